@@ -1,0 +1,45 @@
+// A device: its memory, its threads or streams, and the table of functions that compute on it.
+#ifndef TVQ_KERNELS_DEVICE_H_
+#define TVQ_KERNELS_DEVICE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/memory.h"
+
+namespace tvq {
+
+struct Backend;
+
+// Not thread-safe: one thread at a time issues operations (the engine's loop). Operations are complete,
+// for the host, after Synchronize.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // For people: backend, instruction set, threads; for example "cpu (avx512-bf16, 2 threads)".
+  virtual std::string Describe() const = 0;
+  virtual const Backend& backend() const = 0;
+
+  // RESOURCE_EXHAUSTED, naming the size, when there is not enough memory. The memory is zeroed.
+  virtual absl::StatusOr<Buffer> Allocate(size_t bytes) = 0;
+  virtual absl::Status CopyToHost(void* host, const void* device, size_t bytes) = 0;
+  virtual absl::Status CopyFromHost(void* device, const void* host, size_t bytes) = 0;
+  virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
+  virtual absl::Status Synchronize() = 0;
+};
+
+// `name` is "cpu" (SIMD, multi-threaded) or "reference" (naive float64 loops, the oracle of the tests).
+// `threads` = 0 takes the cores this process may use (affinity and container quota counted).
+// `isa` limits the instruction set: "" takes the best the processor has; otherwise one of
+// "scalar", "sse4", "avx2", "avx512", "avx512-bf16", "neon". INVALID_ARGUMENT names what is available.
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int threads = 0,
+                                                   std::string_view isa = "");
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_DEVICE_H_

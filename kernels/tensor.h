@@ -1,0 +1,55 @@
+// Non-owning, contiguous views of device memory. A view says what the memory holds; who owns it and on
+// which device it lies is the caller's business.
+#ifndef TVQ_KERNELS_TENSOR_H_
+#define TVQ_KERNELS_TENSOR_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tvq {
+
+enum class DType : uint8_t { kFloat32, kBFloat16 };
+
+constexpr size_t SizeOf(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+constexpr const char* Name(DType dtype) {
+  return dtype == DType::kFloat32 ? "float32" : "bfloat16";
+}
+
+// Brain float: the upper half of a float32.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// A row-major view of R dimensions, the last one contiguous, no gaps.
+template <typename T, int R>
+struct Tensor {
+  T* data = nullptr;
+  std::array<int64_t, R> shape{};
+
+  int64_t dim(int i) const { return shape[static_cast<size_t>(i)]; }
+  int64_t size() const {
+    int64_t n = 1;
+    for (int64_t d : shape) n *= d;
+    return n;
+  }
+  bool empty() const { return data == nullptr; }
+
+  // Pointer to the sub-tensor at index i of the first dimension.
+  T* row(int64_t i) const {
+    int64_t stride = 1;
+    for (int d = 1; d < R; ++d) stride *= dim(d);
+    return data + i * stride;
+  }
+
+  operator Tensor<const T, R>() const { return {data, shape}; }
+};
+
+template <typename T>
+using Vector = Tensor<T, 1>;
+template <typename T>
+using Matrix = Tensor<T, 2>;
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_TENSOR_H_
