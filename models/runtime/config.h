@@ -1,0 +1,101 @@
+#ifndef TVQ_MODELS_RUNTIME_CONFIG_H_
+#define TVQ_MODELS_RUNTIME_CONFIG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace tvq {
+
+// The `tokenizer` object of config.json. Fields a type does not use keep their defaults.
+struct TokenizerConfig {
+  std::string type;      // bytes, sentencepiece, characters, pixels
+  std::string file;      // a plain name inside the model directory; empty for bytes and pixels
+  int64_t first_id = 3;  // characters: id of the file's first line
+  int64_t height = 0;    // pixels: the image's size
+  int64_t width = 0;
+  int64_t channels = 0;
+  int64_t levels = 0;
+};
+
+// What every family's config.json has.
+struct CommonConfig {
+  std::string model_type;
+  int64_t vocab_size = 0;
+  int64_t prefill_chunk = 256;
+  int64_t max_position = 0;  // 0: no limit
+  std::optional<int32_t> pad_token_id;
+  std::optional<int32_t> bos_token_id;
+  std::optional<int32_t> eos_token_id;
+  std::optional<int32_t> unk_token_id;
+  TokenizerConfig tokenizer;
+};
+
+// A checked view of config.json. A field is read by name with the range it must lie in; every error
+// is INVALID_ARGUMENT and says which file and field is wrong and what would be right. A field given
+// as null counts as absent. Unknown fields are ignored. Immutable, hence thread-safe; cheap to
+// copy.
+class Config {
+ public:
+  // Reads DIR/config.json. NOT_FOUND if there is none.
+  static absl::StatusOr<Config> Load(const std::string& dir);
+
+  // `source_name` stands for the file in error messages.
+  static absl::StatusOr<Config> Parse(std::string_view json, std::string source_name);
+
+  // `min` and `max` are inclusive. Without a fallback the field is required. An integral number
+  // written as 3.0 is accepted by Int.
+  absl::StatusOr<int64_t> Int(std::string_view name, int64_t min, int64_t max,
+                              std::optional<int64_t> fallback = {}) const;
+  absl::StatusOr<double> Number(std::string_view name, double min, double max,
+                                std::optional<double> fallback = {}) const;
+  absl::StatusOr<bool> Bool(std::string_view name, std::optional<bool> fallback = {}) const;
+  absl::StatusOr<std::string> String(std::string_view name,
+                                     std::optional<std::string> fallback = {}) const;
+
+  // True if the field is there and not null.
+  bool Has(std::string_view name) const;
+
+  // A nested object, as a Config whose errors name "outer.field".
+  absl::StatusOr<Config> Object(std::string_view name) const;
+
+  absl::StatusOr<CommonConfig> Common() const;
+
+  // The file, for error messages.
+  const std::string& source() const { return source_; }
+
+ private:
+  Config(std::shared_ptr<const nlohmann::json> object, std::string source, std::string prefix);
+  const nlohmann::json* Find(std::string_view name) const;
+  absl::Status Error(std::string_view name, std::string_view problem) const;
+
+  std::shared_ptr<const nlohmann::json> object_;
+  std::string source_;
+  std::string prefix_;  // "" or "outer."
+};
+
+// generation_config.json: defaults of sampling parameters, by their API names. Unset: the server's
+// own.
+struct GenerationDefaults {
+  std::optional<double> temperature;
+  std::optional<int64_t> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<double> presence_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<int64_t> max_tokens;
+};
+
+// Reads DIR/generation_config.json; all unset if there is none.
+absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir);
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_CONFIG_H_

@@ -1,0 +1,35 @@
+#ifndef TVQ_MODELS_RUNTIME_TOKENIZER_STREAM_DECODER_H_
+#define TVQ_MODELS_RUNTIME_TOKENIZER_STREAM_DECODER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "models/runtime/tokenizer/tokenizer.h"
+
+namespace tvq {
+
+// Turns tokens into text one at a time. What is returned never ends within a UTF-8 character, and
+// all that Push and Finish returned, concatenated, is Decode of the ids. Not thread-safe; copyable,
+// so that a request's samples can start from one state.
+class StreamDecoder {
+ public:
+  // The tokenizer must outlive the decoder.
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+
+  // The text that is complete with this token; may be empty. A character whose bytes have not all
+  // come (at most 3 bytes) is held back; bytes that cannot become one are returned as U+FFFD. `id`
+  // must be in [0, vocab_size).
+  std::string Push(int32_t id);
+
+  // The end of the text: a character held back becomes U+FFFD. The decoder is then as new.
+  std::string Finish();
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::string held_;      // an incomplete character, at most 3 bytes
+  bool at_start_ = true;  // nothing of the text came yet
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_TOKENIZER_STREAM_DECODER_H_

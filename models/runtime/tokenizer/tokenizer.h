@@ -1,0 +1,55 @@
+#ifndef TVQ_MODELS_RUNTIME_TOKENIZER_TOKENIZER_H_
+#define TVQ_MODELS_RUNTIME_TOKENIZER_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/runtime/config.h"
+
+namespace tvq {
+
+// Text to token ids and back. Immutable after loading; all methods may be called from any thread.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // No special token is added. INVALID_ARGUMENT for text that is not UTF-8 (naming the byte
+  // offset), and for a character outside a vocabulary that has no unknown token.
+  virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
+
+  // The text of a whole sequence; special tokens contribute nothing. Always valid UTF-8: bytes that
+  // do not form a character become U+FFFD, as in StreamDecoder. INVALID_ARGUMENT naming index and
+  // id if an id is outside [0, vocab_size).
+  virtual absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const = 0;
+
+  // The bytes the token contributes in the midst of a text; empty for specials. `id` must be in
+  // [0, vocab_size). The view lives as long as the tokenizer.
+  virtual std::string_view TokenBytes(int32_t id) const = 0;
+
+  // True for pad, begin, end, unknown and the like, and for ids without a text.
+  virtual bool IsSpecial(int32_t id) const = 0;
+
+  // True if one space at the very start of a decoded text belongs to the encoding, not to the text
+  // (SentencePiece with add_dummy_prefix): Decode and StreamDecoder drop it.
+  virtual bool StripsLeadingSpace() const = 0;
+
+  // Ids are 0 .. vocab_size() - 1, as the model's config.json has it.
+  virtual int32_t vocab_size() const = 0;
+
+  // bytes, sentencepiece, characters, pixels
+  virtual std::string_view type() const = 0;
+};
+
+// Loads what config.tokenizer describes from the model directory. Errors name the file and what is
+// wrong with it; among them a tokenizer whose ids do not fit config.vocab_size.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
+                                                         const CommonConfig& config);
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_TOKENIZER_TOKENIZER_H_

@@ -1,0 +1,47 @@
+#ifndef TVQ_MODELS_RUNTIME_WEIGHTS_H_
+#define TVQ_MODELS_RUNTIME_WEIGHTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/host_tensor.h"
+
+namespace tvq {
+
+// Named weights in host memory. Get may be called from several threads.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  // The tensor, if it has exactly this shape. NOT_FOUND if there is none of this name,
+  // INVALID_ARGUMENT if the shape differs; both name tensor and file. The data live as long as the
+  // source.
+  virtual absl::StatusOr<HostTensor> Get(std::string_view name, std::span<const int64_t> shape) = 0;
+
+  virtual bool Has(std::string_view name) const = 0;
+};
+
+// DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names. Shards must lie
+// directly in DIR, and must hold exactly the tensors that the index assigns to them.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir);
+
+// Weights for benches and tests, as float32: any name with any shape, values a function of (seed,
+// name, shape) alone, of the size a trained model's have (see the .cc file). Has is always true.
+std::unique_ptr<WeightSource> RandomWeights(uint64_t seed);
+
+// F32, BF16, F16 and F64 as float32; INVALID_ARGUMENT for other dtypes. Does not check for
+// finiteness.
+absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor);
+
+// INVALID_ARGUMENT naming the tensor and the index of the first NaN or infinity.
+absl::Status CheckFinite(std::string_view name, std::span<const float> values);
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_WEIGHTS_H_
