@@ -1,5 +1,5 @@
-// Non-owning, contiguous views of device memory. A view says what the memory holds; who owns it and on
-// which device it lies is the caller's business.
+// Non-owning, contiguous views of device memory. A view says what the memory holds; who owns it and
+// on which device it lies is the caller's business.
 #ifndef TVQ_KERNELS_TENSOR_H_
 #define TVQ_KERNELS_TENSOR_H_
 

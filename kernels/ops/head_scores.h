@@ -1,0 +1,50 @@
+// Dot products of every row's heads with a table of keys per head, always in float32: codebook
+// scores (q+u).C_s for all S codes, position scores (q+w).R_d for all distances d = 0..M.
+//
+//   out[n,h,s] = x[n,h] . keys[h / (H/P), s]
+//
+// x [N,H,K], keys [P,S,K] with P dividing H, out [N,H,S]. The order of a sum depends on K alone.
+#ifndef TVQ_KERNELS_OPS_HEAD_SCORES_H_
+#define TVQ_KERNELS_OPS_HEAD_SCORES_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "kernels/memory.h"
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+// Keys [P,S,K] in the layout of the device that packed them, with |key|^2 / 2 [P,S] beside them.
+struct HeadKeys {
+  int64_t heads = 0;
+  int64_t rows = 0;
+  int64_t width = 0;
+  Buffer data;
+  Buffer half_norm;
+};
+
+// keys: host memory.
+absl::StatusOr<HeadKeys> PackHeadKeys(Device& device, Tensor<const float, 3> keys);
+
+struct HeadScoresArgs {
+  Tensor<const float, 3> x;
+  const HeadKeys* keys = nullptr;
+  Tensor<float, 3> out;
+};
+
+absl::Status HeadScores(Device& device, const HeadScoresArgs& args);
+
+// z[n,h] = argmin_s |k[n,h] - C[h,s]|^2 = argmax_s (k.C_s - |C_s|^2 / 2); the first index on a tie.
+// k [N,G,K], codebook [G,S,K], codes [N,G].
+struct VqAssignArgs {
+  Tensor<const float, 3> k;
+  const HeadKeys* codebook = nullptr;
+  Matrix<int32_t> codes;
+};
+
+absl::Status VqAssign(Device& device, const VqAssignArgs& args);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_HEAD_SCORES_H_

@@ -1,0 +1,70 @@
+// Projections by packed weights.
+//
+// One packed layout serves decode (1..64 rows, bound by the bytes of the weights) and prefill
+// (hundreds of rows, bound by arithmetic). An output element is summed in an order that depends on
+// `in` alone, never on the number of rows, of threads or on what else is in the batch: a row's bits
+// are the same in any batch.
+#ifndef TVQ_KERNELS_OPS_LINEAR_H_
+#define TVQ_KERNELS_OPS_LINEAR_H_
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "kernels/memory.h"
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+// A matrix [out, in] in the layout of the device that packed it.
+struct LinearWeight {
+  int64_t out = 0;
+  int64_t in = 0;
+  DType dtype = DType::kFloat32;
+  Buffer data;
+};
+
+// One source matrix [out, in], row-major, host memory, float32.
+struct HostMatrix {
+  const float* data = nullptr;
+  int64_t out = 0;
+  int64_t in = 0;
+};
+
+// Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`.
+// float32 values are rounded to nearest even for bfloat16.
+absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
+                                        DType dtype);
+
+enum class Activation : uint8_t { kNone, kSilu };
+
+// y = act(scale * (x W^T + bias)) (+ y when accumulate).
+// x [N, in], W [out, in], bias [out] or empty, y [N, out]. With a bfloat16 weight x is rounded to
+// bfloat16 first; products are accumulated in float32.
+struct LinearArgs {
+  Matrix<const float> x;
+  const LinearWeight* weight = nullptr;
+  Vector<const float> bias;
+  float scale = 1;
+  Activation activation = Activation::kNone;
+  bool accumulate = false;
+  Matrix<float> y;
+};
+
+absl::Status Linear(Device& device, const LinearArgs& args);
+
+// y += (o * g) W^T: the output projection of a gated attention unit with its residual.
+// o, g [N, in], W [out, in], y [N, out].
+struct GatedOutputArgs {
+  Matrix<const float> o;
+  Matrix<const float> g;
+  const LinearWeight* weight = nullptr;
+  Matrix<float> y;
+};
+
+absl::Status GatedOutput(Device& device, const GatedOutputArgs& args);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_LINEAR_H_

@@ -1,0 +1,70 @@
+// Chooses the next token of each row from its logits, with the names, order and semantics of vLLM:
+//
+//   logits -> allowed ids, banned ids (min_tokens) -> logit_bias
+//          -> repetition penalty: over prompt and output ids, l > 0 ? l / r : l * r
+//          -> frequency and presence penalty: over output ids, l -= f * count + p * (count > 0)
+//          -> temperature (0: argmax, the lowest id on a tie)
+//          -> min_p -> top_k -> top_p -> softmax -> draw
+//
+// min_p keeps ids with probability >= min_p * the largest; top_k the k largest (all ties of the
+// k-th); top_p the smallest set of the largest whose probability reaches top_p. The draw uses a
+// uniform number that is a function of (seed, sample_index, position) alone (Philox 4x32-10), so a
+// request's tokens do not depend on its neighbours.
+#ifndef TVQ_KERNELS_OPS_SAMPLE_H_
+#define TVQ_KERNELS_OPS_SAMPLE_H_
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "kernels/device.h"
+#include "kernels/ops/token_logprobs.h"
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+struct TokenCount {
+  int32_t id = 0;
+  int32_t in_prompt = 0;  // occurrences in the prompt
+  int32_t in_output = 0;  // occurrences among the generated tokens
+};
+
+struct LogitBias {
+  int32_t id = 0;
+  float bias = 0;
+};
+
+// What to do with one row. Everything is checked by the caller against the service's limits.
+struct SampleRow {
+  int64_t logits_row = 0;
+  float temperature = 1;
+  int32_t top_k = 0;  // 0: off
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::span<const TokenCount> counts;  // of distinct ids; needed when a penalty is on
+  std::span<const LogitBias> logit_bias;
+  std::span<const int32_t> allowed_ids;  // empty: all
+  std::span<const int32_t> banned_ids;   // for example the end ids before min_tokens
+  uint64_t seed = 0;
+  uint64_t sample_index = 0;
+  uint64_t position = 0;
+  int64_t top_logprobs =
+      -1;  // -1: no logprob at all; 0: of the chosen token; n: and n alternatives
+};
+
+struct SampleArgs {
+  Matrix<const float> logits;       // [rows, vocab]
+  std::span<const SampleRow> rows;  // [N]
+  std::span<TokenLogprob> chosen;   // [N] host; logprob and rank in the raw distribution
+  std::span<TokenLogprob> top;      // [N * max_top] host, row n at n * max_top
+  int64_t max_top = 0;
+  std::span<absl::Status> row_status;  // [N]; INTERNAL where a row's logits are not finite
+};
+
+absl::Status Sample(Device& device, const SampleArgs& args);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_SAMPLE_H_
