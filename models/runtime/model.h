@@ -1,0 +1,113 @@
+// What the engine knows of a model, whatever its family.
+#ifndef TVQ_MODELS_RUNTIME_MODEL_H_
+#define TVQ_MODELS_RUNTIME_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "kernels/ops/sample.h"
+#include "kernels/ops/token_logprobs.h"
+#include "models/runtime/config.h"
+#include "models/runtime/state.h"
+#include "models/runtime/tokenizer/tokenizer.h"
+
+namespace tvq {
+
+struct ModelInfo {
+  std::string family;  // config.json's model_type
+  CommonConfig config;
+  GenerationDefaults generation;
+  DType dtype = DType::kFloat32;        // of the weights
+  DType state_dtype = DType::kFloat32;  // of recent values in a state
+  int64_t parameters = 0;
+  int64_t weight_bytes = 0;  // device memory held by the weights
+};
+
+// Rows of logits [rows, vocab] in the memory of the model's device.
+struct Logits {
+  Buffer data;
+  Matrix<float> view;
+};
+
+// Consecutive tokens of one sequence. The chunk must not cross a multiple of `prefill_chunk`:
+// NextChunk gives the lengths that keep a session's bits independent of scheduling.
+struct PrefillChunk {
+  State* state = nullptr;
+  std::span<const int32_t> tokens;
+  int64_t logits_row = -1;  // receives the logits after the last token; -1: not wanted
+
+  // Scoring: log p(targets[i] | everything up to tokens[i]); empty, or as long as `tokens`.
+  std::span<const int32_t> targets;
+  std::span<TokenLogprob> target_logprobs;  // as long as `targets`
+  int64_t top_logprobs = 0;
+  std::span<TokenLogprob> top;  // targets * top_logprobs
+};
+
+struct DecodeRow {
+  State* state = nullptr;  // no state twice in one call
+  int32_t token = 0;
+  int64_t logits_row = 0;
+};
+
+// Vectors of a bidirectional encoder; a capability of some families.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+  // out: [tokens, width()], host memory.
+  virtual int64_t width() const = 0;
+  virtual absl::Status Encode(std::span<const int32_t> tokens, std::span<float> out) = 0;
+};
+
+// info, tokenizer and StateBytes may be used from any thread; everything else from one thread at a
+// time, the one that runs the device.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelInfo& info() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+
+  // Device bytes of a state after `tokens` tokens: a constant for constant-state families.
+  virtual int64_t StateBytes(int64_t tokens) const = 0;
+
+  // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
+  virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;
+
+  // A zeroed state at position 0. RESOURCE_EXHAUSTED when the device has no memory left.
+  virtual absl::StatusOr<std::unique_ptr<State>> NewState() = 0;
+
+  virtual absl::StatusOr<Logits> NewLogits(int64_t rows) = 0;
+
+  // Feeds each chunk to its state. On an error the states of the call are not to be used again.
+  // INVALID_ARGUMENT for a token id outside the vocabulary.
+  virtual absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) = 0;
+
+  // Feeds one token to each state. A row's bits do not depend on the other rows.
+  virtual absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) = 0;
+
+  // Chooses tokens from rows of `logits` (kernels/ops/sample.h).
+  virtual absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows,
+                              int64_t max_top, std::span<TokenLogprob> chosen,
+                              std::span<TokenLogprob> top, std::span<absl::Status> row_status) = 0;
+
+  // nullptr where the family has none.
+  virtual Encoder* encoder() { return nullptr; }
+};
+
+// Tokens of the chunk that starts at `position` when `remaining` tokens are to be fed: up to the
+// next multiple of `prefill_chunk`.
+inline int64_t NextChunk(int64_t position, int64_t remaining, int64_t prefill_chunk) {
+  const int64_t to_boundary = prefill_chunk - position % prefill_chunk;
+  return remaining < to_boundary ? remaining : to_boundary;
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_MODEL_H_
