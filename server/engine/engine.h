@@ -1,0 +1,75 @@
+// Continuous batching over one device: admit -> plan -> run -> deliver, on one loop thread.
+#ifndef TVQ_SERVER_ENGINE_ENGINE_H_
+#define TVQ_SERVER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/model.h"
+#include "server/engine/engine_stats.h"
+#include "server/engine/request.h"
+
+namespace tvq {
+
+struct EngineOptions {
+  int64_t max_num_seqs = 64;                // sequences computing at once
+  int64_t max_num_queued_reqs = 1024;       // requests waiting
+  int64_t max_num_queued_tokens = 1 << 24;  // prompt tokens waiting
+  int64_t max_num_batched_tokens = 512;  // tokens fed in one step, decode rows first, whole chunks
+  int64_t state_memory_bytes = 0;        // budget of states; 0: what the container's memory leaves
+};
+
+struct ServedModel {
+  std::string name;
+  std::shared_ptr<Model> model;
+  int32_t weight = 1;  // share of steps when several models have work
+};
+
+struct ModelCapacity {
+  int64_t bytes_per_session = 0;  // of a fresh state
+  int64_t max_sessions = 0;       // that fit the budget (0 in use)
+  int64_t sessions_in_use = 0;
+};
+
+// Names a submitted request; 0 is none.
+using RequestHandle = uint64_t;
+
+// Submit, Cancel, stats and capacity may be called from any thread.
+class Engine {
+ public:
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::vector<ServedModel> models,
+                                                        const EngineOptions& options);
+  // Finishes nothing: running requests end with UNAVAILABLE. Call Drain first for grace.
+  ~Engine();
+
+  // Checks and queues the request. Rejections come here, before any output: INVALID_ARGUMENT for
+  // its fields, NOT_FOUND for the model, RESOURCE_EXHAUSTED for a full queue or a need above the
+  // whole budget, UNAVAILABLE while draining, DEADLINE_EXCEEDED when it is late already.
+  absl::StatusOr<RequestHandle> Submit(Request request);
+
+  // Frees the request's place at once, in the queue, in prefill or in decode (within one step). Its
+  // sink gets OnDone with CANCELLED, unless it was done already.
+  void Cancel(RequestHandle handle);
+
+  // Accepts nothing more and returns when all requests are done or at `until`; what still runs then
+  // ends with UNAVAILABLE. True when everything finished by itself.
+  bool Drain(SteadyTime until);
+
+  EngineStats stats() const;
+  absl::StatusOr<ModelCapacity> Capacity(const std::string& model) const;
+  const std::vector<ServedModel>& models() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_ENGINE_H_

@@ -1,0 +1,102 @@
+// What the engine is asked and what it answers. Plain data: no proto, no threads of its own.
+#ifndef TVQ_SERVER_ENGINE_REQUEST_H_
+#define TVQ_SERVER_ENGINE_REQUEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "models/runtime/model.h"
+
+namespace tvq {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// vLLM's names, semantics and defaults.
+struct SamplingParams {
+  float temperature = 1;  // 0: greedy
+  int32_t top_k = 0;      // 0 or -1: off
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::optional<uint64_t> seed;  // unset: drawn when the request is admitted
+  std::vector<std::string> stop;
+  std::vector<int32_t> stop_token_ids;
+  bool include_stop_str_in_output = false;
+  bool ignore_eos = false;
+  int32_t max_tokens = 16;
+  int32_t min_tokens = 0;
+  std::vector<int32_t> allowed_token_ids;
+  std::vector<LogitBias> logit_bias;
+  std::optional<int32_t> logprobs;         // alternatives beside the chosen token
+  std::optional<int32_t> prompt_logprobs;  // likewise for prompt tokens
+  int32_t n = 1;
+  bool echo = false;
+};
+
+// INVALID_ARGUMENT naming the field, its value and the range that would be right.
+absl::Status Validate(const SamplingParams& params, const ModelInfo& model);
+
+enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
+
+struct TokenEvent {
+  TokenLogprob token;             // logprob and rank are 0 unless asked for
+  std::vector<TokenLogprob> top;  // alternatives, best first
+};
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;
+  int64_t completion_tokens = 0;  // of all samples
+};
+
+// A piece of one sample's output. `text` never ends inside a UTF-8 character, and never shows part
+// of what may become a stop string.
+struct Delta {
+  int32_t index = 0;  // which of the n samples
+  std::string text;
+  std::vector<TokenEvent> tokens;
+  FinishReason finish = FinishReason::kNone;
+  std::optional<std::string> stop_string;  // with kStop: what matched
+  std::optional<int32_t> stop_token;       // with kStop: the id that ended it
+};
+
+// Receives a request's output. Methods are called on the engine's loop thread and must not block:
+// they hand over to a writer. After OnDone nothing more is called.
+class RequestSink {
+ public:
+  virtual ~RequestSink() = default;
+
+  // The request left the queue and computes; called once, before any other output.
+  virtual void OnStart() {}
+  // Log-probabilities of prompt tokens first..first+events.size(), in order; the first token of an
+  // empty context has none and comes with id and logprob 0.
+  virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
+  virtual void OnDelta(Delta delta) = 0;
+  // OK after every sample has finished; otherwise why the request failed.
+  virtual void OnDone(const absl::Status& status, const Usage& usage) = 0;
+
+  // False while so much output waits for the reader that this request should pause. Any thread.
+  virtual bool WantsMore() const { return true; }
+};
+
+struct Request {
+  std::string id;     // for logs
+  std::string model;  // name under which the model is served
+  std::vector<int32_t> prompt;
+  SamplingParams sampling;
+  bool score_only = false;  // only prompt log-probabilities; max_tokens is not read
+  SteadyTime deadline = SteadyTime::max();
+  std::shared_ptr<RequestSink> sink;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_REQUEST_H_
