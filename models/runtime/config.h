@@ -73,7 +73,8 @@ class Config {
  private:
   Config(std::shared_ptr<const nlohmann::json> object, std::string source, std::string prefix);
   const nlohmann::json* Find(std::string_view name) const;
-  absl::Status Error(std::string_view name, std::string_view problem) const;
+  absl::Status Error(std::string_view name, std::string_view wanted) const;
+  absl::StatusOr<TokenizerConfig> Tokenizer() const;
 
   std::shared_ptr<const nlohmann::json> object_;
   std::string source_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,7 +48,7 @@ struct HostTensor {
 };
 
 // "[3, 128]"; "[]" for a scalar.
-std::string ShapeString(const std::vector<int64_t>& shape);
+std::string ShapeString(std::span<const int64_t> shape);
 
 }  // namespace tvq
 

@@ -46,7 +46,7 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
 
  private:
-  SafetensorsFile(std::string path, std::span<const std::byte> mapping, SafetensorsContent content);
+  SafetensorsFile(std::string path, std::span<const std::byte> mapping);
 
   std::string path_;
   std::span<const std::byte> mapping_;

@@ -28,7 +28,8 @@ class WeightSource {
 };
 
 // DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names. Shards must lie
-// directly in DIR, and must hold exactly the tensors that the index assigns to them.
+// directly in DIR and hold the tensors that the index assigns to them; what else they hold is not
+// seen.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir);
 
 // Weights for benches and tests, as float32: any name with any shape, values a function of (seed,

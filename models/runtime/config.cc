@@ -1,0 +1,213 @@
+#include "models/runtime/config.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "models/runtime/json.h"
+#include "models/runtime/read_file.h"
+
+namespace tvq {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kLargestConfigBytes = 1 << 20;  // real ones have a few KB
+constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
+constexpr std::array<const char*, 4> kTokenizerTypes = {"bytes", "sentencepiece", "characters",
+                                                        "pixels"};
+
+// How the value looks in a message: itself if it is short.
+std::string Shown(const json& value) {
+  if (value.is_string()) return Quoted(value.get_ref<const std::string&>());
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array";
+  return value.dump();
+}
+
+// JSON's 3.0 is the integer 3, as JSON Schema has it.
+std::optional<int64_t> AsInteger(const json& value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
+  if (value.is_number_unsigned()) {
+    const uint64_t number = value.get<uint64_t>();
+    if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    return static_cast<int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();
+  if (std::abs(number) > kExact || number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+absl::StatusOr<std::optional<int32_t>> SpecialId(const Config& config, std::string_view name,
+                                                 int64_t vocab_size) {
+  if (!config.Has(name)) return std::optional<int32_t>();
+  absl::StatusOr<int64_t> id = config.Int(name, 0, vocab_size - 1);
+  if (!id.ok()) return id.status();
+  return std::optional<int32_t>(static_cast<int32_t>(*id));
+}
+
+}  // namespace
+
+Config::Config(std::shared_ptr<const json> object, std::string source, std::string prefix)
+    : object_(std::move(object)), source_(std::move(source)), prefix_(std::move(prefix)) {}
+
+absl::StatusOr<Config> Config::Load(const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/config.json");
+  absl::StatusOr<std::string> text = ReadFile(path, kLargestConfigBytes);
+  if (!text.ok()) return text.status();
+  return Parse(*text, path);
+}
+
+absl::StatusOr<Config> Config::Parse(std::string_view text, std::string source_name) {
+  absl::StatusOr<json> object = ParseJsonObject(text, source_name, JsonLimits{});
+  if (!object.ok()) return object.status();
+  return Config(std::make_shared<const json>(*std::move(object)), std::move(source_name), "");
+}
+
+const json* Config::Find(std::string_view name) const {
+  const auto field = object_->find(std::string(name));
+  return field == object_->end() || field->is_null() ? nullptr : &*field;
+}
+
+bool Config::Has(std::string_view name) const { return Find(name) != nullptr; }
+
+absl::Status Config::Error(std::string_view name, std::string_view wanted) const {
+  const json* value = Find(name);
+  const std::string found = value == nullptr ? "is missing" : absl::StrCat("is ", Shown(*value));
+  return absl::InvalidArgumentError(absl::StrCat(source_, ": field \"", prefix_, std::string(name),
+                                                 "\" ", found, "; it must be ",
+                                                 std::string(wanted)));
+}
+
+absl::StatusOr<int64_t> Config::Int(std::string_view name, int64_t min, int64_t max,
+                                    std::optional<int64_t> fallback) const {
+  const json* value = Find(name);
+  if (value == nullptr && fallback.has_value()) return *fallback;
+  const std::optional<int64_t> number = value == nullptr ? std::nullopt : AsInteger(*value);
+  if (!number.has_value() || *number < min || *number > max) {
+    return Error(name, max == std::numeric_limits<int64_t>::max()
+                           ? absl::StrCat("an integer of at least ", min)
+                           : absl::StrCat("an integer from ", min, " to ", max));
+  }
+  return *number;
+}
+
+absl::StatusOr<double> Config::Number(std::string_view name, double min, double max,
+                                      std::optional<double> fallback) const {
+  const json* value = Find(name);
+  if (value == nullptr && fallback.has_value()) return *fallback;
+  const bool fits = value != nullptr && value->is_number() && value->get<double>() >= min &&
+                    value->get<double>() <= max;
+  if (!fits) {
+    return Error(name, max == std::numeric_limits<double>::max()
+                           ? absl::StrCat("a number of at least ", min)
+                           : absl::StrCat("a number from ", min, " to ", max));
+  }
+  return value->get<double>();
+}
+
+absl::StatusOr<bool> Config::Bool(std::string_view name, std::optional<bool> fallback) const {
+  const json* value = Find(name);
+  if (value == nullptr && fallback.has_value()) return *fallback;
+  if (value == nullptr || !value->is_boolean()) return Error(name, "true or false");
+  return value->get<bool>();
+}
+
+absl::StatusOr<std::string> Config::String(std::string_view name,
+                                           std::optional<std::string> fallback) const {
+  const json* value = Find(name);
+  if (value == nullptr && fallback.has_value()) return *std::move(fallback);
+  if (value == nullptr || !value->is_string()) return Error(name, "a string");
+  return value->get<std::string>();
+}
+
+absl::StatusOr<Config> Config::Object(std::string_view name) const {
+  const json* value = Find(name);
+  if (value == nullptr || !value->is_object()) return Error(name, "an object");
+  // Shares ownership of the whole document.
+  return Config(std::shared_ptr<const json>(object_, value), source_,
+                absl::StrCat(prefix_, std::string(name), "."));
+}
+
+absl::StatusOr<TokenizerConfig> Config::Tokenizer() const {
+  TokenizerConfig result;
+  absl::StatusOr<std::string> type = String("type");
+  if (!type.ok()) return type.status();
+  result.type = *std::move(type);
+  bool known = false;
+  for (const char* candidate : kTokenizerTypes) known = known || result.type == candidate;
+  if (!known) return Error("type", absl::StrCat("one of ", absl::StrJoin(kTokenizerTypes, ", ")));
+
+  if (result.type == "sentencepiece" || result.type == "characters") {
+    absl::StatusOr<std::string> file = String("file");
+    if (!file.ok()) return file.status();
+    absl::Status plain =
+        CheckPlainFileName(absl::StrCat(source_, ": field \"", prefix_, "file\""), *file);
+    if (!plain.ok()) return plain;
+    result.file = *std::move(file);
+  }
+  if (result.type == "characters") {
+    absl::StatusOr<int64_t> first_id = Int("first_id", 0, kLargestId, result.first_id);
+    if (!first_id.ok()) return first_id.status();
+    result.first_id = *first_id;
+  }
+  if (result.type == "pixels") {
+    constexpr int64_t kLargestSide = 65536;
+    const std::pair<const char*, int64_t*> fields[] = {{"height", &result.height},
+                                                       {"width", &result.width},
+                                                       {"channels", &result.channels},
+                                                       {"levels", &result.levels}};
+    for (const auto& [name, target] : fields) {
+      absl::StatusOr<int64_t> value = Int(name, 1, kLargestSide);
+      if (!value.ok()) return value.status();
+      *target = *value;
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<CommonConfig> Config::Common() const {
+  CommonConfig result;
+  absl::StatusOr<std::string> model_type = String("model_type");
+  if (!model_type.ok()) return model_type.status();
+  result.model_type = *std::move(model_type);
+
+  constexpr int64_t kLargestChunk = 1 << 20;
+  const std::tuple<const char*, int64_t, int64_t, std::optional<int64_t>, int64_t*> integers[] = {
+      {"vocab_size", 1, kLargestId, std::nullopt, &result.vocab_size},
+      {"prefill_chunk", 1, kLargestChunk, result.prefill_chunk, &result.prefill_chunk},
+      {"max_position", 0, std::numeric_limits<int64_t>::max(), result.max_position,
+       &result.max_position}};
+  for (const auto& [name, min, max, fallback, target] : integers) {
+    absl::StatusOr<int64_t> value = Int(name, min, max, fallback);
+    if (!value.ok()) return value.status();
+    *target = *value;
+  }
+
+  const std::pair<const char*, std::optional<int32_t>*> specials[] = {
+      {"pad_token_id", &result.pad_token_id},
+      {"bos_token_id", &result.bos_token_id},
+      {"eos_token_id", &result.eos_token_id},
+      {"unk_token_id", &result.unk_token_id}};
+  for (const auto& [name, target] : specials) {
+    absl::StatusOr<std::optional<int32_t>> id = SpecialId(*this, name, result.vocab_size);
+    if (!id.ok()) return id.status();
+    *target = *id;
+  }
+
+  absl::StatusOr<Config> object = Object("tokenizer");
+  if (!object.ok()) return object.status();
+  absl::StatusOr<TokenizerConfig> tokenizer = object->Tokenizer();
+  if (!tokenizer.ok()) return tokenizer.status();
+  result.tokenizer = *std::move(tokenizer);
+  return result;
+}
+
+}  // namespace tvq

@@ -1,0 +1,69 @@
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "models/runtime/config.h"
+#include "models/runtime/read_file.h"
+
+namespace tvq {
+namespace {
+
+constexpr int64_t kLargestFileBytes = 1 << 20;
+constexpr double kAnyNumber = std::numeric_limits<double>::max();
+// Ranges that exclude zero begin here; no useful value is smaller.
+constexpr double kAboveZero = 1e-9;
+
+struct NumberField {
+  const char* name;
+  double min;
+  double max;
+  std::optional<double> GenerationDefaults::* target;
+};
+
+constexpr NumberField kNumbers[] = {
+    {"temperature", 0, kAnyNumber, &GenerationDefaults::temperature},
+    {"top_p", kAboveZero, 1, &GenerationDefaults::top_p},
+    {"min_p", 0, 1, &GenerationDefaults::min_p},
+    {"repetition_penalty", kAboveZero, kAnyNumber, &GenerationDefaults::repetition_penalty},
+    {"presence_penalty", -2, 2, &GenerationDefaults::presence_penalty},
+    {"frequency_penalty", -2, 2, &GenerationDefaults::frequency_penalty}};
+
+struct IntegerField {
+  const char* name;
+  int64_t min;
+  std::optional<int64_t> GenerationDefaults::* target;
+};
+
+constexpr IntegerField kIntegers[] = {
+    {"top_k", -1, &GenerationDefaults::top_k},  // 0 and -1: all tokens
+    {"max_tokens", 1, &GenerationDefaults::max_tokens}};
+
+}  // namespace
+
+absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/generation_config.json");
+  absl::StatusOr<std::string> text = ReadFile(path, kLargestFileBytes);
+  if (absl::IsNotFound(text.status())) return GenerationDefaults{};
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Config> config = Config::Parse(*text, path);
+  if (!config.ok()) return config.status();
+
+  GenerationDefaults result;
+  for (const NumberField& field : kNumbers) {
+    if (!config->Has(field.name)) continue;
+    absl::StatusOr<double> value = config->Number(field.name, field.min, field.max);
+    if (!value.ok()) return value.status();
+    result.*field.target = *value;
+  }
+  for (const IntegerField& field : kIntegers) {
+    if (!config->Has(field.name)) continue;
+    absl::StatusOr<int64_t> value =
+        config->Int(field.name, field.min, std::numeric_limits<int32_t>::max());
+    if (!value.ok()) return value.status();
+    result.*field.target = *value;
+  }
+  return result;
+}
+
+}  // namespace tvq
