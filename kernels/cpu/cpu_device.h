@@ -2,7 +2,9 @@
 #ifndef TVQ_KERNELS_CPU_CPU_DEVICE_H_
 #define TVQ_KERNELS_CPU_CPU_DEVICE_H_
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -27,8 +29,9 @@ class CpuDevice : public Device {
   ThreadPool& pool() { return pool_; }
   bool bf16_dot() const { return bf16_dot_; }
 
-  // Memory for one op's intermediates, valid until the next call with the same slot. Grows, never
-  // shrinks.
+  // Memory for one op's intermediates, valid until the next call with the same slot; not zeroed, 64
+  // byte aligned. Grows, never shrinks. Ops do not call each other, so every op counts its slots
+  // from 0. Throws std::bad_alloc, as a growing vector would.
   template <typename T>
   T* Scratch(size_t slot, int64_t count) {
     return static_cast<T*>(ScratchBytes(slot, static_cast<size_t>(count) * sizeof(T)));
@@ -45,6 +48,19 @@ class CpuDevice : public Device {
 };
 
 inline CpuDevice& AsCpu(Device& device) { return static_cast<CpuDevice&>(device); }
+
+// The instruction sets that this build and this processor offer, the best one last: names that
+// MakeDevice takes as `isa`.
+std::vector<std::string> AvailableIsas();
+
+// What MakeDevice does for "cpu" and "reference". Highway keeps the chosen instruction set for the
+// whole process: the latest device made decides for all of them, so devices of different `isa` must
+// not be used alternately.
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(int threads, std::string_view isa);
+std::unique_ptr<Device> MakeReferenceDevice();
+
+// The cores this process may use: affinity mask and cgroup quota, rounded up, at least 1.
+int UsableCores();
 
 // The tables. `CpuBackend` dispatches to the best instruction set that Highway may use at run time.
 const Backend& CpuBackend();

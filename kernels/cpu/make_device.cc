@@ -1,0 +1,104 @@
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/cpu_device.h"
+
+namespace tvq {
+namespace {
+
+struct Isa {
+  const char* name;
+  int64_t target;  // Highway's bit
+  bool bf16_dot;
+};
+
+constexpr Isa kIsas[] = {
+    {"scalar", HWY_SCALAR | HWY_EMU128, false},
+    {"sse4", HWY_SSE4, false},
+    {"avx2", HWY_AVX2, false},
+    {"neon", HWY_NEON, false},
+    {"avx512", HWY_AVX3, false},
+    {"avx512-bf16", HWY_AVX3, true},
+};
+
+bool HasBf16Dot() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+std::vector<Isa> Available() {
+  const int64_t targets = HWY_TARGETS & (hwy::SupportedTargets() | HWY_SCALAR | HWY_EMU128);
+  std::vector<Isa> available;
+  for (const Isa& isa : kIsas) {
+    if ((isa.target & targets) != 0 && (!isa.bf16_dot || HasBf16Dot())) available.push_back(isa);
+  }
+  return available;
+}
+
+// The quota of one cgroup v2 folder in cores; nothing when unlimited or absent.
+int QuotaOf(const std::string& folder, int cores) {
+  std::ifstream file(folder + "/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return cores;
+  return std::min(cores, static_cast<int>((quota + period - 1) / period));
+}
+
+}  // namespace
+
+std::vector<std::string> AvailableIsas() {
+  std::vector<std::string> names;
+  for (const Isa& isa : Available()) names.emplace_back(isa.name);
+  return names;
+}
+
+int UsableCores() {
+  int cores = 1;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
+  // A container sees its own group as the root; elsewhere every group above counts too.
+  std::ifstream groups("/proc/self/cgroup");
+  std::string group;
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::", 0) == 0) group = line.substr(3);
+  }
+  for (; !group.empty();
+       group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'))) {
+    cores = QuotaOf("/sys/fs/cgroup" + group, cores);
+  }
+  return std::max(1, QuotaOf("/sys/fs/cgroup", cores));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(int threads, std::string_view isa) {
+  const std::vector<Isa> available = Available();
+  const auto chosen =
+      isa.empty() ? std::prev(available.end())
+                  : std::find_if(available.begin(), available.end(),
+                                 [isa](const Isa& candidate) { return isa == candidate.name; });
+  if (chosen == available.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("instruction set '", std::string(isa),
+                     "': not available; available: ", absl::StrJoin(AvailableIsas(), ", ")));
+  }
+  hwy::GetChosenTarget().Update(chosen->target);
+  if (threads == 0) threads = UsableCores();
+  return std::make_unique<CpuDevice>(
+      &CpuBackend(), threads, chosen->bf16_dot,
+      absl::StrCat("cpu (", chosen->name, ", ", threads, threads == 1 ? " thread)" : " threads)"));
+}
+
+std::unique_ptr<Device> MakeReferenceDevice() {
+  return std::make_unique<CpuDevice>(&ReferenceBackend(), 1, false,
+                                     "reference (float64, 1 thread)");
+}
+
+}  // namespace tvq

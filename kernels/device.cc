@@ -1,0 +1,20 @@
+#include "kernels/device.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/cpu_device.h"
+
+namespace tvq {
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int threads,
+                                                   std::string_view isa) {
+  if (threads < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device threads: ", threads, "; give a number above 0, or 0 for all cores"));
+  }
+  if (name == "cpu") return MakeCpuDevice(threads, isa);
+  if (name == "reference") return MakeReferenceDevice();
+  return absl::InvalidArgumentError(
+      absl::StrCat("device '", std::string(name), "': unknown; available: cpu, reference"));
+}
+
+}  // namespace tvq
