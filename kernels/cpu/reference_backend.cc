@@ -6,6 +6,12 @@ namespace tvq {
 const Backend& ReferenceBackend() {
   static constexpr Backend kBackend = {
       .name = "reference",
+      .embedding = ReferenceEmbedding,
+      .rms_norm = ReferenceRmsNorm,
+      .pack_linear = ReferencePackLinear,
+      .linear = ReferenceLinear,
+      .gated_output = ReferenceGatedOutput,
+      .qkvg_projection = ReferenceQkvgProjection,
   };
   return kBackend;
 }

@@ -1,0 +1,26 @@
+// Conversions between float32 and bfloat16, one value at a time; vector code agrees bit for bit.
+#ifndef TVQ_KERNELS_CPU_BFLOAT16_H_
+#define TVQ_KERNELS_CPU_BFLOAT16_H_
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+inline float ToFloat(BFloat16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
+
+// Nearest, ties to even; subnormals are kept, NaN stays NaN.
+inline BFloat16 ToBFloat16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  return {static_cast<uint16_t>(nan ? (bits >> 16) | 0x40U : rounded)};
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_BFLOAT16_H_

@@ -1,0 +1,56 @@
+#include "kernels/cpu/linear/reference.h"
+
+#include <vector>
+
+#include "kernels/cpu/reference_ops.h"
+
+namespace tvq {
+
+absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const HostMatrix> parts,
+                                                 DType dtype) {
+  LinearWeight weight{.in = parts[0].in, .dtype = dtype};
+  for (const HostMatrix& part : parts) weight.out += part.out;
+  absl::StatusOr<Buffer> data =
+      device.Allocate(static_cast<size_t>(weight.out * weight.in) * SizeOf(dtype));
+  if (!data.ok()) return data.status();
+  weight.data = *std::move(data);
+  int64_t at = 0;
+  for (const HostMatrix& part : parts) {
+    for (int64_t i = 0; i < part.out * part.in; ++i, ++at) {
+      if (dtype == DType::kFloat32) {
+        weight.data.as<float>()[at] = part.data[i];
+      } else {
+        weight.data.as<BFloat16>()[at] = ToBFloat16(part.data[i]);
+      }
+    }
+  }
+  return weight;
+}
+
+absl::Status ReferenceLinear(Device&, const LinearArgs& args) {
+  for (int64_t n = 0; n < args.x.dim(0); ++n) {
+    for (int64_t o = 0; o < args.weight->out; ++o) {
+      double y = ReferenceDot(args.x.row(n), *args.weight, o);
+      if (!args.bias.empty()) y += args.bias.data[o];
+      y *= args.scale;
+      if (args.activation == Activation::kSilu) y = ReferenceSilu(y);
+      float& out = args.y.row(n)[o];
+      out = static_cast<float>(args.accumulate ? out + y : y);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceGatedOutput(Device&, const GatedOutputArgs& args) {
+  std::vector<float> gated(static_cast<size_t>(args.weight->in));
+  for (int64_t n = 0; n < args.o.dim(0); ++n) {
+    for (size_t i = 0; i < gated.size(); ++i) gated[i] = args.o.row(n)[i] * args.g.row(n)[i];
+    for (int64_t o = 0; o < args.weight->out; ++o) {
+      float& out = args.y.row(n)[o];
+      out = static_cast<float>(out + ReferenceDot(gated.data(), *args.weight, o));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

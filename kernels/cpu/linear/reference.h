@@ -1,0 +1,31 @@
+// The dot products of the reference backend, for the ops that contain a linear.
+#ifndef TVQ_KERNELS_CPU_LINEAR_REFERENCE_H_
+#define TVQ_KERNELS_CPU_LINEAR_REFERENCE_H_
+
+#include <cmath>
+
+#include "kernels/cpu/bfloat16.h"
+#include "kernels/ops/linear.h"
+
+namespace tvq {
+
+// x . W[o] in float64; with a bfloat16 weight x is rounded to bfloat16 first.
+inline double ReferenceDot(const float* x, const LinearWeight& weight, int64_t o) {
+  const int64_t start = o * weight.in;
+  double sum = 0;
+  for (int64_t i = 0; i < weight.in; ++i) {
+    if (weight.dtype == DType::kFloat32) {
+      sum += static_cast<double>(x[i]) * weight.data.as<float>()[start + i];
+    } else {
+      sum += static_cast<double>(ToFloat(ToBFloat16(x[i]))) *
+             ToFloat(weight.data.as<BFloat16>()[start + i]);
+    }
+  }
+  return sum;
+}
+
+inline double ReferenceSilu(double x) { return x / (1 + std::exp(-x)); }
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_LINEAR_REFERENCE_H_

@@ -1,0 +1,50 @@
+#include "kernels/ops/check.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tvq {
+namespace {
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape.begin(), shape.end(), ","), "]");
+}
+
+}  // namespace
+
+absl::Status ArgumentError(std::string_view op, std::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(op), ": ", std::string(message)));
+}
+
+absl::Status MissingOp(std::string_view op, const char* backend) {
+  return absl::UnimplementedError(
+      absl::StrCat(std::string(op), ": the backend '", backend, "' has no such op"));
+}
+
+absl::Status CheckShape(std::string_view op, std::string_view argument, const void* data,
+                        std::span<const int64_t> found, std::span<const int64_t> expected) {
+  if (!std::equal(found.begin(), found.end(), expected.begin(), expected.end())) {
+    return ArgumentError(op, absl::StrCat(std::string(argument), " is ", ShapeText(found),
+                                          ", expected ", ShapeText(expected)));
+  }
+  const bool has_elements = std::find(found.begin(), found.end(), 0) == found.end();
+  if (data == nullptr && has_elements) {
+    return ArgumentError(
+        op, absl::StrCat(std::string(argument), " has no data, expected ", ShapeText(expected)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckIds(std::string_view op, std::span<const int32_t> ids, int64_t vocab) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= vocab) {
+      return ArgumentError(op,
+                           absl::StrCat("ids[", i, "] is ", ids[i], ", expected 0 to ", vocab - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

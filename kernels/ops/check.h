@@ -1,0 +1,53 @@
+// The checks that kernels/ops make before they call a backend. Messages name the op, the argument,
+// what was found and what was expected.
+#ifndef TVQ_KERNELS_OPS_CHECK_H_
+#define TVQ_KERNELS_OPS_CHECK_H_
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+// "Linear: y is [3,5], expected [3,7]"; a tensor that is not empty must have data.
+absl::Status CheckShape(std::string_view op, std::string_view argument, const void* data,
+                        std::span<const int64_t> found, std::span<const int64_t> expected);
+
+template <typename T, int R>
+absl::Status CheckShape(std::string_view op, std::string_view argument, const Tensor<T, R>& tensor,
+                        const std::array<int64_t, R>& expected) {
+  return CheckShape(op, argument, tensor.data, std::span<const int64_t>(tensor.shape),
+                    std::span<const int64_t>(expected));
+}
+
+// As CheckShape, but an argument without data passes: it is optional.
+template <typename T, int R>
+absl::Status CheckOptional(std::string_view op, std::string_view argument,
+                           const Tensor<T, R>& tensor, const std::array<int64_t, R>& expected) {
+  return tensor.empty() ? absl::OkStatus() : CheckShape(op, argument, tensor, expected);
+}
+
+// Every id lies in [0, vocab): "Embedding: ids[3] is 300, expected 0 to 258". ids: host memory.
+absl::Status CheckIds(std::string_view op, std::span<const int32_t> ids, int64_t vocab);
+
+// INVALID_ARGUMENT "<op>: <message>".
+absl::Status ArgumentError(std::string_view op, std::string_view message);
+
+// UNIMPLEMENTED: the device's backend has no such op.
+absl::Status MissingOp(std::string_view op, const char* backend);
+
+// The first error of several checks.
+inline absl::Status FirstError(std::initializer_list<absl::Status> checks) {
+  for (const absl::Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_CHECK_H_

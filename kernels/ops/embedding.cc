@@ -1,0 +1,38 @@
+#include "kernels/ops/embedding.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+constexpr const char* kOp = "Embedding";
+
+absl::Status Check(const EmbeddingArgs& args) {
+  const int64_t rows = args.ids.dim(0);
+  const int64_t width = args.out.dim(1);
+  if (args.table == nullptr && rows > 0) return ArgumentError(kOp, "table has no data");
+  if (args.position_scale != 0 && width % 2 != 0) {
+    return ArgumentError(
+        kOp, absl::StrCat("out has ", width, " columns, expected an even number for a sinusoid"));
+  }
+  return FirstError({
+      CheckShape<const int32_t, 1>(kOp, "ids", args.ids, {rows}),
+      CheckShape<float, 2>(kOp, "out", args.out, {rows, width}),
+      args.position_scale == 0
+          ? absl::OkStatus()
+          : CheckShape<const int64_t, 1>(kOp, "positions", args.positions, {rows}),
+  });
+}
+
+}  // namespace
+
+absl::Status Embedding(Device& device, const EmbeddingArgs& args) {
+  if (absl::Status status = Check(args); !status.ok()) return status;
+  const Backend& backend = device.backend();
+  if (backend.embedding == nullptr) return MissingOp(kOp, backend.name);
+  return backend.embedding(device, args);
+}
+
+}  // namespace tvq

@@ -1,0 +1,85 @@
+#include "kernels/ops/linear.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+absl::Status CheckParts(std::span<const HostMatrix> parts) {
+  constexpr const char* kOp = "PackLinear";
+  if (parts.empty()) return ArgumentError(kOp, "no matrix given");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const HostMatrix& part = parts[i];
+    if (part.out < 0 || part.in <= 0 || part.in != parts[0].in) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
+                                             "], expected [n,", parts[0].in, "], both above 0"));
+    }
+    if (part.data == nullptr && part.out > 0) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i, "] has no data"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out, int64_t in) {
+  if (weight == nullptr) return ArgumentError(op, "weight is missing");
+  if (weight->out != out || weight->in != in) {
+    return ArgumentError(op, absl::StrCat("weight is [", weight->out, ",", weight->in,
+                                          "], expected [", out, ",", in, "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLinear(const LinearArgs& args) {
+  constexpr const char* kOp = "Linear";
+  const int64_t rows = args.x.dim(0);
+  const int64_t in = args.x.dim(1);
+  const int64_t out = args.y.dim(1);
+  return FirstError({
+      CheckWeight(kOp, args.weight, out, in),
+      CheckShape<const float, 2>(kOp, "x", args.x, {rows, in}),
+      CheckOptional<const float, 1>(kOp, "bias", args.bias, {out}),
+      CheckShape<float, 2>(kOp, "y", args.y, {rows, out}),
+  });
+}
+
+absl::Status CheckGatedOutput(const GatedOutputArgs& args) {
+  constexpr const char* kOp = "GatedOutput";
+  const int64_t rows = args.o.dim(0);
+  const int64_t in = args.o.dim(1);
+  const int64_t out = args.y.dim(1);
+  return FirstError({
+      CheckWeight(kOp, args.weight, out, in),
+      CheckShape<const float, 2>(kOp, "o", args.o, {rows, in}),
+      CheckShape<const float, 2>(kOp, "g", args.g, {rows, in}),
+      CheckShape<float, 2>(kOp, "y", args.y, {rows, out}),
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
+                                        DType dtype) {
+  if (absl::Status status = CheckParts(parts); !status.ok()) return status;
+  const Backend& backend = device.backend();
+  if (backend.pack_linear == nullptr) return MissingOp("PackLinear", backend.name);
+  return backend.pack_linear(device, parts, dtype);
+}
+
+absl::Status Linear(Device& device, const LinearArgs& args) {
+  if (absl::Status status = CheckLinear(args); !status.ok()) return status;
+  const Backend& backend = device.backend();
+  if (backend.linear == nullptr) return MissingOp("Linear", backend.name);
+  return backend.linear(device, args);
+}
+
+absl::Status GatedOutput(Device& device, const GatedOutputArgs& args) {
+  if (absl::Status status = CheckGatedOutput(args); !status.ok()) return status;
+  const Backend& backend = device.backend();
+  if (backend.gated_output == nullptr) return MissingOp("GatedOutput", backend.name);
+  return backend.gated_output(device, args);
+}
+
+}  // namespace tvq

@@ -1,0 +1,60 @@
+#include "kernels/ops/qkvg_projection.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+constexpr const char* kOp = "QkvgProjection";
+
+absl::Status CheckWeight(const QkvgProjectionArgs& args) {
+  if (args.weight == nullptr) return ArgumentError(kOp, "weight is missing");
+  const int64_t key = args.u.dim(1);
+  const int64_t value = args.g.dim(2);
+  const int64_t rows = (args.u.dim(0) + args.k.dim(1)) * (key + value);
+  if (args.weight->out != rows || args.weight->in != args.x.dim(1)) {
+    return ArgumentError(
+        kOp, absl::StrCat("weight is [", args.weight->out, ",", args.weight->in, "], expected [",
+                          rows, ",", args.x.dim(1), "] (rows of q, k, v and g)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const QkvgProjectionArgs& args) {
+  const int64_t n = args.x.dim(0);
+  const int64_t d = args.x.dim(1);
+  const int64_t heads = args.u.dim(0);
+  const int64_t key = args.u.dim(1);
+  const int64_t kv_heads = args.k.dim(1);
+  const int64_t value = args.g.dim(2);
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
+    return ArgumentError(kOp, absl::StrCat("u has ", heads, " heads, expected a multiple of the ",
+                                           kv_heads, " heads of k"));
+  }
+  return FirstError({
+      CheckWeight(args),
+      CheckShape<const float, 2>(kOp, "x", args.x, {n, d}),
+      CheckShape<const float, 1>(kOp, "gain", args.gain, {d}),
+      CheckShape<const float, 1>(kOp, "bias", args.bias, {d}),
+      CheckShape<const float, 2>(kOp, "u", args.u, {heads, key}),
+      CheckShape<const float, 2>(kOp, "w", args.w, {heads, key}),
+      CheckShape<float, 3>(kOp, "q_u", args.q_u, {n, heads, key}),
+      CheckShape<float, 3>(kOp, "q_w", args.q_w, {n, heads, key}),
+      CheckShape<float, 3>(kOp, "k", args.k, {n, kv_heads, key}),
+      CheckShape<float, 3>(kOp, "v", args.v, {n, kv_heads, value}),
+      CheckShape<float, 3>(kOp, "g", args.g, {n, heads, value}),
+  });
+}
+
+}  // namespace
+
+absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args) {
+  if (absl::Status status = Check(args); !status.ok()) return status;
+  const Backend& backend = device.backend();
+  if (backend.qkvg_projection == nullptr) return MissingOp(kOp, backend.name);
+  return backend.qkvg_projection(device, args);
+}
+
+}  // namespace tvq

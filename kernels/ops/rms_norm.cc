@@ -1,0 +1,31 @@
+#include "kernels/ops/rms_norm.h"
+
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+constexpr const char* kOp = "RmsNorm";
+
+absl::Status Check(const RmsNormArgs& args) {
+  const int64_t rows = args.x.dim(0);
+  const int64_t width = args.x.dim(1);
+  return FirstError({
+      CheckShape<const float, 2>(kOp, "x", args.x, {rows, width}),
+      CheckOptional<const float, 1>(kOp, "gain", args.gain, {width}),
+      CheckOptional<const float, 1>(kOp, "bias", args.bias, {width}),
+      CheckShape<float, 2>(kOp, "out", args.out, {rows, width}),
+  });
+}
+
+}  // namespace
+
+absl::Status RmsNorm(Device& device, const RmsNormArgs& args) {
+  if (absl::Status status = Check(args); !status.ok()) return status;
+  const Backend& backend = device.backend();
+  if (backend.rms_norm == nullptr) return MissingOp(kOp, backend.name);
+  return backend.rms_norm(device, args);
+}
+
+}  // namespace tvq
