@@ -3,7 +3,6 @@
 #define TVQ_SERVER_ENGINE_ENGINE_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,17 +30,19 @@ struct ServedModel {
 };
 
 struct ModelCapacity {
-  int64_t bytes_per_session = 0;  // of a fresh state
-  int64_t max_sessions = 0;       // that fit the budget (0 in use)
-  int64_t sessions_in_use = 0;
+  int64_t bytes_per_session = 0;  // Model::StateBytes(1); growing families take more as they go
+  int64_t max_sessions = 0;       // of that size that fit the whole budget
+  int64_t sessions_in_use = 0;    // states reserved for running requests
 };
 
 // Names a submitted request; 0 is none.
 using RequestHandle = uint64_t;
 
-// Submit, Cancel, stats and capacity may be called from any thread.
+// Every method may be called from any thread, from a sink's callbacks too (but Drain and the
+// destructor not from there: they wait for the loop).
 class Engine {
  public:
+  // INVALID_ARGUMENT names the option that is out of range or the model name that is used twice.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(std::vector<ServedModel> models,
                                                         const EngineOptions& options);
   // Finishes nothing: running requests end with UNAVAILABLE. Call Drain first for grace.
@@ -49,12 +50,17 @@ class Engine {
 
   // Checks and queues the request. Rejections come here, before any output: INVALID_ARGUMENT for
   // its fields, NOT_FOUND for the model, RESOURCE_EXHAUSTED for a full queue or a need above the
-  // whole budget, UNAVAILABLE while draining, DEADLINE_EXCEEDED when it is late already.
+  // whole budget, UNAVAILABLE while draining, DEADLINE_EXCEEDED when it is late already. The sink
+  // of a rejected request hears nothing.
   absl::StatusOr<RequestHandle> Submit(Request request);
 
   // Frees the request's place at once, in the queue, in prefill or in decode (within one step). Its
   // sink gets OnDone with CANCELLED, unless it was done already.
   void Cancel(RequestHandle handle);
+
+  // To be called when a sink whose WantsMore was false wants more again: the loop sleeps while all
+  // that runs is paused. Cheap, and harmless when nothing waits.
+  void Wake();
 
   // Accepts nothing more and returns when all requests are done or at `until`; what still runs then
   // ends with UNAVAILABLE. True when everything finished by itself.

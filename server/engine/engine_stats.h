@@ -9,15 +9,17 @@ namespace tvq {
 struct EngineStats {
   int64_t requests_running = 0;
   int64_t requests_waiting = 0;
-  int64_t sequences_running = 0;
-  int64_t state_bytes = 0;  // held by running sequences
+  int64_t sequences_running = 0;     // places taken: n for a request with n samples
+  int64_t state_bytes = 0;           // held by running sequences
+  int64_t state_bytes_reserved = 0;  // promised to running requests, what they hold included
+  int64_t state_bytes_budget = 0;
 
-  // Totals since start.
+  // Totals since start. Every accepted request ends as one of finished, cancelled and failed.
   int64_t requests_finished = 0;
-  int64_t requests_rejected = 0;
-  int64_t requests_cancelled = 0;
-  int64_t requests_failed = 0;
-  int64_t prompt_tokens = 0;
+  int64_t requests_rejected = 0;   // refused by Submit
+  int64_t requests_cancelled = 0;  // by Cancel
+  int64_t requests_failed = 0;     // for any other reason: deadline, shutdown, a model's error
+  int64_t prompt_tokens = 0;       // of requests that started
   int64_t prefill_tokens_computed = 0;
   int64_t generation_tokens = 0;
   int64_t steps = 0;

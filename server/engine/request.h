@@ -17,7 +17,8 @@ namespace tvq {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// vLLM's names, semantics and defaults.
+// vLLM's names, semantics and defaults. A sample ends, in this order, with the end-of-sequence id
+// (unless ignore_eos), an id of stop_token_ids, a stop string, max_tokens.
 struct SamplingParams {
   float temperature = 1;  // 0: greedy
   int32_t top_k = 0;      // 0 or -1: off
@@ -26,20 +27,26 @@ struct SamplingParams {
   float repetition_penalty = 1;
   float presence_penalty = 0;
   float frequency_penalty = 0;
-  std::optional<uint64_t> seed;  // unset: drawn when the request is admitted
-  std::vector<std::string> stop;
+  std::optional<uint64_t> seed;   // unset: drawn by Submit
+  std::vector<std::string> stop;  // the one that is complete first ends the sample
   std::vector<int32_t> stop_token_ids;
-  bool include_stop_str_in_output = false;
+  bool include_stop_str_in_output = false;  // the text of a stop string or stop token is shown
   bool ignore_eos = false;
   int32_t max_tokens = 16;
-  int32_t min_tokens = 0;
+  int32_t min_tokens = 0;  // up to there no end id is sampled and no stop string counts
   std::vector<int32_t> allowed_token_ids;
   std::vector<LogitBias> logit_bias;
   std::optional<int32_t> logprobs;         // alternatives beside the chosen token
   std::optional<int32_t> prompt_logprobs;  // likewise for prompt tokens
   int32_t n = 1;
-  bool echo = false;
+  bool echo = false;  // each sample's first delta is the prompt's text, without tokens
 };
+
+// The service's limits on what one request may ask for.
+inline constexpr int32_t kMaxSamples = 128;
+inline constexpr int32_t kMaxLogprobs = 20;
+inline constexpr int64_t kMaxStopStrings = 64;
+inline constexpr int64_t kMaxStopStringBytes = 1024;
 
 // INVALID_ARGUMENT naming the field, its value and the range that would be right.
 absl::Status Validate(const SamplingParams& params, const ModelInfo& model);
@@ -52,13 +59,14 @@ struct TokenEvent {
 };
 
 struct Usage {
-  int64_t prompt_tokens = 0;
+  int64_t prompt_tokens = 0;  // counted once, however many samples
   int64_t cached_tokens = 0;
-  int64_t completion_tokens = 0;  // of all samples
+  int64_t completion_tokens = 0;  // of all samples: the tokens of all deltas
 };
 
 // A piece of one sample's output. `text` never ends inside a UTF-8 character, and never shows part
-// of what may become a stop string.
+// of what may become a stop string, so it may lag behind `tokens`. The tokens of a stop string are
+// among `tokens`; an end-of-sequence or stop id that ended the sample is not.
 struct Delta {
   int32_t index = 0;  // which of the n samples
   std::string text;
@@ -80,22 +88,30 @@ class RequestSink {
   // empty context has none and comes with id and logprob 0.
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
-  // OK after every sample has finished; otherwise why the request failed.
+  // OK after every sample has finished; otherwise why the request failed, and samples that had not
+  // finished get no last delta.
   virtual void OnDone(const absl::Status& status, const Usage& usage) = 0;
 
-  // False while so much output waits for the reader that this request should pause. Any thread.
+  // False while so much output waits for the reader that this request should pause; whoever makes
+  // it true again calls Engine::Wake. Any thread.
   virtual bool WantsMore() const { return true; }
 };
 
 struct Request {
   std::string id;     // for logs
   std::string model;  // name under which the model is served
+  // At least one token: where a model has an end-of-sequence id, the RPC layer puts it in the place
+  // of an empty prompt.
   std::vector<int32_t> prompt;
   SamplingParams sampling;
-  bool score_only = false;  // only prompt log-probabilities; max_tokens is not read
+  bool score_only =
+      false;  // only prompt log-probabilities; of `sampling` only prompt_logprobs is read
   SteadyTime deadline = SteadyTime::max();
   std::shared_ptr<RequestSink> sink;
 };
+
+// Validate, and the same for prompt and context length.
+absl::Status Validate(const Request& request, const ModelInfo& model);
 
 }  // namespace tvq
 
