@@ -4,9 +4,10 @@
 #define TVQ_KERNELS_OPS_CHECK_H_
 
 #include <array>
+#include <initializer_list>
 #include <span>
-#include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
@@ -19,7 +20,7 @@ absl::Status CheckShape(std::string_view op, std::string_view argument, const vo
 
 template <typename T, int R>
 absl::Status CheckShape(std::string_view op, std::string_view argument, const Tensor<T, R>& tensor,
-                        const std::array<int64_t, R>& expected) {
+                        const std::type_identity_t<std::array<int64_t, R>>& expected) {
   return CheckShape(op, argument, tensor.data, std::span<const int64_t>(tensor.shape),
                     std::span<const int64_t>(expected));
 }
@@ -27,7 +28,8 @@ absl::Status CheckShape(std::string_view op, std::string_view argument, const Te
 // As CheckShape, but an argument without data passes: it is optional.
 template <typename T, int R>
 absl::Status CheckOptional(std::string_view op, std::string_view argument,
-                           const Tensor<T, R>& tensor, const std::array<int64_t, R>& expected) {
+                           const Tensor<T, R>& tensor,
+                           const std::type_identity_t<std::array<int64_t, R>>& expected) {
   return tensor.empty() ? absl::OkStatus() : CheckShape(op, argument, tensor, expected);
 }
 

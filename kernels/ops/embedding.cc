@@ -18,11 +18,10 @@ absl::Status Check(const EmbeddingArgs& args) {
         kOp, absl::StrCat("out has ", width, " columns, expected an even number for a sinusoid"));
   }
   return FirstError({
-      CheckShape<const int32_t, 1>(kOp, "ids", args.ids, {rows}),
-      CheckShape<float, 2>(kOp, "out", args.out, {rows, width}),
-      args.position_scale == 0
-          ? absl::OkStatus()
-          : CheckShape<const int64_t, 1>(kOp, "positions", args.positions, {rows}),
+      CheckShape(kOp, "ids", args.ids, {rows}),
+      CheckShape(kOp, "out", args.out, {rows, width}),
+      args.position_scale == 0 ? absl::OkStatus()
+                               : CheckShape(kOp, "positions", args.positions, {rows}),
   });
 }
 

@@ -39,9 +39,9 @@ absl::Status CheckLinear(const LinearArgs& args) {
   const int64_t out = args.y.dim(1);
   return FirstError({
       CheckWeight(kOp, args.weight, out, in),
-      CheckShape<const float, 2>(kOp, "x", args.x, {rows, in}),
-      CheckOptional<const float, 1>(kOp, "bias", args.bias, {out}),
-      CheckShape<float, 2>(kOp, "y", args.y, {rows, out}),
+      CheckShape(kOp, "x", args.x, {rows, in}),
+      CheckOptional(kOp, "bias", args.bias, {out}),
+      CheckShape(kOp, "y", args.y, {rows, out}),
   });
 }
 
@@ -52,9 +52,9 @@ absl::Status CheckGatedOutput(const GatedOutputArgs& args) {
   const int64_t out = args.y.dim(1);
   return FirstError({
       CheckWeight(kOp, args.weight, out, in),
-      CheckShape<const float, 2>(kOp, "o", args.o, {rows, in}),
-      CheckShape<const float, 2>(kOp, "g", args.g, {rows, in}),
-      CheckShape<float, 2>(kOp, "y", args.y, {rows, out}),
+      CheckShape(kOp, "o", args.o, {rows, in}),
+      CheckShape(kOp, "g", args.g, {rows, in}),
+      CheckShape(kOp, "y", args.y, {rows, out}),
   });
 }
 

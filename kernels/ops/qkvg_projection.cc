@@ -35,16 +35,16 @@ absl::Status Check(const QkvgProjectionArgs& args) {
   }
   return FirstError({
       CheckWeight(args),
-      CheckShape<const float, 2>(kOp, "x", args.x, {n, d}),
-      CheckShape<const float, 1>(kOp, "gain", args.gain, {d}),
-      CheckShape<const float, 1>(kOp, "bias", args.bias, {d}),
-      CheckShape<const float, 2>(kOp, "u", args.u, {heads, key}),
-      CheckShape<const float, 2>(kOp, "w", args.w, {heads, key}),
-      CheckShape<float, 3>(kOp, "q_u", args.q_u, {n, heads, key}),
-      CheckShape<float, 3>(kOp, "q_w", args.q_w, {n, heads, key}),
-      CheckShape<float, 3>(kOp, "k", args.k, {n, kv_heads, key}),
-      CheckShape<float, 3>(kOp, "v", args.v, {n, kv_heads, value}),
-      CheckShape<float, 3>(kOp, "g", args.g, {n, heads, value}),
+      CheckShape(kOp, "x", args.x, {n, d}),
+      CheckShape(kOp, "gain", args.gain, {d}),
+      CheckShape(kOp, "bias", args.bias, {d}),
+      CheckShape(kOp, "u", args.u, {heads, key}),
+      CheckShape(kOp, "w", args.w, {heads, key}),
+      CheckShape(kOp, "q_u", args.q_u, {n, heads, key}),
+      CheckShape(kOp, "q_w", args.q_w, {n, heads, key}),
+      CheckShape(kOp, "k", args.k, {n, kv_heads, key}),
+      CheckShape(kOp, "v", args.v, {n, kv_heads, value}),
+      CheckShape(kOp, "g", args.g, {n, heads, value}),
   });
 }
 

@@ -12,10 +12,10 @@ absl::Status Check(const RmsNormArgs& args) {
   const int64_t rows = args.x.dim(0);
   const int64_t width = args.x.dim(1);
   return FirstError({
-      CheckShape<const float, 2>(kOp, "x", args.x, {rows, width}),
-      CheckOptional<const float, 1>(kOp, "gain", args.gain, {width}),
-      CheckOptional<const float, 1>(kOp, "bias", args.bias, {width}),
-      CheckShape<float, 2>(kOp, "out", args.out, {rows, width}),
+      CheckShape(kOp, "x", args.x, {rows, width}),
+      CheckOptional(kOp, "gain", args.gain, {width}),
+      CheckOptional(kOp, "bias", args.bias, {width}),
+      CheckShape(kOp, "out", args.out, {rows, width}),
   });
 }
 

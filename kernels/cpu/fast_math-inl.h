@@ -1,0 +1,58 @@
+// Vector mathematics and partial vectors, compiled once per instruction set: include after
+// hwy/foreach_target.h, call inside tvq::HWY_NAMESPACE. A lane's result depends on that lane's
+// input alone, so tails go through padded vectors, never through another scalar formula.
+#if defined(TVQ_KERNELS_CPU_FAST_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TVQ_KERNELS_CPU_FAST_MATH_INL_H_
+#undef TVQ_KERNELS_CPU_FAST_MATH_INL_H_
+#else
+#define TVQ_KERNELS_CPU_FAST_MATH_INL_H_
+#endif
+
+#include <cstring>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// e^x in float32 within 2e-7 relative where the result is a normal number. Below -104 it is 0;
+// above 88.7 infinity. NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V FastExp(D d, V x) {
+  // Highway's Exp is right up to 104 only; beyond, its power of two overflows into the sign.
+  const V clamped = hn::IfThenElse(hn::Gt(x, hn::Set(d, 104.0F)), hn::Set(d, 104.0F), x);
+  return hn::IfThenElse(hn::Eq(x, x), hn::Exp(d, clamped), x);
+}
+
+// x / (1 + e^-x).
+template <class D, class V>
+HWY_INLINE V FastSilu(D d, V x) {
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), FastExp(d, hn::Neg(x))));
+}
+
+// The first `count` lanes from memory, zero above. Reads nothing beyond.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadFirst(D d, const T* from, size_t count) {
+  if (count >= hn::Lanes(d)) return hn::LoadU(d, from);
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
+  std::memcpy(lanes, from, count * sizeof(T));
+  return hn::Load(d, lanes);
+}
+
+// Writes the first `count` lanes and nothing beyond.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void StoreFirst(hn::Vec<D> v, D d, T* to, size_t count) {
+  if (count >= hn::Lanes(d)) return hn::StoreU(v, d, to);
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(v, d, lanes);
+  std::memcpy(to, lanes, count * sizeof(T));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#endif  // TVQ_KERNELS_CPU_FAST_MATH_INL_H_
