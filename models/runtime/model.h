@@ -3,6 +3,7 @@
 #define TVQ_MODELS_RUNTIME_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,6 +66,19 @@ class Encoder {
   virtual absl::Status Encode(std::span<const int32_t> tokens, std::span<float> out) = 0;
 };
 
+// A look at, and a hand on, the codes that keys are quantized to; a capability of families that
+// quantize keys. Comparing dtypes with the codes forced to be equal separates rounding from flipped
+// codes.
+class QuantizedKeys {
+ public:
+  virtual ~QuantizedKeys() = default;
+
+  // Called for every layer of every Prefill or Decode call: codes [rows, kv heads] in host memory,
+  // in the order of the call's tokens. May change them; they must stay below the number of codes.
+  using Tap = std::function<void(int64_t layer, Matrix<int32_t> codes)>;
+  virtual void SetTap(Tap tap) = 0;
+};
+
 // info, tokenizer and StateBytes may be used from any thread; everything else from one thread at a
 // time, the one that runs the device.
 class Model {
@@ -99,6 +113,7 @@ class Model {
 
   // nullptr where the family has none.
   virtual Encoder* encoder() { return nullptr; }
+  virtual QuantizedKeys* quantized_keys() { return nullptr; }
 };
 
 // Tokens of the chunk that starts at `position` when `remaining` tokens are to be fed: up to the

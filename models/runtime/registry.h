@@ -2,6 +2,8 @@
 #ifndef TVQ_MODELS_RUNTIME_REGISTRY_H_
 #define TVQ_MODELS_RUNTIME_REGISTRY_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +20,9 @@ struct LoadOptions {
   std::shared_ptr<Device> device;
   DType dtype = DType::kFloat32;
   std::optional<DType> state_dtype;  // of recent values; unset: as `dtype`
+  GenerationDefaults generation;     // LoadModel reads them from the directory
+  // Called while weights load, with layers done and layers in all. May be empty.
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 // Reads config, weights and tokenizer of `dir`. Errors name file, tensor and offset.

@@ -1,0 +1,298 @@
+#include "models/runtime/arch/transformer_vq/model.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/qkvg_projection.h"
+#include "kernels/ops/rms_norm.h"
+#include "kernels/ops/vq_attention.h"
+
+namespace tvq::transformer_vq {
+namespace {
+
+template <typename T>
+Vector<const T> AsVector(std::span<const T> values) {
+  return {values.data(), {static_cast<int64_t>(values.size())}};
+}
+
+// Heads side by side: [N, H, V] as [N, H*V].
+Matrix<const float> Flat(Tensor<float, 3> t) { return {t.data, {t.dim(0), t.dim(1) * t.dim(2)}}; }
+
+Vector<const float> VectorOf(const Buffer& buffer, int64_t size) {
+  return {buffer.as<const float>(), {size}};
+}
+
+}  // namespace
+
+VqModel::VqModel(VqConfig config, Weights weights, std::unique_ptr<Tokenizer> tokenizer,
+                 std::shared_ptr<Device> device, StateLayout layout, Workspace workspace,
+                 ModelInfo info)
+    : config_(std::move(config)),
+      device_(std::move(device)),
+      weights_(std::move(weights)),
+      tokenizer_(std::move(tokenizer)),
+      layout_(layout),
+      info_(std::move(info)),
+      workspace_(std::move(workspace)) {}
+
+absl::StatusOr<std::unique_ptr<Model>> VqModel::Create(const Config& config, WeightSource& source,
+                                                       std::unique_ptr<Tokenizer> tokenizer,
+                                                       const LoadOptions& options) {
+  absl::StatusOr<VqConfig> parsed = ParseConfig(config);
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<Weights> weights = LoadWeights(*parsed, source, options);
+  if (!weights.ok()) return weights.status();
+  absl::StatusOr<Workspace> workspace = Workspace::Create(*options.device, *parsed);
+  if (!workspace.ok()) return workspace.status();
+
+  ModelInfo info;
+  info.family = kFamily;
+  info.config = parsed->common;
+  info.generation = options.generation;
+  info.dtype = options.dtype;
+  info.state_dtype = options.state_dtype.value_or(options.dtype);
+  info.parameters = weights->parameters;
+  info.weight_bytes = weights->bytes;
+  const StateLayout layout(*parsed, info.state_dtype);
+  return std::unique_ptr<Model>(new VqModel(*std::move(parsed), *std::move(weights),
+                                            std::move(tokenizer), options.device, layout,
+                                            *std::move(workspace), std::move(info)));
+}
+
+absl::StatusOr<std::unique_ptr<State>> VqModel::NewState() {
+  absl::StatusOr<std::unique_ptr<VqSessionState>> state = VqSessionState::Create(*device_, layout_);
+  if (!state.ok()) return state.status();
+  return std::unique_ptr<State>(*std::move(state));
+}
+
+absl::StatusOr<Logits> VqModel::NewLogits(int64_t rows) {
+  const int64_t vocab = config_.common.vocab_size;
+  absl::StatusOr<Buffer> data =
+      device_->Allocate(static_cast<size_t>(rows * vocab) * sizeof(float));
+  if (!data.ok()) return data.status();
+  Logits logits;
+  logits.view = {data->as<float>(), {rows, vocab}};
+  logits.data = *std::move(data);
+  return logits;
+}
+
+template <typename Attend>
+absl::Status VqModel::Layers(std::span<const int32_t> tokens, std::span<const int64_t> positions,
+                             const Attend& attend) {
+  const int64_t n = static_cast<int64_t>(tokens.size());
+  Device& device = *device_;
+  EmbeddingArgs embed;
+  embed.table = weights_.embedding.data();
+  embed.dtype = weights_.dtype;
+  embed.vocab = config_.common.vocab_size;
+  embed.ids = AsVector(tokens);
+  embed.positions = AsVector(positions);
+  embed.position_scale = weights_.position_scale;
+  embed.position_lam = config_.pe_lam;
+  embed.out = workspace_.x(n);
+  if (absl::Status s = Embedding(device, embed); !s.ok()) return s;
+
+  const int64_t d = config_.d_model, h = config_.n_head, k = config_.d_k;
+  for (int64_t l = 0; l < config_.n_layer; ++l) {
+    const LayerWeights& layer = weights_.layers[static_cast<size_t>(l)];
+    absl::Status s = QkvgProjection(device, {.x = workspace_.x(n),
+                                             .gain = VectorOf(layer.norm_gain, d),
+                                             .bias = VectorOf(layer.norm_bias, d),
+                                             .weight = &layer.qkvg,
+                                             .u = {layer.u.as<const float>(), {h, k}},
+                                             .w = {layer.w.as<const float>(), {h, k}},
+                                             .q_u = workspace_.q_u(n),
+                                             .q_w = workspace_.q_w(n),
+                                             .k = workspace_.k(n),
+                                             .v = workspace_.v(n),
+                                             .g = workspace_.g(n)});
+    if (!s.ok()) return s;
+    s = VqAssign(device, {workspace_.k(n), &layer.codebook, workspace_.codes(n)});
+    if (!s.ok()) return s;
+    if (tap_) {
+      if (s = TapCodes(l, n); !s.ok()) return s;
+    }
+    s = HeadScores(device, {workspace_.q_u(n), &layer.codebook, workspace_.code_scores(n)});
+    if (!s.ok()) return s;
+    s = HeadScores(device, {workspace_.q_w(n), &layer.positions, workspace_.position_scores(n)});
+    if (!s.ok()) return s;
+    if (s = attend(l); !s.ok()) return s;
+    s = GatedOutput(device,
+                    {Flat(workspace_.o(n)), Flat(workspace_.g(n)), &layer.out, workspace_.x(n)});
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqModel::TapCodes(int64_t layer, int64_t rows) {
+  const Matrix<int32_t> codes = workspace_.codes(rows);
+  std::vector<int32_t> host(static_cast<size_t>(codes.size()));
+  const size_t bytes = host.size() * sizeof(int32_t);
+  if (absl::Status s = device_->CopyToHost(host.data(), codes.data, bytes); !s.ok()) return s;
+  tap_(layer, {host.data(), codes.shape});
+  return device_->CopyFromHost(codes.data, host.data(), bytes);
+}
+
+absl::Status VqModel::Prefill(std::span<const PrefillChunk> chunks, Logits* logits) {
+  for (const PrefillChunk& chunk : chunks) {
+    if (absl::Status s = PrefillOne(chunk, logits); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqModel::PrefillOne(const PrefillChunk& chunk, Logits* logits) {
+  auto& state = static_cast<VqSessionState&>(*chunk.state);
+  const int64_t first = state.position();
+  const int64_t n = static_cast<int64_t>(chunk.tokens.size());
+  if (n == 0 || n > NextChunk(first, n, config_.common.prefill_chunk)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a chunk of ", n, " tokens at position ", first,
+        " is empty or crosses a multiple of prefill_chunk ", config_.common.prefill_chunk));
+  }
+  if (absl::Status s = CheckTokens(chunk.tokens); !s.ok()) return s;
+  std::vector<int64_t> positions(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = first + i;
+
+  absl::Status s = Layers(chunk.tokens, positions, [&](int64_t layer) {
+    VqPrefillAttentionArgs args;
+    args.shape = layout_.shape();
+    args.state = state.Layer(layer);
+    args.position = first;
+    args.code_scores = workspace_.code_scores(n);
+    args.position_scores = workspace_.position_scores(n);
+    args.codes = workspace_.codes(n);
+    args.v = workspace_.v(n);
+    args.out = workspace_.o(n);
+    return VqPrefillAttention(*device_, args);
+  });
+  if (!s.ok()) return s;
+  state.Advance(n);
+
+  if (!chunk.targets.empty()) {
+    if (s = Score(chunk); !s.ok()) return s;
+  }
+  if (chunk.logits_row < 0) return absl::OkStatus();
+  return ComputeLogits(n - 1, {logits->view.row(chunk.logits_row), {1, logits->view.dim(1)}});
+}
+
+absl::Status VqModel::Score(const PrefillChunk& chunk) {
+  const int64_t n = static_cast<int64_t>(chunk.tokens.size());
+  if (static_cast<int64_t>(chunk.targets.size()) != n) {
+    return absl::InvalidArgumentError(absl::StrCat("targets has ", chunk.targets.size(),
+                                                   " entries, must have ", n, " like tokens"));
+  }
+  if (absl::Status s = CheckTokens(chunk.targets); !s.ok()) return s;
+  for (int64_t first = 0; first < n; first += Workspace::kScoreRows) {
+    const int64_t rows = std::min(Workspace::kScoreRows, n - first);
+    const Matrix<float> logits = workspace_.score_logits(rows);
+    if (absl::Status s = ComputeLogits(first, logits); !s.ok()) return s;
+    const auto at = static_cast<size_t>(first), count = static_cast<size_t>(rows);
+    const auto top = static_cast<size_t>(chunk.top_logprobs);
+    TokenLogprobsArgs args;
+    args.logits = logits;
+    args.targets = chunk.targets.subspan(at, count);
+    args.top = chunk.top_logprobs;
+    args.target_out = chunk.target_logprobs.subspan(at, count);
+    args.top_out = chunk.top.subspan(at * top, count * top);
+    if (absl::Status s = TokenLogprobs(*device_, args); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqModel::Decode(std::span<const DecodeRow> rows, Logits* logits) {
+  const auto tile = static_cast<size_t>(workspace_.rows());
+  for (size_t first = 0; first < rows.size(); first += tile) {
+    const std::span<const DecodeRow> part =
+        rows.subspan(first, std::min(tile, rows.size() - first));
+    if (absl::Status s = DecodeTile(part, logits); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits) {
+  const int64_t n = static_cast<int64_t>(rows.size());
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> positions;
+  for (const DecodeRow& row : rows) {
+    tokens.push_back(row.token);
+    positions.push_back(row.state->position());
+  }
+  if (absl::Status s = CheckTokens(tokens); !s.ok()) return s;
+
+  std::vector<VqState> states(rows.size());
+  absl::Status s = Layers(tokens, positions, [&](int64_t layer) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      states[i] = static_cast<const VqSessionState&>(*rows[i].state).Layer(layer);
+    }
+    VqDecodeAttentionArgs args;
+    args.shape = layout_.shape();
+    args.states = states;
+    args.positions = positions;
+    args.code_scores = workspace_.code_scores(n);
+    args.position_scores = workspace_.position_scores(n);
+    args.codes = workspace_.codes(n);
+    args.v = workspace_.v(n);
+    args.out = workspace_.o(n);
+    return VqDecodeAttention(*device_, args);
+  });
+  if (!s.ok()) return s;
+  for (const DecodeRow& row : rows) static_cast<VqSessionState&>(*row.state).Advance(1);
+
+  // Rows whose places in `logits` follow one another are computed together.
+  for (int64_t first = 0; first < n;) {
+    const int64_t place = rows[static_cast<size_t>(first)].logits_row;
+    int64_t last = first + 1;
+    while (last < n && rows[static_cast<size_t>(last)].logits_row == place + (last - first)) ++last;
+    const Matrix<float> out{logits->view.row(place), {last - first, logits->view.dim(1)}};
+    if (s = ComputeLogits(first, out); !s.ok()) return s;
+    first = last;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqModel::ComputeLogits(int64_t first, Matrix<float> out) {
+  const int64_t n = out.dim(0), d = config_.d_model;
+  Matrix<float> x{workspace_.x(workspace_.rows()).row(first), {n, d}};
+  if (config_.output_norm) {
+    const Matrix<float> normed = workspace_.normed(n);
+    absl::Status s = RmsNorm(
+        *device_, {x, VectorOf(weights_.norm_gain, d), VectorOf(weights_.norm_bias, d), normed});
+    if (!s.ok()) return s;
+    x = normed;
+  }
+  LinearArgs args;
+  args.x = x;
+  args.weight = &weights_.logits;
+  args.bias = VectorOf(weights_.logits_bias, out.dim(1));
+  args.scale = static_cast<float>(config_.logit_scale);
+  args.y = out;
+  return Linear(*device_, args);
+}
+
+absl::Status VqModel::Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
+                             std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,
+                             std::span<absl::Status> row_status) {
+  SampleArgs args;
+  args.logits = logits.view;
+  args.rows = rows;
+  args.chosen = chosen;
+  args.top = top;
+  args.max_top = max_top;
+  args.row_status = row_status;
+  return tvq::Sample(*device_, args);
+}
+
+absl::Status VqModel::CheckTokens(std::span<const int32_t> tokens) const {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= config_.common.vocab_size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "token ", i, " is id ", tokens[i], ", must be in [0, ", config_.common.vocab_size, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq::transformer_vq

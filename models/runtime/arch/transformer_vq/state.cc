@@ -1,0 +1,159 @@
+#include "models/runtime/arch/transformer_vq/state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq::transformer_vq {
+namespace {
+
+int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Splitmix64 (Steele, Lea, Flood 2014): enough for synthetic values.
+uint64_t NextRandom(uint64_t& s) {
+  uint64_t z = (s += 0x9E3779B97F4A7C15ULL);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+// About the size of silu outputs: uniform in [-0.5, 0.5).
+float NextValue(uint64_t& s) { return static_cast<float>(NextRandom(s) >> 40) * 0x1p-24F - 0.5F; }
+
+}  // namespace
+
+StateLayout::StateLayout(const VqConfig& c, DType value_dtype)
+    : shape_{c.n_kv_head, c.n_code, c.window(), c.d_v, value_dtype}, layers_(c.n_layer) {
+  const int64_t accumulator = Aligned(c.n_kv_head * c.n_code * c.d_v * 4);
+  carry_ = accumulator;
+  count_ = 2 * accumulator;
+  code_ = count_ + Aligned(c.n_kv_head * c.n_code * 8);
+  value_ = code_ + Aligned(c.n_kv_head * c.window() * 4);
+  layer_bytes_ = value_ + Aligned(c.n_kv_head * c.window() * c.d_v *
+                                  static_cast<int64_t>(SizeOf(value_dtype)));
+}
+
+VqState StateLayout::Layer(std::byte* base, int64_t layer) const {
+  std::byte* p = base + layer * layer_bytes_;
+  VqState state;
+  state.sum = reinterpret_cast<float*>(p);
+  state.carry = reinterpret_cast<float*>(p + carry_);
+  state.count = reinterpret_cast<int64_t*>(p + count_);
+  state.window_code = reinterpret_cast<int32_t*>(p + code_);
+  state.window_value = p + value_;
+  return state;
+}
+
+absl::StatusOr<std::unique_ptr<VqSessionState>> VqSessionState::Create(Device& device,
+                                                                       const StateLayout& layout) {
+  absl::StatusOr<Buffer> memory = device.Allocate(static_cast<size_t>(layout.bytes()));
+  if (!memory.ok()) return memory.status();
+  return std::unique_ptr<VqSessionState>(new VqSessionState(device, layout, *std::move(memory)));
+}
+
+absl::Status VqSessionState::CopyFrom(const State& other) {
+  const auto* source = dynamic_cast<const VqSessionState*>(&other);
+  if (source == nullptr || &source->layout_ != &layout_) {
+    return absl::FailedPreconditionError("the state to copy belongs to another model");
+  }
+  position_ = source->position_;
+  return device_.CopyWithin(memory_.data(), source->memory_.data(), memory_.bytes());
+}
+
+absl::Status VqSessionState::Reset() {
+  const std::vector<std::byte> zero(memory_.bytes());
+  position_ = 0;
+  return device_.CopyFromHost(memory_.data(), zero.data(), zero.size());
+}
+
+absl::Status VqSessionState::VisitSections(
+    const std::function<absl::Status(const StateSection&)>& visit) const {
+  std::vector<std::byte> host(memory_.bytes());
+  if (absl::Status s = device_.CopyToHost(host.data(), memory_.data(), host.size()); !s.ok()) {
+    return s;
+  }
+  const VqShape& shape = layout_.shape();
+  const int64_t rows = shape.kv_heads * shape.codes;
+  const int64_t recent = std::min(position_, shape.window);
+  const int64_t value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
+
+  auto section = [&](const std::string& name, int64_t element, const void* data, int64_t bytes) {
+    return visit(
+        {name, element, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)}});
+  };
+  // A ring of `element` bytes a slot, per kv head, as a run from the oldest position to the newest.
+  auto unrolled = [&](const void* ring, int64_t element) {
+    std::vector<std::byte> run(static_cast<size_t>(shape.kv_heads * recent * element));
+    const auto* from = static_cast<const std::byte*>(ring);
+    for (int64_t g = 0; g < shape.kv_heads; ++g) {
+      for (int64_t i = 0; i < recent; ++i) {
+        const int64_t slot = (position_ - recent + i) % shape.window;
+        std::memcpy(run.data() + (g * recent + i) * element,
+                    from + (g * shape.window + slot) * element, static_cast<size_t>(element));
+      }
+    }
+    return run;
+  };
+
+  for (int64_t l = 0; l < layout_.layers(); ++l) {
+    const VqState layer = layout_.Layer(host.data(), l);
+    const std::string prefix = absl::StrCat("layers.", l, ".");
+    absl::Status s = section(prefix + "acc_sum", 4, layer.sum, rows * shape.value * 4);
+    s.Update(section(prefix + "acc_carry", 4, layer.carry, rows * shape.value * 4));
+    s.Update(section(prefix + "acc_count", 8, layer.count, rows * 8));
+    const std::vector<std::byte> codes = unrolled(layer.window_code, 4);
+    s.Update(section(prefix + "win_code", 4, codes.data(), static_cast<int64_t>(codes.size())));
+    const std::vector<std::byte> values = unrolled(layer.window_value, shape.value * value_bytes);
+    s.Update(section(prefix + "win_value", value_bytes, values.data(),
+                     static_cast<int64_t>(values.size())));
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqSessionState::Synthesize(int64_t position, uint64_t seed) {
+  if (position < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("position is ", position, ", must be >= 0"));
+  }
+  const VqShape& shape = layout_.shape();
+  const int64_t recent = std::min(position, shape.window);
+  const int64_t retired = position - recent;
+  std::vector<std::byte> host(memory_.bytes());
+  uint64_t random = seed;
+  for (int64_t l = 0; l < layout_.layers(); ++l) {
+    const VqState layer = layout_.Layer(host.data(), l);
+    for (int64_t r = 0; r < shape.kv_heads * shape.codes; ++r) {
+      const int64_t code = r % shape.codes;
+      const int64_t n = retired / shape.codes + (code < retired % shape.codes ? 1 : 0);
+      layer.count[r] = n;
+      float* sum = layer.sum + r * shape.value;
+      for (int64_t i = 0; i < shape.value; ++i) sum[i] = NextValue(random) * static_cast<float>(n);
+    }
+    for (int64_t g = 0; g < shape.kv_heads; ++g) {
+      for (int64_t i = 0; i < recent; ++i) {
+        const int64_t slot = g * shape.window + (retired + i) % shape.window;
+        layer.window_code[slot] =
+            static_cast<int32_t>(NextRandom(random) % static_cast<uint64_t>(shape.codes));
+        for (int64_t v = 0; v < shape.value; ++v) {
+          const float value = NextValue(random);
+          if (shape.value_dtype == DType::kFloat32) {
+            static_cast<float*>(layer.window_value)[slot * shape.value + v] = value;
+          } else {
+            uint32_t bits;
+            std::memcpy(&bits, &value, sizeof(bits));
+            static_cast<BFloat16*>(layer.window_value)[slot * shape.value + v] = {
+                static_cast<uint16_t>(bits >> 16)};
+          }
+        }
+      }
+    }
+  }
+  position_ = position;
+  return device_.CopyFromHost(memory_.data(), host.data(), host.size());
+}
+
+}  // namespace tvq::transformer_vq
