@@ -1,0 +1,202 @@
+#include "models/verify/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+
+namespace tvq::verify {
+namespace {
+
+// log-softmax of one row of logits, in float64.
+std::vector<double> LogSoftmax(const std::vector<float>& logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float l : logits) sum += std::exp(static_cast<double>(l) - top);
+  const double log_sum = top + std::log(sum);
+  std::vector<double> result(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) result[i] = logits[i] - log_sum;
+  return result;
+}
+
+// Accumulates the comparison of rows as they are computed, in order of position.
+class RowChecker {
+ public:
+  RowChecker(const ExpectedSequence& expected, int64_t vocab, Comparison& result)
+      : expected_(expected), vocab_(static_cast<size_t>(vocab)), result_(result) {}
+
+  void Check(size_t position, const std::vector<double>& row) {
+    const size_t length = expected_.tokens.size();
+    const size_t first_row = length - static_cast<size_t>(expected_.row_count);
+    const float* expected_row = position >= first_row && !expected_.rows.empty()
+                                    ? expected_.rows.data() + (position - first_row) * vocab_
+                                    : nullptr;
+    if (expected_row != nullptr) {
+      for (size_t i = 0; i < vocab_; ++i) Difference(row[i], expected_row[i]);
+    }
+    if (position + 1 >= length) return;
+    const size_t target = static_cast<size_t>(expected_.tokens[position + 1]);
+    double expected_target = expected_row != nullptr ? expected_row[target] : 0;
+    if (!expected_.targets.empty()) {
+      expected_target = expected_.targets[position];
+      Difference(row[target], expected_target);
+    } else if (expected_row == nullptr) {
+      return;
+    }
+    result_.target_bits -= row[target] / std::log(2.0);
+    result_.expected_bits -= expected_target / std::log(2.0);
+    ++result_.target_count;
+  }
+
+  void Difference(double actual, double expected) {
+    // A NaN must count as the largest of differences, not vanish in a comparison.
+    double difference = std::abs(actual - expected);
+    if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
+    result_.max_difference = std::max(result_.max_difference, difference);
+    result_.sum_squares += difference * difference;
+    ++result_.compared;
+  }
+
+ private:
+  const ExpectedSequence& expected_;
+  const size_t vocab_;
+  Comparison& result_;
+};
+
+// Feeds tokens to one state and gives back rows of log-probabilities.
+class Feeder {
+ public:
+  static absl::StatusOr<Feeder> Create(Model& model, Device& device) {
+    absl::StatusOr<std::unique_ptr<State>> state = model.NewState();
+    if (!state.ok()) return state.status();
+    absl::StatusOr<Logits> logits = model.NewLogits(1);
+    if (!logits.ok()) return logits.status();
+    return Feeder(model, device, *std::move(state), *std::move(logits));
+  }
+
+  // One decode step; the row after `token`.
+  absl::StatusOr<std::vector<double>> Step(int32_t token) {
+    const DecodeRow row{state_.get(), token, 0};
+    if (absl::Status s = model_.Decode({&row, 1}, &logits_); !s.ok()) return s;
+    return Row();
+  }
+
+  // The whole of `tokens` in chunks; `check(i, row)` for every token.
+  template <typename Check>
+  absl::Status Prefill(std::span<const int32_t> tokens, const Check& check) {
+    const int64_t vocab = model_.info().config.vocab_size;
+    const std::vector<int32_t> any_target(tokens.size(), 0);
+    std::vector<TokenLogprob> target, top;
+    for (size_t at = 0; at < tokens.size();) {
+      const auto n = static_cast<size_t>(NextChunk(state_->position(),
+                                                   static_cast<int64_t>(tokens.size() - at),
+                                                   model_.info().config.prefill_chunk));
+      target.resize(n);
+      top.resize(n * static_cast<size_t>(vocab));
+      PrefillChunk chunk;
+      chunk.state = state_.get();
+      chunk.tokens = tokens.subspan(at, n);
+      chunk.logits_row = 0;
+      chunk.targets = std::span(any_target).subspan(at, n);
+      chunk.target_logprobs = target;
+      chunk.top_logprobs = vocab;  // all of them: a whole row, in another order
+      chunk.top = top;
+      if (absl::Status s = model_.Prefill({&chunk, 1}, &logits_); !s.ok()) return s;
+      std::vector<double> row(static_cast<size_t>(vocab));
+      for (size_t i = 0; i < n; ++i) {
+        for (size_t j = 0; j < row.size(); ++j) {
+          const TokenLogprob& entry = top[i * row.size() + j];
+          row[static_cast<size_t>(entry.id)] = entry.logprob;
+        }
+        check(at + i, row);
+      }
+      at += n;
+    }
+    return absl::OkStatus();
+  }
+
+  // The row after the last token of a prefill.
+  absl::StatusOr<std::vector<double>> Row() {
+    std::vector<float> host(static_cast<size_t>(logits_.view.dim(1)));
+    absl::Status s =
+        device_.CopyToHost(host.data(), logits_.view.data, host.size() * sizeof(float));
+    if (!s.ok()) return s;
+    return LogSoftmax(host);
+  }
+
+ private:
+  Feeder(Model& model, Device& device, std::unique_ptr<State> state, Logits logits)
+      : model_(model), device_(device), state_(std::move(state)), logits_(std::move(logits)) {}
+
+  Model& model_;
+  Device& device_;
+  std::unique_ptr<State> state_;
+  Logits logits_;
+};
+
+absl::Status FeedAll(Feeder& feeder, std::span<const int32_t> tokens, Mode mode,
+                     RowChecker& checker) {
+  if (mode == Mode::kPrefill) {
+    return feeder.Prefill(tokens, [&](size_t i, const auto& row) { checker.Check(i, row); });
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    absl::StatusOr<std::vector<double>> row = feeder.Step(tokens[i]);
+    if (!row.ok()) return row.status();
+    checker.Check(i, *row);
+  }
+  return absl::OkStatus();
+}
+
+// The prompt in the given mode, then the best token again and again.
+absl::Status ContinueGreedily(Feeder& feeder, const ExpectedSequence& expected, Mode mode,
+                              RowChecker& checker, Comparison& result) {
+  std::vector<double> row;
+  if (mode == Mode::kPrefill) {
+    absl::Status s = feeder.Prefill(expected.prompt, [&](size_t, const auto& last) { row = last; });
+    if (!s.ok()) return s;
+  } else {
+    for (int32_t token : expected.prompt) {
+      absl::StatusOr<std::vector<double>> next = feeder.Step(token);
+      if (!next.ok()) return next.status();
+      row = *std::move(next);
+    }
+  }
+  for (size_t i = 0; i < expected.tokens.size(); ++i) {
+    const auto best = static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    if (best != expected.tokens[i]) ++result.greedy_mismatches;
+    checker.Difference(row[static_cast<size_t>(expected.tokens[i])], expected.token_logprobs[i]);
+    absl::StatusOr<std::vector<double>> next = feeder.Step(expected.tokens[i]);
+    if (!next.ok()) return next.status();
+    row = *std::move(next);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedSequence& expected,
+                                   Mode mode, const Codes* forced) {
+  Comparison result;
+  absl::StatusOr<Feeder> feeder = Feeder::Create(model, device);
+  if (!feeder.ok()) return feeder.status();
+  if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) {
+    size_t next = 0;
+    keys->SetTap([&result, forced, next](int64_t, Matrix<int32_t> codes) mutable {
+      const auto n = static_cast<size_t>(codes.size());
+      result.codes.insert(result.codes.end(), codes.data, codes.data + n);
+      if (forced != nullptr)
+        std::copy_n(forced->begin() + static_cast<int64_t>(next), n, codes.data);
+      next += n;
+    });
+  }
+  RowChecker checker(expected, model.info().config.vocab_size, result);
+  const absl::Status status = expected.greedy
+                                  ? ContinueGreedily(*feeder, expected, mode, checker, result)
+                                  : FeedAll(*feeder, expected.tokens, mode, checker);
+  if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) keys->SetTap({});
+  if (!status.ok()) return status;
+  return result;
+}
+
+}  // namespace tvq::verify

@@ -1,0 +1,36 @@
+// Expected log-probabilities of a model, computed by another implementation.
+//
+// A safetensors file that holds, per sequence NAME, `NAME.tokens` int32 [T] and one or more of
+//   NAME.logprobs         float32 [T, vocab]   row i = log p(next | tokens 0..i)
+//   NAME.target_logprobs  float32 [T-1]        entry i = log p(token i+1 | tokens 0..i)
+//   NAME.last_logprobs    float32 [R, vocab]   the last R rows
+// and a greedy continuation `NAME.prompt_tokens` [P], `NAME.tokens` [T], `NAME.logprobs` [T].
+#ifndef TVQ_MODELS_VERIFY_EXPECTED_H_
+#define TVQ_MODELS_VERIFY_EXPECTED_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace tvq::verify {
+
+struct ExpectedSequence {
+  std::string name;
+  std::vector<int32_t> tokens;
+  std::vector<float> rows;  // [row_count, vocab]: of the last row_count positions
+  int64_t row_count = 0;
+  std::vector<float> targets;  // [T-1] or empty
+
+  bool greedy = false;
+  std::vector<int32_t> prompt;        // greedy only
+  std::vector<float> token_logprobs;  // greedy only, [T]
+};
+
+// INVALID_ARGUMENT naming file and tensor when a tensor is missing or misshapen.
+absl::StatusOr<std::vector<ExpectedSequence>> ReadExpected(const std::string& path, int64_t vocab);
+
+}  // namespace tvq::verify
+
+#endif  // TVQ_MODELS_VERIFY_EXPECTED_H_

@@ -1,0 +1,195 @@
+// tvq-verify: does this engine compute what another implementation computed?
+//
+// float32: every log-probability within 1e-4, greedy continuations equal. bfloat16: a key near the
+// border of two codes may change its code, so rounding is measured with the codes of a float32 run
+// forced, and the free run is reported by its rate of flipped codes and its change in bits per
+// token.
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/runtime/registry.h"
+#include "models/verify/compare.h"
+#include "models/verify/expected.h"
+
+namespace tvq::verify {
+namespace {
+
+struct Options {
+  std::string model_dir;
+  std::string expected_path;
+  std::string device = "cpu";
+  std::string isa;
+  std::string dtype = "float32";
+  std::string mode = "both";
+  int threads = 0;
+};
+
+constexpr double kFloat32Tolerance = 1e-4;
+
+// Rounding to bfloat16 errs by at most 2^-9 of a value. A gated unit rounds at four places one
+// behind the other (input of the first projection and its weights, gated values and their weights),
+// the logits at two; errors of different places are independent, so the root mean square of a
+// logit's error stays below 2^-9 sqrt(4 units + 2) of the spread of the logits. A log-probability
+// differs by at most twice a logit's error (its own and the normaliser's).
+double BFloat16Tolerance(int64_t units, double spread) {
+  return 2 * std::exp2(-9) * std::sqrt(4.0 * static_cast<double>(units) + 2.0) * spread;
+}
+
+// Root mean square distance of expected log-probabilities from their row's mean.
+double Spread(const ExpectedSequence& sequence, int64_t vocab) {
+  double sum_squares = 0;
+  for (int64_t r = 0; r < sequence.row_count; ++r) {
+    const float* row = sequence.rows.data() + r * vocab;
+    double mean = 0;
+    for (int64_t i = 0; i < vocab; ++i) mean += row[i];
+    mean /= static_cast<double>(vocab);
+    for (int64_t i = 0; i < vocab; ++i) sum_squares += (row[i] - mean) * (row[i] - mean);
+  }
+  return std::sqrt(sum_squares / static_cast<double>(sequence.row_count * vocab));
+}
+
+struct Loaded {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Model> model;
+};
+
+absl::StatusOr<Loaded> Load(const Options& options, DType dtype) {
+  absl::StatusOr<std::unique_ptr<Device>> device =
+      MakeDevice(options.device, options.threads, options.isa);
+  if (!device.ok()) return device.status();
+  Loaded loaded;
+  loaded.device = *std::move(device);
+  LoadOptions load;
+  load.device = loaded.device;
+  load.dtype = dtype;
+  absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(options.model_dir, load);
+  if (!model.ok()) return model.status();
+  loaded.model = *std::move(model);
+  return loaded;
+}
+
+double Rms(const Comparison& c) {
+  return c.compared == 0 ? 0 : std::sqrt(c.sum_squares / static_cast<double>(c.compared));
+}
+
+double BitsPerToken(double bits, int64_t tokens) {
+  return tokens == 0 ? 0 : bits / static_cast<double>(tokens);
+}
+
+// Prints one line; false beyond the tolerance.
+absl::StatusOr<bool> VerifyFloat32(Loaded& float32, const ExpectedSequence& sequence, Mode mode) {
+  absl::StatusOr<Comparison> c = Compare(*float32.model, *float32.device, sequence, mode);
+  if (!c.ok()) return c.status();
+  const bool ok = c->max_difference <= kFloat32Tolerance && c->greedy_mismatches == 0;
+  std::printf("%-12s %-8s %7zu tokens  largest difference %.2e  rms %.2e", sequence.name.c_str(),
+              Name(mode), sequence.tokens.size(), c->max_difference, Rms(*c));
+  if (sequence.greedy) {
+    std::printf("  greedy tokens that differ: %lld", static_cast<long long>(c->greedy_mismatches));
+  }
+  std::printf("  %s\n", ok ? "ok" : "BEYOND 1e-4");
+  return ok;
+}
+
+absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
+                                    const ExpectedSequence& sequence, Mode mode) {
+  absl::StatusOr<Comparison> exact = Compare(*float32.model, *float32.device, sequence, mode);
+  if (!exact.ok()) return exact.status();
+  absl::StatusOr<Comparison> forced =
+      Compare(*bfloat16.model, *bfloat16.device, sequence, mode, &exact->codes);
+  if (!forced.ok()) return forced.status();
+  absl::StatusOr<Comparison> free = Compare(*bfloat16.model, *bfloat16.device, sequence, mode);
+  if (!free.ok()) return free.status();
+
+  int64_t flips = 0;
+  for (size_t i = 0; i < free->codes.size(); ++i) flips += free->codes[i] != exact->codes[i];
+  const double change = BitsPerToken(free->target_bits, free->target_count) -
+                        BitsPerToken(free->expected_bits, free->target_count);
+  std::printf("%-12s %-8s %7zu tokens  codes forced: rms %.2e largest %.2e", sequence.name.c_str(),
+              Name(mode), sequence.tokens.size(), Rms(*forced), forced->max_difference);
+  bool ok = true;
+  if (sequence.row_count > 0) {
+    const auto codes_per_unit = static_cast<double>(sequence.tokens.size());
+    const auto units =
+        static_cast<int64_t>(static_cast<double>(exact->codes.size()) / codes_per_unit);
+    const double tolerance =
+        BFloat16Tolerance(units, Spread(sequence, bfloat16.model->info().config.vocab_size));
+    ok = Rms(*forced) <= tolerance;
+    std::printf(" (rms at most %.2e)", tolerance);
+  }
+  std::printf("  free: %.3f%% of codes flipped, %+.4f bits a token  %s\n",
+              100.0 * static_cast<double>(flips) /
+                  static_cast<double>(std::max<size_t>(1, free->codes.size())),
+              change, ok ? "ok" : "BEYOND THE TOLERANCE");
+  return ok;
+}
+
+absl::StatusOr<bool> Run(const Options& options) {
+  absl::StatusOr<Loaded> float32 = Load(options, DType::kFloat32);
+  if (!float32.ok()) return float32.status();
+  Loaded bfloat16;
+  if (options.dtype == "bfloat16") {
+    absl::StatusOr<Loaded> loaded = Load(options, DType::kBFloat16);
+    if (!loaded.ok()) return loaded.status();
+    bfloat16 = *std::move(loaded);
+  }
+  absl::StatusOr<std::vector<ExpectedSequence>> sequences =
+      ReadExpected(options.expected_path, float32->model->info().config.vocab_size);
+  if (!sequences.ok()) return sequences.status();
+
+  std::printf("%s: %s, %lld parameters, %s, on %s\n", options.model_dir.c_str(),
+              float32->model->info().family.c_str(),
+              static_cast<long long>(float32->model->info().parameters), options.dtype.c_str(),
+              float32->device->Describe().c_str());
+  std::vector<Mode> modes;
+  if (options.mode != "step") modes.push_back(Mode::kPrefill);
+  if (options.mode != "prefill") modes.push_back(Mode::kStep);
+  bool all = true;
+  for (const ExpectedSequence& sequence : *sequences) {
+    for (Mode mode : modes) {
+      absl::StatusOr<bool> ok = bfloat16.model == nullptr
+                                    ? VerifyFloat32(*float32, sequence, mode)
+                                    : VerifyBFloat16(*float32, bfloat16, sequence, mode);
+      if (!ok.ok()) return ok.status();
+      all = all && *ok;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+}  // namespace tvq::verify
+
+int main(int argc, char** argv) {
+  tvq::verify::Options options;
+  CLI::App app("Compares a model's log-probabilities with expected ones.", "tvq-verify");
+  app.footer("Exit codes: 0 within the tolerance, 1 beyond it, 2 wrong usage or unreadable files.");
+  app.add_option("MODEL_DIR", options.model_dir, "Model directory")->required();
+  app.add_option("EXPECTED", options.expected_path, "Expected log-probabilities (safetensors)")
+      ->required();
+  app.add_option("--device", options.device, "cpu, or reference (naive float64 loops)")
+      ->capture_default_str();
+  app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2");
+  app.add_option("--dtype", options.dtype, "Of the weights")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--mode", options.mode, "Block-parallel prefill, token by token, or both")
+      ->check(CLI::IsMember({"prefill", "step", "both"}))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const absl::StatusOr<bool> ok = tvq::verify::Run(options);
+  if (!ok.ok()) {
+    std::fprintf(stderr, "tvq-verify: %s\n", std::string(ok.status().message()).c_str());
+    return 2;
+  }
+  return *ok ? 0 : 1;
+}
