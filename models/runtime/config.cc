@@ -19,8 +19,8 @@ using nlohmann::json;
 
 constexpr int64_t kLargestConfigBytes = 1 << 20;  // real ones have a few KB
 constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
-constexpr std::array<const char*, 4> kTokenizerTypes = {"bytes", "sentencepiece", "characters",
-                                                        "pixels"};
+constexpr std::array<const char*, 5> kTokenizerTypes = {"bytes", "sentencepiece", "characters",
+                                                        "pixels", "ids"};
 
 // How the value looks in a message: itself if it is short.
 std::string Shown(const json& value) {
