@@ -1,0 +1,1 @@
+"""Training of Transformer-VQ models in PyTorch; see README.md in this folder."""

@@ -1,0 +1,149 @@
+"""Attention over quantized keys: the block-parallel linear form, and the quadratic form it must equal.
+
+score(i, j) = (q_i + u) . k_j + (q_i + w) . R_(i-j) if i - j <= M else (q_i + u) . k_j, causal, k_j a codeword.
+Beyond the reach M a score depends on j through its code alone, so older values enter as their mean by code, with the
+logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7).
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+
+class LayerState(NamedTuple):
+    """What a layer carries from one segment to the next. The recent part is P = ceil(M / L) * L positions long."""
+
+    acc_sum: torch.Tensor  # [B, G, S, V] sum of retired values by code
+    acc_count: torch.Tensor  # [B, G, S]
+    code: torch.Tensor  # [B, G, P] codes of recent positions; S where there was no position yet
+    value: torch.Tensor  # [B, G, P, V]
+
+
+def initial_state(batch: int, config, dtype=torch.float32, device=None) -> LayerState:
+    groups, codes, width = config.n_kv_head, config.n_code, config.d_v
+    recent = recent_blocks(config) * config.block_len
+    return LayerState(
+        acc_sum=torch.zeros(batch, groups, codes, width, dtype=dtype, device=device),
+        acc_count=torch.zeros(batch, groups, codes, dtype=dtype, device=device),
+        code=torch.full((batch, groups, recent), codes, dtype=torch.long, device=device),
+        value=torch.zeros(batch, groups, recent, width, dtype=dtype, device=device),
+    )
+
+
+def recent_blocks(config) -> int:
+    """Blocks before the current one that its first position can reach into."""
+    return math.ceil(config.mem_len / config.block_len)
+
+
+def relative_scores(x: torch.Tensor, window: int) -> torch.Tensor:
+    """Moves scores by distance to their positions in the window of a block.
+
+    x [..., L, M+1], where x[i, e] belongs to the distance M - e. Result [..., L, window]: entry (i, j) belongs to the
+    distance (window - L) + i - j and is 0 where that is outside 0..M. Padding and reshaping shifts row i by i; a gather
+    would do the same with a slow backward pass.
+    """
+    *leading, length, reach = x.shape
+    x = torch.nn.functional.pad(x, (window - length - (reach - 1), length))  # [..., L, window + 1]
+    return x.flatten(-2)[..., : length * window].reshape(*leading, length, window)
+
+
+def block_attention(query_u, query_w, codes, keys, values, codebook, positions, state: LayerState, config,
+                    use_accumulator: bool = True):
+    """All blocks of a segment at once.
+
+    query_u, query_w [B, H, T, K] (queries plus each bias), codes [B, G, T], keys [B, G, T, K] quantized, values
+    [B, G, T, V], codebook [G, S, K], positions [H, M+1, K] position keys by distance M..0, T a multiple of L.
+    Returns ([B, H, T, V], the state after the segment).
+    Without the accumulator, position i sees i - M..i only.
+    """
+    length, reach, n_code = config.block_len, config.mem_len, config.n_code
+    batch, heads, tokens, width = query_u.shape
+    groups = config.n_kv_head
+    share = heads // groups  # query heads of one key/value head
+    blocks, before = tokens // length, recent_blocks(config)
+    window = (before + 1) * length
+
+    def by_block(x):  # [B, H, T, K] -> [B, G, Q, n, L, K]
+        return x.reshape(batch, groups, share, blocks, length, width)
+
+    query_u, query_w = by_block(query_u), by_block(query_w)
+    group = torch.arange(groups, device=codes.device)[None, :, None]
+    old_keys = codebook[group, state.code.clamp(max=n_code - 1)].to(keys.dtype)
+    all_keys = torch.cat([old_keys, keys], 2).reshape(batch, groups, 1, before + blocks, length, -1)
+    all_codes = torch.cat([state.code, codes], 2).reshape(batch, groups, before + blocks, length)
+    all_values = torch.cat([state.value.to(values.dtype), values], 2)
+    all_values = all_values.reshape(batch, groups, 1, before + blocks, length, -1)
+
+    # Recent positions: the current block and those within reach. [B, G, Q, n, L, window]
+    content = torch.cat([query_u @ all_keys[:, :, :, o:o + blocks].transpose(-1, -2) for o in range(before + 1)], -1)
+    position_keys = positions.reshape(1, groups, share, 1, reach + 1, width).transpose(-1, -2)
+    recent = at_least_float32(content) + at_least_float32(relative_scores(query_w @ position_keys, window))
+    recent = recent + recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator)[:, :, None]
+
+    # All positions before those: one row per code.
+    sums, counts = block_accumulators(all_codes, all_values[:, :, 0], state, blocks, n_code)
+    counts_seen = counts[:, :, :blocks] if use_accumulator else torch.zeros_like(counts[:, :, :blocks])
+    code_scores = at_least_float32(query_u @ codebook.to(query_u.dtype)[None, :, None, None].transpose(-1, -2))
+    code_scores = code_scores + counts_seen.log()[:, :, None, :, None, :]  # log 0 = -inf: not there
+
+    weights = torch.cat([code_scores, recent], -1).softmax(-1)
+    means = weights[..., :n_code] / counts[:, :, None, :blocks, None].clamp(min=1)
+    output = means.to(values.dtype) @ sums[:, :, None, :blocks].to(values.dtype)
+    recent_weights = weights[..., n_code:].to(values.dtype)
+    for o in range(before + 1):
+        output = output + recent_weights[..., o * length:(o + 1) * length] @ all_values[:, :, :, o:o + blocks]
+    new_state = LayerState(
+        acc_sum=sums[:, :, blocks].detach(),
+        acc_count=counts[:, :, blocks],
+        code=all_codes[:, :, blocks:].flatten(2),
+        value=all_values[:, :, 0, blocks:].flatten(2, 3).detach(),
+    )
+    return output.reshape(batch, heads, tokens, -1), new_state
+
+
+def at_least_float32(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype == torch.bfloat16 else x
+
+
+def recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator):
+    """0 where the window holds a position that may be seen, -inf elsewhere. [B, G, n, L, window] or broadcastable."""
+    window = (before + 1) * length
+    distance = before * length + torch.arange(length)[:, None] - torch.arange(window)[None]
+    allowed = distance >= 0 if use_accumulator else (distance >= 0) & (distance <= reach)
+    allowed = allowed.to(all_codes.device)
+    exists = torch.cat([all_codes[:, :, o:o + blocks] for o in range(before + 1)], -1) < n_code  # [B, G, n, window]
+    mask = torch.zeros((), device=all_codes.device).expand(*exists.shape[:3], length, window)
+    return mask.masked_fill(~(allowed & exists[..., None, :]), float("-inf"))
+
+
+def block_accumulators(all_codes, all_values, state, blocks, n_code):
+    """What has retired before each block of a segment, and after the last: sums [B, G, n+1, S, V], counts [B, G, n+1, S].
+
+    Block b retires when block b + 1 + P/L begins. The prefix sum over blocks is a product with a triangle of ones.
+    """
+    member = (all_codes[:, :, :blocks, :, None] == torch.arange(n_code, device=all_codes.device)).to(all_values.dtype)
+    triangle = torch.ones(blocks + 1, blocks, dtype=state.acc_sum.dtype, device=all_codes.device).tril(-1)
+    added = (member.transpose(-1, -2) @ all_values[:, :, :blocks]).to(triangle.dtype)  # [B, G, n, S, V]
+    batch, groups = added.shape[:2]
+    with torch.autocast(all_codes.device.type, enabled=False):
+        sums = (triangle @ added.flatten(3)).reshape(batch, groups, blocks + 1, n_code, -1)
+        counts = triangle @ member.to(triangle.dtype).sum(-2)
+    return sums + state.acc_sum[:, :, None], counts + state.acc_count[:, :, None]
+
+
+def quadratic_attention(query_u, query_w, codes, keys, values, positions, config,
+                        use_accumulator: bool = True) -> torch.Tensor:
+    """The definition, a score for every pair of positions. Shapes as in block_attention; the context begins here."""
+    del codes  # the quantized keys say everything
+    share = config.n_head // config.n_kv_head
+    keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
+    tokens = query_u.shape[2]
+    index = torch.arange(tokens, device=query_u.device)
+    distance = index[:, None] - index[None]
+    near = (distance >= 0) & (distance <= config.mem_len)
+    by_distance = query_w @ positions.flip(1).transpose(-1, -2)  # [B, H, T, M+1], entry d
+    bias = by_distance.gather(-1, distance.clamp(0, config.mem_len).expand(*by_distance.shape[:2], -1, -1))
+    scores = query_u @ keys.transpose(-1, -2) + bias * near
+    seen = distance >= 0 if use_accumulator else near
+    return scores.masked_fill(~seen, float("-inf")).softmax(-1) @ values

@@ -1,0 +1,123 @@
+"""Text as token ids: SentencePiece by its command line tools, and streams of segments for training."""
+
+import hashlib
+import pathlib
+import subprocess
+
+import numpy as np
+import torch
+
+SPACE = "\u2581"  # how SentencePiece spells a space
+
+
+class Pieces:
+    """A SentencePiece model with newline as a piece and no dummy prefix, so that decode(encode(text)) == text."""
+
+    def __init__(self, model_file):
+        self.file = str(model_file)
+        listing = subprocess.run(["spm_export_vocab", f"--model={self.file}"], check=True, capture_output=True)
+        pieces = [line.split("\t")[0] for line in listing.stdout.decode().split("\n")]
+        self.pieces, index = [], 0
+        while index < len(pieces):  # the newline piece is listed as two lines, "" and ""
+            newline = pieces[index] == "" and index + 1 < len(pieces)
+            self.pieces.append("\n" if newline else pieces[index])
+            index += 2 if newline else 1
+        while self.pieces and self.pieces[-1] == "":
+            self.pieces.pop()
+        self.newline = self.pieces.index("\n")
+        self.end = self.pieces.index("</s>")
+
+    def encode(self, text: str) -> np.ndarray:
+        """The tool reads lines, so lines are encoded one by one and joined by the newline piece."""
+        lines = text.split("\n")
+        run = subprocess.run(["spm_encode", f"--model={self.file}", "--output_format=id"],
+                             input="\n".join(lines + [""]).encode(), check=True, capture_output=True)
+        rows = run.stdout.decode().split("\n")
+        if len(rows) != len(lines) + 1:
+            raise RuntimeError(f"spm_encode answered {len(rows) - 1} lines for {len(lines)}")
+        ids = []
+        for number, row in enumerate(rows[:-1]):
+            if number:
+                ids.append(self.newline)
+            ids.extend(int(word) for word in row.split())
+        return np.array(ids, dtype=np.uint16)
+
+    def decode(self, ids) -> str:
+        text = bytearray()
+        for token in ids:
+            piece = self.pieces[token]
+            if len(piece) == 6 and piece.startswith("<0x"):
+                text.append(int(piece[3:5], 16))
+            elif piece not in ("</s>", "<pad>"):
+                text.extend(piece.replace(SPACE, " ").encode())
+        return text.decode("utf-8", errors="replace")
+
+
+def load_documents(folder, pieces: Pieces, cache) -> list:
+    """Token ids of every .txt file of a folder in the order of names, each beginning with the end-of-sequence id."""
+    cache = pathlib.Path(cache)
+    cache.mkdir(parents=True, exist_ok=True)
+    documents = []
+    for file in sorted(pathlib.Path(folder).glob("*.txt")):
+        raw = file.read_bytes()
+        key = hashlib.sha256(raw + pathlib.Path(pieces.file).read_bytes()).hexdigest()[:16]
+        stored = cache / f"{file.stem}.{key}.npy"
+        if not stored.exists():
+            np.save(stored, np.concatenate([[pieces.end], pieces.encode(raw.decode("utf-8"))]).astype(np.uint16))
+        documents.append(np.load(stored))
+    if not documents:
+        raise FileNotFoundError(f"no .txt files in {folder}")
+    return documents
+
+
+class Streams:
+    """Segments of random passages. A group of `batch` passages advances together, so that its context can be carried.
+
+    Groups take turns, so successive segments come from different places. Before each segment a group moves to fresh
+    random passages with probability `restart`, and always at the end of a document. Half of the fresh passages begin
+    after a newline, with the end-of-sequence id in front, so the model also knows how texts begin.
+    """
+
+    def __init__(self, documents, batch: int, length: int, groups: int, restart: float, end: int, newline: int, seed: int):
+        self.documents, self.batch, self.length, self.restart = documents, batch, length, restart
+        self.end, self.newline = end, newline
+        sizes = np.array([max(0, len(document) - length - 1) for document in documents], dtype=np.float64)
+        if sizes.sum() == 0:
+            raise ValueError(f"no document is longer than a segment of {length} tokens")
+        self.chances = sizes / sizes.sum()
+        self.random = np.random.Generator(np.random.PCG64(seed))
+        self.places = [None] * groups  # per group: [(document, offset)] * batch
+        self.turn = 0
+
+    def _fresh(self):
+        """-> (document, offset, whether the end-of-sequence id stands before it)"""
+        number = int(self.random.choice(len(self.documents), p=self.chances))
+        document = self.documents[number]
+        offset = int(self.random.integers(len(document) - self.length))
+        if self.random.random() < 0.5:
+            return number, offset, False
+        breaks = np.nonzero(document[offset:len(document) - self.length] == self.newline)[0]
+        return (number, offset + int(breaks[0]) + 1, True) if len(breaks) else (number, 0, False)
+
+    def next(self):
+        """-> (group, tokens [batch, length + 1], whether the context begins here)"""
+        group = self.turn
+        self.turn = (self.turn + 1) % len(self.places)
+        places = self.places[group]
+        fresh = places is None or self.random.random() < self.restart
+        fresh = fresh or any(at + self.length + 1 > len(self.documents[number]) for number, at in places)
+        rows, after = [], []
+        for row in range(self.batch):
+            number, offset, with_end = self._fresh() if fresh else (*places[row], False)
+            taken = self.documents[number][offset:offset + self.length + 1 - with_end]
+            rows.append(np.concatenate([[self.end], taken]) if with_end else taken)
+            after.append((number, offset + self.length - with_end))
+        self.places[group] = after
+        return group, torch.from_numpy(np.stack(rows).astype(np.int64)), fresh
+
+    def state_dict(self):
+        return {"random": self.random.bit_generator.state, "places": self.places, "turn": self.turn}
+
+    def load_state_dict(self, state):
+        self.random.bit_generator.state = state["random"]
+        self.places, self.turn = state["places"], state["turn"]

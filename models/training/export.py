@@ -1,0 +1,57 @@
+"""Model directories: config.json and model.safetensors from a PyTorch model, and back.
+
+    python3 -m models.training.export RUN/best.pt MODEL_DIR --tokenizer FILE.model [--bfloat16]
+"""
+
+import argparse
+import pathlib
+import shutil
+
+import torch
+
+from models.training import checkpoint, safetensors
+from models.training.config import ModelConfig
+from models.training.directory import write_model
+from models.training.model import TransformerVQ
+
+
+def tensors_of(model: TransformerVQ, bfloat16: bool = False) -> dict:
+    """Tensors by their names in the format. Codebooks stay float32, whatever else is rounded."""
+    tensors = {}
+    for name, value in model.state_dict().items():
+        array = value.detach().cpu().float().numpy()
+        keep = not bfloat16 or ".codebook." in name
+        tensors[name] = array if keep else safetensors.BFloat16.rounded(array)
+    return tensors
+
+
+def load_model(directory) -> TransformerVQ:
+    """The model of a directory with one model.safetensors, in float32."""
+    directory = pathlib.Path(directory)
+    model = TransformerVQ(ModelConfig.load(directory))
+    tensors = safetensors.load(directory / "model.safetensors")
+    for name, value in model.state_dict().items():
+        if name not in tensors:
+            raise ValueError(f"{directory}: model.safetensors lacks the tensor {name}")
+        if tensors[name].shape != tuple(value.shape):
+            raise ValueError(f"{directory}: tensor {name} has shape {list(tensors[name].shape)}, not {list(value.shape)}")
+    model.load_state_dict({name: torch.from_numpy(tensors[name]) for name in model.state_dict()})
+    return model.eval()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=pathlib.Path)
+    parser.add_argument("model_dir", type=pathlib.Path)
+    parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
+    parser.add_argument("--bfloat16", action="store_true", help="round everything but the codebooks")
+    arguments = parser.parse_args()
+    saved = checkpoint.load(arguments.checkpoint)
+    model = TransformerVQ(ModelConfig.from_json(saved["config"]))
+    model.load_state_dict(saved["model"])
+    write_model(arguments.model_dir, model.config, tensors_of(model, arguments.bfloat16))
+    shutil.copyfile(arguments.tokenizer, arguments.model_dir / model.config.tokenizer["file"])
+
+
+if __name__ == "__main__":
+    main()

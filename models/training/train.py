@@ -1,0 +1,208 @@
+"""Training, resumable at any moment: run the same command again after a kill.
+
+    python3 -m models.training.train --data FOLDER --tokenizer FILE.model --out RUN --minutes 90
+
+FOLDER holds train/*.txt and validation/*.txt. RUN gets checkpoint.pt (everything) and best.pt (best validation).
+"""
+
+import argparse
+import math
+import pathlib
+import signal
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+from models.training import checkpoint
+from models.training.config import ModelConfig
+from models.training.data import Pieces, Streams, load_documents
+from models.training.evaluate import token_bits
+from models.training.model import TransformerVQ
+from models.training.optimizer import build_optimizers, rate_factor
+from models.training.progress import Progress
+
+
+def parse_stage(text: str):
+    """FROM:BATCHxLENGTH[:RESTART] -> (fraction of training it begins at, batch, length, chance of a fresh context)"""
+    begin, shape, *restart = text.split(":")
+    batch, length = shape.split("x")
+    return float(begin), int(batch), int(length), float(restart[0]) if restart else 1.0
+
+
+class Trainer:
+    """One training run. `step` is one optimizer step; not for use by several threads."""
+
+    def __init__(self, config: ModelConfig, documents, options):
+        torch.manual_seed(options.seed)
+        self.options, self.documents = options, documents
+        self.model = TransformerVQ(config)
+        self.optimizers = build_optimizers(self.model, options.muon_rate, options.adam_rate, options.weight_decay)
+        self.random = torch.Generator().manual_seed(options.seed)
+        self.stages = sorted(options.stages)
+        self.stage, self.streams, self.contexts = None, None, None
+        self.steps, self.tokens, self.seconds, self.best = 0, 0, 0.0, math.inf
+        self.forward = torch.compile(self.model, dynamic=False) if options.compile else self.model
+
+    def fraction(self) -> float:
+        """How much of the training is done: by steps, or by the seconds spent training (kept over resumes)."""
+        if self.options.minutes:
+            return self.seconds / (60 * self.options.minutes)
+        return self.steps / self.options.steps
+
+    def _enter_stage(self):
+        number = max(n for n, stage in enumerate(self.stages) if n == 0 or stage[0] <= self.fraction())
+        if number != self.stage:
+            _, batch, length, restart = self.stages[number]
+            config, groups = self.model.config, self.options.groups
+            self.stage, self.contexts = number, [None] * groups
+            self.streams = Streams(self.documents, batch, length, groups, restart, config.eos_token_id,
+                                   self.options.newline, self.options.seed + number)
+
+    def step(self) -> dict:
+        """One optimizer step. Returns loss (nats per token), commitment, revived codes, rate factor."""
+        began = time.monotonic()
+        self._enter_stage()
+        group, tokens, fresh = self.streams.next()
+        context = self.model.initial_state(len(tokens)) if fresh else self.contexts[group]
+        factor = rate_factor(self.fraction(), self.steps, self.options.warmup, self.options.cooldown_from, 0.02)
+        for optimizer in self.optimizers:
+            for parameters in optimizer.param_groups:
+                parameters["lr"] = parameters["peak"] * factor
+            optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.options.bfloat16):
+            output = self.forward(tokens[:, :-1], context)
+            loss = F.cross_entropy(output.logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        (loss + self.options.commitment * output.commitment).backward()
+        if not math.isfinite(loss.item()):
+            raise FloatingPointError(f"the loss became {loss.item()} at step {self.steps}")
+        for optimizer in self.optimizers:
+            optimizer.step()
+        revived = self.model.update_codebooks(output.keys_and_codes, self.random)
+        self.contexts[group] = output.state
+        self.steps += 1
+        self.tokens += tokens.numel() - len(tokens)
+        self.seconds += time.monotonic() - began
+        return {"loss": loss.item(), "commitment": output.commitment.item(), "revived": revived, "rate": factor}
+
+    def state_dict(self) -> dict:
+        return {
+            "config": self.model.config.to_json(), "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "random": self.random.get_state(), "torch_random": torch.get_rng_state(),
+            "stage": self.stage, "streams": self.streams.state_dict() if self.streams else None,
+            "contexts": self.contexts,
+            "steps": self.steps, "tokens": self.tokens, "seconds": self.seconds, "best": self.best,
+        }
+
+    def load_state_dict(self, saved: dict):
+        self.model.load_state_dict(saved["model"])
+        for optimizer, state in zip(self.optimizers, saved["optimizers"]):
+            optimizer.load_state_dict(state)
+        self.random.set_state(saved["random"])
+        torch.set_rng_state(saved["torch_random"])
+        self.steps, self.tokens, self.seconds = saved["steps"], saved["tokens"], saved["seconds"]
+        self.best = saved["best"]
+        self.stage = None
+        if saved["streams"]:
+            self._enter_stage()
+            if self.stage == saved["stage"]:
+                self.streams.load_state_dict(saved["streams"])
+                self.contexts = saved["contexts"]
+
+
+def validate(model, documents, pieces, tokens: int) -> float:
+    """Bits per byte of the first `tokens` tokens of every validation document."""
+    bits = size = 0.0
+    for document in documents:
+        ids = document[:tokens + 1]
+        bits += token_bits(model, ids).sum()
+        size += len(pieces.decode(ids).encode())
+    return bits / size
+
+
+def run(trainer: Trainer, validation, pieces, options):
+    out, stop = pathlib.Path(options.out), []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.append(True))
+    progress = Progress(sys.stderr)
+    saved_at = time.monotonic()
+    while trainer.fraction() < 1 and not stop:
+        numbers = trainer.step()
+        progress.show(trainer.fraction(), f"step {trainer.steps}  {trainer.seconds / 60:.1f} min  "
+                      f"{trainer.tokens / max(trainer.seconds, 1e-9):.0f} tokens/s  rate {numbers['rate']:.3f}", numbers)
+        if trainer.steps % options.validate_every == 0 or trainer.fraction() >= 1:
+            bits = validate(trainer.model, validation, pieces, options.validate_tokens)
+            progress.note(f"step {trainer.steps}, {trainer.seconds / 60:.1f} min, {trainer.tokens} tokens: "
+                          f"validation {bits:.4f} bits per byte")
+            if bits < trainer.best:
+                trainer.best = bits
+                checkpoint.save(out / "best.pt", {"config": trainer.model.config.to_json(), "steps": trainer.steps,
+                                                  "model": trainer.model.state_dict(), "bits_per_byte": bits,
+                                                  "tokens": trainer.tokens, "seconds": trainer.seconds})
+        if time.monotonic() - saved_at > options.save_seconds:
+            checkpoint.save(out / "checkpoint.pt", trainer.state_dict())
+            saved_at = time.monotonic()
+    checkpoint.save(out / "checkpoint.pt", trainer.state_dict())
+    progress.note("stopped by a signal" if stop else "done")
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--data", type=pathlib.Path, required=True, help="folder with train/*.txt and validation/*.txt")
+    p.add_argument("--tokenizer", type=pathlib.Path, required=True, help="SentencePiece model file")
+    p.add_argument("--out", type=pathlib.Path, required=True, help="folder of checkpoints; resumes from what is there")
+    p.add_argument("--minutes", type=float, default=0, help="length of the training in minutes of training time")
+    p.add_argument("--steps", type=int, default=9000, help="length of the training in steps, without --minutes")
+    p.add_argument("--stages", type=parse_stage, nargs="+", default=[(0.0, 1, 4096, 0.25)],
+                   help="FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
+                        "a context is carried over segments and starts afresh with probability RESTART (default 1)")
+    p.add_argument("--groups", type=int, default=8, help="batches of passages that take turns")
+    p.add_argument("--d-model", type=int, default=256)
+    p.add_argument("--d-k", type=int, default=64)
+    p.add_argument("--d-v", type=int, default=512)
+    p.add_argument("--n-code", type=int, default=128)
+    p.add_argument("--n-layer", type=int, default=6)
+    p.add_argument("--block-len", type=int, default=64, help="block length and reach of the positional bias")
+    p.add_argument("--muon-rate", type=float, default=0.02)
+    p.add_argument("--adam-rate", type=float, default=4e-3)
+    p.add_argument("--weight-decay", type=float, default=0.1, help="of the projections, times their rate")
+    p.add_argument("--commitment", type=float, default=1e-4)
+    p.add_argument("--warmup", type=int, default=100, help="steps")
+    p.add_argument("--cooldown-from", type=float, default=0.4, help="fraction of the training")
+    p.add_argument("--validate-every", type=int, default=500, help="steps")
+    p.add_argument("--validate-tokens", type=int, default=16384, help="tokens of each validation document")
+    p.add_argument("--save-seconds", type=float, default=60)
+    p.add_argument("--threads", type=int, default=0)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--float32", dest="bfloat16", action="store_false", help="no bfloat16 autocast")
+    p.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 only")
+    return p
+
+
+def main():
+    options = parser().parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    pieces = Pieces(options.tokenizer)
+    options.newline = pieces.newline
+    training = load_documents(options.data / "train", pieces, options.out / "tokens")
+    validation = load_documents(options.data / "validation", pieces, options.out / "tokens")
+    config = ModelConfig(
+        vocab_size=len(pieces.pieces), d_model=options.d_model, d_k=options.d_k, d_v=options.d_v,
+        n_code=options.n_code, n_layer=options.n_layer, block_len=options.block_len, mem_len=options.block_len,
+        tie_word_embeddings=True, output_norm=True, logit_scale=options.d_model ** -0.5, prefill_chunk=256,
+        unk_token_id=pieces.pieces.index("<unk>"), eos_token_id=pieces.end, pad_token_id=pieces.pieces.index("<pad>"),
+        tokenizer={"type": "sentencepiece", "file": "tokenizer.model"})
+    trainer = Trainer(config, training, options)
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    print(f"{parameters} parameters, {sum(map(len, training))} training tokens, PyTorch {torch.__version__}", flush=True)
+    if (options.out / "checkpoint.pt").exists():
+        trainer.load_state_dict(checkpoint.load(options.out / "checkpoint.pt"))
+        print(f"resumed at step {trainer.steps}", flush=True)
+    run(trainer, validation, pieces, options)
+
+
+if __name__ == "__main__":
+    main()
