@@ -1,0 +1,99 @@
+"""Who may include whom, and a check of the sources against it.
+
+A unit is a folder (with the folders below it that are not units themselves) or a single file. Its files may include
+one another and what its row names; a name that is no unit, such as a header, allows just that path.
+"""
+
+import re
+from pathlib import Path
+
+KERNELS = ["kernels", "kernels/ops"]
+MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/tokenizer"]
+SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
+
+ALLOWED = {
+    "kernels": ["kernels/ops"],
+    "kernels/device.cc": KERNELS + ["kernels/cpu"],
+    "kernels/ops": ["kernels"],
+    "kernels/cpu": KERNELS,
+    "models/runtime": KERNELS + ["models/runtime/tokenizer"],
+    "models/runtime/tokenizer": ["models/runtime", "models/runtime/sentencepiece_shim"],
+    "models/runtime/registry.cc": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch"],
+    "models/runtime/arch": KERNELS + ["models/runtime", "models/runtime/tokenizer"],
+    "models/runtime/sentencepiece_shim": [],
+    "models/verify": KERNELS + ["kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
+    "proto": [],
+    "server/engine": MODEL + SAMPLING,
+    "server/sessions": ["server/engine", "models/runtime/model.h", "models/runtime/state.h"],
+    "server/metrics": ["server/engine/engine_stats.h"],
+    "server/rpc": ["proto", "server/sessions", "server/engine"] + MODEL + SAMPLING,
+    "server/main.cc": ["kernels", "kernels/cpu", "models/runtime", "models/runtime/tokenizer",
+                       "server/engine", "server/sessions", "server/metrics", "server/rpc"],
+    "client/cpp": ["proto"],
+    "client/cli": ["client/cpp", "proto"],
+    "client/gateway": ["client/cpp", "proto"],
+    "client/loadtest": ["client/cpp", "proto"],
+}
+
+# Third-party headers that belong to some units alone.
+GRPC = ["proto", "server/rpc", "server/main.cc", "client/cpp", "client/cli", "client/gateway", "client/loadtest"]
+THIRD_PARTY = {
+    r"(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$": GRPC,
+    r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
+    r"sentencepiece": ["models/runtime/sentencepiece_shim"],
+    r"CLI/": ["models/verify", "server/main.cc", "client/cli", "client/gateway", "client/loadtest"],
+    r"spdlog/": ["server/main.cc", "server/rpc", "client/gateway", "client/loadtest"],
+}
+
+# Names of families, as code spells them. Only models/runtime/arch may.
+FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|mamba_?2|rwkv_?7", re.IGNORECASE)
+KNOWS_FAMILIES = ["models/runtime/arch"]
+
+SOURCES = ("kernels", "models", "proto", "server", "client")
+SUFFIXES = (".cc", ".h", ".cu", ".cuh", ".inc")
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+
+
+def unit_of(path):
+    """The most specific unit that holds `path`; None for what is not ours."""
+    if path.startswith("tvq/v1/"):  # generated from proto/tvq/v1
+        return "proto"
+    candidates = [unit for unit in ALLOWED if path == unit or path.startswith(unit + "/")]
+    return max(candidates, key=len, default=None)
+
+
+def may_include(unit, header):
+    """Whether a file of `unit` may include `header`."""
+    for pattern, units in THIRD_PARTY.items():
+        if re.match(pattern, header) and unit not in units:
+            return False
+    target = unit_of(header)
+    if target is None:
+        return not header.startswith(tuple(f"{folder}/" for folder in SOURCES))
+    return target == unit or target in ALLOWED[unit] or header in ALLOWED[unit]
+
+
+def check_file(root, path):
+    """Yields a line for every include or name in `path` that the tables do not allow."""
+    unit = unit_of(path)
+    if unit is None:
+        yield f"{path}: belongs to no unit; add a row for its folder to tests/layering/layers.py"
+        return
+    for number, line in enumerate((root / path).read_text().splitlines(), 1):
+        include = INCLUDE.match(line)
+        if include and not may_include(unit, include.group(1)):
+            yield f"{path}:{number}: {unit} may not include {include.group(1)}"
+        elif unit not in KNOWS_FAMILIES and not include and FAMILY.search(line):
+            yield f"{path}:{number}: names a family of models outside models/runtime/arch: {line.strip()}"
+
+
+def sources(root):
+    """Paths of the C++ and CUDA sources under `root`, relative to it."""
+    return sorted(str(file.relative_to(root)) for folder in SOURCES for file in (root / folder).rglob("*")
+                  if file.suffix in SUFFIXES)
+
+
+def check(root):
+    """Every violation below `root`, one line each."""
+    root = Path(root)
+    return [line for path in sources(root) for line in check_file(root, path)]

@@ -1,0 +1,75 @@
+"""The sources keep the order of layers, and the check catches who does not."""
+
+from pathlib import Path
+
+import pytest
+
+import layers
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def plant(root, path, text):
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_sources_keep_the_order():
+    assert len(layers.sources(ROOT)) > 50
+    assert layers.check(ROOT) == []
+
+
+def test_order_has_no_cycle_between_top_units():
+    # kernels and kernels/ops are one layer in two folders, as are models/runtime and its parts.
+    def top(name):
+        return "/".join(name.split("/")[:1 if name.startswith("kernels") else 2])
+
+    edges = {(top(unit), top(target)) for unit, targets in layers.ALLOWED.items() for target in targets}
+    order = ["kernels", "models/runtime", "models/verify", "proto", "server/engine",
+             "server/sessions", "server/metrics", "server/rpc", "server/main.cc", "client/cpp", "client/cli",
+             "client/gateway", "client/loadtest"]
+    for lower, upper in ((target, unit) for unit, target in edges):
+        assert order.index(lower) <= order.index(upper), f"{upper} -> {lower} goes upwards"
+
+
+@pytest.mark.parametrize("path, line", [
+    ("kernels/cpu/linear/avx2.cc", '#include "models/runtime/config.h"'),
+    ("kernels/ops/linear.cc", '#include "kernels/cpu/thread_pool.h"'),
+    ("kernels/tensor.h", "#include <grpcpp/grpcpp.h>"),
+    ("kernels/ops/linear.cc", "#include <immintrin.h>"),
+    ("models/runtime/weights.cc", '#include "server/engine/request.h"'),
+    ("models/runtime/weights.cc", '#include "models/runtime/arch/families.h"'),
+    ("models/runtime/config.cc", '  if (family == "transformer_vq") return VqShape(json);'),
+    ("server/engine/engine.cc", '#include "models/runtime/arch/transformer_vq/state.h"'),
+    ("server/engine/engine.cc", '#include "kernels/cpu/cpu_device.h"'),
+    ("server/engine/engine.cc", '#include "tvq/v1/generation.pb.h"'),
+    ("server/engine/engine.cc", "#include <google/protobuf/message.h>"),
+    ("server/engine/scheduler.cc", '#include "server/rpc/convert.h"'),
+    ("server/sessions/store.cc", '#include "kernels/tensor.h"'),
+    ("server/rpc/convert.cc", '#include "models/runtime/weights.h"'),
+    ("server/main.cc", "  auto model = TransformerVqModel::Load(dir);"),
+    ("client/cpp/client.cc", '#include "server/engine/request.h"'),
+    ("client/cli/main.cc", '#include "models/runtime/tokenizer/tokenizer.h"'),
+    ("server/helpers/strings.h", "#include <string>"),
+])
+def test_planted_violation_is_caught(tmp_path, path, line):
+    plant(tmp_path, path, f"// A file.\n{line}\n")
+    violations = layers.check(tmp_path)
+    assert len(violations) == 1
+    assert path in violations[0]
+
+
+@pytest.mark.parametrize("path, line", [
+    ("kernels/cpu/linear/avx2.cc", "#include <immintrin.h>"),
+    ("kernels/backend.h", '#include "kernels/ops/linear.h"'),
+    ("models/runtime/registry.cc", '#include "models/runtime/arch/families.h"'),
+    ("models/runtime/arch/transformer_vq/state.cc", "class TransformerVqState {};"),
+    ("server/engine/engine.cc", '#include "models/runtime/model.h"'),
+    ("server/rpc/convert.cc", '#include "tvq/v1/generation.pb.h"'),
+    ("client/cli/main.cc", '#include "client/cpp/client.h"'),
+    ("kernels/ops/linear.cc", "// Equation 12 of the Transformer-VQ paper."),
+])
+def test_what_the_order_allows_passes(tmp_path, path, line):
+    plant(tmp_path, path, f"{line}\n")
+    assert layers.check(tmp_path) == []
