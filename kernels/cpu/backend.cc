@@ -6,6 +6,9 @@ namespace tvq {
 const Backend& CpuBackend() {
   static constexpr Backend kBackend = {
       .name = "cpu",
+      .pack_linear = CpuPackLinear,
+      .linear = CpuLinear,
+      .gated_output = CpuGatedOutput,
   };
   return kBackend;
 }

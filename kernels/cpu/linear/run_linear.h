@@ -1,0 +1,27 @@
+// The linear that CPU ops are made of: x (as prepared) times a packed weight, its columns going to
+// one or several outputs.
+#ifndef TVQ_KERNELS_CPU_LINEAR_RUN_LINEAR_H_
+#define TVQ_KERNELS_CPU_LINEAR_RUN_LINEAR_H_
+
+#include <span>
+
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/linear/tile.h"
+
+namespace tvq {
+
+// Scratch slots of RunLinear; an op that calls it takes the ones from kFirstFreeSlot on.
+inline constexpr size_t kPreparedRowsSlot = 0;
+inline constexpr size_t kFirstFreeSlot = 1;
+
+struct LinearInput {
+  Matrix<const float> x;         // [N, in]
+  const float* times = nullptr;  // [N, in] or null: x * times, element by element
+};
+
+void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput& input,
+               std::span<const OutputColumns> outputs);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_LINEAR_RUN_LINEAR_H_

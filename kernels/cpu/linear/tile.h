@@ -1,0 +1,72 @@
+// The parts of a linear on the CPU: prepare rows, multiply a tile, store it.
+//
+// A tile is up to 6 rows by one pair of panels (32 outputs). Every output is the sum of two partial
+// sums, of the even and of the odd steps along `in` (of the even and odd pairs of steps for
+// VDPBF16PS), whatever the number of rows: 6 rows x 2 panels x 2 = 24 accumulators of the 32
+// registers of AVX-512.
+#ifndef TVQ_KERNELS_CPU_LINEAR_TILE_H_
+#define TVQ_KERNELS_CPU_LINEAR_TILE_H_
+
+#include <span>
+
+#include "kernels/cpu/linear/packed_weight.h"
+
+namespace tvq {
+
+inline constexpr int64_t kTileRows = 6;
+// Sums of a tile [kTileRows][32], and room for a vector that starts at the last of them.
+inline constexpr int64_t kTileFloats = (kTileRows + 1) * kPairOutputs;
+
+// How a prepared row holds its values.
+enum class RowFormat : uint8_t {
+  kFloat32,          // [in]
+  kBFloat16AsFloat,  // rounded to bfloat16, stored as float32, padded to an even number
+  kBFloat16,         // bfloat16 pairs, padded to an even number
+};
+
+// Elements, and bytes, from one prepared row to the next.
+inline int64_t PreparedRowBytes(int64_t in, RowFormat format) {
+  if (format == RowFormat::kFloat32) return in * 4;
+  return (in + 1) / 2 * 2 * (format == RowFormat::kBFloat16 ? 2 : 4);
+}
+
+// row = x, or x * times where `times` is given. x, times [in].
+void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row);
+
+// What a tile is computed from: `rows` prepared rows, `row_bytes` apart, and a pair of panels.
+struct TileInput {
+  const void* rows = nullptr;
+  int64_t row_bytes = 0;
+  int64_t row_count = 0;  // 1..kTileRows
+  const void* panels = nullptr;
+  int64_t in = 0;
+};
+
+using TileFunction = void (*)(const TileInput& input, float* sums);
+
+// Rows kFloat32, panels float32.
+void TileFloat32(const TileInput& input, float* sums);
+// Rows kBFloat16AsFloat, panels bfloat16.
+void TileBFloat16(const TileInput& input, float* sums);
+// Rows kBFloat16, panels bfloat16, by VDPBF16PS. Only where the device's bf16_dot() says so.
+void TileBFloat16Dot(const TileInput& input, float* sums);
+
+// Where a range of outputs goes and what is done to them on the way (see LinearArgs).
+struct OutputColumns {
+  int64_t first = 0;
+  int64_t count = 0;
+  float* y = nullptr;  // [N, stride], its column 0 is output `first`
+  int64_t stride = 0;
+  const float* bias = nullptr;  // of output `first`, or null
+  float scale = 1;
+  Activation activation = Activation::kNone;
+  bool accumulate = false;
+};
+
+// Writes the sums of rows [row, row + rows) and of the outputs from `column` on.
+void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column,
+               std::span<const OutputColumns> outputs);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_LINEAR_TILE_H_

@@ -1,0 +1,253 @@
+#include "kernels/ops/linear.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "kernels/cpu/bfloat16.h"
+#include "tests/kernels/ops/op_testing.h"
+
+namespace tvq {
+namespace {
+
+using testing::HasSubstr;
+
+struct Options {
+  bool bias = false;
+  float scale = 1;
+  Activation activation = Activation::kNone;
+  bool accumulate = false;
+};
+
+class LinearTest : public testing::TestWithParam<OpCase> {
+ protected:
+  void SetUp() override { device_ = MakeDevice("cpu", 2, GetParam().isa).value(); }
+
+  LinearWeight Pack(Device& device, const std::vector<float>& w, int64_t out, int64_t in) {
+    const HostMatrix matrix{w.data(), out, in};
+    return PackLinear(device, {&matrix, 1}, GetParam().dtype).value();
+  }
+
+  // The value that a product really uses.
+  double Rounded(float value) const {
+    return GetParam().dtype == DType::kFloat32 ? value : ToFloat(ToBFloat16(value));
+  }
+
+  void Compare(int64_t rows, int64_t in, int64_t out, const Options& options);
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
+};
+
+// Products of bfloat16 are exact in float32, so that with either dtype only the roundings of the
+// sum are left: at most one per product and one each for adding the partial sums and the bias, the
+// scale, and their conversion. |silu'| < 1.1, and FastSilu adds 4e-7 of its result. VDPBF16PS
+// drops subnormal products.
+void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {
+  const std::vector<float> x = RandomFloats(rows * in, 1);
+  const std::vector<float> w = RandomFloats(out * in, 2);
+  const std::vector<float> bias = RandomFloats(out, 3);
+  const std::vector<float> y0 = RandomFloats(rows * out, 4);
+  std::vector<float> y = y0;
+  std::vector<float> expected = y0;
+  const LinearWeight weight = Pack(*device_, w, out, in);
+  const LinearWeight reference_weight = Pack(*reference_, w, out, in);
+  LinearArgs args{.x = {x.data(), {rows, in}},
+                  .weight = &weight,
+                  .scale = options.scale,
+                  .activation = options.activation,
+                  .accumulate = options.accumulate,
+                  .y = {y.data(), {rows, out}}};
+  if (options.bias) args.bias = {bias.data(), {out}};
+  ASSERT_TRUE(Linear(*device_, args).ok());
+  args.weight = &reference_weight;
+  args.y.data = expected.data();
+  ASSERT_TRUE(Linear(*reference_, args).ok());
+  for (int64_t n = 0; n < rows; ++n) {
+    for (int64_t o = 0; o < out; ++o) {
+      double terms = options.bias ? std::abs(bias[static_cast<size_t>(o)]) : 0;
+      for (int64_t i = 0; i < in; ++i) {
+        terms += std::abs(Rounded(x[static_cast<size_t>(n * in + i)]) *
+                          Rounded(w[static_cast<size_t>(o * in + i)]));
+      }
+      const auto at = static_cast<size_t>(n * out + o);
+      const double old = options.accumulate ? std::abs(y0[at]) : 0;
+      const double bound = 1.1 * Gamma(in + 4) * terms * std::abs(options.scale) +
+                           4e-7 * (std::abs(expected[at]) + old) + 1e-36;
+      ASSERT_NEAR(y[at], expected[at], bound)
+          << rows << " rows, in " << in << ", out " << out << ", row " << n << ", output " << o;
+    }
+  }
+}
+
+TEST_P(LinearTest, AgreesWithTheReference) {
+  for (int64_t in : {1, 2, 3, 7, 33, 128, 255}) {
+    for (int64_t out : {1, 15, 16, 33, 70}) {
+      for (int64_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 13}) Compare(rows, in, out, {});
+    }
+  }
+  Compare(1, 768, 130, {});
+  Compare(300, 96, 40, {});
+  // More rows than fit a block of prepared rows.
+  Compare(70, 3001, 33, {});
+}
+
+TEST_P(LinearTest, AppliesTheEpilogue) {
+  for (const bool bias : {false, true}) {
+    for (const float scale : {1.0F, -0.37F}) {
+      for (const Activation activation : {Activation::kNone, Activation::kSilu}) {
+        for (const bool accumulate : {false, true}) {
+          Compare(7, 65, 50, {bias, scale, activation, accumulate});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
+  for (const int64_t rows : {0, 1, 7, 64}) {
+    const int64_t in = 129;
+    const int64_t out = 37;
+    const std::vector<float> o = RandomFloats(rows * in, 1);
+    const std::vector<float> g = RandomFloats(rows * in, 2);
+    const std::vector<float> w = RandomFloats(out * in, 3);
+    std::vector<float> y = RandomFloats(rows * out, 4);
+    std::vector<float> expected = y;
+    const LinearWeight weight = Pack(*device_, w, out, in);
+    const LinearWeight reference_weight = Pack(*reference_, w, out, in);
+    GatedOutputArgs args{.o = {o.data(), {rows, in}},
+                         .g = {g.data(), {rows, in}},
+                         .weight = &weight,
+                         .y = {y.data(), {rows, out}}};
+    ASSERT_TRUE(GatedOutput(*device_, args).ok());
+    args.weight = &reference_weight;
+    args.y.data = expected.data();
+    ASSERT_TRUE(GatedOutput(*reference_, args).ok());
+    for (size_t i = 0; i < y.size(); ++i) {
+      double terms = 0;
+      for (int64_t c = 0; c < in; ++c) {
+        const auto xi =
+            i / static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c);
+        terms += std::abs(Rounded(o[xi] * g[xi]) *
+                          Rounded(w[i % static_cast<size_t>(out) * static_cast<size_t>(in) +
+                                    static_cast<size_t>(c)]));
+      }
+      ASSERT_NEAR(y[i], expected[i], Gamma(in + 4) * terms + 4e-7 * std::abs(expected[i])) << i;
+    }
+  }
+}
+
+// The contract of linear.h: the same bits for a row alone and among others, and for any number of
+// threads.
+TEST_P(LinearTest, ARowsBitsDependOnThatRowAlone) {
+  const int64_t in = 131;
+  const int64_t out = 77;
+  const int64_t most = 300;
+  const std::vector<float> x = RandomFloats(most * in, 1);
+  const std::vector<float> bias = RandomFloats(out, 2);
+  const std::vector<float> w = RandomFloats(out * in, 3);
+  const LinearWeight weight = Pack(*device_, w, out, in);
+  const auto run = [&](Device& device, int64_t first, int64_t rows) {
+    std::vector<float> y(static_cast<size_t>(rows * out));
+    EXPECT_TRUE(Linear(device, {.x = {x.data() + first * in, {rows, in}},
+                                .weight = &weight,
+                                .bias = {bias.data(), {out}},
+                                .activation = Activation::kSilu,
+                                .y = {y.data(), {rows, out}}})
+                    .ok());
+    return y;
+  };
+  const std::vector<float> all = run(*device_, 0, most);
+  const std::unique_ptr<Device> one_thread = MakeDevice("cpu", 1, GetParam().isa).value();
+  EXPECT_EQ(all, run(*one_thread, 0, most));
+  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 16, 33, 64}) {
+    for (const int64_t first : {int64_t{0}, int64_t{5}, most - rows}) {
+      const std::vector<float> y = run(*device_, first, rows);
+      EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + first * out))
+          << rows << " rows from " << first;
+    }
+  }
+}
+
+TEST_P(LinearTest, PacksSeveralMatricesAsOne) {
+  const int64_t in = 21;
+  const std::vector<float> a = RandomFloats(19 * in, 1);
+  const std::vector<float> b = RandomFloats(40 * in, 2);
+  std::vector<float> both = a;
+  both.insert(both.end(), b.begin(), b.end());
+  const HostMatrix parts[] = {{a.data(), 19, in}, {nullptr, 0, in}, {b.data(), 40, in}};
+  const LinearWeight packed = PackLinear(*device_, parts, GetParam().dtype).value();
+  const LinearWeight whole = Pack(*device_, both, 59, in);
+  EXPECT_EQ(packed.out, 59);
+  ASSERT_EQ(packed.data.bytes(), whole.data.bytes());
+  EXPECT_EQ(std::memcmp(packed.data.data(), whole.data.data(), whole.data.bytes()), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(AllOpCases()), OpCaseName);
+
+// The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it.
+class LinearRoundingTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(LinearRoundingTest, RoundsToNearestEven) {
+  const std::unique_ptr<Device> device = MakeDevice("cpu", 1, GetParam()).value();
+  std::vector<float> x = {1.0F,
+                          0x1.01p0F,
+                          0x1.03p0F,
+                          0x1.010002p0F,
+                          -0x1.01p0F,
+                          0x1.fffffep127F,
+                          std::numeric_limits<float>::infinity(),
+                          3.14159F};
+  const std::vector<float> more = RandomFloats(1000, 1);
+  x.insert(x.end(), more.begin(), more.end());
+  const float one = 1;
+  const HostMatrix matrix{&one, 1, 1};
+  const LinearWeight weight = PackLinear(*device, {&matrix, 1}, DType::kBFloat16).value();
+  std::vector<float> y(x.size());
+  const int64_t rows = static_cast<int64_t>(x.size());
+  ASSERT_TRUE(
+      Linear(*device, {.x = {x.data(), {rows, 1}}, .weight = &weight, .y = {y.data(), {rows, 1}}})
+          .ok());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], ToFloat(ToBFloat16(x[i]))) << x[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, LinearRoundingTest, testing::ValuesIn(AvailableIsas()), IsaName);
+
+class LinearChecksTest : public testing::Test {
+ protected:
+  void ExpectError(const absl::Status& status, const std::string& text) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+
+  std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
+  std::vector<float> data_ = std::vector<float>(64);
+  HostMatrix matrix_{data_.data(), 3, 4};
+  LinearWeight weight_ = PackLinear(*device_, {&matrix_, 1}, DType::kFloat32).value();
+};
+
+TEST_F(LinearChecksTest, NameTheArgument) {
+  const Matrix<const float> x{data_.data(), {2, 4}};
+  const Matrix<float> y{data_.data(), {2, 3}};
+  ExpectError(Linear(*device_, {.x = x, .y = y}), "Linear: weight is missing");
+  ExpectError(Linear(*device_, {.x = x, .weight = &weight_, .y = {data_.data(), {1, 3}}}),
+              "Linear: y is [1,3], expected [2,3]");
+  ExpectError(Linear(*device_, {.x = {data_.data(), {2, 5}}, .weight = &weight_, .y = y}),
+              "weight is [3,4], expected [3,5]");
+  ExpectError(Linear(*device_, {.x = x, .weight = &weight_, .bias = {data_.data(), {4}}, .y = y}),
+              "bias is [4], expected [3]");
+  ExpectError(Linear(*device_, {.x = {nullptr, {2, 4}}, .weight = &weight_, .y = y}),
+              "x has no data");
+  ExpectError(GatedOutput(*device_, {.o = x, .g = y, .weight = &weight_, .y = y}),
+              "GatedOutput: g is [2,3], expected [2,4]");
+}
+
+TEST_F(LinearChecksTest, PackingRefusesUnequalWidths) {
+  const HostMatrix parts[] = {matrix_, {data_.data(), 2, 5}};
+  ExpectError(PackLinear(*device_, parts, DType::kFloat32).status(), "parts[1] is [2,5]");
+  ExpectError(PackLinear(*device_, {}, DType::kFloat32).status(), "no matrix");
+}
+
+}  // namespace
+}  // namespace tvq
