@@ -9,6 +9,9 @@ const Backend& CpuBackend() {
       .pack_linear = CpuPackLinear,
       .linear = CpuLinear,
       .gated_output = CpuGatedOutput,
+      .pack_head_keys = CpuPackHeadKeys,
+      .head_scores = CpuHeadScores,
+      .vq_assign = CpuVqAssign,
   };
   return kBackend;
 }

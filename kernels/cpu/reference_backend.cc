@@ -12,6 +12,9 @@ const Backend& ReferenceBackend() {
       .linear = ReferenceLinear,
       .gated_output = ReferenceGatedOutput,
       .qkvg_projection = ReferenceQkvgProjection,
+      .pack_head_keys = ReferencePackHeadKeys,
+      .head_scores = ReferenceHeadScores,
+      .vq_assign = ReferenceVqAssign,
   };
   return kBackend;
 }

@@ -7,6 +7,8 @@
 #include <ostream>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -50,6 +52,25 @@ inline std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale
   for (float& value : values) value = normal(engine);
   return values;
 }
+
+// Indices below `limit`, the same for the same seed.
+inline std::vector<int32_t> RandomIndices(int64_t count, int64_t limit, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::uniform_int_distribution<int32_t> index(0, static_cast<int32_t>(limit - 1));
+  std::vector<int32_t> values(static_cast<size_t>(count));
+  for (int32_t& value : values) value = index(engine);
+  return values;
+}
+
+inline std::unique_ptr<Device> MakeTestDevice(std::string_view name, std::string_view isa = "",
+                                              int threads = 2) {
+  auto device = MakeDevice(name, threads, isa);
+  EXPECT_TRUE(device.ok()) << device.status().ToString();
+  return *std::move(device);
+}
+
+// Half of float32's distance between 1 and the next number: the error of one rounding.
+inline constexpr double kRounding = 0x1p-24;
 
 // Higham's gamma_n = n u / (1 - n u), u = 2^-24: n roundings of float32 in a row move a sum by at
 // most gamma_n times the sum of the absolute values of its terms (Accuracy and Stability of

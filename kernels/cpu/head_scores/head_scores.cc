@@ -1,0 +1,200 @@
+// Keys in panels of 16: [P][ceil(S/16)][K][16], zero padded, so that lanes run over codes and every
+// sum is one chain over K. A panel (64 K bytes) stays in the first cache while all rows pass, so
+// that the table is read once from memory however few rows there are.
+//
+// Reads P*S*K*4 bytes; 2*N*H*S*K operations.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/head_scores/head_scores.cc"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "hwy/foreach_target.h"  // must come before highway.h
+#include "hwy/highway.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/register_tile-inl.h"
+
+#ifndef TVQ_KERNELS_CPU_HEAD_SCORES_SHARED_
+#define TVQ_KERNELS_CPU_HEAD_SCORES_SHARED_
+namespace tvq {
+
+inline constexpr int64_t kPanel = 16;
+// Rows of x per task: their 96 K floats stay in the second cache beside the panels.
+inline constexpr int64_t kRowChunk = 96;
+
+inline int64_t PaddedRows(int64_t rows) { return (rows + kPanel - 1) / kPanel * kPanel; }
+
+}  // namespace tvq
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+
+// Row r of the rows that use key head p: session r / shared, head p * shared + r % shared.
+struct RowMap {
+  int64_t key_head;
+  int64_t shared;
+  int64_t heads;
+  int64_t operator()(int64_t r) const {
+    return r / shared * heads + key_head * shared + r % shared;
+  }
+};
+
+// Scores of rows [first, end) for the columns of one tile, [column, column + vectors * lanes).
+void ScoreColumns(const HeadScoresArgs& args, const RowMap& map, int64_t first, int64_t end,
+                  int64_t column, int64_t vectors) {
+  const HeadKeys& keys = *args.keys;
+  const int64_t columns = std::min(keys.rows - column, vectors * kTileLanes);
+  const bool whole = columns == vectors * kTileLanes;
+  HWY_ALIGN float edge[kTileRows * kTileColumns];
+
+  TileArgs tile;
+  tile.b = keys.data.as<float>() +
+           (map.key_head * PaddedRows(keys.rows) + column / kPanel * kPanel) * keys.width +
+           column % kPanel;
+  tile.b_step = kPanel;
+  tile.b_vector = kTileLanes == kPanel ? kPanel * keys.width : kTileLanes;
+  tile.depth = keys.width;
+  tile.accumulate = false;
+  for (int64_t r = first; r < end; r += kTileRows) {
+    const int64_t rows = std::min(kTileRows, end - r);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t row = map(r + i);
+      tile.a[i] = args.x.data + row * keys.width;
+      tile.c[i] = whole ? args.out.data + row * keys.rows + column : edge + i * kTileColumns;
+    }
+    ComputeTile(rows, vectors, tile);
+    if (whole) continue;
+    for (int64_t i = 0; i < rows; ++i) {
+      std::copy_n(edge + i * kTileColumns, columns,
+                  args.out.data + map(r + i) * keys.rows + column);
+    }
+  }
+}
+
+void HeadScoresAll(CpuDevice& cpu, const HeadScoresArgs& args) {
+  const HeadKeys& keys = *args.keys;
+  const int64_t heads = args.x.dim(1);
+  const int64_t shared = heads / keys.heads;
+  const int64_t rows = args.x.dim(0) * shared;
+  const int64_t vectors = PaddedRows(keys.rows) / kTileLanes;
+  const int64_t groups = (vectors + kTileVectors - 1) / kTileVectors;
+  const int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
+  const int64_t work = rows * keys.heads * keys.rows * keys.width;
+  RunTasks(cpu, keys.heads * groups * chunks, work, [&](int64_t task) {
+    const int64_t group = task % groups;
+    const int64_t first = task / groups % chunks * kRowChunk;
+    const RowMap map{task / (groups * chunks), shared, heads};
+    ScoreColumns(args, map, first, std::min(first + kRowChunk, rows), group * kTileColumns,
+                 std::min(kTileVectors, vectors - group * kTileVectors));
+  });
+}
+
+// The first index of the largest score - half_norm. A lane keeps its first best; lanes that tie
+// are settled by the lower index. Whatever the scores are, the result is an index.
+int32_t NearestCode(const float* HWY_RESTRICT scores, const float* HWY_RESTRICT half_norm,
+                    int64_t codes) {
+  const TileTag d;
+  const hn::Rebind<int32_t, TileTag> di;
+  auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto best_index = hn::Zero(di);
+  auto index = hn::Iota(di, 0);
+  int64_t s = 0;
+  for (; s + kTileLanes <= codes; s += kTileLanes) {
+    const auto value = hn::Sub(hn::LoadU(d, scores + s), hn::LoadU(d, half_norm + s));
+    const auto better = hn::Gt(value, best);
+    best = hn::IfThenElse(better, value, best);
+    best_index = hn::IfThenElse(hn::RebindMask(di, better), index, best_index);
+    index = hn::Add(index, hn::Set(di, static_cast<int32_t>(kTileLanes)));
+  }
+  HWY_ALIGN float values[kTileLanes];
+  HWY_ALIGN int32_t indices[kTileLanes];
+  hn::Store(best, d, values);
+  hn::Store(best_index, di, indices);
+  float top = values[0];
+  int32_t top_index = indices[0];
+  for (int64_t i = 1; i < kTileLanes; ++i) {
+    if (values[i] > top || (values[i] == top && indices[i] < top_index)) {
+      top = values[i];
+      top_index = indices[i];
+    }
+  }
+  for (; s < codes; ++s) {
+    const float value = scores[s] - half_norm[s];
+    if (value > top) {
+      top = value;
+      top_index = static_cast<int32_t>(s);
+    }
+  }
+  return top_index;
+}
+
+void VqAssignAll(CpuDevice& cpu, const VqAssignArgs& args) {
+  const HeadKeys& codebook = *args.codebook;
+  const int64_t rows = args.k.dim(0);
+  float* scores = cpu.Scratch<float>(0, rows * codebook.heads * codebook.rows);
+  HeadScoresAll(cpu, {args.k, &codebook, {scores, {rows, codebook.heads, codebook.rows}}});
+  // Rows of a task: enough to be worth a task.
+  constexpr int64_t kRows = 16;
+  const int64_t all = rows * codebook.heads;
+  RunTasks(cpu, (all + kRows - 1) / kRows, all * codebook.rows, [&](int64_t task) {
+    for (int64_t r = task * kRows; r < std::min(all, (task + 1) * kRows); ++r) {
+      args.codes.data[r] = NearestCode(
+          scores + r * codebook.rows,
+          codebook.half_norm.as<float>() + r % codebook.heads * codebook.rows, codebook.rows);
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tvq {
+
+HWY_EXPORT(HeadScoresAll);
+HWY_EXPORT(VqAssignAll);
+
+absl::StatusOr<HeadKeys> CpuPackHeadKeys(Device& device, Tensor<const float, 3> keys) {
+  HeadKeys packed{keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
+  const int64_t padded = PaddedRows(packed.rows);
+  const auto bytes = [](int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); };
+  absl::StatusOr<Buffer> data = device.Allocate(bytes(packed.heads * padded * packed.width));
+  if (!data.ok()) return data.status();
+  packed.data = *std::move(data);
+  absl::StatusOr<Buffer> half_norm = device.Allocate(bytes(packed.heads * packed.rows));
+  if (!half_norm.ok()) return half_norm.status();
+  packed.half_norm = *std::move(half_norm);
+
+  for (int64_t p = 0; p < packed.heads; ++p) {
+    float* panels = packed.data.as<float>() + p * padded * packed.width;
+    for (int64_t s = 0; s < packed.rows; ++s) {
+      const float* key = keys.row(p) + s * packed.width;
+      float* lane = panels + s / kPanel * kPanel * packed.width + s % kPanel;
+      double norm = 0;
+      for (int64_t k = 0; k < packed.width; ++k) {
+        lane[k * kPanel] = key[k];
+        norm += static_cast<double>(key[k]) * key[k];
+      }
+      packed.half_norm.as<float>()[p * packed.rows + s] = static_cast<float>(norm / 2);
+    }
+  }
+  return packed;
+}
+
+absl::Status CpuHeadScores(Device& device, const HeadScoresArgs& args) {
+  HWY_DYNAMIC_DISPATCH(HeadScoresAll)(AsCpu(device), args);
+  return absl::OkStatus();
+}
+
+absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args) {
+  HWY_DYNAMIC_DISPATCH(VqAssignAll)(AsCpu(device), args);
+  return absl::OkStatus();
+}
+
+}  // namespace tvq
+#endif

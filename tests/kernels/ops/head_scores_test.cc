@@ -1,0 +1,178 @@
+#include "kernels/ops/head_scores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kernels/ops/op_testing.h"
+
+namespace tvq {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Shape {
+  int64_t rows, heads, key_heads, keys, width;
+};
+
+// One row and many; tails of rows, of panels and of groups of panels; shared and own key heads.
+constexpr Shape kShapes[] = {
+    {1, 1, 1, 512, 128}, {1, 1, 1, 1, 1},     {3, 3, 3, 17, 5},   {7, 4, 2, 100, 24},
+    {2, 3, 1, 65, 33},   {65, 1, 1, 513, 16}, {200, 2, 1, 40, 8}, {5, 6, 3, 31, 128},
+};
+
+struct Data {
+  explicit Data(const Shape& s)
+      : shape(s),
+        x(RandomFloats(s.rows * s.heads * s.width, 1)),
+        keys(RandomFloats(s.key_heads * s.keys * s.width, 2)) {}
+
+  HeadKeys Pack(Device& device) const {
+    auto packed = PackHeadKeys(device, {keys.data(), {shape.key_heads, shape.keys, shape.width}});
+    EXPECT_TRUE(packed.ok()) << packed.status().ToString();
+    return *std::move(packed);
+  }
+
+  // Scores of rows [first, first + rows).
+  std::vector<float> Scores(Device& device, const HeadKeys& packed, int64_t first,
+                            int64_t rows) const {
+    std::vector<float> out(static_cast<size_t>(rows * shape.heads * shape.keys), NAN);
+    const absl::Status status = HeadScores(
+        device, {{x.data() + first * shape.heads * shape.width, {rows, shape.heads, shape.width}},
+                 &packed,
+                 {out.data(), {rows, shape.heads, shape.keys}}});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return out;
+  }
+
+  // sum |x_k key_k|: what the bound of a dot product's rounding error is relative to.
+  double Magnitude(int64_t row, int64_t head, int64_t key) const {
+    const float* a = x.data() + (row * shape.heads + head) * shape.width;
+    const float* b =
+        keys.data() + (head / (shape.heads / shape.key_heads) * shape.keys + key) * shape.width;
+    double sum = 0;
+    for (int64_t k = 0; k < shape.width; ++k) sum += std::abs(double(a[k]) * b[k]);
+    return sum;
+  }
+
+  Shape shape;
+  std::vector<float> x, keys;
+};
+
+class HeadScoresTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Device> cpu_ = MakeTestDevice("cpu", GetParam());
+  std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
+};
+
+TEST_P(HeadScoresTest, MatchesReference) {
+  for (const Shape& shape : kShapes) {
+    const Data data(shape);
+    const auto got = data.Scores(*cpu_, data.Pack(*cpu_), 0, shape.rows);
+    const auto want = data.Scores(*reference_, data.Pack(*reference_), 0, shape.rows);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto key = static_cast<int64_t>(i) % shape.keys;
+      const auto head = static_cast<int64_t>(i) / shape.keys;
+      // A chain of K products and K additions in float32, and the reference's own rounding.
+      const double bound = (2.0 * double(shape.width) + 1) * kRounding *
+                           data.Magnitude(head / shape.heads, head % shape.heads, key);
+      ASSERT_NEAR(got[i], want[i], bound) << i << " of keys " << shape.keys;
+    }
+  }
+}
+
+TEST_P(HeadScoresTest, ARowHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
+  for (const Shape& shape : kShapes) {
+    const Data data(shape);
+    const HeadKeys packed = data.Pack(*cpu_);
+    const auto all = data.Scores(*cpu_, packed, 0, shape.rows);
+    const auto single = MakeTestDevice("cpu", GetParam(), 1);
+    EXPECT_EQ(data.Scores(*single, packed, 0, shape.rows), all);
+    const int64_t stride = shape.heads * shape.keys;
+    for (int64_t row = 0; row < shape.rows; ++row) {
+      const auto alone = data.Scores(*cpu_, packed, row, 1);
+      ASSERT_TRUE(std::equal(alone.begin(), alone.end(), all.begin() + row * stride)) << row;
+    }
+  }
+}
+
+TEST_P(HeadScoresTest, AssignsTheNearestCode) {
+  for (const Shape& shape : kShapes) {
+    if (shape.heads != shape.key_heads) continue;
+    const Data data(shape);
+    const HeadKeys codebook = data.Pack(*cpu_);
+    std::vector<int32_t> codes(static_cast<size_t>(shape.rows * shape.heads), -1);
+    const Tensor<const float, 3> k{data.x.data(), {shape.rows, shape.heads, shape.width}};
+    ASSERT_TRUE(VqAssign(*cpu_, {k, &codebook, {codes.data(), {shape.rows, shape.heads}}}).ok());
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const auto row = static_cast<int64_t>(i) / shape.heads;
+      const auto head = static_cast<int64_t>(i) % shape.heads;
+      ASSERT_GE(codes[i], 0);
+      ASSERT_LT(codes[i], shape.keys);
+      const auto distance = [&](int64_t s, double& delta) {
+        const float* a = k.row(row) + head * shape.width;
+        const float* b = data.keys.data() + (head * shape.keys + s) * shape.width;
+        double sum = 0;
+        double norm = 0;
+        for (int64_t j = 0; j < shape.width; ++j) {
+          sum += (double(a[j]) - b[j]) * (double(a[j]) - b[j]);
+          norm += double(b[j]) * b[j];
+        }
+        // Twice the error of the score, of the rounded |C|^2 / 2 and of their difference.
+        delta =
+            2 * kRounding * ((2.0 * double(shape.width) + 1) * data.Magnitude(row, head, s) + norm);
+        return sum;
+      };
+      double own_delta = 0;
+      const double own = distance(codes[i], own_delta);
+      for (int64_t s = 0; s < shape.keys; ++s) {
+        double delta = 0;
+        const double other = distance(s, delta);
+        ASSERT_LE(own, other + own_delta + delta) << "code " << codes[i] << " against " << s;
+      }
+    }
+  }
+}
+
+TEST_P(HeadScoresTest, TheFirstCodeWinsATie) {
+  constexpr int64_t kCodes = 50;
+  std::vector<float> keys(kCodes * 2, 3.0F);
+  for (const int64_t s : {11, 12, 27, 43, 49}) keys[static_cast<size_t>(2 * s)] = 1;
+  auto codebook = PackHeadKeys(*cpu_, {keys.data(), {1, kCodes, 2}});
+  ASSERT_TRUE(codebook.ok());
+  const float k[] = {1, 3};
+  int32_t code = -1;
+  ASSERT_TRUE(VqAssign(*cpu_, {{k, {1, 1, 2}}, &*codebook, {&code, {1, 1}}}).ok());
+  EXPECT_EQ(code, 11);
+}
+
+TEST_P(HeadScoresTest, AssignsACodeEvenToNan) {
+  const Data data({1, 1, 1, 40, 4});
+  const HeadKeys codebook = data.Pack(*cpu_);
+  const std::vector<float> k(4, NAN);
+  int32_t code = -1;
+  ASSERT_TRUE(VqAssign(*cpu_, {{k.data(), {1, 1, 4}}, &codebook, {&code, {1, 1}}}).ok());
+  EXPECT_GE(code, 0);
+  EXPECT_LT(code, 40);
+}
+
+TEST(HeadScoresCheckTest, NamesWhatIsWrong) {
+  const auto cpu = MakeTestDevice("cpu");
+  const Data data({2, 3, 3, 4, 5});
+  const HeadKeys keys = data.Pack(*cpu);
+  std::vector<float> out(2 * 3 * 4);
+  const auto scores = [&](std::array<int64_t, 3> x, std::array<int64_t, 3> shape) {
+    return std::string(
+        HeadScores(*cpu, {{data.x.data(), x}, &keys, {out.data(), shape}}).message());
+  };
+  EXPECT_THAT(scores({2, 3, 6}, {2, 3, 4}),
+              HasSubstr("HeadScores: x is [2,3,6], expected [2,3,5]"));
+  EXPECT_THAT(scores({2, 3, 5}, {2, 3, 5}), HasSubstr("out is [2,3,5], expected [2,3,4]"));
+  EXPECT_THAT(scores({2, 4, 5}, {2, 4, 4}),
+              HasSubstr("4 heads, expected a multiple of the keys' 3"));
+  EXPECT_FALSE(PackHeadKeys(*cpu, {data.keys.data(), {0, 1, 1}}).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, HeadScoresTest, ::testing::ValuesIn(AvailableIsas()), IsaName);
+
+}  // namespace
+}  // namespace tvq
