@@ -12,6 +12,9 @@ const Backend& CpuBackend() {
       .pack_head_keys = CpuPackHeadKeys,
       .head_scores = CpuHeadScores,
       .vq_assign = CpuVqAssign,
+      .vq_append = CpuVqAppend,
+      .vq_decode_attention = CpuVqDecodeAttention,
+      .vq_prefill_attention = CpuVqPrefillAttention,
   };
   return kBackend;
 }

@@ -15,6 +15,9 @@ const Backend& ReferenceBackend() {
       .pack_head_keys = ReferencePackHeadKeys,
       .head_scores = ReferenceHeadScores,
       .vq_assign = ReferenceVqAssign,
+      .vq_append = ReferenceVqAppend,
+      .vq_decode_attention = ReferenceVqDecodeAttention,
+      .vq_prefill_attention = ReferenceVqPrefillAttention,
   };
   return kBackend;
 }

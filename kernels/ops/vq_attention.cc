@@ -1,0 +1,131 @@
+#include "kernels/ops/vq_attention.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+absl::Status CheckVqShape(const char* op, const VqShape& shape) {
+  if (shape.kv_heads > 0 && shape.codes > 0 && shape.window > 0 && shape.value > 0) {
+    return absl::OkStatus();
+  }
+  return ArgumentError(op, absl::StrCat("shape has ", shape.kv_heads, " key/value heads, ",
+                                        shape.codes, " codes, ", "a window of ", shape.window,
+                                        " and ", shape.value, " values, expected each above 0"));
+}
+
+absl::Status CheckState(const char* op, const char* argument, const VqState& state) {
+  if (state.sum != nullptr && state.carry != nullptr && state.count != nullptr &&
+      state.window_code != nullptr && state.window_value != nullptr) {
+    return absl::OkStatus();
+  }
+  return ArgumentError(op, absl::StrCat(argument, " lacks memory"));
+}
+
+absl::Status CheckPosition(const char* op, const char* argument, int64_t position) {
+  if (position >= 0) return absl::OkStatus();
+  return ArgumentError(op, absl::StrCat(argument, " is ", position, ", expected 0 or more"));
+}
+
+absl::Status CheckHeads(const char* op, int64_t heads, int64_t kv_heads) {
+  if (heads > 0 && heads % kv_heads == 0) return absl::OkStatus();
+  return ArgumentError(
+      op, absl::StrCat("code_scores has ", heads, " heads, expected a multiple of the shape's ",
+                       kv_heads, " key/value heads"));
+}
+
+absl::Status CheckCodes(const char* op, Matrix<const int32_t> codes, int64_t limit) {
+  for (int64_t i = 0; i < codes.size(); ++i) {
+    if (codes.data[i] < 0 || codes.data[i] >= limit) {
+      return ArgumentError(op, absl::StrCat("codes[", i / codes.dim(1), ",", i % codes.dim(1),
+                                            "] is ", codes.data[i], ", expected 0 to ", limit - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDecode(const VqDecodeAttentionArgs& args) {
+  constexpr const char* kOp = "VqDecodeAttention";
+  const VqShape& shape = args.shape;
+  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  const int64_t rows = static_cast<int64_t>(args.states.size());
+  const int64_t heads = args.code_scores.dim(1);
+  if (args.positions.size() != args.states.size()) {
+    return ArgumentError(kOp, absl::StrCat("positions has ", args.positions.size(),
+                                           " entries, expected ", rows, ", one per state"));
+  }
+  for (size_t n = 0; n < args.states.size(); ++n) {
+    absl::Status status = FirstError({CheckState(kOp, "a state", args.states[n]),
+                                      CheckPosition(kOp, "a position", args.positions[n])});
+    if (!status.ok()) return status;
+  }
+  absl::Status status = FirstError({
+      CheckHeads(kOp, heads, shape.kv_heads),
+      CheckShape(kOp, "code_scores", args.code_scores, {rows, heads, shape.codes}),
+      CheckShape(kOp, "position_scores", args.position_scores, {rows, heads, shape.window}),
+      CheckShape(kOp, "codes", args.codes, {rows, shape.kv_heads}),
+      CheckShape(kOp, "v", args.v, {rows, shape.kv_heads, shape.value}),
+      CheckShape(kOp, "out", args.out, {rows, heads, shape.value}),
+  });
+  return status.ok() ? CheckCodes(kOp, args.codes, shape.codes) : status;
+}
+
+absl::Status CheckPrefill(const VqPrefillAttentionArgs& args) {
+  constexpr const char* kOp = "VqPrefillAttention";
+  const VqShape& shape = args.shape;
+  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  const int64_t tokens = args.code_scores.dim(0);
+  const int64_t heads = args.code_scores.dim(1);
+  absl::Status status = FirstError({
+      CheckState(kOp, "state", args.state),
+      CheckPosition(kOp, "position", args.position),
+      CheckHeads(kOp, heads, shape.kv_heads),
+      CheckShape(kOp, "code_scores", args.code_scores, {tokens, heads, shape.codes}),
+      CheckShape(kOp, "position_scores", args.position_scores, {tokens, heads, shape.window}),
+      CheckShape(kOp, "codes", args.codes, {tokens, shape.kv_heads}),
+      CheckShape(kOp, "v", args.v, {tokens, shape.kv_heads, shape.value}),
+      CheckShape(kOp, "out", args.out, {tokens, heads, shape.value}),
+  });
+  return status.ok() ? CheckCodes(kOp, args.codes, shape.codes) : status;
+}
+
+absl::Status CheckAppend(const VqAppendArgs& args) {
+  constexpr const char* kOp = "VqAppend";
+  const VqShape& shape = args.shape;
+  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  const int64_t tokens = args.codes.dim(0);
+  absl::Status status = FirstError({
+      CheckState(kOp, "state", args.state),
+      CheckPosition(kOp, "position", args.position),
+      CheckShape(kOp, "codes", args.codes, {tokens, shape.kv_heads}),
+      CheckShape(kOp, "v", args.v, {tokens, shape.kv_heads, shape.value}),
+  });
+  return status.ok() ? CheckCodes(kOp, args.codes, shape.codes) : status;
+}
+
+}  // namespace
+
+absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
+  const Backend& backend = device.backend();
+  if (backend.vq_decode_attention == nullptr) return MissingOp("VqDecodeAttention", backend.name);
+  const absl::Status status = CheckDecode(args);
+  return status.ok() ? backend.vq_decode_attention(device, args) : status;
+}
+
+absl::Status VqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args) {
+  const Backend& backend = device.backend();
+  if (backend.vq_prefill_attention == nullptr) return MissingOp("VqPrefillAttention", backend.name);
+  const absl::Status status = CheckPrefill(args);
+  return status.ok() ? backend.vq_prefill_attention(device, args) : status;
+}
+
+absl::Status VqAppend(Device& device, const VqAppendArgs& args) {
+  const Backend& backend = device.backend();
+  if (backend.vq_append == nullptr) return MissingOp("VqAppend", backend.name);
+  const absl::Status status = CheckAppend(args);
+  return status.ok() ? backend.vq_append(device, args) : status;
+}
+
+}  // namespace tvq

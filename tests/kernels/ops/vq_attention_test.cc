@@ -1,0 +1,209 @@
+#include "kernels/ops/vq_attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kernels/ops/op_testing.h"
+#include "tests/kernels/ops/vq_state.h"
+
+namespace tvq {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Case {
+  int64_t heads, kv_heads, codes, window, value, tokens;
+};
+
+// Windows longer and shorter than a block, of one position, and never full; one code; own and
+// shared key/value heads; values that fill no vector, a tile and a bit.
+constexpr Case kCases[] = {
+    {3, 3, 7, 9, 13, 150},   {4, 2, 40, 33, 64, 140},  {1, 1, 1, 1, 1, 70},
+    {2, 1, 16, 70, 48, 200}, {1, 1, 33, 200, 5, 150},  {6, 1, 20, 65, 100, 130},
+    {1, 1, 64, 17, 300, 90}, {3, 1, 5, 130, 272, 260},
+};
+
+class VqAttentionTest : public ::testing::TestWithParam<OpCase> {
+ protected:
+  VqShape Shape(const Case& c) const {
+    return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype};
+  }
+  const std::string& isa() const { return GetParam().isa; }
+
+  std::unique_ptr<Device> cpu_ = MakeTestDevice("cpu", isa());
+  std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
+};
+
+template <typename A, typename B>
+void ExpectNear(const std::vector<A>& got, const std::vector<B>& want, double bound) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], bound) << "element " << i;
+}
+
+TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
+  for (const Case& c : kCases) {
+    const VqInputs inputs(Shape(c), c.heads, c.tokens, 1);
+    OwnedState state(inputs.shape);
+    // U is a sum of up to `tokens` values that is rounded to float32 once.
+    ExpectNear(inputs.Decode(*cpu_, state), inputs.Quadratic(), inputs.Bound());
+  }
+}
+
+TEST_P(VqAttentionTest, DecodeMatchesReference) {
+  for (const Case& c : kCases) {
+    const VqInputs inputs(Shape(c), c.heads, c.tokens, 2);
+    OwnedState got(inputs.shape);
+    OwnedState want(inputs.shape);
+    ExpectNear(inputs.Decode(*cpu_, got), inputs.Decode(*reference_, want), inputs.Bound());
+    EXPECT_TRUE(got == want) << "states differ";
+  }
+}
+
+TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
+  for (const Case& c : kCases) {
+    const VqInputs inputs(Shape(c), c.heads, c.tokens, 3);
+    OwnedState decoded(inputs.shape);
+    inputs.Decode(*cpu_, decoded);
+    OwnedState appended(inputs.shape);
+    inputs.Append(*cpu_, appended, 0, c.tokens);
+    EXPECT_TRUE(decoded == appended);
+    OwnedState prefilled(inputs.shape);
+    std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
+    inputs.Prefill(*cpu_, prefilled, 0, c.tokens, out);
+    EXPECT_TRUE(decoded == prefilled);
+    OwnedState pieces(inputs.shape);
+    inputs.Append(*cpu_, pieces, 0, 3);
+    inputs.Prefill(*cpu_, pieces, 3, 40, out);
+    inputs.Append(*cpu_, pieces, 43, c.tokens - 43);
+    EXPECT_TRUE(decoded == pieces);
+  }
+}
+
+TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
+  std::mt19937 random(4);
+  for (const Case& c : kCases) {
+    const VqInputs inputs(Shape(c), c.heads, c.tokens, 4);
+    const auto want = inputs.Quadratic();
+    for (int round = 0; round < 3; ++round) {
+      OwnedState state(inputs.shape);
+      std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+      int64_t first = 0;
+      while (first < c.tokens) {
+        const int64_t longest = round == 0 ? c.tokens : std::min<int64_t>(c.tokens - first, 100);
+        const int64_t count =
+            round == 0 ? c.tokens : std::uniform_int_distribution<int64_t>(1, longest)(random);
+        inputs.Prefill(*cpu_, state, first, count, out);
+        first += count;
+      }
+      ExpectNear(out, want, inputs.Bound());
+    }
+  }
+}
+
+TEST_P(VqAttentionTest, ChunksThatEndAtBlocksDoNotChangeBits) {
+  for (const Case& c : kCases) {
+    const VqInputs inputs(Shape(c), c.heads, c.tokens, 5);
+    const auto prefill = [&](Device& device, int64_t chunk) {
+      OwnedState state(inputs.shape);
+      std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+      for (int64_t first = 0; first < c.tokens; first += chunk) {
+        inputs.Prefill(device, state, first, std::min(chunk, c.tokens - first), out);
+      }
+      return out;
+    };
+    const auto whole = prefill(*cpu_, c.tokens);
+    EXPECT_EQ(prefill(*cpu_, kVqPrefillBlock), whole);
+    EXPECT_EQ(prefill(*cpu_, 2 * kVqPrefillBlock), whole);
+    EXPECT_EQ(prefill(*MakeTestDevice("cpu", isa(), 1), c.tokens), whole);
+  }
+}
+
+TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
+  for (const Case& c : kCases) {
+    // Sessions at different positions, all fed the last token of their own inputs.
+    constexpr int64_t kSessions = 5;
+    const VqShape shape = Shape(c);
+    std::vector<VqInputs> inputs;
+    std::vector<OwnedState> states;
+    std::vector<std::vector<float>> alone;
+    std::vector<VqState> views;
+    std::vector<int64_t> positions;
+    std::vector<float> code_scores, position_scores, v;
+    std::vector<int32_t> codes;
+    for (int64_t n = 0; n < kSessions; ++n) {
+      const int64_t tokens = 1 + n * (c.tokens - 1) / (kSessions - 1);
+      inputs.emplace_back(shape, c.heads, tokens, 6 + static_cast<uint32_t>(n));
+      states.emplace_back(shape);
+      inputs.back().Append(*cpu_, states.back(), 0, tokens - 1);
+      OwnedState whole(shape);
+      const auto outs = inputs.back().Decode(*MakeTestDevice("cpu", isa(), 1), whole);
+      alone.emplace_back(outs.end() - c.heads * c.value, outs.end());
+      positions.push_back(tokens - 1);
+      const VqInputs& last = inputs.back();
+      const auto append = [](auto& to, const auto& from, int64_t count) {
+        to.insert(to.end(), from.end() - count, from.end());
+      };
+      append(code_scores, last.code_scores, c.heads * c.codes);
+      append(position_scores, last.position_scores, c.heads * c.window);
+      append(codes, last.codes, c.kv_heads);
+      append(v, last.v, c.kv_heads * c.value);
+    }
+    for (OwnedState& state : states) views.push_back(state.View());
+    std::vector<float> out(static_cast<size_t>(kSessions * c.heads * c.value));
+    ASSERT_TRUE(VqDecodeAttention(*cpu_, {shape,
+                                          views,
+                                          positions,
+                                          {code_scores.data(), {kSessions, c.heads, c.codes}},
+                                          {position_scores.data(), {kSessions, c.heads, c.window}},
+                                          {codes.data(), {kSessions, c.kv_heads}},
+                                          {v.data(), {kSessions, c.kv_heads, c.value}},
+                                          {out.data(), {kSessions, c.heads, c.value}}})
+                    .ok());
+    for (size_t n = 0; n < alone.size(); ++n) {
+      EXPECT_TRUE(std::equal(alone[n].begin(), alone[n].end(),
+                             out.begin() + int64_t(n) * c.heads * c.value))
+          << "session " << n;
+    }
+  }
+}
+
+// Scores far apart: the maximum has to cover codes and recent positions together, and only codes
+// that occurred.
+TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
+  const Case c{1, 1, 8, 4, 16, 40};
+  VqInputs inputs(Shape(c), c.heads, c.tokens, 7);
+  for (float& score : inputs.code_scores) score *= 200;
+  for (float& score : inputs.position_scores) score *= 200;
+  for (int32_t& code : inputs.codes) code %= 4;  // 4 to 7 never occur, whatever they score
+  OwnedState state(inputs.shape);
+  const auto want = inputs.Quadratic();
+  ExpectNear(inputs.Decode(*cpu_, state), want, inputs.Bound());
+  OwnedState other(inputs.shape);
+  std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
+  inputs.Prefill(*cpu_, other, 0, c.tokens, out);
+  ExpectNear(out, want, inputs.Bound());
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(AllOpCases()), OpCaseName);
+
+TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
+  const auto cpu = MakeTestDevice("cpu");
+  const VqShape shape{1, 4, 3, 2, DType::kFloat32};
+  VqInputs inputs(shape, 2, 1, 1);
+  OwnedState state(shape);
+  const auto append = [&](const VqShape& s, const VqState& view, int64_t position) {
+    return std::string(
+        VqAppend(*cpu,
+                 {s, view, position, {inputs.codes.data(), {1, 1}}, {inputs.v.data(), {1, 1, 2}}})
+            .message());
+  };
+  EXPECT_THAT(append({1, 4, 0, 2}, state.View(), 0), HasSubstr("window of 0"));
+  EXPECT_THAT(append({1, 4, 3, 5}, state.View(), 0), HasSubstr("v is [1,1,2], expected [1,1,5]"));
+  EXPECT_THAT(append(shape, state.View(), -1), HasSubstr("position is -1"));
+  EXPECT_THAT(append(shape, {}, 0), HasSubstr("state lacks memory"));
+  inputs.codes[0] = 4;
+  EXPECT_THAT(append(shape, state.View(), 0), HasSubstr("codes[0,0] is 4, expected 0 to 3"));
+}
+
+}  // namespace
+}  // namespace tvq
