@@ -35,70 +35,69 @@ constexpr int VectorsFor(int rows) {
   return vectors;
 }
 
-// The weights of one line for `kLanes` outputs, as multiplicands of one or two steps along `in`.
+// Multiplicands of even (0) and odd (1) steps along `in` for kLanes outputs.
 struct Float32Weights {
   using Element = float;
-  static constexpr int kSteps = 1;
-  static constexpr int kStride = 1;  // elements per output
-  hn::Vec<Floats> step[1];
+  static constexpr int kPerOutput = 1;     // elements of one output in a line
+  static constexpr int kLinesPerTurn = 2;  // a turn is two steps
 
-  HWY_INLINE explicit Float32Weights(const float* line) { step[0] = hn::Load(Floats(), line); }
+  static HWY_INLINE hn::Vec<Floats> Step(const float* line, int step) {
+    return hn::Load(Floats(), line + step * kPanelOutputs);
+  }
 };
 
 struct BFloat16Weights {
   using Element = uint16_t;
-  static constexpr int kSteps = 2;
-  static constexpr int kStride = 2;
-  hn::Vec<Floats> step[2];
+  static constexpr int kPerOutput = 2;
+  static constexpr int kLinesPerTurn = 1;
 
-  HWY_INLINE explicit BFloat16Weights(const uint16_t* line) {
+  static HWY_INLINE hn::Vec<Floats> Step(const uint16_t* line, int step) {
     const Words words;
     const auto pair = hn::Load(words, reinterpret_cast<const uint32_t*>(line));
-    step[0] = hn::BitCast(Floats(), hn::ShiftLeft<16>(pair));
-    step[1] = hn::BitCast(Floats(), hn::And(pair, hn::Set(words, 0xffff0000U)));
+    return hn::BitCast(
+        Floats(), step == 0 ? hn::ShiftLeft<16>(pair) : hn::And(pair, hn::Set(words, 0xffff0000U)));
   }
 };
 
-// Adds the products of lines [0, lines) for R rows and V vectors of outputs, and stores their sums.
-// vectors[v] points into line 0. Step k goes to partial sum k % 2.
+// sums[r][v] = the products of `lines` lines for R rows and V vectors of outputs; vectors[v] points
+// into line 0. acc is indexed by constants only, so that it lives in registers.
 template <class Weights, int R, int V>
 HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int64_t lines,
                            const float* x, int64_t stride, float* sums) {
-  constexpr int kLine = static_cast<int>(kPanelOutputs) * Weights::kStride;
-  constexpr int kSteps = Weights::kSteps;
+  constexpr int kTurn = Weights::kLinesPerTurn;
   const Floats d;
   hn::Vec<Floats> acc[2][R][V];
+  const typename Weights::Element* w[V];
+  HWY_UNROLL(8)
   for (int v = 0; v < V; ++v) {
+    w[v] = vectors[v];
+    HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) acc[0][r][v] = acc[1][r][v] = hn::Zero(d);
   }
-  const typename Weights::Element* w[V];
-  for (int v = 0; v < V; ++v) w[v] = vectors[v];
-  // Two steps a turn: two lines of float32, one of bfloat16.
-  int64_t line = 0;
-  for (; line + 2 / kSteps <= lines; line += 2 / kSteps) {
+  const auto add_step = [&](int step) HWY_ATTR {
+    hn::Vec<Floats> weights[V];
     HWY_UNROLL(8)
-    for (int v = 0; v < V; ++v) {
-      const Weights first(w[v]);
-      const Weights second(w[v] + (2 / kSteps - 1) * kLine);
+    for (int v = 0; v < V; ++v) weights[v] = Weights::Step(w[v], step);
+    HWY_UNROLL(8)
+    for (int r = 0; r < R; ++r) {
+      const auto value = hn::Set(d, x[r * stride + step]);
       HWY_UNROLL(8)
-      for (int r = 0; r < R; ++r) {
-        acc[0][r][v] = hn::MulAdd(hn::Set(d, x[r * stride]), first.step[0], acc[0][r][v]);
-        acc[1][r][v] =
-            hn::MulAdd(hn::Set(d, x[r * stride + 1]), second.step[kSteps - 1], acc[1][r][v]);
+      for (int v = 0; v < V; ++v) {
+        acc[step][r][v] = hn::MulAdd(value, weights[v], acc[step][r][v]);
       }
-      w[v] += 2 / kSteps * kLine;
     }
+  };
+  for (int64_t line = 0; line + kTurn <= lines; line += kTurn) {
+    add_step(0);
+    add_step(1);
+    HWY_UNROLL(8)
+    for (int v = 0; v < V; ++v) w[v] += kPanelOutputs * Weights::kPerOutput * kTurn;
     x += 2;
   }
-  if (line < lines) {  // an odd `in` of float32
-    for (int v = 0; v < V; ++v) {
-      const Weights last(w[v]);
-      for (int r = 0; r < R; ++r) {
-        acc[0][r][v] = hn::MulAdd(hn::Set(d, x[r * stride]), last.step[0], acc[0][r][v]);
-      }
-    }
-  }
+  if (lines % kTurn != 0) add_step(0);  // an odd `in` of float32
+  HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
+    HWY_UNROLL(8)
     for (int v = 0; v < V; ++v) {
       hn::StoreU(hn::Add(acc[0][r][v], acc[1][r][v]), d, sums + r * kPairOutputs + v * kLanes);
     }
@@ -120,7 +119,7 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
       const int64_t output = o + v * kLanes;
       vectors[v] =
           panels + (output / kPanelOutputs * lines * kPanelOutputs + output % kPanelOutputs) *
-                       Weights::kStride;
+                       Weights::kPerOutput;
     }
     SumLines<Weights, R, kVectors>(vectors, lines, x, stride, sums + row * kPairOutputs + o);
   }
