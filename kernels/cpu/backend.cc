@@ -6,9 +6,12 @@ namespace tvq {
 const Backend& CpuBackend() {
   static constexpr Backend kBackend = {
       .name = "cpu",
+      .embedding = CpuEmbedding,
+      .rms_norm = CpuRmsNorm,
       .pack_linear = CpuPackLinear,
       .linear = CpuLinear,
       .gated_output = CpuGatedOutput,
+      .qkvg_projection = CpuQkvgProjection,
       .pack_head_keys = CpuPackHeadKeys,
       .head_scores = CpuHeadScores,
       .vq_assign = CpuVqAssign,

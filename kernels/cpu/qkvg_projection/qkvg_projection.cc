@@ -1,0 +1,75 @@
+// Three passes: rms norm of the rows, one linear whose columns go straight to q, k, v and g (silu
+// fused into the latter two), and the norm of query and key heads, which need whole heads and touch
+// only N * (H + G) * K values that are still in cache.
+#include <cmath>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/linear/run_linear.h"
+#include "kernels/cpu/rms_norm/rms_norm_row.h"
+
+namespace tvq {
+namespace {
+
+// Below this many values one thread is done before another would have begun.
+constexpr int64_t kOneThread = 16384;
+
+template <typename Task>
+void ForRows(ThreadPool& pool, int64_t rows, int64_t width, const Task& task) {
+  if (rows * width < kOneThread) {
+    for (int64_t row = 0; row < rows; ++row) task(row);
+  } else {
+    pool.ParallelFor(rows, task);
+  }
+}
+
+void Project(CpuDevice& device, const QkvgProjectionArgs& args, Matrix<const float> x) {
+  struct Output {
+    const Tensor<float, 3>& tensor;
+    Activation activation;
+  };
+  const Output outputs[] = {{args.q_u, Activation::kNone},
+                            {args.k, Activation::kNone},
+                            {args.v, Activation::kSilu},
+                            {args.g, Activation::kSilu}};
+  OutputColumns columns[4];
+  int64_t first = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    const int64_t count = outputs[i].tensor.dim(1) * outputs[i].tensor.dim(2);
+    columns[i] = {.first = first,
+                  .count = count,
+                  .y = outputs[i].tensor.data,
+                  .stride = count,
+                  .activation = outputs[i].activation};
+    first += count;
+  }
+  RunLinear(device, *args.weight, {.x = x}, columns);
+}
+
+// q_u holds the raw queries on entry.
+void NormHeads(const QkvgProjectionArgs& args, int64_t row) {
+  const int64_t key = args.u.dim(1);
+  const float t = static_cast<float>(std::pow(static_cast<double>(key), -0.25));
+  for (int64_t h = 0; h < args.u.dim(0); ++h) {
+    float* q = args.q_u.row(row) + h * key;
+    RmsNormQuery(q, t, args.u.row(h), args.w.row(h), key, q, args.q_w.row(row) + h * key);
+  }
+  for (int64_t h = 0; h < args.k.dim(1); ++h) RmsNormKey(args.k.row(row) + h * key, t, key);
+}
+
+}  // namespace
+
+absl::Status CpuQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
+  CpuDevice& cpu = AsCpu(device);
+  const int64_t rows = args.x.dim(0);
+  const int64_t width = args.x.dim(1);
+  float* normed = cpu.Scratch<float>(kFirstFreeSlot, rows * width);
+  ForRows(cpu.pool(), rows, width, [&](int64_t row) {
+    RmsNormRow(args.x.row(row), args.gain.data, args.bias.data, width, normed + row * width);
+  });
+  Project(cpu, args, {normed, {rows, width}});
+  ForRows(cpu.pool(), rows, (args.u.dim(0) + args.k.dim(1)) * args.u.dim(1),
+          [&](int64_t row) { NormHeads(args, row); });
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

@@ -1,0 +1,206 @@
+#include "kernels/ops/qkvg_projection.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "kernels/cpu/bfloat16.h"
+#include "kernels/ops/rms_norm.h"
+#include "tests/kernels/ops/op_testing.h"
+
+namespace tvq {
+namespace {
+
+struct Shape {
+  int64_t rows, width, heads, kv_heads, key, value;
+  int64_t outputs() const { return (heads + kv_heads) * (key + value); }
+};
+
+// Memory of one call's arguments.
+struct Call {
+  Call(const Shape& s, uint32_t seed)
+      : shape(s),
+        x(RandomFloats(s.rows * s.width, seed, 2)),
+        gain(RandomFloats(s.width, seed + 1)),
+        bias(RandomFloats(s.width, seed + 2, 0.1F)),
+        w(RandomFloats(s.outputs() * s.width, seed + 3, 0.1F)),
+        bias_u(RandomFloats(s.heads * s.key, seed + 4)),
+        bias_w(RandomFloats(s.heads * s.key, seed + 5)),
+        q_u(static_cast<size_t>(s.rows * s.heads * s.key)),
+        q_w(q_u),
+        k(static_cast<size_t>(s.rows * s.kv_heads * s.key)),
+        v(static_cast<size_t>(s.rows * s.kv_heads * s.value)),
+        g(static_cast<size_t>(s.rows * s.heads * s.value)) {}
+
+  // Rows [first, first + rows) on `device`.
+  absl::Status Run(Device& device, DType dtype, int64_t first, int64_t rows) {
+    const Shape& s = shape;
+    const HostMatrix matrix{w.data(), s.outputs(), s.width};
+    const LinearWeight weight = PackLinear(device, {&matrix, 1}, dtype).value();
+    const auto part = [&](std::vector<float>& all, int64_t a, int64_t b) {
+      return Tensor<float, 3>{all.data() + first * a * b, {rows, a, b}};
+    };
+    return QkvgProjection(device, {.x = {x.data() + first * s.width, {rows, s.width}},
+                                   .gain = {gain.data(), {s.width}},
+                                   .bias = {bias.data(), {s.width}},
+                                   .weight = &weight,
+                                   .u = {bias_u.data(), {s.heads, s.key}},
+                                   .w = {bias_w.data(), {s.heads, s.key}},
+                                   .q_u = part(q_u, s.heads, s.key),
+                                   .q_w = part(q_w, s.heads, s.key),
+                                   .k = part(k, s.kv_heads, s.key),
+                                   .v = part(v, s.kv_heads, s.value),
+                                   .g = part(g, s.heads, s.value)});
+  }
+
+  Shape shape;
+  std::vector<float> x, gain, bias, w, bias_u, bias_w, q_u, q_w, k, v, g;
+};
+
+class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
+ protected:
+  void Compare(const Shape& shape);
+  // Value and error bound of x~ W for all outputs of one row.
+  void ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,
+                       std::vector<double>& bound);
+
+  std::unique_ptr<Device> device_ = MakeDevice("cpu", 2, GetParam().isa).value();
+  std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
+};
+
+// x~ is off by gamma_(D+8) of its terms (rms_norm_test). Rounding it to bfloat16 moves it by a
+// whole step where the two candidates lie on different sides of a midpoint, and not at all
+// elsewhere. The products with W then add gamma_(D+4) of the sum of their absolute values
+// (linear_test).
+void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,
+                                         std::vector<double>& bound) {
+  const int64_t width = call.shape.width;
+  const bool bf16 = GetParam().dtype == DType::kBFloat16;
+  const auto round = [bf16](double v) -> double {
+    return bf16 ? ToFloat(ToBFloat16(static_cast<float>(v))) : v;
+  };
+  std::vector<float> normed(static_cast<size_t>(width));
+  ASSERT_TRUE(RmsNorm(*reference_, {.x = {call.x.data() + row * width, {1, width}},
+                                    .gain = {call.gain.data(), {width}},
+                                    .bias = {call.bias.data(), {width}},
+                                    .out = {normed.data(), {1, width}}})
+                  .ok());
+  for (int64_t o = 0; o < call.shape.outputs(); ++o) {
+    double sum = 0;
+    double terms = 0;
+    double moved = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double weight = round(call.w[static_cast<size_t>(o * width + i)]);
+      const double off = Gamma(width + 8) * (std::abs(normed[at]) + 2 * std::abs(call.bias[at]));
+      sum += weight * round(normed[at]);
+      terms += std::abs(weight * round(normed[at]));
+      moved += std::abs(weight) * (round(normed[at] + off) - round(normed[at] - off));
+    }
+    value[static_cast<size_t>(o)] = sum;
+    bound[static_cast<size_t>(o)] = Gamma(width + 4) * terms + moved;
+  }
+}
+
+void QkvgProjectionTest::Compare(const Shape& shape) {
+  Call fast(shape, 1);
+  Call slow(shape, 1);
+  ASSERT_TRUE(fast.Run(*device_, GetParam().dtype, 0, shape.rows).ok());
+  ASSERT_TRUE(slow.Run(*reference_, GetParam().dtype, 0, shape.rows).ok());
+  const auto outputs = static_cast<size_t>(shape.outputs());
+  std::vector<double> value(outputs);
+  std::vector<double> bound(outputs);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    ASSERT_NO_FATAL_FAILURE(ProjectionBound(fast, row, value, bound));
+    // A head's norm: |d n| <= t / rms * (|d a| + |a| rms(d a) / rms), to first order (1.01), and
+    // gamma_(K+8) for its own roundings.
+    const int64_t key_heads = shape.heads + shape.kv_heads;
+    for (int64_t h = 0; h < key_heads; ++h) {
+      double squares = 0;
+      double square_bounds = 0;
+      for (int64_t c = h * shape.key; c < (h + 1) * shape.key; ++c) {
+        const auto at = static_cast<size_t>(c);
+        squares += value[at] * value[at] / static_cast<double>(shape.key);
+        square_bounds += bound[at] * bound[at] / static_cast<double>(shape.key);
+      }
+      const double rms = std::sqrt(squares + kRmsNormEpsilon);
+      const double t = std::pow(static_cast<double>(shape.key), -0.25);
+      for (int64_t c = 0; c < shape.key; ++c) {
+        const auto at = static_cast<size_t>(h * shape.key + c);
+        const double n = std::abs(value[at]) / rms * t;
+        const double off =
+            1.01 * (t * bound[at] + n * std::sqrt(square_bounds)) / rms + Gamma(shape.key + 8) * n;
+        if (h < shape.heads) {
+          const auto q = static_cast<size_t>(row * shape.heads * shape.key) + at;
+          ASSERT_NEAR(fast.q_u[q], slow.q_u[q], off + Gamma(2) * std::abs(slow.q_u[q]));
+          ASSERT_NEAR(fast.q_w[q], slow.q_w[q], off + Gamma(2) * std::abs(slow.q_w[q]));
+        } else {
+          const auto k = static_cast<size_t>(row * shape.kv_heads * shape.key) + at -
+                         static_cast<size_t>(shape.heads * shape.key);
+          ASSERT_NEAR(fast.k[k], slow.k[k], off + Gamma(2) * std::abs(slow.k[k]));
+        }
+      }
+    }
+    const auto check_silu = [&](const std::vector<float>& a, const std::vector<float>& b,
+                                int64_t first, int64_t count) {
+      for (int64_t c = 0; c < count; ++c) {
+        const auto at = static_cast<size_t>(row * count + c);
+        ASSERT_NEAR(a[at], b[at],
+                    1.1 * bound[static_cast<size_t>(first + c)] + 4e-7 * std::abs(b[at]));
+      }
+    };
+    const int64_t first_value = key_heads * shape.key;
+    check_silu(fast.v, slow.v, first_value, shape.kv_heads * shape.value);
+    check_silu(fast.g, slow.g, first_value + shape.kv_heads * shape.value,
+               shape.heads * shape.value);
+  }
+}
+
+TEST_P(QkvgProjectionTest, AgreesWithTheReference) {
+  Compare({.rows = 0, .width = 8, .heads = 1, .kv_heads = 1, .key = 4, .value = 4});
+  Compare({.rows = 1, .width = 96, .heads = 1, .kv_heads = 1, .key = 16, .value = 64});
+  Compare({.rows = 3, .width = 33, .heads = 3, .kv_heads = 1, .key = 7, .value = 11});
+  Compare({.rows = 7, .width = 64, .heads = 4, .kv_heads = 2, .key = 24, .value = 20});
+  Compare({.rows = 65, .width = 50, .heads = 2, .kv_heads = 2, .key = 128, .value = 32});
+}
+
+TEST_P(QkvgProjectionTest, ARowsBitsDependOnThatRowAlone) {
+  const Shape shape{.rows = 40, .width = 37, .heads = 2, .kv_heads = 1, .key = 12, .value = 29};
+  Call all(shape, 3);
+  Call alone(shape, 3);
+  ASSERT_TRUE(all.Run(*device_, GetParam().dtype, 0, shape.rows).ok());
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    ASSERT_TRUE(alone.Run(*device_, GetParam().dtype, row, 1).ok());
+  }
+  EXPECT_EQ(all.q_u, alone.q_u);
+  EXPECT_EQ(all.q_w, alone.q_w);
+  EXPECT_EQ(all.k, alone.k);
+  EXPECT_EQ(all.v, alone.v);
+  EXPECT_EQ(all.g, alone.g);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QkvgProjectionTest, testing::ValuesIn(AllOpCases()), OpCaseName);
+
+TEST(QkvgProjectionChecksTest, NameTheArgument) {
+  const auto device = MakeDevice("cpu", 1).value();
+  Call call({.rows = 2, .width = 8, .heads = 3, .kv_heads = 2, .key = 4, .value = 4}, 1);
+  EXPECT_EQ(std::string(call.Run(*device, DType::kFloat32, 0, 2).message()),
+            "QkvgProjection: u has 3 heads, expected a multiple of the 2 heads of k");
+  const HostMatrix matrix{call.w.data(), 10, 8};
+  const LinearWeight weight = PackLinear(*device, {&matrix, 1}, DType::kFloat32).value();
+  EXPECT_EQ(std::string(QkvgProjection(*device, {.x = {call.x.data(), {2, 8}},
+                                                 .gain = {call.gain.data(), {8}},
+                                                 .bias = {call.bias.data(), {8}},
+                                                 .weight = &weight,
+                                                 .u = {call.bias_u.data(), {1, 4}},
+                                                 .w = {call.bias_w.data(), {1, 4}},
+                                                 .q_u = {call.q_u.data(), {2, 1, 4}},
+                                                 .q_w = {call.q_w.data(), {2, 1, 4}},
+                                                 .k = {call.k.data(), {2, 1, 4}},
+                                                 .v = {call.v.data(), {2, 1, 2}},
+                                                 .g = {call.g.data(), {2, 1, 2}}})
+                            .message()),
+            "QkvgProjection: weight is [10,8], expected [12,8] (rows of q, k, v and g)");
+}
+
+}  // namespace
+}  // namespace tvq
