@@ -1,0 +1,159 @@
+#include "server/engine/request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq {
+namespace {
+
+template <typename T>
+absl::Status Wrong(std::string_view field, const T& value, std::string_view must) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(field), ": value is ", value, ", must be ", std::string(must)));
+}
+
+absl::Status CheckNumbers(const SamplingParams& p) {
+  // Written so that NaN fails every check.
+  if (!(p.temperature >= 0) || std::isinf(p.temperature)) {
+    return Wrong("temperature", p.temperature, "a finite number >= 0");
+  }
+  if (p.top_k < -1) return Wrong("top_k", p.top_k, "-1 or 0 (off) or at least 1");
+  if (!(p.top_p > 0 && p.top_p <= 1)) return Wrong("top_p", p.top_p, "in (0, 1]");
+  if (!(p.min_p >= 0 && p.min_p <= 1)) return Wrong("min_p", p.min_p, "in [0, 1]");
+  if (!(p.repetition_penalty > 0) || std::isinf(p.repetition_penalty)) {
+    return Wrong("repetition_penalty", p.repetition_penalty, "a finite number > 0");
+  }
+  if (!(std::abs(p.presence_penalty) <= 2)) {
+    return Wrong("presence_penalty", p.presence_penalty, "in [-2, 2]");
+  }
+  if (!(std::abs(p.frequency_penalty) <= 2)) {
+    return Wrong("frequency_penalty", p.frequency_penalty, "in [-2, 2]");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCounts(const SamplingParams& p) {
+  if (p.max_tokens < 1) return Wrong("max_tokens", p.max_tokens, "at least 1");
+  if (p.min_tokens < 0 || p.min_tokens > p.max_tokens) {
+    return Wrong("min_tokens", p.min_tokens,
+                 absl::StrCat("in [0, max_tokens = ", p.max_tokens, "]"));
+  }
+  if (p.n < 1 || p.n > kMaxSamples) {
+    return Wrong("n", p.n, absl::StrCat("in [1, ", kMaxSamples, "]"));
+  }
+  if (p.n > 1 && p.temperature == 0) {
+    return Wrong("n", p.n, "1 when temperature is 0, for all samples would be equal");
+  }
+  if (p.logprobs && (*p.logprobs < 0 || *p.logprobs > kMaxLogprobs)) {
+    return Wrong("logprobs", *p.logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPromptLogprobs(const SamplingParams& p) {
+  if (p.prompt_logprobs && (*p.prompt_logprobs < 0 || *p.prompt_logprobs > kMaxLogprobs)) {
+    return Wrong("prompt_logprobs", *p.prompt_logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStops(const SamplingParams& p) {
+  if (static_cast<int64_t>(p.stop.size()) > kMaxStopStrings) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stop: has ", p.stop.size(), " strings, must be at most ", kMaxStopStrings));
+  }
+  for (size_t i = 0; i < p.stop.size(); ++i) {
+    const auto size = static_cast<int64_t>(p.stop[i].size());
+    if (size == 0 || size > kMaxStopStringBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "stop[", i, "]: has ", size, " bytes, must have 1 to ", kMaxStopStringBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckId(std::string_view field, size_t i, int32_t id, int64_t vocab) {
+  if (id >= 0 && id < vocab) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(std::string(field), "[", i, "]: token id is ", id,
+                                                 ", must be in [0, ", vocab,
+                                                 "), the model's vocabulary"));
+}
+
+absl::Status CheckIds(std::string_view field, const std::vector<int32_t>& ids, int64_t vocab) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (auto status = CheckId(field, i, ids[i], vocab); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLogitBias(const SamplingParams& p, int64_t vocab) {
+  for (size_t i = 0; i < p.logit_bias.size(); ++i) {
+    const LogitBias& entry = p.logit_bias[i];
+    if (auto status = CheckId("logit_bias", i, entry.id, vocab); !status.ok()) return status;
+    if (!(std::abs(entry.bias) <= 100)) {
+      return Wrong(absl::StrCat("logit_bias[", i, "].bias"), entry.bias, "in [-100, 100]");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// With min_tokens the end ids are banned; something allowed must be left.
+absl::Status CheckAllowed(const SamplingParams& p, std::optional<int32_t> eos) {
+  if (p.allowed_token_ids.empty() || p.min_tokens == 0) return absl::OkStatus();
+  const auto ends = [&](int32_t id) {
+    return id == eos || std::count(p.stop_token_ids.begin(), p.stop_token_ids.end(), id) > 0;
+  };
+  if (!std::all_of(p.allowed_token_ids.begin(), p.allowed_token_ids.end(), ends)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "allowed_token_ids: every id ends the output, must allow another one while min_tokens is "
+      "above 0");
+}
+
+absl::Status CheckLength(const Request& request, const ModelInfo& model) {
+  const int64_t limit = model.config.max_position;
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  if (limit == 0) return absl::OkStatus();
+  if (request.score_only) {
+    if (prompt <= limit) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("prompt: has ", prompt,
+                                                   " tokens, must be at most ", limit,
+                                                   ", the model's context length"));
+  }
+  const int64_t max_tokens = request.sampling.max_tokens;
+  if (prompt + max_tokens <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("prompt: has ", prompt, " tokens, and max_tokens is ", max_tokens,
+                   "; together they must be at most ", limit, ", the model's context length"));
+}
+
+}  // namespace
+
+absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
+  const int64_t vocab = model.config.vocab_size;
+  for (const absl::Status& status :
+       {CheckNumbers(params), CheckCounts(params), CheckPromptLogprobs(params), CheckStops(params),
+        CheckIds("stop_token_ids", params.stop_token_ids, vocab),
+        CheckIds("allowed_token_ids", params.allowed_token_ids, vocab),
+        CheckLogitBias(params, vocab), CheckAllowed(params, model.config.eos_token_id)}) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Validate(const Request& request, const ModelInfo& model) {
+  if (request.prompt.empty()) {
+    return absl::InvalidArgumentError("prompt: is empty, must have at least one token");
+  }
+  const absl::Status sampling = request.score_only ? CheckPromptLogprobs(request.sampling)
+                                                   : Validate(request.sampling, model);
+  if (!sampling.ok()) return sampling;
+  if (auto status = CheckLength(request, model); !status.ok()) return status;
+  return CheckIds("prompt", request.prompt, model.config.vocab_size);
+}
+
+}  // namespace tvq
