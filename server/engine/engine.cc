@@ -1,0 +1,186 @@
+#include "server/engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/engine/inbox.h"
+#include "server/engine/loop.h"
+#include "server/engine/memory_budget.h"
+#include "server/engine/submission.h"
+
+namespace tvq {
+namespace {
+
+constexpr int32_t kMaxWeight = 1'000'000;
+
+absl::Status CheckOption(const char* name, int64_t value, int64_t min) {
+  if (value >= min) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": value is ", value, ", must be at least ", min));
+}
+
+absl::Status CheckOptions(const EngineOptions& o) {
+  for (const absl::Status& status :
+       {CheckOption("max_num_seqs", o.max_num_seqs, 1),
+        CheckOption("max_num_queued_reqs", o.max_num_queued_reqs, 1),
+        CheckOption("max_num_queued_tokens", o.max_num_queued_tokens, 1),
+        CheckOption("max_num_batched_tokens", o.max_num_batched_tokens, 1),
+        CheckOption("state_memory_bytes", o.state_memory_bytes, 0)}) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModels(const std::vector<ServedModel>& models) {
+  if (models.empty()) return absl::InvalidArgumentError("models: there is none to serve");
+  std::set<std::string> names;
+  for (const ServedModel& m : models) {
+    if (m.name.empty()) return absl::InvalidArgumentError("models: a name is empty");
+    if (!names.insert(m.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("models: the name \"", m.name, "\" is used twice"));
+    }
+    if (m.weight < 1 || m.weight > kMaxWeight) {
+      return absl::InvalidArgumentError(absl::StrCat("models: the weight of \"", m.name, "\" is ",
+                                                     m.weight, ", must be in [1, ", kMaxWeight,
+                                                     "]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> StateBudget(const std::vector<ServedModel>& models,
+                                    const EngineOptions& options) {
+  int64_t budget = options.state_memory_bytes;
+  if (budget == 0) {
+    const auto facts = ReadMemoryFacts();
+    if (!facts.ok()) return facts.status();
+    int64_t workspace = 0;
+    for (const ServedModel& m : models) {
+      const int64_t logits = options.max_num_seqs * m.model->info().config.vocab_size *
+                             static_cast<int64_t>(sizeof(float));
+      workspace += logits + m.model->WorkspaceBytes(options.max_num_seqs);
+    }
+    budget = DefaultStateBudget(*facts, workspace);
+  }
+  for (const ServedModel& m : models) {
+    if (m.model->StateBytes(1) > budget) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("model \"", m.name, "\": a state takes ", m.model->StateBytes(1),
+                       " bytes, the budget of all states is ", budget, " bytes"));
+    }
+  }
+  return budget;
+}
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(std::vector<ServedModel> models, const EngineOptions& options, int64_t budget,
+       std::vector<ModelRunner> runners, Scheduler scheduler)
+      : models(std::move(models)),
+        options(options),
+        budget(budget),
+        inbox(options.max_num_queued_reqs, options.max_num_queued_tokens),
+        loop(inbox, std::move(runners), std::move(scheduler),
+             {.sequences = options.max_num_seqs, .state_bytes = budget}),
+        thread([this] { loop.Run(); }) {}
+
+  ~Impl() {
+    inbox.Abort(/*stop=*/true);
+    thread.join();
+  }
+
+  absl::StatusOr<size_t> Find(const std::string& name) const {
+    for (size_t i = 0; i < models.size(); ++i) {
+      if (models[i].name == name) return i;
+    }
+    return absl::NotFoundError(absl::StrCat("model: there is no model \"", name, "\""));
+  }
+
+  absl::StatusOr<RequestHandle> Accept(Request request) {
+    const auto model = Find(request.model);
+    if (!model.ok()) return model.status();
+    if (request.deadline <= std::chrono::steady_clock::now()) {
+      return absl::DeadlineExceededError("the deadline passed before the request was queued");
+    }
+    auto submission = Prepare(std::move(request), *models[*model].model, options, budget);
+    if (!submission.ok()) return submission.status();
+    submission->model = *model;
+    return inbox.Push(*std::move(submission));
+  }
+
+  const std::vector<ServedModel> models;
+  const EngineOptions options;
+  const int64_t budget;  // bytes of all states
+  std::atomic<int64_t> rejected = 0;
+  Inbox inbox;
+  Loop loop;
+  std::thread thread;  // last: it uses all of the above
+};
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> models,
+                                                       const EngineOptions& options) {
+  if (auto status = CheckOptions(options); !status.ok()) return status;
+  if (auto status = CheckModels(models); !status.ok()) return status;
+  const auto budget = StateBudget(models, options);
+  if (!budget.ok()) return budget.status();
+  std::vector<ModelRunner> runners;
+  std::vector<ModelShare> shares;
+  for (const ServedModel& m : models) {
+    auto runner = ModelRunner::Create(m.model, options.max_num_seqs);
+    if (!runner.ok()) return runner.status();
+    runners.push_back(*std::move(runner));
+    shares.push_back({m.model->info().config.prefill_chunk, m.weight});
+  }
+  Scheduler scheduler(std::move(shares), options.max_num_batched_tokens);
+  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
+      std::move(models), options, *budget, std::move(runners), std::move(scheduler))));
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+absl::StatusOr<RequestHandle> Engine::Submit(Request request) {
+  auto handle = impl_->Accept(std::move(request));
+  if (!handle.ok()) ++impl_->rejected;
+  return handle;
+}
+
+void Engine::Cancel(RequestHandle handle) { impl_->inbox.Cancel(handle); }
+
+void Engine::Wake() { impl_->inbox.Wake(); }
+
+bool Engine::Drain(SteadyTime until) {
+  impl_->inbox.Close();
+  if (impl_->inbox.WaitUntilIdle(until)) return true;
+  impl_->inbox.Abort(/*stop=*/false);
+  impl_->inbox.WaitUntilIdle(SteadyTime::max());
+  return false;
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats = impl_->loop.stats();
+  stats.requests_waiting = impl_->inbox.waiting();
+  stats.requests_rejected = impl_->rejected;
+  return stats;
+}
+
+absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& model) const {
+  const auto index = impl_->Find(model);
+  if (!index.ok()) return index.status();
+  const int64_t bytes = impl_->models[*index].model->StateBytes(1);
+  return ModelCapacity{.bytes_per_session = bytes,
+                       .max_sessions = impl_->budget / std::max<int64_t>(1, bytes),
+                       .sessions_in_use = impl_->loop.SequencesRunning(*index)};
+}
+
+const std::vector<ServedModel>& Engine::models() const { return impl_->models; }
+
+}  // namespace tvq

@@ -1,0 +1,79 @@
+// What other threads tell the loop: new requests, cancellations, shutdown.
+#ifndef TVQ_SERVER_ENGINE_INBOX_H_
+#define TVQ_SERVER_ENGINE_INBOX_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/engine/engine.h"
+#include "server/engine/scheduler.h"
+#include "server/engine/submission.h"
+
+namespace tvq {
+
+// The bounded queue and the bell of the loop. Any thread may call the first group, only the loop
+// the second. A std::condition_variable, because it waits on the steady clock: a deadline must not
+// move when someone sets the time of day.
+class Inbox {
+ public:
+  Inbox(int64_t max_requests, int64_t max_tokens);
+
+  // Gives the request its handle. RESOURCE_EXHAUSTED, saying length and limit, when the queue is
+  // full; UNAVAILABLE after Close.
+  absl::StatusOr<RequestHandle> Push(Submission submission);
+  void Cancel(RequestHandle handle);
+  void Wake();
+  // Push accepts nothing more.
+  void Close();
+  // Everything accepted is to end with UNAVAILABLE. With `stop`, the loop ends after it.
+  void Abort(bool stop);
+  // True when every accepted request was done before `until`.
+  bool WaitUntilIdle(SteadyTime until);
+  int64_t waiting() const;
+
+  struct News {
+    // Left the queue without having started, with the reason. Only their sinks want to know.
+    std::vector<std::pair<Submission, absl::Status>> ended;
+    std::vector<RequestHandle> cancelled;  // not in the queue: running, or done already
+    bool abort = false;
+    bool stop = false;
+  };
+  // What happened since the last call, and the queue's requests whose deadline is not after `now`.
+  News Take(SteadyTime now);
+  // The queue's first requests, as many as `room` holds; their needs are taken from it.
+  std::vector<Submission> Admit(Need& room);
+  // Sleeps until something happens, or happened since Take, or until the earlier of `until` and the
+  // first deadline in the queue.
+  void Wait(SteadyTime until);
+  // `count` accepted requests are done: their sinks know.
+  void Done(int64_t count);
+
+ private:
+  void End(std::deque<Submission>::iterator it, absl::Status status);  // needs mutex_
+  void Ring();                                                         // needs mutex_
+
+  const int64_t max_requests_;
+  const int64_t max_tokens_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable bell_;  // for the loop
+  std::condition_variable idle_;  // for WaitUntilIdle
+  // Guarded by mutex_.
+  std::deque<Submission> queue_;
+  int64_t queued_tokens_ = 0;
+  SteadyTime first_deadline_ = SteadyTime::max();  // not after any deadline in the queue
+  News news_;
+  bool rung_ = false;
+  bool closed_ = false;
+  int64_t accepted_ = 0;  // and not done
+  RequestHandle last_handle_ = 0;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_INBOX_H_

@@ -1,0 +1,59 @@
+// The engine's one thread.
+#ifndef TVQ_SERVER_ENGINE_LOOP_H_
+#define TVQ_SERVER_ENGINE_LOOP_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/engine/active_request.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_stats.h"
+#include "server/engine/inbox.h"
+#include "server/engine/model_runner.h"
+#include "server/engine/scheduler.h"
+
+namespace tvq {
+
+// admit -> plan -> run -> deliver, until the inbox says stop.
+class Loop {
+ public:
+  // `room` is what may run at once. The inbox must outlive the loop.
+  Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room);
+
+  // Returns when every accepted request is done and the inbox said stop.
+  void Run();
+
+  // Any thread. Without what the inbox and Submit count.
+  EngineStats stats() const;
+  int64_t SequencesRunning(size_t model) const;
+
+ private:
+  void Retire(Inbox::News news, SteadyTime now);
+  void Admit();
+  std::vector<RunningView> Views() const;
+  // Lets go of requests that are done, `ended` among them, and then tells their sinks.
+  void Reap(std::vector<std::pair<Submission, absl::Status>> ended = {});
+  void Count(const absl::Status& outcome);
+  void Publish();
+  SteadyTime FirstDeadline() const;
+
+  Inbox& inbox_;
+  std::vector<ModelRunner> runners_;
+  Scheduler scheduler_;
+  const Need room_;
+  std::vector<std::unique_ptr<ActiveRequest>> running_;  // in the order of admission
+  EngineStats totals_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  EngineStats published_;
+  std::vector<int64_t> sequences_per_model_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_LOOP_H_

@@ -1,0 +1,59 @@
+// Computes a step on one model: prefill, decode, sample, deliver.
+#ifndef TVQ_SERVER_ENGINE_MODEL_RUNNER_H_
+#define TVQ_SERVER_ENGINE_MODEL_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/runtime/model.h"
+#include "server/engine/active_request.h"
+#include "server/engine/engine_stats.h"
+#include "server/engine/scheduler.h"
+
+namespace tvq {
+
+// Used by the loop alone.
+class ModelRunner {
+ public:
+  // Allocates logits for `max_sequences` rows.
+  static absl::StatusOr<ModelRunner> Create(std::shared_ptr<Model> model, int64_t max_sequences);
+
+  Model& model() const { return *model_; }
+
+  // Requests whose call fails end with its status; the others go on. Counts tokens in `totals`.
+  void Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
+           EngineStats& totals);
+
+ private:
+  struct Feed {
+    ActiveRequest* request;
+    int64_t tokens;      // to feed in this step
+    int64_t length = 0;  // of the current chunk
+    int64_t logits_row = -1;
+  };
+  struct Draw {
+    ActiveRequest* request;
+    Sequence* sequence;
+  };
+
+  ModelRunner(std::shared_ptr<Model> model, Logits logits);
+  void Prefill(std::vector<Feed> feeds, EngineStats& totals);
+  void FeedChunks(std::span<Feed* const> feeds, EngineStats& totals);
+  void Decode(std::span<ActiveRequest* const> requests);
+  void AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row);
+  void SampleAndDeliver(EngineStats& totals);
+
+  std::shared_ptr<Model> model_;
+  Logits logits_;
+  // Of the current step.
+  int64_t next_row_ = 0;
+  std::vector<Draw> draws_;
+  std::vector<SampleRow> rows_;  // of draws_
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_MODEL_RUNNER_H_

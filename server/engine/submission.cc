@@ -1,0 +1,76 @@
+#include "server/engine/submission.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq {
+namespace {
+
+uint64_t DrawSeed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+// The states a request may come to hold. The last token is not fed, but a session that continues
+// would feed it.
+absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
+                               const EngineOptions& limits, int64_t budget) {
+  const SamplingParams& p = request.sampling;
+  const int64_t sequences = request.score_only ? 1 : p.n;
+  if (sequences > limits.max_num_seqs) {
+    return absl::InvalidArgumentError(absl::StrCat("n: value is ", sequences, ", must be at most ",
+                                                   limits.max_num_seqs,
+                                                   ", the sequences that compute at once"));
+  }
+  const int64_t tokens =
+      static_cast<int64_t>(request.prompt.size()) + (request.score_only ? 0 : p.max_tokens);
+  const int64_t each = model.StateBytes(tokens);
+  if (each > budget / sequences) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request needs ", sequences, " x ", each, " bytes of state for ", tokens,
+                     " tokens, the whole budget is ", budget, " bytes"));
+  }
+  return Need{.sequences = sequences, .state_bytes = each * sequences};
+}
+
+void PrepareGeneration(const Model& model, Submission& s) {
+  SamplingParams& p = s.request.sampling;
+  if (!p.seed) p.seed = DrawSeed();
+  if (p.min_tokens > 0) {
+    s.end_ids = p.stop_token_ids;
+    if (const auto eos = model.info().config.eos_token_id) s.end_ids.push_back(*eos);
+    std::sort(s.end_ids.begin(), s.end_ids.end());
+    s.end_ids.erase(std::unique(s.end_ids.begin(), s.end_ids.end()), s.end_ids.end());
+  }
+  if (UsesCounts(p)) {
+    for (int32_t id : s.request.prompt) s.counts.AddPrompt(id);
+  }
+  s.text.emplace(model.tokenizer(), std::make_shared<const StopStrings>(p.stop),
+                 p.include_stop_str_in_output);
+  std::string prompt_text = s.text->Prime(s.request.prompt);
+  if (p.echo) s.echo = std::move(prompt_text);
+}
+
+}  // namespace
+
+bool UsesCounts(const SamplingParams& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
+}
+
+absl::StatusOr<Submission> Prepare(Request request, const Model& model, const EngineOptions& limits,
+                                   int64_t budget) {
+  if (auto status = Validate(request, model.info()); !status.ok()) return status;
+  auto need = ExactNeed(request, model, limits, budget);
+  if (!need.ok()) return need.status();
+  Submission s;
+  s.request = std::move(request);
+  s.need = *need;
+  if (!s.request.score_only) PrepareGeneration(model, s);
+  return s;
+}
+
+}  // namespace tvq

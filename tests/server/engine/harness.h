@@ -1,0 +1,57 @@
+// An engine over fake models.
+#ifndef TVQ_TESTS_SERVER_ENGINE_HARNESS_H_
+#define TVQ_TESTS_SERVER_ENGINE_HARNESS_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/engine/engine.h"
+#include "tests/server/engine/fake_model.h"
+#include "tests/server/engine/recording_sink.h"
+
+namespace tvq {
+
+inline EngineOptions SmallOptions() {
+  return {.max_num_seqs = 16, .max_num_batched_tokens = 32, .state_memory_bytes = 1'000'000};
+}
+
+struct Harness {
+  explicit Harness(FakeOptions fake = {}, EngineOptions options = SmallOptions(),
+                   std::function<absl::Status(std::string_view)> on_call = {})
+      : model(std::make_shared<FakeModel>(fake)) {
+    model->on_call = std::move(on_call);
+    auto created = Engine::Create({{"fake", model}}, options);
+    EXPECT_TRUE(created.ok()) << created.status();
+    engine = *std::move(created);
+  }
+
+  std::shared_ptr<FakeModel> model;
+  std::unique_ptr<Engine> engine;
+};
+
+inline Request Ask(std::shared_ptr<RecordingSink> sink, std::string_view prompt,
+                   SamplingParams sampling = {}) {
+  return {.model = "fake",
+          .prompt = Ids(prompt),
+          .sampling = std::move(sampling),
+          .sink = std::move(sink)};
+}
+
+// Submits and waits for the end.
+inline std::shared_ptr<RecordingSink> Generate(Engine& engine, std::string_view prompt,
+                                               SamplingParams sampling = {}) {
+  auto sink = std::make_shared<RecordingSink>();
+  const auto handle = engine.Submit(Ask(sink, prompt, std::move(sampling)));
+  EXPECT_TRUE(handle.ok()) << handle.status();
+  if (!handle.ok()) return sink;
+  const absl::Status status = sink->Wait();
+  EXPECT_TRUE(status.ok()) << status;
+  return sink;
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_TESTS_SERVER_ENGINE_HARNESS_H_
