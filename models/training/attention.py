@@ -2,7 +2,7 @@
 
 score(i, j) = (q_i + u) . k_j + (q_i + w) . R_(i-j) if i - j <= M else (q_i + u) . k_j, causal, k_j a codeword.
 Beyond the reach M a score depends on j through its code alone, so older values enter as their mean by code, with the
-logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7).
+logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7). Their keys get no gradient that way.
 """
 
 import math
@@ -81,23 +81,27 @@ def block_attention(query_u, query_w, codes, keys, values, codebook, positions, 
     recent = at_least_float32(content) + at_least_float32(relative_scores(query_w @ position_keys, window))
     recent = recent + recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator)[:, :, None]
 
-    # All positions before those: one row per code.
-    sums, counts = block_accumulators(all_codes, all_values[:, :, 0], state, blocks, n_code)
-    counts_seen = counts[:, :, :blocks] if use_accumulator else torch.zeros_like(counts[:, :, :blocks])
+    # All positions before those: one row per code, of what had retired before each block.
+    member = (all_codes[:, :, :blocks, :, None] == torch.arange(n_code, device=codes.device)).to(values.dtype)
+    added = member.transpose(-1, -2) @ all_values[:, :, 0, :blocks]  # [B, G, n, S, V]
+    sums = sums_before(added) + state.acc_sum[:, :, None].to(values.dtype)
+    added_count = member.sum(-2, dtype=state.acc_count.dtype)  # [B, G, n, S]
+    counts = added_count.cumsum(2) - added_count + state.acc_count[:, :, None]
+    counts_seen = counts if use_accumulator else torch.zeros_like(counts)
     code_scores = at_least_float32(query_u @ codebook.to(query_u.dtype)[None, :, None, None].transpose(-1, -2))
     code_scores = code_scores + counts_seen.log()[:, :, None, :, None, :]  # log 0 = -inf: not there
 
     weights = torch.cat([code_scores, recent], -1).softmax(-1)
-    means = weights[..., :n_code] / counts[:, :, None, :blocks, None].clamp(min=1)
-    output = means.to(values.dtype) @ sums[:, :, None, :blocks].to(values.dtype)
+    mean_weights = weights[..., :n_code] / counts[:, :, None, :, None].clamp(min=1)
+    output = mean_weights.to(values.dtype) @ sums[:, :, None]
     recent_weights = weights[..., n_code:].to(values.dtype)
     for o in range(before + 1):
         output = output + recent_weights[..., o * length:(o + 1) * length] @ all_values[:, :, :, o:o + blocks]
     new_state = LayerState(
-        acc_sum=sums[:, :, blocks].detach(),
-        acc_count=counts[:, :, blocks],
+        acc_sum=state.acc_sum + added.detach().sum(2, dtype=state.acc_sum.dtype),
+        acc_count=state.acc_count + added_count.sum(2),
         code=all_codes[:, :, blocks:].flatten(2),
-        value=all_values[:, :, 0, blocks:].flatten(2, 3).detach(),
+        value=all_values[:, :, 0, blocks:].flatten(2, 3).detach().to(state.value.dtype),
     )
     return output.reshape(batch, heads, tokens, -1), new_state
 
@@ -117,19 +121,11 @@ def recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulato
     return mask.masked_fill(~(allowed & exists[..., None, :]), float("-inf"))
 
 
-def block_accumulators(all_codes, all_values, state, blocks, n_code):
-    """What has retired before each block of a segment, and after the last: sums [B, G, n+1, S, V], counts [B, G, n+1, S].
-
-    Block b retires when block b + 1 + P/L begins. The prefix sum over blocks is a product with a triangle of ones.
-    """
-    member = (all_codes[:, :, :blocks, :, None] == torch.arange(n_code, device=all_codes.device)).to(all_values.dtype)
-    triangle = torch.ones(blocks + 1, blocks, dtype=state.acc_sum.dtype, device=all_codes.device).tril(-1)
-    added = (member.transpose(-1, -2) @ all_values[:, :, :blocks]).to(triangle.dtype)  # [B, G, n, S, V]
-    batch, groups = added.shape[:2]
-    with torch.autocast(all_codes.device.type, enabled=False):
-        sums = (triangle @ added.flatten(3)).reshape(batch, groups, blocks + 1, n_code, -1)
-        counts = triangle @ member.to(triangle.dtype).sum(-2)
-    return sums + state.acc_sum[:, :, None], counts + state.acc_count[:, :, None]
+def sums_before(added: torch.Tensor) -> torch.Tensor:
+    """Exclusive prefix sum over blocks, [B, G, n, S, V], as a product with a triangle of ones (fast in both passes)."""
+    blocks = added.shape[2]
+    triangle = torch.ones(blocks, blocks, dtype=added.dtype, device=added.device).tril(-1)
+    return (triangle @ added.flatten(3)).unflatten(3, added.shape[3:])
 
 
 def quadratic_attention(query_u, query_w, codes, keys, values, positions, config,

@@ -7,6 +7,8 @@ import subprocess
 import numpy as np
 import torch
 
+from models.training.sentencepiece_model import read_pieces
+
 SPACE = "\u2581"  # how SentencePiece spells a space
 
 
@@ -15,15 +17,7 @@ class Pieces:
 
     def __init__(self, model_file):
         self.file = str(model_file)
-        listing = subprocess.run(["spm_export_vocab", f"--model={self.file}"], check=True, capture_output=True)
-        pieces = [line.split("\t")[0] for line in listing.stdout.decode().split("\n")]
-        self.pieces, index = [], 0
-        while index < len(pieces):  # the newline piece is listed as two lines, "" and ""
-            newline = pieces[index] == "" and index + 1 < len(pieces)
-            self.pieces.append("\n" if newline else pieces[index])
-            index += 2 if newline else 1
-        while self.pieces and self.pieces[-1] == "":
-            self.pieces.pop()
+        self.pieces = [piece.text for piece in read_pieces(model_file)]
         self.newline = self.pieces.index("\n")
         self.end = self.pieces.index("</s>")
 
@@ -116,8 +110,8 @@ class Streams:
         return group, torch.from_numpy(np.stack(rows).astype(np.int64)), fresh
 
     def state_dict(self):
-        return {"random": self.random.bit_generator.state, "places": self.places, "turn": self.turn}
+        return {"random": self.random.bit_generator.state, "places": list(self.places), "turn": self.turn}
 
     def load_state_dict(self, state):
         self.random.bit_generator.state = state["random"]
-        self.places, self.turn = state["places"], state["turn"]
+        self.places, self.turn = list(state["places"]), state["turn"]

@@ -87,7 +87,7 @@ class Layer(nn.Module):
 class State(NamedTuple):
     """A batch of sequences between two segments. All of them are at the same position."""
 
-    position: int
+    position: torch.Tensor  # int64, no axes
     layers: List[LayerState]
 
 
@@ -116,21 +116,22 @@ class TransformerVQ(nn.Module):
 
     def initial_state(self, batch: int) -> State:
         weight = self.embedding.weight
-        return State(0, [initial_state(batch, self.config, weight.dtype, weight.device) for _ in self.layers])
+        layers = [initial_state(batch, self.config, weight.dtype, weight.device) for _ in self.layers]
+        return State(torch.zeros((), dtype=torch.long), layers)
 
     def forward(self, tokens, state: Optional[State] = None, codes=None, use_accumulator=True) -> Output:
         """tokens [B, T] follow the state; logits of row i are for the token after tokens[:, i].
 
-        With a state T may be any number, but the state returned is None unless T is a multiple of block_len. Without a
-        state the context begins here and is computed in the quadratic form. `codes`, a tensor [B, G, T] per layer,
-        forces the quantization.
+        With a state T may be any number, but unless it is a multiple of block_len the state returned is None, and
+        commitment and keys are those of the padded segment. Without a state the context begins here and is computed in
+        the quadratic form. `codes`, a tensor [B, G, T] per layer, forces the quantization.
         """
         length = tokens.shape[1]
         padding = -length % self.config.block_len if state is not None else 0
         x = self.embedding(F.pad(tokens, (0, padding)))
         start = state.position if state is not None else 0
         if self.config.pe_abs:
-            index = torch.arange(start, start + length + padding)
+            index = start + torch.arange(length + padding)
             x = x + self.position.scale * sinusoid(index, self.config.d_model, self.config.pe_lam).to(x)
         layer_states, commitment, keys_and_codes = [], 0.0, []
         for number, layer in enumerate(self.layers):
@@ -144,7 +145,8 @@ class TransformerVQ(nn.Module):
         if self.config.output_norm:
             x = self.norm(x)
         weight = self.embedding.weight if self.config.tie_word_embeddings else self.lm_head.weight
-        logits = F.linear(x, weight, self.lm_head.bias) * self.config.logit_scale
+        scale = self.config.logit_scale  # applied before the product: x is the smaller matrix
+        logits = F.linear(x * scale, weight, self.lm_head.bias * scale)
         after = State(start + length, layer_states) if state is not None and padding == 0 else None
         return Output(logits, after, commitment, keys_and_codes)
 

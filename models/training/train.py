@@ -80,7 +80,7 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.step()
         revived = self.model.update_codebooks(output.keys_and_codes, self.random)
-        self.contexts[group] = output.state
+        self.contexts[group] = compact(output.state)
         self.steps += 1
         self.tokens += tokens.numel() - len(tokens)
         self.seconds += time.monotonic() - began
@@ -110,6 +110,16 @@ class Trainer:
             if self.stage == saved["stage"]:
                 self.streams.load_state_dict(saved["streams"])
                 self.contexts = saved["contexts"]
+
+
+def compact(state):
+    """Copies the tensors: a view would keep (and save) the whole segment it was cut from.
+
+    The copies have the strides of initial_state's tensors, so a compiled model meets one kind of state only.
+    """
+    copy = lambda tensor: tensor.detach().clone(memory_format=torch.contiguous_format)
+    layers = [type(layer)(*map(copy, layer)) for layer in state.layers]
+    return state._replace(layers=layers)
 
 
 def validate(model, documents, pieces, tokens: int) -> float:

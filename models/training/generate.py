@@ -1,0 +1,55 @@
+"""Samples text: python3 -m models.training.generate MODEL_DIR --prompt TEXT [--tokens N] [--temperature T] [--top-p P]
+
+A plain sampler to look at a model while it trains; the server is the fast one.
+"""
+
+import argparse
+import pathlib
+
+import torch
+
+from models.training.data import Pieces
+from models.training.export import load_model
+
+
+@torch.no_grad()
+def generate(model, prompt, count: int, temperature: float = 1.0, top_p: float = 1.0, seed: int = 0) -> list:
+    """Token ids that follow the prompt's. The state is kept at block boundaries and the block begun is run again."""
+    random = torch.Generator().manual_seed(seed)
+    length = model.config.block_len
+    tokens, state, done = list(prompt), model.initial_state(1), 0
+    while len(tokens) < len(prompt) + count:
+        whole = (len(tokens) - 1) // length * length
+        if whole > done:
+            state, done = model(torch.tensor([tokens[done:whole]]), state).state, whole
+        logits = model(torch.tensor([tokens[done:]]), state).logits[0, -1].float()
+        tokens.append(sample(logits, temperature, top_p, random))
+    return tokens[len(prompt):]
+
+
+def sample(logits, temperature: float, top_p: float, random) -> int:
+    if temperature == 0:
+        return int(logits.argmax())
+    chances, order = (logits / temperature).softmax(-1).sort(descending=True)
+    chances = chances * (chances.cumsum(-1) - chances < top_p)
+    return int(order[torch.multinomial(chances, 1, generator=random)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model_dir", type=pathlib.Path)
+    parser.add_argument("--prompt", default="")
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--temperature", type=float, default=0.8)
+    parser.add_argument("--top-p", type=float, default=0.95)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    model = load_model(arguments.model_dir)
+    pieces = Pieces(arguments.model_dir / model.config.tokenizer["file"])
+    prompt = [pieces.end] + pieces.encode(arguments.prompt).tolist()
+    ids = generate(model, prompt, arguments.tokens, arguments.temperature, arguments.top_p, arguments.seed)
+    print(arguments.prompt + pieces.decode(ids))
+
+
+if __name__ == "__main__":
+    main()

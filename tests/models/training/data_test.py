@@ -1,0 +1,80 @@
+import pathlib
+
+import numpy as np
+import pytest
+
+from models.training.data import Pieces, Streams
+from models.training.sentencepiece_model import CONTROL, UNKNOWN, read_pieces
+
+
+def streams(restart=0.3, **options):
+    documents = [np.arange(100, 1100, dtype=np.uint16), np.arange(5000, 5400, dtype=np.uint16)]
+    return Streams(documents, **{**dict(batch=2, length=16, groups=3, restart=restart, end=1, newline=7, seed=5), **options})
+
+
+def test_segments_follow_each_other_unless_the_context_begins_anew():
+    source, last, followed = streams(), {}, 0
+    for _ in range(300):
+        group, tokens, fresh = source.next()
+        assert tokens.shape == (2, 17)
+        if not fresh:
+            followed += 1
+            assert (tokens[:, 0] == last[group]).all()
+        last[group] = tokens[:, -1]
+        steps = np.diff(tokens.numpy(), axis=1)
+        steps = steps[:, 1:] if fresh else steps  # the end id may stand before a fresh passage
+        assert (steps == 1).all()
+    assert 150 < followed < 260
+
+
+def test_fresh_passages_after_a_newline_begin_with_the_end_id():
+    documents = [np.tile(np.arange(4, 12, dtype=np.uint16), 50)]
+    source = Streams(documents, batch=1, length=16, groups=1, restart=1.0, end=1, newline=7, seed=5)
+    first = [source.next()[1][0, :2].tolist() for _ in range(100)]
+    begun = [pair for pair in first if pair[0] == 1]
+    assert 25 < len(begun) < 75
+    assert all(pair == [1, 8] for pair in begun), "8 is what follows the newline 7"
+
+
+def test_state_is_restored():
+    source = streams()
+    for _ in range(7):
+        source.next()
+    other = streams(seed=77)
+    other.load_state_dict(source.state_dict())
+    for _ in range(20):
+        ours, theirs = source.next(), other.next()
+        assert ours[0] == theirs[0] and ours[2] == theirs[2] and (ours[1] == theirs[1]).all()
+
+
+def test_documents_shorter_than_a_segment_are_refused():
+    with pytest.raises(ValueError, match="longer than a segment of 16 tokens"):
+        Streams([np.zeros(16, np.uint16)], 1, 16, 1, 1.0, 1, 7, 0)
+
+
+def zoo_tokenizer():
+    return pathlib.Path(__file__).resolve().parents[3] / "models" / "zoo" / "novels" / "tokenizer.model"
+
+
+TEXTS = ["", "\n", "One line", "  two  spaces \n\n and a\ttab\n", "caf\u00e9, \u4f60\u597d, \U0001f600\n", "a\r\nb", "x" * 5000]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_decode_undoes_encode(text):
+    pieces = Pieces(zoo_tokenizer())
+    ids = pieces.encode(text)
+    assert pieces.decode(ids) == text
+    assert pieces.pieces.index("<unk>") not in ids
+
+
+def test_reads_the_pieces_of_a_model(golden):
+    pieces = read_pieces(golden / "pieces_tied" / "tokenizer.model")
+    assert len(pieces) == 1000
+    assert [piece.text for piece in pieces[:3]] == ["<unk>", "<s>", "</s>"]
+    assert [piece.type for piece in pieces[:4]] == [UNKNOWN, CONTROL, CONTROL, 1]
+
+
+def test_refuses_what_is_no_model(tmp_path, golden):
+    (tmp_path / "cut").write_bytes((golden / "pieces_tied" / "tokenizer.model").read_bytes()[:5000])
+    with pytest.raises(ValueError, match="cut: not a SentencePiece model"):
+        read_pieces(tmp_path / "cut")

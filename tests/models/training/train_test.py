@@ -1,0 +1,114 @@
+"""The training loop on a tiny model: it learns, and a resumed run is the uninterrupted run."""
+
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from models.training import checkpoint
+from models.training.config import ModelConfig
+from models.training.optimizer import orthogonalize, rate_factor
+from models.training.train import Trainer, parse_stage
+
+NEWLINE, END = 3, 1
+
+
+def documents():
+    """A text with a pattern: each token is mostly its predecessor plus one."""
+    random = np.random.default_rng(0)
+    steps = random.choice([1, 2], size=4000, p=[0.9, 0.1])
+    return [(4 + np.cumsum(steps) % 20).astype(np.uint16)]
+
+
+def trainer(**options):
+    config = ModelConfig(vocab_size=24, d_model=16, d_k=8, d_v=16, n_code=8, n_layer=2, block_len=8, mem_len=8,
+                         tie_word_embeddings=True, output_norm=True, logit_scale=0.25, eos_token_id=END)
+    defaults = dict(seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0, steps=24, groups=2, warmup=3,
+                    cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False, newline=NEWLINE,
+                    stages=[(0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)])
+    return Trainer(config, documents(), types.SimpleNamespace(**{**defaults, **options}))
+
+
+def losses(run, count):
+    return [run.step()["loss"] for _ in range(count)]
+
+
+@pytest.mark.parametrize("before", [5, 12, 18])  # in the first stage, between the stages, with carried contexts
+def test_resumed_run_equals_uninterrupted_run(tmp_path, before):
+    whole = losses(trainer(), 24)
+    first = trainer()
+    start = losses(first, before)
+    checkpoint.save(tmp_path / "checkpoint.pt", first.state_dict())
+    torch.manual_seed(99)
+    second = trainer(seed=1)
+    second.load_state_dict(checkpoint.load(tmp_path / "checkpoint.pt"))
+    assert start + losses(second, 24 - before) == whole
+
+
+def test_training_lowers_the_loss():
+    run = trainer(steps=80, stages=[(0.0, 4, 32, 0.5)])
+    seen = losses(run, 80)
+    assert np.mean(seen[-10:]) < 0.5 * np.mean(seen[:3])
+    assert run.fraction() == 1
+
+
+def test_bfloat16_autocast_trains_too():
+    seen = losses(trainer(steps=40, bfloat16=True, stages=[(0.0, 4, 32, 0.5)]), 40)
+    assert np.mean(seen[-5:]) < 0.7 * np.mean(seen[:3])
+
+
+def test_time_budget_survives_a_resume():
+    run = trainer(minutes=10)
+    run.step()
+    saved = run.state_dict()
+    saved["seconds"] = 300.0
+    resumed = trainer(minutes=10)
+    resumed.load_state_dict(saved)
+    assert resumed.fraction() == 0.5
+
+
+def test_a_crash_while_saving_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(path, {"steps": 1})
+
+    class Unsavable:
+        def __reduce__(self):
+            raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError):
+        checkpoint.save(path, {"steps": Unsavable()})
+    assert checkpoint.load(path) == {"steps": 1}
+
+
+def test_checkpoint_is_small():
+    """Carried contexts must not drag whole segments along."""
+    run = trainer(stages=[(0.0, 1, 256, 0.0)])
+    losses(run, 2)
+    for context in run.contexts:
+        for layer in context.layers:
+            for tensor in layer:
+                assert tensor.untyped_storage().nbytes() == tensor.nelement() * tensor.element_size() if hasattr(
+                    tensor, "untyped_storage") else tensor.storage().size() == tensor.nelement()
+
+
+def test_rate_schedule():
+    def at(fraction, step=1000):
+        return rate_factor(fraction, step, 100, 0.4, 0.02)
+
+    assert at(0.0, 0) == pytest.approx(0.01)
+    assert at(0.0, 49) == pytest.approx(0.5)
+    assert at(0.1) == at(0.4) == 1
+    assert at(0.7) == pytest.approx(0.51)
+    assert at(1.0) == at(1.1) == pytest.approx(0.02)
+
+
+def test_stages():
+    assert parse_stage("0.3:2x4096:0.25") == (0.3, 2, 4096, 0.25)
+    assert parse_stage("0:4x1024") == (0.0, 4, 1024, 1.0)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 24), (1, 24, 8)])
+def test_orthogonalize(shape):
+    values = torch.linalg.svdvals(orthogonalize(torch.randn(shape), steps=10).float())
+    assert values.min() > 0.6 and values.max() < 1.3  # what the quintic's coefficients converge to
