@@ -42,6 +42,7 @@ struct Tensor {
     return data + i * stride;
   }
 
+  // NOLINTNEXTLINE(google-explicit-constructor): a view to write to is a view to read from.
   operator Tensor<const T, R>() const { return {data, shape}; }
 };
 

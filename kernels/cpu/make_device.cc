@@ -69,7 +69,7 @@ int UsableCores() {
   std::ifstream groups("/proc/self/cgroup");
   std::string group;
   for (std::string line; std::getline(groups, line);) {
-    if (line.rfind("0::", 0) == 0) group = line.substr(3);
+    if (line.starts_with("0::")) group = line.substr(3);
   }
   for (; !group.empty();
        group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'))) {
