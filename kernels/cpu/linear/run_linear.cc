@@ -1,6 +1,7 @@
 #include "kernels/cpu/linear/run_linear.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace tvq {
 namespace {
@@ -10,8 +11,11 @@ constexpr int64_t kPrepareOnOneThread = 16384;
 // Prepared rows of one block stay in the second-level cache (1 MB on current servers) beside a
 // task's panels while all the panels of the task pass over them.
 constexpr int64_t kRowBlockBytes = 384 << 10;
-// Panels of one task: large enough to stream, small enough to share evenly.
-constexpr int64_t kTaskBytes = 128 << 10;
+// Pairs of panels that one thread takes at a time when there are several blocks of rows, so that a
+// block is read once for all of them.
+constexpr int64_t kPairsPerTask = 4;
+// A pair of panels beyond this would leave the cache before it is used.
+constexpr int64_t kMaxAheadBytes = 512 << 10;
 
 struct Prepared {
   const std::byte* rows;
@@ -48,20 +52,51 @@ Prepared PrepareRows(CpuDevice& device, const LinearInput& input, RowFormat form
   return {prepared, row_bytes};
 }
 
-// Rows [row, row + rows) times one pair of panels.
-void RunPair(const Prepared& x, int64_t row, int64_t rows, const LinearWeight& weight, int64_t pair,
-             TileFunction function, std::span<const OutputColumns> outputs) {
+// One linear, shared by the threads.
+struct Job {
+  const LinearWeight& weight;
+  std::span<const OutputColumns> outputs;
+  TileFunction function;
+  Prepared x;
+  int64_t rows;
+  int64_t pairs;
+  int64_t pair_bytes;
+  int64_t block;       // rows
+  int64_t task_pairs;  // pairs of one task
+};
+
+const std::byte* PanelsOf(const Job& job, int64_t pair) {
+  return job.weight.data.as<std::byte>() + pair * job.pair_bytes;
+}
+
+// Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile.
+void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
-  const std::byte* panels = weight.data.as<std::byte>() + pair * PairBytes(weight.in, weight.dtype);
-  for (const int64_t end = row + rows; row < end; row += kTileRows) {
-    const int64_t count = std::min(kTileRows, end - row);
-    function({.rows = x.rows + row * x.row_bytes,
-              .row_bytes = x.row_bytes,
-              .row_count = count,
-              .panels = panels,
-              .in = weight.in},
-             sums);
-    StoreTile(sums, row, count, pair * kPairOutputs, outputs);
+  const int64_t tiles = (end - row + kTileRows - 1) / kTileRows;
+  TileInput input{.row_bytes = job.x.row_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
+  int64_t ahead = next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
+  if (ahead > 0) input.ahead = PanelsOf(job, next);
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    // Rows and bytes ahead in equal parts.
+    input.rows = job.x.rows + row * job.x.row_bytes;
+    input.row_count = (end - row + tiles - tile - 1) / (tiles - tile);
+    input.ahead_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
+    job.function(input, sums);
+    StoreTile(sums, row, input.row_count, pair * kPairOutputs, job.outputs);
+    row += input.row_count;
+    ahead -= input.ahead_bytes;
+    input.ahead += input.ahead_bytes;
+  }
+}
+
+void RunTask(const Job& job, int64_t task, int64_t next_task) {
+  const int64_t begin = task * job.task_pairs;
+  const int64_t end = std::min(job.pairs, begin + job.task_pairs);
+  for (int64_t row = 0; row < job.rows; row += job.block) {
+    for (int64_t pair = begin; pair < end; ++pair) {
+      RunPair(job, row, std::min(job.rows, row + job.block), pair,
+              pair + 1 < end ? pair + 1 : next_task * job.task_pairs);
+    }
   }
 }
 
@@ -73,18 +108,28 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
   const int64_t pairs = PanelPairs(weight.out);
   if (rows == 0 || pairs == 0) return;
   const RowFormat format = FormatFor(device, weight.dtype);
-  const TileFunction function = FunctionFor(format);
   const Prepared x = PrepareRows(device, input, format);
   const int64_t block = std::max(kTileRows, kRowBlockBytes / x.row_bytes / kTileRows * kTileRows);
-  const int64_t task_pairs =
-      std::clamp(kTaskBytes / PairBytes(weight.in, weight.dtype), int64_t{1},
-                 std::max(int64_t{1}, pairs / (4 * device.pool().threads())));
-  device.pool().ParallelFor((pairs + task_pairs - 1) / task_pairs, [&](int64_t task) {
-    const int64_t end = std::min(pairs, (task + 1) * task_pairs);
-    for (int64_t row = 0; row < rows; row += block) {
-      for (int64_t pair = task * task_pairs; pair < end; ++pair) {
-        RunPair(x, row, std::min(block, rows - row), weight, pair, function, outputs);
-      }
+  const int64_t task_pairs = rows > block ? kPairsPerTask : 1;
+  const Job job{.weight = weight,
+                .outputs = outputs,
+                .function = FunctionFor(format),
+                .x = x,
+                .rows = rows,
+                .pairs = pairs,
+                .pair_bytes = PairBytes(weight.in, weight.dtype),
+                .block = block,
+                .task_pairs = task_pairs};
+  // A thread takes its next task before it runs the one it has, to know what to fetch ahead.
+  const int64_t tasks = (pairs + task_pairs - 1) / task_pairs;
+  std::atomic<int64_t> next{0};
+  const int64_t threads = std::min<int64_t>(device.pool().threads(), tasks);
+  device.pool().ParallelFor(threads, [&](int64_t) {
+    int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+    while (task < tasks) {
+      const int64_t following = next.fetch_add(1, std::memory_order_relaxed);
+      RunTask(job, task, following);
+      task = following;
     }
   });
 }

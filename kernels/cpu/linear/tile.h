@@ -7,6 +7,7 @@
 #ifndef TVQ_KERNELS_CPU_LINEAR_TILE_H_
 #define TVQ_KERNELS_CPU_LINEAR_TILE_H_
 
+#include <cstddef>
 #include <span>
 
 #include "kernels/cpu/linear/packed_weight.h"
@@ -33,13 +34,36 @@ inline int64_t PreparedRowBytes(int64_t in, RowFormat format) {
 // row = x, or x * times where `times` is given. x, times [in].
 void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row);
 
-// What a tile is computed from: `rows` prepared rows, `row_bytes` apart, and a pair of panels.
+// What a tile is computed from: `row_count` prepared rows, `row_bytes` apart, and a pair of panels.
+// Meanwhile the tile fetches `ahead_bytes` from `ahead`, which a later tile will read.
 struct TileInput {
   const void* rows = nullptr;
   int64_t row_bytes = 0;
   int64_t row_count = 0;  // 1..kTileRows
   const void* panels = nullptr;
   int64_t in = 0;
+  const std::byte* ahead = nullptr;
+  int64_t ahead_bytes = 0;
+};
+
+// Fetches a tile's `ahead` into the second-level cache, evenly over the turns of the tile's loop,
+// so that memory is never idle while a tile computes: with 16 rows a pair of panels is passed over
+// three times, and only the first would touch memory.
+class AheadFetch {
+ public:
+  AheadFetch(const TileInput& input, int64_t turns)
+      : ahead_(input.ahead), step_(turns == 0 ? 0 : (input.ahead_bytes + turns - 1) / turns) {}
+
+  __attribute__((always_inline)) void Turn() {
+    due_ += step_;
+    for (; fetched_ < due_; fetched_ += kLineBytes) __builtin_prefetch(ahead_ + fetched_, 0, 2);
+  }
+
+ private:
+  const std::byte* ahead_;
+  int64_t step_;
+  int64_t due_ = 0;
+  int64_t fetched_ = 0;
 };
 
 using TileFunction = void (*)(const TileInput& input, float* sums);

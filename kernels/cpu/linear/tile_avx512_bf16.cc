@@ -38,7 +38,9 @@ TVQ_BF16_TARGET void SumPairs(const TileInput& input, float* sums) {
       acc[parity][r][1] = _mm512_dpbf16_ps(acc[parity][r][1], b, v);
     }
   };
+  AheadFetch ahead(input, pairs / 2);
   for (int64_t i = 0; i + 2 <= pairs; i += 2) {
+    ahead.Turn();
     step(0);
     step(1);
     w0 += 2 * kLineBytes;

@@ -63,7 +63,7 @@ struct BFloat16Weights {
 // into line 0. acc is indexed by constants only, so that it lives in registers.
 template <class Weights, int R, int V>
 HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int64_t lines,
-                           const float* x, int64_t stride, float* sums) {
+                           const float* x, int64_t stride, AheadFetch ahead, float* sums) {
   constexpr int kTurn = Weights::kLinesPerTurn;
   const Floats d;
   hn::Vec<Floats> acc[2][R][V];
@@ -88,6 +88,7 @@ HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int6
     }
   };
   for (int64_t line = 0; line + kTurn <= lines; line += kTurn) {
+    ahead.Turn();
     add_step(0);
     add_step(1);
     HWY_UNROLL(8)
@@ -113,6 +114,7 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
   const auto* panels = static_cast<const Element*>(input.panels);
   const int64_t stride = input.row_bytes / static_cast<int64_t>(sizeof(float));
   const float* x = static_cast<const float*>(input.rows) + row * stride;
+  AheadFetch ahead(row == 0 ? input : TileInput(), lines / Weights::kLinesPerTurn);
   for (int64_t o = 0; o < kPairOutputs; o += kVectors * kLanes) {
     const Element* vectors[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -121,7 +123,8 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
           panels + (output / kPanelOutputs * lines * kPanelOutputs + output % kPanelOutputs) *
                        Weights::kPerOutput;
     }
-    SumLines<Weights, R, kVectors>(vectors, lines, x, stride, sums + row * kPairOutputs + o);
+    SumLines<Weights, R, kVectors>(vectors, lines, x, stride, ahead, sums + row * kPairOutputs + o);
+    ahead = AheadFetch(TileInput(), 0);  // once is enough
   }
 }
 
