@@ -129,7 +129,7 @@ def validate(model, documents, pieces, tokens: int) -> float:
         ids = document[:tokens + 1]
         bits += token_bits(model, ids).sum()
         size += len(pieces.decode(ids).encode())
-    return bits / size
+    return float(bits / size)
 
 
 def run(trainer: Trainer, validation, pieces, options):

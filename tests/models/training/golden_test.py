@@ -48,3 +48,18 @@ def test_greedy_continuation(golden, name):
     rows = rows[len(prompt) - 1:-1]
     assert (rows.argmax(-1) == greedy).all()
     assert np.abs(rows.max(-1) - expected["greedy.logprobs"]).max() < TOLERANCE_FLOAT32
+
+
+def test_shipped_model(golden):
+    """The expected file beside the shipped weights belongs to them; in float32, by blocks."""
+    expected = safetensors.load(golden / "novels_expected.safetensors")
+    model = load_model(golden.parents[1] / "models" / "zoo" / "novels")
+    for name in ("text", "random"):
+        tokens = expected[f"{name}.tokens"]
+        rows = log_probabilities(model, tokens, False)
+        targets = rows[np.arange(len(tokens) - 1), tokens[1:]]
+        assert np.abs(targets - expected[f"{name}.target_logprobs"]).max() < TOLERANCE_FLOAT32
+        assert np.abs(rows[-64:] - expected[f"{name}.last_logprobs"]).max() < TOLERANCE_FLOAT32
+    prompt, greedy = expected["greedy.prompt_tokens"], expected["greedy.tokens"]
+    rows = log_probabilities(model, np.concatenate([prompt, greedy]), False)[len(prompt) - 1:-1]
+    assert (rows.argmax(-1) == greedy).all()
