@@ -18,7 +18,9 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kLargestConfigBytes = 1 << 20;  // real ones have a few KB
-constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
+// Far above any real vocabulary; bounds the tables that are made before the weights are seen.
+constexpr int64_t kLargestVocabulary = 1 << 24;
+constexpr int64_t kLargestFirstId = 1 << 16;
 constexpr std::array<const char*, 5> kTokenizerTypes = {"bytes", "sentencepiece", "characters",
                                                         "pixels", "ids"};
 
@@ -154,7 +156,7 @@ absl::StatusOr<TokenizerConfig> Config::Tokenizer() const {
     result.file = *std::move(file);
   }
   if (result.type == "characters") {
-    absl::StatusOr<int64_t> first_id = Int("first_id", 0, kLargestId, result.first_id);
+    absl::StatusOr<int64_t> first_id = Int("first_id", 0, kLargestFirstId, result.first_id);
     if (!first_id.ok()) return first_id.status();
     result.first_id = *first_id;
   }
@@ -181,7 +183,7 @@ absl::StatusOr<CommonConfig> Config::Common() const {
 
   constexpr int64_t kLargestChunk = 1 << 20;
   const std::tuple<const char*, int64_t, int64_t, std::optional<int64_t>, int64_t*> integers[] = {
-      {"vocab_size", 1, kLargestId, std::nullopt, &result.vocab_size},
+      {"vocab_size", 1, kLargestVocabulary, std::nullopt, &result.vocab_size},
       {"prefill_chunk", 1, kLargestChunk, result.prefill_chunk, &result.prefill_chunk},
       {"max_position", 0, std::numeric_limits<int64_t>::max(), result.max_position,
        &result.max_position}};

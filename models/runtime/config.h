@@ -15,8 +15,8 @@ namespace tvq {
 
 // The `tokenizer` object of config.json. Fields a type does not use keep their defaults.
 struct TokenizerConfig {
-  std::string type;      // bytes, sentencepiece, characters, pixels
-  std::string file;      // a plain name inside the model directory; empty for bytes and pixels
+  std::string type;      // bytes, sentencepiece, characters, pixels, ids
+  std::string file;      // a plain name inside the model directory; empty for bytes, pixels and ids
   int64_t first_id = 3;  // characters: id of the file's first line
   int64_t height = 0;    // pixels: the image's size
   int64_t width = 0;

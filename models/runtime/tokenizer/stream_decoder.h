@@ -13,21 +13,26 @@ namespace tvq {
 // so that a request's samples can start from one state.
 class StreamDecoder {
  public:
+  enum class Start {
+    kText,         // the tokens begin a text: Tokenizer::StripsLeadingSpace applies
+    kContinuation  // they continue one, as generated tokens continue a prompt: every space is kept
+  };
+
   // The tokenizer must outlive the decoder.
-  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  explicit StreamDecoder(const Tokenizer& tokenizer, Start start = Start::kText);
 
   // The text that is complete with this token; may be empty. A character whose bytes have not all
   // come (at most 3 bytes) is held back; bytes that cannot become one are returned as U+FFFD. `id`
   // must be in [0, vocab_size).
   std::string Push(int32_t id);
 
-  // The end of the text: a character held back becomes U+FFFD. The decoder is then as new.
+  // The end of the text: a character held back becomes U+FFFD. Nothing may be pushed afterwards.
   std::string Finish();
 
  private:
   const Tokenizer* tokenizer_;
-  std::string held_;      // an incomplete character, at most 3 bytes
-  bool at_start_ = true;  // nothing of the text came yet
+  std::string held_;  // an incomplete character, at most 3 bytes
+  bool strip_space_;  // the next token with a text is the first
 };
 
 }  // namespace tvq

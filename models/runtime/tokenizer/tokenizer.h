@@ -22,12 +22,13 @@ class Tokenizer {
   // offset), and for a character outside a vocabulary that has no unknown token.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
 
-  // The text of a whole sequence; special tokens contribute nothing. Always valid UTF-8: bytes that
-  // do not form a character become U+FFFD, as in StreamDecoder. INVALID_ARGUMENT naming index and
-  // id if an id is outside [0, vocab_size).
-  virtual absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const = 0;
+  // The text of a whole sequence: what a StreamDecoder gives for it, so always valid UTF-8, bytes
+  // that form no character having become U+FFFD. INVALID_ARGUMENT naming index and id if an id is
+  // outside [0, vocab_size).
+  virtual absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const;
 
-  // The bytes the token contributes in the midst of a text; empty for specials. `id` must be in
+  // The bytes the token contributes in the midst of a text. Empty for specials, but for
+  // SentencePiece's unknown token, which shows as the surface its model gives it. `id` must be in
   // [0, vocab_size). The view lives as long as the tokenizer.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
@@ -35,18 +36,20 @@ class Tokenizer {
   virtual bool IsSpecial(int32_t id) const = 0;
 
   // True if one space at the very start of a decoded text belongs to the encoding, not to the text
-  // (SentencePiece with add_dummy_prefix): Decode and StreamDecoder drop it.
+  // (SentencePiece with add_dummy_prefix, pixels, ids): Decode and StreamDecoder drop it.
   virtual bool StripsLeadingSpace() const = 0;
 
   // Ids are 0 .. vocab_size() - 1, as the model's config.json has it.
   virtual int32_t vocab_size() const = 0;
 
-  // bytes, sentencepiece, characters, pixels
+  // bytes, sentencepiece, characters, pixels, ids
   virtual std::string_view type() const = 0;
 };
 
-// Loads what config.tokenizer describes from the model directory. Errors name the file and what is
-// wrong with it; among them a tokenizer whose ids do not fit config.vocab_size.
+// Loads what config.tokenizer describes from the model directory. config.vocab_size may exceed the
+// tokenizer's own ids, as where an embedding is padded to a round size: the ids beyond are specials
+// without text. Errors name the file and what is wrong with it; among them a tokenizer with more
+// ids than config.vocab_size.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
                                                          const CommonConfig& config);
 

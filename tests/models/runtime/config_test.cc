@@ -126,7 +126,7 @@ TEST(ConfigTest, CommonReadsEveryField) {
 
 TEST(ConfigTest, CommonRefusesWrongFields) {
   EXPECT_THAT(CommonMessage("vocab_size", "0"), HasSubstr("\"vocab_size\" is 0"));
-  EXPECT_THAT(CommonMessage("vocab_size", "2147483648"), HasSubstr("\"vocab_size\""));
+  EXPECT_THAT(CommonMessage("vocab_size", "16777217"), HasSubstr("\"vocab_size\""));
   EXPECT_THAT(CommonMessage("vocab_size", "\"16\""), HasSubstr("is \"16\"; it must be an integer"));
   EXPECT_THAT(CommonMessage("model_type", "3"), HasSubstr("\"model_type\" is 3"));
   EXPECT_THAT(CommonMessage("prefill_chunk", "0"), HasSubstr("\"prefill_chunk\" is 0"));

@@ -1,0 +1,48 @@
+#include "models/runtime/tokenizer/tokenizer.h"
+
+#include "absl/strings/str_cat.h"
+#include "models/runtime/read_file.h"
+#include "models/runtime/tokenizer/stream_decoder.h"
+#include "models/runtime/tokenizer/types.h"
+
+namespace tvq {
+namespace {
+
+constexpr int64_t kLargestFileBytes = 64 << 20;  // SentencePiece models have a few MB at most
+
+}  // namespace
+
+absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids) const {
+  StreamDecoder decoder(*this);
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= vocab_size()) {
+      return absl::InvalidArgumentError(absl::StrCat("token id ", ids[i], " at index ", i,
+                                                     " is outside the vocabulary; ids are 0 to ",
+                                                     vocab_size() - 1));
+    }
+    text += decoder.Push(ids[i]);
+  }
+  return text + decoder.Finish();
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
+                                                         const CommonConfig& config) {
+  const std::string& type = config.tokenizer.type;
+  if (type == "bytes") return MakeBytesTokenizer(config);
+  if (type == "pixels") return MakePixelsTokenizer(config);
+  if (type == "ids") return MakeIdsTokenizer(config);
+
+  const std::string path = absl::StrCat(dir, "/", config.tokenizer.file);
+  if (type == "characters" || type == "sentencepiece") {
+    absl::StatusOr<std::string> content = ReadFile(path, kLargestFileBytes);
+    if (!content.ok()) return content.status();
+    return type == "characters" ? MakeCharactersTokenizer(*content, path, config)
+                                : MakeSentencePieceTokenizer(*content, path, config);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer type is ", Quoted(type), "; it must be ",
+                   "bytes, sentencepiece, characters, pixels or ids"));
+}
+
+}  // namespace tvq

@@ -1,0 +1,55 @@
+#include "models/runtime/tokenizer/utf8.h"
+
+#include "absl/strings/str_format.h"
+
+namespace tvq {
+namespace {
+
+struct Lead {
+  size_t length;             // of the character; 0: no character begins so
+  unsigned char second_min;  // the second byte's range; later ones have 80..BF
+  unsigned char second_max;
+};
+
+Lead LeadByte(unsigned char byte) {
+  if (byte < 0x80) return {1, 0, 0};
+  if (byte < 0xC2) return {0, 0, 0};  // continuation bytes and overlong forms
+  if (byte < 0xE0) return {2, 0x80, 0xBF};
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // ED A0.. would be surrogates
+  if (byte < 0xF0) return {3, 0x80, 0xBF};
+  if (byte == 0xF0) return {4, 0x90, 0xBF};
+  if (byte < 0xF4) return {4, 0x80, 0xBF};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};  // F4 90.. would be above U+10FFFF
+  return {0, 0, 0};
+}
+
+}  // namespace
+
+Utf8Prefix ScanUtf8(std::string_view text) {
+  const Lead lead = LeadByte(static_cast<unsigned char>(text[0]));
+  if (lead.length == 0) return {Utf8Prefix::kInvalid, 1};
+  for (size_t i = 1; i < lead.length; ++i) {
+    if (i == text.size()) return {Utf8Prefix::kIncomplete, i};
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const unsigned char min = i == 1 ? lead.second_min : 0x80;
+    const unsigned char max = i == 1 ? lead.second_max : 0xBF;
+    if (byte < min || byte > max) return {Utf8Prefix::kInvalid, i};
+  }
+  return {Utf8Prefix::kCharacter, lead.length};
+}
+
+absl::Status CheckUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Prefix prefix = ScanUtf8(text.substr(i));
+    if (prefix.kind != Utf8Prefix::kCharacter) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("text is not valid UTF-8 at byte offset %d (byte 0x%02X)", i,
+                          static_cast<unsigned char>(text[i])));
+    }
+    i += prefix.size;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

@@ -1,0 +1,35 @@
+#ifndef TVQ_MODELS_RUNTIME_TOKENIZER_UTF8_H_
+#define TVQ_MODELS_RUNTIME_TOKENIZER_UTF8_H_
+
+#include <cstddef>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace tvq {
+
+// What text begins with, by the Unicode Standard's table of well-formed byte sequences (3-7): no
+// overlong forms, no surrogates, nothing above U+10FFFF.
+struct Utf8Prefix {
+  enum Kind {
+    kCharacter,   // a whole character of `size` bytes, 1 to 4
+    kIncomplete,  // the text ends within a character; `size` bytes of it are there, 1 to 3
+    kInvalid      // the first `size` bytes, 1 to 3, cannot begin a character, whatever follows
+  };
+  Kind kind;
+  size_t size;
+};
+
+// `text` must not be empty. kInvalid covers the longest beginning of a character that is there (the
+// "maximal subpart"), so that replacing each by one U+FFFD gives what browsers and Python give.
+Utf8Prefix ScanUtf8(std::string_view text);
+
+// U+FFFD, the replacement character.
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// INVALID_ARGUMENT naming the byte offset at which text stops being UTF-8.
+absl::Status CheckUtf8(std::string_view text);
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_TOKENIZER_UTF8_H_
