@@ -1,4 +1,6 @@
 // The tile product by multiply-add, for every instruction set that Highway knows.
+#include <cstring>
+
 #include "kernels/cpu/linear/tile.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -63,7 +65,7 @@ struct BFloat16Weights {
 // into line 0. acc is indexed by constants only, so that it lives in registers.
 template <class Weights, int R, int V>
 HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int64_t lines,
-                           const float* x, int64_t stride, AheadFetch ahead, float* sums) {
+                           const std::byte* x, int64_t row_bytes, AheadFetch ahead, float* sums) {
   constexpr int kTurn = Weights::kLinesPerTurn;
   const Floats d;
   hn::Vec<Floats> acc[2][R][V];
@@ -80,10 +82,12 @@ HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int6
     for (int v = 0; v < V; ++v) weights[v] = Weights::Step(w[v], step);
     HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) {
-      const auto value = hn::Set(d, x[r * stride + step]);
+      float value;
+      std::memcpy(&value, x + r * row_bytes + step * 4, sizeof(value));
+      const auto values = hn::Set(d, value);
       HWY_UNROLL(8)
       for (int v = 0; v < V; ++v) {
-        acc[step][r][v] = hn::MulAdd(value, weights[v], acc[step][r][v]);
+        acc[step][r][v] = hn::MulAdd(values, weights[v], acc[step][r][v]);
       }
     }
   };
@@ -93,7 +97,7 @@ HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int6
     add_step(1);
     HWY_UNROLL(8)
     for (int v = 0; v < V; ++v) w[v] += kPanelOutputs * Weights::kPerOutput * kTurn;
-    x += 2;
+    x += 2 * sizeof(float);
   }
   if (lines % kTurn != 0) add_step(0);  // an odd `in` of float32
   HWY_UNROLL(8)
@@ -112,8 +116,7 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
   constexpr int kVectors = VectorsFor(R);
   const int64_t lines = PanelLines(input.in, dtype);
   const auto* panels = static_cast<const Element*>(input.panels);
-  const int64_t stride = input.row_bytes / static_cast<int64_t>(sizeof(float));
-  const float* x = static_cast<const float*>(input.rows) + row * stride;
+  const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
   AheadFetch ahead(row == 0 ? input : TileInput(), lines / Weights::kLinesPerTurn);
   for (int64_t o = 0; o < kPairOutputs; o += kVectors * kLanes) {
     const Element* vectors[kVectors];
@@ -123,7 +126,8 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
           panels + (output / kPanelOutputs * lines * kPanelOutputs + output % kPanelOutputs) *
                        Weights::kPerOutput;
     }
-    SumLines<Weights, R, kVectors>(vectors, lines, x, stride, ahead, sums + row * kPairOutputs + o);
+    SumLines<Weights, R, kVectors>(vectors, lines, x, input.row_bytes, ahead,
+                                   sums + row * kPairOutputs + o);
     ahead = AheadFetch(TileInput(), 0);  // once is enough
   }
 }
