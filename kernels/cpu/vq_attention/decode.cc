@@ -20,9 +20,18 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// Columns of a task: 6 tasks for 1536 values, so that two or three threads share one session
-// evenly; a stretch of 1 KB of a row of float32.
-inline constexpr int64_t kDecodeColumns = 256;
+// Columns of a task at most: 3 KB of a row of float32, which the hardware follows well, and 24 KB
+// for a group of rows, which stay in the first cache beside the sums.
+inline constexpr int64_t kDecodeColumns = 768;
+
+// Narrower where there would be fewer tasks than threads. Columns have nothing to do with one
+// another: the width changes no bits.
+int64_t TaskColumns(int64_t units, int64_t values, int threads) {
+  int64_t columns = kDecodeColumns;
+  while (columns > 64 && units * ((values + columns - 1) / columns) < threads) columns /= 2;
+  return columns;
+}
+
 // Rows that pass together: one load and store of a sum for 8 rows.
 inline constexpr int64_t kRowGroup = 8;
 inline constexpr int64_t kLineBytes = 64;
@@ -102,9 +111,12 @@ class Decode {
         weights_(cpu.Scratch<float>(2, units_ * shared_ * max_keys_)) {
     RunTasks(cpu, units_, units_ * shared_ * max_keys_ * 32,
              [&](int64_t unit) { ComputeWeights(unit); });
-    const int64_t tiles = (shape_.value + kDecodeColumns - 1) / kDecodeColumns;
-    RunTasks(cpu, units_ * tiles, units_ * max_keys_ * shape_.value * 4,
-             [&](int64_t task) { SumValues(task / tiles, task % tiles * kDecodeColumns); });
+    const int64_t columns = TaskColumns(units_, shape_.value, cpu.pool().threads());
+    const int64_t tiles = (shape_.value + columns - 1) / columns;
+    RunTasks(cpu, units_ * tiles, units_ * max_keys_ * shape_.value * 4, [&](int64_t task) {
+      const int64_t first = task % tiles * columns;
+      SumValues(task / tiles, first, std::min(first + columns, shape_.value));
+    });
   }
 
  private:
@@ -134,14 +146,14 @@ class Decode {
     }
   }
 
-  void SumValues(int64_t unit, int64_t first) {
+  void SumValues(int64_t unit, int64_t first, int64_t end) {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;
     const VqState& state = args_.states[static_cast<size_t>(n)];
     const Unit& u = units_memory_[unit];
-    const int64_t columns = std::min(kDecodeColumns, shape_.value - first);
+    const int64_t columns = end - first;
     AppendValues(RowsOf<T>(shape_, state, g, args_.positions[static_cast<size_t>(n)], u.retired),
-                 args_.v.row(n) + g * shape_.value, first, first + columns);
+                 args_.v.row(n) + g * shape_.value, first, end);
 
     float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
     for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);

@@ -26,6 +26,10 @@ namespace HWY_NAMESPACE {
 // stay in the first cache while all queries pass.
 inline constexpr int64_t kPackColumns = 64;
 inline constexpr int64_t kPackRows = 128;
+// Rows of a tile lie a whole row of values apart, which no hardware prefetcher follows: they are
+// asked for this many rows ahead.
+inline constexpr int64_t kPackAhead = 16;
+inline constexpr int64_t kLineBytes = 64;
 static_assert(kPackColumns % kTileColumns == 0);
 
 // Rows of values as they lie in memory: row k of a run at base + row[k] * stride, or, without
@@ -47,6 +51,10 @@ HWY_INLINE void Pack(const ValueRows<T>& rows, int64_t first, int64_t count, int
   const TileTag d;
   for (int64_t k = 0; k < count; ++k, packed += kPackColumns) {
     const T* row = rows[first + k];
+    const T* ahead = rows[std::min(first + k + kPackAhead, rows.count - 1)];
+    for (int64_t c = 0; c < columns; c += kLineBytes / static_cast<int64_t>(sizeof(T))) {
+      __builtin_prefetch(ahead + c);
+    }
     int64_t c = 0;
     for (; c + kTileLanes <= columns; c += kTileLanes) {
       hn::Store(AsStored<Stored>(d, LoadValues(d, row + c)), d, packed + c);

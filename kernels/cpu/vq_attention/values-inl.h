@@ -40,8 +40,9 @@ HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> BFloat16Bits(D, hn::Vec<D> value) {
   const auto upper = hn::ShiftRight<16>(bits);
   const auto odd = hn::And(upper, hn::Set(d32, 1));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff))));
-  const auto nan = hn::RebindMask(d32, hn::Ne(value, value));
-  return hn::IfThenElse(nan, hn::Or(upper, hn::Set(d32, 0x40)), rounded);
+  // Not Ne: Highway's is false for NaN on some targets.
+  const auto number = hn::RebindMask(d32, hn::Eq(value, value));
+  return hn::IfThenElse(number, rounded, hn::Or(upper, hn::Set(d32, 0x40)));
 }
 
 template <class D>

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <limits>
+
 #include "tests/kernels/ops/op_testing.h"
 #include "tests/kernels/ops/vq_state.h"
 
@@ -165,6 +169,29 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
           << "session " << n;
     }
   }
+}
+
+// The window rounds as ToBFloat16 does: ties, subnormals, overflow to infinity, NaN.
+TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
+  constexpr int64_t kValues = 40;
+  const VqShape shape{1, 2, 3, kValues, GetParam().dtype};
+  std::vector<float> v = RandomFloats(kValues, 8);
+  v[0] = v[37] = NAN;
+  v[1] = v[38] = std::bit_cast<float>(0x7fffffffU);
+  v[2] = INFINITY;
+  v[3] = -std::numeric_limits<float>::max();
+  v[4] = std::bit_cast<float>(0x00008001U);
+  v[5] = std::bit_cast<float>(0x3f808000U);
+  v[6] = std::bit_cast<float>(0x3f818000U);
+  const int32_t code = 1;
+  OwnedState got(shape);
+  OwnedState want(shape);
+  const auto append = [&](Device& device, OwnedState& state) {
+    return VqAppend(device, {shape, state.View(), 0, {&code, {1, 1}}, {v.data(), {1, 1, kValues}}});
+  };
+  ASSERT_TRUE(append(*cpu_, got).ok());
+  ASSERT_TRUE(append(*reference_, want).ok());
+  EXPECT_EQ(got.window_value, want.window_value);
 }
 
 // Scores far apart: the maximum has to cover codes and recent positions together, and only codes
