@@ -18,6 +18,7 @@ const Backend& CpuBackend() {
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,
+      .token_logprobs = CpuTokenLogprobs,
   };
   return kBackend;
 }

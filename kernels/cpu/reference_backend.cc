@@ -18,6 +18,7 @@ const Backend& ReferenceBackend() {
       .vq_append = ReferenceVqAppend,
       .vq_decode_attention = ReferenceVqDecodeAttention,
       .vq_prefill_attention = ReferenceVqPrefillAttention,
+      .token_logprobs = ReferenceTokenLogprobs,
   };
   return kBackend;
 }

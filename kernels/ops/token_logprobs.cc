@@ -1,0 +1,41 @@
+#include "kernels/ops/token_logprobs.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+absl::Status CheckSize(const char* what, size_t found, int64_t expected) {
+  if (static_cast<int64_t>(found) == expected) return absl::OkStatus();
+  return ArgumentError("TokenLogprobs",
+                       absl::StrCat(what, " has ", found, " entries, expected ", expected));
+}
+
+absl::Status CheckTokenLogprobs(const TokenLogprobsArgs& args) {
+  constexpr const char* kOp = "TokenLogprobs";
+  const int64_t rows = args.logits.dim(0);
+  const int64_t vocab = args.logits.dim(1);
+  if (args.top < 0 || args.top > vocab) {
+    return ArgumentError(kOp, absl::StrCat("top is ", args.top, ", expected 0 to ", vocab));
+  }
+  return FirstError({
+      CheckShape(kOp, "logits", args.logits, args.logits.shape),
+      CheckSize("targets", args.targets.size(), rows),
+      CheckSize("target_out", args.target_out.size(), rows),
+      CheckSize("top_out", args.top_out.size(), rows * args.top),
+      CheckIds(kOp, args.targets, vocab),
+  });
+}
+
+}  // namespace
+
+absl::Status TokenLogprobs(Device& device, const TokenLogprobsArgs& args) {
+  const Backend& backend = device.backend();
+  if (backend.token_logprobs == nullptr) return MissingOp("TokenLogprobs", backend.name);
+  const absl::Status status = CheckTokenLogprobs(args);
+  return status.ok() ? backend.token_logprobs(device, args) : status;
+}
+
+}  // namespace tvq
