@@ -19,6 +19,7 @@ const Backend& CpuBackend() {
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,
       .token_logprobs = CpuTokenLogprobs,
+      .sample = CpuSample,
   };
   return kBackend;
 }

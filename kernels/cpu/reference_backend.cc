@@ -19,6 +19,7 @@ const Backend& ReferenceBackend() {
       .vq_decode_attention = ReferenceVqDecodeAttention,
       .vq_prefill_attention = ReferenceVqPrefillAttention,
       .token_logprobs = ReferenceTokenLogprobs,
+      .sample = ReferenceSample,
   };
   return kBackend;
 }

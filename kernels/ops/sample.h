@@ -3,13 +3,15 @@
 //   logits -> allowed ids, banned ids (min_tokens) -> logit_bias
 //          -> repetition penalty: over prompt and output ids, l > 0 ? l / r : l * r
 //          -> frequency and presence penalty: over output ids, l -= f * count + p * (count > 0)
-//          -> temperature (0: argmax, the lowest id on a tie)
+//          -> temperature (below 1e-5: argmax, the lowest id on a tie)
 //          -> min_p -> top_k -> top_p -> softmax -> draw
 //
 // min_p keeps ids with probability >= min_p * the largest; top_k the k largest (all ties of the
-// k-th); top_p the smallest set of the largest whose probability reaches top_p. The draw uses a
-// uniform number that is a function of (seed, sample_index, position) alone (Philox 4x32-10), so a
-// request's tokens do not depend on its neighbours.
+// k-th); top_p the smallest set of the largest whose probability, among what top_k left, reaches
+// top_p (the lower id is in first on a tie), never less than one id. Biases of one id add up. The
+// draw walks the remaining ids upwards with a uniform number that is a function of (seed,
+// sample_index, position) alone (ops/philox.h), so a request's tokens do not depend on its
+// neighbours.
 #ifndef TVQ_KERNELS_OPS_SAMPLE_H_
 #define TVQ_KERNELS_OPS_SAMPLE_H_
 
@@ -57,10 +59,12 @@ struct SampleRow {
 struct SampleArgs {
   Matrix<const float> logits;       // [rows, vocab]
   std::span<const SampleRow> rows;  // [N]
-  std::span<TokenLogprob> chosen;   // [N] host; logprob and rank in the raw distribution
-  std::span<TokenLogprob> top;      // [N * max_top] host, row n at n * max_top
+  // [N] host; logprob and rank in the raw distribution, 0 where top_logprobs is -1.
+  std::span<TokenLogprob> chosen;
+  std::span<TokenLogprob> top;  // [N * max_top] host, row n at n * max_top
   int64_t max_top = 0;
-  std::span<absl::Status> row_status;  // [N]; INTERNAL where a row's logits are not finite
+  // [N]; INTERNAL where a row's logits are not finite, INVALID_ARGUMENT where no id may be chosen.
+  std::span<absl::Status> row_status;
 };
 
 absl::Status Sample(Device& device, const SampleArgs& args);
