@@ -56,7 +56,7 @@ class AheadFetch {
 
   __attribute__((always_inline)) void Turn() {
     due_ += step_;
-    for (; fetched_ < due_; fetched_ += kLineBytes) __builtin_prefetch(ahead_ + fetched_, 0, 2);
+    for (; fetched_ < due_; fetched_ += kLineBytes) __builtin_prefetch(ahead_ + fetched_, 0, 3);
   }
 
  private:
