@@ -1,5 +1,4 @@
-// Attention over quantized keys with a state of constant size (Transformer-VQ; DESIGN sections 1
-// and 2).
+// Attention over quantized keys with a state of constant size (docs/mathematics.md, docs/state.md).
 //
 //   score(i,j) = code_score_i[z_j] + position_score_i[i-j]   if i-j <= M
 //              = code_score_i[z_j]                           if i-j >  M
