@@ -1,4 +1,4 @@
-// Token embedding, optionally with a scaled absolute sinusoid (docs/model-format.md: `position.scale`).
+// Token embedding, optionally with a scaled absolute sinusoid (`position.scale`).
 //
 //   out[i] = table[ids[i]] + scale * [sin(p_i / lam^(2c/D)), cos(p_i / lam^(2c/D))],  c = 0..D/2-1
 //
