@@ -51,6 +51,21 @@ struct RowSums {
   int64_t out_stride;
 };
 
+template <typename T>
+HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
+  for (int64_t c = 0; c < columns; c += kLineBytes / static_cast<int64_t>(sizeof(T))) {
+    __builtin_prefetch(row + c);
+  }
+}
+
+// Asks for the first group of rows.
+template <typename T>
+HWY_INLINE void PrefetchFirstRows(const RowSums<T>& s) {
+  for (int64_t i = 0; i < std::min(kRowGroup, s.count); ++i) {
+    PrefetchRow(s.base + s.row[i] * s.stride, s.columns);
+  }
+}
+
 // out[h] += sum over rows [first, first + kRows) in order, of weight * row. The rows of the next
 // group are asked for meanwhile, line by line.
 template <int kRows, typename T>
@@ -89,9 +104,12 @@ HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first) {
   }
 }
 
-template <typename T>
-void AddAllRows(const RowSums<T>& sums) {
+// Calls `near_end` once, when about a group of rows is left.
+template <typename T, class NearEnd>
+void AddAllRows(const RowSums<T>& sums, const NearEnd& near_end) {
   int64_t i = 0;
+  for (; i + 2 * kRowGroup <= sums.count; i += kRowGroup) AddRows<kRowGroup>(sums, i);
+  near_end();
   for (; i + kRowGroup <= sums.count; i += kRowGroup) AddRows<kRowGroup>(sums, i);
   for (; i < sums.count; ++i) AddRows<1>(sums, i);
 }
@@ -152,18 +170,42 @@ class Decode {
     const VqState& state = args_.states[static_cast<size_t>(n)];
     const Unit& u = units_memory_[unit];
     const int64_t columns = end - first;
-    AppendValues(RowsOf<T>(shape_, state, g, args_.positions[static_cast<size_t>(n)], u.retired),
-                 args_.v.row(n) + g * shape_.value, first, end);
-
-    float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
-    for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
     const AttentionKeys& keys = u.keys;
-    AddAllRows<float>({state.sum + g * shape_.codes * shape_.value + first, shape_.value, keys.row,
-                       keys.live, columns, shared_, Weights(unit), max_keys_, out, shape_.value});
+    float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
+    const RowSums<float> retired{state.sum + g * shape_.codes * shape_.value + first,
+                                 shape_.value,
+                                 keys.row,
+                                 keys.live,
+                                 columns,
+                                 shared_,
+                                 Weights(unit),
+                                 max_keys_,
+                                 out,
+                                 shape_.value};
     const T* window = static_cast<const T*>(state.window_value);
-    AddAllRows<T>({window + g * shape_.window * shape_.value + first, shape_.value,
-                   keys.row + keys.RecentOffset(), keys.recent, columns, shared_,
-                   Weights(unit) + keys.RecentOffset(), max_keys_, out, shape_.value});
+    const RowSums<T> recent{window + g * shape_.window * shape_.value + first,
+                            shape_.value,
+                            keys.row + keys.RecentOffset(),
+                            keys.recent,
+                            columns,
+                            shared_,
+                            Weights(unit) + keys.RecentOffset(),
+                            max_keys_,
+                            out,
+                            shape_.value};
+    const AppendRows<T> append =
+        RowsOf<T>(shape_, state, g, args_.positions[static_cast<size_t>(n)], u.retired);
+    PrefetchRow(append.slot + first, columns);
+    if (append.sum != nullptr) {
+      PrefetchRow(append.sum + first, columns);
+      PrefetchRow(append.carry + first, columns);
+    }
+    PrefetchFirstRows(retired);
+
+    AppendValues(append, args_.v.row(n) + g * shape_.value, first, end);
+    for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
+    AddAllRows(retired, [&] { PrefetchFirstRows(recent); });
+    AddAllRows(recent, [] {});
   }
 
   const VqDecodeAttentionArgs& args_;
