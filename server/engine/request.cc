@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -82,6 +83,14 @@ absl::Status CheckId(std::string_view field, size_t i, int32_t id, int64_t vocab
                                                  "), the model's vocabulary"));
 }
 
+// Longer lists could only repeat themselves, at the loop's expense.
+absl::Status CheckListSize(std::string_view field, size_t size, int64_t vocab) {
+  if (static_cast<int64_t>(size) <= vocab) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": has ", size,
+                                                 " entries, must have at most ", vocab,
+                                                 ", one for each id of the vocabulary"));
+}
+
 absl::Status CheckIds(std::string_view field, const std::vector<int32_t>& ids, int64_t vocab) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (auto status = CheckId(field, i, ids[i], vocab); !status.ok()) return status;
@@ -89,7 +98,13 @@ absl::Status CheckIds(std::string_view field, const std::vector<int32_t>& ids, i
   return absl::OkStatus();
 }
 
+absl::Status CheckIdSet(std::string_view field, const std::vector<int32_t>& ids, int64_t vocab) {
+  if (auto status = CheckListSize(field, ids.size(), vocab); !status.ok()) return status;
+  return CheckIds(field, ids, vocab);
+}
+
 absl::Status CheckLogitBias(const SamplingParams& p, int64_t vocab) {
+  if (auto s = CheckListSize("logit_bias", p.logit_bias.size(), vocab); !s.ok()) return s;
   for (size_t i = 0; i < p.logit_bias.size(); ++i) {
     const LogitBias& entry = p.logit_bias[i];
     if (auto status = CheckId("logit_bias", i, entry.id, vocab); !status.ok()) return status;
@@ -103,9 +118,8 @@ absl::Status CheckLogitBias(const SamplingParams& p, int64_t vocab) {
 // With min_tokens the end ids are banned; something allowed must be left.
 absl::Status CheckAllowed(const SamplingParams& p, std::optional<int32_t> eos) {
   if (p.allowed_token_ids.empty() || p.min_tokens == 0) return absl::OkStatus();
-  const auto ends = [&](int32_t id) {
-    return id == eos || std::count(p.stop_token_ids.begin(), p.stop_token_ids.end(), id) > 0;
-  };
+  const std::set<int32_t> stops(p.stop_token_ids.begin(), p.stop_token_ids.end());
+  const auto ends = [&](int32_t id) { return id == eos || stops.count(id) > 0; };
   if (!std::all_of(p.allowed_token_ids.begin(), p.allowed_token_ids.end(), ends)) {
     return absl::OkStatus();
   }
@@ -137,8 +151,8 @@ absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
   const int64_t vocab = model.config.vocab_size;
   for (const absl::Status& status :
        {CheckNumbers(params), CheckCounts(params), CheckPromptLogprobs(params), CheckStops(params),
-        CheckIds("stop_token_ids", params.stop_token_ids, vocab),
-        CheckIds("allowed_token_ids", params.allowed_token_ids, vocab),
+        CheckIdSet("stop_token_ids", params.stop_token_ids, vocab),
+        CheckIdSet("allowed_token_ids", params.allowed_token_ids, vocab),
         CheckLogitBias(params, vocab), CheckAllowed(params, model.config.eos_token_id)}) {
     if (!status.ok()) return status;
   }

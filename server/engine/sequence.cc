@@ -39,7 +39,7 @@ SampleRow Sequence::NextSample(int64_t logits_row) const {
 bool Sequence::Ends(int32_t id) const {
   const SamplingParams& p = params();
   return (id == eos_ && !p.ignore_eos) ||
-         std::find(p.stop_token_ids.begin(), p.stop_token_ids.end(), id) != p.stop_token_ids.end();
+         std::binary_search(p.stop_token_ids.begin(), p.stop_token_ids.end(), id);
 }
 
 Delta Sequence::End(int32_t id) {

@@ -15,6 +15,11 @@ uint64_t DrawSeed() {
   return (static_cast<uint64_t>(device()) << 32) | device();
 }
 
+void SortUnique(std::vector<int32_t>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
 // The states a request may come to hold. The last token is not fed, but a session that continues
 // would feed it.
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
@@ -40,12 +45,10 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
 void PrepareGeneration(const Model& model, Submission& s) {
   SamplingParams& p = s.request.sampling;
   if (!p.seed) p.seed = DrawSeed();
-  if (p.min_tokens > 0) {
-    s.end_ids = p.stop_token_ids;
-    if (const auto eos = model.info().config.eos_token_id) s.end_ids.push_back(*eos);
-    std::sort(s.end_ids.begin(), s.end_ids.end());
-    s.end_ids.erase(std::unique(s.end_ids.begin(), s.end_ids.end()), s.end_ids.end());
-  }
+  SortUnique(p.stop_token_ids);
+  s.end_ids = p.stop_token_ids;
+  if (const auto eos = model.info().config.eos_token_id) s.end_ids.push_back(*eos);
+  SortUnique(s.end_ids);
   if (UsesCounts(p)) {
     for (int32_t id : s.request.prompt) s.counts.AddPrompt(id);
   }

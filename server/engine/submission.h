@@ -20,7 +20,7 @@ namespace tvq {
 struct Submission {
   RequestHandle handle = 0;
   size_t model = 0;  // index among the served models
-  Request request;   // with sampling.seed set
+  Request request;   // with sampling.seed set and sampling.stop_token_ids sorted, when it generates
   Need need;         // reserved when it is admitted
 
   // Of a request that generates; each sample starts with a copy.

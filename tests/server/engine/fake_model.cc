@@ -148,12 +148,6 @@ absl::StatusOr<std::vector<int32_t>> FakeTokenizer::Encode(std::string_view text
   return Ids(text);
 }
 
-absl::StatusOr<std::string> FakeTokenizer::Decode(std::span<const int32_t> ids) const {
-  std::string text;
-  for (int32_t id : ids) text += TokenBytes(id);
-  return text;
-}
-
 std::string_view FakeTokenizer::TokenBytes(int32_t id) const {
   return id < 3 ? std::string_view() : std::string_view(&bytes_[static_cast<size_t>(id - 3)], 1);
 }

@@ -25,7 +25,6 @@ class FakeTokenizer : public Tokenizer {
  public:
   FakeTokenizer();
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override;
-  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const override;
   std::string_view TokenBytes(int32_t id) const override;
   bool IsSpecial(int32_t id) const override { return id < 3; }
   bool StripsLeadingSpace() const override { return false; }

@@ -49,6 +49,8 @@ TEST(ValidateTest, SamplingParams) {
       {[](auto& p) { p.stop = {std::string(1025, 'x')}; }, "stop[0]: has 1025 bytes"},
       {[](auto& p) { p.stop.assign(65, "x"); }, "stop: has 65 strings, must be at most 64"},
       {[](auto& p) { p.stop_token_ids = {5, 259}; }, "stop_token_ids[1]: token id is 259"},
+      {[](auto& p) { p.stop_token_ids.assign(260, 5); }, "stop_token_ids: has 260 entries"},
+      {[](auto& p) { p.logit_bias.assign(260, {5, 1}); }, "logit_bias: has 260 entries"},
       {[](auto& p) { p.allowed_token_ids = {-1}; }, "allowed_token_ids[0]: token id is -1"},
       {[](auto& p) { p.logit_bias = {{3, 1}, {900, 1}}; }, "logit_bias[1]: token id is 900"},
       {[](auto& p) { p.logit_bias = {{3, 101}}; }, "logit_bias[0].bias: value is 101"},
