@@ -1,0 +1,409 @@
+// The whole network against the oracle, on every device and instruction set, and the bit-equality
+// contract of a session: batched = alone, any schedule of chunks, forks, threads.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "models/runtime/registry.h"
+#include "tests/conformance/oracle.h"
+#include "tests/conformance/test_weights.h"
+
+namespace tvq::conformance {
+namespace {
+
+struct Backend {
+  std::string device;
+  std::string isa;
+};
+
+// Every backend this machine can run.
+std::vector<Backend> Backends() {
+  std::vector<Backend> found{{"reference", ""}};
+  for (const char* isa : {"scalar", "sse4", "avx2", "avx512", "avx512-bf16", "neon"}) {
+    if (MakeDevice("cpu", 1, isa).ok()) found.push_back({"cpu", isa});
+  }
+  return found;
+}
+
+std::vector<Shape> Shapes() {
+  std::vector<Shape> shapes(6);
+  shapes[0].name = "single_head";
+  shapes[1] = {.name = "three_heads_long_reach",
+               .d_model = 18,
+               .d_k = 6,
+               .d_v = 10,
+               .n_head = 3,
+               .n_kv_head = 3,
+               .block_len = 8,
+               .mem_len = 21,
+               .output_norm = true,
+               .logit_scale = 0.7,
+               .pe_lam = 5000};
+  shapes[2] = {.name = "tied_absolute_short_reach",
+               .d_model = 20,
+               .block_len = 16,
+               .mem_len = 5,
+               .pe_abs = true,
+               .tied = true,
+               .output_norm = true,
+               .logit_scale = 0.3};
+  shapes[3] = {.name = "multi_query", .d_v = 7, .n_head = 4, .n_kv_head = 1, .mem_len = 9};
+  shapes[4] = {.name = "grouped_small_chunk", .n_head = 4, .n_kv_head = 2, .prefill_chunk = 7};
+  shapes[5] = {.name = "one_code_no_reach", .n_code = 1, .mem_len = 0};
+  return shapes;
+}
+
+std::vector<int32_t> RandomTokens(size_t n, int64_t vocab, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int32_t> tokens(n);
+  for (int32_t& t : tokens) t = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
+  return tokens;
+}
+
+// A model of `shape` on a device, and ways to feed it.
+class Fixture {
+ public:
+  Fixture(const Shape& shape, const Backend& backend, DType dtype, int threads = 2)
+      : shape_(shape), weights_(1) {
+    device_ = MakeDevice(backend.device, threads, backend.isa).value();
+    LoadOptions options;
+    options.device = device_;
+    options.dtype = dtype;
+    const Config config = Config::Parse(shape.Json(), "test").value();
+    auto model = BuildModel(config, weights_, nullptr, options);
+    EXPECT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+    logits_ = model_->NewLogits(64).value();
+  }
+
+  Model& model() { return *model_; }
+  WeightSource& weights() { return weights_; }
+  std::unique_ptr<State> NewState() { return model_->NewState().value(); }
+
+  std::vector<float> Row(int64_t row) {
+    std::vector<float> host(static_cast<size_t>(shape_.vocab));
+    EXPECT_TRUE(device_->CopyToHost(host.data(), logits_.view.row(row), host.size() * 4).ok());
+    return host;
+  }
+
+  std::vector<float> Step(State& state, int32_t token) {
+    const DecodeRow row{&state, token, 0};
+    EXPECT_TRUE(model_->Decode({&row, 1}, &logits_).ok());
+    return Row(0);
+  }
+
+  // Logits after the last token. `cut` gives the length of the next call, from what remains.
+  template <typename Cut>
+  std::vector<float> Prefill(State& state, std::span<const int32_t> tokens, const Cut& cut) {
+    while (!tokens.empty()) {
+      const int64_t wanted = cut(static_cast<int64_t>(tokens.size()));
+      const auto n = static_cast<size_t>(NextChunk(state.position(), wanted, shape_.prefill_chunk));
+      PrefillChunk chunk;
+      chunk.state = &state;
+      chunk.tokens = tokens.first(n);
+      chunk.logits_row = 0;
+      EXPECT_TRUE(model_->Prefill({&chunk, 1}, &logits_).ok());
+      tokens = tokens.subspan(n);
+    }
+    return Row(0);
+  }
+  std::vector<float> Prefill(State& state, std::span<const int32_t> tokens) {
+    return Prefill(state, tokens, [](int64_t remaining) { return remaining; });
+  }
+
+  // Rows of logits of one decode call over several states.
+  std::vector<std::vector<float>> Batch(const std::vector<State*>& states,
+                                        const std::vector<int32_t>& tokens) {
+    std::vector<DecodeRow> rows;
+    for (size_t i = 0; i < states.size(); ++i) {
+      rows.push_back({states[i], tokens[i], static_cast<int64_t>(i)});
+    }
+    EXPECT_TRUE(model_->Decode(rows, &logits_).ok());
+    std::vector<std::vector<float>> result;
+    for (size_t i = 0; i < states.size(); ++i) result.push_back(Row(static_cast<int64_t>(i)));
+    return result;
+  }
+
+  // Replaces the codes of the position(s) a call feeds by the oracle's.
+  void Force(const OracleRun& run, const State& state) {
+    model_->quantized_keys()->SetTap([&run, &state](int64_t layer, Matrix<int32_t> codes) {
+      const auto& all = run.codes[static_cast<size_t>(layer)];
+      std::copy_n(all.begin() + state.position() * codes.dim(1), codes.size(), codes.data);
+    });
+  }
+
+ private:
+  Shape shape_;
+  TestWeights weights_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Model> model_;
+  Logits logits_;
+};
+
+std::vector<double> LogSoftmax(const std::vector<float>& logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double total = 0;
+  for (float l : logits) total += std::exp(l - top);
+  std::vector<double> result;
+  for (float l : logits) result.push_back(l - top - std::log(total));
+  return result;
+}
+
+double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+// A state's canonical bytes.
+std::vector<std::byte> Bytes(const State& state) {
+  std::vector<std::byte> all;
+  EXPECT_TRUE(state
+                  .VisitSections([&](const StateSection& section) {
+                    all.insert(all.end(), section.bytes.begin(), section.bytes.end());
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  return all;
+}
+
+struct Case {
+  Shape shape;
+  Backend backend;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const Backend& backend : Backends()) {
+    for (const Shape& shape : Shapes()) cases.push_back({shape, backend});
+  }
+  return cases;
+}
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  std::string name =
+      info.param.backend.device + "_" + info.param.backend.isa + "_" + info.param.shape.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+class ModelTest : public testing::TestWithParam<Case> {
+ protected:
+  const Shape& shape() const { return GetParam().shape; }
+  Fixture Make(DType dtype = DType::kFloat32, int threads = 2) {
+    return Fixture(shape(), GetParam().backend, dtype, threads);
+  }
+};
+
+// The bound of the golden data (1e-4) is for trained models; here too a sum of at most a few
+// hundred float32 products of size 1 stays below it by an order of magnitude.
+constexpr double kFloat32Bound = 1e-4;
+
+TEST_P(ModelTest, StepsGiveTheOraclesProbabilities) {
+  Fixture f = Make();
+  const std::vector<int32_t> tokens = RandomTokens(150, shape().vocab, 3);
+  const OracleRun oracle = Oracle(shape(), f.weights(), false).Run(tokens);
+  const std::unique_ptr<State> state = f.NewState();
+  f.Force(oracle, *state);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<double> row = LogSoftmax(f.Step(*state, tokens[i]));
+    ASSERT_LT(LargestDifference(row, oracle.logprobs[i]), kFloat32Bound) << "position " << i;
+  }
+}
+
+TEST_P(ModelTest, PrefillGivesTheOraclesProbabilities) {
+  Fixture f = Make();
+  const std::vector<int32_t> tokens = RandomTokens(150, shape().vocab, 4);
+  const OracleRun oracle = Oracle(shape(), f.weights(), false).Run(tokens);
+  std::mt19937 random(5);
+  const std::unique_ptr<State> state = f.NewState();
+  f.Force(oracle, *state);
+  for (size_t at = 0; at < tokens.size();) {
+    const size_t n = std::min<size_t>(1 + random() % 40, tokens.size() - at);
+    const std::vector<double> row = LogSoftmax(f.Prefill(*state, std::span(tokens).subspan(at, n)));
+    at += n;
+    ASSERT_LT(LargestDifference(row, oracle.logprobs[at - 1]), kFloat32Bound) << "position " << at;
+  }
+}
+
+// A code may differ from the oracle's only where the distances nearly tie: float32 keys and scores
+// of norm about K^(1/4) err by less than 1e-5 in squared distance.
+TEST_P(ModelTest, AssignsTheNearestCode) {
+  Fixture f = Make();
+  const std::vector<int32_t> tokens = RandomTokens(120, shape().vocab, 6);
+  const OracleRun oracle = Oracle(shape(), f.weights(), false).Run(tokens);
+  const std::unique_ptr<State> state = f.NewState();
+  int64_t assigned = 0;
+  f.model().quantized_keys()->SetTap([&](int64_t layer, Matrix<int32_t> codes) {
+    for (int64_t h = 0; h < codes.dim(1); ++h) {
+      const auto at = static_cast<size_t>(state->position() * codes.dim(1) + h);
+      const auto code = static_cast<size_t>(codes.data[h]);
+      EXPECT_LT(oracle.excess[static_cast<size_t>(layer)][at][code], 1e-5);
+      codes.data[h] = oracle.codes[static_cast<size_t>(layer)][at];
+      ++assigned;
+    }
+  });
+  for (int32_t token : tokens) f.Step(*state, token);
+  EXPECT_EQ(assigned, 120 * shape().n_layer * shape().n_kv_head);
+}
+
+// bfloat16 weights and activations, codes forced. Each rounding errs by at most 2^-9 of a value; a
+// unit rounds at four places one behind the other and the logits at two. Errors of different places
+// are independent, so a log-probability's error has a root mean square below twice (its own logit
+// and the normaliser) 2^-9 sqrt(4 units + 2) of the spread of the logits.
+TEST_P(ModelTest, BFloat16StaysWithinItsRounding) {
+  Fixture f = Make(DType::kBFloat16);
+  const std::vector<int32_t> tokens = RandomTokens(100, shape().vocab, 7);
+  const OracleRun oracle = Oracle(shape(), f.weights(), true).Run(tokens);
+  const std::unique_ptr<State> state = f.NewState();
+  f.Force(oracle, *state);
+  double squares = 0, spread = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<double> row = LogSoftmax(f.Step(*state, tokens[i]));
+    const std::vector<double>& expected = oracle.logprobs[i];
+    const double mean = std::accumulate(expected.begin(), expected.end(), 0.0) /
+                        static_cast<double>(expected.size());
+    for (size_t j = 0; j < row.size(); ++j) {
+      squares += (row[j] - expected[j]) * (row[j] - expected[j]);
+      spread += (expected[j] - mean) * (expected[j] - mean);
+    }
+  }
+  const double bound =
+      2 * std::exp2(-9) * std::sqrt(4.0 * static_cast<double>(shape().n_layer) + 2.0);
+  EXPECT_LT(std::sqrt(squares), bound * std::sqrt(spread));
+  // Rounding must be there at all: a model that ignored its dtype would agree to 1e-6.
+  if (shape().n_code > 1) {
+    EXPECT_GT(std::sqrt(squares), 1e-5 * std::sqrt(spread));
+  }
+}
+
+TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Fixture f = Make(dtype);
+    constexpr size_t kSessions = 32;
+    std::vector<std::unique_ptr<State>> alone, batched;
+    std::vector<std::vector<int32_t>> tokens;
+    std::vector<State*> states;
+    for (size_t i = 0; i < kSessions; ++i) {
+      tokens.push_back(RandomTokens(20 + 3 * i, shape().vocab, 100 + i));
+      alone.push_back(f.NewState());
+      batched.push_back(f.NewState());
+      states.push_back(batched.back().get());
+      // Different positions in one batch.
+      f.Prefill(*alone.back(), std::span(tokens[i]).first(3 * i + 1));
+      f.Prefill(*batched.back(), std::span(tokens[i]).first(3 * i + 1));
+    }
+    for (size_t step = 0; step < 12; ++step) {
+      std::vector<int32_t> next;
+      for (size_t i = 0; i < kSessions; ++i) next.push_back(tokens[i][3 * i + 1 + step]);
+      const std::vector<std::vector<float>> rows = f.Batch(states, next);
+      for (size_t i = 0; i < kSessions; ++i) {
+        ASSERT_EQ(rows[i], f.Step(*alone[i], next[i])) << "row " << i << " step " << step;
+      }
+    }
+    for (size_t i = 0; i < kSessions; ++i) ASSERT_EQ(Bytes(*alone[i]), Bytes(*batched[i]));
+  }
+}
+
+TEST_P(ModelTest, ThreadsDoNotChangeBits) {
+  Fixture one = Make(DType::kBFloat16, 1), three = Make(DType::kBFloat16, 3);
+  const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 8);
+  const std::unique_ptr<State> a = one.NewState(), b = three.NewState();
+  EXPECT_EQ(one.Prefill(*a, std::span(tokens).first(77)),
+            three.Prefill(*b, std::span(tokens).first(77)));
+  for (size_t i = 77; i < tokens.size(); ++i) {
+    EXPECT_EQ(one.Step(*a, tokens[i]), three.Step(*b, tokens[i]));
+  }
+  EXPECT_EQ(Bytes(*a), Bytes(*b));
+}
+
+// Whole chunks end at absolute multiples of prefill_chunk, so stopping between chunks changes
+// nothing.
+TEST_P(ModelTest, PausingBetweenChunksDoesNotChangeBits) {
+  Fixture f = Make();
+  const std::vector<int32_t> tokens = RandomTokens(300, shape().vocab, 9);
+  const std::unique_ptr<State> at_once = f.NewState(), paused = f.NewState(), other = f.NewState();
+  const std::vector<float> expected = f.Prefill(*at_once, tokens);
+  std::vector<float> last;
+  for (size_t at = 0; at < tokens.size();) {
+    const auto n = static_cast<size_t>(NextChunk(
+        static_cast<int64_t>(at), static_cast<int64_t>(tokens.size() - at), shape().prefill_chunk));
+    last = f.Prefill(*paused, std::span(tokens).subspan(at, n));
+    f.Step(*other, 1);  // someone else computes in between
+    at += n;
+  }
+  EXPECT_EQ(expected, last);
+  EXPECT_EQ(Bytes(*at_once), Bytes(*paused));
+}
+
+TEST_P(ModelTest, ForkContinuesLikeTheOriginal) {
+  Fixture f = Make(DType::kBFloat16);
+  const std::vector<int32_t> tokens = RandomTokens(80, shape().vocab, 10);
+  const std::unique_ptr<State> original = f.NewState(), fork = f.NewState();
+  f.Prefill(*original, std::span(tokens).first(60));
+  f.Prefill(*fork, std::span(tokens).first(33));  // something to overwrite
+  ASSERT_TRUE(fork->CopyFrom(*original).ok());
+  for (size_t i = 60; i < 70; ++i)
+    ASSERT_EQ(f.Step(*original, tokens[i]), f.Step(*fork, tokens[i]));
+  // The fork shares nothing writable.
+  const std::vector<std::byte> before = Bytes(*original);
+  for (size_t i = 70; i < 80; ++i) f.Step(*fork, tokens[i]);
+  EXPECT_EQ(before, Bytes(*original));
+}
+
+TEST_P(ModelTest, StateHasTheSameSizeForEver) {
+  Fixture f = Make();
+  const std::unique_ptr<State> state = f.NewState();
+  const int64_t bytes = state->bytes();
+  EXPECT_EQ(bytes, f.model().StateBytes(0));
+  EXPECT_EQ(bytes, f.model().StateBytes(10'000'000));
+  f.Prefill(*state, RandomTokens(100, shape().vocab, 11));
+  EXPECT_EQ(bytes, state->bytes());
+  ASSERT_TRUE(state->Reset().ok());
+  EXPECT_EQ(state->position(), 0);
+  // Nothing of the past is left: as a new state.
+  const std::vector<int32_t> tokens = RandomTokens(30, shape().vocab, 12);
+  const std::unique_ptr<State> fresh = f.NewState();
+  EXPECT_EQ(f.Prefill(*state, tokens), f.Prefill(*fresh, tokens));
+}
+
+TEST_P(ModelTest, SynthesizedStateDecodesFiniteAtTenMillion) {
+  Fixture f = Make();
+  const std::unique_ptr<State> state = f.NewState();
+  ASSERT_TRUE(state->Synthesize(10'000'000, 1).ok());
+  EXPECT_EQ(state->position(), 10'000'000);
+  for (float l : f.Step(*state, 2)) EXPECT_TRUE(std::isfinite(l));
+  EXPECT_EQ(state->position(), 10'000'001);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ModelTest, testing::ValuesIn(Cases()), CaseName);
+
+TEST(ModelErrors, NameTheTokenAndTheChunk) {
+  Fixture f(Shapes()[4], {"cpu", ""}, DType::kFloat32);
+  const std::unique_ptr<State> state = f.NewState();
+  Logits logits = f.model().NewLogits(1).value();
+  const std::vector<int32_t> bad{1, 29};
+  PrefillChunk chunk;
+  chunk.state = state.get();
+  chunk.tokens = bad;
+  absl::Status s = f.model().Prefill({&chunk, 1}, &logits);
+  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(s.message().find("token 1 is id 29"), absl::string_view::npos) << s;
+  EXPECT_EQ(state->position(), 0);
+
+  const std::vector<int32_t> long_chunk(8, 1);  // prefill_chunk is 7
+  chunk.tokens = long_chunk;
+  s = f.model().Prefill({&chunk, 1}, &logits);
+  EXPECT_NE(s.message().find("crosses a multiple of prefill_chunk 7"), absl::string_view::npos)
+      << s;
+}
+
+}  // namespace
+}  // namespace tvq::conformance
