@@ -1,0 +1,134 @@
+#include "models/runtime/arch/transformer_vq/state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace tvq::transformer_vq {
+namespace {
+
+VqConfig SmallConfig() {
+  VqConfig config;
+  config.d_v = 5;
+  config.n_code = 3;
+  config.n_layer = 2;
+  config.n_head = config.n_kv_head = 2;
+  config.mem_len = 4;
+  return config;
+}
+
+template <typename T>
+std::map<std::string, std::vector<T>> Sections(const State& state, const std::string& suffix) {
+  std::map<std::string, std::vector<T>> found;
+  EXPECT_TRUE(state
+                  .VisitSections([&](const StateSection& section) {
+                    const std::string name(section.name);
+                    if (!name.ends_with(suffix)) return absl::OkStatus();
+                    EXPECT_EQ(section.element_bytes, static_cast<int64_t>(sizeof(T)));
+                    std::vector<T> values(section.bytes.size() / sizeof(T));
+                    std::memcpy(values.data(), section.bytes.data(), section.bytes.size());
+                    found[name] = values;
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  return found;
+}
+
+class VqStateTest : public testing::TestWithParam<DType> {
+ protected:
+  VqStateTest() : layout_(SmallConfig(), GetParam()), device_(MakeDevice("cpu", 1).value()) {}
+  std::unique_ptr<VqSessionState> New() {
+    return VqSessionState::Create(*device_, layout_).value();
+  }
+
+  const StateLayout layout_;
+  const std::unique_ptr<Device> device_;
+};
+
+// docs/state.md: per layer G (S V (4 + 4) + S 8 + W 4 + W V value bytes), each part rounded up to
+// 64 bytes.
+TEST_P(VqStateTest, BytesFollowTheFormula) {
+  const auto value_bytes = static_cast<int64_t>(SizeOf(GetParam()));
+  auto up = [](int64_t n) { return (n + 63) / 64 * 64; };
+  const int64_t layer =
+      2 * up(2 * 3 * 5 * 4) + up(2 * 3 * 8) + up(2 * 5 * 4) + up(2 * 5 * 5 * value_bytes);
+  EXPECT_EQ(layout_.bytes(), 2 * layer);
+  EXPECT_EQ(New()->bytes(), 2 * layer);
+}
+
+TEST_P(VqStateTest, PartsDoNotOverlap) {
+  std::vector<std::byte> memory(static_cast<size_t>(layout_.bytes()));
+  const VqShape& s = layout_.shape();
+  const auto rows = static_cast<size_t>(s.kv_heads * s.codes);
+  for (int64_t l = 0; l < layout_.layers(); ++l) {
+    const VqState layer = layout_.Layer(memory.data(), l);
+    auto mark = [](void* part, size_t bytes) {
+      auto* p = static_cast<unsigned char*>(part);
+      for (size_t i = 0; i < bytes; ++i) {
+        EXPECT_EQ(p[i], 0) << "two parts share a byte";
+        p[i] = 1;
+      }
+    };
+    mark(layer.sum, rows * 5 * 4);
+    mark(layer.carry, rows * 5 * 4);
+    mark(layer.count, rows * 8);
+    mark(layer.window_code, static_cast<size_t>(s.kv_heads * s.window) * 4);
+    mark(layer.window_value, static_cast<size_t>(s.kv_heads * s.window) * 5 * SizeOf(GetParam()));
+  }
+}
+
+TEST_P(VqStateTest, SynthesizedCountsAndWindowAddUpToThePosition) {
+  const std::unique_ptr<VqSessionState> state = New();
+  for (int64_t position : {0, 3, 5, 6, 1000}) {
+    ASSERT_TRUE(state->Synthesize(position, 7).ok());
+    for (const auto& [name, counts] : Sections<int64_t>(*state, "acc_count")) {
+      const int64_t window = position < 5 ? position : 5;
+      for (int head = 0; head < 2; ++head) {
+        const auto begin = counts.begin() + head * 3;
+        EXPECT_EQ(std::accumulate(begin, begin + 3, int64_t{0}) + window, position) << name;
+      }
+    }
+    for (const auto& [name, codes] : Sections<int32_t>(*state, "win_code")) {
+      for (int32_t code : codes) EXPECT_TRUE(code >= 0 && code < 3) << name;
+    }
+  }
+  EXPECT_EQ(state->Synthesize(-1, 7).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// The canonical form lists the window from the oldest position to the newest, wherever the ring
+// turned.
+TEST_P(VqStateTest, SectionsUnrollTheRing) {
+  const std::unique_ptr<VqSessionState> state = New();
+  state->Advance(7);  // positions 2..6 are recent, in slots 2, 3, 4, 0, 1
+  for (int64_t l = 0; l < 2; ++l) {
+    for (int64_t slot = 0; slot < 10; ++slot) {
+      state->Layer(l).window_code[slot] = static_cast<int32_t>(100 * l + slot);
+    }
+  }
+  const auto codes = Sections<int32_t>(*state, "win_code");
+  EXPECT_EQ(codes.at("layers.0.win_code"), (std::vector<int32_t>{2, 3, 4, 0, 1, 7, 8, 9, 5, 6}));
+  EXPECT_EQ(codes.at("layers.1.win_code"),
+            (std::vector<int32_t>{102, 103, 104, 100, 101, 107, 108, 109, 105, 106}));
+}
+
+TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
+  const std::unique_ptr<VqSessionState> a = New(), b = New();
+  ASSERT_TRUE(a->Synthesize(50, 1).ok());
+  ASSERT_TRUE(b->CopyFrom(*a).ok());
+  EXPECT_EQ(b->position(), 50);
+  EXPECT_EQ(Sections<float>(*a, "acc_sum"), Sections<float>(*b, "acc_sum"));
+  const StateLayout other_layout(SmallConfig(), GetParam());
+  const auto other = VqSessionState::Create(*device_, other_layout).value();
+  EXPECT_EQ(other->CopyFrom(*a).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+INSTANTIATE_TEST_SUITE_P(ValueTypes, VqStateTest,
+                         testing::Values(DType::kFloat32, DType::kBFloat16),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+}  // namespace
+}  // namespace tvq::transformer_vq
