@@ -19,8 +19,9 @@ class CompareTest : public testing::TestWithParam<Mode> {
     LoadOptions options;
     options.device = device_;
     model_ = LoadModel("tests/golden/heads_unequal", options).value();
-    for (ExpectedSequence& s :
-         ReadExpected("tests/golden/heads_unequal/expected.safetensors", 259).value()) {
+    std::vector<ExpectedSequence> sequences =
+        ReadExpected("tests/golden/heads_unequal/expected.safetensors", 259).value();
+    for (ExpectedSequence& s : sequences) {
       if (s.greedy) {
         greedy_ = std::move(s);
       } else if (s.row_count == static_cast<int64_t>(s.tokens.size()) && s.tokens.size() > 50) {
