@@ -1,0 +1,28 @@
+// The benches. Each prints a table and fills in the report that StartReport began; the checks have
+// passed before.
+#ifndef TVQ_TESTS_BENCH_BENCHES_H_
+#define TVQ_TESTS_BENCH_BENCHES_H_
+
+#include "absl/status/status.h"
+#include "tests/bench/options.h"
+#include "tests/bench/report.h"
+#include "tests/bench/subject.h"
+
+namespace tvq::bench {
+
+// Time per token of every batch size at every context length, beside the bytes a step reads and
+// the speed at which memory could have been read at that moment.
+absl::Status BenchDecode(Subject& subject, const Options& options, Json& report);
+
+// `options.tokens` tokens in one session: does the process grow?
+absl::Status BenchGrowth(Subject& subject, const Options& options, Json& report);
+
+// Tokens per second of a prompt at every context length, beside decode's.
+absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report);
+
+// The same requests to the bare engine and through gRPC. UNIMPLEMENTED in a build without gRPC.
+absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
+
+}  // namespace tvq::bench
+
+#endif  // TVQ_TESTS_BENCH_BENCHES_H_

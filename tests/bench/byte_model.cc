@@ -1,0 +1,48 @@
+#include "tests/bench/byte_model.h"
+
+namespace tvq::bench {
+
+std::vector<ByteLine> StepByteLines(const VqConfig& c, DType dtype, DType state_dtype) {
+  const int64_t w = static_cast<int64_t>(SizeOf(dtype));
+  const int64_t v = static_cast<int64_t>(SizeOf(state_dtype));
+  const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
+  const int64_t S = c.n_code, W = c.window(), vocab = c.common.vocab_size;
+  return {
+      {"query, key, value, gate projections", "L (H+G)(K+V) D w", L * (H + G) * (K + V) * D * w},
+      {"output projections", "L H V D w", L * H * V * D * w},
+      {"codebooks, with half norms", "L G S (K+1) 4", L * G * S * (K + 1) * 4},
+      {"position keys, float32", "L H (M+1) K 4", L * H * W * K * 4},
+      {"norms and biases", "L (2 D + 2 H K) 4", L * (2 * D + 2 * H * K) * 4},
+      {"logits", "vocab (D w + 4)", vocab * (D * w + 4)},
+      {"accumulator sums, float32", "L G S V 4", L * G * S * V * 4, true},
+      {"accumulator counts", "L G S 8", L * G * S * 8, true},
+      {"values of recent positions", "L G (M+1) V v", L * G * W * V * v, true},
+      {"codes of recent positions", "L G (M+1) 4", L * G * W * 4, true},
+      {"carry of the row that takes the retired value", "L G V 4", L * G * V * 4, true},
+      {"embedding row", "D w", D * w, true},
+  };
+}
+
+int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch) {
+  int64_t bytes = 0;
+  for (const ByteLine& line : lines) bytes += line.bytes * (line.per_session ? batch : 1);
+  return bytes;
+}
+
+int64_t SessionBytes(const VqConfig& c, DType state_dtype) {
+  const int64_t value = static_cast<int64_t>(SizeOf(state_dtype));
+  const int64_t accumulator = c.n_code * (c.d_v * (4 + 4) + 8);  // sum, carry, count
+  const int64_t recent = c.window() * (c.d_v * value + 4);       // value, code
+  return c.n_layer * c.n_kv_head * (accumulator + recent);
+}
+
+int64_t PrefillFlops(const VqConfig& c) {
+  const int64_t H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v, D = c.d_model;
+  const int64_t projections = (H + G) * (K + V) * D + H * V * D;
+  const int64_t assignment = G * c.n_code * K;
+  const int64_t scores = H * (c.n_code + c.window()) * K;
+  const int64_t values = H * (c.n_code + c.window()) * V;
+  return 2 * c.n_layer * (projections + assignment + scores + values);
+}
+
+}  // namespace tvq::bench

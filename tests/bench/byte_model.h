@@ -1,0 +1,37 @@
+// How many bytes a decode step has to read, counted from the model's shape.
+#ifndef TVQ_TESTS_BENCH_BYTE_MODEL_H_
+#define TVQ_TESTS_BENCH_BYTE_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/tensor.h"
+#include "tests/bench/subject.h"
+
+namespace tvq::bench {
+
+struct ByteLine {
+  std::string what;
+  std::string formula;  // in the letters of docs/model-format.md; w and v are bytes per element
+  int64_t bytes = 0;
+  bool per_session = false;  // otherwise once a step, however many sessions
+};
+
+// Everything that cannot be in a cache since the step before. Activations, scores and logits are
+// small, written and read within a step, and are not counted; nor are writes (one value row of the
+// window and one accumulator row per layer and head).
+std::vector<ByteLine> StepByteLines(const VqConfig& config, DType dtype, DType state_dtype);
+
+int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch);
+
+// Bytes of a session by the formula of the documentation, without alignment.
+int64_t SessionBytes(const VqConfig& config, DType state_dtype);
+
+// Floating-point operations (a multiply and an add are two) of one prompt token far into a context:
+// projections, code assignment, scores and values. Logits are computed once a prompt: not counted.
+int64_t PrefillFlops(const VqConfig& config);
+
+}  // namespace tvq::bench
+
+#endif  // TVQ_TESTS_BENCH_BYTE_MODEL_H_

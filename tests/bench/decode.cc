@@ -1,0 +1,203 @@
+// tvq-bench decode. The cases of a batch size take turns within every round, so that a change in
+// what else the machine does hits all of them alike.
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "kernels/cpu/cpu_device.h"
+#include "tests/bench/benches.h"
+#include "tests/bench/byte_model.h"
+#include "tests/bench/machine.h"
+#include "tests/bench/read_ceiling.h"
+#include "tests/bench/sessions.h"
+#include "tests/bench/statistics.h"
+
+namespace tvq::bench {
+namespace {
+
+// Steps after a pause or another case, not timed: caches and the thread pool wake up.
+constexpr int kWarmUpSteps = 2;
+constexpr int kMinSteps = 5;
+// Steps before the logits' hash is taken.
+constexpr int kHashSteps = 4;
+
+struct Case {
+  int64_t batch = 0;
+  int64_t context = 0;
+  uint64_t hash = 0;
+  std::vector<double> step_ms;    // of all rounds
+  std::vector<double> round_ms;   // medians of the rounds
+  std::vector<double> ceiling_1;  // GB/s, one thread
+  std::vector<double> ceiling_n;  // GB/s, all threads: mean of before and after
+  std::vector<double> percent;    // of ceiling_n, by round
+  std::vector<OpTime> ops;        // only with --profile
+  std::unique_ptr<Sessions> sessions;
+};
+
+absl::Status StartCase(Subject& subject, Case& c) {
+  absl::StatusOr<Sessions> sessions = Sessions::Create(*subject.model, *subject.device, c.batch);
+  if (!sessions.ok()) return sessions.status();
+  c.sessions = std::make_unique<Sessions>(*std::move(sessions));
+  if (absl::Status s = c.sessions->Synthesize(c.context); !s.ok()) return s;
+  for (int i = 0; i < kHashSteps; ++i) {
+    if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
+  }
+  absl::StatusOr<uint64_t> hash = c.sessions->LogitsHash();
+  if (!hash.ok()) return hash.status();
+  c.hash = *hash;
+  return absl::OkStatus();
+}
+
+absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, int threads,
+                      ReadCeiling& ceiling) {
+  c.ceiling_1.push_back(ceiling.Measure(1));
+  const double before = ceiling.Measure(threads);
+  for (int i = 0; i < kWarmUpSteps; ++i) {
+    if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
+  }
+  TakeOpTimes();
+  std::vector<double> steps;
+  for (const Stopwatch round; steps.size() < kMinSteps || round.Seconds() < seconds;) {
+    const Stopwatch step;
+    if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
+    steps.push_back(step.Seconds() * 1e3);
+  }
+  for (const OpTime& time : TakeOpTimes()) {
+    auto same = std::find_if(c.ops.begin(), c.ops.end(),
+                             [&](const OpTime& known) { return known.op == time.op; });
+    if (same == c.ops.end()) same = c.ops.insert(same, {time.op});
+    same->calls += time.calls;
+    same->seconds += time.seconds;
+  }
+  const double around = (before + ceiling.Measure(threads)) / 2;
+  const double median = Median(steps);
+  c.step_ms.insert(c.step_ms.end(), steps.begin(), steps.end());
+  c.round_ms.push_back(median);
+  c.ceiling_n.push_back(around);
+  c.percent.push_back(static_cast<double>(step_bytes) / (median * 1e-3) / 1e9 / around * 100);
+  return absl::OkStatus();
+}
+
+Json Summary(const std::vector<double>& values) {
+  return {{"median", Median(values)}, {"min", Quantile(values, 0)}, {"max", Quantile(values, 1)}};
+}
+
+Json ReportCase(const Case& c, int64_t step_bytes) {
+  const double ms = Median(c.step_ms), p99 = Quantile(c.step_ms, 0.99);
+  const double tokens_per_second = static_cast<double>(c.batch) * 1e3 / ms;
+  const double speed = static_cast<double>(step_bytes) / ms / 1e6;
+  std::printf("%5lld %9lld %9.1f %8.2f %8.2f %7.2f-%-7.2f %7.1f %6.1f %6.1f %5.0f%% %016llx\n",
+              static_cast<long long>(c.batch), static_cast<long long>(c.context), tokens_per_second,
+              ms, p99, Quantile(c.round_ms, 0), Quantile(c.round_ms, 1), speed, Median(c.ceiling_1),
+              Median(c.ceiling_n), Median(c.percent), static_cast<unsigned long long>(c.hash));
+  Json json = {{"batch", c.batch},
+               {"context", c.context},
+               {"steps", c.step_ms.size()},
+               {"tokens_per_second", tokens_per_second},
+               {"ms_median", ms},
+               {"ms_p99", p99},
+               {"ms_of_rounds", Summary(c.round_ms)},
+               {"bytes_per_step", step_bytes},
+               {"gigabytes_per_second", speed},
+               {"ceiling_1_thread", Summary(c.ceiling_1)},
+               {"ceiling_n_threads", Summary(c.ceiling_n)},
+               {"percent_of_ceiling", Summary(c.percent)},
+               {"logits_hash", absl::StrFormat("%016x", c.hash)}};
+  if (!c.ops.empty()) {
+    ReportOpTimes(c.ops, "step", static_cast<int64_t>(c.step_ms.size()), json);
+  }
+  return json;
+}
+
+Json ReportBytes(const std::vector<ByteLine>& lines) {
+  Json json;
+  std::printf("bytes read by a step:\n");
+  for (const ByteLine& line : lines) {
+    std::printf("  %14lld %-11s %s: %s\n", static_cast<long long>(line.bytes),
+                line.per_session ? "per session" : "once", line.what.c_str(), line.formula.c_str());
+    json.push_back({{"what", line.what},
+                    {"formula", line.formula},
+                    {"bytes", line.bytes},
+                    {"per_session", line.per_session}});
+  }
+  return json;
+}
+
+// Resident memory that one more session takes, measured on a few.
+absl::Status MeasureSession(Subject& subject, Json& report) {
+  constexpr int64_t kSessions = 4;
+  // The first takes what synthesizing needs for itself.
+  absl::StatusOr<Sessions> first = Sessions::Create(*subject.model, *subject.device, 1);
+  if (!first.ok()) return first.status();
+  if (absl::Status s = first->Synthesize(100000); !s.ok()) return s;
+  const int64_t before = ResidentBytes();
+  absl::StatusOr<Sessions> more = Sessions::Create(*subject.model, *subject.device, kSessions);
+  if (!more.ok()) return more.status();
+  if (absl::Status s = more->Synthesize(100000); !s.ok()) return s;
+  const int64_t measured = (ResidentBytes() - before) / kSessions;
+  const int64_t formula = SessionBytes(subject.config, subject.model->info().state_dtype);
+  std::printf("bytes a session: formula %lld, model says %lld, resident %lld\n",
+              static_cast<long long>(formula), static_cast<long long>(subject.model->StateBytes(1)),
+              static_cast<long long>(measured));
+  report["session_bytes"] = {
+      {"formula", formula}, {"model", subject.model->StateBytes(1)}, {"resident", measured}};
+  return absl::OkStatus();
+}
+
+// Contexts whose states fit into memory together, so that they can take turns.
+size_t ContextsAtOnce(const Subject& subject, int64_t batch, size_t contexts) {
+  const int64_t per_context = std::max<int64_t>(1, batch * subject.model->StateBytes(1));
+  // Synthesizing needs one state more; the rest of the machine keeps a quarter.
+  const int64_t fit = AvailableBytes() / 4 * 3 / per_context;
+  return static_cast<size_t>(std::clamp<int64_t>(fit, 1, static_cast<int64_t>(contexts)));
+}
+
+absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
+                      std::span<const int64_t> contexts, const std::vector<ByteLine>& lines,
+                      ReadCeiling& ceiling, Json& report) {
+  const int64_t step_bytes = StepBytes(lines, batch);
+  const int threads = AsCpu(*subject.device).pool().threads();
+  std::vector<Case> cases;
+  for (const int64_t context : contexts) {
+    cases.push_back({.batch = batch, .context = context});
+    if (absl::Status s = StartCase(subject, cases.back()); !s.ok()) return s;
+  }
+  for (int64_t round = 0; round < options.rounds; ++round) {
+    for (Case& c : cases) {
+      absl::Status s = RunRound(c, options.seconds, step_bytes, threads, ceiling);
+      if (!s.ok()) return s;
+    }
+  }
+  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, step_bytes));
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchDecode(Subject& subject, const Options& options, Json& report) {
+  const ModelInfo& info = subject.model->info();
+  const std::vector<ByteLine> lines = StepByteLines(subject.config, info.dtype, info.state_dtype);
+  report["bytes"] = ReportBytes(lines);
+  if (absl::Status s = MeasureSession(subject, report); !s.ok()) return s;
+  ReadCeiling ceiling(static_cast<size_t>(options.ceiling_megabytes) << 20);
+  std::printf("%5s %9s %9s %8s %8s %15s %7s %6s %6s %6s %s\n", "batch", "context", "tokens/s", "ms",
+              "p99", "of rounds", "GB/s", "1 thr", "all", "of all", "hash of logits");
+  for (const int64_t batch : options.batches) {
+    const size_t at_once = ContextsAtOnce(subject, batch, options.contexts.size());
+    for (size_t first = 0; first < options.contexts.size(); first += at_once) {
+      const std::span<const int64_t> all(options.contexts);
+      const std::span<const int64_t> group =
+          all.subspan(first, std::min(at_once, all.size() - first));
+      absl::Status s = RunCases(subject, options, batch, group, lines, ceiling, report);
+      if (!s.ok()) return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq::bench

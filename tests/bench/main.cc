@@ -1,0 +1,135 @@
+// tvq-bench: how fast is this machine with this model, and how near to what its memory allows?
+//
+// Checks come first: what computes wrongly is not timed.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/bench/benches.h"
+#include "tests/bench/options.h"
+#include "tests/bench/report.h"
+#include "tests/bench/subject.h"
+
+namespace tvq::bench {
+namespace {
+
+using Bench = absl::Status (*)(Subject&, const Options&, Json&);
+
+absl::Status RunBench(const std::string& name, Bench bench, const Options& options) {
+  absl::StatusOr<Subject> subject = OpenSubject(options);
+  if (!subject.ok()) return subject.status();
+  Json report = StartReport(name, options, *subject);
+  if (absl::Status s = ValidateInto(*subject, report); !s.ok()) return s;
+  if (absl::Status s = bench(*subject, options, report); !s.ok()) return s;
+  return WriteReport(report, options.json);
+}
+
+void AddModelOptions(CLI::App& app, Options& options) {
+  CLI::Option* preset =
+      app.add_option("--preset", options.preset, "Random weights in a known shape")
+          ->check(CLI::IsMember(PresetNames()));
+  CLI::Option* dir = app.add_option("--model", options.model_dir, "Model directory");
+  preset->excludes(dir);
+  app.add_option("--dtype", options.dtype, "Of the weights")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--state-dtype", options.state_dtype,
+                 "Of recent values in a session's state; as --dtype unless given")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option("--threads", options.threads, "0: all usable cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2");
+  app.add_option("--json", options.json, "File to write the results to");
+}
+
+void AddRoundOptions(CLI::App& app, Options& options) {
+  app.add_option("--context", options.contexts,
+                 "Tokens before the first measured one, the states injected; 2000,100000")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_option("--rounds", options.rounds, "Every case is measured once in every round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--seconds", options.seconds, "Length of one case in one round")
+      ->check(CLI::Range(0.0, 600.0))
+      ->capture_default_str();
+  app.add_flag("--profile", options.profile, "Time every op");
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  std::vector<std::string> words(argv, argv + argc);
+  if (!words.empty()) words[0] = "tvq-bench";
+  for (const std::string& word : words)
+    absl::StrAppend(&options.command, &word == words.data() ? "" : " ", word);
+
+  CLI::App app("Measures a model on this machine, after checking that it computes correctly.",
+               "tvq-bench");
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 measured, 1 a check failed, 2 wrong usage or other trouble.");
+
+  CLI::App* decode = app.add_subcommand("decode", "Time per generated token");
+  AddModelOptions(*decode, options);
+  AddRoundOptions(*decode, options);
+  decode->add_option("--batch", options.batches, "Sessions that generate together; e.g. 1,4,32")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  decode
+      ->add_option("--ceiling-megabytes", options.ceiling_megabytes,
+                   "Buffer on which the speed of reading memory is measured")
+      ->check(CLI::Range(2, 1 << 16))
+      ->capture_default_str();
+  decode->add_option("--tokens", options.tokens,
+                     "Instead: generate this many in one session and watch the process's memory");
+
+  CLI::App* prefill = app.add_subcommand("prefill", "Speed of reading a prompt");
+  AddModelOptions(*prefill, options);
+  AddRoundOptions(*prefill, options);
+  prefill->add_option("--prompt-tokens", options.prompt_tokens, "Length of the prompt")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+
+  CLI::App* serve = app.add_subcommand("serve", "What gRPC adds to the engine");
+  AddModelOptions(*serve, options);
+  serve->add_option("--rounds", options.rounds, "Requests to each side")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  serve->add_option("--prompt-tokens", options.prompt_tokens, "Length of the prompt")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  serve->add_option("--max-tokens", options.max_tokens, "Generated per request")
+      ->check(CLI::Range(2, 1 << 30))
+      ->capture_default_str();
+
+  try {
+    app.parse(argc, argv);
+    if (options.preset.empty() && options.model_dir.empty()) {
+      throw CLI::RequiredError("--preset or --model");
+    }
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  absl::Status status;
+  if (decode->parsed()) {
+    if (options.contexts.empty()) options.contexts = {2000, 100000};
+    status = RunBench("decode", options.tokens > 0 ? BenchGrowth : BenchDecode, options);
+  } else if (prefill->parsed()) {
+    if (options.contexts.empty()) options.contexts = {0};
+    status = RunBench("prefill", BenchPrefill, options);
+  } else {
+    status = RunBench("serve", BenchServe, options);
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "tvq-bench: %s\n", std::string(status.message()).c_str());
+  return status.code() == absl::StatusCode::kFailedPrecondition ? 1 : 2;
+}
+
+}  // namespace
+}  // namespace tvq::bench
+
+int main(int argc, char** argv) { return tvq::bench::Main(argc, argv); }

@@ -1,0 +1,36 @@
+// What the command line asks for.
+#ifndef TVQ_TESTS_BENCH_OPTIONS_H_
+#define TVQ_TESTS_BENCH_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tvq::bench {
+
+struct Options {
+  // The model: a preset with random weights, or a model directory.
+  std::string preset;
+  std::string model_dir;
+  std::string dtype = "float32";
+  std::string state_dtype;  // empty: as dtype
+  int threads = 0;          // 0: all usable cores
+  std::string isa;          // empty: the best there is
+  bool profile = false;     // time per op
+
+  // What is measured. A case is one batch size at one context length.
+  std::vector<int64_t> batches = {1};
+  std::vector<int64_t> contexts;     // tokens before the first measured one, injected
+  int64_t rounds = 5;                // every case is measured once in every round
+  double seconds = 1;                // of one case in one round
+  int64_t ceiling_megabytes = 1024;  // read to measure the ceiling; more than any cache holds
+  int64_t tokens = 0;                // decode: instead, this many tokens in one session
+  int64_t prompt_tokens = 2048;      // prefill and serve
+  int64_t max_tokens = 64;           // serve: generated per request
+  std::string json;                  // file for the results; empty: none
+  std::string command;               // the command line, for the record
+};
+
+}  // namespace tvq::bench
+
+#endif  // TVQ_TESTS_BENCH_OPTIONS_H_

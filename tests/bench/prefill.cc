@@ -1,0 +1,117 @@
+// tvq-bench prefill: a prompt fed in the model's chunks, and tokens of the same session decoded one
+// by one, in turns.
+
+#include <cstdio>
+#include <span>
+#include <vector>
+
+#include "tests/bench/benches.h"
+#include "tests/bench/byte_model.h"
+#include "tests/bench/sessions.h"
+#include "tests/bench/statistics.h"
+
+namespace tvq::bench {
+namespace {
+
+struct Case {
+  int64_t context = 0;
+  int64_t chunks = 0;
+  std::vector<double> prefill;  // tokens/s by round
+  std::vector<double> decode;
+  std::vector<OpTime> ops;  // of the last round's prefill; only with --profile
+};
+
+// Feeds `tokens` to `state`; returns the number of chunks. Logits are computed after the last
+// token only, as for a prompt.
+absl::StatusOr<int64_t> Feed(Model& model, State& state, std::span<const int32_t> tokens,
+                             Logits& logits) {
+  int64_t chunks = 0;
+  while (!tokens.empty()) {
+    const int64_t n = NextChunk(state.position(), static_cast<int64_t>(tokens.size()),
+                                model.info().config.prefill_chunk);
+    PrefillChunk chunk;
+    chunk.state = &state;
+    chunk.tokens = tokens.first(static_cast<size_t>(n));
+    tokens = tokens.subspan(static_cast<size_t>(n));
+    if (tokens.empty()) chunk.logits_row = 0;
+    if (absl::Status s = model.Prefill({&chunk, 1}, &logits); !s.ok()) return s;
+    ++chunks;
+  }
+  return chunks;
+}
+
+absl::Status RunRound(Subject& subject, const Options& options, State& state, Sessions& sessions,
+                      Logits& logits, Case& c) {
+  const std::vector<int32_t> prompt =
+      PromptTokens(options.prompt_tokens, subject.config.common.vocab_size);
+  if (absl::Status s = c.context > 0 ? state.Synthesize(c.context, 1) : state.Reset(); !s.ok()) {
+    return s;
+  }
+  TakeOpTimes();
+  const Stopwatch prefill;
+  const absl::StatusOr<int64_t> chunks = Feed(*subject.model, state, prompt, logits);
+  if (!chunks.ok()) return chunks.status();
+  c.prefill.push_back(static_cast<double>(prompt.size()) / prefill.Seconds());
+  c.chunks = *chunks;
+  c.ops = TakeOpTimes();
+
+  if (absl::Status s = sessions.Step(); !s.ok()) return s;
+  const Stopwatch decode;
+  int64_t steps = 0;
+  for (; steps < 5 || decode.Seconds() < options.seconds; ++steps) {
+    if (absl::Status s = sessions.Step(); !s.ok()) return s;
+  }
+  c.decode.push_back(static_cast<double>(steps) / decode.Seconds());
+  return absl::OkStatus();
+}
+
+Json ReportCase(const Case& c, int64_t prompt_tokens, int64_t flops) {
+  const double speed = Median(c.prefill), decode = Median(c.decode);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < c.prefill.size(); ++i) ratios.push_back(c.prefill[i] / c.decode[i]);
+  const double gigaflops = speed * static_cast<double>(flops) / 1e9;
+  std::printf("%9lld %7lld %10.1f %9.1f-%-9.1f %9.1f %9.1f %6.1fx\n",
+              static_cast<long long>(c.context), static_cast<long long>(prompt_tokens), speed,
+              Quantile(c.prefill, 0), Quantile(c.prefill, 1), gigaflops, decode, Median(ratios));
+  Json json = {{"context", c.context},
+               {"prompt_tokens", prompt_tokens},
+               {"tokens_per_second", speed},
+               {"tokens_per_second_min", Quantile(c.prefill, 0)},
+               {"tokens_per_second_max", Quantile(c.prefill, 1)},
+               {"gigaflops", gigaflops},
+               {"decode_tokens_per_second", decode},
+               {"ratio_over_decode", Median(ratios)}};
+  if (!c.ops.empty()) ReportOpTimes(c.ops, "chunk", c.chunks, json);
+  return json;
+}
+
+}  // namespace
+
+absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report) {
+  absl::StatusOr<std::unique_ptr<State>> state = subject.model->NewState();
+  if (!state.ok()) return state.status();
+  absl::StatusOr<Sessions> sessions = Sessions::Create(*subject.model, *subject.device, 1);
+  if (!sessions.ok()) return sessions.status();
+  if (absl::Status s = sessions->Synthesize(2000); !s.ok()) return s;
+  absl::StatusOr<Logits> logits = subject.model->NewLogits(1);
+  if (!logits.ok()) return logits.status();
+
+  std::vector<Case> cases;
+  for (const int64_t context : options.contexts) cases.push_back({.context = context});
+  for (int64_t round = 0; round < options.rounds; ++round) {
+    for (Case& c : cases) {
+      absl::Status s = RunRound(subject, options, **state, *sessions, *logits, c);
+      if (!s.ok()) return s;
+    }
+  }
+  const int64_t flops = PrefillFlops(subject.config);
+  report["flops_per_token"] = flops;
+  std::printf("%9s %7s %10s %19s %9s %9s %7s\n", "context", "prompt", "tokens/s", "of rounds",
+              "GFLOP/s", "decode", "ratio");
+  for (const Case& c : cases) {
+    report["cases"].push_back(ReportCase(c, options.prompt_tokens, flops));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq::bench

@@ -1,0 +1,115 @@
+#include "tests/bench/read_ceiling.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "tests/bench/statistics.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tvq::bench {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kTile = kHugePage;
+
+uint64_t SumPlain(const char* data, size_t bytes) {
+  uint64_t sums[4] = {};
+  for (size_t i = 0; i < bytes; i += sizeof(sums)) {
+    uint64_t words[4];
+    std::memcpy(words, data + i, sizeof(words));
+    for (int j = 0; j < 4; ++j) sums[j] += words[j];
+  }
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+#if defined(__x86_64__)
+// Four independent sums of 64 bytes: enough loads in flight for the hardware prefetcher to be the
+// limit. `bytes` is a multiple of 256.
+__attribute__((target("avx512f"))) uint64_t SumAvx512(const char* data, size_t bytes) {
+  __m512i sums[4] = {};
+  for (size_t i = 0; i < bytes; i += 256) {
+    for (int j = 0; j < 4; ++j) {
+      sums[j] = _mm512_add_epi64(sums[j], _mm512_load_si512(data + i + 64 * j));
+    }
+  }
+  const __m512i sum =
+      _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
+  alignas(64) uint64_t lanes[8];
+  _mm512_store_si512(lanes, sum);
+  uint64_t total = 0;
+  for (const uint64_t lane : lanes) total += lane;
+  return total;
+}
+
+__attribute__((target("avx2"))) uint64_t SumAvx2(const char* data, size_t bytes) {
+  __m256i sums[4] = {};
+  for (size_t i = 0; i < bytes; i += 128) {
+    for (int j = 0; j < 4; ++j) {
+      sums[j] = _mm256_add_epi64(
+          sums[j], _mm256_load_si256(reinterpret_cast<const __m256i*>(data + i + 32 * j)));
+    }
+  }
+  const __m256i sum =
+      _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+  alignas(32) uint64_t lanes[4];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), sum);
+  return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+#endif
+
+using SumFunction = uint64_t (*)(const char*, size_t);
+
+SumFunction BestSum() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return SumAvx512;
+  if (__builtin_cpu_supports("avx2")) return SumAvx2;
+#endif
+  return SumPlain;
+}
+
+}  // namespace
+
+ReadCeiling::ReadCeiling(size_t bytes)
+    : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage), mapping_bytes_(bytes_ + kHugePage) {
+  mapping_ =
+      mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping_ == MAP_FAILED) throw std::bad_alloc();
+  const size_t misaligned = reinterpret_cast<uintptr_t>(mapping_) % kHugePage;
+  data_ = static_cast<char*>(mapping_) + (kHugePage - misaligned) % kHugePage;
+  madvise(data_, bytes_, MADV_HUGEPAGE);
+  std::memset(data_, 1, bytes_);  // pages never written would all be the one zero page
+}
+
+ReadCeiling::~ReadCeiling() { munmap(mapping_, mapping_bytes_); }
+
+double ReadCeiling::Measure(int threads, int passes) {
+  const SumFunction sum = BestSum();
+  const size_t tiles = bytes_ / kTile;
+  const size_t tasks = tiles * static_cast<size_t>(passes);
+  std::atomic<size_t> next = 0;
+  std::atomic<uint64_t> total = 0;
+  const auto read = [&] {
+    uint64_t mine = 0;
+    for (size_t task; (task = next.fetch_add(1)) < tasks;) {
+      mine += sum(data_ + task % tiles * kTile, kTile);
+    }
+    total += mine;
+  };
+  const Stopwatch watch;
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(read);
+  read();
+  for (std::thread& other : others) other.join();
+  const double seconds = watch.Seconds();
+  sum_ += total;
+  return static_cast<double>(tasks * kTile) / seconds / 1e9;
+}
+
+}  // namespace tvq::bench

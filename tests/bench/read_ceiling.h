@@ -1,0 +1,35 @@
+// The speed at which this machine's threads can read memory: what decode is measured against.
+#ifndef TVQ_TESTS_BENCH_READ_CEILING_H_
+#define TVQ_TESTS_BENCH_READ_CEILING_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tvq::bench {
+
+// Owns a buffer far larger than any cache, on huge pages, and reads all of it with vector loads.
+// Bandwidth drifts with what else the machine does, so it is measured right before and right after
+// whatever is compared with it.
+class ReadCeiling {
+ public:
+  // With 1 GiB less than 5% can be left by the pass before in a cache of 32 MiB.
+  explicit ReadCeiling(size_t bytes);
+  ~ReadCeiling();
+  ReadCeiling(const ReadCeiling&) = delete;
+  ReadCeiling& operator=(const ReadCeiling&) = delete;
+
+  // GB/s (1e9 bytes) of `passes` passes over the buffer by `threads` threads. They take tiles of
+  // 2 MiB as they get to them, as kernels do, so that a thread on a busy core slows only itself.
+  double Measure(int threads, int passes = 3);
+
+ private:
+  char* data_ = nullptr;
+  size_t bytes_ = 0;
+  void* mapping_ = nullptr;
+  size_t mapping_bytes_ = 0;
+  uint64_t sum_ = 0;  // keeps the loads from being optimised away
+};
+
+}  // namespace tvq::bench
+
+#endif  // TVQ_TESTS_BENCH_READ_CEILING_H_

@@ -1,0 +1,78 @@
+#include "tests/bench/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/bench/machine.h"
+
+namespace tvq::bench {
+
+Json StartReport(const std::string& bench, const Options& options, const Subject& subject) {
+  const ModelInfo& info = subject.model->info();
+  Json report;
+  report["bench"] = bench;
+  report["command"] = options.command;
+  report["time"] = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
+  report["processor"] = ProcessorName();
+  report["device"] = subject.device->Describe();
+  report["model"] = {{"name", subject.name},
+                     {"family", info.family},
+                     {"parameters", info.parameters},
+                     {"weight_bytes", info.weight_bytes},
+                     {"dtype", Name(info.dtype)},
+                     {"state_dtype", Name(info.state_dtype)},
+                     {"state_bytes", subject.model->StateBytes(1)}};
+  std::printf("%s\non %s: %s\n", options.command.c_str(), ProcessorName().c_str(),
+              subject.device->Describe().c_str());
+  std::printf("%s: %s, %.1f M parameters, weights %s (%.1f MB), states %s (%.1f MB a session)\n",
+              subject.name.c_str(), info.family.c_str(), static_cast<double>(info.parameters) / 1e6,
+              Name(info.dtype), static_cast<double>(info.weight_bytes) / 1e6,
+              Name(info.state_dtype), static_cast<double>(subject.model->StateBytes(1)) / 1e6);
+  return report;
+}
+
+absl::Status ValidateInto(Subject& subject, Json& report) {
+  absl::StatusOr<std::vector<Check>> checks = Validate(subject);
+  if (!checks.ok()) return checks.status();
+  TakeOpTimes();
+  bool ok = true;
+  for (const Check& check : *checks) {
+    std::printf("check %s: %.2e (at most %.2e) %s\n", check.what.c_str(), check.found, check.bound,
+                check.ok ? "ok" : "WRONG");
+    report["checks"].push_back(
+        {{"what", check.what}, {"found", check.found}, {"bound", check.bound}, {"ok", check.ok}});
+    ok = ok && check.ok;
+  }
+  std::fflush(stdout);
+  if (ok) return absl::OkStatus();
+  return absl::FailedPreconditionError("a check failed: what computes wrongly is not timed");
+}
+
+void ReportOpTimes(std::vector<OpTime> times, const std::string& unit, int64_t count,
+                   Json& report) {
+  std::sort(times.begin(), times.end(),
+            [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+  Json ops = Json::object();
+  for (const OpTime& time : times) {
+    const double ms = time.seconds * 1e3 / static_cast<double>(count);
+    std::printf("    %-22s %9.3f ms a %s, %lld calls\n", time.op.c_str(), ms, unit.c_str(),
+                static_cast<long long>(time.calls / count));
+    ops[time.op] = ms;
+  }
+  report["ms_per_op"] = ops;
+}
+
+absl::Status WriteReport(const Json& report, const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::ofstream file(path);
+  file << report.dump(2) << '\n';
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnknownError(absl::StrCat(path, ": could not be written"));
+}
+
+}  // namespace tvq::bench

@@ -1,0 +1,71 @@
+#include "tests/bench/sessions.h"
+
+#include <utility>
+
+#include "tests/bench/statistics.h"
+
+namespace tvq::bench {
+
+std::vector<int32_t> PromptTokens(int64_t count, int64_t vocab) {
+  // A full-period generator modulo 2^32 (Numerical Recipes), its upper bits as ids.
+  uint32_t random = 1;
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) {
+    random = random * 1664525u + 1013904223u;
+    token = static_cast<int32_t>(static_cast<int64_t>(random >> 8) % vocab);
+  }
+  return tokens;
+}
+
+absl::StatusOr<Sessions> Sessions::Create(Model& model, Device& device, int64_t count) {
+  Sessions sessions(model, device);
+  for (int64_t i = 0; i < count; ++i) {
+    absl::StatusOr<std::unique_ptr<State>> state = model.NewState();
+    if (!state.ok()) return state.status();
+    sessions.states_.push_back(*std::move(state));
+  }
+  sessions.pending_ = PromptTokens(count, model.info().config.vocab_size);
+  absl::StatusOr<Logits> logits = model.NewLogits(count);
+  if (!logits.ok()) return logits.status();
+  sessions.logits_ = *std::move(logits);
+  return sessions;
+}
+
+absl::Status Sessions::Synthesize(int64_t context) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (absl::Status s = states_[i]->Synthesize(context, i + 1); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Sessions::Step() {
+  const size_t n = states_.size();
+  std::vector<DecodeRow> rows(n);
+  std::vector<SampleRow> choices(n);
+  for (size_t i = 0; i < n; ++i) {
+    rows[i] = {states_[i].get(), pending_[i], static_cast<int64_t>(i)};
+    choices[i].logits_row = static_cast<int64_t>(i);
+    choices[i].sample_index = i;
+    choices[i].position = static_cast<uint64_t>(states_[i]->position()) + 1;
+  }
+  if (absl::Status s = model_->Decode(rows, &logits_); !s.ok()) return s;
+  std::vector<TokenLogprob> chosen(n);
+  std::vector<absl::Status> row_status(n);
+  if (absl::Status s = model_->Sample(logits_, choices, 0, chosen, {}, row_status); !s.ok()) {
+    return s;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (!row_status[i].ok()) return row_status[i];
+    pending_[i] = chosen[i].id;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Sessions::LogitsHash() const {
+  std::vector<float> host(static_cast<size_t>(logits_.view.size()));
+  absl::Status s = device_->CopyToHost(host.data(), logits_.view.data, host.size() * sizeof(float));
+  if (!s.ok()) return s;
+  return Fnv1a(host);
+}
+
+}  // namespace tvq::bench

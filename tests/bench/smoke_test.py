@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
+
+    smoke_test.py PATH_TO_TVQ_BENCH decode|growth|prefill|serve|usage
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def run(bench, *arguments):
+    """The report of a run on the tiny preset."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.json")
+        command = [bench, *arguments, "--preset", "tiny", "--json", path]
+        print(" ".join(command), flush=True)
+        subprocess.run(command, check=True)
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+    assert report["bench"] == arguments[0], report["bench"]
+    assert report["processor"] and report["device"].startswith("cpu ("), report
+    assert report["model"]["parameters"] > 10_000, report["model"]
+    assert len(report["checks"]) == 3 and all(c["ok"] for c in report["checks"]), report["checks"]
+    return report
+
+
+def check_decode(bench):
+    for dtype in ("float32", "bfloat16"):
+        report = run(bench, "decode", "--dtype", dtype, "--batch", "1,3", "--context", "0,5000",
+                     "--rounds", "2", "--seconds", "0.01", "--profile", "--ceiling-megabytes", "64")
+        cases = report["cases"]
+        assert [(c["batch"], c["context"]) for c in cases] == [(1, 0), (1, 5000), (3, 0), (3, 5000)]
+        per_step = {
+            batch: sum(l["bytes"] * (batch if l["per_session"] else 1) for l in report["bytes"])
+            for batch in (1, 3)
+        }
+        for case in cases:
+            assert case["bytes_per_step"] == per_step[case["batch"]], case
+            assert 0 < case["ms_median"] <= case["ms_p99"], case
+            assert case["tokens_per_second"] > 0 and case["percent_of_ceiling"]["median"] > 0, case
+            assert case["ceiling_1_thread"]["median"] > 0, case
+            assert len(case["logits_hash"]) == 16, case
+            assert case["ms_per_op"]["qkvg_projection"] > 0, case
+        # Another context is another state; sessions of a batch differ too.
+        assert len({c["logits_hash"] for c in cases}) == 4, cases
+        session = report["session_bytes"]
+        assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
+
+
+def check_growth(bench):
+    growth = run(bench, "decode", "--tokens", "500")["growth"]
+    assert growth["tokens"] == 500 and growth["resident_start"] > 0, growth
+    # A megabyte is the allocator's noise; a cache of this model's keys and values would be less,
+    # so the long run on a real model is what counts.
+    assert growth["resident_end"] - growth["resident_start"] < 1 << 20, growth
+
+
+def check_prefill(bench):
+    report = run(bench, "prefill", "--prompt-tokens", "100", "--context", "0,1000", "--rounds",
+                 "2", "--seconds", "0.01")
+    assert [c["context"] for c in report["cases"]] == [0, 1000]
+    for case in report["cases"]:
+        for field in ("tokens_per_second", "gigaflops", "decode_tokens_per_second",
+                      "ratio_over_decode"):
+            assert case[field] > 0, (field, case)
+
+
+def check_serve(bench):
+    report = run(bench, "serve", "--rounds", "2", "--prompt-tokens", "20", "--max-tokens", "30")
+    for side in ("engine", "grpc"):
+        assert report[side]["tokens_per_second"] > 0, report
+        assert report[side]["ms_to_first_token"] > 0, report
+    assert report["percent_of_engine"] > 0 and "us_added_per_token" in report, report
+
+
+def check_usage(bench):
+    for arguments in ([], ["decode"], ["decode", "--preset", "none"],
+                      ["decode", "--model", "/does/not/exist"],
+                      ["decode", "--preset", "tiny", "--isa", "mmx"]):
+        result = subprocess.run([bench, *arguments], capture_output=True, text=True, check=False)
+        assert result.returncode == 2, (arguments, result)
+        assert result.stderr + result.stdout, arguments
+
+
+CHECKS = {"decode": check_decode, "growth": check_growth, "prefill": check_prefill,
+          "serve": check_serve, "usage": check_usage}
+
+if __name__ == "__main__":
+    CHECKS[sys.argv[2]](sys.argv[1])

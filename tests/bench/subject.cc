@@ -1,0 +1,155 @@
+#include "tests/bench/subject.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "models/runtime/registry.h"
+#include "tests/bench/profile.h"
+
+namespace tvq::bench {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+// All sizes of the `enwik8` script of the Transformer-VQ paper's code: 259 bytes and special ids,
+// one head, blocks of 512 that see the block before.
+VqConfig Enwik8() {
+  VqConfig c;
+  c.common.model_type = "transformer_vq";
+  c.common.vocab_size = 259;
+  c.common.prefill_chunk = 512;
+  c.common.tokenizer.type = "bytes";
+  c.d_model = 768;
+  c.d_k = 128;
+  c.d_v = 1536;
+  c.n_code = 512;
+  c.n_layer = 48;
+  c.block_len = 512;
+  c.mem_len = 512;
+  c.output_norm = true;
+  return c;
+}
+
+VqConfig Tiny() {
+  VqConfig c = ScaledDown(Enwik8());
+  c.common.prefill_chunk = 64;
+  return c;
+}
+
+nlohmann::json ToJson(const VqConfig& c) {
+  return {{"model_type", c.common.model_type},
+          {"vocab_size", c.common.vocab_size},
+          {"prefill_chunk", c.common.prefill_chunk},
+          {"eos_token_id", 1},
+          {"tokenizer", {{"type", "bytes"}}},
+          {"d_model", c.d_model},
+          {"d_k", c.d_k},
+          {"d_v", c.d_v},
+          {"n_code", c.n_code},
+          {"n_layer", c.n_layer},
+          {"n_head", c.n_head},
+          {"n_kv_head", c.n_kv_head},
+          {"block_len", c.block_len},
+          {"mem_len", c.mem_len},
+          {"pe_lam", c.pe_lam},
+          {"pe_abs", c.pe_abs},
+          {"tie_word_embeddings", c.tie_word_embeddings},
+          {"output_norm", c.output_norm},
+          {"logit_scale", c.logit_scale}};
+}
+
+absl::StatusOr<VqConfig> ConfigOf(const std::string& dir) {
+  absl::StatusOr<Config> config = Config::Load(dir);
+  if (!config.ok()) return config.status();
+  return transformer_vq::ParseConfig(*config);
+}
+
+}  // namespace
+
+std::vector<std::string> PresetNames() { return {"enwik8", "tiny"}; }
+
+absl::StatusOr<VqConfig> PresetConfig(const std::string& name) {
+  if (name == "enwik8") return Enwik8();
+  if (name == "tiny") return Tiny();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "preset is \"", name, "\", must be one of: ", absl::StrJoin(PresetNames(), ", ")));
+}
+
+VqConfig ScaledDown(VqConfig c) {
+  c.common.vocab_size = std::min<int64_t>(c.common.vocab_size, 259);
+  c.common.prefill_chunk = std::min<int64_t>(c.common.prefill_chunk, 64);
+  c.d_model = std::min<int64_t>(c.d_model, 96);
+  c.d_k = std::min<int64_t>(c.d_k, 32);
+  c.d_v = std::min<int64_t>(c.d_v, 64);
+  c.n_code = std::min<int64_t>(c.n_code, 32);
+  c.n_layer = std::min<int64_t>(c.n_layer, 2);
+  c.block_len = std::min<int64_t>(c.block_len, 40);
+  c.mem_len = std::min<int64_t>(c.mem_len, 40);
+  return c;
+}
+
+absl::StatusOr<DType> ParseDType(const std::string& name) {
+  if (name == "float32") return DType::kFloat32;
+  if (name == "bfloat16") return DType::kBFloat16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype is \"", name, "\", must be float32 or bfloat16"));
+}
+
+absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const VqConfig& config,
+                                                   std::shared_ptr<Device> device, DType dtype,
+                                                   std::optional<DType> state_dtype) {
+  absl::StatusOr<Config> parsed = Config::Parse(ToJson(config).dump(), "preset");
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<CommonConfig> common = parsed->Common();
+  if (!common.ok()) return common.status();
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer("", *common);
+  if (!tokenizer.ok()) return tokenizer.status();
+  LoadOptions load;
+  load.device = std::move(device);
+  load.dtype = dtype;
+  load.state_dtype = state_dtype;
+  const std::unique_ptr<WeightSource> weights = RandomWeights(kSeed);
+  return BuildModel(*parsed, *weights, *std::move(tokenizer), load);
+}
+
+absl::StatusOr<Subject> OpenSubject(const Options& options) {
+  absl::StatusOr<DType> dtype = ParseDType(options.dtype);
+  if (!dtype.ok()) return dtype.status();
+  std::optional<DType> state_dtype;
+  if (!options.state_dtype.empty()) {
+    absl::StatusOr<DType> parsed = ParseDType(options.state_dtype);
+    if (!parsed.ok()) return parsed.status();
+    state_dtype = *parsed;
+  }
+  absl::StatusOr<std::unique_ptr<Device>> device =
+      options.profile ? MakeProfilingDevice(options.threads, options.isa)
+                      : MakeDevice("cpu", options.threads, options.isa);
+  if (!device.ok()) return device.status();
+
+  Subject subject;
+  subject.name = options.preset.empty() ? options.model_dir : options.preset;
+  subject.device = *std::move(device);
+  absl::StatusOr<VqConfig> config =
+      options.preset.empty() ? ConfigOf(options.model_dir) : PresetConfig(options.preset);
+  if (!config.ok()) return config.status();
+  subject.config = *std::move(config);
+  absl::StatusOr<std::unique_ptr<Model>> model;
+  if (options.preset.empty()) {
+    LoadOptions load;
+    load.device = subject.device;
+    load.dtype = *dtype;
+    load.state_dtype = state_dtype;
+    model = LoadModel(options.model_dir, load);
+  } else {
+    model = BuildRandom(subject.config, subject.device, *dtype, state_dtype);
+  }
+  if (!model.ok()) return model.status();
+  subject.model = *std::move(model);
+  return subject;
+}
+
+}  // namespace tvq::bench

@@ -1,0 +1,48 @@
+// The model under test and the device it runs on.
+#ifndef TVQ_TESTS_BENCH_SUBJECT_H_
+#define TVQ_TESTS_BENCH_SUBJECT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/runtime/arch/transformer_vq/config.h"
+#include "models/runtime/model.h"
+#include "tests/bench/options.h"
+
+namespace tvq::bench {
+
+using transformer_vq::VqConfig;
+
+// The device is declared first because the model's memory goes back to it.
+struct Subject {
+  std::string name;  // preset or directory
+  VqConfig config;
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Model> model;
+};
+
+// Names that --preset takes.
+std::vector<std::string> PresetNames();
+
+// `enwik8`: the shape of the published enwik8 model, 190 M parameters. `tiny`: for smoke tests.
+absl::StatusOr<VqConfig> PresetConfig(const std::string& name);
+
+// The same options in a shape small enough for the reference device: 2 layers, every size capped.
+VqConfig ScaledDown(VqConfig config);
+
+absl::StatusOr<DType> ParseDType(const std::string& name);
+
+// The subject that the options name.
+absl::StatusOr<Subject> OpenSubject(const Options& options);
+
+// A model of this shape with random weights.
+absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const VqConfig& config,
+                                                   std::shared_ptr<Device> device, DType dtype,
+                                                   std::optional<DType> state_dtype);
+
+}  // namespace tvq::bench
+
+#endif  // TVQ_TESTS_BENCH_SUBJECT_H_

@@ -1,0 +1,267 @@
+#include "tests/bench/validate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "tests/bench/sessions.h"
+
+namespace tvq::bench {
+namespace {
+
+// float32 sums in another order: golden data agree to this outright.
+constexpr double kFloat32Bound = 1e-4;
+
+// Rounding to bfloat16 errs by at most 2^-9 of a value. With bfloat16 weights a unit rounds at four
+// places one behind the other (inputs and weights of its two projections), the logits at two; with
+// bfloat16 states at one more. Errors of different places are independent, and a log-probability
+// differs by at most twice a logit's error (its own and the normaliser's): so much times the spread
+// of the log-probabilities is the largest root mean square difference.
+double RmsBound(const ModelInfo& info, int64_t units, double spread) {
+  double places = 0;
+  if (info.dtype == DType::kBFloat16) places += 4.0 * static_cast<double>(units) + 2.0;
+  if (info.state_dtype == DType::kBFloat16) places += static_cast<double>(units);
+  return 2 * std::exp2(-9) * std::sqrt(places) * spread;
+}
+
+// Tokens fed to one session, codes either written down or taken from what was written down.
+class Run {
+ public:
+  Run(Model& model, Device& device, const VqConfig& config) : model_(model), device_(device) {
+    units_ = config.n_layer;
+    kv_heads_ = config.n_kv_head;
+  }
+  ~Run() {
+    if (model_.quantized_keys() != nullptr) model_.quantized_keys()->SetTap({});
+  }
+
+  // [tokens, layers, kv heads]; empty: not forced.
+  std::vector<int32_t> codes;
+  std::vector<float> logits;  // rows, one per token (decode) or one in all (prefill)
+
+  absl::Status Start(int64_t context) {
+    absl::StatusOr<std::unique_ptr<State>> state = model_.NewState();
+    if (!state.ok()) return state.status();
+    state_ = *std::move(state);
+    absl::StatusOr<Logits> rows = model_.NewLogits(1);
+    if (!rows.ok()) return rows.status();
+    row_ = *std::move(rows);
+    return context == 0 ? absl::OkStatus() : state_->Synthesize(context, 1);
+  }
+
+  absl::Status Decode(std::span<const int32_t> tokens) {
+    Tap(tokens.size());
+    for (fed_ = 0; fed_ < static_cast<int64_t>(tokens.size()); ++fed_) {
+      const DecodeRow row{state_.get(), tokens[static_cast<size_t>(fed_)], 0};
+      if (absl::Status s = model_.Decode({&row, 1}, &row_); !s.ok()) return s;
+      if (absl::Status s = AppendLogits(); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Prefill(std::span<const int32_t> tokens) {
+    Tap(tokens.size());
+    const auto total = static_cast<int64_t>(tokens.size());
+    for (fed_ = 0; fed_ < total;) {
+      const int64_t n =
+          NextChunk(state_->position(), total - fed_, model_.info().config.prefill_chunk);
+      PrefillChunk chunk;
+      chunk.state = state_.get();
+      chunk.tokens = tokens.subspan(static_cast<size_t>(fed_), static_cast<size_t>(n));
+      if (fed_ + n == total) chunk.logits_row = 0;
+      if (absl::Status s = model_.Prefill({&chunk, 1}, &row_); !s.ok()) return s;
+      fed_ += n;
+    }
+    return AppendLogits();
+  }
+
+ private:
+  void Tap(size_t tokens) {
+    if (model_.quantized_keys() == nullptr) return;
+    const bool force = !codes.empty();
+    codes.resize(tokens * static_cast<size_t>(units_ * kv_heads_));
+    model_.quantized_keys()->SetTap([this, force](int64_t layer, Matrix<int32_t> found) {
+      for (int64_t r = 0; r < found.dim(0); ++r) {
+        int32_t* known = codes.data() + ((fed_ + r) * units_ + layer) * kv_heads_;
+        std::copy_n(force ? known : found.row(r), kv_heads_, force ? found.row(r) : known);
+      }
+    });
+  }
+
+  absl::Status AppendLogits() {
+    const size_t vocab = static_cast<size_t>(row_.view.dim(1));
+    logits.resize(logits.size() + vocab);
+    return device_.CopyToHost(logits.data() + logits.size() - vocab, row_.view.data,
+                              vocab * sizeof(float));
+  }
+
+  Model& model_;
+  Device& device_;
+  int64_t units_ = 0, kv_heads_ = 0, fed_ = 0;
+  std::unique_ptr<State> state_;
+  Logits row_;
+};
+
+// log softmax of each row of `vocab` logits.
+std::vector<double> Logprobs(std::span<const float> logits, size_t vocab) {
+  std::vector<double> out(logits.begin(), logits.end());
+  for (size_t first = 0; first < out.size(); first += vocab) {
+    const std::span<double> row = std::span(out).subspan(first, vocab);
+    const double maximum = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (const double x : row) sum += std::exp(x - maximum);
+    for (double& x : row) x -= maximum + std::log(sum);
+  }
+  return out;
+}
+
+// Root mean square distance from the mean of a row.
+double Spread(std::span<const double> rows, size_t vocab) {
+  double squares = 0;
+  for (size_t first = 0; first < rows.size(); first += vocab) {
+    const std::span<const double> row = rows.subspan(first, vocab);
+    double mean = 0;
+    for (const double x : row) mean += x / static_cast<double>(vocab);
+    for (const double x : row) squares += (x - mean) * (x - mean);
+  }
+  return std::sqrt(squares / static_cast<double>(rows.size()));
+}
+
+// `runs`: how many of the two runs rounded as `info` says.
+Check CompareLogits(std::string what, const ModelInfo& info, int64_t units, int runs,
+                    std::span<const float> expected, std::span<const float> found) {
+  const auto vocab = static_cast<size_t>(info.config.vocab_size);
+  const std::vector<double> a = Logprobs(expected, vocab), b = Logprobs(found, vocab);
+  double largest = 0, squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]);
+    if (!std::isfinite(difference)) {
+      return {std::move(what), false, std::numeric_limits<double>::infinity(), 0};
+    }
+    largest = std::max(largest, difference);
+    squares += difference * difference;
+  }
+  Check check{.what = std::move(what)};
+  if (info.dtype == DType::kFloat32 && info.state_dtype == DType::kFloat32) {
+    check.found = largest;
+    check.bound = kFloat32Bound;
+  } else {
+    check.found = std::sqrt(squares / static_cast<double>(a.size()));
+    check.bound = std::sqrt(static_cast<double>(runs)) * RmsBound(info, units, Spread(a, vocab));
+  }
+  check.ok = check.found <= check.bound;
+  return check;
+}
+
+absl::StatusOr<Check> AgainstReference(const Subject& subject) {
+  const VqConfig config = ScaledDown(subject.config);
+  // Three times the reach, so that positions retire.
+  const std::vector<int32_t> tokens = PromptTokens(3 * config.window(), config.common.vocab_size);
+  absl::StatusOr<std::unique_ptr<Device>> reference = MakeDevice("reference");
+  if (!reference.ok()) return reference.status();
+  const std::shared_ptr<Device> oracle = *std::move(reference);
+  absl::StatusOr<std::unique_ptr<Model>> exact =
+      BuildRandom(config, oracle, DType::kFloat32, DType::kFloat32);
+  if (!exact.ok()) return exact.status();
+  const ModelInfo& info = subject.model->info();
+  absl::StatusOr<std::unique_ptr<Model>> fast =
+      BuildRandom(config, subject.device, info.dtype, info.state_dtype);
+  if (!fast.ok()) return fast.status();
+
+  Run expected(**exact, *oracle, config);
+  Run found(**fast, *subject.device, config);
+  absl::Status s = expected.Start(0);
+  s.Update(found.Start(0));
+  if (s.ok()) s = expected.Decode(tokens);
+  found.codes = expected.codes;
+  if (s.ok()) s = found.Decode(tokens);
+  if (!s.ok()) return s;
+  return CompareLogits("decode = float64 reference, in a small shape", (*fast)->info(),
+                       config.n_layer, 1, expected.logits, found.logits);
+}
+
+// Far enough into a context that accumulators matter; across a chunk's border in most models.
+absl::StatusOr<Check> PrefillAgainstDecode(Subject& subject) {
+  const int64_t context = 4 * subject.config.window() - 24;
+  const std::vector<int32_t> tokens = PromptTokens(48, subject.config.common.vocab_size);
+  Run prefilled(*subject.model, *subject.device, subject.config);
+  Run decoded(*subject.model, *subject.device, subject.config);
+  absl::Status s = prefilled.Start(context);
+  s.Update(decoded.Start(context));
+  if (s.ok()) s = prefilled.Prefill(tokens);
+  decoded.codes = prefilled.codes;
+  if (s.ok()) s = decoded.Decode(tokens);
+  if (!s.ok()) return s;
+  const std::span<const float> all(decoded.logits);
+  return CompareLogits("prefill = decode", subject.model->info(), subject.config.n_layer, 2,
+                       prefilled.logits, all.last(prefilled.logits.size()));
+}
+
+absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {
+  constexpr size_t kSessions = 3;
+  constexpr size_t kTokens = 4;
+  Model& model = *subject.model;
+  const std::vector<int32_t> tokens =
+      PromptTokens(kSessions * kTokens, subject.config.common.vocab_size);
+  absl::StatusOr<Logits> logits = model.NewLogits(kSessions);
+  if (!logits.ok()) return logits.status();
+  const auto vocab = static_cast<size_t>(logits->view.dim(1));
+
+  // The logits of every step, with the sessions `first` to `last` in each.
+  auto decode = [&](size_t first, size_t last) -> absl::StatusOr<std::vector<float>> {
+    std::vector<std::unique_ptr<State>> states;
+    for (size_t i = first; i < last; ++i) {
+      absl::StatusOr<std::unique_ptr<State>> state = model.NewState();
+      if (!state.ok()) return state.status();
+      const auto context = static_cast<int64_t>(1000 * i);
+      if (absl::Status s = (*state)->Synthesize(context, i); !s.ok()) return s;
+      states.push_back(*std::move(state));
+    }
+    std::vector<float> all(kTokens * states.size() * vocab);
+    for (size_t t = 0; t < kTokens; ++t) {
+      std::vector<DecodeRow> rows;
+      for (size_t i = 0; i < states.size(); ++i) {
+        rows.push_back(
+            {states[i].get(), tokens[t * kSessions + first + i], static_cast<int64_t>(i)});
+      }
+      if (absl::Status s = model.Decode(rows, &*logits); !s.ok()) return s;
+      const size_t count = states.size() * vocab;
+      absl::Status s = subject.device->CopyToHost(all.data() + t * count, logits->view.data,
+                                                  count * sizeof(float));
+      if (!s.ok()) return s;
+    }
+    return all;
+  };
+  absl::StatusOr<std::vector<float>> together = decode(0, kSessions);
+  if (!together.ok()) return together.status();
+  Check check{"batched = alone, bits that differ", true, 0, 0};
+  for (size_t i = 0; i < kSessions; ++i) {
+    absl::StatusOr<std::vector<float>> alone = decode(i, i + 1);
+    if (!alone.ok()) return alone.status();
+    for (size_t t = 0; t < kTokens; ++t) {
+      const float* a = alone->data() + t * vocab;
+      const float* b = together->data() + (t * kSessions + i) * vocab;
+      for (size_t j = 0; j < vocab; ++j) check.found += std::memcmp(a + j, b + j, 4) != 0;
+    }
+  }
+  check.ok = check.found == 0;
+  return check;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Check>> Validate(Subject& subject) {
+  std::vector<Check> checks;
+  for (absl::StatusOr<Check> check :
+       {AgainstReference(subject), PrefillAgainstDecode(subject), BatchedAgainstAlone(subject)}) {
+    if (!check.ok()) return check.status();
+    checks.push_back(*std::move(check));
+  }
+  return checks;
+}
+
+}  // namespace tvq::bench
