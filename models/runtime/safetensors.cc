@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "models/runtime/json.h"
 #include "models/runtime/read_file.h"
 
@@ -249,6 +251,19 @@ SafetensorsFile::~SafetensorsFile() {
 const HostTensor* SafetensorsFile::Find(std::string_view name) const {
   const auto found = content_.tensors.find(name);
   return found == content_.tensors.end() ? nullptr : &found->second;
+}
+
+absl::Status SafetensorsFile::CheckIntegrity(std::string_view name) const {
+  const HostTensor* tensor = Find(name);
+  const auto expected = content_.metadata.find(absl::StrCat("crc32.", std::string(name)));
+  if (tensor == nullptr || expected == content_.metadata.end()) return absl::OkStatus();
+  const auto* bytes = static_cast<const Bytef*>(tensor->data);
+  const std::string found =
+      absl::StrFormat("%08x", crc32_z(crc32_z(0, nullptr, 0), bytes, tensor->ByteSize()));
+  if (found == expected->second) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path_, ": tensor ", Quoted(name), " at offset ",
+                                          Offset(*tensor), " is damaged: its CRC-32 is ", found,
+                                          ", must be ", expected->second));
 }
 
 }  // namespace tvq

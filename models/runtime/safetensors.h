@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/runtime/host_tensor.h"
 
@@ -44,6 +45,16 @@ class SafetensorsFile {
     return content_.metadata;
   }
   const std::string& path() const { return path_; }
+
+  // Where one of this file's tensors begins, in bytes from the start of the file.
+  std::ptrdiff_t Offset(const HostTensor& tensor) const {
+    return static_cast<const std::byte*>(tensor.data) - mapping_.data();
+  }
+
+  // Compares a tensor's bytes with the CRC-32 that the file's metadata give for it under
+  // "crc32.<tensor>", 8 hexadecimal digits; a file without them is taken as it is. DATA_LOSS naming
+  // file, tensor and offset where they differ.
+  absl::Status CheckIntegrity(std::string_view name) const;
 
  private:
   SafetensorsFile(std::string path, std::span<const std::byte> mapping);

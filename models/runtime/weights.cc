@@ -55,6 +55,7 @@ class FileWeights : public WeightSource {
                                                      " has shape ", ShapeString(tensor->shape),
                                                      "; it must be ", ShapeString(shape)));
     }
+    if (absl::Status intact = file->CheckIntegrity(name); !intact.ok()) return intact;
     return *tensor;
   }
 

@@ -20,7 +20,8 @@ class WeightSource {
   virtual ~WeightSource() = default;
 
   // The tensor, if it has exactly this shape. NOT_FOUND if there is none of this name,
-  // INVALID_ARGUMENT if the shape differs; both name tensor and file. The data live as long as the
+  // INVALID_ARGUMENT if the shape differs, DATA_LOSS if the file holds a checksum of the tensor
+  // that does not fit its bytes; all name tensor and file. The data live as long as the
   // source.
   virtual absl::StatusOr<HostTensor> Get(std::string_view name, std::span<const int64_t> shape) = 0;
 

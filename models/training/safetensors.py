@@ -1,5 +1,6 @@
 """The safetensors file format: an 8-byte little-endian header length, a JSON header, the tensors' bytes.
 
+The metadata hold the CRC-32 of each tensor's bytes as `crc32.<tensor>`, so that a reader notices damage.
 Bfloat16 tensors are uint16 arrays wrapped in `BFloat16`, since numpy has no such type.
 """
 
@@ -7,6 +8,7 @@ import json
 import os
 import pathlib
 import struct
+import zlib
 from typing import Dict
 
 import numpy as np
@@ -35,14 +37,14 @@ class BFloat16:
 def save(path, tensors: Dict[str, object], metadata: Dict[str, str] = None) -> None:
     """Writes numpy arrays and BFloat16 in order of name; the file appears whole or not at all."""
     header, chunks, at = {}, [], 0
-    if metadata:
-        header["__metadata__"] = metadata
+    checksums = header["__metadata__"] = dict(metadata or {})
     for name in sorted(tensors):
         value = tensors[name]
         array = value.bits if isinstance(value, BFloat16) else value
         dtype = "BF16" if isinstance(value, BFloat16) else name_of_dtype(name, array)
         data = np.ascontiguousarray(array).tobytes()
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + len(data)]}
+        checksums[f"crc32.{name}"] = f"{zlib.crc32(data):08x}"
         chunks.append(data)
         at += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()

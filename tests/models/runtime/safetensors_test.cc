@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
 
@@ -183,6 +184,34 @@ TEST(SafetensorsTest, WhateverAMutationLeavesAcceptedLiesInTheFile) {
     }
   }
   EXPECT_GT(accepted, 0);  // changed data bytes and names do no harm
+}
+
+// The CRC-32 of "123456789" is cbf43926 by the definition of the code.
+constexpr char kWithChecksum[] =
+    R"({"__metadata__": {"crc32.t": "cbf43926"}, "t": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}})";
+
+TEST(SafetensorsTest, NoticesDamageByItsChecksum) {
+  const TempDir dir;
+  const auto good = SafetensorsFile::Open(
+      dir.Write("w.safetensors", SafetensorsBytes(kWithChecksum, "123456789")));
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_TRUE((*good)->CheckIntegrity("t").ok()) << (*good)->CheckIntegrity("t");
+
+  const std::string file = SafetensorsBytes(kWithChecksum, "123456689");
+  const auto damaged = SafetensorsFile::Open(dir.Write("d.safetensors", file));
+  ASSERT_TRUE(damaged.ok()) << damaged.status();
+  const absl::Status status = (*damaged)->CheckIntegrity("t");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("d.safetensors"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("tensor \"t\" at offset ", file.size() - 9, " is damaged")));
+}
+
+TEST(SafetensorsTest, TakesATensorWithoutChecksumAsItIs) {
+  const TempDir dir;
+  const auto file = SafetensorsFile::Open(dir.Write("w.safetensors", GoodFile()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE((*file)->CheckIntegrity("a").ok());
 }
 
 }  // namespace
