@@ -26,7 +26,8 @@ HWY_INLINE hn::Vec<Words> RoundToBFloat16(hn::Vec<Floats> v) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff))));
   const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(words, 0x40));
-  const auto nan = hn::RebindMask(words, hn::Ne(v, v));
+  // Not Ne: Highway 1.0.3 compares ordered there, which is false for NaN.
+  const auto nan = hn::RebindMask(words, hn::Not(hn::Eq(v, v)));
   return hn::IfThenElse(nan, quiet, rounded);
 }
 

@@ -184,6 +184,22 @@ TEST_P(LinearTest, PacksSeveralMatricesAsOne) {
   EXPECT_EQ(std::memcmp(packed.data.data(), whole.data.data(), whole.data.bytes()), 0);
 }
 
+// Rounded to bfloat16, a NaN whose payload lies in the lower half must not become an infinity or,
+// by the carry of the rounding, a zero: a poisoned state has to show in the logits.
+TEST_P(LinearTest, EveryNaNStaysNaN) {
+  for (const uint32_t bits : {0x7fffffffU, 0x7f800001U, 0xffc00000U, 0xffffffffU}) {
+    float nan;
+    std::memcpy(&nan, &bits, sizeof(nan));
+    const std::vector<float> x = {1, nan, 1, 1};
+    const std::vector<float> w(4, 1.0F);
+    float y = 0;
+    const LinearWeight weight = Pack(*device_, w, 1, 4);
+    const LinearArgs args{.x = {x.data(), {1, 4}}, .weight = &weight, .y = {&y, {1, 1}}};
+    ASSERT_TRUE(Linear(*device_, args).ok());
+    EXPECT_TRUE(std::isnan(y)) << std::hex << bits;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(AllOpCases()), OpCaseName);
 
 // The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it.
