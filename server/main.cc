@@ -1,0 +1,92 @@
+// tvq-server: loads models, serves them, stops gracefully.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "server/engine/engine.h"
+#include "server/rpc/server.h"
+#include "server/startup/flags.h"
+#include "server/startup/load_models.h"
+#include "server/startup/shutdown_signals.h"
+
+namespace {
+
+// After the engine is done, readers get so long to take what was written for them.
+constexpr std::chrono::seconds kReadersGrace{2};
+
+void SetUpLogs(const tvq::Flags& flags) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-server"));
+  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+}
+
+void Drain(tvq::Server& server, tvq::Engine& engine, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  server.SetDraining();
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(seconds));
+  if (!engine.Drain(until)) spdlog::warn("some requests were ended with UNAVAILABLE");
+  server.Shutdown(std::chrono::system_clock::now() + kReadersGrace);
+}
+
+absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(const tvq::Flags& flags,
+                                                         std::shared_ptr<tvq::Device> device) {
+  auto models = tvq::LoadModels(flags, std::move(device));
+  if (!models.ok()) return models.status();
+  auto engine = tvq::Engine::Create(*std::move(models), flags.engine);
+  if (!engine.ok()) return engine;
+  for (const tvq::ServedModel& model : (*engine)->models()) {
+    const auto capacity = (*engine)->Capacity(model.name);
+    if (!capacity.ok()) return capacity.status();
+    spdlog::info("{}", tvq::Describe(model, *capacity));
+  }
+  return engine;
+}
+
+// Serves until a signal has come and what ran is done.
+absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
+  auto made = tvq::MakeDevice(flags.device, flags.threads);
+  if (!made.ok()) return made.status();
+  const std::shared_ptr<tvq::Device> device = *std::move(made);
+  spdlog::info("computing on {}", device->Describe());
+  auto engine = StartEngine(flags, device);
+  if (!engine.ok()) return engine.status();
+
+  auto server =
+      tvq::Server::Start(engine->get(), {TVQ_VERSION, TVQ_BUILD, device->Describe()}, flags.server);
+  if (!server.ok()) return server.status();
+  // Scripts read this line, for the port.
+  std::printf("listening on %s:%d\n", flags.server.host.c_str(), (*server)->port());
+  std::fflush(stdout);
+
+  const int signal = signals.Wait([&] { (*engine)->Drain(std::chrono::steady_clock::now()); });
+  spdlog::info("{}: running requests may finish within {} s; a second signal ends them now",
+               signal == SIGTERM ? "SIGTERM" : "SIGINT", flags.shutdown_timeout);
+  Drain(**server, **engine, flags.shutdown_timeout);
+  signals.Disarm();
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tvq::ShutdownSignals signals;  // before any thread starts
+  std::signal(SIGPIPE, SIG_IGN);
+  int exit_code = 0;
+  const auto flags = tvq::ParseFlags(argc, argv, &exit_code);
+  if (!flags) return exit_code;
+  SetUpLogs(*flags);
+  const absl::Status status = Run(*flags, signals);
+  if (status.ok()) return 0;
+  spdlog::critical("{}", std::string(status.message()));
+  return 1;
+}

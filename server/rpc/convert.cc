@@ -1,0 +1,257 @@
+#include "server/rpc/convert.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tvq {
+namespace {
+
+absl::Status NoSessions() {
+  return absl::UnimplementedError(
+      "session: this server keeps no sessions; send the whole prompt and leave the field unset");
+}
+
+// Text or ids of a message with a oneof of `text` and `token_ids`; empty if neither is set.
+template <typename Message>
+absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message,
+                                                 const Tokenizer& tokenizer) {
+  if (message.has_token_ids()) {
+    return std::vector<int32_t>(message.token_ids().ids().begin(), message.token_ids().ids().end());
+  }
+  if (!message.has_text()) return std::vector<int32_t>();
+  absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(message.text());
+  if (ids.ok()) return ids;
+  return absl::Status(ids.status().code(),
+                      absl::StrCat("text: ", std::string(ids.status().message())));
+}
+
+template <typename Message>
+const char* InputField(const Message& message) {
+  return message.has_token_ids() ? "token_ids" : "text";
+}
+
+// Here, so that the message names the request's own field.
+absl::Status CheckIds(const std::vector<int32_t>& ids, int64_t vocab, const char* field) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab) continue;
+    return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "]: token id is ", ids[i],
+                                                   ", must be in [0, ", vocab,
+                                                   "), the model's vocabulary"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLength(const std::vector<int32_t>& ids, const RequestLimits& limits,
+                         const char* field) {
+  const auto count = static_cast<int64_t>(ids.size());
+  if (limits.max_prompt_tokens == 0 || count <= limits.max_prompt_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": has ", count,
+                                                 " tokens, must have at most ",
+                                                 limits.max_prompt_tokens, ", the server's limit"));
+}
+
+template <typename Message>
+absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const ServedModel& model,
+                                                  const RequestLimits& limits) {
+  const char* field = InputField(message);
+  auto ids = InputTokens(message, model.model->tokenizer());
+  if (!ids.ok()) return ids.status();
+  if (auto status = CheckLength(*ids, limits, field); !status.ok()) return status;
+  const int64_t vocab = model.model->info().config.vocab_size;
+  if (auto status = CheckIds(*ids, vocab, field); !status.ok()) return status;
+  return ids;
+}
+
+v1::FinishReason ToProto(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return v1::FINISH_REASON_UNSPECIFIED;
+    case FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
+    case FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case FinishReason::kCancelled:
+      return v1::FINISH_REASON_CANCELLED;
+    case FinishReason::kError:
+      return v1::FINISH_REASON_ERROR;
+  }
+  return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+void ToProto(const TokenLogprob& token, const Tokenizer& tokenizer, v1::TokenLogprob* message) {
+  message->set_token_id(token.id);
+  message->set_token(std::string(tokenizer.TokenBytes(token.id)));
+  message->set_logprob(token.logprob);
+  message->set_rank(token.rank);
+}
+
+v1::SamplingParams DefaultsMessage(const GenerationDefaults& d) {
+  v1::SamplingParams m;
+  if (d.temperature) m.set_temperature(static_cast<float>(*d.temperature));
+  if (d.top_k) m.set_top_k(static_cast<int32_t>(*d.top_k));
+  if (d.top_p) m.set_top_p(static_cast<float>(*d.top_p));
+  if (d.min_p) m.set_min_p(static_cast<float>(*d.min_p));
+  if (d.repetition_penalty) m.set_repetition_penalty(static_cast<float>(*d.repetition_penalty));
+  if (d.presence_penalty) m.set_presence_penalty(static_cast<float>(*d.presence_penalty));
+  if (d.frequency_penalty) m.set_frequency_penalty(static_cast<float>(*d.frequency_penalty));
+  if (d.max_tokens) m.set_max_tokens(static_cast<int32_t>(*d.max_tokens));
+  return m;
+}
+
+}  // namespace
+
+absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
+                                             const std::string& name) {
+  if (name.empty() && models.size() == 1) return &models.front();
+  for (const ServedModel& model : models) {
+    if (model.name == name) return &model;
+  }
+  const std::string names =
+      absl::StrJoin(models, ", ", [](std::string* out, const ServedModel& m) { *out += m.name; });
+  if (name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("model: is empty, must be one of: ", names));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("model: there is no \"", name, "\"; this server has: ", names));
+}
+
+void ApplySampling(const v1::SamplingParams& m, SamplingParams* p) {
+  if (m.has_temperature()) p->temperature = m.temperature();
+  if (m.has_top_k()) p->top_k = m.top_k();
+  if (m.has_top_p()) p->top_p = m.top_p();
+  if (m.has_min_p()) p->min_p = m.min_p();
+  if (m.has_presence_penalty()) p->presence_penalty = m.presence_penalty();
+  if (m.has_frequency_penalty()) p->frequency_penalty = m.frequency_penalty();
+  if (m.has_repetition_penalty()) p->repetition_penalty = m.repetition_penalty();
+  if (m.has_seed()) p->seed = m.seed();
+  p->stop.assign(m.stop().begin(), m.stop().end());
+  p->stop_token_ids.assign(m.stop_token_ids().begin(), m.stop_token_ids().end());
+  p->include_stop_str_in_output = m.include_stop_str_in_output();
+  if (m.has_max_tokens()) p->max_tokens = m.max_tokens();
+  if (m.has_min_tokens()) p->min_tokens = m.min_tokens();
+  p->allowed_token_ids.assign(m.allowed_token_ids().begin(), m.allowed_token_ids().end());
+  if (m.has_logprobs()) p->logprobs = m.logprobs();
+  if (m.has_prompt_logprobs()) p->prompt_logprobs = m.prompt_logprobs();
+  for (const auto& [id, bias] : m.logit_bias()) p->logit_bias.push_back({id, bias});
+  p->ignore_eos = m.ignore_eos();
+  if (m.has_n()) p->n = m.n();
+  p->echo = m.echo();
+}
+
+SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
+  SamplingParams params;
+  ApplySampling(DefaultsMessage(defaults), &params);
+  return params;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  if (message.has_session()) return NoSessions();
+  auto prompt = CheckedInput(message, model, limits);
+  if (!prompt.ok()) return prompt.status();
+  if (prompt->empty()) {
+    const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
+    if (!eos) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          InputField(message), ": is empty, must have at least one token, for the model \"",
+          model.name, "\" has no end-of-sequence id to start from"));
+    }
+    prompt->push_back(*eos);
+  }
+  Request request;
+  request.model = model.name;
+  request.prompt = *std::move(prompt);
+  request.sampling = DefaultSampling(model.model->info().generation);
+  ApplySampling(message.sampling(), &request.sampling);
+  return request;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  if (message.has_session()) return NoSessions();
+  auto ids = CheckedInput(message, model, limits);
+  if (!ids.ok()) return ids.status();
+  if (ids->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(InputField(message), ": is empty, must have at least one token to score"));
+  }
+  if (message.prepend_eos()) {
+    const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
+    if (!eos) {
+      return absl::InvalidArgumentError(absl::StrCat("prepend_eos: must be false, for the model \"",
+                                                     model.name, "\" has no end-of-sequence id"));
+    }
+    ids->insert(ids->begin(), *eos);
+  }
+  Request request;
+  request.model = model.name;
+  request.prompt = *std::move(ids);
+  request.score_only = true;
+  request.sampling.prompt_logprobs = message.logprobs();
+  return request;
+}
+
+void ToProto(const TokenEvent& event, const Tokenizer& tokenizer, v1::TokenLogprobs* message) {
+  ToProto(event.token, tokenizer, message->mutable_token());
+  message->set_has_logprob(event.token.rank > 0);
+  for (const TokenLogprob& top : event.top) ToProto(top, tokenizer, message->add_top());
+}
+
+void ToProto(const Delta& delta, const Tokenizer& tokenizer, bool with_logprobs,
+             v1::SampleDelta* message) {
+  message->set_index(delta.index);
+  message->mutable_text()->append(delta.text);
+  for (const TokenEvent& event : delta.tokens) {
+    message->add_token_ids(event.token.id);
+    if (with_logprobs) ToProto(event, tokenizer, message->add_logprobs());
+  }
+  message->set_finish_reason(ToProto(delta.finish));
+  if (delta.stop_string) message->set_stop_string(*delta.stop_string);
+  if (delta.stop_token) message->set_stop_token_id(*delta.stop_token);
+}
+
+void ToProto(const Usage& usage, v1::Usage* message) {
+  message->set_prompt_tokens(usage.prompt_tokens);
+  message->set_cached_tokens(usage.cached_tokens);
+  message->set_completion_tokens(usage.completion_tokens);
+}
+
+void ToProto(const ServedModel& served, const ModelCapacity& capacity, const RequestLimits& limits,
+             v1::Model* message) {
+  const ModelInfo& info = served.model->info();
+  const CommonConfig& config = info.config;
+  message->set_name(served.name);
+  message->set_family(info.family);
+  message->set_parameters(info.parameters);
+  message->set_vocab_size(static_cast<int32_t>(config.vocab_size));
+  message->set_dtype(Name(info.dtype));
+  message->set_state_dtype(Name(info.state_dtype));
+  message->set_weight_bytes(info.weight_bytes);
+  message->set_bytes_per_session(capacity.bytes_per_session);
+  message->set_max_sessions(capacity.max_sessions);
+  message->set_sessions_in_use(capacity.sessions_in_use);
+  message->set_prefill_chunk(config.prefill_chunk);
+  message->set_max_position(config.max_position);
+  message->set_max_prompt_tokens(limits.max_prompt_tokens);
+  message->set_tokenizer(std::string(served.model->tokenizer().type()));
+  if (config.pad_token_id) message->set_pad_token_id(*config.pad_token_id);
+  if (config.bos_token_id) message->set_bos_token_id(*config.bos_token_id);
+  if (config.eos_token_id) message->set_eos_token_id(*config.eos_token_id);
+  if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
+  *message->mutable_default_sampling() = DefaultsMessage(info.generation);
+  message->set_can_encode(served.model->encoder() != nullptr);
+}
+
+SteadyTime ToSteady(std::chrono::system_clock::time_point deadline) {
+  using std::chrono::system_clock;
+  constexpr auto kFar = std::chrono::hours(24 * 365);
+  const auto now = system_clock::now();
+  if (deadline - kFar >= now) return SteadyTime::max();
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<SteadyTime::duration>(deadline - now);
+}
+
+}  // namespace tvq

@@ -1,0 +1,55 @@
+// Between the wire's messages and the engine's requests. Errors are INVALID_ARGUMENT and name the
+// field, or as said.
+#ifndef TVQ_SERVER_RPC_CONVERT_H_
+#define TVQ_SERVER_RPC_CONVERT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/engine/engine.h"
+#include "server/engine/request.h"
+#include "tvq/v1/generation.pb.h"
+#include "tvq/v1/model.pb.h"
+
+namespace tvq {
+
+struct RequestLimits {
+  int64_t max_prompt_tokens = 0;  // 0: none
+};
+
+// The model served under `name`, or the only one if `name` is empty. NOT_FOUND says which there
+// are.
+absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
+                                             const std::string& name);
+
+// Everything but id, deadline and sink. Fields of the request go before the model's generation
+// defaults. UNIMPLEMENTED for a session, which this server does not keep. The engine checks ranges.
+absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits);
+absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits);
+
+// Fields that are set in `message`, on top of `params`.
+void ApplySampling(const v1::SamplingParams& message, SamplingParams* params);
+
+// The server's defaults with those of the model's generation_config.json.
+SamplingParams DefaultSampling(const GenerationDefaults& defaults);
+
+// `with_logprobs`: the request asked for them.
+void ToProto(const Delta& delta, const Tokenizer& tokenizer, bool with_logprobs,
+             v1::SampleDelta* message);
+void ToProto(const TokenEvent& event, const Tokenizer& tokenizer, v1::TokenLogprobs* message);
+void ToProto(const Usage& usage, v1::Usage* message);
+void ToProto(const ServedModel& model, const ModelCapacity& capacity, const RequestLimits& limits,
+             v1::Model* message);
+
+// A call's deadline on the engine's clock; the far future stays that.
+SteadyTime ToSteady(std::chrono::system_clock::time_point deadline);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_CONVERT_H_

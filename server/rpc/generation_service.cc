@@ -1,0 +1,95 @@
+#include "server/rpc/generation_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/generate_call.h"
+#include "server/rpc/score_call.h"
+#include "server/rpc/unary_call.h"
+
+namespace tvq {
+namespace {
+
+template <typename Call>
+grpc::ServerWriteReactor<grpc::ByteBuffer>* BeginCall(const CallContext& context,
+                                                      grpc::CallbackServerContext* rpc,
+                                                      const grpc::ByteBuffer& in) {
+  const auto call = std::make_shared<Call>(context, rpc);
+  call->Begin(in);
+  return call.get();  // holds itself until gRPC is done with it
+}
+
+absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest& request,
+                          v1::TokenizeResponse* response) {
+  auto model = FindModel(context.engine->models(), request.model());
+  if (!model.ok()) return model.status();
+  auto ids = (*model)->model->tokenizer().Encode(request.text());
+  if (!ids.ok()) {
+    return absl::Status(ids.status().code(),
+                        absl::StrCat("text: ", std::string(ids.status().message())));
+  }
+  response->mutable_token_ids()->Add(ids->begin(), ids->end());
+  return absl::OkStatus();
+}
+
+absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeRequest& request,
+                           v1::DetokenizeResponse* response) {
+  auto model = FindModel(context.engine->models(), request.model());
+  if (!model.ok()) return model.status();
+  const std::vector<int32_t> ids(request.token_ids().begin(), request.token_ids().end());
+  auto text = (*model)->model->tokenizer().Decode(ids);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(),
+                        absl::StrCat("token_ids: ", std::string(text.status().message())));
+  }
+  response->set_text(*std::move(text));
+  return absl::OkStatus();
+}
+
+absl::Status EncodeInput(const CallContext& context, const v1::EncodeRequest& request) {
+  auto model = FindModel(context.engine->models(), request.model());
+  if (!model.ok()) return model.status();
+  return absl::UnimplementedError(
+      absl::StrCat("model: \"", (*model)->name, "\" has no encoder; it generates and scores"));
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
+    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in) {
+  return BeginCall<GenerateCall>(context_, rpc, *in);
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Score(
+    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in) {
+  return BeginCall<ScoreCall>(context_, rpc, *in);
+}
+
+grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext* rpc,
+                                                    const grpc::ByteBuffer* in,
+                                                    grpc::ByteBuffer* out) {
+  return UnaryCall<v1::EncodeRequest, v1::EncodeResponse>(
+      context_, rpc, in, out, [this](const auto& q, auto*) { return EncodeInput(context_, q); });
+}
+
+grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* rpc,
+                                                      const grpc::ByteBuffer* in,
+                                                      grpc::ByteBuffer* out) {
+  return UnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
+      context_, rpc, in, out,
+      [this](const auto& q, auto* r) { return TokenizeText(context_, q, r); });
+}
+
+grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* rpc,
+                                                        const grpc::ByteBuffer* in,
+                                                        grpc::ByteBuffer* out) {
+  return UnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+      context_, rpc, in, out,
+      [this](const auto& q, auto* r) { return DetokenizeIds(context_, q, r); });
+}
+
+}  // namespace tvq

@@ -1,0 +1,71 @@
+#include "server/rpc/model_service.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/unary_call.h"
+
+namespace tvq {
+
+ModelService::ModelService(const CallContext& context, ServerDescription description)
+    : context_(context), description_(std::move(description)), start_(absl::Now()) {}
+
+absl::Status ModelService::Describe(const ServedModel& model, v1::Model* message) const {
+  const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model.name);
+  if (!capacity.ok()) return capacity.status();
+  ToProto(model, *capacity, context_.limits, message);
+  return absl::OkStatus();
+}
+
+void ModelService::Describe(v1::GetServerInfoResponse* message) const {
+  message->set_version(description_.version);
+  message->set_build(description_.build);
+  message->set_device(description_.device);
+  const int64_t start = absl::ToUnixNanos(start_);
+  message->mutable_start_time()->set_seconds(start / 1'000'000'000);
+  message->mutable_start_time()->set_nanos(static_cast<int32_t>(start % 1'000'000'000));
+  const int64_t uptime = absl::ToInt64Nanoseconds(absl::Now() - start_);
+  message->mutable_uptime()->set_seconds(uptime / 1'000'000'000);
+  message->mutable_uptime()->set_nanos(static_cast<int32_t>(uptime % 1'000'000'000));
+  message->set_draining(draining_);
+  const EngineStats stats = context_.engine->stats();
+  message->set_requests_running(stats.requests_running);
+  message->set_requests_waiting(stats.requests_waiting);
+}
+
+grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* rpc,
+                                                   const grpc::ByteBuffer* in,
+                                                   grpc::ByteBuffer* out) {
+  return UnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>(
+      context_, rpc, in, out, [this](const auto&, v1::ListModelsResponse* response) {
+        for (const ServedModel& model : context_.engine->models()) {
+          if (auto status = Describe(model, response->add_models()); !status.ok()) return status;
+        }
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* rpc,
+                                                 const grpc::ByteBuffer* in,
+                                                 grpc::ByteBuffer* out) {
+  return UnaryCall<v1::GetModelRequest, v1::GetModelResponse>(
+      context_, rpc, in, out,
+      [this](const v1::GetModelRequest& request, v1::GetModelResponse* response) {
+        const auto model = FindModel(context_.engine->models(), request.name());
+        if (!model.ok()) return model.status();
+        return Describe(**model, response->mutable_model());
+      });
+}
+
+grpc::ServerUnaryReactor* ModelService::GetServerInfo(grpc::CallbackServerContext* rpc,
+                                                      const grpc::ByteBuffer* in,
+                                                      grpc::ByteBuffer* out) {
+  return UnaryCall<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+      context_, rpc, in, out, [this](const auto&, v1::GetServerInfoResponse* response) {
+        Describe(response);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace tvq

@@ -1,0 +1,55 @@
+#ifndef TVQ_SERVER_RPC_MODEL_SERVICE_H_
+#define TVQ_SERVER_RPC_MODEL_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/rpc/call_context.h"
+#include "tvq/v1/model.grpc.pb.h"
+
+namespace tvq {
+
+// What GetServerInfo tells beside figures. For people.
+struct ServerDescription {
+  std::string version;
+  std::string build;
+  std::string device;
+};
+
+// The methods with their raw bytes, see wire.h.
+using RawModelService = v1::ModelService::WithRawCallbackMethod_ListModels<
+    v1::ModelService::WithRawCallbackMethod_GetModel<
+        v1::ModelService::WithRawCallbackMethod_GetServerInfo<v1::ModelService::Service>>>;
+
+class ModelService final : public RawModelService {
+ public:
+  // `context` must outlive the service and its calls.
+  ModelService(const CallContext& context, ServerDescription description);
+
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
+                                       grpc::ByteBuffer* out) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
+                                     grpc::ByteBuffer* out) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* rpc,
+                                          const grpc::ByteBuffer* in,
+                                          grpc::ByteBuffer* out) override;
+
+  // Any thread.
+  void SetDraining() { draining_ = true; }
+
+ private:
+  absl::Status Describe(const ServedModel& model, v1::Model* message) const;
+  void Describe(v1::GetServerInfoResponse* message) const;
+
+  const CallContext& context_;
+  const ServerDescription description_;
+  const absl::Time start_;
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_MODEL_SERVICE_H_

@@ -1,0 +1,128 @@
+#include "server/rpc/server.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/generation_service.h"
+
+namespace tvq {
+namespace {
+
+// Streams are short work for a writer: two keep up with several hundred thousand messages/s.
+constexpr int kWriters = 2;
+// Large requests that are tokenized at once; more wait.
+constexpr int kWorkers = 2;
+
+std::string Address(const ServerOptions& options) {
+  // An IPv6 address needs brackets before a port.
+  const bool ipv6 = options.host.find(':') != std::string::npos && options.host.front() != '[';
+  return ipv6 ? absl::StrCat("[", options.host, "]:", options.port)
+              : absl::StrCat(options.host, ":", options.port);
+}
+
+int Milliseconds(std::chrono::seconds seconds) {
+  const auto ms = std::chrono::milliseconds(seconds).count();
+  return static_cast<int>(std::min<int64_t>(ms, std::numeric_limits<int>::max()));
+}
+
+void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Milliseconds(options.keepalive_timeout));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Clients may ping as often as every ten seconds, between calls too.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  // A second server on the port is a mistake, not a share of the load.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Health and reflection are the only synchronous services.
+  builder->SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(Engine* engine, ServerDescription description, const ServerOptions& options)
+      : writers_(kWriters),
+        workers_(kWorkers),
+        context_{engine, options.limits, &writers_, &workers_},
+        generation_(context_),
+        models_(context_, std::move(description)) {}
+
+  absl::Status Start(const ServerOptions& options) {
+    // Its complaints about clients' messages go to the client, as a status.
+    google::protobuf::SetLogHandler(nullptr);
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    const std::string address = Address(options);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&generation_);
+    builder.RegisterService(&models_);
+    SetLimits(options, &builder);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", address,
+                       ": the port is in use, or the host is no address of this machine"));
+    }
+    SetHealth(true);
+    return absl::OkStatus();
+  }
+
+  int port() const { return port_; }
+
+  void SetDraining() {
+    models_.SetDraining();
+    SetHealth(false);
+  }
+
+  void Shutdown(std::chrono::system_clock::time_point until) {
+    if (server_ != nullptr) server_->Shutdown(until);
+  }
+
+ private:
+  void SetHealth(bool serving) {
+    grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+    health->SetServingStatus(serving);  // all, and ""
+    health->SetServingStatus(v1::GenerationService::service_full_name(), serving);
+    health->SetServingStatus(v1::ModelService::service_full_name(), serving);
+  }
+
+  // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
+  TaskPool writers_;
+  TaskPool workers_;
+  const CallContext context_;
+  GenerationService generation_;
+  ModelService models_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { Shutdown(std::chrono::system_clock::now()); }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, ServerDescription description,
+                                                      const ServerOptions& options) {
+  auto impl = std::make_unique<Impl>(engine, std::move(description), options);
+  if (auto status = impl->Start(options); !status.ok()) return status;
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+int Server::port() const { return impl_->port(); }
+
+void Server::SetDraining() { impl_->SetDraining(); }
+
+void Server::Shutdown(std::chrono::system_clock::time_point until) { impl_->Shutdown(until); }
+
+}  // namespace tvq

@@ -1,0 +1,53 @@
+// The gRPC server: services, health, reflection, limits.
+#ifndef TVQ_SERVER_RPC_SERVER_H_
+#define TVQ_SERVER_RPC_SERVER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/engine/engine.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/model_service.h"
+
+namespace tvq {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 50051;                              // 0: a free one
+  int64_t max_message_bytes = 64 * 1024 * 1024;  // of a request
+  std::chrono::seconds keepalive_time{60};       // silence after which the client is pinged
+  std::chrono::seconds keepalive_timeout{20};    // then it is taken for gone
+  RequestLimits limits;
+};
+
+// Constructed by one thread; every method may be called from any thread.
+class Server {
+ public:
+  // Listens. UNAVAILABLE, naming the address, when it cannot. `engine` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Engine* engine,
+                                                       ServerDescription description,
+                                                       const ServerOptions& options);
+  // As Shutdown without grace.
+  ~Server();
+
+  int port() const;
+
+  // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
+  void SetDraining();
+
+  // Accepts nothing more, ends calls that still run at `until` with CANCELLED, and returns when
+  // none is left.
+  void Shutdown(std::chrono::system_clock::time_point until);
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_SERVER_H_

@@ -1,0 +1,24 @@
+#include "server/rpc/status.h"
+
+#include <string>
+
+namespace tvq {
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+std::optional<int64_t> RetryPushbackMs(const absl::Status& status, bool fits_idle_server) {
+  if (status.code() != absl::StatusCode::kResourceExhausted) return std::nullopt;
+  return fits_idle_server ? kRetryPushbackMs : -1;
+}
+
+void AddRetryPushback(const absl::Status& status, bool fits_idle_server,
+                      grpc::CallbackServerContext* context) {
+  if (const std::optional<int64_t> ms = RetryPushbackMs(status, fits_idle_server)) {
+    context->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*ms));
+  }
+}
+
+}  // namespace tvq

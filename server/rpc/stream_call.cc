@@ -1,0 +1,173 @@
+#include "server/rpc/stream_call.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/rpc/status.h"
+
+namespace tvq {
+
+StreamCall::StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc)
+    : context_(context), rpc_(rpc), id_(RequestId(*rpc)), start_(absl::Now()) {}
+
+void StreamCall::Begin(const grpc::ByteBuffer& request) {
+  self_ = shared_from_this();
+  if (request.Length() <= kInlineRequestBytes) return Submit(request);
+  // The copy shares the bytes.
+  context_.workers->Schedule([self = self_, request] { self->Submit(request); });
+}
+
+void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
+  absl::StatusOr<Request> request = Read(bytes);
+  if (!request.ok()) return Reject(request.status());
+  request->id = id_;
+  request->deadline = ToSteady(rpc_->deadline());
+  request->sink = shared_from_this();
+  const std::string model = request->model;
+  const int64_t sequences = request->score_only ? 1 : request->sampling.n;
+  const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(*std::move(request));
+  if (!handle.ok()) {
+    const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model);
+    AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc_);
+    return Reject(handle.status());
+  }
+  bool cancelled;
+  {
+    absl::MutexLock lock(&mutex_);
+    handle_ = *handle;
+    cancelled = cancelled_;
+  }
+  if (cancelled) context_.engine->Cancel(*handle);
+}
+
+void StreamCall::Reject(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    finishing_ = true;
+  }
+  Log(status);
+  Finish(ToGrpc(status));
+}
+
+void StreamCall::OnStart() {
+  absl::MutexLock lock(&mutex_);
+  headers_wanted_ = true;
+  ScheduleWrite();
+}
+
+void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
+  const int64_t done = first + static_cast<int64_t>(events.size());
+  Filter(first, &events);
+  absl::MutexLock lock(&mutex_);
+  if (broken_) return;
+  backlog_.prompt_done = done;
+  backlog_tokens_ += static_cast<int64_t>(events.size());
+  for (TokenEvent& event : events) backlog_.prompt.push_back(std::move(event));
+  if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
+  ScheduleWrite();
+}
+
+void StreamCall::OnDelta(Delta delta) {
+  absl::MutexLock lock(&mutex_);
+  if (broken_) return;
+  backlog_tokens_ += 1 + static_cast<int64_t>(delta.tokens.size());
+  backlog_.deltas.push_back(std::move(delta));
+  if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
+  ScheduleWrite();
+}
+
+void StreamCall::OnDone(const absl::Status& status, const Usage& usage) {
+  absl::MutexLock lock(&mutex_);
+  done_ = status;
+  if (status.ok() && !broken_) backlog_.usage = usage;
+  ScheduleWrite();
+}
+
+bool StreamCall::WantsMore() const { return wants_more_.load(std::memory_order_relaxed); }
+
+void StreamCall::ScheduleWrite() {
+  if (in_flight_ || scheduled_) return;  // whoever ends that calls Advance
+  scheduled_ = true;
+  context_.writers->Schedule([self = shared_from_this()] { self->Advance(); });
+}
+
+void StreamCall::Advance() {
+  enum class Next { kHeaders, kMessage, kFinish } next;
+  Backlog taken;
+  absl::Status status;
+  bool wake = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    scheduled_ = false;
+    if (in_flight_ || finishing_) return;
+    if (headers_wanted_ && !broken_) {
+      next = Next::kHeaders;
+      headers_wanted_ = false;
+      in_flight_ = true;
+    } else if (!backlog_.empty() && !broken_) {
+      next = Next::kMessage;
+      taken = std::exchange(backlog_, {});
+      backlog_tokens_ = 0;
+      wake = !wants_more_.exchange(true);
+      in_flight_ = true;
+      finishing_ = taken.usage.has_value();
+    } else if (done_) {
+      next = Next::kFinish;
+      finishing_ = true;
+      status = *done_;
+    } else {
+      return;
+    }
+  }
+  if (wake) context_.engine->Wake();
+  if (next == Next::kHeaders) {
+    rpc_->AddInitialMetadata("x-request-id", id_);
+    StartSendInitialMetadata();
+  } else if (next == Next::kMessage) {
+    message_ = ToMessage(taken);
+    if (!taken.usage) return StartWrite(&message_);
+    Log(absl::OkStatus());
+    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  } else {
+    Log(status);
+    Finish(ToGrpc(status));
+  }
+}
+
+void StreamCall::OnOperationDone(bool ok) {
+  {
+    absl::MutexLock lock(&mutex_);
+    in_flight_ = false;
+  }
+  if (!ok) CancelRequest();
+  Advance();
+}
+
+void StreamCall::OnCancel() { CancelRequest(); }
+
+void StreamCall::CancelRequest() {
+  RequestHandle handle;
+  {
+    absl::MutexLock lock(&mutex_);
+    broken_ = true;
+    backlog_ = {};
+    cancelled_ = true;
+    handle = handle_;
+  }
+  if (handle != 0) context_.engine->Cancel(handle);
+}
+
+void StreamCall::OnDone() { self_.reset(); }
+
+void StreamCall::Log(const absl::Status& status) const {
+  const double ms = absl::ToDoubleMilliseconds(absl::Now() - start_);
+  if (absl::IsInternal(status)) {
+    spdlog::error("request {} {} after {:.1f} ms: {}", id_, Method(), ms, status.ToString());
+  } else {
+    spdlog::debug("request {} {} after {:.1f} ms: {}", id_, Method(), ms, status.ToString());
+  }
+}
+
+}  // namespace tvq

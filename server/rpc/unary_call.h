@@ -1,0 +1,42 @@
+// A unary method as a function from message to message.
+#ifndef TVQ_SERVER_RPC_UNARY_CALL_H_
+#define TVQ_SERVER_RPC_UNARY_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/status/status.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/status.h"
+#include "server/rpc/wire.h"
+
+namespace tvq {
+
+// `handle` is absl::Status(const Request&, Response*). Runs here or, for a large request, on a
+// worker.
+template <typename Request, typename Response, typename Handle>
+grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, grpc::CallbackServerContext* rpc,
+                                    const grpc::ByteBuffer* in, grpc::ByteBuffer* out,
+                                    Handle handle) {
+  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
+  // gRPC keeps `in` and `out` until Finish.
+  const auto run = [reactor, in, out, handle] {
+    Request request;
+    Response response;
+    absl::Status status = ParseMessage(*in, &request);
+    if (status.ok()) status = handle(request, &response);
+    if (status.ok()) *out = SerializeMessage(response);
+    reactor->Finish(ToGrpc(status));
+  };
+  if (in->Length() <= kInlineRequestBytes) {
+    run();
+  } else {
+    context.workers->Schedule(run);
+  }
+  return reactor;
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_UNARY_CALL_H_

@@ -1,0 +1,136 @@
+#include "server/startup/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <set>
+
+namespace tvq {
+namespace {
+
+constexpr int kUsageError = 2;
+
+// "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
+std::string EnvironmentName(const std::string& flag) {
+  std::string name = "TVQ_";
+  for (const char c : flag.substr(2)) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+template <typename T>
+CLI::Option* Add(CLI::App& app, const std::string& flag, T& value, const std::string& help) {
+  return app.add_option(flag, value, help)->envname(EnvironmentName(flag))->capture_default_str();
+}
+
+// At least `min`; sizes also as 512KB, 2GB (powers of 1024).
+CLI::Option* AddSize(CLI::App& app, const std::string& flag, int64_t& value,
+                     const std::string& help) {
+  return Add(app, flag, value, help)->transform(CLI::AsSizeValue(false))->type_name("BYTES");
+}
+
+void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models) {
+  Add(app, "--model", models, "A model to serve, NAME=DIR; repeatable")
+      ->required()
+      ->delimiter(',')
+      ->type_name("NAME=DIR");
+  Add(app, "--device", flags.device, "Where to compute: cpu, reference");
+  Add(app, "--threads", flags.threads, "Threads that compute; 0: one for each core")
+      ->check(CLI::Range(0, 4096));
+  Add(app, "--dtype", flags.dtype, "Weights in memory")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  Add(app, "--state-dtype", flags.state_dtype, "Recent values of a session; default: as --dtype")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+}
+
+void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
+  const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
+  Add(app, "--max-num-seqs", engine.max_num_seqs, "Sequences that compute at once")
+      ->check(positive);
+  Add(app, "--max-num-queued-reqs", engine.max_num_queued_reqs,
+      "Requests that wait; more are refused with RESOURCE_EXHAUSTED")
+      ->check(positive);
+  Add(app, "--max-num-queued-tokens", engine.max_num_queued_tokens, "Prompt tokens that wait")
+      ->check(positive);
+  Add(app, "--max-num-batched-tokens", engine.max_num_batched_tokens,
+      "Tokens computed in one step: one for each decoding sequence, the rest prompts")
+      ->check(positive);
+  AddSize(app, "--state-memory-bytes", engine.state_memory_bytes,
+          "Memory of all sessions' states; 0: what the machine or container leaves");
+}
+
+void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_time,
+                    int64_t& keepalive_timeout) {
+  Add(app, "--host", server.host, "Address to listen on; 0.0.0.0 or :: for all");
+  Add(app, "--port", server.port, "Port to listen on; 0: a free one, printed to stdout")
+      ->check(CLI::Range(0, 65535));
+  Add(app, "--max-prompt-tokens", server.limits.max_prompt_tokens,
+      "Longest prompt in tokens; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  AddSize(app, "--max-message-bytes", server.max_message_bytes, "Largest request")
+      ->check(CLI::Range(int64_t{1024}, int64_t{1} << 30));
+  Add(app, "--keepalive-time", keepalive_time, "Seconds of silence before a client is pinged")
+      ->check(CLI::Range(1, 86400));
+  Add(app, "--keepalive-timeout", keepalive_timeout,
+      "Seconds without an answer to a ping before the client is taken for gone")
+      ->check(CLI::Range(1, 86400));
+}
+
+// Returns what is wrong, or an empty string.
+std::string SplitModels(const std::vector<std::string>& arguments, std::vector<ModelFlag>* models) {
+  std::set<std::string> names;
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
+      return "--model: is \"" + argument + "\", must be NAME=DIR";
+    }
+    models->push_back({argument.substr(0, equals), argument.substr(equals + 1)});
+    if (!names.insert(models->back().name).second) {
+      return "--model: the name \"" + models->back().name + "\" is given twice";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
+  Flags flags;
+  std::vector<std::string> models;
+  int64_t keepalive_time = flags.server.keepalive_time.count();
+  int64_t keepalive_timeout = flags.server.keepalive_timeout.count();
+
+  CLI::App app(
+      "Serves autoregressive models with a state of constant size over gRPC.\n"
+      "Every flag can be given as the environment variable in parentheses; flags win.",
+      "tvq-server");
+  app.set_version_flag("--version", TVQ_VERSION);
+  AddModelFlags(app, flags, models);
+  AddServerFlags(app, flags.server, keepalive_time, keepalive_timeout);
+  AddEngineFlags(app, flags.engine);
+  Add(app, "--shutdown-timeout", flags.shutdown_timeout,
+      "Seconds running requests may take to finish after SIGTERM or SIGINT")
+      ->check(CLI::Range(0.0, 86400.0));
+  Add(app, "--log-level", flags.log_level, "trace, debug, info, warning, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  app.footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    *exit_code = app.exit(e) == 0 ? 0 : kUsageError;
+    return std::nullopt;
+  }
+  if (const std::string wrong = SplitModels(models, &flags.models); !wrong.empty()) {
+    std::cerr << wrong << "\n";
+    *exit_code = kUsageError;
+    return std::nullopt;
+  }
+  flags.server.keepalive_time = std::chrono::seconds(keepalive_time);
+  flags.server.keepalive_timeout = std::chrono::seconds(keepalive_timeout);
+  return flags;
+}
+
+}  // namespace tvq

@@ -1,0 +1,38 @@
+// The command line of tvq-server.
+#ifndef TVQ_SERVER_STARTUP_FLAGS_H_
+#define TVQ_SERVER_STARTUP_FLAGS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/engine/engine.h"
+#include "server/rpc/server.h"
+
+namespace tvq {
+
+struct ModelFlag {
+  std::string name;
+  std::string dir;
+};
+
+struct Flags {
+  std::vector<ModelFlag> models;
+  std::string device = "cpu";
+  int threads = 0;
+  std::string dtype = "float32";
+  std::string state_dtype;  // empty: as dtype
+  EngineOptions engine;
+  ServerOptions server;
+  double shutdown_timeout = 30;  // seconds
+  std::string log_level = "info";
+};
+
+// Flags, then environment (TVQ_ and the flag's name in capitals, dashes as underscores), then
+// defaults. When there is nothing to run, because of --help, --version or an error that was printed
+// to stderr, returns nothing and sets the exit code: 0, or 2 for an error.
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_STARTUP_FLAGS_H_

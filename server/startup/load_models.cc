@@ -1,0 +1,59 @@
+#include "server/startup/load_models.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "models/runtime/registry.h"
+#include "server/startup/progress_bar.h"
+
+namespace tvq {
+namespace {
+
+DType ParseDType(const std::string& name) {
+  return name == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
+}
+
+std::string Bytes(int64_t bytes) {
+  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1000 && unit < 4; ++unit) value /= 1000;
+  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.1f %s", value, units[unit]);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
+                                                    std::shared_ptr<Device> device) {
+  std::vector<ServedModel> models;
+  for (const ModelFlag& flag : flags.models) {
+    spdlog::info("loading {} from {}", flag.name, flag.dir);
+    ProgressBar bar(absl::StrCat("loading ", flag.name));
+    LoadOptions options;
+    options.device = device;
+    options.dtype = ParseDType(flags.dtype);
+    if (!flags.state_dtype.empty()) options.state_dtype = ParseDType(flags.state_dtype);
+    options.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
+    absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(flag.dir, options);
+    if (!model.ok()) {
+      return absl::Status(model.status().code(),
+                          absl::StrCat("model ", flag.name, " from ", flag.dir, ": ",
+                                       std::string(model.status().message())));
+    }
+    models.push_back({flag.name, *std::move(model)});
+  }
+  return models;
+}
+
+std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
+  const ModelInfo& info = served.model->info();
+  return absl::StrFormat(
+      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s, %d fit", served.name,
+      info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
+      Bytes(info.weight_bytes), Bytes(capacity.bytes_per_session), capacity.max_sessions);
+}
+
+}  // namespace tvq

@@ -1,0 +1,270 @@
+#include "server/rpc/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace tvq {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Ids are the bytes.
+class ByteIds : public Tokenizer {
+ public:
+  ByteIds() {
+    for (int i = 0; i < 256; ++i) bytes_.push_back(static_cast<char>(i));
+  }
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
+    if (text == "refused") return absl::InvalidArgumentError("character 0 has no id");
+    return std::vector<int32_t>(text.begin(), text.end());
+  }
+  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const override {
+    return std::string(ids.begin(), ids.end());
+  }
+  std::string_view TokenBytes(int32_t id) const override {
+    return std::string_view(bytes_).substr(id, 1);
+  }
+  bool IsSpecial(int32_t) const override { return false; }
+  bool StripsLeadingSpace() const override { return false; }
+  int32_t vocab_size() const override { return 256; }
+  std::string_view type() const override { return "bytes"; }
+
+ private:
+  std::string bytes_;
+};
+
+// Has a config and a tokenizer, computes nothing.
+class IdleModel : public Model {
+ public:
+  explicit IdleModel(ModelInfo info) : info_(std::move(info)) {}
+  const ModelInfo& info() const override { return info_; }
+  const Tokenizer& tokenizer() const override { return tokenizer_; }
+  int64_t StateBytes(int64_t) const override { return 1000; }
+  int64_t WorkspaceBytes(int64_t) const override { return 0; }
+  absl::StatusOr<std::unique_ptr<State>> NewState() override {
+    return absl::UnimplementedError("idle");
+  }
+  absl::StatusOr<Logits> NewLogits(int64_t) override { return absl::UnimplementedError("idle"); }
+  absl::Status Prefill(std::span<const PrefillChunk>, Logits*) override { return Idle(); }
+  absl::Status Decode(std::span<const DecodeRow>, Logits*) override { return Idle(); }
+  absl::Status Sample(const Logits&, std::span<const SampleRow>, int64_t, std::span<TokenLogprob>,
+                      std::span<TokenLogprob>, std::span<absl::Status>) override {
+    return Idle();
+  }
+
+ private:
+  static absl::Status Idle() { return absl::UnimplementedError("idle"); }
+  ModelInfo info_;
+  ByteIds tokenizer_;
+};
+
+ServedModel MakeModel(const std::string& name, std::optional<int32_t> eos,
+                      GenerationDefaults defaults = {}) {
+  ModelInfo info;
+  info.family = "idle";
+  info.config.vocab_size = 256;
+  info.config.eos_token_id = eos;
+  info.generation = defaults;
+  return {name, std::make_shared<IdleModel>(info)};
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(FindModelTest, EmptyNameMeansTheOnlyModel) {
+  const std::vector<ServedModel> one = {MakeModel("a", 1)};
+  const std::vector<ServedModel> two = {MakeModel("a", 1), MakeModel("b", 1)};
+  EXPECT_EQ((*FindModel(one, ""))->name, "a");
+  EXPECT_EQ((*FindModel(two, "b"))->name, "b");
+  const auto empty = FindModel(two, "");
+  EXPECT_EQ(empty.status().code(), absl::StatusCode::kInvalidArgument);
+  const auto unknown = FindModel(two, "c");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Message(unknown.status()), HasSubstr("\"c\"; this server has: a, b"));
+}
+
+TEST(ToRequestTest, TextIsTokenized) {
+  v1::GenerateRequest message;
+  message.set_text("AB");
+  const auto request = ToRequest(message, MakeModel("m", 1), {});
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->model, "m");
+  EXPECT_THAT(request->prompt, ElementsAre(65, 66));
+  EXPECT_FALSE(request->score_only);
+}
+
+TEST(ToRequestTest, EmptyPromptStartsFromTheEndId) {
+  v1::GenerateRequest message;
+  EXPECT_THAT(ToRequest(message, MakeModel("m", 7), {})->prompt, ElementsAre(7));
+  message.mutable_token_ids();
+  EXPECT_THAT(ToRequest(message, MakeModel("m", 7), {})->prompt, ElementsAre(7));
+  const auto refused = ToRequest(message, MakeModel("m", std::nullopt), {});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(refused.status()), HasSubstr("token_ids: is empty"));
+}
+
+TEST(ToRequestTest, IdsOutsideTheVocabularyAreNamed) {
+  for (const int32_t id : {-1, 256}) {
+    v1::GenerateRequest message;
+    message.mutable_token_ids()->add_ids(3);
+    message.mutable_token_ids()->add_ids(id);
+    const auto refused = ToRequest(message, MakeModel("m", 1), {});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(refused.status()),
+                HasSubstr("token_ids[1]: token id is " + std::to_string(id)));
+    EXPECT_THAT(Message(refused.status()), HasSubstr("[0, 256)"));
+  }
+}
+
+TEST(ToRequestTest, PromptLimit) {
+  v1::GenerateRequest message;
+  message.set_text("abcd");
+  EXPECT_TRUE(ToRequest(message, MakeModel("m", 1), {.max_prompt_tokens = 4}).ok());
+  const auto refused = ToRequest(message, MakeModel("m", 1), {.max_prompt_tokens = 3});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(refused.status()), HasSubstr("text: has 4 tokens, must have at most 3"));
+}
+
+TEST(ToRequestTest, TokenizersErrorNamesTheField) {
+  v1::GenerateRequest message;
+  message.set_text("refused");
+  EXPECT_EQ(Message(ToRequest(message, MakeModel("m", 1), {}).status()),
+            "text: character 0 has no id");
+}
+
+TEST(ToRequestTest, SessionsAreNotIgnored) {
+  v1::GenerateRequest generate;
+  generate.mutable_session()->set_session_id("s");
+  v1::ScoreRequest score;
+  score.set_text("a");
+  score.mutable_session();
+  for (const absl::Status& status : {ToRequest(generate, MakeModel("m", 1), {}).status(),
+                                     ToRequest(score, MakeModel("m", 1), {}).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(Message(status), HasSubstr("session:"));
+  }
+}
+
+TEST(ToRequestTest, RequestGoesBeforeModelDefaultsBeforeOurs) {
+  const ServedModel model = MakeModel("m", 1, {.temperature = 0.5, .top_k = 40, .max_tokens = 99});
+  v1::GenerateRequest message;
+  message.set_text("a");
+  message.mutable_sampling()->set_temperature(0);  // 0 is a value
+  message.mutable_sampling()->set_seed(0);
+  const auto request = ToRequest(message, model, {});
+  EXPECT_EQ(request->sampling.temperature, 0);
+  EXPECT_EQ(request->sampling.seed, 0u);
+  EXPECT_EQ(request->sampling.top_k, 40);
+  EXPECT_EQ(request->sampling.max_tokens, 99);
+  EXPECT_EQ(request->sampling.top_p, 1);
+  message.clear_sampling();
+  const auto defaults = ToRequest(message, model, {});
+  EXPECT_EQ(defaults->sampling.temperature, 0.5);
+  EXPECT_FALSE(defaults->sampling.seed.has_value());
+}
+
+TEST(ToRequestTest, EverySamplingFieldArrives) {
+  v1::GenerateRequest message;
+  message.set_text("a");
+  v1::SamplingParams& m = *message.mutable_sampling();
+  m.set_top_k(2);
+  m.set_top_p(0.25f);
+  m.set_min_p(0.125f);
+  m.set_presence_penalty(0.5f);
+  m.set_frequency_penalty(-0.5f);
+  m.set_repetition_penalty(1.5f);
+  m.add_stop("x");
+  m.add_stop_token_ids(4);
+  m.set_include_stop_str_in_output(true);
+  m.set_max_tokens(5);
+  m.set_min_tokens(3);
+  m.add_allowed_token_ids(6);
+  m.set_logprobs(0);
+  m.set_prompt_logprobs(2);
+  (*m.mutable_logit_bias())[8] = -1.5f;
+  m.set_ignore_eos(true);
+  m.set_n(3);
+  m.set_echo(true);
+  const SamplingParams p = ToRequest(message, MakeModel("m", 1), {})->sampling;
+  EXPECT_EQ(p.top_k, 2);
+  EXPECT_EQ(p.top_p, 0.25f);
+  EXPECT_EQ(p.min_p, 0.125f);
+  EXPECT_EQ(p.presence_penalty, 0.5f);
+  EXPECT_EQ(p.frequency_penalty, -0.5f);
+  EXPECT_EQ(p.repetition_penalty, 1.5f);
+  EXPECT_THAT(p.stop, ElementsAre("x"));
+  EXPECT_THAT(p.stop_token_ids, ElementsAre(4));
+  EXPECT_TRUE(p.include_stop_str_in_output);
+  EXPECT_EQ(p.max_tokens, 5);
+  EXPECT_EQ(p.min_tokens, 3);
+  EXPECT_THAT(p.allowed_token_ids, ElementsAre(6));
+  EXPECT_EQ(p.logprobs, 0);
+  EXPECT_EQ(p.prompt_logprobs, 2);
+  ASSERT_EQ(p.logit_bias.size(), 1);
+  EXPECT_EQ(p.logit_bias[0].id, 8);
+  EXPECT_EQ(p.logit_bias[0].bias, -1.5f);
+  EXPECT_TRUE(p.ignore_eos);
+  EXPECT_EQ(p.n, 3);
+  EXPECT_TRUE(p.echo);
+}
+
+TEST(ToRequestTest, Score) {
+  v1::ScoreRequest message;
+  EXPECT_THAT(Message(ToRequest(message, MakeModel("m", 1), {}).status()),
+              HasSubstr("text: is empty"));
+  message.set_text("ab");
+  message.set_prepend_eos(true);
+  message.set_logprobs(3);
+  const auto request = ToRequest(message, MakeModel("m", 1), {});
+  ASSERT_TRUE(request.ok());
+  EXPECT_TRUE(request->score_only);
+  EXPECT_THAT(request->prompt, ElementsAre(1, 'a', 'b'));
+  EXPECT_EQ(request->sampling.prompt_logprobs, 3);
+  EXPECT_THAT(Message(ToRequest(message, MakeModel("m", std::nullopt), {}).status()),
+              HasSubstr("prepend_eos: must be false"));
+}
+
+TEST(ToProtoTest, DeltasOfASampleAreJoined) {
+  const ByteIds tokenizer;
+  v1::SampleDelta message;
+  Delta first{.index = 2, .text = "a", .tokens = {{.token = {.id = 97, .logprob = -1, .rank = 3}}}};
+  first.tokens[0].top = {{.id = 98, .logprob = -0.5f, .rank = 1}};
+  const Delta last{.index = 2,
+                   .text = "b",
+                   .tokens = {{.token = {.id = 98}}},
+                   .finish = FinishReason::kStop,
+                   .stop_string = "b"};
+  ToProto(first, tokenizer, /*with_logprobs=*/true, &message);
+  ToProto(last, tokenizer, /*with_logprobs=*/true, &message);
+  EXPECT_EQ(message.index(), 2);
+  EXPECT_EQ(message.text(), "ab");
+  EXPECT_THAT(message.token_ids(), ElementsAre(97, 98));
+  ASSERT_EQ(message.logprobs_size(), 2);
+  EXPECT_EQ(message.logprobs(0).token().token(), "a");
+  EXPECT_EQ(message.logprobs(0).token().rank(), 3);
+  EXPECT_EQ(message.logprobs(0).top(0).token_id(), 98);
+  EXPECT_EQ(message.finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(message.stop_string(), "b");
+
+  v1::SampleDelta without;
+  ToProto(first, tokenizer, /*with_logprobs=*/false, &without);
+  EXPECT_EQ(without.logprobs_size(), 0);
+}
+
+TEST(ToSteadyTest, KeepsWhatIsLeft) {
+  using std::chrono::system_clock;
+  EXPECT_EQ(ToSteady(system_clock::time_point::max()), SteadyTime::max());
+  const auto before = std::chrono::steady_clock::now();
+  const SteadyTime converted = ToSteady(system_clock::now() + std::chrono::hours(1));
+  EXPECT_GT(converted, before + std::chrono::minutes(59));
+  EXPECT_LT(converted, before + std::chrono::hours(2));
+  EXPECT_LT(ToSteady(system_clock::now() - std::chrono::seconds(1)),
+            std::chrono::steady_clock::now());
+}
+
+}  // namespace
+}  // namespace tvq
