@@ -1,0 +1,51 @@
+// What the subcommands of `tvq` share.
+#ifndef TVQ_CLIENT_CLI_COMMAND_H_
+#define TVQ_CLIENT_CLI_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/cli/interrupt.h"
+#include "client/cpp/client.h"
+
+namespace tvq::cli {
+
+enum ExitCode {
+  kOk = 0,
+  kServerError = 1,   // the server refused the request or failed
+  kUsage = 2,         // wrong flags, or a file that cannot be read
+  kUnavailable = 3,   // the server cannot be reached, or is stopping
+  kDeadline = 4,      // --timeout
+  kInterrupted = 130  // Ctrl-C
+};
+
+// Options of all subcommands, and the one to run.
+struct Globals {
+  std::string server = "127.0.0.1:50051";
+  bool json = false;
+  double timeout = 0;  // seconds; 0: none
+  Interrupt* interrupt = nullptr;
+  std::function<int()> run;
+
+  std::unique_ptr<client::Client> Connect() const { return client::Client::Connect(server); }
+  client::CallOptions Call() const;
+  // Explains the failure on stderr.
+  int Fail(const absl::Status& status) const;
+};
+
+// Each adds its subcommand; parsing it sets globals.run. `globals` must outlive the app.
+void AddGenerate(CLI::App& app, Globals& globals);
+void AddScore(CLI::App& app, Globals& globals);
+void AddTokenize(CLI::App& app, Globals& globals);
+void AddDetokenize(CLI::App& app, Globals& globals);
+void AddInfo(CLI::App& app, Globals& globals);
+
+// The whole of a file, or of stdin for "-".
+absl::Status ReadInput(const std::string& path, std::string* content);
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_COMMAND_H_

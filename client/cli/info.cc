@@ -1,0 +1,88 @@
+// tvq info: what the server is and serves.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "client/cli/command.h"
+
+namespace tvq::cli {
+namespace {
+
+nlohmann::json ToJson(const v1::Model& m) {
+  nlohmann::json json = {{"name", m.name()},
+                         {"family", m.family()},
+                         {"parameters", m.parameters()},
+                         {"vocab_size", m.vocab_size()},
+                         {"dtype", m.dtype()},
+                         {"state_dtype", m.state_dtype()},
+                         {"weight_bytes", m.weight_bytes()},
+                         {"bytes_per_session", m.bytes_per_session()},
+                         {"max_sessions", m.max_sessions()},
+                         {"sessions_in_use", m.sessions_in_use()},
+                         {"prefill_chunk", m.prefill_chunk()},
+                         {"max_position", m.max_position()},
+                         {"max_prompt_tokens", m.max_prompt_tokens()},
+                         {"tokenizer", m.tokenizer()},
+                         {"can_encode", m.can_encode()},
+                         {"eos_token_id", nullptr}};
+  if (m.has_eos_token_id()) json["eos_token_id"] = m.eos_token_id();
+  return json;
+}
+
+double Seconds(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+}
+
+void PrintJson(const v1::GetServerInfoResponse& server, const v1::ListModelsResponse& models) {
+  nlohmann::json json = {{"version", server.version()},
+                         {"build", server.build()},
+                         {"device", server.device()},
+                         {"uptime_seconds", Seconds(server.uptime())},
+                         {"draining", server.draining()},
+                         {"requests_running", server.requests_running()},
+                         {"requests_waiting", server.requests_waiting()},
+                         {"models", nlohmann::json::array()}};
+  for (const v1::Model& model : models.models()) json["models"].push_back(ToJson(model));
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResponse& models) {
+  std::printf("tvq-server %s (%s)%s\n", server.version().c_str(), server.build().c_str(),
+              server.draining() ? ", draining" : "");
+  std::printf("  device    %s\n  uptime    %.0f s\n  requests  %lld running, %lld waiting\n",
+              server.device().c_str(), Seconds(server.uptime()),
+              static_cast<long long>(server.requests_running()),
+              static_cast<long long>(server.requests_waiting()));
+  for (const v1::Model& m : models.models()) {
+    std::printf("%s\n  family    %s, %.2f M parameters, %s, %.1f MB\n", m.name().c_str(),
+                m.family().c_str(), static_cast<double>(m.parameters()) / 1e6, m.dtype().c_str(),
+                static_cast<double>(m.weight_bytes()) / 1e6);
+    std::printf("  text      %d token ids (%s)\n", m.vocab_size(), m.tokenizer().c_str());
+    std::printf("  sessions  %lld bytes each, %lld fit, %lld in use\n",
+                static_cast<long long>(m.bytes_per_session()),
+                static_cast<long long>(m.max_sessions()),
+                static_cast<long long>(m.sessions_in_use()));
+  }
+}
+
+int Run(const Globals& globals) {
+  const auto client = globals.Connect();
+  const auto server = client->GetServerInfo(globals.Call());
+  if (!server.ok()) return globals.Fail(server.status());
+  const auto models = client->ListModels(globals.Call());
+  if (!models.ok()) return globals.Fail(models.status());
+  if (globals.json) {
+    PrintJson(*server, *models);
+  } else {
+    PrintText(*server, *models);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddInfo(CLI::App& app, Globals& globals) {
+  CLI::App* command = app.add_subcommand("info", "The server, its models and how much fits");
+  command->callback([&globals] { globals.run = [&globals] { return Run(globals); }; });
+}
+
+}  // namespace tvq::cli

@@ -1,0 +1,85 @@
+// tvq: the command line of a tvq server.
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/command.h"
+
+namespace tvq::cli {
+
+client::CallOptions Globals::Call() const {
+  client::CallOptions options;
+  if (timeout > 0) options.timeout = absl::Seconds(timeout);
+  return options;
+}
+
+int Globals::Fail(const absl::Status& status) const {
+  if (absl::IsCancelled(status) && interrupt->happened()) return kInterrupted;
+  std::fflush(stdout);
+  std::cerr << "tvq: " << absl::StatusCodeToString(status.code()) << ": " << status.message()
+            << "\n";
+  if (const auto retry = client::RetryAfter(status)) {
+    std::cerr << "tvq: the server asks to try again in " << absl::FormatDuration(*retry) << "\n";
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return kUnavailable;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kDeadline;
+    default:
+      return kServerError;
+  }
+}
+
+absl::Status ReadInput(const std::string& path, std::string* content) {
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    if (!file) return absl::NotFoundError(absl::StrCat("cannot open ", path));
+  }
+  std::istream& in = path == "-" ? std::cin : file;
+  content->assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  if (in.bad()) return absl::DataLossError(absl::StrCat("cannot read ", path));
+  return absl::OkStatus();
+}
+
+namespace {
+
+int Main(int argc, char** argv) {
+  Interrupt interrupt;  // before any thread starts
+  Globals globals;
+  globals.interrupt = &interrupt;
+  CLI::App app("Talks to a tvq server.", "tvq");
+  app.set_version_flag("--version", TVQ_VERSION);
+  app.add_option("--server", globals.server, "Address of the server")
+      ->envname("TVQ_SERVER")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_flag("--json", globals.json, "Print one JSON object instead of text");
+  app.add_option("--timeout", globals.timeout, "Seconds the call may take; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  app.require_subcommand(1);
+  app.fallthrough();  // the options above may follow the subcommand
+  AddGenerate(app, globals);
+  AddScore(app, globals);
+  AddTokenize(app, globals);
+  AddDetokenize(app, globals);
+  AddInfo(app, globals);
+  app.footer(
+      "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 the server cannot be\n"
+      "reached or is stopping, 4 --timeout passed, 130 interrupted. `tvq COMMAND --help` tells "
+      "more.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  return globals.run();
+}
+
+}  // namespace
+}  // namespace tvq::cli
+
+int main(int argc, char** argv) { return tvq::cli::Main(argc, argv); }
