@@ -1,0 +1,63 @@
+"""Fixtures: the generated Python stubs, and servers started for the tests."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from server_process import GOLDEN, ROOT, ServerProcess  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def api(tmp_path_factory):
+    """The modules generated from proto/, as api.generation, api.generation_grpc, ..."""
+    out = tmp_path_factory.mktemp("stubs")
+    names = ["session", "generation", "model", "admin"]
+    subprocess.run(
+        ["protoc", f"--proto_path={ROOT / 'proto'}", f"--python_out={out}", f"--grpc_python_out={out}",
+         f"--plugin=protoc-gen-grpc_python={shutil.which('grpc_python_plugin')}",
+         *(f"tvq/v1/{name}.proto" for name in names)],
+        check=True)
+    sys.path.insert(0, str(out))
+    import api as modules
+    return modules.load()
+
+
+@pytest.fixture(scope="module")
+def server(api):
+    """A server of two models: `bytes` (with an end id) and `pixels` (without)."""
+    with ServerProcess(
+            api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", "--model", f"pixels={GOLDEN / 'pixels_abs'}",
+            "--max-prompt-tokens", "5000000") as process:
+        yield process
+
+
+@pytest.fixture
+def start(api):
+    """start(*flags) starts a server of the model `bytes`, stopped at the end of the test."""
+    started = []
+
+    def begin(*flags):
+        started.append(ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", *flags))
+        return started[-1].__enter__()
+
+    yield begin
+    for process in started:
+        process.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def tvq():
+    """Runs the command line client and returns the finished process."""
+
+    def run(*arguments, input=None, **kwargs):
+        binary = Path(os.environ.get("TVQ_BIN_DIR", ROOT / "build" / "release" / "bin")) / "tvq"
+        if input is None:
+            kwargs["stdin"] = subprocess.DEVNULL
+        return subprocess.run([binary, *map(str, arguments)], capture_output=True, input=input, timeout=300, **kwargs)
+
+    return run

@@ -1,0 +1,96 @@
+"""A server refuses to start with a broken model directory, and says what is wrong where."""
+
+import json
+import shutil
+import struct
+
+import pytest
+from server_process import GOLDEN, run_server
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A copy of a model directory that a test may break."""
+    return shutil.copytree(GOLDEN / "bytes_untied", tmp_path / "model",
+                           ignore=shutil.ignore_patterns("expected.safetensors"))
+
+
+def refuses(model, *words):
+    done = run_server("--model", f"m={model}")
+    assert done.returncode == 1, done.stderr
+    assert "listening" not in done.stdout
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def header_of(path):
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    return size, json.loads(data[8:8 + size])
+
+
+def test_no_such_directory(tmp_path):
+    refuses(tmp_path / "nothing", "nothing")
+
+
+def test_config_that_is_no_json(model):
+    (model / "config.json").write_text('{"model_type": ')
+    refuses(model, "config.json")
+
+
+def test_config_field_out_of_range(model):
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"n_code": -4}))
+    refuses(model, "config.json", "n_code", "-4")
+
+
+def test_unknown_family(model):
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"model_type": "perceptron"}))
+    refuses(model, "config.json", "perceptron")
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, 0.5, 0.999])
+def test_truncated_weights(model, keep):
+    path = model / "model.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[:keep if isinstance(keep, int) else int(len(data) * keep)])
+    refuses(model, "model.safetensors")
+
+
+def test_bit_flipped_in_the_header(model):
+    """The size of a tensor no longer fits what the config says."""
+    path = model / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    at = data.index(b"layers.0.q_proj.weight")
+    data[at + 7] ^= 1  # layers.1 twice, layers.0 not at all
+    path.write_bytes(data)
+    refuses(model, "model.safetensors", "q_proj.weight")
+
+
+def test_offset_out_of_the_file(model):
+    path = model / "model.safetensors"
+    data = path.read_bytes()
+    size, header = header_of(path)
+    header["lm_head.weight"]["data_offsets"] = [0, len(data) * 2]
+    raw = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + data[8 + size:])
+    refuses(model, "model.safetensors", "lm_head.weight")
+
+
+def test_bit_flipped_in_a_weight(model):
+    """The highest bit of an exponent: a weight that is no number any more."""
+    path = model / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    size, header = header_of(path)
+    begin, _ = header["layers.2.q_proj.weight"]["data_offsets"]
+    at = 8 + size + begin + 4 * 5
+    data[at:at + 4] = struct.pack("<I", struct.unpack("<I", data[at:at + 4])[0] | 0x7F800000)
+    path.write_bytes(data)
+    refuses(model, "model.safetensors", "layers.2.q_proj.weight", "5")
+
+
+def test_missing_tokenizer_file(tmp_path):
+    model = shutil.copytree(GOLDEN / "pieces_tied", tmp_path / "model")
+    (model / "tokenizer.model").unlink()
+    refuses(model, "tokenizer.model")

@@ -1,0 +1,91 @@
+"""The command line client."""
+
+import json
+import math
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def call(server, tvq):
+    return lambda *arguments, **kwargs: tvq("--server", server.address, *arguments, **kwargs)
+
+
+def test_generate(call, server):
+    expected, _ = server.generate("Once", seed=7, max_tokens=20)
+    flags = ["generate", "--model", "bytes", "--prompt", "Once", "--seed", 7, "--max-tokens", 20]
+    done = call(*flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == expected[0].text
+    as_json = json.loads(call(*flags, "--json").stdout)
+    assert as_json["text"] == expected[0].text and as_json["token_ids"] == expected[0].ids
+    assert as_json["usage"]["completion_tokens"] == len(expected[0].ids)
+    assert as_json["finish_reason"] in ("length", "stop")
+
+
+def test_generate_reads_stdin(call, server):
+    expected, _ = server.generate("Once\n", temperature=0, max_tokens=9)
+    done = call("generate", "--model", "bytes", "--temperature", 0, "--max-tokens", 9, input=b"Once\n")
+    assert done.stdout.decode() == expected[0].text
+
+
+def test_samples_and_logprobs(call):
+    done = call("generate", "--model", "bytes", "--prompt", "Once", "--n", 3, "--seed", 1, "--logprobs", 2,
+                "--max-tokens", 4, "--ignore-eos", "--json")
+    samples = json.loads(done.stdout)["samples"]
+    assert [s["index"] for s in samples] == [0, 1, 2]
+    assert all(len(s["logprobs"]) == 4 and len(s["logprobs"][0]["top"]) == 2 for s in samples)
+
+
+def test_score(call, server, api, tmp_path):
+    text = "It was the best of times.\n" * 50
+    (tmp_path / "text").write_text(text)
+    done = call("score", "--model", "bytes", "--file", tmp_path / "text", "--json")
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout)
+    request = api.generation.ScoreRequest(model="bytes", text=text, prepend_eos=True, summary_only=True)
+    summary = list(server.generation.Score(request))[-1].summary
+    assert got["tokens"] == got["bytes"] == len(text)
+    assert math.isclose(got["total_bits"], -summary.total_logprob / math.log(2), rel_tol=1e-9)
+    assert math.isclose(got["bits_per_byte"], got["total_bits"] / len(text), rel_tol=1e-9)
+
+
+def test_tokenize_and_back(call):
+    done = call("tokenize", "--model", "bytes", "--text", "aé")
+    assert done.stdout.split() == [b"100", b"198", b"172"]
+    done = call("detokenize", "--model", "bytes", input=done.stdout)
+    assert done.stdout.decode() == "aé"
+    assert json.loads(call("detokenize", "--model", "bytes", "100,101", "--json").stdout) == {"text": "ab"}
+
+
+def test_info(call, server):
+    done = call("info")
+    assert done.returncode == 0 and b"bytes" in done.stdout and b"sessions" in done.stdout
+    info = json.loads(call("info", "--json").stdout)
+    assert [m["name"] for m in info["models"]] == ["bytes", "pixels"]
+    assert info["models"][0]["eos_token_id"] == 1 and info["models"][1]["eos_token_id"] is None
+
+
+def test_model_may_be_left_out_where_there_is_one(start, tvq):
+    server = start()
+    done = tvq("generate", "--prompt", "Once", "--max-tokens", 3, "--ignore-eos", env={"TVQ_SERVER": server.address})
+    assert done.returncode == 0, done.stderr
+
+
+def test_exit_codes(call, tvq, tmp_path):
+    assert call("generate", "--model", "bytes", "--prompt", "a", "--top-p", 0).returncode == 1
+    unknown = call("generate", "--model", "other", "--prompt", "a")
+    assert unknown.returncode == 1 and b"NOT_FOUND" in unknown.stderr and b"other" in unknown.stderr
+    assert call("generate", "--no-such-flag").returncode == 2
+    assert call().returncode == 2
+    assert call("score", "--model", "bytes", "--file", tmp_path / "nothing").returncode == 2
+    assert tvq("--server", "127.0.0.1:1", "info").returncode == 3
+    slow = call("--timeout", 0.3, "generate", "--model", "bytes", "--prompt", "a", "--max-tokens", 100_000_000,
+                "--ignore-eos")
+    assert slow.returncode == 4
+
+
+def test_help(tvq):
+    for arguments in [[], ["generate"], ["score"], ["tokenize"], ["detokenize"], ["info"]]:
+        done = tvq(*arguments, "--help")
+        assert done.returncode == 0 and b"--server" in done.stdout + done.stderr or arguments

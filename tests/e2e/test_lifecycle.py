@@ -1,0 +1,116 @@
+"""Starting, health, reflection, stopping."""
+
+import signal
+import socket
+
+import grpc
+import pytest
+from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
+
+SERVING, NOT_SERVING = 1, 2
+
+
+def health(server, service):
+    """grpc.health.v1.HealthCheckResponse.status, by hand: Debian has no package of the stubs."""
+    call = server.channel.unary_unary("/grpc.health.v1.Health/Check")
+    name = service.encode()
+    response = call(b"\x0a" + bytes([len(name)]) + name)
+    assert response[0] == 8
+    return response[1]
+
+
+def test_health_of_all_services(server):
+    for service in ["", "tvq.v1.GenerationService", "tvq.v1.ModelService"]:
+        assert health(server, service) == SERVING
+    with pytest.raises(grpc.RpcError) as caught:
+        health(server, "tvq.v1.SessionService")
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_reflection_lists_the_services(server):
+    call = server.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+    list_services = b"\x3a\x00"  # ServerReflectionRequest.list_services = ""
+    response = next(call(iter([list_services])))
+    for service in [b"tvq.v1.GenerationService", b"tvq.v1.ModelService", b"grpc.health.v1.Health"]:
+        assert service in response
+
+
+def test_start_says_what_was_loaded(start):
+    text = start().stderr()
+    for words in ["computing on cpu", "model bytes: transformer_vq", "parameters", "a session takes", "fit"]:
+        assert words in text, text
+
+
+def test_flags_from_the_environment(start, monkeypatch):
+    monkeypatch.setenv("TVQ_MAX_PROMPT_TOKENS", "3")
+    server = start()
+    with pytest.raises(grpc.RpcError) as caught:
+        server.generate("abcd")
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("flags, words", [
+    ([], ["--model"]),
+    (["--model", "nonsense"], ["--model", "NAME=DIR"]),
+    (["--model", "a=x", "--model", "a=y"], ["a", "twice"]),
+    (["--model", "a=x", "--dtype", "float7"], ["--dtype"]),
+    (["--model", "a=x", "--port", "70000"], ["--port"]),
+    (["--model", "a=x", "--no-such-flag"], ["--no-such-flag"]),
+])
+def test_wrong_usage(flags, words):
+    done = run_server(*flags)
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr + done.stdout
+
+
+def test_port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--port", port)
+    assert done.returncode == 1
+    assert str(port) in done.stderr
+
+
+def test_sigterm_finishes_what_runs(start):
+    server = start("--shutdown-timeout", PATIENCE_SECONDS)
+    call = server.stream("Once", max_tokens=5_000, ignore_eos=True, seed=1)
+    ids = list(next(call).deltas[0].token_ids)
+    server.signal(signal.SIGTERM)
+    wait_until(lambda: not call.is_active() or health(server, "") == NOT_SERVING, "health says so")
+    if call.is_active():
+        with pytest.raises(grpc.RpcError) as caught:
+            list(server.stream("Twice"))
+        assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    for response in call:
+        for delta in response.deltas:
+            ids += delta.token_ids
+    assert len(ids) == 5_000
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+
+
+def ends_with_unavailable(call):
+    with pytest.raises(grpc.RpcError) as caught:
+        for _ in call:
+            pass
+    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_sigterm_ends_what_takes_too_long(start):
+    server = start("--shutdown-timeout", 0.2)
+    call = server.endless()
+    server.signal(signal.SIGTERM)
+    ends_with_unavailable(call)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_second_signal_ends_at_once(start):
+    server = start("--shutdown-timeout", 3600)
+    call = server.endless()
+    server.signal(signal.SIGINT)
+    wait_until(lambda: health(server, "") == NOT_SERVING, "health says so")
+    server.signal(signal.SIGTERM)
+    ends_with_unavailable(call)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
