@@ -25,6 +25,7 @@ void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
   request->id = id_;
   request->deadline = ToSteady(rpc_->deadline());
   request->sink = shared_from_this();
+  first_id_ = request->prompt.front();
   const std::string model = request->model;
   const int64_t sequences = request->score_only ? 1 : request->sampling.n;
   const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(*std::move(request));
@@ -59,6 +60,7 @@ void StreamCall::OnStart() {
 
 void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
   const int64_t done = first + static_cast<int64_t>(events.size());
+  if (first == 0 && !events.empty()) events.front().token.id = first_id_;
   Filter(first, &events);
   absl::MutexLock lock(&mutex_);
   if (broken_) return;

@@ -93,6 +93,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   const absl::Time start_;
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
+  int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit
+
   std::atomic<bool> wants_more_{true};
   grpc::ByteBuffer message_;  // of the write in flight
 

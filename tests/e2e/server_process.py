@@ -25,9 +25,9 @@ def wait_until(condition, what):
         time.sleep(0.01)
 
 
-def run_server(*flags):
+def run_server(*flags, port=0):
     """Runs a server that is expected to end by itself; returns the finished process."""
-    return subprocess.run([BIN / "tvq-server", "--port", "0", *map(str, flags)], stdin=subprocess.DEVNULL,
+    return subprocess.run([BIN / "tvq-server", "--port", str(port), *map(str, flags)], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
 

@@ -87,7 +87,7 @@ def test_bit_flipped_in_a_weight(model):
     at = 8 + size + begin + 4 * 5
     data[at:at + 4] = struct.pack("<I", struct.unpack("<I", data[at:at + 4])[0] | 0x7F800000)
     path.write_bytes(data)
-    refuses(model, "model.safetensors", "layers.2.q_proj.weight", "5")
+    refuses(model, "model.safetensors, from byte", str(at - 20), "layers.2.q_proj.weight", "index 5")
 
 
 def test_missing_tokenizer_file(tmp_path):

@@ -54,7 +54,7 @@ def test_flags_from_the_environment(start, monkeypatch):
     (["--model", "nonsense"], ["--model", "NAME=DIR"]),
     (["--model", "a=x", "--model", "a=y"], ["a", "twice"]),
     (["--model", "a=x", "--dtype", "float7"], ["--dtype"]),
-    (["--model", "a=x", "--port", "70000"], ["--port"]),
+    (["--model", "a=x", "--max-num-seqs", "0"], ["--max-num-seqs"]),
     (["--model", "a=x", "--no-such-flag"], ["--no-such-flag"]),
 ])
 def test_wrong_usage(flags, words):
@@ -69,7 +69,7 @@ def test_port_in_use():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--port", port)
+        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", port=port)
     assert done.returncode == 1
     assert str(port) in done.stderr
 
