@@ -61,6 +61,13 @@ class FileWeights : public WeightSource {
 
   bool Has(std::string_view name) const override { return tensors_.contains(name); }
 
+  std::string Where(std::string_view name) const override {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) return {};
+    const auto& [tensor, file] = found->second;
+    return absl::StrCat(file->path(), ", from byte ", file->Offset(*tensor));
+  }
+
  private:
   struct Entry {
     const HostTensor* tensor = nullptr;

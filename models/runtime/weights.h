@@ -26,6 +26,10 @@ class WeightSource {
   virtual absl::StatusOr<HostTensor> Get(std::string_view name, std::span<const int64_t> shape) = 0;
 
   virtual bool Has(std::string_view name) const = 0;
+
+  // For messages: the file and the byte at which the tensor's data begin; empty where there is no
+  // file.
+  virtual std::string Where(std::string_view) const { return {}; }
 };
 
 // DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names. Shards must lie

@@ -78,16 +78,40 @@ def test_offset_out_of_the_file(model):
     refuses(model, "model.safetensors", "lm_head.weight")
 
 
-def test_bit_flipped_in_a_weight(model):
-    """The highest bit of an exponent: a weight that is no number any more."""
-    path = model / "model.safetensors"
+def without_checksums(path):
+    """Writes the file again as other tools write it."""
+    data = path.read_bytes()
+    size, header = header_of(path)
+    header.pop("__metadata__", None)
+    raw = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + data[8 + size:])
+
+
+def set_bits(path, tensor, byte, mask):
+    """Sets bits in a byte of a tensor; returns where in the file its data begin."""
     data = bytearray(path.read_bytes())
     size, header = header_of(path)
-    begin, _ = header["layers.2.q_proj.weight"]["data_offsets"]
-    at = 8 + size + begin + 4 * 5
-    data[at:at + 4] = struct.pack("<I", struct.unpack("<I", data[at:at + 4])[0] | 0x7F800000)
+    begin = 8 + size + header[tensor]["data_offsets"][0]
+    data[begin + byte] |= mask
     path.write_bytes(data)
-    refuses(model, "model.safetensors, from byte", str(at - 20), "layers.2.q_proj.weight", "index 5")
+    return begin
+
+
+def test_bit_flipped_in_a_weight(model):
+    path, tensor = model / "model.safetensors", "layers.2.q_proj.weight"
+    data = path.read_bytes()
+    size, header = header_of(path)
+    at = 8 + size + header[tensor]["data_offsets"][0]
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+    refuses(model, "model.safetensors", tensor, str(at))
+
+
+def test_weight_that_is_not_finite_in_a_file_without_checksums(model):
+    path, tensor = model / "model.safetensors", "layers.2.q_proj.weight"
+    without_checksums(path)
+    set_bits(path, tensor, 4 * 5 + 2, 0x80)
+    at = set_bits(path, tensor, 4 * 5 + 3, 0x7F)
+    refuses(model, "model.safetensors", tensor, f"from byte {at}", "index 5")
 
 
 def test_missing_tokenizer_file(tmp_path):

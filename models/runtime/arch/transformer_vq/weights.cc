@@ -32,7 +32,9 @@ class Loader {
       return Fail(absl::Status(values.status().code(),
                                absl::StrCat(name, ": ", values.status().message())));
     }
-    if (absl::Status s = CheckFinite(name, *values); !s.ok()) return Fail(s);
+    if (absl::Status s = CheckFinite(name, *values); !s.ok()) {
+      return Fail(absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message())));
+    }
     parameters_ += static_cast<int64_t>(values->size());
     return *std::move(values);
   }
