@@ -34,6 +34,7 @@ CLI::Option* AddSize(CLI::App& app, const std::string& flag, int64_t& value,
 void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models) {
   Add(app, "--model", models, "A model to serve, NAME=DIR; repeatable")
       ->required()
+      ->default_str("")
       ->delimiter(',')
       ->type_name("NAME=DIR");
   Add(app, "--device", flags.device, "Where to compute: cpu, reference");
