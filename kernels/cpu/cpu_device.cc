@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_device.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -13,16 +14,20 @@ namespace tvq {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHugePage = CpuDevice::kHugePage;
 
 size_t RoundUp(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
+// What a mapping of so many bytes takes: not whole huge pages, or a session of 3.5 MB took 4.
+size_t MappedBytes(size_t bytes) {
+  return RoundUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
+
 // Fresh pages are zero, and huge ones spare the reader of weights most of its TLB misses. The
 // block starts on a huge page; what is mapped around it is given back.
-void* MapHuge(size_t bytes) {
-  const size_t size = RoundUp(bytes, kHugePage);
+void* MapHuge(size_t size) {
   void* mapped =
       mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -49,8 +54,8 @@ absl::StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes, " bytes"));
   }
   if (bytes >= kHugePage) {
-    if (void* data = MapHuge(bytes); data != nullptr) {
-      const size_t size = RoundUp(bytes, kHugePage);
+    const size_t size = MappedBytes(bytes);
+    if (void* data = MapHuge(size); data != nullptr) {
       return Buffer(data, bytes, [size](void* block) { munmap(block, size); });
     }
   } else if (void* data = std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));

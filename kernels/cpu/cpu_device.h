@@ -26,6 +26,10 @@ class CpuDevice : public Device {
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
+  // Blocks of at least this size start on a huge page. Their last page is huge only if all of it
+  // was asked for, so that a block takes no more memory than it says.
+  static constexpr size_t kHugePage = size_t{2} << 20;
+
   ThreadPool& pool() { return pool_; }
   bool bf16_dot() const { return bf16_dot_; }
 

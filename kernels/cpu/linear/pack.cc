@@ -32,6 +32,13 @@ void PackBFloat16(const float* const* rows, int64_t in, BFloat16* panel) {
   }
 }
 
+// Whole huge pages for what is large: every decode step streams all of it, and a tail on small
+// pages made a step of a 190 M model 7% slower.
+size_t BlockBytes(size_t bytes) {
+  if (bytes < CpuDevice::kHugePage) return bytes;
+  return (bytes + CpuDevice::kHugePage - 1) / CpuDevice::kHugePage * CpuDevice::kHugePage;
+}
+
 }  // namespace
 
 absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostMatrix> parts,
@@ -40,7 +47,7 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
   for (const HostMatrix& part : parts) weight.out += part.out;
   const int64_t pairs = PanelPairs(weight.out);
   absl::StatusOr<Buffer> data =
-      device.Allocate(static_cast<size_t>(pairs * PairBytes(weight.in, dtype)));
+      device.Allocate(BlockBytes(static_cast<size_t>(pairs * PairBytes(weight.in, dtype))));
   if (!data.ok()) return data.status();
   weight.data = *std::move(data);
   const int64_t panel_bytes = PairBytes(weight.in, dtype) / 2;
