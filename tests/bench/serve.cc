@@ -4,8 +4,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,17 +30,18 @@ constexpr uint64_t kSeed = 1;
 // When tokens arrived, in seconds since the request was sent.
 class Arrivals {
  public:
-  void Add(int32_t token) {
-    tokens_.push_back(token);
-    seconds_.push_back(watch_.Seconds());
+  // Tokens that came together, at least one.
+  void Add(std::span<const int32_t> tokens) {
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    seconds_.resize(tokens_.size(), watch_.Seconds());
   }
   const std::vector<int32_t>& tokens() const { return tokens_; }
   double FirstMs() const { return seconds_.front() * 1e3; }
-  // Of the tokens after the first arrival, at which several may have come.
+  // Of the tokens after the first arrival, at which several may have come; 0 if all came at once.
   double MsPerToken() const {
-    size_t later = 0;
-    for (const double s : seconds_) later += s > seconds_.front();
-    return (seconds_.back() - seconds_.front()) * 1e3 / static_cast<double>(later);
+    const auto later = std::upper_bound(seconds_.begin(), seconds_.end(), seconds_.front());
+    const auto count = static_cast<double>(seconds_.end() - later);
+    return count == 0 ? 0 : (seconds_.back() - seconds_.front()) * 1e3 / count;
   }
 
  private:
@@ -52,7 +55,9 @@ class Sink : public RequestSink {
  public:
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
   void OnDelta(Delta delta) override {
-    for (const TokenEvent& event : delta.tokens) arrivals_.Add(event.token.id);
+    std::vector<int32_t> tokens;
+    for (const TokenEvent& event : delta.tokens) tokens.push_back(event.token.id);
+    if (!tokens.empty()) arrivals_.Add(tokens);
   }
   void OnDone(const absl::Status& status, const Usage&) override {
     status_ = status;
@@ -93,7 +98,14 @@ absl::StatusOr<Arrivals> AskServer(v1::GenerationService::Stub& stub,
   request.set_model(kModelName);
   request.mutable_token_ids()->mutable_ids()->Add(prompt.begin(), prompt.end());
   v1::SamplingParams& sampling = *request.mutable_sampling();
+  // Set, so that a model's own defaults do not count.
   sampling.set_temperature(1);
+  sampling.set_top_k(0);
+  sampling.set_top_p(1);
+  sampling.set_min_p(0);
+  sampling.set_presence_penalty(0);
+  sampling.set_frequency_penalty(0);
+  sampling.set_repetition_penalty(1);
   sampling.set_max_tokens(static_cast<int32_t>(max_tokens));
   sampling.set_seed(kSeed);
   sampling.set_ignore_eos(true);
@@ -103,7 +115,9 @@ absl::StatusOr<Arrivals> AskServer(v1::GenerationService::Stub& stub,
   const auto reader = stub.Generate(&context, request);
   for (v1::GenerateResponse response; reader->Read(&response);) {
     for (const v1::SampleDelta& delta : response.deltas()) {
-      for (const int32_t token : delta.token_ids()) arrivals.Add(token);
+      if (!delta.token_ids().empty()) {
+        arrivals.Add({delta.token_ids().data(), static_cast<size_t>(delta.token_ids_size())});
+      }
     }
   }
   const grpc::Status status = reader->Finish();

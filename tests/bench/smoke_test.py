@@ -69,7 +69,7 @@ def check_prefill(bench):
 
 
 def check_serve(bench):
-    report = run(bench, "serve", "--rounds", "2", "--prompt-tokens", "20", "--max-tokens", "30")
+    report = run(bench, "serve", "--rounds", "2", "--prompt-tokens", "20", "--max-tokens", "3000")
     for side in ("engine", "grpc"):
         assert report[side]["tokens_per_second"] > 0, report
         assert report[side]["ms_to_first_token"] > 0, report
