@@ -2,7 +2,6 @@
 // by one, in turns.
 
 #include <cstdio>
-#include <span>
 #include <vector>
 
 #include "tests/bench/benches.h"
@@ -21,25 +20,6 @@ struct Case {
   std::vector<OpTime> ops;  // of the last round's prefill; only with --profile
 };
 
-// Feeds `tokens` to `state`; returns the number of chunks. Logits are computed after the last
-// token only, as for a prompt.
-absl::StatusOr<int64_t> Feed(Model& model, State& state, std::span<const int32_t> tokens,
-                             Logits& logits) {
-  int64_t chunks = 0;
-  while (!tokens.empty()) {
-    const int64_t n = NextChunk(state.position(), static_cast<int64_t>(tokens.size()),
-                                model.info().config.prefill_chunk);
-    PrefillChunk chunk;
-    chunk.state = &state;
-    chunk.tokens = tokens.first(static_cast<size_t>(n));
-    tokens = tokens.subspan(static_cast<size_t>(n));
-    if (tokens.empty()) chunk.logits_row = 0;
-    if (absl::Status s = model.Prefill({&chunk, 1}, &logits); !s.ok()) return s;
-    ++chunks;
-  }
-  return chunks;
-}
-
 absl::Status RunRound(Subject& subject, const Options& options, State& state, Sessions& sessions,
                       Logits& logits, Case& c) {
   const std::vector<int32_t> prompt =
@@ -49,7 +29,7 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
   }
   TakeOpTimes();
   const Stopwatch prefill;
-  const absl::StatusOr<int64_t> chunks = Feed(*subject.model, state, prompt, logits);
+  const absl::StatusOr<int64_t> chunks = FeedPrompt(*subject.model, state, prompt, logits);
   if (!chunks.ok()) return chunks.status();
   c.prefill.push_back(static_cast<double>(prompt.size()) / prefill.Seconds());
   c.chunks = *chunks;

@@ -1,6 +1,6 @@
-// tvq-bench serve: the same request in turns to the engine itself and through gRPC, over a socket
-// of this machine, to a server in this process that runs the same engine. Client, server and model
-// share the machine's cores, as on a small server.
+// tvq-bench serve: the same request in turns to the model, to the engine and through gRPC, over a
+// socket of this machine, to a server in this process that runs the same engine. Client, server and
+// model share the machine's cores, as on a small server.
 
 #include <grpcpp/grpcpp.h>
 
@@ -125,6 +125,20 @@ absl::StatusOr<Arrivals> AskServer(v1::GenerationService::Stub& stub,
   return absl::UnknownError(absl::StrCat("Generate: ", status.error_message()));
 }
 
+// Nothing but the model: a new session, the prompt, then one step after another.
+absl::StatusOr<Arrivals> AskModel(Model& model, Device& device, const std::vector<int32_t>& prompt,
+                                  int64_t max_tokens) {
+  Arrivals arrivals;
+  absl::StatusOr<Sessions> session = Sessions::Create(model, device, 1);
+  if (!session.ok()) return session.status();
+  if (absl::Status s = session->Prefill(prompt); !s.ok()) return s;
+  for (int64_t i = 1;; ++i) {
+    arrivals.Add(session->pending());
+    if (i == max_tokens) return arrivals;
+    if (absl::Status s = session->Step(); !s.ok()) return s;
+  }
+}
+
 // Milliseconds of one side, by round.
 struct Side {
   std::vector<double> first, per_token;
@@ -150,9 +164,10 @@ Json ReportSide(const char* name, const Side& side) {
           {"ms_to_first_token", Median(side.first)}};
 }
 
-void Report(const Side& engine, const Side& grpc, Json& report) {
+void Report(const Side& model, const Side& engine, const Side& grpc, Json& report) {
   std::printf("%-16s %10s %10s %17s %12s\n", "", "tokens/s", "ms/token", "of rounds",
               "ms to first");
+  report["model_alone"] = ReportSide("model alone", model);
   report["engine"] = ReportSide("engine", engine);
   report["grpc"] = ReportSide("through gRPC", grpc);
   std::vector<double> percent, added, first;
@@ -178,7 +193,8 @@ absl::Status BenchServe(Subject& subject, const Options& options, Json& report) 
       PromptTokens(options.prompt_tokens, subject.config.common.vocab_size);
   report["prompt_tokens"] = options.prompt_tokens;
   report["max_tokens"] = options.max_tokens;
-  // From here on the model is the engine's.
+  Model& model = *subject.model;
+  // From here on the model is the engine's, and ours only while the engine has nothing to do.
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
       {{kModelName, std::shared_ptr<Model>(std::move(subject.model))}}, EngineOptions());
   if (!engine.ok()) return engine.status();
@@ -191,10 +207,11 @@ absl::Status BenchServe(Subject& subject, const Options& options, Json& report) 
                                            grpc::InsecureChannelCredentials());
   const auto stub = v1::GenerationService::NewStub(channel);
 
-  Side bare, remote, warm_up;
+  Side alone, bare, remote, warm_up;
   absl::Status s = warm_up.Add(AskEngine(**engine, prompt, options.max_tokens));
   s.Update(warm_up.Add(AskServer(*stub, prompt, options.max_tokens)));
   for (int64_t round = 0; s.ok() && round < options.rounds; ++round) {
+    s.Update(alone.Add(AskModel(model, *subject.device, prompt, options.max_tokens)));
     s.Update(bare.Add(AskEngine(**engine, prompt, options.max_tokens)));
     s.Update(remote.Add(AskServer(*stub, prompt, options.max_tokens)));
   }
@@ -202,7 +219,7 @@ absl::Status BenchServe(Subject& subject, const Options& options, Json& report) 
   if (bare.tokens != remote.tokens) {
     return absl::FailedPreconditionError("gRPC delivered other tokens than the engine made");
   }
-  Report(bare, remote, report);
+  Report(alone, bare, remote, report);
   return absl::OkStatus();
 }
 

@@ -17,6 +17,23 @@ std::vector<int32_t> PromptTokens(int64_t count, int64_t vocab) {
   return tokens;
 }
 
+absl::StatusOr<int64_t> FeedPrompt(Model& model, State& state, std::span<const int32_t> tokens,
+                                   Logits& logits) {
+  int64_t chunks = 0;
+  while (!tokens.empty()) {
+    const int64_t n = NextChunk(state.position(), static_cast<int64_t>(tokens.size()),
+                                model.info().config.prefill_chunk);
+    PrefillChunk chunk;
+    chunk.state = &state;
+    chunk.tokens = tokens.first(static_cast<size_t>(n));
+    tokens = tokens.subspan(static_cast<size_t>(n));
+    if (tokens.empty()) chunk.logits_row = 0;
+    if (absl::Status s = model.Prefill({&chunk, 1}, &logits); !s.ok()) return s;
+    ++chunks;
+  }
+  return chunks;
+}
+
 absl::StatusOr<Sessions> Sessions::Create(Model& model, Device& device, int64_t count) {
   Sessions sessions(model, device);
   for (int64_t i = 0; i < count; ++i) {
@@ -38,17 +55,35 @@ absl::Status Sessions::Synthesize(int64_t context) {
   return absl::OkStatus();
 }
 
+absl::Status Sessions::Prefill(std::span<const int32_t> tokens) {
+  Matrix<float>& rows = logits_.view;
+  const Matrix<float> all = rows;
+  absl::Status status;
+  for (size_t i = 0; status.ok() && i < states_.size(); ++i) {
+    rows.data = all.row(static_cast<int64_t>(i));
+    status.Update(FeedPrompt(*model_, *states_[i], tokens, logits_).status());
+  }
+  rows = all;
+  return status.ok() ? SampleNext() : status;
+}
+
 absl::Status Sessions::Step() {
-  const size_t n = states_.size();
-  std::vector<DecodeRow> rows(n);
-  std::vector<SampleRow> choices(n);
-  for (size_t i = 0; i < n; ++i) {
+  std::vector<DecodeRow> rows(states_.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
     rows[i] = {states_[i].get(), pending_[i], static_cast<int64_t>(i)};
-    choices[i].logits_row = static_cast<int64_t>(i);
-    choices[i].sample_index = i;
-    choices[i].position = static_cast<uint64_t>(states_[i]->position()) + 1;
   }
   if (absl::Status s = model_->Decode(rows, &logits_); !s.ok()) return s;
+  return SampleNext();
+}
+
+absl::Status Sessions::SampleNext() {
+  const size_t n = states_.size();
+  std::vector<SampleRow> choices(n);
+  for (size_t i = 0; i < n; ++i) {
+    choices[i].logits_row = static_cast<int64_t>(i);
+    choices[i].sample_index = i;
+    choices[i].position = static_cast<uint64_t>(states_[i]->position());
+  }
   std::vector<TokenLogprob> chosen(n);
   std::vector<absl::Status> row_status(n);
   if (absl::Status s = model_->Sample(logits_, choices, 0, chosen, {}, row_status); !s.ok()) {

@@ -70,7 +70,7 @@ def check_prefill(bench):
 
 def check_serve(bench):
     report = run(bench, "serve", "--rounds", "2", "--prompt-tokens", "20", "--max-tokens", "3000")
-    for side in ("engine", "grpc"):
+    for side in ("model_alone", "engine", "grpc"):
         assert report[side]["tokens_per_second"] > 0, report
         assert report[side]["ms_to_first_token"] > 0, report
     assert report["percent_of_engine"] > 0 and "us_added_per_token" in report, report
