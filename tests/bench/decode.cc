@@ -52,10 +52,11 @@ absl::Status StartCase(Subject& subject, Case& c) {
   return absl::OkStatus();
 }
 
-absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, int threads,
+absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, ThreadPool& pool,
                       ReadCeiling& ceiling) {
-  c.ceiling_1.push_back(ceiling.Measure(1));
-  const double before = ceiling.Measure(threads);
+  ThreadPool one_thread(1);
+  c.ceiling_1.push_back(ceiling.Measure(one_thread));
+  const double before = ceiling.Measure(pool);
   for (int i = 0; i < kWarmUpSteps; ++i) {
     if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
   }
@@ -73,7 +74,7 @@ absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, int threads,
     same->calls += time.calls;
     same->seconds += time.seconds;
   }
-  const double around = (before + ceiling.Measure(threads)) / 2;
+  const double around = (before + ceiling.Measure(pool)) / 2;
   const double median = Median(steps);
   c.step_ms.insert(c.step_ms.end(), steps.begin(), steps.end());
   c.round_ms.push_back(median);
@@ -160,7 +161,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
                       std::span<const int64_t> contexts, const std::vector<ByteLine>& lines,
                       ReadCeiling& ceiling, Json& report) {
   const int64_t step_bytes = StepBytes(lines, batch);
-  const int threads = AsCpu(*subject.device).pool().threads();
+  ThreadPool& pool = AsCpu(*subject.device).pool();
   std::vector<Case> cases;
   for (const int64_t context : contexts) {
     cases.push_back({.batch = batch, .context = context});
@@ -168,7 +169,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      absl::Status s = RunRound(c, options.seconds, step_bytes, threads, ceiling);
+      absl::Status s = RunRound(c, options.seconds, step_bytes, pool, ceiling);
       if (!s.ok()) return s;
     }
   }

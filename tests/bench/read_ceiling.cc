@@ -5,8 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <new>
-#include <thread>
-#include <vector>
 
 #include "tests/bench/statistics.h"
 #if defined(__x86_64__)
@@ -89,27 +87,19 @@ ReadCeiling::ReadCeiling(size_t bytes)
 
 ReadCeiling::~ReadCeiling() { munmap(mapping_, mapping_bytes_); }
 
-double ReadCeiling::Measure(int threads, int passes) {
+double ReadCeiling::Measure(ThreadPool& pool, int passes) {
   const SumFunction sum = BestSum();
-  const size_t tiles = bytes_ / kTile;
-  const size_t tasks = tiles * static_cast<size_t>(passes);
-  std::atomic<size_t> next = 0;
+  const auto tiles = static_cast<int64_t>(bytes_ / kTile);
   std::atomic<uint64_t> total = 0;
-  const auto read = [&] {
-    uint64_t mine = 0;
-    for (size_t task; (task = next.fetch_add(1)) < tasks;) {
-      mine += sum(data_ + task % tiles * kTile, kTile);
-    }
-    total += mine;
-  };
   const Stopwatch watch;
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(read);
-  read();
-  for (std::thread& other : others) other.join();
+  for (int pass = 0; pass < passes; ++pass) {
+    pool.ParallelFor(tiles, [&](int64_t tile) {
+      total += sum(data_ + static_cast<size_t>(tile) * kTile, kTile);
+    });
+  }
   const double seconds = watch.Seconds();
   sum_ += total;
-  return static_cast<double>(tasks * kTile) / seconds / 1e9;
+  return static_cast<double>(bytes_) * passes / seconds / 1e9;
 }
 
 }  // namespace tvq::bench

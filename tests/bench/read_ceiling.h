@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/thread_pool.h"
+
 namespace tvq::bench {
 
 // Owns a buffer far larger than any cache, on huge pages, and reads all of it with vector loads.
@@ -18,9 +20,10 @@ class ReadCeiling {
   ReadCeiling(const ReadCeiling&) = delete;
   ReadCeiling& operator=(const ReadCeiling&) = delete;
 
-  // GB/s (1e9 bytes) of `passes` passes over the buffer by `threads` threads. They take tiles of
-  // 2 MiB as they get to them, as kernels do, so that a thread on a busy core slows only itself.
-  double Measure(int threads, int passes = 3);
+  // GB/s (1e9 bytes) of `passes` passes over the buffer by the threads of `pool`, which take tiles
+  // of 2 MiB as they get to them. With the pool that the model runs on, both have the same threads
+  // on the same cores.
+  double Measure(ThreadPool& pool, int passes = 3);
 
  private:
   char* data_ = nullptr;
