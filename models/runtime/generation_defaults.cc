@@ -10,7 +10,7 @@ namespace tvq {
 namespace {
 
 constexpr int64_t kLargestFileBytes = 1 << 20;
-constexpr double kAnyNumber = std::numeric_limits<double>::max();
+constexpr double kAnyNumber = std::numeric_limits<float>::max();  // requests carry float32
 // Ranges that exclude zero begin here; no useful value is smaller.
 constexpr double kAboveZero = 1e-9;
 

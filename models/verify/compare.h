@@ -28,6 +28,7 @@ struct Comparison {
   int64_t target_count = 0;
   double expected_bits = 0;  // the same, as expected
   Codes codes;
+  int64_t layers = 0;  // that assigned codes
 };
 
 // Feeds the sequence from an empty state: in prefill chunks, or token by token. `forced`, when

@@ -6,12 +6,14 @@
 // token.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"
 #include "models/verify/expected.h"
@@ -95,8 +97,9 @@ absl::StatusOr<bool> VerifyFloat32(Loaded& float32, const ExpectedSequence& sequ
   return ok;
 }
 
+// `spread` of the file's expected rows; a sequence without rows is held to the others' spread.
 absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
-                                    const ExpectedSequence& sequence, Mode mode) {
+                                    const ExpectedSequence& sequence, Mode mode, double spread) {
   absl::StatusOr<Comparison> exact = Compare(*float32.model, *float32.device, sequence, mode);
   if (!exact.ok()) return exact.status();
   absl::StatusOr<Comparison> forced =
@@ -111,16 +114,9 @@ absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
                         BitsPerToken(free->expected_bits, free->target_count);
   std::printf("%-12s %-8s %7zu tokens  codes forced: rms %.2e largest %.2e", sequence.name.c_str(),
               Name(mode), sequence.tokens.size(), Rms(*forced), forced->max_difference);
-  bool ok = true;
-  if (sequence.row_count > 0) {
-    const auto codes_per_unit = static_cast<double>(sequence.tokens.size());
-    const auto units =
-        static_cast<int64_t>(static_cast<double>(exact->codes.size()) / codes_per_unit);
-    const double tolerance =
-        BFloat16Tolerance(units, Spread(sequence, bfloat16.model->info().config.vocab_size));
-    ok = Rms(*forced) <= tolerance;
-    std::printf(" (rms at most %.2e)", tolerance);
-  }
+  const double tolerance = BFloat16Tolerance(exact->layers, spread);
+  const bool ok = Rms(*forced) <= tolerance && std::isfinite(free->sum_squares);
+  std::printf(" (rms at most %.2e)", tolerance);
   std::printf("  free: %.3f%% of codes flipped, %+.4f bits a token  %s\n",
               100.0 * static_cast<double>(flips) /
                   static_cast<double>(std::max<size_t>(1, free->codes.size())),
@@ -145,6 +141,16 @@ absl::StatusOr<bool> Run(const Options& options) {
               float32->model->info().family.c_str(),
               static_cast<long long>(float32->model->info().parameters), options.dtype.c_str(),
               float32->device->Describe().c_str());
+  double spread = 0;
+  for (const ExpectedSequence& sequence : *sequences) {
+    if (sequence.row_count > 0) {
+      spread = std::max(spread, Spread(sequence, float32->model->info().config.vocab_size));
+    }
+  }
+  if (bfloat16.model != nullptr && spread == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.expected_path, ": bfloat16 needs a sequence with whole rows, NAME.logprobs"));
+  }
   std::vector<Mode> modes;
   if (options.mode != "step") modes.push_back(Mode::kPrefill);
   if (options.mode != "prefill") modes.push_back(Mode::kStep);
@@ -153,7 +159,7 @@ absl::StatusOr<bool> Run(const Options& options) {
     for (Mode mode : modes) {
       absl::StatusOr<bool> ok = bfloat16.model == nullptr
                                     ? VerifyFloat32(*float32, sequence, mode)
-                                    : VerifyBFloat16(*float32, bfloat16, sequence, mode);
+                                    : VerifyBFloat16(*float32, bfloat16, sequence, mode, spread);
       if (!ok.ok()) return ok.status();
       all = all && *ok;
     }

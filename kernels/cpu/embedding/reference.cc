@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/ops/check.h"
 

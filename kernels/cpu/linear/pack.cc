@@ -1,4 +1,4 @@
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear/packed_weight.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "kernels/ops/linear.h"
 
 namespace tvq {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/cpu/vq_attention/window.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "gmock/gmock.h"
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "kernels/ops/rms_norm.h"
 #include "tests/kernels/ops/op_testing.h"
 

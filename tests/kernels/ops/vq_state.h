@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/bfloat16.h"
 #include "kernels/ops/vq_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 

@@ -10,6 +10,18 @@ namespace {
 // Generous limits that keep every product of two dimensions far from overflow.
 constexpr int64_t kMaxDim = 1 << 20;
 constexpr int64_t kMaxLayers = 4096;
+// Floats of one table or of the working memory, 4 GiB. No tensor of the checkpoint has the size of
+// mem_len or prefill_chunk, so nothing else would stop a config of a few bytes from asking for
+// terabytes.
+constexpr int64_t kMaxFloats = int64_t{1} << 30;
+
+// INVALID_ARGUMENT naming `fields` when rows * width floats are more than kMaxFloats.
+absl::Status CheckSize(const Config& config, const char* fields, int64_t rows, int64_t width) {
+  if (rows <= kMaxFloats / width) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(config.source(), ": ", fields,
+                                                 " together ask for ", rows, " x ", width,
+                                                 " numbers, must be at most ", kMaxFloats));
+}
 
 }  // namespace
 
@@ -49,6 +61,18 @@ absl::StatusOr<VqConfig> ParseConfig(const Config& config) {
     return absl::InvalidArgumentError(absl::StrCat(config.source(), ": d_model is ", c.d_model,
                                                    ", must be even (sine and cosine halves)"));
   }
+
+  // Each product below is of factors up to 2^20, so none overflows.
+  const int64_t keys = c.n_head * c.d_k, values = c.n_head * c.d_v;
+  absl::Status sizes = CheckSize(config, "mem_len and d_model", c.window(), c.d_model);
+  sizes.Update(CheckSize(config, "mem_len, n_head and d_k", c.window(), keys));
+  sizes.Update(CheckSize(config, "prefill_chunk, n_head, d_k and d_v", c.common.prefill_chunk,
+                         2 * c.d_model + 3 * keys + 3 * values));
+  sizes.Update(CheckSize(config, "prefill_chunk, n_head, n_code and mem_len",
+                         c.common.prefill_chunk, c.n_head * (c.n_code + c.window())));
+  sizes.Update(CheckSize(config, "n_kv_head, n_code and d_v", c.n_kv_head * c.n_code, c.d_v));
+  sizes.Update(CheckSize(config, "n_kv_head, mem_len and d_v", c.n_kv_head * c.window(), c.d_v));
+  if (!sizes.ok()) return sizes;
 
   absl::StatusOr<double> lam = config.Number("pe_lam", 1, 1e30, 100000);
   if (!lam.ok()) return lam.status();

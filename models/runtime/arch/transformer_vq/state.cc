@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/bfloat16.h"
 
 namespace tvq::transformer_vq {
 namespace {
@@ -143,10 +144,7 @@ absl::Status VqSessionState::Synthesize(int64_t position, uint64_t seed) {
           if (shape.value_dtype == DType::kFloat32) {
             static_cast<float*>(layer.window_value)[slot * shape.value + v] = value;
           } else {
-            uint32_t bits;
-            std::memcpy(&bits, &value, sizeof(bits));
-            static_cast<BFloat16*>(layer.window_value)[slot * shape.value + v] = {
-                static_cast<uint16_t>(bits >> 16)};
+            static_cast<BFloat16*>(layer.window_value)[slot * shape.value + v] = ToBFloat16(value);
           }
         }
       }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/bfloat16.h"
 
 namespace tvq::transformer_vq {
 namespace {
@@ -35,8 +35,21 @@ class Loader {
     if (absl::Status s = CheckFinite(name, *values); !s.ok()) {
       return Fail(absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message())));
     }
+    if (absl::Status s = CheckFits(name, *values); !s.ok()) return Fail(s);
     parameters_ += static_cast<int64_t>(values->size());
     return *std::move(values);
+  }
+
+  // A finite float32 next to the largest rounds to an infinite bfloat16.
+  absl::Status CheckFits(const std::string& name, const std::vector<float>& values) const {
+    if (dtype_ != DType::kBFloat16) return absl::OkStatus();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::isinf(ToFloat(ToBFloat16(values[i])))) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            name, "[", i, "] is ", values[i], ", too large for bfloat16; load as float32"));
+      }
+    }
+    return absl::OkStatus();
   }
 
   Buffer Upload(const std::vector<float>& values) {
@@ -47,7 +60,7 @@ class Loader {
   Buffer UploadRounded(const std::vector<float>& values) {
     if (dtype_ == DType::kFloat32) return Upload(values);
     std::vector<BFloat16> rounded(values.size());
-    std::transform(values.begin(), values.end(), rounded.begin(), RoundToBFloat16);
+    std::transform(values.begin(), values.end(), rounded.begin(), ToBFloat16);
     return UploadBytes(rounded.data(), rounded.size() * sizeof(BFloat16));
   }
 
@@ -79,8 +92,8 @@ class Loader {
     LinearWeight weight = Pack({matrix}, DType::kFloat32);
     bytes_ -= static_cast<int64_t>(weight.data.bytes());
     Buffer input = UploadBytes(x.data(), x.size() * sizeof(float));
-    std::vector<float> y(static_cast<size_t>(rows * matrix.out));
     if (!status_.ok()) return {};
+    std::vector<float> y(static_cast<size_t>(rows * matrix.out));
     absl::StatusOr<Buffer> output = device_.Allocate(y.size() * sizeof(float));
     if (!output.ok()) return Fail(output.status());
     LinearArgs args;
@@ -99,13 +112,6 @@ class Loader {
   }
 
  private:
-  static BFloat16 RoundToBFloat16(float value) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, sizeof(bits));
-    bits += 0x7FFF + ((bits >> 16) & 1);
-    return {static_cast<uint16_t>(bits >> 16)};
-  }
-
   Buffer UploadBytes(const void* data, size_t size) {
     if (!status_.ok()) return {};
     absl::StatusOr<Buffer> buffer = device_.Allocate(size);
@@ -158,7 +164,7 @@ absl::Status DivideByCounts(const std::string& name, const std::vector<float>& c
     float* sum = sums.data() + row * static_cast<size_t>(width);
     for (int64_t i = 0; i < width; ++i) sum[i] /= divisor;
   }
-  return absl::OkStatus();
+  return CheckFinite(absl::StrCat(name, " (the codebook, sums over counts)"), sums);
 }
 
 // R_d = (sinusoid(d) Wr) * t, turned from [M+1, H*K] to [H, M+1, K].

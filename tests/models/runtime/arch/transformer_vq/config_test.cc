@@ -77,5 +77,21 @@ TEST(VqConfigTest, NamesWhatIsWrong) {
   EXPECT_THAT(Error(json), HasSubstr("d_model is 63, must be even"));
 }
 
+// No tensor has the size of these fields, so only the config itself can refuse them.
+TEST(VqConfigTest, RefusesSizesNobodyCanHold) {
+  nlohmann::json json = Good();
+  json["mem_len"] = 1 << 20;
+  json["d_model"] = 1 << 12;
+  EXPECT_THAT(Error(json), HasSubstr("mem_len and d_model together"));
+  json = Good();
+  json["prefill_chunk"] = 1 << 20;
+  json["d_v"] = 1 << 12;
+  EXPECT_THAT(Error(json), HasSubstr("prefill_chunk"));
+  json = Good();
+  json["n_head"] = 1 << 20;
+  json["mem_len"] = 1 << 12;
+  EXPECT_THAT(Error(json), HasSubstr("mem_len, n_head and d_k together"));
+}
+
 }  // namespace
 }  // namespace tvq::transformer_vq

@@ -1,6 +1,6 @@
 // Conversions between float32 and bfloat16, one value at a time; vector code agrees bit for bit.
-#ifndef TVQ_KERNELS_CPU_BFLOAT16_H_
-#define TVQ_KERNELS_CPU_BFLOAT16_H_
+#ifndef TVQ_KERNELS_BFLOAT16_H_
+#define TVQ_KERNELS_BFLOAT16_H_
 
 #include <bit>
 #include <cstdint>
@@ -23,4 +23,4 @@ inline BFloat16 ToBFloat16(float value) {
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_CPU_BFLOAT16_H_
+#endif  // TVQ_KERNELS_BFLOAT16_H_
