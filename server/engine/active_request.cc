@@ -1,7 +1,10 @@
 #include "server/engine/active_request.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "models/runtime/tokenizer/utf8.h"
 
 namespace tvq {
 
@@ -17,15 +20,23 @@ void ActiveRequest::Start() {
   RequestSink& sink = *request().sink;
   sink.OnStart();
   if (!submission_.echo.empty()) {
-    for (int32_t i = 0; i < request().sampling.n; ++i) {
-      sink.OnDelta({.index = i, .text = submission_.echo});
-    }
+    SendEcho(submission_.echo);
     submission_.echo.clear();
     submission_.echo.shrink_to_fit();
   }
   if (prompt_->remaining() == 0) {  // a single token to score
     sink.OnPrompt(0, {PromptRun::FirstToken()});
     End(absl::OkStatus());
+  }
+}
+
+void ActiveRequest::SendEcho(std::string_view text) {
+  for (int32_t i = 0; i < request().sampling.n; ++i) {
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::string_view piece = Utf8Beginning(rest, kEchoPieceBytes);
+      request().sink->OnDelta({.index = i, .text = std::string(piece)});
+      rest.remove_prefix(piece.size());
+    }
   }
 }
 

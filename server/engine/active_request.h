@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,6 +35,13 @@ class ActiveRequest {
   const absl::Status& outcome() const { return *outcome_; }  // once done
 
   RunningView View() const;
+  // When its reader was first seen to be behind, if it still was the last time. The loop notes it
+  // before every step.
+  std::optional<SteadyTime> paused_since() const { return paused_since_; }
+  void NotePaused(bool paused, SteadyTime now) {
+    if (!paused) paused_since_.reset();
+    if (paused && !paused_since_) paused_since_ = now;
+  }
   // What is still reserved: finished samples have given theirs back.
   Need Reserved() const;
   // Device memory that its states hold now.
@@ -54,6 +62,7 @@ class ActiveRequest {
   void End(absl::Status outcome);
 
  private:
+  void SendEcho(std::string_view text);
   absl::Status Split();
   int64_t Unfinished() const;
 
@@ -62,6 +71,7 @@ class ActiveRequest {
   std::optional<PromptRun> prompt_;
   std::vector<Sequence> sequences_;
   Usage usage_;
+  std::optional<SteadyTime> paused_since_;
   std::optional<absl::Status> outcome_;
 };
 

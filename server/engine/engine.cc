@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/read_file.h"
 #include "server/engine/inbox.h"
 #include "server/engine/loop.h"
 #include "server/engine/memory_budget.h"
@@ -30,6 +31,7 @@ absl::Status CheckOptions(const EngineOptions& o) {
         CheckOption("max_num_queued_reqs", o.max_num_queued_reqs, 1),
         CheckOption("max_num_queued_tokens", o.max_num_queued_tokens, 1),
         CheckOption("max_num_batched_tokens", o.max_num_batched_tokens, 1),
+        CheckOption("paused_timeout", o.paused_timeout.count(), 1),
         CheckOption("state_memory_bytes", o.state_memory_bytes, 0)}) {
     if (!status.ok()) return status;
   }
@@ -89,7 +91,7 @@ class Engine::Impl {
         budget(budget),
         inbox(options.max_num_queued_reqs, options.max_num_queued_tokens),
         loop(inbox, std::move(runners), std::move(scheduler),
-             {.sequences = options.max_num_seqs, .state_bytes = budget}),
+             {.sequences = options.max_num_seqs, .state_bytes = budget}, options.paused_timeout),
         thread([this] { loop.Run(); }) {}
 
   ~Impl() {
@@ -101,7 +103,7 @@ class Engine::Impl {
     for (size_t i = 0; i < models.size(); ++i) {
       if (models[i].name == name) return i;
     }
-    return absl::NotFoundError(absl::StrCat("model: there is no model \"", name, "\""));
+    return absl::NotFoundError(absl::StrCat("model: there is no model ", Quoted(name)));
   }
 
   absl::StatusOr<RequestHandle> Accept(Request request) {

@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_ENGINE_ENGINE_H_
 #define TVQ_SERVER_ENGINE_ENGINE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,7 +21,9 @@ struct EngineOptions {
   int64_t max_num_queued_reqs = 1024;       // requests waiting
   int64_t max_num_queued_tokens = 1 << 24;  // prompt tokens waiting
   int64_t max_num_batched_tokens = 512;  // tokens fed in one step, decode rows first, whole chunks
-  int64_t state_memory_bytes = 0;        // budget of states; 0: what the container's memory leaves
+  // A request whose reader takes nothing for so long, while it waits for the reader, is ended.
+  std::chrono::milliseconds paused_timeout{60'000};
+  int64_t state_memory_bytes = 0;  // budget of states; 0: what the container's memory leaves
 };
 
 struct ServedModel {

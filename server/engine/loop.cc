@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
 
 namespace tvq {
 
-Loop::Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room)
+Loop::Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room,
+           std::chrono::milliseconds paused_timeout)
     : inbox_(inbox),
       runners_(std::move(runners)),
       scheduler_(std::move(scheduler)),
       room_(room),
+      paused_timeout_(paused_timeout),
       sequences_per_model_(runners_.size(), 0) {
   totals_.state_bytes_budget = room.state_bytes;
   published_ = totals_;
@@ -23,7 +28,7 @@ void Loop::Run() {
     stop = news.stop;
     Retire(std::move(news), now);
     Admit();
-    const StepPlan plan = scheduler_.Plan(Views());
+    const StepPlan plan = scheduler_.Plan(Views(now));
     if (plan.empty()) {
       if (!stop) inbox_.Wait(FirstDeadline());
       continue;
@@ -41,6 +46,9 @@ void Loop::Retire(Inbox::News news, SteadyTime now) {
       r->End(absl::CancelledError("the request was cancelled"));
     } else if (r->request().deadline <= now) {
       r->End(absl::DeadlineExceededError("the deadline passed while the request ran"));
+    } else if (PausedTooLong(*r, now)) {
+      r->End(absl::DeadlineExceededError(absl::StrCat(
+          "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
     } else if (news.abort) {
       r->End(absl::UnavailableError("the server is shutting down"));
     }
@@ -65,10 +73,18 @@ void Loop::Admit() {
   Reap();
 }
 
-std::vector<RunningView> Loop::Views() const {
+bool Loop::PausedTooLong(const ActiveRequest& request, SteadyTime now) const {
+  const std::optional<SteadyTime> since = request.paused_since();
+  return since && now - *since >= paused_timeout_ && !request.request().sink->WantsMore();
+}
+
+std::vector<RunningView> Loop::Views(SteadyTime now) {
   std::vector<RunningView> views;
   views.reserve(running_.size());
-  for (const auto& r : running_) views.push_back(r->View());
+  for (const auto& r : running_) {
+    views.push_back(r->View());
+    r->NotePaused(!views.back().ready, now);
+  }
   return views;
 }
 
@@ -120,7 +136,10 @@ void Loop::Publish() {
 
 SteadyTime Loop::FirstDeadline() const {
   SteadyTime first = SteadyTime::max();
-  for (const auto& r : running_) first = std::min(first, r->request().deadline);
+  for (const auto& r : running_) {
+    first = std::min(first, r->request().deadline);
+    if (r->paused_since()) first = std::min(first, *r->paused_since() + paused_timeout_);
+  }
   return first;
 }
 

@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_ENGINE_LOOP_H_
 #define TVQ_SERVER_ENGINE_LOOP_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -21,8 +22,10 @@ namespace tvq {
 // admit -> plan -> run -> deliver, until the inbox says stop.
 class Loop {
  public:
-  // `room` is what may run at once. The inbox must outlive the loop.
-  Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room);
+  // `room` is what may run at once; a request that its reader pauses for `paused_timeout` is ended.
+  // The inbox must outlive the loop.
+  Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room,
+       std::chrono::milliseconds paused_timeout);
 
   // Returns when every accepted request is done and the inbox said stop.
   void Run();
@@ -34,17 +37,22 @@ class Loop {
  private:
   void Retire(Inbox::News news, SteadyTime now);
   void Admit();
-  std::vector<RunningView> Views() const;
+  // Also notes who is paused since when.
+  std::vector<RunningView> Views(SteadyTime now);
+  // Whether the request is paused, and has been for too long.
+  bool PausedTooLong(const ActiveRequest& request, SteadyTime now) const;
   // Lets go of requests that are done, `ended` among them, and then tells their sinks.
   void Reap(std::vector<std::pair<Submission, absl::Status>> ended = {});
   void Count(const absl::Status& outcome);
   void Publish();
+  // When the loop has to wake if nothing happens.
   SteadyTime FirstDeadline() const;
 
   Inbox& inbox_;
   std::vector<ModelRunner> runners_;
   Scheduler scheduler_;
   const Need room_;
+  const std::chrono::milliseconds paused_timeout_;
   std::vector<std::unique_ptr<ActiveRequest>> running_;  // in the order of admission
   EngineStats totals_;
 

@@ -54,9 +54,9 @@ absl::Status CheckCounts(const SamplingParams& p) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPromptLogprobs(const SamplingParams& p) {
+absl::Status CheckPromptLogprobs(const SamplingParams& p, const char* field) {
   if (p.prompt_logprobs && (*p.prompt_logprobs < 0 || *p.prompt_logprobs > kMaxLogprobs)) {
-    return Wrong("prompt_logprobs", *p.prompt_logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));
+    return Wrong(field, *p.prompt_logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));
   }
   return absl::OkStatus();
 }
@@ -134,15 +134,15 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   if (limit == 0) return absl::OkStatus();
   if (request.score_only) {
     if (prompt <= limit) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("prompt: has ", prompt,
+    return absl::InvalidArgumentError(absl::StrCat(request.prompt_field, ": has ", prompt,
                                                    " tokens, must be at most ", limit,
                                                    ", the model's context length"));
   }
   const int64_t max_tokens = request.sampling.max_tokens;
   if (prompt + max_tokens <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("prompt: has ", prompt, " tokens, and max_tokens is ", max_tokens,
-                   "; together they must be at most ", limit, ", the model's context length"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      request.prompt_field, ": has ", prompt, " tokens, and max_tokens is ", max_tokens,
+      "; together they must be at most ", limit, ", the model's context length"));
 }
 
 }  // namespace
@@ -150,8 +150,8 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
 absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
   const int64_t vocab = model.config.vocab_size;
   for (const absl::Status& status :
-       {CheckNumbers(params), CheckCounts(params), CheckPromptLogprobs(params), CheckStops(params),
-        CheckIdSet("stop_token_ids", params.stop_token_ids, vocab),
+       {CheckNumbers(params), CheckCounts(params), CheckPromptLogprobs(params, "prompt_logprobs"),
+        CheckStops(params), CheckIdSet("stop_token_ids", params.stop_token_ids, vocab),
         CheckIdSet("allowed_token_ids", params.allowed_token_ids, vocab),
         CheckLogitBias(params, vocab), CheckAllowed(params, model.config.eos_token_id)}) {
     if (!status.ok()) return status;
@@ -161,13 +161,15 @@ absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
 
 absl::Status Validate(const Request& request, const ModelInfo& model) {
   if (request.prompt.empty()) {
-    return absl::InvalidArgumentError("prompt: is empty, must have at least one token");
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.prompt_field, ": is empty, must have at least one token"));
   }
-  const absl::Status sampling = request.score_only ? CheckPromptLogprobs(request.sampling)
-                                                   : Validate(request.sampling, model);
+  const absl::Status sampling =
+      request.score_only ? CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field)
+                         : Validate(request.sampling, model);
   if (!sampling.ok()) return sampling;
   if (auto status = CheckLength(request, model); !status.ok()) return status;
-  return CheckIds("prompt", request.prompt, model.config.vocab_size);
+  return CheckIds(request.prompt_field, request.prompt, model.config.vocab_size);
 }
 
 }  // namespace tvq

@@ -3,6 +3,7 @@
 #define TVQ_SERVER_ENGINE_REQUEST_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,7 +40,7 @@ struct SamplingParams {
   std::optional<int32_t> logprobs;         // alternatives beside the chosen token
   std::optional<int32_t> prompt_logprobs;  // likewise for prompt tokens
   int32_t n = 1;
-  bool echo = false;  // each sample's first delta is the prompt's text, without tokens
+  bool echo = false;  // each sample's first deltas are the prompt's text, without tokens
 };
 
 // The service's limits on what one request may ask for.
@@ -47,6 +48,8 @@ inline constexpr int32_t kMaxSamples = 128;
 inline constexpr int32_t kMaxLogprobs = 20;
 inline constexpr int64_t kMaxStopStrings = 64;
 inline constexpr int64_t kMaxStopStringBytes = 1024;
+inline constexpr int64_t kMaxEchoBytes = 16 << 20;  // of all samples together
+inline constexpr size_t kEchoPieceBytes = 1 << 20;  // a delta of echo has at most so many
 
 // INVALID_ARGUMENT naming the field, its value and the range that would be right.
 absl::Status Validate(const SamplingParams& params, const ModelInfo& model);
@@ -103,6 +106,9 @@ struct Request {
   // At least one token: where a model has an end-of-sequence id, the RPC layer puts it in the place
   // of an empty prompt.
   std::vector<int32_t> prompt;
+  // What the client calls `prompt` and `sampling.prompt_logprobs`, for messages; literals.
+  const char* prompt_field = "prompt";
+  const char* prompt_logprobs_field = "prompt_logprobs";
   SamplingParams sampling;
   bool score_only =
       false;  // only prompt log-probabilities; of `sampling` only prompt_logprobs is read

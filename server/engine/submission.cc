@@ -20,6 +20,15 @@ void SortUnique(std::vector<int32_t>& ids) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
+// What an empty queue would not take either is wrong, not early.
+absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits) {
+  const auto tokens = static_cast<int64_t>(request.prompt.size());
+  if (tokens <= limits.max_num_queued_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(request.prompt_field, ": has ", tokens, " tokens, must have at most ",
+                   limits.max_num_queued_tokens, ", the prompt tokens that may wait"));
+}
+
 // The states a request may come to hold. The last token is not fed, but a session that continues
 // would feed it.
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
@@ -42,7 +51,16 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
   return Need{.sequences = sequences, .state_bytes = each * sequences};
 }
 
-void PrepareGeneration(const Model& model, Submission& s) {
+// Every sample gets a copy.
+absl::Status CheckEcho(const std::string& text, int32_t n) {
+  const auto bytes = static_cast<int64_t>(text.size());
+  if (bytes <= kMaxEchoBytes / n) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("echo: the prompt's text has ", bytes,
+                                                 " bytes and n is ", n,
+                                                 "; the product must be at most ", kMaxEchoBytes));
+}
+
+absl::Status PrepareGeneration(const Model& model, Submission& s) {
   SamplingParams& p = s.request.sampling;
   if (!p.seed) p.seed = DrawSeed();
   SortUnique(p.stop_token_ids);
@@ -55,7 +73,9 @@ void PrepareGeneration(const Model& model, Submission& s) {
   s.text.emplace(model.tokenizer(), std::make_shared<const StopStrings>(p.stop),
                  p.include_stop_str_in_output);
   std::string prompt_text = s.text->Prime(s.request.prompt);
-  if (p.echo) s.echo = std::move(prompt_text);
+  if (!p.echo) return absl::OkStatus();
+  s.echo = std::move(prompt_text);
+  return CheckEcho(s.echo, p.n);
 }
 
 }  // namespace
@@ -67,12 +87,14 @@ bool UsesCounts(const SamplingParams& p) {
 absl::StatusOr<Submission> Prepare(Request request, const Model& model, const EngineOptions& limits,
                                    int64_t budget) {
   if (auto status = Validate(request, model.info()); !status.ok()) return status;
+  if (auto status = CheckFitsQueue(request, limits); !status.ok()) return status;
   auto need = ExactNeed(request, model, limits, budget);
   if (!need.ok()) return need.status();
   Submission s;
   s.request = std::move(request);
   s.need = *need;
-  if (!s.request.score_only) PrepareGeneration(model, s);
+  if (s.request.score_only) return s;
+  if (auto status = PrepareGeneration(model, s); !status.ok()) return status;
   return s;
 }
 

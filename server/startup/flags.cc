@@ -3,8 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <set>
+
+#include "absl/strings/str_split.h"
 
 namespace tvq {
 namespace {
@@ -25,17 +29,23 @@ CLI::Option* Add(CLI::App& app, const std::string& flag, T& value, const std::st
   return app.add_option(flag, value, help)->envname(EnvironmentName(flag))->capture_default_str();
 }
 
-// At least `min`; sizes also as 512KB, 2GB (powers of 1024).
+// Sizes also as 512KB, 2GB (powers of 1024).
 CLI::Option* AddSize(CLI::App& app, const std::string& flag, int64_t& value,
                      const std::string& help) {
   return Add(app, flag, value, help)->transform(CLI::AsSizeValue(false))->type_name("BYTES");
 }
 
+std::vector<std::string> EnvironmentModels() {
+  const char* const value = std::getenv("TVQ_MODEL");
+  if (value == nullptr || *value == '\0') return {};
+  return absl::StrSplit(value, ',');
+}
+
 void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models) {
-  Add(app, "--model", models, "A model to serve, NAME=DIR; repeatable")
-      ->required()
-      ->default_str("")
-      ->delimiter(',')
+  // Not Add: only the environment separates models by commas, which a path may hold.
+  app.add_option("--model", models,
+                 "A model to serve, NAME=DIR; repeatable (Env:TVQ_MODEL, separated by commas)")
+      ->required(EnvironmentModels().empty())
       ->type_name("NAME=DIR");
   Add(app, "--device", flags.device, "Where to compute: cpu, reference");
   Add(app, "--threads", flags.threads, "Threads that compute; 0: one for each core")
@@ -49,7 +59,7 @@ void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models
 void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
   Add(app, "--max-num-seqs", engine.max_num_seqs, "Sequences that compute at once")
-      ->check(positive);
+      ->check(CLI::Range(1, 65536));
   Add(app, "--max-num-queued-reqs", engine.max_num_queued_reqs,
       "Requests that wait; more are refused with RESOURCE_EXHAUSTED")
       ->check(positive);
@@ -103,6 +113,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   int64_t keepalive_time = flags.server.keepalive_time.count();
   int64_t keepalive_timeout = flags.server.keepalive_timeout.count();
 
+  int64_t paused_timeout =
+      std::chrono::duration_cast<std::chrono::seconds>(flags.engine.paused_timeout).count();
+
   CLI::App app(
       "Serves autoregressive models with a state of constant size over gRPC.\n"
       "Every flag can be given as the environment variable in parentheses; flags win.",
@@ -111,6 +124,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   AddModelFlags(app, flags, models);
   AddServerFlags(app, flags.server, keepalive_time, keepalive_timeout);
   AddEngineFlags(app, flags.engine);
+  Add(app, "--paused-timeout", paused_timeout,
+      "Seconds for which a request waits for a reader that takes nothing; then it is ended")
+      ->check(CLI::Range(1, 86400));
   Add(app, "--shutdown-timeout", flags.shutdown_timeout,
       "Seconds running requests may take to finish after SIGTERM or SIGINT")
       ->check(CLI::Range(0.0, 86400.0));
@@ -124,6 +140,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
     *exit_code = app.exit(e) == 0 ? 0 : kUsageError;
     return std::nullopt;
   }
+  if (models.empty()) models = EnvironmentModels();
   if (const std::string wrong = SplitModels(models, &flags.models); !wrong.empty()) {
     std::cerr << wrong << "\n";
     *exit_code = kUsageError;
@@ -131,6 +148,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   }
   flags.server.keepalive_time = std::chrono::seconds(keepalive_time);
   flags.server.keepalive_timeout = std::chrono::seconds(keepalive_timeout);
+  flags.engine.paused_timeout = std::chrono::seconds(paused_timeout);
   return flags;
 }
 

@@ -39,6 +39,13 @@ Utf8Prefix ScanUtf8(std::string_view text) {
   return {Utf8Prefix::kCharacter, lead.length};
 }
 
+std::string_view Utf8Beginning(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  size_t size = max_bytes;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 absl::Status CheckUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const Utf8Prefix prefix = ScanUtf8(text.substr(i));

@@ -27,6 +27,10 @@ Utf8Prefix ScanUtf8(std::string_view text);
 // U+FFFD, the replacement character.
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
+// The longest beginning of valid UTF-8 that has at most `max_bytes` bytes and ends with a
+// character.
+std::string_view Utf8Beginning(std::string_view text, size_t max_bytes);
+
 // INVALID_ARGUMENT naming the byte offset at which text stops being UTF-8.
 absl::Status CheckUtf8(std::string_view text);
 

@@ -162,6 +162,15 @@ TEST(EngineQueueTest, IsBoundedByRequestsAndByTokens) {
   for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
 }
 
+TEST(EngineQueueTest, WhatAnEmptyQueueWouldNotTakeIsInvalid) {
+  Harness h({}, {.max_num_queued_tokens = 10, .state_memory_bytes = 1000});
+  const absl::Status status = h.engine->Submit(Ask(Sink(), "12345678901")).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("prompt: has 11 tokens, must have at most 10"));
+  Generate(*h.engine, "1234567890");
+}
+
 TEST(EngineQueueTest, CancellingFreesThePlaceWhileTheLoopIsBusy) {
   Gate gate;
   Harness h({}, {.max_num_seqs = 1, .max_num_queued_reqs = 1, .state_memory_bytes = 1000},
@@ -255,6 +264,34 @@ TEST(EngineCancelTest, AtRandomPointsFreesEveryState) {
   Generate(*h.engine, "still alive");
 }
 
+TEST(EngineEchoTest, ComesInPiecesThatEndWithACharacter) {
+  Harness h;
+  std::string prompt = "x";  // so that a piece's limit falls within a character
+  while (prompt.size() < 2 * kEchoPieceBytes) prompt += "\xC3\xA9";
+  auto sink = Sink();
+  std::vector<size_t> sizes;
+  sink->on_delta = [&](const Delta& delta) {
+    if (delta.tokens.empty()) sizes.push_back(delta.text.size());
+  };
+  const auto handle = h.engine->Submit(Ask(sink, prompt, {.max_tokens = 1, .echo = true}));
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  sink->WaitDeltas(3);
+  h.engine->Cancel(*handle);
+  EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
+  EXPECT_THAT(sizes, testing::ElementsAre(kEchoPieceBytes - 1, kEchoPieceBytes, 2));
+  EXPECT_EQ(sink->sample().text, prompt);
+}
+
+TEST(EngineEchoTest, AllSamplesTogetherAreBounded) {
+  Harness h;
+  const std::string prompt(kMaxEchoBytes / 16 + 1, 'x');
+  const absl::Status status =
+      h.engine->Submit(Ask(Sink(), prompt, {.n = 16, .echo = true})).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("echo: the prompt's text has 1048577 bytes and n is 16"));
+}
+
 TEST(EngineReaderTest, ASlowReaderPausesOnlyItself) {
   Harness h;
   auto slow = Sink();
@@ -273,6 +310,42 @@ TEST(EngineReaderTest, ASlowReaderPausesOnlyItself) {
   EXPECT_TRUE(slow->Wait().ok());
   EXPECT_EQ(h.model->calls, calls + 2 * 9) << "one decode and one sampling a token, none idle";
   EXPECT_EQ(slow->sample(), Generate(*h.engine, "slow", {.seed = 1, .max_tokens = 10})->sample());
+}
+
+TEST(EngineReaderTest, ReadersThatStopDoNotKeepTheirPlaces) {
+  Harness h({}, {.max_num_seqs = 3,
+                 .max_num_batched_tokens = 32,
+                 .paused_timeout = milliseconds(20),
+                 .state_memory_bytes = 1'000'000});
+  std::vector<std::shared_ptr<RecordingSink>> stopped;
+  for (int i = 0; i < 3; ++i) {
+    stopped.push_back(Sink());
+    RecordingSink& sink = *stopped.back();
+    sink.on_delta = [&sink](const Delta&) { sink.wants_more = false; };
+    ASSERT_TRUE(h.engine->Submit(Ask(stopped.back(), "never read", Endless())).ok());
+  }
+  Generate(*h.engine, "waits for a place");  // nothing else wakes the loop
+  for (const auto& sink : stopped) {
+    const absl::Status status = sink->Wait();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the reader took nothing"));
+  }
+  EXPECT_EQ(h.model->live_states, 0);
+}
+
+TEST(EngineReaderTest, AReaderThatGoesOnIsNotEnded) {
+  Harness h({}, {.max_num_batched_tokens = 32,
+                 .paused_timeout = std::chrono::hours(1),
+                 .state_memory_bytes = 1'000'000});
+  auto slow = Sink();
+  slow->on_delta = [&](const Delta&) { slow->wants_more = false; };
+  ASSERT_TRUE(h.engine->Submit(Ask(slow, "slow", {.seed = 1, .max_tokens = 3})).ok());
+  for (int64_t deltas = 1; deltas < 3; ++deltas) {
+    slow->WaitDeltas(deltas);
+    slow->wants_more = true;
+    h.engine->Wake();
+  }
+  EXPECT_TRUE(slow->Wait().ok());
 }
 
 TEST(EngineErrorTest, NonFiniteLogitsFailTheirRequestOnly) {

@@ -107,5 +107,19 @@ TEST(ValidateTest, ScoringReadsOnlyPromptLogprobs) {
   EXPECT_THAT(Message(request, model), HasSubstr("prompt_logprobs: value is 50"));
 }
 
+TEST(ValidateTest, MessagesUseTheClientsNames) {
+  const FakeModel model({.max_position = 3});
+  Request request{.prompt = {4, 4, 4, 4},
+                  .prompt_field = "text",
+                  .prompt_logprobs_field = "logprobs",
+                  .score_only = true};
+  EXPECT_THAT(Message(request, model), HasSubstr("text: has 4 tokens, must be at most 3"));
+  request.score_only = false;
+  EXPECT_THAT(Message(request, model), HasSubstr("text: has 4 tokens, and max_tokens is 16"));
+  request.score_only = true;
+  request.sampling.prompt_logprobs = 21;
+  EXPECT_EQ(Message(request, model).find("logprobs: value is 21"), 0u);
+}
+
 }  // namespace
 }  // namespace tvq
