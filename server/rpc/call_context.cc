@@ -17,6 +17,11 @@ bool IsRequestId(std::string_view id) {
 
 }  // namespace
 
+absl::Status WorkersBusy() {
+  return absl::ResourceExhaustedError(
+      "too many large requests wait to be read; try again, or send less text at once");
+}
+
 std::string RequestId(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find("x-request-id"); it != metadata.end()) {

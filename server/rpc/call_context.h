@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 
+#include "absl/status/status.h"
 #include "server/engine/engine.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/task_pool.h"
@@ -16,6 +17,9 @@ namespace tvq {
 // A request of more bytes is read by a thread of `workers`: tokenizing a megabyte takes tens of
 // milliseconds, in which a thread of gRPC would serve nobody else.
 inline constexpr size_t kInlineRequestBytes = 64 * 1024;
+
+// What a large request is answered when the workers' queue has no room for it.
+absl::Status WorkersBusy();
 
 // Outlives every call. Constant after construction.
 struct CallContext {

@@ -1,10 +1,12 @@
 #include "server/rpc/convert.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/runtime/read_file.h"
 
 namespace tvq {
 namespace {
@@ -44,22 +46,17 @@ absl::Status CheckIds(const std::vector<int32_t>& ids, int64_t vocab, const char
   return absl::OkStatus();
 }
 
-absl::Status CheckLength(const std::vector<int32_t>& ids, const RequestLimits& limits,
-                         const char* field) {
-  const auto count = static_cast<int64_t>(ids.size());
-  if (limits.max_prompt_tokens == 0 || count <= limits.max_prompt_tokens) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": has ", count,
-                                                 " tokens, must have at most ",
-                                                 limits.max_prompt_tokens, ", the server's limit"));
-}
-
 template <typename Message>
 absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const ServedModel& model,
                                                   const RequestLimits& limits) {
   const char* field = InputField(message);
+  if (auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits); !status.ok()) {
+    return status;
+  }
   auto ids = InputTokens(message, model.model->tokenizer());
   if (!ids.ok()) return ids.status();
-  if (auto status = CheckLength(*ids, limits, field); !status.ok()) return status;
+  if (auto status = CheckTokenCount(static_cast<int64_t>(ids->size()), limits, field); !status.ok())
+    return status;
   const int64_t vocab = model.model->info().config.vocab_size;
   if (auto status = CheckIds(*ids, vocab, field); !status.ok()) return status;
   return ids;
@@ -115,7 +112,28 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
     return absl::InvalidArgumentError(absl::StrCat("model: is empty, must be one of: ", names));
   }
   return absl::NotFoundError(
-      absl::StrCat("model: there is no \"", name, "\"; this server has: ", names));
+      absl::StrCat("model: there is no ", Quoted(name), "; this server has: ", names));
+}
+
+absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
+                           const RequestLimits& limits) {
+  const auto bytes = static_cast<int64_t>(text.size());
+  if (limits.max_prompt_tokens == 0 || bytes <= limits.max_prompt_tokens) return absl::OkStatus();
+  size_t longest = 4;  // an unknown token stands for any character
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max(longest, tokenizer.TokenBytes(id).size());
+  }
+  if (bytes / static_cast<int64_t>(longest) <= limits.max_prompt_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "text: has ", bytes, " bytes, more than ", limits.max_prompt_tokens,
+      " tokens, the server's limit, can stand for, a token being at most ", longest, " bytes"));
+}
+
+absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const char* field) {
+  if (limits.max_prompt_tokens == 0 || count <= limits.max_prompt_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": has ", count,
+                                                 " tokens, must have at most ",
+                                                 limits.max_prompt_tokens, ", the server's limit"));
 }
 
 void ApplySampling(const v1::SamplingParams& m, SamplingParams* p) {
@@ -164,6 +182,7 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   Request request;
   request.model = model.name;
   request.prompt = *std::move(prompt);
+  request.prompt_field = InputField(message);
   request.sampling = DefaultSampling(model.model->info().generation);
   ApplySampling(message.sampling(), &request.sampling);
   return request;
@@ -189,6 +208,8 @@ absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedM
   Request request;
   request.model = model.name;
   request.prompt = *std::move(ids);
+  request.prompt_field = InputField(message);
+  request.prompt_logprobs_field = "logprobs";
   request.score_only = true;
   request.sampling.prompt_logprobs = message.logprobs();
   return request;

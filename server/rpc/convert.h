@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,12 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
                                   const RequestLimits& limits);
 absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
+
+// INVALID_ARGUMENT for text of more bytes than the most tokens allowed could stand for, each being
+// as long as the longest: tokenizing it would only show that it is too long.
+absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
+                           const RequestLimits& limits);
+absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const char* field);
 
 // Fields that are set in `message`, on top of `params`.
 void ApplySampling(const v1::SamplingParams& message, SamplingParams* params);

@@ -29,7 +29,7 @@ absl::StatusOr<Request> GenerateCall::Read(const grpc::ByteBuffer& bytes) {
   return request;
 }
 
-grpc::ByteBuffer GenerateCall::ToMessage(const Backlog& backlog) {
+absl::StatusOr<grpc::ByteBuffer> GenerateCall::ToMessage(const Backlog& backlog) {
   v1::GenerateResponse message;
   for (const TokenEvent& event : backlog.prompt) {
     ToProto(event, *tokenizer_, message.add_prompt_logprobs());

@@ -16,7 +16,7 @@ class GenerateCall : public StreamCall {
   const char* Method() const override { return "Generate"; }
   absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) override;
   void Filter(int64_t, std::vector<TokenEvent>*) override {}
-  grpc::ByteBuffer ToMessage(const Backlog& backlog) override;
+  absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
 
  private:
   // Set by Read, constant from then on.

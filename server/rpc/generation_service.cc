@@ -27,7 +27,11 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
                           v1::TokenizeResponse* response) {
   auto model = FindModel(context.engine->models(), request.model());
   if (!model.ok()) return model.status();
-  auto ids = (*model)->model->tokenizer().Encode(request.text());
+  const Tokenizer& tokenizer = (*model)->model->tokenizer();
+  if (auto status = CheckTextSize(request.text(), tokenizer, context.limits); !status.ok()) {
+    return status;
+  }
+  auto ids = tokenizer.Encode(request.text());
   if (!ids.ok()) {
     return absl::Status(ids.status().code(),
                         absl::StrCat("text: ", std::string(ids.status().message())));
@@ -40,6 +44,10 @@ absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeReque
                            v1::DetokenizeResponse* response) {
   auto model = FindModel(context.engine->models(), request.model());
   if (!model.ok()) return model.status();
+  if (auto status = CheckTokenCount(request.token_ids_size(), context.limits, "token_ids");
+      !status.ok()) {
+    return status;
+  }
   const std::vector<int32_t> ids(request.token_ids().begin(), request.token_ids().end());
   auto text = (*model)->model->tokenizer().Decode(ids);
   if (!text.ok()) {

@@ -45,7 +45,7 @@ void ScoreCall::Filter(int64_t first, std::vector<TokenEvent>* events) {
   }
 }
 
-grpc::ByteBuffer ScoreCall::ToMessage(const Backlog& backlog) {
+absl::StatusOr<grpc::ByteBuffer> ScoreCall::ToMessage(const Backlog& backlog) {
   v1::ScoreResponse message;
   for (const TokenEvent& event : backlog.prompt) {
     ToProto(event, *tokenizer_, message.add_tokens());

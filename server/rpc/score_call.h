@@ -18,7 +18,7 @@ class ScoreCall : public StreamCall {
   const char* Method() const override { return "Score"; }
   absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) override;
   void Filter(int64_t first, std::vector<TokenEvent>* events) override;
-  grpc::ByteBuffer ToMessage(const Backlog& backlog) override;
+  absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
 
  private:
   // Set by Read, constant from then on.

@@ -20,6 +20,7 @@ namespace {
 constexpr int kWriters = 2;
 // Large requests that are tokenized at once; more wait.
 constexpr int kWorkers = 2;
+constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
 
 std::string Address(const ServerOptions& options) {
   // An IPv6 address needs brackets before a port.
@@ -53,7 +54,7 @@ class Server::Impl {
  public:
   Impl(Engine* engine, ServerDescription description, const ServerOptions& options)
       : writers_(kWriters),
-        workers_(kWorkers),
+        workers_(kWorkers, kMaxWorkerBytes),
         context_{engine, options.limits, &writers_, &workers_},
         generation_(context_),
         models_(context_, std::move(description)) {}

@@ -17,7 +17,7 @@ namespace tvq {
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 50051;                              // 0: a free one
-  int64_t max_message_bytes = 64 * 1024 * 1024;  // of a request
+  int64_t max_message_bytes = 16 * 1024 * 1024;  // of a request
   std::chrono::seconds keepalive_time{60};       // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};    // then it is taken for gone
   RequestLimits limits;

@@ -2,11 +2,18 @@
 
 #include <string>
 
+#include "models/runtime/tokenizer/utf8.h"
+
 namespace tvq {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  std::string message(status.message());
+  if (message.size() > kMaxStatusMessageBytes) {
+    message.resize(Utf8Beginning(message, kMaxStatusMessageBytes - 3).size());
+    message += "...";
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message);
 }
 
 std::optional<int64_t> RetryPushbackMs(const absl::Status& status, bool fits_idle_server) {

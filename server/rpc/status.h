@@ -5,6 +5,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -16,7 +17,11 @@ namespace tvq {
 // which a place becomes free under load; a client that backs off exponentially may wait longer.
 inline constexpr int64_t kRetryPushbackMs = 1000;
 
-// The codes of both are the same numbers; the message is kept.
+// A status travels in the response's metadata, for which clients allow 8 KiB by default; its
+// message may take three times its bytes there.
+inline constexpr size_t kMaxStatusMessageBytes = 2048;
+
+// The codes of both are the same numbers; the message is kept, if it is not too long.
 grpc::Status ToGrpc(const absl::Status& status);
 
 // The value of the trailer grpc-retry-pushback-ms that belongs to a status with which the engine

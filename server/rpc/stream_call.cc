@@ -2,12 +2,18 @@
 
 #include <spdlog/spdlog.h>
 
+#include <iterator>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "server/rpc/status.h"
 
 namespace tvq {
+namespace {
+
+int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.tokens.size()); }
+
+}  // namespace
 
 StreamCall::StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc)
     : context_(context), rpc_(rpc), id_(RequestId(*rpc)), start_(absl::Now()) {}
@@ -16,10 +22,17 @@ void StreamCall::Begin(const grpc::ByteBuffer& request) {
   self_ = shared_from_this();
   if (request.Length() <= kInlineRequestBytes) return Submit(request);
   // The copy shares the bytes.
-  context_.workers->Schedule([self = self_, request] { self->Submit(request); });
+  if (context_.workers->TrySchedule(request.Length(),
+                                    [self = self_, request] { self->Submit(request); })) {
+    return;
+  }
+  const absl::Status busy = WorkersBusy();
+  AddRetryPushback(busy, /*fits_idle_server=*/true, rpc_);
+  Reject(busy);
 }
 
 void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
+  if (rpc_->IsCancelled()) return Reject(absl::CancelledError("the call was cancelled"));
   absl::StatusOr<Request> request = Read(bytes);
   if (!request.ok()) return Reject(request.status());
   request->id = id_;
@@ -74,7 +87,7 @@ void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
 void StreamCall::OnDelta(Delta delta) {
   absl::MutexLock lock(&mutex_);
   if (broken_) return;
-  backlog_tokens_ += 1 + static_cast<int64_t>(delta.tokens.size());
+  backlog_tokens_ += Weight(delta);
   backlog_.deltas.push_back(std::move(delta));
   if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
   ScheduleWrite();
@@ -110,9 +123,8 @@ void StreamCall::Advance() {
       in_flight_ = true;
     } else if (!backlog_.empty() && !broken_) {
       next = Next::kMessage;
-      taken = std::exchange(backlog_, {});
-      backlog_tokens_ = 0;
-      wake = !wants_more_.exchange(true);
+      taken = TakeBacklog();
+      if (backlog_tokens_ <= kMaxBacklogTokens) wake = !wants_more_.exchange(true);
       in_flight_ = true;
       finishing_ = taken.usage.has_value();
     } else if (done_) {
@@ -128,14 +140,46 @@ void StreamCall::Advance() {
     rpc_->AddInitialMetadata("x-request-id", id_);
     StartSendInitialMetadata();
   } else if (next == Next::kMessage) {
-    message_ = ToMessage(taken);
-    if (!taken.usage) return StartWrite(&message_);
-    Log(absl::OkStatus());
-    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    Write(taken);
   } else {
     Log(status);
     Finish(ToGrpc(status));
   }
+}
+
+Backlog StreamCall::TakeBacklog() {
+  size_t count = 0;
+  size_t text = 0;
+  while (count < backlog_.deltas.size()) {
+    text += backlog_.deltas[count].text.size();
+    if (count > 0 && text > kMaxMessageText) break;
+    ++count;
+  }
+  if (count == backlog_.deltas.size()) {
+    backlog_tokens_ = 0;
+    return std::exchange(backlog_, {});
+  }
+  const auto end = backlog_.deltas.begin() + static_cast<std::ptrdiff_t>(count);
+  Backlog taken{
+      .prompt = std::exchange(backlog_.prompt, {}),
+      .deltas = {std::make_move_iterator(backlog_.deltas.begin()), std::make_move_iterator(end)},
+      .prompt_done = std::exchange(backlog_.prompt_done, std::nullopt)};
+  backlog_.deltas.erase(backlog_.deltas.begin(), end);
+  backlog_tokens_ = 0;
+  for (const Delta& delta : backlog_.deltas) backlog_tokens_ += Weight(delta);
+  return taken;
+}
+
+void StreamCall::Write(const Backlog& backlog) {
+  absl::StatusOr<grpc::ByteBuffer> message = ToMessage(backlog);
+  if (!message.ok()) {
+    CancelRequest();
+    return Reject(message.status());
+  }
+  message_ = *std::move(message);
+  if (!backlog.usage) return StartWrite(&message_);
+  Log(absl::OkStatus());
+  StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
 void StreamCall::OnOperationDone(bool ok) {
@@ -168,7 +212,9 @@ void StreamCall::Log(const absl::Status& status) const {
   if (absl::IsInternal(status)) {
     spdlog::error("request {} {} after {:.1f} ms: {}", id_, Method(), ms, status.ToString());
   } else {
-    spdlog::debug("request {} {} after {:.1f} ms: {}", id_, Method(), ms, status.ToString());
+    // The code alone: a message may quote the prompt.
+    spdlog::debug("request {} {} after {:.1f} ms: {}", id_, Method(), ms,
+                  absl::StatusCodeToString(status.code()));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -47,6 +48,9 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Tokens waiting above which the engine pauses the request; a few hundred bytes each at most.
   static constexpr int64_t kMaxBacklogTokens = 1024;
 
+  // Text of a message above which further deltas wait for the next one. One delta may have as much.
+  static constexpr size_t kMaxMessageText = 1 << 20;
+
   StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc);
 
   // Reads the request and submits it, here or on a worker. Once, before the reactor is returned.
@@ -73,7 +77,7 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Called before any ToMessage, on the loop: may drop what the client does not want.
   virtual void Filter(int64_t first, std::vector<TokenEvent>* events) = 0;
   // The next message, from everything that waits. Off the loop, one thread at a time.
-  virtual grpc::ByteBuffer ToMessage(const Backlog& backlog) = 0;
+  virtual absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) = 0;
 
   const CallContext& context() const { return context_; }
 
@@ -82,6 +86,9 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Reject(const absl::Status& status);
   void OnOperationDone(bool ok);
   void ScheduleWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the next message is made of; the rest stays.
+  Backlog TakeBacklog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Write(const Backlog& backlog);
   // Starts the next gRPC operation, if there is one to start and none in flight.
   void Advance();
   void CancelRequest();

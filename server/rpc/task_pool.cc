@@ -4,7 +4,7 @@
 
 namespace tvq {
 
-TaskPool::TaskPool(int threads) {
+TaskPool::TaskPool(int threads, size_t max_bytes) : max_bytes_(max_bytes) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -18,7 +18,15 @@ TaskPool::~TaskPool() {
 
 void TaskPool::Schedule(std::function<void()> task) {
   absl::MutexLock lock(&mutex_);
-  tasks_.push_back(std::move(task));
+  tasks_.push_back({0, std::move(task)});
+}
+
+bool TaskPool::TrySchedule(size_t bytes, std::function<void()> task) {
+  absl::MutexLock lock(&mutex_);
+  if (bytes_ > 0 && (bytes_ >= max_bytes_ || bytes > max_bytes_ - bytes_)) return false;
+  bytes_ += bytes;
+  tasks_.push_back({bytes, std::move(task)});
+  return true;
 }
 
 void TaskPool::Loop() {
@@ -26,7 +34,7 @@ void TaskPool::Loop() {
     return stopping_ || !tasks_.empty();
   };
   while (true) {
-    std::function<void()> task;
+    Task task;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&ready));
@@ -34,7 +42,11 @@ void TaskPool::Loop() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task();
+    task.run();
+    task.run = nullptr;
+    if (task.bytes == 0) continue;
+    absl::MutexLock lock(&mutex_);
+    bytes_ -= task.bytes;
   }
 }
 

@@ -6,6 +6,8 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status.h"
@@ -21,18 +23,25 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, grpc::CallbackSe
                                     Handle handle) {
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   // gRPC keeps `in` and `out` until Finish.
-  const auto run = [reactor, in, out, handle] {
+  const auto run = [rpc, reactor, in, out, handle] {
+    if (rpc->IsCancelled()) return reactor->Finish(grpc::Status::CANCELLED);
     Request request;
     Response response;
     absl::Status status = ParseMessage(*in, &request);
     if (status.ok()) status = handle(request, &response);
-    if (status.ok()) *out = SerializeMessage(response);
+    if (status.ok()) {
+      auto bytes = SerializeMessage(response);
+      status = bytes.status();
+      if (bytes.ok()) *out = *std::move(bytes);
+    }
     reactor->Finish(ToGrpc(status));
   };
   if (in->Length() <= kInlineRequestBytes) {
     run();
-  } else {
-    context.workers->Schedule(run);
+  } else if (!context.workers->TrySchedule(in->Length(), run)) {
+    const absl::Status busy = WorkersBusy();
+    AddRetryPushback(busy, /*fits_idle_server=*/true, rpc);
+    reactor->Finish(ToGrpc(busy));
   }
   return reactor;
 }

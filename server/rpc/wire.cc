@@ -70,10 +70,21 @@ absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Messa
   return absl::InvalidArgumentError(absl::StrCat("the request is not a ", type.full_name()));
 }
 
-grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message) {
+absl::StatusOr<grpc::ByteBuffer> SerializeMessage(const google::protobuf::Message& message,
+                                                  size_t max_bytes) {
+  const std::string& type = message.GetDescriptor()->full_name();
+  if (const size_t bytes = message.ByteSizeLong(); bytes > max_bytes) {
+    return absl::InternalError(
+        absl::StrCat("a ", type, " of ", bytes, " bytes cannot be sent, the limit is ", max_bytes));
+  }
   grpc::ByteBuffer buffer;
   bool own = false;
-  grpc::SerializationTraits<google::protobuf::Message>::Serialize(message, &buffer, &own);
+  const grpc::Status status =
+      grpc::SerializationTraits<google::protobuf::Message>::Serialize(message, &buffer, &own);
+  if (!status.ok()) {
+    return absl::InternalError(
+        absl::StrCat("a ", type, " cannot be written: ", status.error_message()));
+  }
   return buffer;
 }
 

@@ -9,7 +9,12 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace tvq {
 
@@ -17,7 +22,11 @@ namespace tvq {
 // bytes are no message of this type.
 absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 
-grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);
+// INTERNAL if the message has more bytes than `max_bytes`, by default the most that protobuf can
+// write.
+absl::StatusOr<grpc::ByteBuffer> SerializeMessage(
+    const google::protobuf::Message& message,
+    size_t max_bytes = std::numeric_limits<int32_t>::max());
 
 }  // namespace tvq
 

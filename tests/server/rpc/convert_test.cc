@@ -85,6 +85,9 @@ TEST(FindModelTest, EmptyNameMeansTheOnlyModel) {
   const auto unknown = FindModel(two, "c");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Message(unknown.status()), HasSubstr("\"c\"; this server has: a, b"));
+  const auto strange = FindModel(two, "\n" + std::string(10'000, 'x'));
+  EXPECT_THAT(Message(strange.status()), HasSubstr("there is no \"\\nxxx"));
+  EXPECT_LT(Message(strange.status()).size(), 200);
 }
 
 TEST(ToRequestTest, TextIsTokenized) {
@@ -127,6 +130,15 @@ TEST(ToRequestTest, PromptLimit) {
   const auto refused = ToRequest(message, MakeModel("m", 1), {.max_prompt_tokens = 3});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Message(refused.status()), HasSubstr("text: has 4 tokens, must have at most 3"));
+}
+
+TEST(ToRequestTest, TextTooLongForTheLimitIsNotTokenized) {
+  v1::GenerateRequest message;
+  message.set_text(std::string(7 * 4, 'x'));
+  const auto tokenized = ToRequest(message, MakeModel("m", 1), {.max_prompt_tokens = 6});
+  EXPECT_THAT(Message(tokenized.status()), HasSubstr("28 bytes, more than 6 tokens"));
+  const auto tokens = ToRequest(message, MakeModel("m", 1), {.max_prompt_tokens = 7});
+  EXPECT_THAT(Message(tokens.status()), HasSubstr("text: has 28 tokens, must have at most 7"));
 }
 
 TEST(ToRequestTest, TokenizersErrorNamesTheField) {

@@ -30,6 +30,16 @@ TEST(ToGrpcTest, KeepsCodeAndMessage) {
   EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
 }
 
+TEST(ToGrpcTest, CutsALongMessageAtACharacter) {
+  std::string message;
+  while (message.size() < 3 * kMaxStatusMessageBytes) message += "\xE2\x82\xAC";  // 3 bytes each
+  const std::string cut = ToGrpc(absl::NotFoundError(message)).error_message();
+  // 2045 bytes hold 681 characters.
+  EXPECT_EQ(cut, message.substr(0, 681 * 3) + "...");
+  const std::string fits(kMaxStatusMessageBytes, 'x');
+  EXPECT_EQ(ToGrpc(absl::NotFoundError(fits)).error_message(), fits);
+}
+
 TEST(RetryPushbackTest, OnlyWhereTryingAgainCanHelp) {
   const absl::Status full = absl::ResourceExhaustedError("the queue is full");
   EXPECT_EQ(RetryPushbackMs(full, /*fits_idle_server=*/true), kRetryPushbackMs);

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+
 namespace tvq {
 namespace {
 
@@ -15,6 +17,20 @@ TEST(TaskPoolTest, DestructionRunsWhatWasScheduled) {
     for (int i = 0; i < 1000; ++i) pool.Schedule([&ran] { ++ran; });
   }
   EXPECT_EQ(ran, 1000);
+}
+
+TEST(TaskPoolTest, BytesAreBounded) {
+  absl::Notification go;
+  absl::Notification freed;
+  TaskPool pool(1, 100);
+  ASSERT_TRUE(pool.TrySchedule(60, [&go] { go.WaitForNotification(); }));
+  EXPECT_FALSE(pool.TrySchedule(41, [] {}));
+  EXPECT_TRUE(pool.TrySchedule(40, [] {}));
+  EXPECT_FALSE(pool.TrySchedule(1, [] {}));
+  pool.Schedule([&freed] { freed.Notify(); });  // takes no room
+  go.Notify();
+  freed.WaitForNotification();
+  EXPECT_TRUE(pool.TrySchedule(1000, [] {})) << "alone, a large one is taken";
 }
 
 TEST(TaskPoolTest, OneThreadKeepsTheOrder) {

@@ -31,10 +31,21 @@ TEST(WireTest, RoundTrip) {
   request.set_text("gr\xC3\xBC\xC3\x9F dich");
   request.mutable_sampling()->set_temperature(0);
   v1::GenerateRequest parsed;
-  ASSERT_TRUE(ParseMessage(SerializeMessage(request), &parsed).ok());
+  const auto bytes = SerializeMessage(request);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  ASSERT_TRUE(ParseMessage(*bytes, &parsed).ok());
   EXPECT_EQ(parsed.text(), request.text());
   EXPECT_TRUE(parsed.sampling().has_temperature());
   EXPECT_TRUE(ParseMessage(Bytes(""), &parsed).ok());
+}
+
+TEST(WireTest, RefusesToWriteMoreThanTheLimit) {
+  v1::DetokenizeResponse response;
+  response.set_text(std::string(98, 'x'));  // 100 bytes with the field's number and length
+  EXPECT_TRUE(SerializeMessage(response, 100).ok());
+  const absl::Status status = SerializeMessage(response, 99).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("100 bytes"));
 }
 
 TEST(WireTest, NamesTextThatIsNotUtf8) {
