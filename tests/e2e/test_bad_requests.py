@@ -53,6 +53,25 @@ def test_unknown_model(server, api):
     assert caught.value.code() == NOT_FOUND
 
 
+def test_long_model_name_is_shortened(server):
+    fails(server.stream("Once", model="\n" + "x" * 50_000), NOT_FOUND, "\\nxxx", "bytes, pixels")
+
+
+def test_messages_name_the_fields_of_the_call(server, api):
+    error = fails(server.generation.Score(api.generation.ScoreRequest(model="bytes", text="ab", logprobs=21)), INVALID)
+    assert error.details().startswith("logprobs: value is 21")
+
+
+def test_echo_of_all_samples_is_bounded(server):
+    fails(server.stream("x" * 300_000, n=60, echo=True, max_tokens=1), INVALID, "echo", "n is 60")
+
+
+def test_prompt_that_no_queue_would_take(start):
+    server = start("--max-num-queued-tokens", 10)
+    assert server.generate("x" * 10, max_tokens=1)
+    fails(server.stream("x" * 11, max_tokens=1), INVALID, "text: has 11 tokens", "10")
+
+
 def test_no_model_where_there_are_two(server):
     fails(server.stream("Once", model=""), INVALID, "model")
 
@@ -73,6 +92,17 @@ def test_prompt_above_the_limit(start):
     server = start("--max-prompt-tokens", 10)
     assert server.generate("x" * 10, max_tokens=1)
     fails(server.stream("x" * 11, max_tokens=1), INVALID, "text", "11", "10")
+
+
+def test_tokenize_above_the_limit(start, api):
+    server = start("--max-prompt-tokens", 10)
+    for call, request in [
+        (server.generation.Tokenize, api.generation.TokenizeRequest(text="x" * 100)),
+        (server.generation.Detokenize, api.generation.DetokenizeRequest(token_ids=[5] * 11)),
+    ]:
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request)
+        assert caught.value.code() == INVALID and "10" in caught.value.details()
 
 
 def test_message_above_the_limit(start):

@@ -36,7 +36,8 @@ def test_deadline_in_decode(server):
 
 def test_deadline_in_prefill(server):
     """Three million tokens cannot be prefilled in the time, and no token comes."""
-    call = server.stream("x" * 3_000_000, max_tokens=1, timeout=2)
+    call = server.stream("x" * 3_000_000, max_tokens=1, timeout=4)
+    wait_until(lambda: server.info().requests_running == 1, "it left the queue")
     with pytest.raises(grpc.RpcError) as caught:
         list(call)
     assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -94,6 +95,17 @@ def test_slow_reader_pauses_alone_and_loses_nothing(server):
             ids += delta.token_ids
     assert len(ids) == count
     assert messages < count  # pieces were joined while nobody read
+
+
+def test_reader_that_stops_loses_its_place(start):
+    server = start("--max-num-seqs", 1, "--paused-timeout", 1)
+    stopped = server.stream("Once", max_tokens=100_000_000, ignore_eos=True, logprobs=20)
+    next(stopped)
+    assert server.generate("Twice", max_tokens=2)  # waits for the place
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stopped)
+    assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "the reader took nothing" in caught.value.details()
 
 
 def test_ten_thousand_queued_requests(start):
