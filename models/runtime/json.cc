@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/read_file.h"
+#include "models/runtime/quoted.h"
 
 namespace tvq {
 namespace {

@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "models/runtime/quoted.h"
 
 namespace tvq {
 
@@ -53,13 +53,6 @@ absl::Status CheckPlainFileName(std::string_view what, std::string_view name) {
   return absl::InvalidArgumentError(
       absl::StrCat(std::string(what), " is ", Quoted(name),
                    "; it must be the plain name of a file in the model directory"));
-}
-
-std::string Quoted(std::string_view name) {
-  constexpr size_t kLongest = 100;
-  const bool cut = name.size() > kLongest;
-  const std::string shown(name.substr(0, kLongest));
-  return absl::StrCat("\"", absl::CEscape(shown), cut ? "..." : "", "\"");
 }
 
 }  // namespace tvq

@@ -26,9 +26,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 // So a model can name only what lies in its directory. `what` opens the message.
 absl::Status CheckPlainFileName(std::string_view what, std::string_view name);
 
-// `name` in quotes for a message: escaped, and shortened if it is long.
-std::string Quoted(std::string_view name);
-
 }  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_READ_FILE_H_

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/runtime/json.h"
+#include "models/runtime/quoted.h"
 #include "models/runtime/read_file.h"
 
 namespace tvq {

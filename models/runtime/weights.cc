@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/json.h"
+#include "models/runtime/quoted.h"
 #include "models/runtime/read_file.h"
 #include "models/runtime/safetensors.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/read_file.h"
+#include "models/runtime/quoted.h"
 #include "server/engine/inbox.h"
 #include "server/engine/loop.h"
 #include "server/engine/memory_budget.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/runtime/read_file.h"
+#include "models/runtime/quoted.h"
 
 namespace tvq {
 namespace {

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 KERNELS = ["kernels", "kernels/ops"]
-MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/tokenizer"]
+MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/quoted.h",
+         "models/runtime/tokenizer"]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 
 ALLOWED = {

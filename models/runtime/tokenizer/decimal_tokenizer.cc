@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "models/runtime/read_file.h"
+#include "models/runtime/quoted.h"
 #include "models/runtime/tokenizer/token_table.h"
 #include "models/runtime/tokenizer/types.h"
 #include "models/runtime/tokenizer/utf8.h"

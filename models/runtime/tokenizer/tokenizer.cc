@@ -1,6 +1,7 @@
 #include "models/runtime/tokenizer/tokenizer.h"
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/quoted.h"
 #include "models/runtime/read_file.h"
 #include "models/runtime/tokenizer/stream_decoder.h"
 #include "models/runtime/tokenizer/types.h"

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,14 @@ using ::tvq::testing::SafetensorsBytes;
 using ::tvq::testing::TempDir;
 
 std::string Data(const std::vector<int32_t>& ids, const std::vector<float>& values) {
-  std::string data(ids.size() * 4 + values.size() * 4, '\0');
-  std::memcpy(data.data(), ids.data(), ids.size() * 4);
-  std::memcpy(data.data() + ids.size() * 4, values.data(), values.size() * 4);
+  std::string data;
+  const auto append = [&](const auto& numbers) {
+    for (const auto& number : numbers) {
+      data.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    }
+  };
+  append(ids);
+  append(values);
   return data;
 }
 

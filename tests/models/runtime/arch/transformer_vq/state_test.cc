@@ -30,7 +30,9 @@ std::map<std::string, std::vector<T>> Sections(const State& state, const std::st
                     if (!name.ends_with(suffix)) return absl::OkStatus();
                     EXPECT_EQ(section.element_bytes, static_cast<int64_t>(sizeof(T)));
                     std::vector<T> values(section.bytes.size() / sizeof(T));
-                    std::memcpy(values.data(), section.bytes.data(), section.bytes.size());
+                    if (!values.empty()) {
+                      std::memcpy(values.data(), section.bytes.data(), section.bytes.size());
+                    }
                     found[name] = values;
                     return absl::OkStatus();
                   })
