@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/task_pool.h"
 
 namespace tvq {
@@ -27,6 +28,7 @@ struct CallContext {
   RequestLimits limits;
   TaskPool* writers = nullptr;  // short tasks only: streams wait for them
   TaskPool* workers = nullptr;  // may take long
+  OpenCalls* open_calls = nullptr;
 };
 
 // The client's x-request-id, if it is 1 to 128 printable characters, else a random one.

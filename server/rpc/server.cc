@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/rpc/generation_service.h"
 
 namespace tvq {
@@ -21,6 +22,9 @@ constexpr int kWriters = 2;
 // Large requests that are tokenized at once; more wait.
 constexpr int kWorkers = 2;
 constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
+
+// In which the last answers go out; then streams end that never end by themselves.
+constexpr std::chrono::milliseconds kLastBytes{100};
 
 std::string Address(const ServerOptions& options) {
   // An IPv6 address needs brackets before a port.
@@ -55,7 +59,7 @@ class Server::Impl {
   Impl(Engine* engine, ServerDescription description, const ServerOptions& options)
       : writers_(kWriters),
         workers_(kWorkers, kMaxWorkerBytes),
-        context_{engine, options.limits, &writers_, &workers_},
+        context_{engine, options.limits, &writers_, &workers_, &open_calls_},
         generation_(context_),
         models_(context_, std::move(description)) {}
 
@@ -88,7 +92,9 @@ class Server::Impl {
   }
 
   void Shutdown(std::chrono::system_clock::time_point until) {
-    if (server_ != nullptr) server_->Shutdown(until);
+    if (server_ == nullptr) return;
+    open_calls_.WaitForNone(absl::FromChrono(until));
+    server_->Shutdown(std::min(until, std::chrono::system_clock::now() + kLastBytes));
   }
 
  private:
@@ -100,6 +106,7 @@ class Server::Impl {
   }
 
   // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
+  OpenCalls open_calls_;
   TaskPool writers_;
   TaskPool workers_;
   const CallContext context_;

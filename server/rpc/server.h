@@ -38,8 +38,9 @@ class Server {
   // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
   void SetDraining();
 
-  // Accepts nothing more, ends calls that still run at `until` with CANCELLED, and returns when
-  // none is left.
+  // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
+  // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when
+  // no call is left.
   void Shutdown(std::chrono::system_clock::time_point until);
 
  private:

@@ -19,6 +19,7 @@ StreamCall::StreamCall(const CallContext& context, grpc::CallbackServerContext* 
     : context_(context), rpc_(rpc), id_(RequestId(*rpc)), start_(absl::Now()) {}
 
 void StreamCall::Begin(const grpc::ByteBuffer& request) {
+  context_.open_calls->Begin();
   self_ = shared_from_this();
   if (request.Length() <= kInlineRequestBytes) return Submit(request);
   // The copy shares the bytes.
@@ -205,7 +206,10 @@ void StreamCall::CancelRequest() {
   if (handle != 0) context_.engine->Cancel(handle);
 }
 
-void StreamCall::OnDone() { self_.reset(); }
+void StreamCall::OnDone() {
+  context_.open_calls->End();
+  self_.reset();
+}
 
 void StreamCall::Log(const absl::Status& status) const {
   const double ms = absl::ToDoubleMilliseconds(absl::Now() - start_);

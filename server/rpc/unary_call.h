@@ -23,8 +23,13 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, grpc::CallbackSe
                                     Handle handle) {
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   // gRPC keeps `in` and `out` until Finish.
-  const auto run = [rpc, reactor, in, out, handle] {
-    if (rpc->IsCancelled()) return reactor->Finish(grpc::Status::CANCELLED);
+  context.open_calls->Begin();
+  const auto finish = [reactor, &context](const grpc::Status& status) {
+    reactor->Finish(status);
+    context.open_calls->End();
+  };
+  const auto run = [rpc, finish, in, out, handle] {
+    if (rpc->IsCancelled()) return finish(grpc::Status::CANCELLED);
     Request request;
     Response response;
     absl::Status status = ParseMessage(*in, &request);
@@ -34,14 +39,14 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, grpc::CallbackSe
       status = bytes.status();
       if (bytes.ok()) *out = *std::move(bytes);
     }
-    reactor->Finish(ToGrpc(status));
+    finish(ToGrpc(status));
   };
   if (in->Length() <= kInlineRequestBytes) {
     run();
   } else if (!context.workers->TrySchedule(in->Length(), run)) {
     const absl::Status busy = WorkersBusy();
     AddRetryPushback(busy, /*fits_idle_server=*/true, rpc);
-    reactor->Finish(ToGrpc(busy));
+    finish(ToGrpc(busy));
   }
   return reactor;
 }
