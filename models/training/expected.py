@@ -17,7 +17,7 @@ from models.training.export import load_model
 TOKENS = {"text": 640, "random": 200}
 LAST_ROWS = 64  # whole rows kept of each sequence
 PROMPT, CONTINUATION = 120, 100
-GREEDY_TRIES = 40  # places in the text tried as prompts, for the continuation with the clearest choices
+GREEDY_TRIES = 12  # places in the text tried as prompts, for the continuation with the clearest choices
 
 
 @torch.no_grad()
