@@ -68,6 +68,9 @@ class Collector : public RequestSink {
   Output output_;
 };
 
+// With three engines, two dtypes and two numbers of threads, a thousand interleavings in all.
+constexpr int kRounds = 84;
+
 // Sixteen requests that differ in everything that could couple them.
 std::vector<Request> Requests() {
   std::mt19937_64 random(20);
@@ -136,7 +139,7 @@ TEST_P(EngineConformanceTest, EachRequestHasTheTokensItHasAlone) {
   for (const auto& [max_num_seqs, max_num_batched_tokens] :
        std::vector<std::pair<int64_t, int64_t>>{{64, 512}, {3, 1}, {17, 40}}) {
     const std::unique_ptr<Engine> engine = MakeEngine(max_num_seqs, max_num_batched_tokens);
-    for (int round = 0; round < 12; ++round) {
+    for (int round = 0; round < kRounds; ++round) {
       std::vector<size_t> order(requests.size());
       for (size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::shuffle(order.begin(), order.end(), random);
