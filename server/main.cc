@@ -63,6 +63,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto server =
       tvq::Server::Start(engine->get(), {TVQ_VERSION, TVQ_BUILD, device->Describe()}, flags.server);
   if (!server.ok()) return server.status();
+  signals.Arm();
   // Scripts read this line, for the port.
   std::printf("listening on %s:%d\n", flags.server.host.c_str(), (*server)->port());
   std::fflush(stdout);

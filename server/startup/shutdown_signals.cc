@@ -15,13 +15,13 @@ struct ShutdownSignals::Shared {
   std::mutex mutex;
   std::condition_variable came;
   // Guarded by mutex.
-  bool serving = false;
+  bool armed = false;
   int first = 0;
   std::function<void()> on_second;
 
   void Receive(int signal) {
     const std::lock_guard lock(mutex);
-    if (!serving) std::_Exit(128 + signal);  // as a shell reports a process that died of it
+    if (!armed) std::_Exit(128 + signal);  // as a shell reports a process that died of it
     if (first == 0) {
       first = signal;
       came.notify_all();
@@ -46,9 +46,13 @@ ShutdownSignals::ShutdownSignals() : shared_(std::make_shared<Shared>()) {
   }).detach();
 }
 
+void ShutdownSignals::Arm() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->armed = true;
+}
+
 int ShutdownSignals::Wait(std::function<void()> on_second) {
   std::unique_lock lock(shared_->mutex);
-  shared_->serving = true;
   shared_->on_second = std::move(on_second);
   shared_->came.wait(lock, [this] { return shared_->first != 0; });
   return shared_->first;

@@ -10,8 +10,11 @@ namespace tvq {
 // starts, so that all inherit the blocked signals; used by the main thread.
 class ShutdownSignals {
  public:
-  // Until the first Wait a signal ends the process at once: nothing is being served yet.
+  // Until Arm a signal ends the process at once: nothing is being served yet.
   ShutdownSignals();
+
+  // From here on a signal is kept for Wait. Call it before clients can learn the address.
+  void Arm();
 
   // Blocks until the first signal and returns its number. `on_second` is called, in the signals'
   // thread, when another one comes before Disarm.
