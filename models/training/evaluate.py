@@ -20,7 +20,7 @@ def token_bits(model, ids: np.ndarray, use_accumulator: bool = True, segment: in
     was_training = model.training
     model.eval()
     segment = max(1, segment // model.config.block_len) * model.config.block_len
-    tokens = torch.from_numpy(ids.astype(np.int64))[None]
+    tokens = torch.from_numpy(ids.astype(np.int64))[None].to(next(model.parameters()).device)
     state, bits = model.initial_state(1), []
     for begin in range(0, len(ids) - 1, segment):
         piece = tokens[:, begin:begin + segment]
@@ -28,7 +28,7 @@ def token_bits(model, ids: np.ndarray, use_accumulator: bool = True, segment: in
         state = output.state
         targets = tokens[0, begin + 1:begin + 1 + segment]
         loss = F.cross_entropy(output.logits[0, :len(targets)].float(), targets, reduction="none")
-        bits.append(loss.numpy() / math.log(2))
+        bits.append(loss.cpu().numpy() / math.log(2))
     model.train(was_training)
     return np.concatenate(bits)
 

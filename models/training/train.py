@@ -37,7 +37,8 @@ class Trainer:
     def __init__(self, config: ModelConfig, documents, options):
         torch.manual_seed(options.seed)
         self.options, self.documents = options, documents
-        self.model = TransformerVQ(config)
+        self.device = torch.device(options.device)
+        self.model = TransformerVQ(config).to(self.device)
         self.optimizers = build_optimizers(self.model, options.muon_rate, options.adam_rate, options.weight_decay)
         self.random = torch.Generator().manual_seed(options.seed)
         self.stages = sorted(options.stages)
@@ -65,13 +66,14 @@ class Trainer:
         began = time.monotonic()
         self._enter_stage()
         group, tokens, fresh = self.streams.next()
+        tokens = tokens.to(self.device)
         context = self.model.initial_state(len(tokens)) if fresh else self.contexts[group]
         factor = rate_factor(self.fraction(), self.steps, self.options.warmup, self.options.cooldown_from, 0.02)
         for optimizer in self.optimizers:
             for parameters in optimizer.param_groups:
                 parameters["lr"] = parameters["peak"] * factor
             optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.options.bfloat16):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.options.bfloat16):
             output = self.forward(tokens[:, :-1], context)
             loss = F.cross_entropy(output.logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
         (loss + self.options.commitment * output.commitment).backward()
@@ -109,7 +111,11 @@ class Trainer:
             self._enter_stage()
             if self.stage == saved["stage"]:
                 self.streams.load_state_dict(saved["streams"])
-                self.contexts = saved["contexts"]
+                self.contexts = [context and move(context, self.device) for context in saved["contexts"]]
+
+
+def move(state, device):
+    return state._replace(layers=[type(layer)(*(part.to(device) for part in layer)) for layer in state.layers])
 
 
 def compact(state):
@@ -184,6 +190,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--validate-every", type=int, default=500, help="steps")
     p.add_argument("--validate-tokens", type=int, default=16384, help="tokens of each validation document")
     p.add_argument("--save-seconds", type=float, default=60)
+    p.add_argument("--device", default="cpu", help="a PyTorch device: cpu, cuda, cuda:1")
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--float32", dest="bfloat16", action="store_false", help="no bfloat16 autocast")

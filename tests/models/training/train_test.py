@@ -24,8 +24,8 @@ def documents():
 def trainer(**options):
     config = ModelConfig(vocab_size=24, d_model=16, d_k=8, d_v=16, n_code=8, n_layer=2, block_len=8, mem_len=8,
                          tie_word_embeddings=True, output_norm=True, logit_scale=0.25, eos_token_id=END)
-    defaults = dict(seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0, steps=24, groups=2, warmup=3,
-                    cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False, newline=NEWLINE,
+    defaults = dict(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0, steps=24,
+                    groups=2, warmup=3, cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False, newline=NEWLINE,
                     stages=[(0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)])
     return Trainer(config, documents(), types.SimpleNamespace(**{**defaults, **options}))
 
