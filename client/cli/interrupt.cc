@@ -1,7 +1,6 @@
 #include "client/cli/interrupt.h"
 
-#include <signal.h>
-
+#include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <thread>

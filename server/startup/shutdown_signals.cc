@@ -1,9 +1,9 @@
 #include "server/startup/shutdown_signals.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
