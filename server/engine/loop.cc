@@ -39,6 +39,8 @@ void Loop::Run() {
   }
 }
 
+// By value, so that the sinks of ended submissions are gone before the loop waits.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void Loop::Retire(Inbox::News news, SteadyTime now) {
   for (const auto& r : running_) {
     const auto& cancelled = news.cancelled;
@@ -53,7 +55,7 @@ void Loop::Retire(Inbox::News news, SteadyTime now) {
       r->End(absl::UnavailableError("the server is shutting down"));
     }
   }
-  Reap(std::move(news.ended));
+  Reap(news.ended);
 }
 
 void Loop::Admit() {
@@ -88,7 +90,7 @@ std::vector<RunningView> Loop::Views(SteadyTime now) {
   return views;
 }
 
-void Loop::Reap(std::vector<std::pair<Submission, absl::Status>> ended) {
+void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
   const auto done = std::stable_partition(running_.begin(), running_.end(),
                                           [](const auto& r) { return !r->done(); });
   const std::vector<std::unique_ptr<ActiveRequest>> finished(

@@ -42,7 +42,7 @@ class Loop {
   // Whether the request is paused, and has been for too long.
   bool PausedTooLong(const ActiveRequest& request, SteadyTime now) const;
   // Lets go of requests that are done, `ended` among them, and then tells their sinks.
-  void Reap(std::vector<std::pair<Submission, absl::Status>> ended = {});
+  void Reap(const std::vector<std::pair<Submission, absl::Status>>& ended = {});
   void Count(const absl::Status& outcome);
   void Publish();
   // When the loop has to wake if nothing happens.
