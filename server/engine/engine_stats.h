@@ -2,7 +2,11 @@
 #ifndef TVQ_SERVER_ENGINE_ENGINE_STATS_H_
 #define TVQ_SERVER_ENGINE_ENGINE_STATS_H_
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
+
+#include "server/engine/histogram.h"
 
 namespace tvq {
 
@@ -21,8 +25,19 @@ struct EngineStats {
   int64_t requests_failed = 0;     // for any other reason: deadline, shutdown, a model's error
   int64_t prompt_tokens = 0;       // of requests that started
   int64_t prefill_tokens_computed = 0;
+  int64_t prefill_tokens_reused = 0;  // that a kept state spared
   int64_t generation_tokens = 0;
   int64_t steps = 0;
+
+  // Of requests that generate; from the moment Submit took them.
+  Histogram queue_time;           // until they start
+  Histogram time_to_first_token;  // until their first token
+  Histogram inter_token_latency;  // between tokens of a sample
+  Histogram e2e_latency;          // until they are done
+
+  // When the step that the loop computes now began; unset while it waits for work. A step that
+  // began long ago hangs.
+  std::optional<std::chrono::steady_clock::time_point> step_began;
 };
 
 }  // namespace tvq

@@ -26,7 +26,7 @@ ALLOWED = {
     "proto": [],
     "server/engine": MODEL + SAMPLING,
     "server/sessions": ["server/engine", "models/runtime/model.h", "models/runtime/state.h"],
-    "server/metrics": ["server/engine/engine_stats.h"],
+    "server/metrics": ["server/engine/engine_stats.h", "server/engine/histogram.h", "server/sessions/session_stats.h"],
     "server/rpc": ["proto", "server/sessions", "server/engine"] + MODEL + SAMPLING,
     "server/startup": ["kernels", "models/runtime", "models/runtime/tokenizer",
                        "server/engine", "server/sessions", "server/metrics", "server/rpc"],
