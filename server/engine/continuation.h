@@ -1,0 +1,71 @@
+// How a request begins where another ended.
+#ifndef TVQ_SERVER_ENGINE_CONTINUATION_H_
+#define TVQ_SERVER_ENGINE_CONTINUATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/state.h"
+#include "server/engine/state_budget.h"
+
+namespace tvq {
+
+// A state and the bytes of the budget that it takes.
+struct HeldState {
+  std::unique_ptr<State> state;
+  StateBudget::Share share;
+};
+
+// Provides the state that a request starts from. Lives until it has called `done`.
+class StateSource {
+ public:
+  virtual ~StateSource() = default;
+
+  // Fills `blank`, a zeroed state of the request's model, and hands it to `done`, on any thread,
+  // perhaps within the call. Called once, on the engine's loop, when the request is admitted; must
+  // not block: reading and copying are for other threads. If the request has ended meanwhile, what
+  // `done` gets is dropped.
+  using Done = std::function<void(absl::StatusOr<HeldState> filled)>;
+  virtual void Fill(HeldState blank, Done done) = 0;
+};
+
+// Where a request starts, if not from an empty context.
+struct StartPoint {
+  std::shared_ptr<StateSource> source;
+  int64_t position = 0;  // tokens that the state holds
+
+  // Of a session: ids the state was not fed, which go before the prompt and are no part of it.
+  std::vector<int32_t> pending;
+  // Logits after the last token that the state was fed, [vocab_size]; null if `pending` has tokens
+  // or the prompt follows anyway and is not scored.
+  std::shared_ptr<const std::vector<float>> logits;
+
+  // Of a kept prefix: tokens of the request's own prompt that the state holds already, fewer than
+  // the prompt has.
+  int64_t prompt_tokens = 0;
+};
+
+// What a request leaves for the next one.
+struct Continuation {
+  HeldState held;
+  std::vector<int32_t> pending;  // sampled and not fed
+  std::vector<float> logits;     // after the last fed token, if nothing is pending
+  // What the context has gained: the prompt and the generated tokens, an ending id excluded.
+  std::vector<int32_t> tokens;
+};
+
+// Receives states of a prompt on its way.
+class PrefixSink {
+ public:
+  virtual ~PrefixSink() = default;
+  // `copy` holds the first `prompt_tokens` tokens of the prompt. On the loop; must not block.
+  virtual void OnPrefix(int64_t prompt_tokens, HeldState copy) = 0;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_CONTINUATION_H_
