@@ -1,0 +1,40 @@
+// What is known of a session beside its state.
+#ifndef TVQ_SERVER_SESSIONS_SESSION_RECORD_H_
+#define TVQ_SERVER_SESSIONS_SESSION_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace tvq {
+
+// A state of the session's past that is kept.
+struct MarkRecord {
+  std::string name;
+  int64_t version = 0;  // of the session, whose state it is
+  int64_t position = 0;
+};
+
+struct SessionRecord {
+  std::string id;     // 32 hexadecimal digits
+  std::string owner;  // name of the key that made it; empty on a server without keys
+  std::string model;  // name under which the model is served
+  std::string label;
+  std::string parent_id;  // empty: not a fork
+  int64_t parent_version = 0;
+  int64_t version = 1;            // 1 when created; each commit adds 1
+  int64_t persisted_version = 0;  // newest on the durable tier; 0: none
+  int64_t position = 0;           // tokens it holds, those pending included
+  absl::Time created;
+  absl::Time last_used;
+  absl::Duration ttl = absl::InfiniteDuration();  // of wall time without use
+  bool has_transcript = false;
+  std::vector<MarkRecord> marks;
+  std::string creation_key;  // idempotency key of the call that made it
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_SESSION_RECORD_H_

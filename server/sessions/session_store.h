@@ -1,0 +1,184 @@
+// All sessions of a server: a tree of versioned states, each call on one of them atomic.
+#ifndef TVQ_SERVER_SESSIONS_SESSION_STORE_H_
+#define TVQ_SERVER_SESSIONS_SESSION_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/engine/continuation.h"
+#include "server/engine/engine.h"
+#include "server/sessions/byte_stream.h"
+#include "server/sessions/durable_tier.h"
+#include "server/sessions/session_record.h"
+#include "server/sessions/session_stats.h"
+
+namespace tvq {
+
+struct SessionOptions {
+  int64_t host_bytes = 0;  // of states in host memory; 0: a quarter of what is free
+  absl::Duration default_ttl = absl::InfiniteDuration();
+  bool keep_transcript = true;         // when a session does not say
+  int64_t max_sessions_per_owner = 0;  // 0: no limit
+  int64_t max_snapshot_bytes = 0;      // of an import; 0: what the largest model needs, and more
+  int64_t prefix_bytes = 0;            // of states of common prompts; 0: none are kept
+  std::vector<std::string> shared_prompts;  // texts whose states every owner may use
+};
+
+// Where a committed state lies; the first of the places that apply.
+enum class Tier { kDevice, kHost, kDurable };
+
+// A record and what is not part of it.
+struct SessionView {
+  SessionRecord record;
+  Tier tier = Tier::kDevice;
+  int64_t bytes = 0;  // of the state, marks not counted
+};
+
+enum class Durability { kMemory, kDisk };
+
+// How a call uses a session, as the wire says.
+struct SessionCall {
+  std::string owner;
+  std::string id;
+  std::optional<int64_t> expected_version;
+  Durability durability = Durability::kMemory;
+  std::string idempotency_key;
+};
+
+struct CreateOptions {
+  std::string model;  // a served name; of an import: empty, or the model that the snapshot must fit
+  std::optional<absl::Duration> ttl;
+  std::optional<bool> keep_transcript;
+  std::string label;
+  Durability durability = Durability::kMemory;
+  std::string idempotency_key;
+};
+
+struct ForkOptions {
+  std::optional<absl::Duration> ttl;  // unset: as the parent
+  std::string label;
+  int32_t count = 1;
+  std::string mark;  // empty: the present state
+};
+
+struct ListFilter {
+  std::string model;      // empty: all
+  std::string parent_id;  // empty: all
+};
+
+struct SessionPage {
+  std::vector<SessionView> sessions;
+  std::string next_page_token;  // empty: the last page
+};
+
+// The right to change one session, exclusive until it is destroyed. Any one thread at a time.
+class Lease {
+ public:
+  virtual ~Lease() = default;
+
+  virtual const SessionRecord& record() const = 0;
+
+  // What an earlier call with this idempotency key was answered; the call is not to be done again.
+  virtual const std::optional<std::string>& replay() const = 0;
+
+  // For Request::start; nothing for a session without tokens.
+  virtual std::optional<StartPoint> Start() = 0;
+
+  // Makes `next` the session's state: version + 1. `reply` is kept for retries, if the call has an
+  // idempotency key. With Durability::kDisk, returns when it is stored; if that fails the commit is
+  // undone. Blocks. Once.
+  virtual absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) = 0;
+};
+
+// A session's snapshot in the making.
+class SnapshotStream {
+ public:
+  virtual ~SnapshotStream() = default;
+  virtual int64_t total_bytes() const = 0;
+  // The next at most `max` bytes; empty at the end. Blocks.
+  virtual absl::StatusOr<std::string> Next(int64_t max) = 0;
+};
+
+// A snapshot on its way in. RESOURCE_EXHAUSTED as soon as it is larger than the limit.
+class SnapshotUpload {
+ public:
+  virtual ~SnapshotUpload() = default;
+  virtual absl::Status Add(std::span<const char> bytes) = 0;
+};
+
+// Errors, as everywhere: NOT_FOUND for no session of this id or one of another owner, ABORTED for a
+// session that another call works on or at another version than expected, DATA_LOSS for a stored
+// state found corrupt, FAILED_PRECONDITION for a snapshot of another model, dtype or later format,
+// RESOURCE_EXHAUSTED for a full tier or the owner's limit, UNAVAILABLE while draining or when the
+// durable tier cannot be reached. Methods may block on disk or network, and are not for the
+// engine's loop. Thread-safe.
+class SessionStore {
+ public:
+  // `engine` must outlive the store; `durable` may be null: sessions then end with the process.
+  // Finds the sessions that are stored.
+  static absl::StatusOr<std::unique_ptr<SessionStore>> Open(Engine* engine,
+                                                            const SessionOptions& options,
+                                                            std::unique_ptr<DurableTier> durable);
+  virtual ~SessionStore() = default;
+
+  virtual absl::StatusOr<SessionView> Create(const std::string& owner,
+                                             const CreateOptions& options) = 0;
+  virtual absl::StatusOr<SessionView> Get(const std::string& owner, const std::string& id) = 0;
+  // Empty if the session has none.
+  virtual absl::StatusOr<std::vector<int32_t>> Transcript(const std::string& owner,
+                                                          const std::string& id) = 0;
+  // Oldest first.
+  virtual absl::StatusOr<SessionPage> List(const std::string& owner, const ListFilter& filter,
+                                           int64_t page_size, const std::string& page_token) = 0;
+
+  virtual absl::StatusOr<std::vector<SessionView>> Fork(const SessionCall& call,
+                                                        const ForkOptions& options) = 0;
+  virtual absl::StatusOr<SessionView> Mark(const SessionCall& call, const std::string& name) = 0;
+  virtual absl::StatusOr<SessionView> Unmark(const SessionCall& call, const std::string& name) = 0;
+  virtual absl::StatusOr<SessionView> Rewind(const SessionCall& call, const std::string& name) = 0;
+  // FAILED_PRECONDITION on a server without a durable tier.
+  virtual absl::StatusOr<SessionView> Save(const SessionCall& call) = 0;
+  virtual absl::Status Delete(const SessionCall& call) = 0;
+
+  // Of the committed state, also while another call works on the session.
+  virtual absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call) = 0;
+  virtual std::unique_ptr<SnapshotUpload> NewUpload() = 0;
+  // INVALID_ARGUMENT for a corrupt snapshot.
+  virtual absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,
+                                             std::unique_ptr<SnapshotUpload> upload) = 0;
+  // Import that keeps id, owner, version and times. ALREADY_EXISTS at the same or a later version.
+  virtual absl::StatusOr<SessionView> Adopt(std::unique_ptr<SnapshotUpload> upload) = 0;
+
+  // For a call that computes on the session.
+  virtual absl::StatusOr<std::unique_ptr<Lease>> Acquire(const SessionCall& call) = 0;
+
+  // Without a session: an uploaded state to start from, of the served model `model`, and the
+  // snapshot of what a request left.
+  virtual absl::StatusOr<std::optional<StartPoint>> StartFrom(
+      const std::string& model, std::unique_ptr<SnapshotUpload> upload) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SnapshotStream>> ToSnapshot(const std::string& model,
+                                                                     Continuation end) = 0;
+
+  // Lets the request use and feed the states of common prompts: sets start, prefix_marks and
+  // prefixes of a request without a start.
+  virtual void UsePrefixes(Request* request) = 0;
+
+  // No call changes a session any more. Stores whatever is not stored; returns how many sessions
+  // could not be, at the latest at `until`. After the engine has drained.
+  virtual int64_t Flush(absl::Time until) = 0;
+  // The ids of all sessions, for a server that hands them to another.
+  virtual std::vector<std::string> Ids() const = 0;
+
+  virtual SessionStats stats() const = 0;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_SESSION_STORE_H_
