@@ -173,8 +173,8 @@ class SessionStore {
   // No call changes a session any more. Stores whatever is not stored; returns how many sessions
   // could not be, at the latest at `until`. After the engine has drained.
   virtual int64_t Flush(absl::Time until) = 0;
-  // The ids of all sessions, for a server that hands them to another.
-  virtual std::vector<std::string> Ids() const = 0;
+  // All sessions, of every owner, for a server that hands them to another.
+  virtual std::vector<SessionRecord> Records() const = 0;
 
   virtual SessionStats stats() const = 0;
 };
