@@ -72,7 +72,7 @@ void ActiveRequest::OnFed(int64_t tokens) {
   std::vector<TokenEvent> events = prompt_->Fed(tokens, first);
   if (!events.empty()) request().sink->OnPrompt(first, std::move(events));
   if (prompt_->remaining() > 0) return;
-  if (request().score_only) return End(absl::OkStatus());
+  if (request().purpose != Purpose::kGenerate) return End(absl::OkStatus());
   if (auto status = Split(); !status.ok()) End(status);
 }
 

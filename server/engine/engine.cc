@@ -56,7 +56,7 @@ absl::Status CheckModels(const std::vector<ServedModel>& models) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> StateBudget(const std::vector<ServedModel>& models,
+absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
                                     const EngineOptions& options) {
   int64_t budget = options.state_memory_bytes;
   if (budget == 0) {
@@ -91,7 +91,8 @@ class Engine::Impl {
         budget(budget),
         inbox(options.max_num_queued_reqs, options.max_num_queued_tokens),
         loop(inbox, std::move(runners), std::move(scheduler),
-             {.sequences = options.max_num_seqs, .state_bytes = budget}, options.paused_timeout),
+             {.sequences = options.max_num_seqs, .state_bytes = this->budget.total()},
+             options.paused_timeout),
         thread([this] { loop.Run(); }) {}
 
   ~Impl() {
@@ -112,7 +113,7 @@ class Engine::Impl {
     if (request.deadline <= std::chrono::steady_clock::now()) {
       return absl::DeadlineExceededError("the deadline passed before the request was queued");
     }
-    auto submission = Prepare(std::move(request), *models[*model].model, options, budget);
+    auto submission = Prepare(std::move(request), *models[*model].model, options, budget.total());
     if (!submission.ok()) return submission.status();
     submission->model = *model;
     return inbox.Push(*std::move(submission));
@@ -120,7 +121,7 @@ class Engine::Impl {
 
   const std::vector<ServedModel> models;
   const EngineOptions options;
-  const int64_t budget;  // bytes of all states
+  StateBudget budget;  // of all states
   std::atomic<int64_t> rejected = 0;
   Inbox inbox;
   Loop loop;
@@ -131,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
                                                        const EngineOptions& options) {
   if (auto status = CheckOptions(options); !status.ok()) return status;
   if (auto status = CheckModels(models); !status.ok()) return status;
-  const auto budget = StateBudget(models, options);
+  const auto budget = BudgetBytes(models, options);
   if (!budget.ok()) return budget.status();
   std::vector<ModelRunner> runners;
   std::vector<ModelShare> shares;
@@ -179,9 +180,11 @@ absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& model) const {
   if (!index.ok()) return index.status();
   const int64_t bytes = impl_->models[*index].model->StateBytes(1);
   return ModelCapacity{.bytes_per_session = bytes,
-                       .max_sessions = impl_->budget / std::max<int64_t>(1, bytes),
+                       .max_sessions = impl_->budget.total() / std::max<int64_t>(1, bytes),
                        .sessions_in_use = impl_->loop.SequencesRunning(*index)};
 }
+
+StateBudget& Engine::budget() { return impl_->budget; }
 
 const std::vector<ServedModel>& Engine::models() const { return impl_->models; }
 

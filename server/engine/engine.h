@@ -13,6 +13,7 @@
 #include "models/runtime/model.h"
 #include "server/engine/engine_stats.h"
 #include "server/engine/request.h"
+#include "server/engine/state_budget.h"
 
 namespace tvq {
 
@@ -72,6 +73,9 @@ class Engine {
   EngineStats stats() const;
   absl::StatusOr<ModelCapacity> Capacity(const std::string& model) const;
   const std::vector<ServedModel>& models() const;
+
+  // Of every state there is. Whoever holds a share of it must let go before the engine ends.
+  StateBudget& budget();
 
  private:
   class Impl;

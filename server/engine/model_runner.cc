@@ -39,7 +39,8 @@ void ModelRunner::Prefill(std::vector<Feed> feeds, EngineStats& totals) {
       PromptRun& prompt = *f.request->prompt();
       f.length = NextChunk(prompt.state()->position(), f.tokens, chunk_size);
       f.tokens -= f.length;
-      const bool wants_logits = f.length == prompt.remaining() && !f.request->request().score_only;
+      const bool wants_logits =
+          f.length == prompt.remaining() && f.request->request().purpose == Purpose::kGenerate;
       f.logits_row = wants_logits ? next_row_++ : -1;
       // Logits that are not finite fail a scoring call, so it must not hold a neighbour.
       Feed* const alone[] = {&f};

@@ -8,7 +8,8 @@ namespace tvq {
 PromptRun::PromptRun(const Request& request, std::unique_ptr<State> state)
     : request_(&request),
       state_(std::move(state)),
-      total_(static_cast<int64_t>(request.prompt.size()) - (request.score_only ? 1 : 0)) {}
+      total_(static_cast<int64_t>(request.prompt.size()) -
+             (request.purpose == Purpose::kScore ? 1 : 0)) {}
 
 PrefillChunk PromptRun::Chunk(int64_t length, int64_t logits_row) {
   const std::span<const int32_t> prompt(request_->prompt);

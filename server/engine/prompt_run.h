@@ -20,7 +20,10 @@ class PromptRun {
   // `request` must outlive this; its prompt has at least one token.
   PromptRun(const Request& request, std::unique_ptr<State> state);
 
-  bool scores() const { return request_->score_only || request_->sampling.prompt_logprobs; }
+  bool scores() const {
+    return request_->purpose == Purpose::kScore ||
+           (request_->purpose == Purpose::kGenerate && request_->sampling.prompt_logprobs);
+  }
   int64_t remaining() const { return total_ - fed_; }
   // Null after TakeState.
   State* state() const { return state_.get(); }

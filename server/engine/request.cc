@@ -132,7 +132,7 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   const int64_t limit = model.config.max_position;
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (limit == 0) return absl::OkStatus();
-  if (request.score_only) {
+  if (request.purpose != Purpose::kGenerate) {
     if (prompt <= limit) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(request.prompt_field, ": has ", prompt,
                                                    " tokens, must be at most ", limit,
@@ -165,8 +165,9 @@ absl::Status Validate(const Request& request, const ModelInfo& model) {
         absl::StrCat(request.prompt_field, ": is empty, must have at least one token"));
   }
   const absl::Status sampling =
-      request.score_only ? CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field)
-                         : Validate(request.sampling, model);
+      request.purpose == Purpose::kGenerate
+          ? Validate(request.sampling, model)
+          : CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field);
   if (!sampling.ok()) return sampling;
   if (auto status = CheckLength(request, model); !status.ok()) return status;
   return CheckIds(request.prompt_field, request.prompt, model.config.vocab_size);

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "models/runtime/model.h"
+#include "server/engine/continuation.h"
 
 namespace tvq {
 
@@ -91,6 +92,9 @@ class RequestSink {
   // empty context has none and comes with id and logprob 0.
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
+  // With Request::keep, right before OnDone: where the request ended. Called when it ended well, or
+  // when it was cancelled or ran out of time after its prompt was fed and keep_on_cancel is set.
+  virtual void OnKept(Continuation continuation) { (void)continuation; }
   // OK after every sample has finished; otherwise why the request failed, and samples that had not
   // finished get no last delta.
   virtual void OnDone(const absl::Status& status, const Usage& usage) = 0;
@@ -100,18 +104,35 @@ class RequestSink {
   virtual bool WantsMore() const { return true; }
 };
 
+// What a request is for.
+enum class Purpose {
+  kGenerate,
+  kScore,   // only prompt log-probabilities; of `sampling` only prompt_logprobs is read
+  kAppend,  // only the state after the prompt; of `sampling` nothing is read
+};
+
 struct Request {
-  std::string id;     // for logs
-  std::string model;  // name under which the model is served
-  // At least one token: where a model has an end-of-sequence id, the RPC layer puts it in the place
-  // of an empty prompt.
+  std::string id;        // for logs
+  std::string model;     // name under which the model is served
+  std::string owner;     // whose it is; waiting requests of several owners take turns
+  int32_t priority = 0;  // lower starts first
+  Purpose purpose = Purpose::kGenerate;
+  // At least one token, unless `start` has something to sample from: where a model has an
+  // end-of-sequence id, the RPC layer puts it in the place of an empty prompt.
   std::vector<int32_t> prompt;
   // What the client calls `prompt` and `sampling.prompt_logprobs`, for messages; literals.
   const char* prompt_field = "prompt";
   const char* prompt_logprobs_field = "prompt_logprobs";
   SamplingParams sampling;
-  bool score_only =
-      false;  // only prompt log-probabilities; of `sampling` only prompt_logprobs is read
+  std::optional<StartPoint> start;  // unset: an empty context
+  // Hand the state to the sink at the end; needs n = 1. A score then feeds its last token too.
+  bool keep = false;
+  bool keep_on_cancel = false;  // also of a request that was cancelled while it generated
+  // Ascending multiples of the model's prefill_chunk inside the prompt, counted from its first
+  // token: at each of them `prefixes` gets a copy of the state, if the budget has room for one.
+  // Only with a context that was empty.
+  std::vector<int64_t> prefix_marks;
+  std::shared_ptr<PrefixSink> prefixes;
   SteadyTime deadline = SteadyTime::max();
   std::shared_ptr<RequestSink> sink;
 };

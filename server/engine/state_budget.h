@@ -40,18 +40,24 @@ class StateBudget {
 
   explicit StateBudget(int64_t total) : total_(total) {}
 
+  // Nothing if less than `bytes` is left.
   std::optional<Share> TryReserve(int64_t bytes);
 
   int64_t total() const { return total_; }
   int64_t used() const;
 
-  // Who keeps states that are not in use is told how many bytes are missing for what wants to run,
-  // and is expected to give some back soon. Called without locks held; must not block.
+  // Who keeps states that are not in use is told how many bytes are missing now for what wants to
+  // run, and is expected to give some back soon; it is told again while they do not suffice. The
+  // call must not block; it may use the budget. Setting a listener waits for a call under way.
   void OnShortage(std::function<void(int64_t missing)> listener);
-  // Tells the listener. Whoever has to wait after a TryReserve that failed calls it.
-  void ReportShortage(int64_t missing) const;
+  // Tells the listener. Whoever has to wait after a TryReserve that failed calls it, and then tries
+  // once more: what came back in between has rung no bell.
+  void ReportShortage(int64_t missing);
+  // Whether one was reported and nothing has come back since.
+  bool shortage() const;
 
-  // Called, without locks held, after bytes came back while a shortage was reported and not met.
+  // The engine's: called after the first bytes that come back after a shortage was reported. Must
+  // not block nor use the budget. Setting a listener waits for a call under way.
   void OnRelief(std::function<void()> listener);
 
  private:
@@ -61,8 +67,12 @@ class StateBudget {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   int64_t used_ = 0;
-  mutable bool short_ = false;
+  bool short_ = false;
+
+  // Each guarded by its own mutex, which is held during the call.
+  std::mutex shortage_mutex_;
   std::function<void(int64_t)> on_shortage_;
+  std::mutex relief_mutex_;
   std::function<void()> on_relief_;
 };
 

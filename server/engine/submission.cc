@@ -34,14 +34,14 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
                                const EngineOptions& limits, int64_t budget) {
   const SamplingParams& p = request.sampling;
-  const int64_t sequences = request.score_only ? 1 : p.n;
+  const int64_t sequences = request.purpose == Purpose::kGenerate ? p.n : 1;
   if (sequences > limits.max_num_seqs) {
     return absl::InvalidArgumentError(absl::StrCat("n: value is ", sequences, ", must be at most ",
                                                    limits.max_num_seqs,
                                                    ", the sequences that compute at once"));
   }
-  const int64_t tokens =
-      static_cast<int64_t>(request.prompt.size()) + (request.score_only ? 0 : p.max_tokens);
+  const int64_t tokens = static_cast<int64_t>(request.prompt.size()) +
+                         (request.purpose == Purpose::kGenerate ? p.max_tokens : 0);
   const int64_t each = model.StateBytes(tokens);
   if (each > budget / sequences) {
     return absl::ResourceExhaustedError(
@@ -93,7 +93,7 @@ absl::StatusOr<Submission> Prepare(Request request, const Model& model, const En
   Submission s;
   s.request = std::move(request);
   s.need = *need;
-  if (s.request.score_only) return s;
+  if (s.request.purpose != Purpose::kGenerate) return s;
   if (auto status = PrepareGeneration(model, s); !status.ok()) return status;
   return s;
 }

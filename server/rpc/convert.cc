@@ -210,7 +210,7 @@ absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedM
   request.prompt = *std::move(ids);
   request.prompt_field = InputField(message);
   request.prompt_logprobs_field = "logprobs";
-  request.score_only = true;
+  request.purpose = Purpose::kScore;
   request.sampling.prompt_logprobs = message.logprobs();
   return request;
 }

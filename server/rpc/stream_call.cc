@@ -41,7 +41,7 @@ void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
   request->sink = shared_from_this();
   first_id_ = request->prompt.front();
   const std::string model = request->model;
-  const int64_t sequences = request->score_only ? 1 : request->sampling.n;
+  const int64_t sequences = request->purpose == Purpose::kScore ? 1 : request->sampling.n;
   const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(*std::move(request));
   if (!handle.ok()) {
     const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model);

@@ -210,7 +210,7 @@ TEST(EngineGenerateTest, ScoreOnlyGivesThePromptInPiecesAndNothingElse) {
   for (size_t length : {1u, 2u, 8u, 9u, 200u}) {
     auto sink = std::make_shared<RecordingSink>();
     Request request = Ask(sink, std::string(length, 's'), {.max_tokens = 0});
-    request.score_only = true;
+    request.purpose = Purpose::kScore;
     ASSERT_TRUE(h.engine->Submit(request).ok());
     ASSERT_TRUE(sink->Wait().ok());
     const auto events = sink->prompt();

@@ -356,7 +356,7 @@ TEST(EngineErrorTest, NonFiniteLogitsFailTheirRequestOnly) {
     bad.push_back(Sink());
     Request poisoned = Ask(bad.back(), "poison! in here", {.max_tokens = 20, .n = i == 0 ? 3 : 1});
     if (i >= 2) poisoned.sampling.prompt_logprobs = 1;
-    poisoned.score_only = i >= 4;
+    if (i >= 4) poisoned.purpose = Purpose::kScore;
     ASSERT_TRUE(h.engine->Submit(Ask(good.back(), "good", {.max_tokens = 50})).ok());
     ASSERT_TRUE(h.engine->Submit(poisoned).ok());
   }

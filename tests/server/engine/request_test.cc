@@ -93,7 +93,7 @@ TEST(ValidateTest, ContextLength) {
   const std::string message = Message(request, model);
   EXPECT_THAT(message, HasSubstr("has 10 tokens, and max_tokens is 11"));
   EXPECT_THAT(message, HasSubstr("at most 20"));
-  request.score_only = true;
+  request.purpose = Purpose::kScore;
   EXPECT_EQ(Message(request, model), "");
   request.prompt.resize(21, 4);
   EXPECT_THAT(Message(request, model), HasSubstr("prompt: has 21 tokens, must be at most 20"));
@@ -101,7 +101,8 @@ TEST(ValidateTest, ContextLength) {
 
 TEST(ValidateTest, ScoringReadsOnlyPromptLogprobs) {
   const FakeModel model;
-  Request request{.prompt = {4}, .sampling = {.top_p = 0, .max_tokens = 0}, .score_only = true};
+  Request request{
+      .purpose = Purpose::kScore, .prompt = {4}, .sampling = {.top_p = 0, .max_tokens = 0}};
   EXPECT_EQ(Message(request, model), "");
   request.sampling.prompt_logprobs = 50;
   EXPECT_THAT(Message(request, model), HasSubstr("prompt_logprobs: value is 50"));
@@ -109,14 +110,14 @@ TEST(ValidateTest, ScoringReadsOnlyPromptLogprobs) {
 
 TEST(ValidateTest, MessagesUseTheClientsNames) {
   const FakeModel model({.max_position = 3});
-  Request request{.prompt = {4, 4, 4, 4},
+  Request request{.purpose = Purpose::kScore,
+                  .prompt = {4, 4, 4, 4},
                   .prompt_field = "text",
-                  .prompt_logprobs_field = "logprobs",
-                  .score_only = true};
+                  .prompt_logprobs_field = "logprobs"};
   EXPECT_THAT(Message(request, model), HasSubstr("text: has 4 tokens, must be at most 3"));
-  request.score_only = false;
+  request.purpose = Purpose::kGenerate;
   EXPECT_THAT(Message(request, model), HasSubstr("text: has 4 tokens, and max_tokens is 16"));
-  request.score_only = true;
+  request.purpose = Purpose::kScore;
   request.sampling.prompt_logprobs = 21;
   EXPECT_EQ(Message(request, model).find("logprobs: value is 21"), 0u);
 }

@@ -97,7 +97,7 @@ TEST(ToRequestTest, TextIsTokenized) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->model, "m");
   EXPECT_THAT(request->prompt, ElementsAre(65, 66));
-  EXPECT_FALSE(request->score_only);
+  EXPECT_EQ(request->purpose, Purpose::kGenerate);
 }
 
 TEST(ToRequestTest, EmptyPromptStartsFromTheEndId) {
@@ -233,7 +233,7 @@ TEST(ToRequestTest, Score) {
   message.set_logprobs(3);
   const auto request = ToRequest(message, MakeModel("m", 1), {});
   ASSERT_TRUE(request.ok());
-  EXPECT_TRUE(request->score_only);
+  EXPECT_EQ(request->purpose, Purpose::kScore);
   EXPECT_THAT(request->prompt, ElementsAre(1, 'a', 'b'));
   EXPECT_EQ(request->sampling.prompt_logprobs, 3);
   EXPECT_THAT(Message(ToRequest(message, MakeModel("m", std::nullopt), {}).status()),
