@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
+#include "server/rpc/call_gate.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/task_pool.h"
@@ -25,6 +26,7 @@ absl::Status WorkersBusy();
 // Outlives every call. Constant after construction.
 struct CallContext {
   Engine* engine = nullptr;
+  CallGate* gate = nullptr;
   RequestLimits limits;
   TaskPool* writers = nullptr;  // short tasks only: streams wait for them
   TaskPool* workers = nullptr;  // may take long

@@ -15,7 +15,11 @@ v1::SampleDelta* DeltaOf(int32_t index, v1::GenerateResponse* message) {
   return message->add_deltas();
 }
 
+constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
+
 }  // namespace
+
+const MethodInfo& GenerateCall::Method() const { return kGenerate; }
 
 absl::StatusOr<Request> GenerateCall::Read(const grpc::ByteBuffer& bytes) {
   v1::GenerateRequest message;

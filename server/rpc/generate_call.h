@@ -13,7 +13,7 @@ class GenerateCall : public StreamCall {
   using StreamCall::StreamCall;
 
  protected:
-  const char* Method() const override { return "Generate"; }
+  const MethodInfo& Method() const override;
   absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) override;
   void Filter(int64_t, std::vector<TokenEvent>*) override {}
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;

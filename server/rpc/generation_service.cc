@@ -14,6 +14,10 @@
 namespace tvq {
 namespace {
 
+constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
+constexpr MethodInfo kTokenize{"GenerationService/Tokenize", Permission::kGenerate};
+constexpr MethodInfo kDetokenize{"GenerationService/Detokenize", Permission::kGenerate};
+
 template <typename Call>
 grpc::ServerWriteReactor<grpc::ByteBuffer>* BeginCall(const CallContext& context,
                                                       grpc::CallbackServerContext* rpc,
@@ -81,23 +85,24 @@ grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext*
                                                     const grpc::ByteBuffer* in,
                                                     grpc::ByteBuffer* out) {
   return UnaryCall<v1::EncodeRequest, v1::EncodeResponse>(
-      context_, rpc, in, out, [this](const auto& q, auto*) { return EncodeInput(context_, q); });
+      context_, kEncode, rpc, in, out,
+      [this](const Caller&, const auto& q, auto*) { return EncodeInput(context_, q); });
 }
 
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* rpc,
                                                       const grpc::ByteBuffer* in,
                                                       grpc::ByteBuffer* out) {
   return UnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
-      context_, rpc, in, out,
-      [this](const auto& q, auto* r) { return TokenizeText(context_, q, r); });
+      context_, kTokenize, rpc, in, out,
+      [this](const Caller&, const auto& q, auto* r) { return TokenizeText(context_, q, r); });
 }
 
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* rpc,
                                                         const grpc::ByteBuffer* in,
                                                         grpc::ByteBuffer* out) {
   return UnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
-      context_, rpc, in, out,
-      [this](const auto& q, auto* r) { return DetokenizeIds(context_, q, r); });
+      context_, kDetokenize, rpc, in, out,
+      [this](const Caller&, const auto& q, auto* r) { return DetokenizeIds(context_, q, r); });
 }
 
 }  // namespace tvq

@@ -7,6 +7,13 @@
 #include "server/rpc/unary_call.h"
 
 namespace tvq {
+namespace {
+
+constexpr MethodInfo kListModels{"ModelService/ListModels", Permission::kAny};
+constexpr MethodInfo kGetModel{"ModelService/GetModel", Permission::kAny};
+constexpr MethodInfo kGetServerInfo{"ModelService/GetServerInfo", Permission::kAny};
+
+}  // namespace
 
 ModelService::ModelService(const CallContext& context, ServerDescription description)
     : context_(context), description_(std::move(description)), start_(absl::Now()) {}
@@ -38,7 +45,8 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
                                                    const grpc::ByteBuffer* in,
                                                    grpc::ByteBuffer* out) {
   return UnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>(
-      context_, rpc, in, out, [this](const auto&, v1::ListModelsResponse* response) {
+      context_, kListModels, rpc, in, out,
+      [this](const Caller&, const auto&, v1::ListModelsResponse* response) {
         for (const ServedModel& model : context_.engine->models()) {
           if (auto status = Describe(model, response->add_models()); !status.ok()) return status;
         }
@@ -50,8 +58,8 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* rp
                                                  const grpc::ByteBuffer* in,
                                                  grpc::ByteBuffer* out) {
   return UnaryCall<v1::GetModelRequest, v1::GetModelResponse>(
-      context_, rpc, in, out,
-      [this](const v1::GetModelRequest& request, v1::GetModelResponse* response) {
+      context_, kGetModel, rpc, in, out,
+      [this](const Caller&, const v1::GetModelRequest& request, v1::GetModelResponse* response) {
         const auto model = FindModel(context_.engine->models(), request.name());
         if (!model.ok()) return model.status();
         return Describe(**model, response->mutable_model());
@@ -62,7 +70,8 @@ grpc::ServerUnaryReactor* ModelService::GetServerInfo(grpc::CallbackServerContex
                                                       const grpc::ByteBuffer* in,
                                                       grpc::ByteBuffer* out) {
   return UnaryCall<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
-      context_, rpc, in, out, [this](const auto&, v1::GetServerInfoResponse* response) {
+      context_, kGetServerInfo, rpc, in, out,
+      [this](const Caller&, const auto&, v1::GetServerInfoResponse* response) {
         Describe(response);
         return absl::OkStatus();
       });

@@ -16,7 +16,11 @@ int64_t TextBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer) {
   return bytes;
 }
 
+constexpr MethodInfo kScore{"GenerationService/Score", Permission::kGenerate};
+
 }  // namespace
+
+const MethodInfo& ScoreCall::Method() const { return kScore; }
 
 absl::StatusOr<Request> ScoreCall::Read(const grpc::ByteBuffer& bytes) {
   v1::ScoreRequest message;

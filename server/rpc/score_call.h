@@ -15,7 +15,7 @@ class ScoreCall : public StreamCall {
   using StreamCall::StreamCall;
 
  protected:
-  const char* Method() const override { return "Score"; }
+  const MethodInfo& Method() const override;
   absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) override;
   void Filter(int64_t first, std::vector<TokenEvent>* events) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;

@@ -56,10 +56,12 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
 
 class Server::Impl {
  public:
-  Impl(Engine* engine, ServerDescription description, const ServerOptions& options)
-      : writers_(kWriters),
+  Impl(Engine* engine, std::unique_ptr<CallGate> gate, ServerDescription description,
+       const ServerOptions& options)
+      : gate_(std::move(gate)),
+        writers_(kWriters),
         workers_(kWorkers, kMaxWorkerBytes),
-        context_{engine, options.limits, &writers_, &workers_, &open_calls_},
+        context_{engine, gate_.get(), options.limits, &writers_, &workers_, &open_calls_},
         generation_(context_),
         models_(context_, std::move(description)) {}
 
@@ -106,6 +108,7 @@ class Server::Impl {
   }
 
   // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
+  const std::unique_ptr<CallGate> gate_;
   OpenCalls open_calls_;
   TaskPool writers_;
   TaskPool workers_;
@@ -122,7 +125,9 @@ Server::~Server() { Shutdown(std::chrono::system_clock::now()); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, ServerDescription description,
                                                       const ServerOptions& options) {
-  auto impl = std::make_unique<Impl>(engine, std::move(description), options);
+  auto gate = CallGate::Create(options.gate);
+  if (!gate.ok()) return gate.status();
+  auto impl = std::make_unique<Impl>(engine, *std::move(gate), std::move(description), options);
   if (auto status = impl->Start(options); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
+#include "server/rpc/call_gate.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/model_service.h"
 
@@ -21,12 +22,14 @@ struct ServerOptions {
   std::chrono::seconds keepalive_time{60};       // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};    // then it is taken for gone
   RequestLimits limits;
+  CallGateOptions gate;
 };
 
 // Constructed by one thread; every method may be called from any thread.
 class Server {
  public:
-  // Listens. UNAVAILABLE, naming the address, when it cannot. `engine` must outlive the server.
+  // Listens. UNAVAILABLE, naming the address, when it cannot; errors of ApiKeys::Read. `engine`
+  // must outlive the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Engine* engine,
                                                        ServerDescription description,
                                                        const ServerOptions& options);

@@ -16,11 +16,13 @@ int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.token
 }  // namespace
 
 StreamCall::StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : context_(context), rpc_(rpc), id_(RequestId(*rpc)), start_(absl::Now()) {}
+    : context_(context), rpc_(rpc), start_(absl::Now()) {}
 
 void StreamCall::Begin(const grpc::ByteBuffer& request) {
   context_.open_calls->Begin();
   self_ = shared_from_this();
+  const absl::Status admitted = context_.gate->Admit(Method(), rpc_, &caller_);
+  if (!admitted.ok()) return Reject(admitted);
   if (request.Length() <= kInlineRequestBytes) return Submit(request);
   // The copy shares the bytes.
   if (context_.workers->TrySchedule(request.Length(),
@@ -36,7 +38,7 @@ void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
   if (rpc_->IsCancelled()) return Reject(absl::CancelledError("the call was cancelled"));
   absl::StatusOr<Request> request = Read(bytes);
   if (!request.ok()) return Reject(request.status());
-  request->id = id_;
+  request->id = caller_.request_id;
   request->deadline = ToSteady(rpc_->deadline());
   request->sink = shared_from_this();
   first_id_ = request->prompt.front();
@@ -138,7 +140,7 @@ void StreamCall::Advance() {
   }
   if (wake) context_.engine->Wake();
   if (next == Next::kHeaders) {
-    rpc_->AddInitialMetadata("x-request-id", id_);
+    rpc_->AddInitialMetadata("x-request-id", caller_.request_id);
     StartSendInitialMetadata();
   } else if (next == Next::kMessage) {
     Write(taken);
@@ -214,10 +216,11 @@ void StreamCall::OnDone() {
 void StreamCall::Log(const absl::Status& status) const {
   const double ms = absl::ToDoubleMilliseconds(absl::Now() - start_);
   if (absl::IsInternal(status)) {
-    spdlog::error("request {} {} after {:.1f} ms: {}", id_, Method(), ms, status.ToString());
+    spdlog::error("request {} {} after {:.1f} ms: {}", caller_.request_id, Method().name, ms,
+                  status.ToString());
   } else {
     // The code alone: a message may quote the prompt.
-    spdlog::debug("request {} {} after {:.1f} ms: {}", id_, Method(), ms,
+    spdlog::debug("request {} {} after {:.1f} ms: {}", caller_.request_id, Method().name, ms,
                   absl::StatusCodeToString(status.code()));
   }
 }

@@ -53,7 +53,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc);
 
-  // Reads the request and submits it, here or on a worker. Once, before the reactor is returned.
+  // Reads the request and submits it, here or on a worker, if the caller may. Once, before the
+  // reactor is returned.
   void Begin(const grpc::ByteBuffer& request);
 
   // gRPC's side.
@@ -70,8 +71,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   bool WantsMore() const override;
 
  protected:
-  // The method's name, for logs.
-  virtual const char* Method() const = 0;
+  // A literal's.
+  virtual const MethodInfo& Method() const = 0;
   // Parses and converts; may keep what ToMessage needs.
   virtual absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) = 0;
   // Called before any ToMessage, on the loop: may drop what the client does not want.
@@ -80,6 +81,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   virtual absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) = 0;
 
   const CallContext& context() const { return context_; }
+  // Known when Read is called.
+  const Caller& caller() const { return caller_; }
 
  private:
   void Submit(const grpc::ByteBuffer& bytes);
@@ -96,8 +99,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;
-  const std::string id_;
   const absl::Time start_;
+  Caller caller_;                     // set by Begin, constant from then on
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
   int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit

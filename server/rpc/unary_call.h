@@ -6,6 +6,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,12 +16,12 @@
 
 namespace tvq {
 
-// `handle` is absl::Status(const Request&, Response*). Runs here or, for a large request, on a
-// worker.
+// `handle` is absl::Status(const Caller&, const Request&, Response*). Runs here or, for a large
+// request, on a worker; not at all for a caller who may not call `method`, a literal's.
 template <typename Request, typename Response, typename Handle>
-grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, grpc::CallbackServerContext* rpc,
-                                    const grpc::ByteBuffer* in, grpc::ByteBuffer* out,
-                                    Handle handle) {
+grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo& method,
+                                    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
+                                    grpc::ByteBuffer* out, Handle handle) {
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   // gRPC keeps `in` and `out` until Finish.
   context.open_calls->Begin();
@@ -28,12 +29,17 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, grpc::CallbackSe
     reactor->Finish(status);
     context.open_calls->End();
   };
-  const auto run = [rpc, finish, in, out, handle] {
+  const auto caller = std::make_shared<Caller>();
+  if (const absl::Status status = context.gate->Admit(method, rpc, caller.get()); !status.ok()) {
+    finish(ToGrpc(status));
+    return reactor;
+  }
+  const auto run = [rpc, finish, caller, in, out, handle] {
     if (rpc->IsCancelled()) return finish(grpc::Status::CANCELLED);
     Request request;
     Response response;
     absl::Status status = ParseMessage(*in, &request);
-    if (status.ok()) status = handle(request, &response);
+    if (status.ok()) status = handle(*caller, request, &response);
     if (status.ok()) {
       auto bytes = SerializeMessage(response);
       status = bytes.status();

@@ -56,6 +56,11 @@ void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models
       ->check(CLI::IsMember({"float32", "bfloat16"}));
 }
 
+void AddSecurityFlags(CLI::App& app, ServerOptions& server) {
+  Add(app, "--api-key-file", server.gate.api_key_file,
+      "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin]; empty: no key needed");
+}
+
 void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
   Add(app, "--max-num-seqs", engine.max_num_seqs, "Sequences that compute at once")
@@ -123,6 +128,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.set_version_flag("--version", TVQ_VERSION);
   AddModelFlags(app, flags, models);
   AddServerFlags(app, flags.server, keepalive_time, keepalive_timeout);
+  AddSecurityFlags(app, flags.server);
   AddEngineFlags(app, flags.engine);
   Add(app, "--paused-timeout", paused_timeout,
       "Seconds for which a request waits for a reader that takes nothing; then it is ended")

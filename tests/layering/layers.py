@@ -43,6 +43,7 @@ GRPC = ["proto", "server/rpc", "client/cpp", "client/cli", "client/gateway", "cl
 THIRD_PARTY = {
     r"(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$": GRPC,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
+    r"openssl/": ["server/rpc"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
     r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "client/gateway", "client/loadtest"],

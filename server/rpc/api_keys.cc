@@ -1,0 +1,135 @@
+#include "server/rpc/api_keys.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/rpc/read_file.h"
+
+namespace tvq {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;
+
+Sha256 HashOf(std::string_view key) {
+  Sha256 hash;
+  SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), hash.data());
+  return hash;
+}
+
+std::optional<Sha256> HashFromHex(const std::string& hex) {
+  if (hex.size() != 64 || !std::all_of(hex.begin(), hex.end(),
+                                       [](unsigned char c) { return absl::ascii_isxdigit(c); })) {
+    return std::nullopt;
+  }
+  const std::string bytes = absl::HexStringToBytes(hex);
+  Sha256 hash;
+  std::copy(bytes.begin(), bytes.end(), hash.begin());
+  return hash;
+}
+
+bool IsName(const std::string& name) {
+  return name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+// Returns what is wrong, or an empty string.
+std::string Permit(const std::string& permissions, ApiKey* key) {
+  for (const std::string& permission : std::vector<std::string>(absl::StrSplit(permissions, ','))) {
+    if (permission == "generate") {
+      key->generate = true;
+    } else if (permission == "sessions") {
+      key->sessions = true;
+    } else if (permission == "admin") {
+      key->admin = true;
+    } else {
+      return absl::StrCat("the permission \"", permission,
+                          "\" is none of generate, sessions and admin");
+    }
+  }
+  return "";
+}
+
+// Returns what is wrong with the line, or an empty string. A hash is never quoted: who mistakes the
+// format may have written the key itself.
+std::string ParseLine(const std::vector<std::string>& words, ApiKey* key) {
+  if (words.size() < 2 || words.size() > 3) {
+    return absl::StrCat("has ", words.size(), " words, must be NAME SHA256HEX [PERMISSION,...]");
+  }
+  key->name = words[0];
+  if (!IsName(key->name)) {
+    return absl::StrCat("the name must be at most ", kMaxNameBytes,
+                        " letters, digits, dots, dashes and underscores");
+  }
+  const std::optional<Sha256> hash = HashFromHex(words[1]);
+  if (!hash) return "the second word must be the key's SHA-256 in 64 hexadecimal digits";
+  key->hash = *hash;
+  return Permit(words.size() == 3 ? words[2] : "generate,sessions", key);
+}
+
+}  // namespace
+
+bool ApiKey::Allows(Permission permission) const {
+  switch (permission) {
+    case Permission::kAny:
+      return true;
+    case Permission::kGenerate:
+      return generate;
+    case Permission::kSessions:
+      return sessions;
+    case Permission::kAdmin:
+      return admin;
+  }
+  return false;
+}
+
+absl::StatusOr<ApiKeys> ApiKeys::Read(const std::string& file) {
+  absl::StatusOr<std::string> text = ReadFile("api key file", file);
+  if (!text.ok()) return text.status();
+  return Parse(*text, file);
+}
+
+absl::StatusOr<ApiKeys> ApiKeys::Parse(std::string_view text, const std::string& file) {
+  std::vector<ApiKey> keys;
+  const std::vector<std::string> lines =
+      absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> words = absl::StrSplit(
+        lines[i].substr(0, lines[i].find('#')), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty()) continue;
+    ApiKey key;
+    std::string wrong = ParseLine(words, &key);
+    if (wrong.empty() && std::any_of(keys.begin(), keys.end(),
+                                     [&](const ApiKey& other) { return other.hash == key.hash; })) {
+      wrong = "the same key is given twice";
+    }
+    if (!wrong.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("api key file ", file, ", line ", i + 1, ": ", wrong));
+    }
+    keys.push_back(std::move(key));
+  }
+  if (keys.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("api key file ", file, ": holds no key, so nobody could call"));
+  }
+  return ApiKeys(std::move(keys));
+}
+
+const ApiKey* ApiKeys::Find(std::string_view key) const {
+  const Sha256 hash = HashOf(key);
+  const ApiKey* found = nullptr;
+  for (const ApiKey& candidate : keys_) {  // all of them, also after the right one
+    if (CRYPTO_memcmp(candidate.hash.data(), hash.data(), hash.size()) == 0) found = &candidate;
+  }
+  return found;
+}
+
+}  // namespace tvq

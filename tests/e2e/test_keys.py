@@ -1,0 +1,86 @@
+"""Bearer keys: who may call what."""
+
+import hashlib
+
+import grpc
+import pytest
+from server_process import GOLDEN, run_server
+from test_lifecycle import SERVING, health
+
+
+def line(name, key, permissions=""):
+    return f"{name} {hashlib.sha256(key.encode()).hexdigest()} {permissions}\n"
+
+
+def bearer(key):
+    return [("authorization", f"Bearer {key}")]
+
+
+@pytest.fixture
+def keys(tmp_path):
+    file = tmp_path / "keys.txt"
+    file.write_text("# keys of the tests\n" + line("ana", "alpha") + line("reader", "gamma", "sessions")
+                    + line("ops", "beta", "admin"))
+    return file
+
+
+def code_of(call):
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value.code()
+
+
+def generate(server, metadata):
+    return list(server.generation.Generate(server.request("Once", max_tokens=1), metadata=metadata))
+
+
+def test_keys_and_permissions(start, keys):
+    server = start("--api-key-file", keys)
+    assert generate(server, bearer("alpha"))
+    for metadata, code in [
+        (None, grpc.StatusCode.UNAUTHENTICATED),
+        (bearer("wrong"), grpc.StatusCode.UNAUTHENTICATED),
+        ([("authorization", "alpha")], grpc.StatusCode.UNAUTHENTICATED),
+        (bearer("alpha") + bearer("alpha"), grpc.StatusCode.UNAUTHENTICATED),
+        (bearer("beta"), grpc.StatusCode.PERMISSION_DENIED),
+        (bearer("gamma"), grpc.StatusCode.PERMISSION_DENIED),
+    ]:
+        assert code_of(lambda: generate(server, metadata)) == code, metadata
+        tokenize = server.api.generation.TokenizeRequest(text="a")
+        assert code_of(lambda: [server.generation.Tokenize(tokenize, metadata=metadata)]) == code, metadata
+
+    # Any key may ask which models there are.
+    request = server.api.model.ListModelsRequest()
+    for key in ["alpha", "beta", "gamma"]:
+        assert len(server.models.ListModels(request, metadata=bearer(key)).models) == 1
+    assert code_of(lambda: [server.models.ListModels(request)]) == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_health_and_reflection_need_no_key(start, keys):
+    server = start("--api-key-file", keys)
+    assert health(server, "") == SERVING
+    call = server.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+    assert b"tvq.v1.GenerationService" in next(call(iter([b"\x3a\x00"])))
+
+
+def test_no_key_is_written_anywhere(start, keys):
+    server = start("--api-key-file", keys, "--log-level", "trace")
+    generate(server, bearer("alpha"))
+    code_of(lambda: generate(server, bearer("wrong-secret")))
+    assert "alpha" not in server.stderr()
+    assert "wrong-secret" not in server.stderr()
+
+
+@pytest.mark.parametrize("text, words", [
+    ("ana secret\n", ["line 1", "SHA-256"]),
+    (line("ana", "alpha") + line("ops", "beta", "root"), ["line 2", "root"]),
+    ("", ["no key"]),
+])
+def test_damaged_file_is_refused_at_start(tmp_path, text, words):
+    file = tmp_path / "keys.txt"
+    file.write_text(text)
+    done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--api-key-file", file)
+    assert done.returncode == 1
+    for word in [str(file), *words]:
+        assert word in done.stderr
+    assert "secret" not in done.stderr
