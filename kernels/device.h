@@ -15,8 +15,9 @@ namespace tvq {
 
 struct Backend;
 
-// Not thread-safe: one thread at a time issues operations (the engine's loop). Operations are
-// complete, for the host, after Synchronize.
+// Allocate, freeing what it gave, and the copies may be called from any thread, as long as nobody
+// writes the memory that they touch; operations from one thread at a time (the engine's loop).
+// Operations are complete, for the host, after Synchronize.
 class Device {
  public:
   virtual ~Device() = default;

@@ -79,8 +79,8 @@ class QuantizedKeys {
   virtual void SetTap(Tap tap) = 0;
 };
 
-// info, tokenizer and StateBytes may be used from any thread; everything else from one thread at a
-// time, the one that runs the device.
+// info, tokenizer, StateBytes and NewState may be used from any thread; everything else from one
+// thread at a time, the one that runs the device.
 class Model {
  public:
   virtual ~Model() = default;
@@ -98,6 +98,10 @@ class Model {
   virtual absl::StatusOr<std::unique_ptr<State>> NewState() = 0;
 
   virtual absl::StatusOr<Logits> NewLogits(int64_t rows) = 0;
+
+  // A row of logits to and from host memory, [vocab_size].
+  virtual absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) = 0;
+  virtual absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) = 0;
 
   // Feeds each chunk to its state. On an error the states of the call are not to be used again.
   // INVALID_ARGUMENT for a token id outside the vocabulary.

@@ -5,21 +5,24 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace tvq {
 
 // A named run of bytes of a state in its canonical form, which does not depend on how the state was
-// computed. `elements` are of `element_bytes` each, little-endian.
-struct StateSection {
-  std::string_view name;  // for example "layers.3.acc_sum"
+// computed. Elements are little-endian.
+struct SectionInfo {
+  std::string name;  // for example "layers.3.acc_sum"
   int64_t element_bytes = 1;
-  std::span<const std::byte> bytes;
+  int64_t bytes = 0;
 };
 
-// Made by Model::NewState, used only with that model, and only by the thread that runs the model.
+// Made by Model::NewState and used only with that model. One thread at a time may change a state;
+// while nobody does, const methods, and CopyFrom of another state that reads this one, may run on
+// any threads at once.
 class State {
  public:
   virtual ~State() = default;
@@ -39,9 +42,23 @@ class State {
   // Back to position 0, all zero.
   virtual absl::Status Reset() = 0;
 
-  // Calls `visit` for every section in a fixed order; a section's bytes are valid during its call.
-  virtual absl::Status VisitSections(
-      const std::function<absl::Status(const StateSection&)>& visit) const = 0;
+  // The sections of this state, in a fixed order. Names and sizes follow from the position.
+  virtual std::vector<SectionInfo> Sections() const = 0;
+
+  // Calls `visit` for every section in the order of Sections, its bytes in one or several pieces;
+  // they are valid during the call.
+  using SectionVisitor =
+      std::function<absl::Status(const SectionInfo& section, std::span<const std::byte> bytes)>;
+  virtual absl::Status VisitSections(const SectionVisitor& visit) const = 0;
+
+  // Makes this the state of the given sections: `read` is called for every section that a state at
+  // `position` has, in the order of Sections, and fills all of `bytes`. INVALID_ARGUMENT, naming
+  // section and element, for a content that no state can have: a code outside the codebook, a value
+  // that is not finite, counts that do not add up to the position. After an error the state is as
+  // after Reset.
+  using SectionReader =
+      std::function<absl::Status(const SectionInfo& section, std::span<std::byte> bytes)>;
+  virtual absl::Status Load(int64_t position, const SectionReader& read) = 0;
 
   // Fills the state with synthetic values as if `position` tokens had been fed, for measurements at
   // context lengths that nobody wants to wait for.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -70,12 +71,14 @@ std::vector<int32_t> RandomTokens(size_t n, int64_t vocab, uint64_t seed) {
 // A model of `shape` on a device, and ways to feed it.
 class Fixture {
  public:
-  Fixture(const Shape& shape, const Backend& backend, DType dtype, int threads = 2)
+  Fixture(const Shape& shape, const Backend& backend, DType dtype, int threads = 2,
+          std::optional<DType> state_dtype = {})
       : shape_(shape), weights_(1) {
     device_ = MakeDevice(backend.device, threads, backend.isa).value();
     LoadOptions options;
     options.device = device_;
     options.dtype = dtype;
+    options.state_dtype = state_dtype;
     const Config config = Config::Parse(shape.Json(), "test").value();
     auto model = BuildModel(config, weights_, nullptr, options);
     EXPECT_TRUE(model.ok()) << model.status();
@@ -166,8 +169,8 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
 std::vector<std::byte> Bytes(const State& state) {
   std::vector<std::byte> all;
   EXPECT_TRUE(state
-                  .VisitSections([&](const StateSection& section) {
-                    all.insert(all.end(), section.bytes.begin(), section.bytes.end());
+                  .VisitSections([&](const SectionInfo&, std::span<const std::byte> bytes) {
+                    all.insert(all.end(), bytes.begin(), bytes.end());
                     return absl::OkStatus();
                   })
                   .ok());
@@ -356,6 +359,62 @@ TEST_P(ModelTest, ForkContinuesLikeTheOriginal) {
   const std::vector<std::byte> before = Bytes(*original);
   for (size_t i = 70; i < 80; ++i) f.Step(*fork, tokens[i]);
   EXPECT_EQ(before, Bytes(*original));
+}
+
+// Load of what VisitSections gave, then prefill and decode mixed, for rings that have not filled,
+// are just full, and have turned, and where an old state is overwritten.
+TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
+  for (DType state_dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Fixture f(shape(), GetParam().backend, DType::kFloat32, 2, state_dtype);
+    const std::vector<int32_t> tokens = RandomTokens(120, shape().vocab, 13);
+    const auto window = static_cast<size_t>(shape().mem_len) + 1;
+    const std::unique_ptr<State> loaded = f.NewState();
+    for (size_t saved : {size_t{0}, size_t{1}, window - 1, window, window + 1, size_t{60}}) {
+      const std::unique_ptr<State> original = f.NewState();
+      f.Prefill(*original, std::span(tokens).first(saved / 2));
+      for (size_t i = saved / 2; i < saved; ++i) f.Step(*original, tokens[i]);
+
+      size_t at = 0;
+      const std::vector<std::byte> bytes = Bytes(*original);
+      const absl::Status status = loaded->Load(
+          original->position(), [&](const SectionInfo& section, std::span<std::byte> out) {
+            EXPECT_EQ(static_cast<size_t>(section.bytes), out.size());
+            std::copy_n(bytes.begin() + static_cast<int64_t>(at), out.size(), out.begin());
+            at += out.size();
+            return absl::OkStatus();
+          });
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(at, bytes.size());
+      ASSERT_EQ(loaded->position(), original->position());
+      ASSERT_EQ(Bytes(*loaded), bytes);
+
+      const std::span<const int32_t> rest = std::span(tokens).subspan(saved);
+      ASSERT_EQ(f.Prefill(*loaded, rest.first(25)), f.Prefill(*original, rest.first(25)));
+      for (int32_t token : rest.subspan(25, 10)) {
+        ASSERT_EQ(f.Step(*loaded, token), f.Step(*original, token)) << "saved at " << saved;
+      }
+      ASSERT_EQ(f.Prefill(*loaded, rest.subspan(35)), f.Prefill(*original, rest.subspan(35)));
+      ASSERT_EQ(Bytes(*loaded), Bytes(*original));
+    }
+  }
+}
+
+TEST_P(ModelTest, LogitsGoToTheHostAndBack) {
+  Fixture f = Make();
+  const std::unique_ptr<State> state = f.NewState();
+  const std::vector<float> expected = f.Step(*state, 3);
+  Logits logits = f.model().NewLogits(2).value();
+  ASSERT_TRUE(f.model().WriteLogits(expected, &logits, 1).ok());
+  std::vector<float> row(expected.size());
+  ASSERT_TRUE(f.model().ReadLogits(logits, 1, row).ok());
+  EXPECT_EQ(row, expected);
+  ASSERT_TRUE(f.model().ReadLogits(logits, 0, row).ok());
+  EXPECT_EQ(row, std::vector<float>(row.size()));
+  EXPECT_FALSE(f.model().ReadLogits(logits, 2, row).ok());
+  EXPECT_FALSE(f.model().ReadLogits(logits, -1, row).ok());
+  row.pop_back();
+  EXPECT_FALSE(f.model().ReadLogits(logits, 0, row).ok());
+  EXPECT_FALSE(f.model().WriteLogits(row, &logits, 0).ok());
 }
 
 TEST_P(ModelTest, StateHasTheSameSizeForEver) {

@@ -112,9 +112,24 @@ class FakeState : public State {
     position_ = 0;
     return absl::OkStatus();
   }
-  absl::Status VisitSections(
-      const std::function<absl::Status(const StateSection&)>&) const override {
-    return absl::OkStatus();
+  std::vector<SectionInfo> Sections() const override { return SectionsAt(position_); }
+  absl::Status VisitSections(const SectionVisitor& visit) const override {
+    const std::vector<SectionInfo> sections = Sections();
+    absl::Status status = visit(sections[0], std::as_bytes(std::span(&hash, 1)));
+    const std::vector<std::byte> growth(static_cast<size_t>(sections[1].bytes));
+    return status.ok() ? visit(sections[1], growth) : status;
+  }
+  absl::Status Load(int64_t position, const SectionReader& read) override {
+    const std::vector<SectionInfo> sections = SectionsAt(position);
+    absl::Status status = read(sections[0], std::as_writable_bytes(std::span(&hash, 1)));
+    std::vector<std::byte> growth(static_cast<size_t>(sections[1].bytes));
+    if (status.ok()) status = read(sections[1], growth);
+    if (status.ok() && hash == kPoisoned) {
+      status = absl::InvalidArgumentError("hash[0] is 0, must be what tokens hash to");
+    }
+    position_ = position;
+    if (!status.ok()) (void)Reset();
+    return status;
   }
   absl::Status Synthesize(int64_t, uint64_t) override { return absl::OkStatus(); }
 
@@ -127,6 +142,10 @@ class FakeState : public State {
   uint64_t hash;
 
  private:
+  std::vector<SectionInfo> SectionsAt(int64_t position) const {
+    return {{"hash", 8, 8}, {"growth", 1, model_->StateBytes(position) - model_->StateBytes(0)}};
+  }
+
   FakeModel* model_;
   uint64_t seed_;
   int64_t position_ = 0;
@@ -184,6 +203,22 @@ absl::StatusOr<Logits> FakeModel::NewLogits(int64_t rows) {
       Buffer(data, count * sizeof(float), [](void* p) { delete[] static_cast<float*>(p); });
   logits.view = {data, {rows, kVocab}};
   return logits;
+}
+
+absl::Status FakeModel::ReadLogits(const Logits& logits, int64_t row, std::span<float> out) {
+  if (auto status = Enter("ReadLogits"); !status.ok()) return status;
+  EXPECT_EQ(out.size(), static_cast<size_t>(kVocab));
+  EXPECT_LT(row, logits.view.dim(0));
+  std::copy_n(logits.view.row(row), out.size(), out.begin());
+  return absl::OkStatus();
+}
+
+absl::Status FakeModel::WriteLogits(std::span<const float> values, Logits* logits, int64_t row) {
+  if (auto status = Enter("WriteLogits"); !status.ok()) return status;
+  EXPECT_EQ(values.size(), static_cast<size_t>(kVocab));
+  EXPECT_LT(row, logits->view.dim(0));
+  std::copy(values.begin(), values.end(), logits->view.row(row));
+  return absl::OkStatus();
 }
 
 void FakeModel::Fill(uint64_t hash, std::span<float> logits) const {

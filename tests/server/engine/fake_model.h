@@ -1,5 +1,6 @@
 // A deterministic model whose state is a hash of everything fed to it, so that any mix-up of states
-// shows in the tokens, and which checks how the engine calls it.
+// shows in the tokens, and which checks how the engine calls it. A state's sections are "hash" and,
+// of `bytes_per_token` zeros for each token, "growth"; hash 0 is no valid content.
 #ifndef TVQ_TESTS_SERVER_ENGINE_FAKE_MODEL_H_
 #define TVQ_TESTS_SERVER_ENGINE_FAKE_MODEL_H_
 
@@ -57,6 +58,8 @@ class FakeModel : public Model {
   int64_t WorkspaceBytes(int64_t) const override { return 0; }
   absl::StatusOr<std::unique_ptr<State>> NewState() override;
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
+  absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
+  absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
   absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
@@ -66,8 +69,9 @@ class FakeModel : public Model {
   // log p(id) after the tokens `context`, as Prefill and Sample report it.
   float Logprob(std::span<const int32_t> context, int32_t id) const;
 
-  // Set before the model is used: called at the start of every Prefill, Decode, Sample and
-  // NewState with its name; a status that is not OK is returned instead of computing.
+  // Set before the model is used: called at the start of every Prefill, Decode, Sample, NewState,
+  // ReadLogits and WriteLogits with its name; a status that is not OK is returned instead of
+  // computing.
   std::function<absl::Status(std::string_view call)> on_call;
 
   std::atomic<int64_t> live_states = 0;

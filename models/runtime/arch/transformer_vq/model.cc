@@ -21,6 +21,14 @@ Vector<const T> AsVector(std::span<const T> values) {
 // Heads side by side: [N, H, V] as [N, H*V].
 Matrix<const float> Flat(Tensor<float, 3> t) { return {t.data, {t.dim(0), t.dim(1) * t.dim(2)}}; }
 
+absl::Status CheckLogitsRow(const Logits& logits, int64_t row, size_t values) {
+  const auto [rows, vocab] = logits.view.shape;
+  if (row >= 0 && row < rows && static_cast<int64_t>(values) == vocab) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("row ", row, " of ", values,
+                                                 " logits, must be a row below ", rows, " of ",
+                                                 vocab, " logits"));
+}
+
 Vector<const float> VectorOf(const Buffer& buffer, int64_t size) {
   return {buffer.as<const float>(), {size}};
 }
@@ -77,6 +85,16 @@ absl::StatusOr<Logits> VqModel::NewLogits(int64_t rows) {
   logits.view = {data->as<float>(), {rows, vocab}};
   logits.data = *std::move(data);
   return logits;
+}
+
+absl::Status VqModel::ReadLogits(const Logits& logits, int64_t row, std::span<float> out) {
+  if (absl::Status s = CheckLogitsRow(logits, row, out.size()); !s.ok()) return s;
+  return device_->CopyToHost(out.data(), logits.view.row(row), out.size_bytes());
+}
+
+absl::Status VqModel::WriteLogits(std::span<const float> values, Logits* logits, int64_t row) {
+  if (absl::Status s = CheckLogitsRow(*logits, row, values.size()); !s.ok()) return s;
+  return device_->CopyFromHost(logits->view.row(row), values.data(), values.size_bytes());
 }
 
 template <typename Attend>

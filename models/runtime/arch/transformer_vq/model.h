@@ -30,6 +30,8 @@ class VqModel : public Model, public QuantizedKeys {
   int64_t WorkspaceBytes(int64_t) const override { return workspace_.bytes(); }
   absl::StatusOr<std::unique_ptr<State>> NewState() override;
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
+  absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
+  absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
   absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,

@@ -1,16 +1,17 @@
 #include "models/runtime/arch/transformer_vq/state.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
+#include "models/runtime/arch/transformer_vq/sections.h"
 
 namespace tvq::transformer_vq {
 namespace {
+
+// Far above any session, and far enough from the largest integer for sums of positions.
+constexpr int64_t kLargestPosition = int64_t{1} << 62;
 
 int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -66,53 +67,50 @@ absl::Status VqSessionState::CopyFrom(const State& other) {
 }
 
 absl::Status VqSessionState::Reset() {
-  const std::vector<std::byte> zero(memory_.bytes());
+  const std::vector<std::byte> zero(static_cast<size_t>(layout_.layer_bytes()));
   position_ = 0;
-  return device_.CopyFromHost(memory_.data(), zero.data(), zero.size());
-}
-
-absl::Status VqSessionState::VisitSections(
-    const std::function<absl::Status(const StateSection&)>& visit) const {
-  std::vector<std::byte> host(memory_.bytes());
-  if (absl::Status s = device_.CopyToHost(host.data(), memory_.data(), host.size()); !s.ok()) {
-    return s;
-  }
-  const VqShape& shape = layout_.shape();
-  const int64_t rows = shape.kv_heads * shape.codes;
-  const int64_t recent = std::min(position_, shape.window);
-  const int64_t value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
-
-  auto section = [&](const std::string& name, int64_t element, const void* data, int64_t bytes) {
-    return visit(
-        {name, element, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)}});
-  };
-  // A ring of `element` bytes a slot, per kv head, as a run from the oldest position to the newest.
-  auto unrolled = [&](const void* ring, int64_t element) {
-    std::vector<std::byte> run(static_cast<size_t>(shape.kv_heads * recent * element));
-    const auto* from = static_cast<const std::byte*>(ring);
-    for (int64_t g = 0; g < shape.kv_heads; ++g) {
-      for (int64_t i = 0; i < recent; ++i) {
-        const int64_t slot = (position_ - recent + i) % shape.window;
-        std::memcpy(run.data() + (g * recent + i) * element,
-                    from + (g * shape.window + slot) * element, static_cast<size_t>(element));
-      }
-    }
-    return run;
-  };
-
   for (int64_t l = 0; l < layout_.layers(); ++l) {
-    const VqState layer = layout_.Layer(host.data(), l);
-    const std::string prefix = absl::StrCat("layers.", l, ".");
-    absl::Status s = section(prefix + "acc_sum", 4, layer.sum, rows * shape.value * 4);
-    s.Update(section(prefix + "acc_carry", 4, layer.carry, rows * shape.value * 4));
-    s.Update(section(prefix + "acc_count", 8, layer.count, rows * 8));
-    const std::vector<std::byte> codes = unrolled(layer.window_code, 4);
-    s.Update(section(prefix + "win_code", 4, codes.data(), static_cast<int64_t>(codes.size())));
-    const std::vector<std::byte> values = unrolled(layer.window_value, shape.value * value_bytes);
-    s.Update(section(prefix + "win_value", value_bytes, values.data(),
-                     static_cast<int64_t>(values.size())));
+    absl::Status s = device_.CopyFromHost(LayerMemory(l), zero.data(), zero.size());
     if (!s.ok()) return s;
   }
+  return absl::OkStatus();
+}
+
+std::vector<SectionInfo> VqSessionState::Sections() const {
+  std::vector<SectionInfo> all;
+  for (int64_t l = 0; l < layout_.layers(); ++l) {
+    const auto sections = LayerSections(layout_.shape(), l, position_);
+    all.insert(all.end(), sections.begin(), sections.end());
+  }
+  return all;
+}
+
+absl::Status VqSessionState::VisitSections(const SectionVisitor& visit) const {
+  std::vector<std::byte> host(static_cast<size_t>(layout_.layer_bytes()));
+  for (int64_t l = 0; l < layout_.layers(); ++l) {
+    absl::Status s = device_.CopyToHost(host.data(), LayerMemory(l), host.size());
+    if (!s.ok()) return s;
+    s = VisitLayer(layout_.shape(), l, position_, layout_.Layer(host.data(), 0), visit);
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqSessionState::Load(int64_t position, const SectionReader& read) {
+  if (position < 0 || position > kLargestPosition) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("position is ", position, ", must be 0 to ", kLargestPosition));
+  }
+  std::vector<std::byte> host(static_cast<size_t>(layout_.layer_bytes()));
+  for (int64_t l = 0; l < layout_.layers(); ++l) {
+    std::fill(host.begin(), host.end(), std::byte{0});
+    absl::Status s = ReadLayer(layout_.shape(), l, position, read, layout_.Layer(host.data(), 0));
+    if (s.ok()) s = device_.CopyFromHost(LayerMemory(l), host.data(), host.size());
+    if (s.ok()) continue;
+    if (absl::Status reset = Reset(); !reset.ok()) return reset;
+    return s;
+  }
+  position_ = position;
   return absl::OkStatus();
 }
 

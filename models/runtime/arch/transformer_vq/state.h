@@ -25,6 +25,7 @@ class StateLayout {
   const VqShape& shape() const { return shape_; }
   int64_t layers() const { return layers_; }
   int64_t bytes() const { return layers_ * layer_bytes_; }
+  int64_t layer_bytes() const { return layer_bytes_; }
   VqState Layer(std::byte* base, int64_t layer) const;
 
  private:
@@ -43,8 +44,9 @@ class VqSessionState : public State {
   int64_t bytes() const override { return layout_.bytes(); }
   absl::Status CopyFrom(const State& other) override;
   absl::Status Reset() override;
-  absl::Status VisitSections(
-      const std::function<absl::Status(const StateSection&)>& visit) const override;
+  std::vector<SectionInfo> Sections() const override;
+  absl::Status VisitSections(const SectionVisitor& visit) const override;
+  absl::Status Load(int64_t position, const SectionReader& read) override;
   absl::Status Synthesize(int64_t position, uint64_t seed) override;
 
   VqState Layer(int64_t layer) const { return layout_.Layer(memory_.as<std::byte>(), layer); }
@@ -53,6 +55,10 @@ class VqSessionState : public State {
  private:
   VqSessionState(Device& device, const StateLayout& layout, Buffer memory)
       : device_(device), layout_(layout), memory_(std::move(memory)) {}
+
+  std::byte* LayerMemory(int64_t layer) const {
+    return memory_.as<std::byte>() + layer * layout_.layer_bytes();
+  }
 
   Device& device_;
   const StateLayout& layout_;

@@ -25,15 +25,15 @@ template <typename T>
 std::map<std::string, std::vector<T>> Sections(const State& state, const std::string& suffix) {
   std::map<std::string, std::vector<T>> found;
   EXPECT_TRUE(state
-                  .VisitSections([&](const StateSection& section) {
-                    const std::string name(section.name);
-                    if (!name.ends_with(suffix)) return absl::OkStatus();
+                  .VisitSections([&](const SectionInfo& section, std::span<const std::byte> bytes) {
+                    if (!section.name.ends_with(suffix)) return absl::OkStatus();
                     EXPECT_EQ(section.element_bytes, static_cast<int64_t>(sizeof(T)));
-                    std::vector<T> values(section.bytes.size() / sizeof(T));
-                    if (!values.empty()) {
-                      std::memcpy(values.data(), section.bytes.data(), section.bytes.size());
+                    std::vector<T>& values = found[section.name];
+                    const size_t old = values.size();
+                    values.resize(old + bytes.size() / sizeof(T));
+                    if (!bytes.empty()) {
+                      std::memcpy(values.data() + old, bytes.data(), bytes.size());
                     }
-                    found[name] = values;
                     return absl::OkStatus();
                   })
                   .ok());

@@ -1,0 +1,198 @@
+#include "models/runtime/arch/transformer_vq/sections.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/bfloat16.h"
+
+namespace tvq::transformer_vq {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "sections are little-endian");
+
+enum Part { kSum, kCarry, kCount, kCode, kValue };
+
+int64_t Recent(const VqShape& shape, int64_t position) { return std::min(position, shape.window); }
+
+std::span<std::byte> BytesOf(void* data, const SectionInfo& info) {
+  return {static_cast<std::byte*>(data), static_cast<size_t>(info.bytes)};
+}
+
+// Calls copy(slot, index) for the ring's slots in the order of positions: `slot` counts the slots
+// of all heads' rings, `index` those of the section. Both in elements of one position of one head.
+template <typename Copy>
+void ForEachRecent(const VqShape& shape, int64_t position, const Copy& copy) {
+  const int64_t recent = Recent(shape, position);
+  for (int64_t g = 0; g < shape.kv_heads; ++g) {
+    for (int64_t i = 0; i < recent; ++i) {
+      copy(g * shape.window + (position - recent + i) % shape.window, g * recent + i);
+    }
+  }
+}
+
+std::vector<std::byte> Unrolled(const VqShape& shape, int64_t position, const void* ring,
+                                int64_t slot_bytes, const SectionInfo& info) {
+  std::vector<std::byte> run(static_cast<size_t>(info.bytes));
+  const auto* from = static_cast<const std::byte*>(ring);
+  ForEachRecent(shape, position, [&](int64_t slot, int64_t index) {
+    std::memcpy(run.data() + index * slot_bytes, from + slot * slot_bytes,
+                static_cast<size_t>(slot_bytes));
+  });
+  return run;
+}
+
+absl::Status ReadRing(const VqShape& shape, int64_t position, const State::SectionReader& read,
+                      int64_t slot_bytes, const SectionInfo& info, std::vector<std::byte>* run,
+                      void* ring) {
+  run->resize(static_cast<size_t>(info.bytes));
+  if (absl::Status s = read(info, *run); !s.ok()) return s;
+  auto* to = static_cast<std::byte*>(ring);
+  ForEachRecent(shape, position, [&](int64_t slot, int64_t index) {
+    std::memcpy(to + slot * slot_bytes, run->data() + index * slot_bytes,
+                static_cast<size_t>(slot_bytes));
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Invalid(const SectionInfo& info, int64_t index, const std::string& problem) {
+  return absl::InvalidArgumentError(absl::StrCat(info.name, "[", index, "] ", problem));
+}
+
+bool IsFinite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U; }
+bool IsFinite(BFloat16 value) { return IsFinite(ToFloat(value)); }
+float Widened(float value) { return value; }
+float Widened(BFloat16 value) { return ToFloat(value); }
+
+// A state has tens of millions of values, so whole runs are judged first, without a branch for
+// each.
+template <typename T>
+absl::Status CheckFinite(const SectionInfo& info, const T* values) {
+  const int64_t count = info.bytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kRun = 4096;
+  for (int64_t first = 0; first < count; first += kRun) {
+    const int64_t end = std::min(first + kRun, count);
+    int bad = 0;
+    for (int64_t i = first; i < end; ++i) bad |= IsFinite(values[i]) ? 0 : 1;
+    if (bad == 0) continue;
+    const T* found = std::find_if(values + first, values + end, [](T v) { return !IsFinite(v); });
+    return Invalid(info, found - values, absl::StrCat("is ", Widened(*found), ", must be finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCounts(const VqShape& shape, const SectionInfo& info, int64_t retired,
+                         const int64_t* counts) {
+  for (int64_t g = 0; g < shape.kv_heads; ++g) {
+    int64_t rest = retired;  // of this head, in the rows to come
+    for (int64_t s = 0; s < shape.codes; ++s) {
+      const int64_t i = g * shape.codes + s;
+      if (counts[i] < 0 || counts[i] > rest) {
+        return Invalid(info, i,
+                       absl::StrCat("is ", counts[i], ", must be 0 to ", rest,
+                                    ": as many positions have retired and are not counted before"));
+      }
+      rest -= counts[i];
+    }
+    if (rest != 0) {
+      return Invalid(
+          info, g * shape.codes,
+          absl::StrCat("and the ", shape.codes - 1, " after it add up to ", retired - rest,
+                       ", must be ", retired, ": the position less the window"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Rows of codes that nothing retired to.
+absl::Status CheckEmptyRows(const VqShape& shape, const SectionInfo& info, const int64_t* counts,
+                            const float* values) {
+  for (int64_t row = 0; row < shape.kv_heads * shape.codes; ++row) {
+    if (counts[row] != 0) continue;
+    const float* begin = values + row * shape.value;
+    const float* found = std::find_if(begin, begin + shape.value, [](float v) { return v != 0; });
+    if (found == begin + shape.value) continue;
+    return Invalid(info, found - values, absl::StrCat("is ", *found, ", must be 0: its count is"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCodes(const VqShape& shape, const SectionInfo& info,
+                        const std::vector<std::byte>& run) {
+  for (size_t i = 0; i < run.size() / sizeof(int32_t); ++i) {
+    int32_t code;
+    std::memcpy(&code, run.data() + i * sizeof(code), sizeof(code));
+    if (code >= 0 && code < shape.codes) continue;
+    return Invalid(info, static_cast<int64_t>(i),
+                   absl::StrCat("is ", code, ", must be 0 to ", shape.codes - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadValues(const VqShape& shape, int64_t position, const State::SectionReader& read,
+                        const SectionInfo& info, void* ring) {
+  const int64_t slot_bytes = shape.value * info.element_bytes;
+  std::vector<std::byte> run;
+  absl::Status s = ReadRing(shape, position, read, slot_bytes, info, &run, ring);
+  if (!s.ok()) return s;
+  // The vector's memory is aligned for any scalar.
+  if (shape.value_dtype == DType::kFloat32) {
+    return CheckFinite(info, reinterpret_cast<const float*>(run.data()));
+  }
+  return CheckFinite(info, reinterpret_cast<const BFloat16*>(run.data()));
+}
+
+}  // namespace
+
+std::array<SectionInfo, 5> LayerSections(const VqShape& shape, int64_t layer, int64_t position) {
+  const int64_t rows = shape.kv_heads * shape.codes;
+  const int64_t recent = shape.kv_heads * Recent(shape, position);
+  const int64_t value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
+  const std::string prefix = absl::StrCat("layers.", layer, ".");
+  return {SectionInfo{prefix + "acc_sum", 4, rows * shape.value * 4},
+          SectionInfo{prefix + "acc_carry", 4, rows * shape.value * 4},
+          SectionInfo{prefix + "acc_count", 8, rows * 8},
+          SectionInfo{prefix + "win_code", 4, recent * 4},
+          SectionInfo{prefix + "win_value", value_bytes, recent * shape.value * value_bytes}};
+}
+
+absl::Status VisitLayer(const VqShape& shape, int64_t layer, int64_t position, const VqState& host,
+                        const State::SectionVisitor& visit) {
+  const auto sections = LayerSections(shape, layer, position);
+  absl::Status s = visit(sections[kSum], BytesOf(host.sum, sections[kSum]));
+  if (s.ok()) s = visit(sections[kCarry], BytesOf(host.carry, sections[kCarry]));
+  if (s.ok()) s = visit(sections[kCount], BytesOf(host.count, sections[kCount]));
+  if (s.ok()) {
+    s = visit(sections[kCode],
+              Unrolled(shape, position, host.window_code, sizeof(int32_t), sections[kCode]));
+  }
+  if (!s.ok()) return s;
+  const SectionInfo& value = sections[kValue];
+  return visit(value, Unrolled(shape, position, host.window_value,
+                               shape.value * value.element_bytes, value));
+}
+
+absl::Status ReadLayer(const VqShape& shape, int64_t layer, int64_t position,
+                       const State::SectionReader& read, const VqState& host) {
+  const auto sections = LayerSections(shape, layer, position);
+  absl::Status s = read(sections[kSum], BytesOf(host.sum, sections[kSum]));
+  if (s.ok()) s = CheckFinite(sections[kSum], host.sum);
+  if (s.ok()) s = read(sections[kCarry], BytesOf(host.carry, sections[kCarry]));
+  if (s.ok()) s = CheckFinite(sections[kCarry], host.carry);
+  if (s.ok()) s = read(sections[kCount], BytesOf(host.count, sections[kCount]));
+  const int64_t retired = position - Recent(shape, position);
+  if (s.ok()) s = CheckCounts(shape, sections[kCount], retired, host.count);
+  if (s.ok()) s = CheckEmptyRows(shape, sections[kSum], host.count, host.sum);
+  if (s.ok()) s = CheckEmptyRows(shape, sections[kCarry], host.count, host.carry);
+  if (!s.ok()) return s;
+  std::vector<std::byte> codes;
+  s = ReadRing(shape, position, read, sizeof(int32_t), sections[kCode], &codes, host.window_code);
+  if (s.ok()) s = CheckCodes(shape, sections[kCode], codes);
+  if (!s.ok()) return s;
+  return ReadValues(shape, position, read, sections[kValue], host.window_value);
+}
+
+}  // namespace tvq::transformer_vq

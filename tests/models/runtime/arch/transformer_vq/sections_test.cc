@@ -1,0 +1,206 @@
+#include "models/runtime/arch/transformer_vq/sections.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/bfloat16.h"
+#include "models/runtime/arch/transformer_vq/state.h"
+
+namespace tvq::transformer_vq {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Two layers, two key/value heads, three codes, a window of five, values of five.
+VqConfig SmallConfig() {
+  VqConfig config;
+  config.d_v = 5;
+  config.n_code = 3;
+  config.n_layer = 2;
+  config.n_head = config.n_kv_head = 2;
+  config.mem_len = 4;
+  return config;
+}
+
+using Content = std::map<std::string, std::vector<std::byte>>;
+
+template <typename T>
+void Set(Content& content, const std::string& section, size_t index, T value) {
+  ASSERT_LE((index + 1) * sizeof(T), content.at(section).size());
+  std::memcpy(content.at(section).data() + index * sizeof(T), &value, sizeof(T));
+}
+
+class SectionsTest : public testing::TestWithParam<DType> {
+ protected:
+  SectionsTest() : layout_(SmallConfig(), GetParam()), device_(MakeDevice("cpu", 1).value()) {}
+
+  std::unique_ptr<VqSessionState> New() {
+    return VqSessionState::Create(*device_, layout_).value();
+  }
+
+  Content Synthesized(int64_t position) {
+    const std::unique_ptr<VqSessionState> state = New();
+    EXPECT_TRUE(state->Synthesize(position, 5).ok());
+    Content content;
+    const absl::Status status =
+        state->VisitSections([&](const SectionInfo& section, std::span<const std::byte> bytes) {
+          std::vector<std::byte>& all = content[section.name];
+          all.insert(all.end(), bytes.begin(), bytes.end());
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+    return content;
+  }
+
+  static absl::Status Load(State& state, int64_t position, const Content& content) {
+    return state.Load(position, [&](const SectionInfo& section, std::span<std::byte> out) {
+      const std::vector<std::byte>& bytes = content.at(section.name);
+      EXPECT_EQ(bytes.size(), out.size()) << section.name;
+      std::copy(bytes.begin(), bytes.end(), out.begin());
+      return absl::OkStatus();
+    });
+  }
+
+  // The message of a load into a state that held something else; afterwards it is as after Reset.
+  std::string Problem(int64_t position, const Content& content) {
+    const std::unique_ptr<VqSessionState> state = New();
+    EXPECT_TRUE(state->Synthesize(70, 6).ok());
+    const absl::Status status = Load(*state, position, content);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    ExpectBlank(*state);
+    return std::string(status.message());
+  }
+
+  void ExpectBlank(const VqSessionState& state) const {
+    EXPECT_EQ(state.position(), 0);
+    const std::byte* memory = reinterpret_cast<const std::byte*>(state.Layer(0).sum);
+    for (int64_t i = 0; i < layout_.bytes(); ++i) ASSERT_EQ(memory[i], std::byte{0});
+  }
+
+  const StateLayout layout_;
+  const std::unique_ptr<Device> device_;
+};
+
+TEST_P(SectionsTest, LoadGivesTheSameMemory) {
+  for (int64_t position : {0, 3, 5, 6, 9, 1000}) {
+    const std::unique_ptr<VqSessionState> original = New(), loaded = New();
+    ASSERT_TRUE(original->Synthesize(position, 5).ok());
+    ASSERT_TRUE(loaded->Synthesize(77, 6).ok());
+    const absl::Status status = Load(*loaded, position, Synthesized(position));
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(loaded->position(), position);
+    const auto bytes = static_cast<size_t>(layout_.bytes());
+    EXPECT_EQ(std::memcmp(original->Layer(0).sum, loaded->Layer(0).sum, bytes), 0);
+  }
+}
+
+TEST_P(SectionsTest, SectionsSayWhatVisitGives) {
+  for (int64_t position : {0, 2, 5, 100}) {
+    const std::unique_ptr<VqSessionState> state = New();
+    ASSERT_TRUE(state->Synthesize(position, 5).ok());
+    const std::vector<SectionInfo> sections = state->Sections();
+    ASSERT_EQ(sections.size(), 10U);
+    size_t next = 0;
+    ASSERT_TRUE(state
+                    ->VisitSections([&](const SectionInfo& section, auto bytes) {
+                      EXPECT_EQ(section.name, sections[next].name);
+                      EXPECT_EQ(section.bytes, sections[next].bytes);
+                      EXPECT_EQ(section.element_bytes, sections[next].element_bytes);
+                      EXPECT_EQ(static_cast<size_t>(section.bytes), bytes.size());
+                      ++next;
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    EXPECT_EQ(next, sections.size());
+  }
+}
+
+TEST_P(SectionsTest, RefusesCodesOutsideTheCodebook) {
+  Content content = Synthesized(9);
+  Set<int32_t>(content, "layers.1.win_code", 7, 3);
+  EXPECT_EQ(Problem(9, content), "layers.1.win_code[7] is 3, must be 0 to 2");
+  Set<int32_t>(content, "layers.1.win_code", 7, -1);
+  EXPECT_EQ(Problem(9, content), "layers.1.win_code[7] is -1, must be 0 to 2");
+}
+
+TEST_P(SectionsTest, RefusesWhatIsNotFinite) {
+  for (const char* section : {"layers.0.acc_sum", "layers.1.acc_carry"}) {
+    for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      Content content = Synthesized(100);
+      Set(content, section, 29, bad);
+      EXPECT_THAT(Problem(100, content), HasSubstr(std::string(section) + "[29] is "));
+      EXPECT_THAT(Problem(100, content), HasSubstr("must be finite"));
+    }
+  }
+  Content content = Synthesized(100);
+  const float infinity = -std::numeric_limits<float>::infinity();
+  if (GetParam() == DType::kFloat32) {
+    Set(content, "layers.0.win_value", 49, infinity);
+  } else {
+    Set(content, "layers.0.win_value", 49, ToBFloat16(infinity));
+  }
+  EXPECT_EQ(Problem(100, content), "layers.0.win_value[49] is -inf, must be finite");
+}
+
+TEST_P(SectionsTest, RefusesCountsThatDoNotAddUp) {
+  // Six positions retired: 2, 2, 2 for each head.
+  Content content = Synthesized(11);
+  Set<int64_t>(content, "layers.0.acc_count", 4, 3);
+  EXPECT_THAT(Problem(11, content), HasSubstr("layers.0.acc_count[5] is 2, must be 0 to 1"));
+  Set<int64_t>(content, "layers.0.acc_count", 4, 1);
+  EXPECT_EQ(
+      Problem(11, content),
+      "layers.0.acc_count[3] and the 2 after it add up to 5, must be 6: the position less the "
+      "window");
+  Set<int64_t>(content, "layers.0.acc_count", 4, -2);
+  EXPECT_THAT(Problem(11, content), HasSubstr("layers.0.acc_count[4] is -2, must be 0 to 4"));
+  // Sums that come out right only where integers wrap.
+  Set<int64_t>(content, "layers.0.acc_count", 4, std::numeric_limits<int64_t>::max());
+  EXPECT_THAT(Problem(11, content), HasSubstr("layers.0.acc_count[4] is 9223372036854775807"));
+  // Another position than the counts'.
+  EXPECT_THAT(Problem(12, Synthesized(11)), HasSubstr("layers.0.acc_count[0] and the 2 after it"));
+}
+
+TEST_P(SectionsTest, RefusesValuesInRowsThatNothingRetiredTo) {
+  // One position retired, to code 0 of each head.
+  for (const char* section : {"layers.1.acc_sum", "layers.1.acc_carry"}) {
+    Content content = Synthesized(6);
+    Set(content, section, 14, 0.25F);
+    EXPECT_EQ(Problem(6, content), std::string(section) + "[14] is 0.25, must be 0: its count is");
+  }
+}
+
+TEST_P(SectionsTest, RefusesImpossiblePositions) {
+  const std::unique_ptr<VqSessionState> state = New();
+  for (int64_t position : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    const absl::Status status = Load(*state, position, {});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("position is "));
+  }
+}
+
+TEST_P(SectionsTest, PassesOnWhatTheReaderSays) {
+  const std::unique_ptr<VqSessionState> state = New();
+  ASSERT_TRUE(state->Synthesize(50, 1).ok());
+  int sections = 0;
+  const absl::Status status = state->Load(9, [&](const SectionInfo&, std::span<std::byte> out) {
+    std::fill(out.begin(), out.end(), std::byte{0});
+    return ++sections == 3 ? absl::DataLossError("torn") : absl::OkStatus();
+  });
+  EXPECT_EQ(status, absl::DataLossError("torn"));
+  ExpectBlank(*state);
+}
+
+INSTANTIATE_TEST_SUITE_P(ValueTypes, SectionsTest,
+                         testing::Values(DType::kFloat32, DType::kBFloat16),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+}  // namespace
+}  // namespace tvq::transformer_vq
