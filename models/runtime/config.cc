@@ -48,6 +48,21 @@ std::optional<int64_t> AsInteger(const json& value) {
   return static_cast<int64_t>(number);
 }
 
+// json's objects are sorted by key. Depth is bounded by the parser.
+json Canonicalized(const json& value) {
+  if (const std::optional<int64_t> integer = AsInteger(value)) return *integer;
+  if (!value.is_structured()) return value;
+  json result = value.is_object() ? json::object() : json::array();
+  for (const auto& [key, element] : value.items()) {
+    if (value.is_array()) {
+      result.push_back(Canonicalized(element));
+    } else if (!element.is_null()) {
+      result[key] = Canonicalized(element);
+    }
+  }
+  return result;
+}
+
 absl::StatusOr<std::optional<int32_t>> SpecialId(const Config& config, std::string_view name,
                                                  int64_t vocab_size) {
   if (!config.Has(name)) return std::optional<int32_t>();
@@ -72,6 +87,11 @@ absl::StatusOr<Config> Config::Parse(std::string_view text, std::string source_n
   absl::StatusOr<json> object = ParseJsonObject(text, source_name, JsonLimits{});
   if (!object.ok()) return object.status();
   return Config(std::make_shared<const json>(*std::move(object)), std::move(source_name), "");
+}
+
+std::string Config::Canonical() const {
+  // Text that is not UTF-8 cannot be dumped as it is; it is shown by replacement characters.
+  return Canonicalized(*object_).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 const json* Config::Find(std::string_view name) const {

@@ -67,6 +67,10 @@ class Config {
 
   absl::StatusOr<CommonConfig> Common() const;
 
+  // The object as text that does not depend on the order of fields, on white space, on fields given
+  // as null, or on whether an integral number is written 3 or 3.0.
+  std::string Canonical() const;
+
   // The file, for error messages.
   const std::string& source() const { return source_; }
 

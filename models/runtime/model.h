@@ -23,6 +23,9 @@ namespace tvq {
 
 struct ModelInfo {
   std::string family;  // config.json's model_type
+  // 32 hexadecimal digits over config, weights and tokenizer: two models with the same one compute
+  // the same function. Not over dtypes, which are chosen when the model is loaded.
+  std::string fingerprint;
   CommonConfig config;
   GenerationDefaults generation;
   DType dtype = DType::kFloat32;        // of the weights

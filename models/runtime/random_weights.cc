@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "models/runtime/digest.h"
 #include "models/runtime/weights.h"
 
 namespace tvq {
@@ -81,6 +82,11 @@ class RandomSource : public WeightSource {
   }
 
   bool Has(std::string_view) const override { return true; }
+
+  // The seed says it all; shapes follow from the config.
+  std::string Digest() const override {
+    return tvq::Digest().Add("random").Add(static_cast<int64_t>(seed_)).Hex();
+  }
 
  private:
   const uint64_t seed_;

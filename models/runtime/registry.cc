@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/runtime/arch/families.h"
+#include "models/runtime/fingerprint.h"
 
 namespace tvq {
 
@@ -21,7 +22,9 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSo
         absl::StrCat(config.source(), ": model_type is \"", *type,
                      "\", must be one of: ", absl::StrJoin(Families(), ", ")));
   }
-  return builder->second(config, weights, std::move(tokenizer), options);
+  LoadOptions known = options;
+  if (known.fingerprint.empty()) known.fingerprint = Fingerprint(config, weights, "");
+  return builder->second(config, weights, std::move(tokenizer), known);
 }
 
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
@@ -36,9 +39,12 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!tokenizer.ok()) return tokenizer.status();
   absl::StatusOr<std::unique_ptr<WeightSource>> weights = OpenWeights(dir);
   if (!weights.ok()) return weights.status();
-  LoadOptions with_defaults = options;
-  with_defaults.generation = *generation;
-  return BuildModel(*config, **weights, *std::move(tokenizer), with_defaults);
+  absl::StatusOr<std::string> tokenizer_file = TokenizerFile(dir, *common);
+  if (!tokenizer_file.ok()) return tokenizer_file.status();
+  LoadOptions known = options;
+  known.generation = *generation;
+  known.fingerprint = Fingerprint(*config, **weights, *tokenizer_file);
+  return BuildModel(*config, **weights, *std::move(tokenizer), known);
 }
 
 std::vector<std::string> Families() {

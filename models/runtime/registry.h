@@ -21,6 +21,9 @@ struct LoadOptions {
   DType dtype = DType::kFloat32;
   std::optional<DType> state_dtype;  // of recent values; unset: as `dtype`
   GenerationDefaults generation;     // LoadModel reads them from the directory
+  // Of config, weights and tokenizer file. LoadModel computes it; BuildModel where it is empty,
+  // with no tokenizer file.
+  std::string fingerprint;
   // Called while weights load, with layers done and layers in all. May be empty.
   std::function<void(int64_t done, int64_t total)> progress;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/digest.h"
 #include "models/runtime/json.h"
 #include "models/runtime/quoted.h"
 #include "models/runtime/read_file.h"
@@ -61,6 +62,16 @@ class FileWeights : public WeightSource {
   }
 
   bool Has(std::string_view name) const override { return tensors_.contains(name); }
+
+  std::string Digest() const override {
+    tvq::Digest digest;
+    for (const auto& [name, entry] : tensors_) {
+      const HostTensor& tensor = *entry.tensor;
+      digest.Add(name).Add(DTypeName(tensor.dtype)).Add(ShapeString(tensor.shape));
+      digest.Add({static_cast<const char*>(tensor.data), tensor.ByteSize()});
+    }
+    return digest.Hex();
+  }
 
   std::string Where(std::string_view name) const override {
     const auto found = tensors_.find(name);

@@ -27,6 +27,10 @@ class WeightSource {
 
   virtual bool Has(std::string_view name) const = 0;
 
+  // 32 hexadecimal digits over name, dtype, shape and bytes of every tensor, in the order of names:
+  // the same however the tensors are spread over files. Reads everything.
+  virtual std::string Digest() const = 0;
+
   // For messages: the file and the byte at which the tensor's data begin; empty where there is no
   // file.
   virtual std::string Where(std::string_view) const { return {}; }

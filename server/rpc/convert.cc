@@ -263,6 +263,7 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   if (config.eos_token_id) message->set_eos_token_id(*config.eos_token_id);
   if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
   *message->mutable_default_sampling() = DefaultsMessage(info.generation);
+  message->set_fingerprint(info.fingerprint);
   message->set_can_encode(served.model->encoder() != nullptr);
 }
 

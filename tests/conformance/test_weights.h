@@ -30,6 +30,7 @@ class TestWeights : public WeightSource {
   }
 
   bool Has(std::string_view) const override { return true; }
+  std::string Digest() const override { return "test " + std::to_string(seed_); }
 
  private:
   std::vector<float> Draw(const std::string& name, const HostTensor& tensor) const {

@@ -34,9 +34,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
   if (type == "pixels") return MakePixelsTokenizer(config);
   if (type == "ids") return MakeIdsTokenizer(config);
 
-  const std::string path = absl::StrCat(dir, "/", config.tokenizer.file);
   if (type == "characters" || type == "sentencepiece") {
-    absl::StatusOr<std::string> content = ReadFile(path, kLargestFileBytes);
+    const std::string path = absl::StrCat(dir, "/", config.tokenizer.file);
+    absl::StatusOr<std::string> content = TokenizerFile(dir, config);
     if (!content.ok()) return content.status();
     return type == "characters" ? MakeCharactersTokenizer(*content, path, config)
                                 : MakeSentencePieceTokenizer(*content, path, config);
@@ -44,6 +44,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
   return absl::InvalidArgumentError(
       absl::StrCat("tokenizer type is ", Quoted(type), "; it must be ",
                    "bytes, sentencepiece, characters, pixels or ids"));
+}
+
+absl::StatusOr<std::string> TokenizerFile(const std::string& dir, const CommonConfig& config) {
+  if (config.tokenizer.file.empty()) return std::string();
+  return ReadFile(absl::StrCat(dir, "/", config.tokenizer.file), kLargestFileBytes);
 }
 
 }  // namespace tvq

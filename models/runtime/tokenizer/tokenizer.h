@@ -53,6 +53,9 @@ class Tokenizer {
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
                                                          const CommonConfig& config);
 
+// The bytes of the file that config.tokenizer names; empty where the type has none.
+absl::StatusOr<std::string> TokenizerFile(const std::string& dir, const CommonConfig& config);
+
 }  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_TOKENIZER_TOKENIZER_H_

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
+
+#include "absl/strings/str_format.h"
 
 namespace tvq {
 namespace {
@@ -173,6 +176,10 @@ std::string_view FakeTokenizer::TokenBytes(int32_t id) const {
 
 FakeModel::FakeModel(FakeOptions options) : options_(options) {
   info_.family = "fake";
+  // Of the function, as a real one: the seed and the options that change logits.
+  info_.fingerprint = absl::StrFormat(
+      "%016x%016x", options.seed,
+      Mix(std::bit_cast<uint32_t>(options.eos_bias)) ^ static_cast<uint64_t>(options.letters_only));
   info_.config.vocab_size = kVocab;
   info_.config.prefill_chunk = options.prefill_chunk;
   info_.config.max_position = options.max_position;

@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Model>> VqModel::Create(const Config& config, Wei
   ModelInfo info;
   info.family = kFamily;
   info.config = parsed->common;
+  info.fingerprint = options.fingerprint;
   info.generation = options.generation;
   info.dtype = options.dtype;
   info.state_dtype = options.state_dtype.value_or(options.dtype);
