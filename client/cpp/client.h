@@ -13,40 +13,22 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "client/cpp/admin.h"
+#include "client/cpp/call.h"
+#include "client/cpp/connect.h"
+#include "client/cpp/sessions.h"
 #include "tvq/v1/generation.pb.h"
 #include "tvq/v1/model.pb.h"
 
 namespace tvq::client {
 
-struct CallOptions {
-  absl::Duration timeout = absl::InfiniteDuration();
-  std::string request_id;  // names the call in the server's logs; empty: the server makes one
-};
-
-// How long the server asks to wait before trying again; nothing if it did not say, or said never.
-std::optional<absl::Duration> RetryAfter(const absl::Status& status);
-
-// The messages of one call, in order. Destroying it before the end cancels the call.
-template <typename Message>
-class Stream {
- public:
-  virtual ~Stream() = default;
-  // Waits for the next message; false when there is none any more.
-  virtual bool Next(Message* message) = 0;
-  // After Next was false: how the call ended. DEADLINE_EXCEEDED and CANCELLED are errors.
-  virtual absl::Status Finish() = 0;
-  // Ends the call soon, and Next with it. Any thread.
-  virtual void Cancel() = 0;
-};
-
 using GenerateStream = Stream<v1::GenerateResponse>;
 using ScoreStream = Stream<v1::ScoreResponse>;
+using GenerateWithStateStream = Stream<v1::GenerateWithStateResponse>;
 
 // Thread-safe. Every call may answer UNAVAILABLE when the server cannot be reached; the next call
 // tries again.
@@ -54,12 +36,25 @@ class Client {
  public:
   // `address` is HOST:PORT. Connects with the first call.
   static std::unique_ptr<Client> Connect(const std::string& address);
+  // The same with a key or TLS. INVALID_ARGUMENT for options that do not fit together, NOT_FOUND
+  // for a file that cannot be read; the server's opinion of them comes with the first call.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ConnectOptions& options);
   virtual ~Client() = default;
+
+  // They live as long as the client.
+  virtual Sessions& sessions() = 0;
+  virtual Admin& admin() = 0;
 
   virtual std::unique_ptr<GenerateStream> Generate(const v1::GenerateRequest& request,
                                                    const CallOptions& options = {}) = 0;
+  // Generate on a state that the client keeps: the first Next sends the request and all that
+  // `state` gives (nothing: an empty context), then come the output and the state after it.
+  virtual std::unique_ptr<GenerateWithStateStream> GenerateWithState(
+      const v1::GenerateRequest& request, ChunkSource state, const CallOptions& options = {}) = 0;
   virtual std::unique_ptr<ScoreStream> Score(const v1::ScoreRequest& request,
                                              const CallOptions& options = {}) = 0;
+  virtual absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,
+                                                    const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                         const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,

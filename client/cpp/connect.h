@@ -1,0 +1,27 @@
+#ifndef TVQ_CLIENT_CPP_CONNECT_H_
+#define TVQ_CLIENT_CPP_CONNECT_H_
+
+#include <string>
+
+namespace tvq::client {
+
+// Where the server is and how to trust one another.
+struct ConnectOptions {
+  std::string address;  // HOST:PORT
+
+  // Sent with every call as a bearer key; printable ASCII. Empty: none. Without TLS whoever sees
+  // the traffic sees the key.
+  std::string api_key;
+
+  // TLS; any of the files below asks for it too.
+  bool tls = false;
+  // PEM files. Who signed the server's certificate; empty: the authorities the system trusts.
+  std::string ca_file;
+  // The client's certificate and its key, for a server that wants one: both or neither.
+  std::string cert_file;
+  std::string key_file;
+};
+
+}  // namespace tvq::client
+
+#endif  // TVQ_CLIENT_CPP_CONNECT_H_

@@ -1,0 +1,98 @@
+// Not part of the interface: one call over gRPC, and the way from its status to absl's.
+#ifndef TVQ_CLIENT_CPP_GRPC_CALL_H_
+#define TVQ_CLIENT_CPP_GRPC_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/call.h"
+#include "client/cpp/transport.h"
+
+namespace tvq::client {
+
+// Largest piece of a snapshot in one message.
+inline constexpr size_t kChunkBytes = size_t{1} << 20;
+
+absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context);
+
+// Puts deadline, request id and key into the context of a call.
+void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context);
+
+// `call` makes the call: (context, response) -> grpc::Status.
+template <typename Response, typename Call>
+absl::StatusOr<Response> Unary(const Transport& transport, const CallOptions& options,
+                               const Call& call) {
+  grpc::ClientContext context;
+  Apply(options, transport, &context);
+  Response response;
+  const grpc::Status status = call(&context, &response);
+  if (!status.ok()) return FromGrpc(status, context);
+  return response;
+}
+
+// A stream of a grpc::ClientReader or ClientReaderWriter.
+template <typename Message, typename Reader>
+class GrpcStream : public Stream<Message> {
+ public:
+  // `start` makes the reader of a call with this context.
+  template <typename Start>
+  GrpcStream(const Transport& transport, const CallOptions& options, const Start& start) {
+    Apply(options, transport, &context_);
+    reader_ = start(&context_);
+  }
+  ~GrpcStream() override {
+    if (finished_) return;
+    context_.TryCancel();
+    Message ignored;
+    while (reader_->Read(&ignored)) {
+    }
+    reader_->Finish();
+  }
+
+  bool Next(Message* message) override { return reader_->Read(message); }
+  absl::Status Finish() override {
+    finished_ = true;
+    const grpc::Status status = reader_->Finish();
+    return FromGrpc(status, context_);
+  }
+  void Cancel() override { context_.TryCancel(); }
+
+ protected:
+  Reader& reader() { return *reader_; }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<Reader> reader_;
+  bool finished_ = false;
+};
+
+template <typename Message>
+using ServerStream = GrpcStream<Message, grpc::ClientReader<Message>>;
+
+// Writes all that `source` gives into the `chunk` of messages, then closes this side of the call.
+// OK also when the call ended first: its status then tells why.
+template <typename Request, typename Writer>
+absl::Status SendChunks(const ChunkSource& source, Writer* writer) {
+  while (true) {
+    const absl::StatusOr<std::string> piece = source();
+    if (!piece.ok()) return piece.status();
+    if (piece->empty()) break;
+    for (size_t begin = 0; begin < piece->size(); begin += kChunkBytes) {
+      Request request;
+      request.set_chunk(piece->substr(begin, kChunkBytes));
+      if (!writer->Write(request)) return absl::OkStatus();
+    }
+  }
+  writer->WritesDone();
+  return absl::OkStatus();
+}
+
+}  // namespace tvq::client
+
+#endif  // TVQ_CLIENT_CPP_GRPC_CALL_H_

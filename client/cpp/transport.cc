@@ -1,0 +1,64 @@
+#include "client/cpp/transport.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq::client {
+namespace {
+
+absl::Status ReadPem(std::string_view what, const std::string& path, std::string* content) {
+  if (path.empty()) return absl::OkStatus();
+  std::ifstream file(path, std::ios::binary);
+  content->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad()) {
+    return absl::NotFoundError(absl::StrCat(std::string(what), ": cannot read ", path));
+  }
+  if (content->find("-----BEGIN ") == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(what), ": ", path, " must hold PEM, with a line -----BEGIN ..."));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
+    const ConnectOptions& options) {
+  if (options.cert_file.empty() != options.key_file.empty()) {
+    return absl::InvalidArgumentError("the client's certificate and its key belong together");
+  }
+  if (!options.tls && options.ca_file.empty() && options.cert_file.empty()) {
+    return grpc::InsecureChannelCredentials();
+  }
+  grpc::SslCredentialsOptions ssl;
+  absl::Status status = ReadPem("CA certificates", options.ca_file, &ssl.pem_root_certs);
+  status.Update(ReadPem("client certificate", options.cert_file, &ssl.pem_cert_chain));
+  status.Update(ReadPem("client key", options.key_file, &ssl.pem_private_key));
+  if (!status.ok()) return status;
+  return grpc::SslCredentials(ssl);
+}
+
+// gRPC ends the process over a header that is anything else.
+bool FitsHeader(std::string_view value) {
+  return std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+}  // namespace
+
+absl::StatusOr<Transport> Open(const ConnectOptions& options) {
+  if (!FitsHeader(options.api_key)) {
+    return absl::InvalidArgumentError("api_key: must be printable ASCII without spaces");
+  }
+  auto credentials = Credentials(options);
+  if (!credentials.ok()) return credentials.status();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  Transport transport;
+  transport.channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
+  if (!options.api_key.empty()) transport.authorization = "Bearer " + options.api_key;
+  return transport;
+}
+
+}  // namespace tvq::client
