@@ -1,5 +1,4 @@
 // tvq-server: loads models, serves them, stops gracefully.
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
@@ -16,17 +15,13 @@
 #include "server/rpc/server.h"
 #include "server/startup/flags.h"
 #include "server/startup/load_models.h"
+#include "server/startup/logs.h"
 #include "server/startup/shutdown_signals.h"
 
 namespace {
 
 // After the engine is done, readers get so long to take what was written for them.
 constexpr std::chrono::seconds kReadersGrace{2};
-
-void SetUpLogs(const tvq::Flags& flags) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-server"));
-  spdlog::set_level(spdlog::level::from_str(flags.log_level));
-}
 
 void Drain(tvq::Server& server, tvq::Engine& engine, double seconds) {
   using Clock = std::chrono::steady_clock;
@@ -60,8 +55,10 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto engine = StartEngine(flags, device);
   if (!engine.ok()) return engine.status();
 
+  tvq::ServerOptions options = flags.server;
+  options.log_call = tvq::CallLog(flags.logs);
   auto server =
-      tvq::Server::Start(engine->get(), {TVQ_VERSION, TVQ_BUILD, device->Describe()}, flags.server);
+      tvq::Server::Start(engine->get(), {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
   signals.Arm();
   // Scripts read this line, for the port.
@@ -85,7 +82,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   const auto flags = tvq::ParseFlags(argc, argv, &exit_code);
   if (!flags) return exit_code;
-  SetUpLogs(*flags);
+  tvq::SetUpLogs(flags->logs);
   const absl::Status status = Run(*flags, signals);
   if (status.ok()) return 0;
   spdlog::critical("{}", std::string(status.message()));

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
 #include "server/rpc/call_gate.h"
+#include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/task_pool.h"
@@ -27,6 +28,7 @@ absl::Status WorkersBusy();
 struct CallContext {
   Engine* engine = nullptr;
   CallGate* gate = nullptr;
+  CallRecorder* recorder = nullptr;
   RequestLimits limits;
   TaskPool* writers = nullptr;  // short tasks only: streams wait for them
   TaskPool* workers = nullptr;  // may take long

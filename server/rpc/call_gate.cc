@@ -1,11 +1,13 @@
 #include "server/rpc/call_gate.h"
 
+#include <chrono>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/status.h"
 
 namespace tvq {
 namespace {
@@ -34,8 +36,14 @@ const char* Name(Permission permission) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions& options) {
-  std::unique_ptr<CallGate> gate(new CallGate(options));
+CallGate::CallGate(CallGateOptions options, CallRecorder* recorder)
+    : options_(std::move(options)),
+      recorder_(recorder),
+      limiter_(options_.max_requests_per_second) {}
+
+absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions& options,
+                                                           CallRecorder* recorder) {
+  std::unique_ptr<CallGate> gate(new CallGate(options, recorder));
   if (const auto keys = gate->Reload(); !keys.ok()) return keys.status();
   return gate;
 }
@@ -43,11 +51,23 @@ absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions
 absl::Status CallGate::Admit(const MethodInfo& method, grpc::CallbackServerContext* rpc,
                              Caller* caller) {
   caller->request_id = RequestId(*rpc);
-  return Admit(method, Authorization(*rpc), caller);
+  if (auto status = Authorize(method, Authorization(*rpc), caller); !status.ok()) {
+    recorder_->Rejected(status);
+    return status;
+  }
+  if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load
+  const auto wait = limiter_.Take(caller->owner, std::chrono::steady_clock::now());
+  if (!wait) return absl::OkStatus();
+  recorder_->RejectedByRate();
+  rpc->AddTrailingMetadata(kRetryPushbackTrailer, std::to_string(wait->count()));
+  return absl::ResourceExhaustedError(absl::StrCat("more than ", options_.max_requests_per_second,
+                                                   " requests per second; try again in ",
+                                                   wait->count(), " ms"));
 }
 
-absl::Status CallGate::Admit(const MethodInfo& method,
-                             std::optional<std::string_view> authorization, Caller* caller) {
+absl::Status CallGate::Authorize(const MethodInfo& method,
+                                 std::optional<std::string_view> authorization,
+                                 Caller* caller) const {
   const std::shared_ptr<const ApiKeys> keys = this->keys();
   if (keys == nullptr) return absl::OkStatus();
   if (!authorization || authorization->size() <= kScheme.size() ||

@@ -56,12 +56,14 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
 
 class Server::Impl {
  public:
-  Impl(Engine* engine, std::unique_ptr<CallGate> gate, ServerDescription description,
-       const ServerOptions& options)
-      : gate_(std::move(gate)),
+  Impl(Engine* engine, std::unique_ptr<CallRecorder> recorder, std::unique_ptr<CallGate> gate,
+       ServerDescription description, const ServerOptions& options)
+      : recorder_(std::move(recorder)),
+        gate_(std::move(gate)),
         writers_(kWriters),
         workers_(kWorkers, kMaxWorkerBytes),
-        context_{engine, gate_.get(), options.limits, &writers_, &workers_, &open_calls_},
+        context_{engine,    gate_.get(), recorder_.get(), options.limits,
+                 &writers_, &workers_,   &open_calls_},
         generation_(context_),
         models_(context_, std::move(description)) {}
 
@@ -87,6 +89,7 @@ class Server::Impl {
   }
 
   int port() const { return port_; }
+  CallCounts call_counts() const { return recorder_->counts(); }
 
   void SetDraining() {
     models_.SetDraining();
@@ -108,6 +111,7 @@ class Server::Impl {
   }
 
   // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
+  const std::unique_ptr<CallRecorder> recorder_;
   const std::unique_ptr<CallGate> gate_;
   OpenCalls open_calls_;
   TaskPool writers_;
@@ -125,14 +129,18 @@ Server::~Server() { Shutdown(std::chrono::system_clock::now()); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, ServerDescription description,
                                                       const ServerOptions& options) {
-  auto gate = CallGate::Create(options.gate);
+  auto recorder = std::make_unique<CallRecorder>(options.log_call);
+  auto gate = CallGate::Create(options.gate, recorder.get());
   if (!gate.ok()) return gate.status();
-  auto impl = std::make_unique<Impl>(engine, *std::move(gate), std::move(description), options);
+  auto impl = std::make_unique<Impl>(engine, std::move(recorder), *std::move(gate),
+                                     std::move(description), options);
   if (auto status = impl->Start(options); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
 int Server::port() const { return impl_->port(); }
+
+CallCounts Server::call_counts() const { return impl_->call_counts(); }
 
 void Server::SetDraining() { impl_->SetDraining(); }
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
 #include "server/rpc/call_gate.h"
+#include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/model_service.h"
 
@@ -23,6 +24,7 @@ struct ServerOptions {
   std::chrono::seconds keepalive_timeout{20};    // then it is taken for gone
   RequestLimits limits;
   CallGateOptions gate;
+  CallRecorder::Log log_call;  // hears of every call that ends, in its thread; may be null
 };
 
 // Constructed by one thread; every method may be called from any thread.
@@ -37,6 +39,8 @@ class Server {
   ~Server();
 
   int port() const;
+
+  CallCounts call_counts() const;
 
   // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
   void SetDraining();

@@ -21,6 +21,9 @@ inline constexpr int64_t kRetryPushbackMs = 1000;
 // message may take three times its bytes there.
 inline constexpr size_t kMaxStatusMessageBytes = 2048;
 
+// Milliseconds to wait before the next try; -1: do not.
+inline constexpr char kRetryPushbackTrailer[] = "grpc-retry-pushback-ms";
+
 // The codes of both are the same numbers; the message is kept, if it is not too long.
 grpc::Status ToGrpc(const absl::Status& status);
 

@@ -1,7 +1,5 @@
 #include "server/rpc/stream_call.h"
 
-#include <spdlog/spdlog.h>
-
 #include <iterator>
 #include <utility>
 
@@ -22,7 +20,7 @@ void StreamCall::Begin(const grpc::ByteBuffer& request) {
   context_.open_calls->Begin();
   self_ = shared_from_this();
   const absl::Status admitted = context_.gate->Admit(Method(), rpc_, &caller_);
-  if (!admitted.ok()) return Reject(admitted);
+  if (!admitted.ok()) return End(admitted);
   if (request.Length() <= kInlineRequestBytes) return Submit(request);
   // The copy shares the bytes.
   if (context_.workers->TrySchedule(request.Length(),
@@ -31,13 +29,13 @@ void StreamCall::Begin(const grpc::ByteBuffer& request) {
   }
   const absl::Status busy = WorkersBusy();
   AddRetryPushback(busy, /*fits_idle_server=*/true, rpc_);
-  Reject(busy);
+  Refuse(busy);
 }
 
 void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
-  if (rpc_->IsCancelled()) return Reject(absl::CancelledError("the call was cancelled"));
+  if (rpc_->IsCancelled()) return Refuse(absl::CancelledError("the call was cancelled"));
   absl::StatusOr<Request> request = Read(bytes);
-  if (!request.ok()) return Reject(request.status());
+  if (!request.ok()) return Refuse(request.status());
   request->id = caller_.request_id;
   request->deadline = ToSteady(rpc_->deadline());
   request->sink = shared_from_this();
@@ -48,7 +46,7 @@ void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
   if (!handle.ok()) {
     const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model);
     AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc_);
-    return Reject(handle.status());
+    return Refuse(handle.status());
   }
   bool cancelled;
   {
@@ -59,12 +57,17 @@ void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
   if (cancelled) context_.engine->Cancel(*handle);
 }
 
-void StreamCall::Reject(const absl::Status& status) {
+void StreamCall::Refuse(const absl::Status& status) {
+  context_.recorder->Rejected(status);
+  End(status);
+}
+
+void StreamCall::End(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     finishing_ = true;
   }
-  Log(status);
+  Record(status);
   Finish(ToGrpc(status));
 }
 
@@ -145,7 +148,7 @@ void StreamCall::Advance() {
   } else if (next == Next::kMessage) {
     Write(taken);
   } else {
-    Log(status);
+    Record(status);
     Finish(ToGrpc(status));
   }
 }
@@ -177,11 +180,11 @@ void StreamCall::Write(const Backlog& backlog) {
   absl::StatusOr<grpc::ByteBuffer> message = ToMessage(backlog);
   if (!message.ok()) {
     CancelRequest();
-    return Reject(message.status());
+    return End(message.status());
   }
   message_ = *std::move(message);
   if (!backlog.usage) return StartWrite(&message_);
-  Log(absl::OkStatus());
+  Record(absl::OkStatus());
   StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -213,16 +216,8 @@ void StreamCall::OnDone() {
   self_.reset();
 }
 
-void StreamCall::Log(const absl::Status& status) const {
-  const double ms = absl::ToDoubleMilliseconds(absl::Now() - start_);
-  if (absl::IsInternal(status)) {
-    spdlog::error("request {} {} after {:.1f} ms: {}", caller_.request_id, Method().name, ms,
-                  status.ToString());
-  } else {
-    // The code alone: a message may quote the prompt.
-    spdlog::debug("request {} {} after {:.1f} ms: {}", caller_.request_id, Method().name, ms,
-                  absl::StatusCodeToString(status.code()));
-  }
+void StreamCall::Record(const absl::Status& status) const {
+  context_.recorder->Finished({Method(), caller_, status, absl::Now() - start_});
 }
 
 }  // namespace tvq

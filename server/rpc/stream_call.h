@@ -86,7 +86,10 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
  private:
   void Submit(const grpc::ByteBuffer& bytes);
-  void Reject(const absl::Status& status);
+  // Refuses a call that has not begun.
+  void Refuse(const absl::Status& status);
+  // Ends a call that is not in the engine.
+  void End(const absl::Status& status);
   void OnOperationDone(bool ok);
   void ScheduleWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the next message is made of; the rest stays.
@@ -95,7 +98,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Starts the next gRPC operation, if there is one to start and none in flight.
   void Advance();
   void CancelRequest();
-  void Log(const absl::Status& status) const;
+  // Right before the call's last operation.
+  void Record(const absl::Status& status) const;
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;

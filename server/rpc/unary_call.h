@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status.h"
 #include "server/rpc/wire.h"
@@ -25,17 +26,19 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   // gRPC keeps `in` and `out` until Finish.
   context.open_calls->Begin();
-  const auto finish = [reactor, &context](const grpc::Status& status) {
-    reactor->Finish(status);
+  const auto caller = std::make_shared<Caller>();
+  const auto finish = [reactor, caller, &context, &method,
+                       start = absl::Now()](const absl::Status& status) {
+    context.recorder->Finished({method, *caller, status, absl::Now() - start});
+    reactor->Finish(ToGrpc(status));
     context.open_calls->End();
   };
-  const auto caller = std::make_shared<Caller>();
   if (const absl::Status status = context.gate->Admit(method, rpc, caller.get()); !status.ok()) {
-    finish(ToGrpc(status));
+    finish(status);
     return reactor;
   }
   const auto run = [rpc, finish, caller, in, out, handle] {
-    if (rpc->IsCancelled()) return finish(grpc::Status::CANCELLED);
+    if (rpc->IsCancelled()) return finish(absl::CancelledError("the call was cancelled"));
     Request request;
     Response response;
     absl::Status status = ParseMessage(*in, &request);
@@ -45,14 +48,15 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
       status = bytes.status();
       if (bytes.ok()) *out = *std::move(bytes);
     }
-    finish(ToGrpc(status));
+    finish(status);
   };
   if (in->Length() <= kInlineRequestBytes) {
     run();
   } else if (!context.workers->TrySchedule(in->Length(), run)) {
     const absl::Status busy = WorkersBusy();
     AddRetryPushback(busy, /*fits_idle_server=*/true, rpc);
-    finish(ToGrpc(busy));
+    context.recorder->Rejected(busy);
+    finish(busy);
   }
   return reactor;
 }

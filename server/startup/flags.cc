@@ -56,9 +56,24 @@ void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models
       ->check(CLI::IsMember({"float32", "bfloat16"}));
 }
 
+void AddLogFlags(CLI::App& app, LogOptions& logs) {
+  Add(app, "--log-level", logs.level,
+      "trace, debug (a line for each call), info, warning, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  Add(app, "--log-format", logs.format, "text, or json: an object a line")
+      ->check(CLI::IsMember({"text", "json"}));
+  Add(app, "--log-slow-call", logs.slow_call_seconds,
+      "Seconds after which a call is logged at level info")
+      ->check(CLI::Range(0.0, 1e9));
+}
+
 void AddSecurityFlags(CLI::App& app, ServerOptions& server) {
   Add(app, "--api-key-file", server.gate.api_key_file,
       "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin]; empty: no key needed");
+  Add(app, "--max-requests-per-second", server.gate.max_requests_per_second,
+      "Calls of a key in a second, and at once; more are refused with RESOURCE_EXHAUSTED; 0: no "
+      "limit")
+      ->check(CLI::Range(0.0, 1e6));
 }
 
 void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
@@ -136,8 +151,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   Add(app, "--shutdown-timeout", flags.shutdown_timeout,
       "Seconds running requests may take to finish after SIGTERM or SIGINT")
       ->check(CLI::Range(0.0, 86400.0));
-  Add(app, "--log-level", flags.log_level, "trace, debug, info, warning, error or off")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  AddLogFlags(app, flags.logs);
   app.footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");
 
   try {

@@ -8,6 +8,7 @@
 
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/startup/logs.h"
 
 namespace tvq {
 
@@ -25,7 +26,7 @@ struct Flags {
   EngineOptions engine;
   ServerOptions server;
   double shutdown_timeout = 30;  // seconds
-  std::string log_level = "info";
+  LogOptions logs;
 };
 
 // Flags, then environment (TVQ_ and the flag's name in capitals, dashes as underscores), then

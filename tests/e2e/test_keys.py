@@ -84,3 +84,19 @@ def test_damaged_file_is_refused_at_start(tmp_path, text, words):
     for word in [str(file), *words]:
         assert word in done.stderr
     assert "secret" not in done.stderr
+
+
+def test_rate_limit_is_per_key_and_says_when_to_come_back(start, keys):
+    # One request at once, the next after 100 s: no test waits that long.
+    server = start("--api-key-file", keys, "--max-requests-per-second", "0.01")
+    assert generate(server, bearer("alpha"))
+    with pytest.raises(grpc.RpcError) as caught:
+        generate(server, bearer("alpha"))
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "x-request-id" not in dict(caught.value.initial_metadata())  # refused before headers
+    assert 0 < int(dict(caught.value.trailing_metadata())["grpc-retry-pushback-ms"]) <= 100_000
+
+    request = server.api.model.ListModelsRequest()
+    assert code_of(lambda: server.models.ListModels(request, metadata=bearer("alpha"))) \
+        == grpc.StatusCode.RESOURCE_EXHAUSTED
+    server.models.ListModels(request, metadata=bearer("gamma"))

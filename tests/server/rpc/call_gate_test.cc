@@ -36,27 +36,28 @@ class CallGateTest : public testing::Test {
   void Write(const std::string& text) { std::ofstream(file_) << text; }
 
   std::unique_ptr<CallGate> Gate() {
-    auto gate = CallGate::Create({.api_key_file = file_.string()});
+    auto gate = CallGate::Create({.api_key_file = file_.string()}, &recorder_);
     EXPECT_TRUE(gate.ok()) << gate.status();
     return *std::move(gate);
   }
 
-  static absl::StatusCode Admit(CallGate& gate, const MethodInfo& method,
-                                std::optional<std::string_view> authorization) {
+  static absl::StatusCode Authorize(CallGate& gate, const MethodInfo& method,
+                                    std::optional<std::string_view> authorization) {
     Caller caller;
-    return gate.Admit(method, authorization, &caller).code();
+    return gate.Authorize(method, authorization, &caller).code();
   }
 
   const std::filesystem::path file_;
+  CallRecorder recorder_{nullptr};
 };
 
 TEST_F(CallGateTest, WithoutAFileEverybodyMayCall) {
-  auto gate = CallGate::Create({});
+  auto gate = CallGate::Create({}, &recorder_);
   ASSERT_TRUE(gate.ok());
   EXPECT_FALSE((*gate)->has_keys());
   Caller caller;
-  EXPECT_TRUE((*gate)->Admit(kGenerate, "Bearer whatever", &caller).ok());
-  EXPECT_TRUE((*gate)->Admit(kGenerate, std::nullopt, &caller).ok());
+  EXPECT_TRUE((*gate)->Authorize(kGenerate, "Bearer whatever", &caller).ok());
+  EXPECT_TRUE((*gate)->Authorize(kGenerate, std::nullopt, &caller).ok());
   EXPECT_EQ(caller.owner, "");
   EXPECT_FALSE(caller.admin);
   EXPECT_EQ((*gate)->Reload().value(), 0);
@@ -66,10 +67,10 @@ TEST_F(CallGateTest, TellsWhoseTheCallIs) {
   Write(absl::StrCat(kAna, kOps));
   const auto gate = Gate();
   Caller caller;
-  ASSERT_TRUE(gate->Admit(kGenerate, "Bearer alpha", &caller).ok());
+  ASSERT_TRUE(gate->Authorize(kGenerate, "Bearer alpha", &caller).ok());
   EXPECT_EQ(caller.owner, "ana");
   EXPECT_FALSE(caller.admin);
-  ASSERT_TRUE(gate->Admit(kDrain, "bearer beta", &caller).ok());
+  ASSERT_TRUE(gate->Authorize(kDrain, "bearer beta", &caller).ok());
   EXPECT_EQ(caller.owner, "ops");
   EXPECT_TRUE(caller.admin);
 }
@@ -79,20 +80,20 @@ TEST_F(CallGateTest, RefusesWhoHasNoKey) {
   const auto gate = Gate();
   for (const std::string_view wrong :
        {"", "alpha", "Bearer", "Bearer ", "Bearer  alpha", "Bearer beta", "Basic alpha"}) {
-    EXPECT_EQ(Admit(*gate, kInfo, wrong), absl::StatusCode::kUnauthenticated) << wrong;
+    EXPECT_EQ(Authorize(*gate, kInfo, wrong), absl::StatusCode::kUnauthenticated) << wrong;
   }
-  EXPECT_EQ(Admit(*gate, kInfo, std::nullopt), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(Authorize(*gate, kInfo, std::nullopt), absl::StatusCode::kUnauthenticated);
 }
 
 TEST_F(CallGateTest, RefusesAKeyWithoutThePermission) {
   Write(absl::StrCat(kAna, kOps));
   const auto gate = Gate();
-  EXPECT_EQ(Admit(*gate, kDrain, "Bearer alpha"), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(Admit(*gate, kGenerate, "Bearer beta"), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(Admit(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
-  EXPECT_EQ(Admit(*gate, kInfo, "Bearer beta"), absl::StatusCode::kOk);
+  EXPECT_EQ(Authorize(*gate, kDrain, "Bearer alpha"), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Authorize(*gate, kGenerate, "Bearer beta"), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer beta"), absl::StatusCode::kOk);
   Caller caller;
-  const absl::Status status = gate->Admit(kDrain, "Bearer alpha", &caller);
+  const absl::Status status = gate->Authorize(kDrain, "Bearer alpha", &caller);
   EXPECT_THAT(std::string(status.message()), HasSubstr("admin"));
   EXPECT_EQ(caller.owner, "");
 }
@@ -101,10 +102,10 @@ TEST_F(CallGateTest, ReloadChangesTheKeys) {
   Write(kAna);
   const auto gate = Gate();
   Write(absl::StrCat(kOps, "# ana has left\n"));
-  EXPECT_EQ(Admit(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
   EXPECT_EQ(gate->Reload().value(), 1);
-  EXPECT_EQ(Admit(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kUnauthenticated);
-  EXPECT_EQ(Admit(*gate, kInfo, "Bearer beta"), absl::StatusCode::kOk);
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer beta"), absl::StatusCode::kOk);
 }
 
 TEST_F(CallGateTest, ReloadOfADamagedFileKeepsTheKeys) {
@@ -112,11 +113,11 @@ TEST_F(CallGateTest, ReloadOfADamagedFileKeepsTheKeys) {
   const auto gate = Gate();
   Write("ana no-hash\n");
   EXPECT_EQ(gate->Reload().status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Admit(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
 }
 
 TEST_F(CallGateTest, AMissingFileIsAnErrorAtStart) {
-  EXPECT_EQ(CallGate::Create({.api_key_file = file_.string()}).status().code(),
+  EXPECT_EQ(CallGate::Create({.api_key_file = file_.string()}, &recorder_).status().code(),
             absl::StatusCode::kNotFound);
 }
 
