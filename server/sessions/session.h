@@ -1,0 +1,60 @@
+// One session as the store knows it.
+#ifndef TVQ_SERVER_SESSIONS_SESSION_H_
+#define TVQ_SERVER_SESSIONS_SESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/sessions/capacity.h"
+#include "server/sessions/checkpoint.h"
+#include "server/sessions/replies.h"
+#include "server/sessions/session_record.h"
+#include "server/sessions/token_log.h"
+
+namespace tvq {
+
+// A state and what belongs to it. Copies share the state.
+struct Moment {
+  std::shared_ptr<Checkpoint> checkpoint;  // null without tokens
+  TokenLog tokens;                         // empty if no transcript is kept
+  std::shared_ptr<Capacity::Place> place;  // what the state takes of host memory and durable tier
+};
+
+struct KeptMark {
+  MarkRecord record;
+  Moment moment;
+};
+
+// All that a version of a session consists of. Never changed once it is committed, so that readers
+// need no lock while they use it.
+struct SessionContent {
+  // Without marks, persisted_version and last_used, which SessionEntry and `marks` know better.
+  SessionRecord record;
+  std::optional<size_t> model;  // index among the engine's models; unset: not served here
+  Moment present;
+  std::vector<KeptMark> marks;  // oldest first
+  Replies replies;
+
+  // Null if there is none of this name.
+  const KeptMark* FindMark(const std::string& name) const;
+};
+
+// Guarded by the store's mutex.
+struct SessionEntry {
+  std::shared_ptr<const SessionContent> content;
+  int64_t persisted_version = 0;
+  absl::Time last_used;
+  bool leased = false;   // a call works on it
+  bool deleted = false;  // it left the table while somebody held the entry
+
+  SessionRecord Record() const;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_SESSION_H_

@@ -1,0 +1,94 @@
+#include "server/sessions/session_table.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "models/runtime/quoted.h"
+#include "server/sessions/session_id.h"
+
+namespace tvq {
+
+SessionTable::Age SessionTable::AgeOf(const SessionRecord& record) {
+  return {absl::ToUnixNanos(record.created), record.id};
+}
+
+void SessionTable::Insert(EntryPtr entry) {
+  const SessionRecord& record = entry->content->record;
+  by_owner_[record.owner].insert(AgeOf(record));
+  if (!record.creation_key.empty()) {
+    by_call_[{record.owner, record.parent_id, record.creation_key}].insert(AgeOf(record));
+  }
+  const std::string id = record.id;
+  by_id_.emplace(id, std::move(entry));
+}
+
+void SessionTable::Erase(const std::string& id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  const SessionRecord& record = found->second->content->record;
+  const auto forget = [&](auto& index, const auto& key) {
+    const auto ages = index.find(key);
+    if (ages == index.end()) return;
+    ages->second.erase(AgeOf(record));
+    if (ages->second.empty()) index.erase(ages);
+  };
+  forget(by_owner_, record.owner);
+  forget(by_call_, Call{record.owner, record.parent_id, record.creation_key});
+  by_id_.erase(found);
+}
+
+SessionTable::EntryPtr SessionTable::Find(const std::string& id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+std::vector<SessionTable::EntryPtr> SessionTable::CreatedBy(const std::string& owner,
+                                                            const std::string& parent_id,
+                                                            const std::string& key) const {
+  std::vector<EntryPtr> entries;
+  const auto found = by_call_.find({owner, parent_id, key});
+  if (key.empty() || found == by_call_.end()) return entries;
+  for (const Age& age : found->second) entries.push_back(Find(age.second));
+  return entries;
+}
+
+int64_t SessionTable::CountOf(const std::string& owner) const {
+  const auto found = by_owner_.find(owner);
+  return found == by_owner_.end() ? 0 : static_cast<int64_t>(found->second.size());
+}
+
+absl::StatusOr<SessionTable::Page> SessionTable::List(const std::string& owner,
+                                                      const ListFilter& filter, int64_t page_size,
+                                                      const std::string& page_token) const {
+  Page page;
+  Age after{INT64_MIN, ""};
+  if (!page_token.empty()) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(page_token, '_');
+    if (!absl::SimpleAtoi(parts.first, &after.first) || !IsSessionId(parts.second)) {
+      return absl::InvalidArgumentError(absl::StrCat("page_token: is ", Quoted(page_token),
+                                                     ", must be the next_page_token of a page"));
+    }
+    after.second = parts.second;
+  }
+  const auto ages = by_owner_.find(owner);
+  if (ages == by_owner_.end()) return page;
+  for (auto age = ages->second.upper_bound(after); age != ages->second.end(); ++age) {
+    EntryPtr entry = Find(age->second);
+    const SessionRecord& record = entry->content->record;
+    if (!filter.model.empty() && record.model != filter.model) continue;
+    if (!filter.parent_id.empty() && record.parent_id != filter.parent_id) continue;
+    if (static_cast<int64_t>(page.entries.size()) == page_size) {
+      const Age last = AgeOf(page.entries.back()->content->record);
+      page.next_page_token = absl::StrCat(last.first, "_", last.second);
+      break;
+    }
+    page.entries.push_back(std::move(entry));
+  }
+  return page;
+}
+
+void SessionTable::ForEach(const std::function<void(const EntryPtr&)>& visit) const {
+  for (const auto& [id, entry] : by_id_) visit(entry);
+}
+
+}  // namespace tvq

@@ -1,0 +1,142 @@
+// The store behind SessionStore.
+#ifndef TVQ_SERVER_SESSIONS_STORE_H_
+#define TVQ_SERVER_SESSIONS_STORE_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/sessions/capacity.h"
+#include "server/sessions/session.h"
+#include "server/sessions/session_store.h"
+#include "server/sessions/session_table.h"
+#include "server/sessions/tiers.h"
+
+namespace tvq {
+
+// INVALID_ARGUMENT for a label or time-to-live that no session can have.
+absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl);
+
+// One mutex guards the table of sessions, with short sections: no state is copied, and no disk or
+// network waited for, while it is held. What takes long works on the immutable content of a session
+// and is put into the table at its end.
+class Store final : public SessionStore {
+ public:
+  using EntryPtr = std::shared_ptr<SessionEntry>;
+  using Clock = std::function<absl::Time()>;  // wall time
+
+  static absl::StatusOr<std::unique_ptr<Store>> Open(Engine* engine, const SessionOptions& options,
+                                                     std::unique_ptr<DurableTier> durable,
+                                                     Clock clock);
+  ~Store() override;
+
+  absl::StatusOr<SessionView> Create(const std::string& owner,
+                                     const CreateOptions& options) override;
+  absl::StatusOr<SessionView> Get(const std::string& owner, const std::string& id) override;
+  absl::StatusOr<std::vector<int32_t>> Transcript(const std::string& owner,
+                                                  const std::string& id) override;
+  absl::StatusOr<SessionPage> List(const std::string& owner, const ListFilter& filter,
+                                   int64_t page_size, const std::string& page_token) override;
+  absl::StatusOr<std::vector<SessionView>> Fork(const SessionCall& call,
+                                                const ForkOptions& options) override;
+  absl::StatusOr<SessionView> Mark(const SessionCall& call, const std::string& name) override;
+  absl::StatusOr<SessionView> Unmark(const SessionCall& call, const std::string& name) override;
+  absl::StatusOr<SessionView> Rewind(const SessionCall& call, const std::string& name) override;
+  absl::StatusOr<SessionView> Save(const SessionCall& call) override;
+  absl::Status Delete(const SessionCall& call) override;
+  absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call) override;
+  std::unique_ptr<SnapshotUpload> NewUpload() override;
+  absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,
+                                     std::unique_ptr<SnapshotUpload> upload) override;
+  absl::StatusOr<SessionView> Adopt(std::unique_ptr<SnapshotUpload> upload) override;
+  absl::StatusOr<std::unique_ptr<Lease>> Acquire(const SessionCall& call) override;
+  absl::StatusOr<std::optional<StartPoint>> StartFrom(
+      const std::string& model, std::unique_ptr<SnapshotUpload> upload) override;
+  absl::StatusOr<std::unique_ptr<SnapshotStream>> ToSnapshot(const std::string& model,
+                                                             Continuation end) override;
+  void UsePrefixes(Request* request) override;
+  int64_t Flush(absl::Time until) override;
+  std::vector<SessionRecord> Records() const override;
+  SessionStats stats() const override;
+
+ private:
+  // The exclusive right to change one session.
+  class Hold {
+   public:
+    Hold(Store* store, EntryPtr entry) : store_(store), entry_(std::move(entry)) {}
+    Hold(Hold&&) = default;
+    ~Hold() {
+      if (entry_ != nullptr) store_->Release(*entry_);
+    }
+    const EntryPtr& entry() const { return entry_; }
+
+   private:
+    Store* store_;
+    EntryPtr entry_;
+  };
+  // A call that may change a session, or has done so already.
+  struct Begun {
+    std::optional<Hold> hold;          // unset: there is a reply
+    std::optional<std::string> reply;  // of an earlier call with the same key
+    EntryPtr entry;
+  };
+  class StoreLease;
+  using Edit = std::function<absl::Status(SessionContent& next)>;
+
+  Store(Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
+        Clock clock, int64_t capacity);
+
+  // store_tree.cc
+  absl::StatusOr<SessionContent> Child(const SessionContent& parent, const SessionCall& call,
+                                       const ForkOptions& options);
+
+  // store_calls.cc
+  static EntryPtr NewEntry(SessionContent content);  // leased
+  absl::StatusOr<size_t> ModelIndex(const std::string& name) const;
+  const Model& model(size_t index) const { return *engine_->models()[index].model; }
+  // Bytes of the present state.
+  int64_t Bytes(const SessionContent& content) const;
+  absl::StatusOr<Moment> NewMoment(const SessionContent& content, std::shared_ptr<Checkpoint> at,
+                                   TokenLog tokens);
+  // Puts sessions into the table, all or none.
+  absl::Status Insert(const std::vector<EntryPtr>& entries);
+  absl::StatusOr<std::vector<SessionView>> Made(const std::vector<EntryPtr>& entries,
+                                                Durability durability);
+  absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // store_lease.cc
+  // `kind` keeps the keys of calls apart that answer different things.
+  absl::StatusOr<Begun> Begin(const SessionCall& call, std::string_view kind);
+  void Release(SessionEntry& entry);
+  // Makes `next` the content of the session: version + 1.
+  absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability);
+  absl::StatusOr<SessionView> CommitComputed(const SessionCall& call, Begun& begun,
+                                             Continuation next, std::string reply);
+  SessionView Replayed(const Begun& begun) const;
+  // A call that changes what is known of a session by pointers alone.
+  absl::StatusOr<SessionView> Change(const SessionCall& call, std::string_view kind,
+                                     const Edit& edit);
+
+  Engine* const engine_;
+  const SessionOptions options_;
+  const std::unique_ptr<DurableTier> durable_;
+  const Clock clock_;
+  Capacity capacity_;  // before whatever holds places
+  const std::shared_ptr<Tiers> tiers_;
+
+  mutable absl::Mutex mutex_;
+  SessionTable table_ ABSL_GUARDED_BY(mutex_);
+  SessionStats totals_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_STORE_H_

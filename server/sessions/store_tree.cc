@@ -1,0 +1,131 @@
+// Forks, marks and the way back to them. All of them copy pointers, never a state.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "models/runtime/quoted.h"
+#include "server/sessions/session_id.h"
+#include "server/sessions/store.h"
+
+namespace tvq {
+namespace {
+
+constexpr size_t kMaxMarkName = 128;
+constexpr size_t kMaxMarks = 1000;
+constexpr int32_t kMaxForks = 128;
+
+absl::Status NoMark(const std::string& id, const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("mark: session ", id, " has no mark ", Quoted(name)));
+}
+
+absl::Status Check(const ForkOptions& options) {
+  if (options.count < 1 || options.count > kMaxForks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("count: is ", options.count, ", must be in [1, ", kMaxForks, "]"));
+  }
+  return CheckNaming(options.label, options.ttl);
+}
+
+}  // namespace
+
+absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const SessionCall& call,
+                                            const ForkOptions& options) {
+  const KeptMark* mark = nullptr;
+  if (!options.mark.empty()) {
+    mark = parent.FindMark(options.mark);
+    if (mark == nullptr) return NoMark(parent.record.id, options.mark);
+  }
+  const Moment& from = mark != nullptr ? mark->moment : parent.present;
+  SessionContent child;
+  child.model = parent.model;
+  child.record = {.id = NewSessionId(),
+                  .owner = parent.record.owner,
+                  .model = parent.record.model,
+                  .label = options.label,
+                  .parent_id = parent.record.id,
+                  .parent_version = mark != nullptr ? mark->record.version : parent.record.version,
+                  .position = mark != nullptr ? mark->record.position : parent.record.position,
+                  .created = clock_(),
+                  .ttl = options.ttl.value_or(parent.record.ttl),
+                  .has_transcript = parent.record.has_transcript,
+                  .creation_key = call.idempotency_key};
+  auto moment = NewMoment(child, from.checkpoint, from.tokens);
+  if (!moment.ok()) return moment.status();
+  child.present = *std::move(moment);
+  return child;
+}
+
+absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
+                                                     const ForkOptions& options) {
+  if (auto status = Check(options); !status.ok()) return status;
+  {
+    const absl::MutexLock lock(&mutex_);
+    const auto parent = Find(call.owner, call.id);
+    if (!parent.ok()) return parent.status();
+    std::vector<SessionView> views;
+    for (const EntryPtr& made : table_.CreatedBy(call.owner, call.id, call.idempotency_key)) {
+      views.push_back(View(*made));
+    }
+    if (!views.empty()) return views;
+  }
+  const auto begun = Begin(call, "fork");
+  if (!begun.ok()) return begun.status();
+  std::vector<EntryPtr> children;
+  for (int32_t i = 0; i < options.count; ++i) {
+    auto child = Child(*begun->entry->content, call, options);
+    if (!child.ok()) return child.status();
+    children.push_back(NewEntry(*std::move(child)));
+  }
+  if (auto status = Insert(children); !status.ok()) return status;
+  return Made(children, call.durability);
+}
+
+absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::string& name) {
+  if (name.empty() || name.size() > kMaxMarkName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("name: has ", name.size(), " bytes, must have 1 to ", kMaxMarkName));
+  }
+  return Change(call, "mark", [&](SessionContent& next) -> absl::Status {
+    const KeptMark* const old = next.FindMark(name);
+    if (old == nullptr && next.marks.size() == kMaxMarks) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("name: the session has ", kMaxMarks, " marks, and may have no more"));
+    }
+    KeptMark mark;
+    mark.record = {
+        .name = name, .version = next.record.version + 1, .position = next.record.position};
+    if (old != nullptr) {  // its place serves the new one
+      mark.moment = next.present;
+      mark.moment.place = old->moment.place;
+      if (auto status = mark.moment.place->Resize(Bytes(next)); !status.ok()) return status;
+      std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
+    } else {
+      auto moment = NewMoment(next, next.present.checkpoint, next.present.tokens);
+      if (!moment.ok()) return moment.status();
+      mark.moment = *std::move(moment);
+    }
+    next.marks.push_back(std::move(mark));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<SessionView> Store::Unmark(const SessionCall& call, const std::string& name) {
+  return Change(call, "unmark", [&](SessionContent& next) -> absl::Status {
+    if (next.FindMark(name) == nullptr) return NoMark(call.id, name);
+    std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<SessionView> Store::Rewind(const SessionCall& call, const std::string& name) {
+  return Change(call, "rewind", [&](SessionContent& next) -> absl::Status {
+    const KeptMark* const mark = next.FindMark(name);
+    if (mark == nullptr) return NoMark(call.id, name);
+    next.record.position = mark->record.position;
+    next.present.checkpoint = mark->moment.checkpoint;
+    next.present.tokens = mark->moment.tokens;
+    return next.present.place->Resize(Bytes(next));
+  });
+}
+
+}  // namespace tvq

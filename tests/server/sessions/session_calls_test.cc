@@ -1,0 +1,241 @@
+// Making, finding and removing sessions, and what a call commits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/server/sessions/store_harness.h"
+
+namespace tvq {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SessionCallsTest, StartsEmptyAndHoldsWhatIsCommitted) {
+  StoreHarness h;
+  const auto created = h.store->Create("", {.ttl = absl::Hours(1), .label = "mine"});
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->record.version, 1);
+  EXPECT_EQ(created->record.position, 0);
+  EXPECT_EQ(created->record.model, "fake");
+  EXPECT_EQ(created->record.label, "mine");
+  EXPECT_EQ(created->record.ttl, absl::Hours(1));
+  EXPECT_EQ(created->record.persisted_version, 0);
+  EXPECT_EQ(created->bytes, h.harness.model->StateBytes(1));
+  const SessionCall call{.id = created->record.id};
+  h.ExpectHolds(call, "");
+
+  h.clock.Advance(absl::Minutes(1));
+  const auto first = h.Append(call, "hello ", /*pending=*/true);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->record.version, 2);
+  EXPECT_EQ(first->record.position, 6);
+  EXPECT_EQ(first->tier, Tier::kDevice);
+  EXPECT_EQ(first->record.last_used, h.clock.Now());
+  h.ExpectHolds(call, "hello ");
+
+  ASSERT_TRUE(h.Append(call, "world").ok());
+  h.ExpectHolds(call, "hello world");
+  EXPECT_EQ(h.store->Get("", call.id)->record.version, 3);
+}
+
+TEST(SessionCallsTest, LeavesTheSessionAsItWasWithoutCommit) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "kept").ok());
+  {
+    auto lease = h.store->Acquire(call);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    ASSERT_TRUE(h.Compute((*lease)->Start(), "dropped").ok());
+  }
+  h.ExpectHolds(call, "kept");
+  EXPECT_EQ(h.store->Get("", call.id)->record.version, 2);
+}
+
+TEST(SessionCallsTest, GivesPendingTokensAndLogitsBack) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "abc", /*pending=*/true).ok());
+  auto start = (*h.store->Acquire(call))->Start();
+  EXPECT_EQ(start->position, 2);
+  EXPECT_EQ(start->pending, Ids("c"));
+  EXPECT_EQ(start->logits, nullptr);
+  ASSERT_TRUE(h.Append(call, "de").ok());
+  start = (*h.store->Acquire(call))->Start();
+  EXPECT_EQ(start->position, 5);
+  EXPECT_TRUE(start->pending.empty());
+  ASSERT_NE(start->logits, nullptr);
+  EXPECT_EQ(start->logits->size(), static_cast<size_t>(kVocab));
+}
+
+TEST(SessionCallsTest, HasOneWriter) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  {
+    const auto lease = h.store->Acquire(call);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ(h.store->stats().leased, 1);
+    for (const absl::Status& status :
+         {h.store->Acquire(call).status(), h.store->Mark(call, "m").status(),
+          h.store->Fork(call, {}).status(), h.store->Delete(call)}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(call.id));
+    }
+    EXPECT_TRUE(h.store->Get("", call.id).ok());
+  }
+  EXPECT_TRUE(h.store->Acquire(call).ok());
+  EXPECT_EQ(h.store->stats().leased, 0);
+}
+
+TEST(SessionCallsTest, ComparesVersions) {
+  StoreHarness h;
+  const std::string id = h.Create();
+  const auto stale = h.Append({.id = id, .expected_version = 7}, "x");
+  EXPECT_EQ(stale.status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(stale.status().message()), HasSubstr("is 7"));
+  EXPECT_THAT(std::string(stale.status().message()), HasSubstr("at version 1"));
+  EXPECT_TRUE(h.Append({.id = id, .expected_version = 1}, "x").ok());
+}
+
+TEST(SessionCallsTest, HidesOtherOwnersSessions) {
+  StoreHarness h;
+  const std::string id = h.Create({}, "ann");
+  const std::string absent = "00000000000000000000000000000000";
+  const auto messages = [&](const std::string& which) {
+    const SessionCall call{.owner = "bob", .id = which};
+    std::vector<std::string> all;
+    for (const absl::Status& status :
+         {h.store->Get("bob", which).status(), h.store->Transcript("bob", which).status(),
+          h.store->Acquire(call).status(), h.store->Fork(call, {}).status(),
+          h.store->Mark(call, "m").status(), h.store->Unmark(call, "m").status(),
+          h.store->Rewind(call, "m").status(), h.store->Delete(call)}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+      std::string message(status.message());
+      const size_t at = message.find(which);
+      if (at != std::string::npos) message.replace(at, which.size(), "ID");
+      all.push_back(message);
+    }
+    return all;
+  };
+  EXPECT_EQ(messages(id), messages(absent));
+  EXPECT_TRUE(h.store->List("bob", {}, 0, "")->sessions.empty());
+  EXPECT_TRUE(h.store->Get("ann", id).ok());
+}
+
+TEST(SessionCallsTest, RefusesWhatNoSessionCanBe) {
+  StoreHarness h;
+  EXPECT_EQ(h.store->Create("", {.model = "none"}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(h.store->Create("", {.ttl = absl::ZeroDuration()}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(h.store->Create("", {.label = std::string(257, 'x')}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(h.store->stats().created, 0);
+}
+
+TEST(SessionCallsTest, LimitsSessionsPerOwner) {
+  StoreHarness h({.host_bytes = 1'000'000, .max_sessions_per_owner = 2});
+  h.Create({}, "ann");
+  const std::string id = h.Create({}, "ann");
+  EXPECT_EQ(h.store->Create("ann", {}).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(h.store->Fork({.owner = "ann", .id = id}, {}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  h.Create({}, "bob");
+  ASSERT_TRUE(h.store->Delete({.owner = "ann", .id = id}).ok());
+  h.Create({}, "ann");
+}
+
+TEST(SessionCallsTest, PromisesExactlyWhatItHasRoomFor) {
+  StoreHarness h({.host_bytes = 3 * 1000 + 999});
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "state").ok());
+  ASSERT_TRUE(h.store->Mark(call, "m").ok());
+  ASSERT_TRUE(h.store->Fork(call, {}).ok());
+  for (const absl::Status& status :
+       {h.store->Create("", {}).status(), h.store->Fork(call, {}).status(),
+        h.store->Mark(call, "other").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("1000 bytes: 3000 of 3999"));
+  }
+  EXPECT_TRUE(h.store->Mark(call, "m").ok()) << "it replaces a mark, whose place it takes";
+  ASSERT_TRUE(h.Append(call, " goes on").ok()) << "a commit needs no further place";
+  ASSERT_TRUE(h.store->Unmark(call, "m").ok());
+  h.Create();
+}
+
+TEST(SessionCallsTest, ListsOldestFirstInPages) {
+  StoreHarness h;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 7; ++i) {
+    ids.push_back(h.Create());
+    h.clock.Advance(absl::Seconds(1));
+  }
+  std::vector<std::string> listed;
+  std::string token;
+  do {
+    const auto page = h.store->List("", {}, 3, token);
+    ASSERT_TRUE(page.ok()) << page.status();
+    for (const SessionView& view : page->sessions) listed.push_back(view.record.id);
+    token = page->next_page_token;
+    if (listed.size() == 3) {
+      ASSERT_TRUE(h.store->Delete({.id = ids[2]}).ok()) << "the one the token names";
+    }
+  } while (!token.empty());
+  EXPECT_EQ(listed, ids);
+  EXPECT_EQ(h.store->List("", {.model = "other"}, 3, "")->sessions.size(), 0u);
+  EXPECT_EQ(h.store->List("", {}, 3, "nonsense").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SessionCallsTest, AnswersARetryWithTheFirstOutcome) {
+  StoreHarness h;
+  const std::string id = h.Create({.idempotency_key = "c"});
+  EXPECT_EQ(h.Create({.idempotency_key = "c"}), id);
+  EXPECT_NE(h.Create({.idempotency_key = "c"}, "ann"), id);
+
+  const SessionCall call{.id = id, .expected_version = 1, .idempotency_key = "k"};
+  {
+    auto lease = h.store->Acquire(call);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_FALSE((*lease)->replay().has_value());
+    ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), "once"), "the reply").ok());
+  }
+  {
+    const auto retry = h.store->Acquire(call);
+    ASSERT_TRUE(retry.ok()) << retry.status();
+    ASSERT_TRUE((*retry)->replay().has_value());
+    EXPECT_EQ(*(*retry)->replay(), "the reply");
+    EXPECT_TRUE(h.Append({.id = id}, " more").ok()) << "a replay holds nothing up";
+  }
+  h.ExpectHolds({.id = id}, "once more");
+
+  const auto marked = h.store->Mark({.id = id, .idempotency_key = "k"}, "m");
+  ASSERT_TRUE(marked.ok()) << "the key of another kind of call: " << marked.status();
+  ASSERT_TRUE(h.Append({.id = id}, "!").ok());
+  const auto again = h.store->Mark({.id = id, .idempotency_key = "k"}, "m");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->record.version, marked->record.version);
+  EXPECT_EQ(again->record.position, marked->record.position);
+}
+
+TEST(SessionCallsTest, KeepsTheTranscriptOnlyIfWanted) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create({.keep_transcript = false})};
+  ASSERT_TRUE(h.Append(call, "secret").ok());
+  h.ExpectHolds(call, "secret");
+}
+
+TEST(SessionCallsTest, FreesStatesWithTheirSessions) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "a").ok());
+  ASSERT_TRUE(h.Append(call, "b").ok());
+  EXPECT_EQ(h.harness.model->live_states, 1) << "the earlier version is let go";
+  EXPECT_EQ(h.harness.engine->budget().used(), 1000);
+  ASSERT_TRUE(h.store->Delete(call).ok());
+  EXPECT_EQ(h.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(h.harness.model->live_states, 0);
+  EXPECT_EQ(h.harness.engine->budget().used(), 0);
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,112 @@
+// Forks, marks and rewinds.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/server/sessions/store_harness.h"
+
+namespace tvq {
+namespace {
+
+TEST(SessionTreeTest, ForksShareNothingThatIsWritten) {
+  StoreHarness h;
+  const SessionCall parent{.id = h.Create({.ttl = absl::Hours(2)})};
+  ASSERT_TRUE(h.Append(parent, "root", /*pending=*/true).ok());
+  const auto forks = h.store->Fork(parent, {.label = "branch", .count = 3});
+  ASSERT_TRUE(forks.ok()) << forks.status();
+  ASSERT_EQ(forks->size(), 3u);
+  EXPECT_EQ(h.harness.model->live_states, 1) << "they are at the same state";
+  for (const SessionView& fork : *forks) {
+    EXPECT_EQ(fork.record.parent_id, parent.id);
+    EXPECT_EQ(fork.record.parent_version, 2);
+    EXPECT_EQ(fork.record.version, 1);
+    EXPECT_EQ(fork.record.ttl, absl::Hours(2));
+    EXPECT_EQ(fork.record.label, "branch");
+    h.ExpectHolds({.id = fork.record.id}, "root");
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(h.Append({.id = (*forks)[i].record.id}, std::string(i + 1, 'x')).ok());
+  }
+  ASSERT_TRUE(h.store->Delete(parent).ok());
+  for (size_t i = 0; i < 3; ++i) {
+    h.ExpectHolds({.id = (*forks)[i].record.id}, "root" + std::string(i + 1, 'x'));
+  }
+  const auto listed = h.store->List("", {.parent_id = parent.id}, 0, "");
+  EXPECT_EQ(listed->sessions.size(), 3u);
+}
+
+TEST(SessionTreeTest, ForksOnceForOneKey) {
+  StoreHarness h;
+  const SessionCall parent{.id = h.Create(), .idempotency_key = "k"};
+  const auto first = h.store->Fork(parent, {.count = 2});
+  const auto retry = h.store->Fork(parent, {.count = 2});
+  ASSERT_TRUE(first.ok() && retry.ok()) << retry.status();
+  const auto ids = [](const std::vector<SessionView>& views) {
+    std::set<std::string> ids;
+    for (const SessionView& view : views) ids.insert(view.record.id);
+    return ids;
+  };
+  EXPECT_EQ(ids(*first), ids(*retry));
+}
+
+TEST(SessionTreeTest, RewindsToMarks) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.store->Mark(call, "empty").ok());
+  ASSERT_TRUE(h.Append(call, "one", /*pending=*/true).ok());
+  const auto marked = h.store->Mark(call, "first");
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  ASSERT_EQ(marked->record.marks.size(), 2u);
+  EXPECT_EQ(marked->record.marks[1].name, "first");
+  EXPECT_EQ(marked->record.marks[1].position, 3);
+  EXPECT_EQ(marked->record.marks[1].version, marked->record.version);
+  ASSERT_TRUE(h.Append(call, " two").ok());
+
+  const auto fork = h.store->Fork(call, {.mark = "first"});
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  h.ExpectHolds({.id = fork->front().record.id}, "one");
+  EXPECT_EQ(fork->front().record.parent_version, marked->record.version);
+
+  const int64_t before = h.store->Get("", call.id)->record.version;
+  const auto back = h.store->Rewind(call, "first");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->record.version, before + 1);
+  EXPECT_EQ(back->record.position, 3);
+  h.ExpectHolds(call, "one");
+  ASSERT_TRUE(h.Append(call, " other").ok());
+  h.ExpectHolds(call, "one other");
+  ASSERT_TRUE(h.store->Rewind(call, "first").ok()) << "a mark stays";
+  h.ExpectHolds(call, "one");
+  ASSERT_TRUE(h.store->Rewind(call, "empty").ok());
+  h.ExpectHolds(call, "");
+}
+
+TEST(SessionTreeTest, ForgetsMarks) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "a").ok());
+  ASSERT_TRUE(h.store->Mark(call, "m").ok());
+  ASSERT_TRUE(h.Append(call, "b").ok());
+  EXPECT_EQ(h.harness.model->live_states, 2);
+  ASSERT_TRUE(h.store->Unmark(call, "m").ok());
+  EXPECT_EQ(h.harness.model->live_states, 1);
+  for (const absl::Status& status :
+       {h.store->Unmark(call, "m").status(), h.store->Rewind(call, "m").status(),
+        h.store->Fork(call, {.mark = "m"}).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+  }
+}
+
+TEST(SessionTreeTest, RefusesImpossibleCounts) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  for (int32_t count : {0, -1, 129}) {
+    EXPECT_EQ(h.store->Fork(call, {.count = count}).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(h.store->Mark(call, "").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(h.store->Get("", call.id)->record.version, 1);
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,167 @@
+// A session store over an engine with fake models, and computing calls made by hand.
+#ifndef TVQ_TESTS_SERVER_SESSIONS_STORE_HARNESS_H_
+#define TVQ_TESTS_SERVER_SESSIONS_STORE_HARNESS_H_
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/sessions/store.h"
+#include "tests/server/engine/harness.h"
+
+namespace tvq {
+
+// Wall time that a test sets.
+class FakeClock {
+ public:
+  absl::Time Now() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  void Advance(absl::Duration by) {
+    const std::lock_guard lock(mutex_);
+    now_ += by;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
+};
+
+struct StoreHarness {
+  explicit StoreHarness(SessionOptions options = {.host_bytes = 1'000'000}, FakeOptions fake = {},
+                        EngineOptions engine_options = SmallOptions())
+      : harness(fake, engine_options), options(std::move(options)) {
+    Start(nullptr);
+  }
+
+  // As a process does that was started again.
+  void Start(std::unique_ptr<DurableTier> durable) {
+    store.reset();
+    auto opened = Store::Open(harness.engine.get(), options, std::move(durable),
+                              [this] { return clock.Now(); });
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    store = *std::move(opened);
+  }
+
+  std::string Create(CreateOptions create = {}, const std::string& owner = "") {
+    auto session = store->Create(owner, create);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return session.ok() ? session->record.id : "";
+  }
+
+  // A working copy of what the call starts from, or a blank state.
+  absl::StatusOr<HeldState> Working(const std::optional<StartPoint>& start) {
+    auto share = harness.engine->budget().TryReserve(harness.model->StateBytes(1));
+    if (!share) return absl::ResourceExhaustedError("no room for a working copy");
+    auto state = harness.model->NewState();
+    if (!state.ok()) return state.status();
+    HeldState blank{*std::move(state), *std::move(share)};
+    if (!start) return blank;
+    std::promise<absl::StatusOr<HeldState>> filled;
+    start->source->Fill(std::move(blank),
+                        [&](absl::StatusOr<HeldState> held) { filled.set_value(std::move(held)); });
+    return filled.get_future().get();
+  }
+
+  // What a request leaves that was given `text`, and sampled its last token if `pending`.
+  absl::StatusOr<Continuation> Compute(const std::optional<StartPoint>& start,
+                                       std::string_view text, bool pending = false) {
+    auto held = Working(start);
+    if (!held.ok()) return held.status();
+    Continuation next{.held = *std::move(held), .tokens = Ids(text)};
+    std::vector<int32_t> fed = start ? start->pending : std::vector<int32_t>();
+    fed.insert(fed.end(), next.tokens.begin(), next.tokens.end());
+    if (pending) {
+      next.pending = {fed.back()};
+      fed.pop_back();
+    } else {
+      next.logits.assign(kVocab, static_cast<float>(fed.size()));
+    }
+    Feed(*next.held.state, fed);
+    return next;
+  }
+
+  void Feed(State& state, std::span<const int32_t> tokens) {
+    const std::lock_guard lock(feeding);  // a model is used by one thread at a time
+    while (!tokens.empty()) {
+      const auto count =
+          static_cast<size_t>(NextChunk(state.position(), static_cast<int64_t>(tokens.size()),
+                                        harness.model->info().config.prefill_chunk));
+      const PrefillChunk chunk{.state = &state, .tokens = tokens.first(count)};
+      EXPECT_TRUE(harness.model->Prefill({&chunk, 1}, nullptr).ok());
+      tokens = tokens.subspan(count);
+    }
+  }
+
+  // One call that appends `text`.
+  absl::StatusOr<SessionView> Append(const SessionCall& call, std::string_view text,
+                                     bool pending = false) {
+    auto lease = store->Acquire(call);
+    if (!lease.ok()) return lease.status();
+    auto next = Compute((*lease)->Start(), text, pending);
+    if (!next.ok()) return next.status();
+    return (*lease)->Commit(*std::move(next), "");
+  }
+
+  // The bytes of a state.
+  static std::string Image(const State& state) {
+    std::string image;
+    const auto status =
+        state.VisitSections([&](const SectionInfo& section, std::span<const std::byte> bytes) {
+          image += section.name;
+          image.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+    return image;
+  }
+
+  std::string ImageOf(std::string_view text) {
+    auto state = harness.model->NewState();
+    EXPECT_TRUE(state.ok()) << state.status();
+    Feed(**state, Ids(text));
+    return Image(**state);
+  }
+
+  // Checks that the session holds exactly `text`: its state bit by bit, and its transcript.
+  void ExpectHolds(const SessionCall& call, std::string_view text) {
+    const auto lease = store->Acquire({.owner = call.owner, .id = call.id});
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    const auto start = (*lease)->Start();
+    EXPECT_EQ((*lease)->record().position, static_cast<int64_t>(text.size()));
+    if (text.empty()) {
+      EXPECT_FALSE(start.has_value());
+      return;
+    }
+    ASSERT_TRUE(start.has_value());
+    const auto held = Working(start);
+    ASSERT_TRUE(held.ok()) << held.status();
+    Feed(*held->state, start->pending);
+    EXPECT_EQ(Image(*held->state), ImageOf(text)) << "other bits than those of " << text;
+    const auto tokens = store->Transcript(call.owner, call.id);
+    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    if ((*lease)->record().has_transcript) {
+      EXPECT_EQ(*tokens, Ids(text));
+    } else {
+      EXPECT_TRUE(tokens->empty());
+    }
+  }
+
+  Harness harness;
+  FakeClock clock;
+  SessionOptions options;
+  std::mutex feeding;
+  std::unique_ptr<Store> store;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_TESTS_SERVER_SESSIONS_STORE_HARNESS_H_
