@@ -57,8 +57,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
 
   tvq::ServerOptions options = flags.server;
   options.log_call = tvq::CallLog(flags.logs);
-  auto server =
-      tvq::Server::Start(engine->get(), {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
+  auto server = tvq::Server::Start(engine->get(), nullptr,
+                                   {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
   signals.Arm();
   // Scripts read this line, for the port.

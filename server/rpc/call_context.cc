@@ -22,6 +22,15 @@ absl::Status WorkersBusy() {
       "too many large requests wait to be read; try again, or send less text at once");
 }
 
+absl::Status SessionTasksBusy() {
+  return absl::ResourceExhaustedError("too many calls on sessions wait; try again");
+}
+
+absl::Status NoSessions() {
+  return absl::UnimplementedError(
+      "session: this server keeps no sessions; send the whole prompt and leave the field unset");
+}
+
 std::string RequestId(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find("x-request-id"); it != metadata.end()) {

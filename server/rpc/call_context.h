@@ -4,6 +4,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -13,7 +14,9 @@
 #include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/open_calls.h"
+#include "server/rpc/snapshot_receiver.h"
 #include "server/rpc/task_pool.h"
+#include "server/sessions/session_store.h"
 
 namespace tvq {
 
@@ -24,14 +27,29 @@ inline constexpr size_t kInlineRequestBytes = 64 * 1024;
 // What a large request is answered when the workers' queue has no room for it.
 absl::Status WorkersBusy();
 
+// The least that a task of the session pool counts for, beside its request.
+inline constexpr size_t kSessionTaskBytes = 16 * 1024;
+
+// What a call is answered when the session pool's queue has no room for it.
+absl::Status SessionTasksBusy();
+
+// What a call on a session is answered by a server that keeps none.
+absl::Status NoSessions();
+
 // Outlives every call. Constant after construction.
 struct CallContext {
   Engine* engine = nullptr;
+  SessionStore* sessions = nullptr;  // null: this server keeps none
   CallGate* gate = nullptr;
   CallRecorder* recorder = nullptr;
   RequestLimits limits;
   TaskPool* writers = nullptr;  // short tasks only: streams wait for them
   TaskPool* workers = nullptr;  // may take long
+  // May wait for disk or network, never for a client. What only a bounded number of calls schedules
+  // is taken in any case; whatever begins a call asks for room.
+  TaskPool* session_tasks = nullptr;
+  UploadQuota* uploads = nullptr;             // of snapshots that clients send
+  std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client
   OpenCalls* open_calls = nullptr;
 };
 

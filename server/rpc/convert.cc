@@ -11,11 +11,6 @@
 namespace tvq {
 namespace {
 
-absl::Status NoSessions() {
-  return absl::UnimplementedError(
-      "session: this server keeps no sessions; send the whole prompt and leave the field unset");
-}
-
 // Text or ids of a message with a oneof of `text` and `token_ids`; empty if neither is set.
 template <typename Message>
 absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message,
@@ -60,6 +55,19 @@ absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const 
   const int64_t vocab = model.model->info().config.vocab_size;
   if (auto status = CheckIds(*ids, vocab, field); !status.ok()) return status;
   return ids;
+}
+
+// What stands for an empty prompt of an empty context.
+absl::StatusOr<int32_t> FirstId(const ServedModel& model, ContextStart start, const char* field) {
+  if (start.of == ContextStart::kSession) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": is empty, must have at least one token, for the session has none"));
+  }
+  const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
+  if (eos) return *eos;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": is empty, must have at least one token, for the model \"", model.name,
+                   "\" has no end-of-sequence id to start from"));
 }
 
 v1::FinishReason ToProto(FinishReason reason) {
@@ -115,6 +123,19 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
       absl::StrCat("model: there is no ", Quoted(name), "; this server has: ", names));
 }
 
+absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
+                                             const std::string& name,
+                                             const SessionRecord& session) {
+  if (!name.empty() && name != session.model) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model: is ", Quoted(name), ", must be empty or the session's, ", Quoted(session.model)));
+  }
+  auto model = FindModel(models, session.model);
+  if (model.ok()) return model;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "session: is of the model ", Quoted(session.model), ", which this server does not serve"));
+}
+
 absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
                            const RequestLimits& limits) {
   const auto bytes = static_cast<int64_t>(text.size());
@@ -166,31 +187,31 @@ SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
 }
 
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits) {
-  if (message.has_session()) return NoSessions();
+                                  const RequestLimits& limits, ContextStart start) {
   auto prompt = CheckedInput(message, model, limits);
   if (!prompt.ok()) return prompt.status();
-  if (prompt->empty()) {
-    const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
-    if (!eos) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          InputField(message), ": is empty, must have at least one token, for the model \"",
-          model.name, "\" has no end-of-sequence id to start from"));
-    }
-    prompt->push_back(*eos);
+  if (prompt->empty() && start.position == 0) {
+    const auto first = FirstId(model, start, InputField(message));
+    if (!first.ok()) return first.status();
+    prompt->push_back(*first);
   }
   Request request;
   request.model = model.name;
+  request.priority = message.priority();
   request.prompt = *std::move(prompt);
   request.prompt_field = InputField(message);
   request.sampling = DefaultSampling(model.model->info().generation);
   ApplySampling(message.sampling(), &request.sampling);
+  if (start.of != ContextStart::kNothing && request.sampling.n != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("n: is ", request.sampling.n,
+                     ", must be 1 for a state that is kept; fork the session for more"));
+  }
   return request;
 }
 
 absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
                                   const RequestLimits& limits) {
-  if (message.has_session()) return NoSessions();
   auto ids = CheckedInput(message, model, limits);
   if (!ids.ok()) return ids.status();
   if (ids->empty()) {
@@ -207,11 +228,28 @@ absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedM
   }
   Request request;
   request.model = model.name;
+  request.priority = message.priority();
   request.prompt = *std::move(ids);
   request.prompt_field = InputField(message);
   request.prompt_logprobs_field = "logprobs";
   request.purpose = Purpose::kScore;
   request.sampling.prompt_logprobs = message.logprobs();
+  return request;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  auto ids = CheckedInput(message, model, limits);
+  if (!ids.ok()) return ids.status();
+  if (ids->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(InputField(message), ": is empty, must have at least one token to append"));
+  }
+  Request request;
+  request.model = model.name;
+  request.purpose = Purpose::kAppend;
+  request.prompt = *std::move(ids);
+  request.prompt_field = InputField(message);
   return request;
 }
 

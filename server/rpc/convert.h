@@ -13,8 +13,10 @@
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
 #include "server/engine/request.h"
+#include "server/sessions/session_record.h"
 #include "tvq/v1/generation.pb.h"
 #include "tvq/v1/model.pb.h"
+#include "tvq/v1/session.pb.h"
 
 namespace tvq {
 
@@ -27,11 +29,24 @@ struct RequestLimits {
 absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
                                              const std::string& name);
 
-// Everything but id, deadline and sink. Fields of the request go before the model's generation
-// defaults. UNIMPLEMENTED for a session, which this server does not keep. The engine checks ranges.
+// The model of a session. `name`, the request's, must be empty or the session's;
+// FAILED_PRECONDITION if this server does not serve it.
+absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
+                                             const std::string& name, const SessionRecord& session);
+
+// What a request continues.
+struct ContextStart {
+  enum { kNothing, kUpload, kSession } of = kNothing;
+  int64_t position = 0;  // tokens it holds
+};
+
+// Everything but id, owner, start, deadline and sink. Fields of the request go before the model's
+// generation defaults. The engine checks ranges.
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits);
+                                  const RequestLimits& limits, ContextStart start = {});
 absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits);
+absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
 
 // INVALID_ARGUMENT for text of more bytes than the most tokens allowed could stand for, each being

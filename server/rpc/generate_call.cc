@@ -24,6 +24,7 @@ const MethodInfo& GenerateCall::Method() const { return kGenerate; }
 absl::StatusOr<Request> GenerateCall::Read(const grpc::ByteBuffer& bytes) {
   v1::GenerateRequest message;
   if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
+  if (message.has_session()) return NoSessions();
   auto model = FindModel(context().engine->models(), message.model());
   if (!model.ok()) return model.status();
   absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);

@@ -39,6 +39,8 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   const EngineStats stats = context_.engine->stats();
   message->set_requests_running(stats.requests_running);
   message->set_requests_waiting(stats.requests_waiting);
+  message->set_prefill_tokens_computed(stats.prefill_tokens_computed);
+  message->set_prefill_tokens_reused(stats.prefill_tokens_reused);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* rpc,

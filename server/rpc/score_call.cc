@@ -25,6 +25,7 @@ const MethodInfo& ScoreCall::Method() const { return kScore; }
 absl::StatusOr<Request> ScoreCall::Read(const grpc::ByteBuffer& bytes) {
   v1::ScoreRequest message;
   if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
+  if (message.has_session()) return NoSessions();
   auto model = FindModel(context().engine->models(), message.model());
   if (!model.ok()) return model.status();
   absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);

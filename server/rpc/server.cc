@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "server/rpc/generation_service.h"
+#include "server/rpc/session_service.h"
 
 namespace tvq {
 namespace {
@@ -22,6 +23,19 @@ constexpr int kWriters = 2;
 // Large requests that are tokenized at once; more wait.
 constexpr int kWorkers = 2;
 constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
+
+// Tasks that wait for disk or network at the same time, and what those that wait their turn keep.
+constexpr int kSessionThreads = 16;
+constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
+
+// Two of the largest snapshots, or a number of small ones, may be on their way in at once.
+size_t UploadBytes(const Engine& engine) {
+  int64_t largest = int64_t{32} << 20;
+  for (const ServedModel& served : engine.models()) {
+    largest = std::max(largest, served.model->StateBytes(1));
+  }
+  return 2 * (static_cast<size_t>(largest) + (size_t{16} << 20));
+}
 
 // In which the last answers go out; then streams end that never end by themselves.
 constexpr std::chrono::milliseconds kLastBytes{100};
@@ -56,15 +70,27 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
 
 class Server::Impl {
  public:
-  Impl(Engine* engine, std::unique_ptr<CallRecorder> recorder, std::unique_ptr<CallGate> gate,
-       ServerDescription description, const ServerOptions& options)
+  Impl(Engine* engine, SessionStore* sessions, std::unique_ptr<CallRecorder> recorder,
+       std::unique_ptr<CallGate> gate, ServerDescription description, const ServerOptions& options)
       : recorder_(std::move(recorder)),
         gate_(std::move(gate)),
         writers_(kWriters),
         workers_(kWorkers, kMaxWorkerBytes),
-        context_{engine,    gate_.get(), recorder_.get(), options.limits,
-                 &writers_, &workers_,   &open_calls_},
+        session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
+        uploads_(UploadBytes(*engine)),
+        context_{.engine = engine,
+                 .sessions = sessions,
+                 .gate = gate_.get(),
+                 .recorder = recorder_.get(),
+                 .limits = options.limits,
+                 .writers = &writers_,
+                 .workers = &workers_,
+                 .session_tasks = &session_tasks_,
+                 .uploads = &uploads_,
+                 .stall_timeout = options.stall_timeout,
+                 .open_calls = &open_calls_},
         generation_(context_),
+        sessions_(context_),
         models_(context_, std::move(description)) {}
 
   absl::Status Start(const ServerOptions& options) {
@@ -76,6 +102,7 @@ class Server::Impl {
     const std::string address = Address(options);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&generation_);
+    if (context_.sessions != nullptr) builder.RegisterService(&sessions_);
     builder.RegisterService(&models_);
     SetLimits(options, &builder);
     server_ = builder.BuildAndStart();
@@ -107,6 +134,9 @@ class Server::Impl {
     grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
     health->SetServingStatus(serving);  // all, and ""
     health->SetServingStatus(v1::GenerationService::service_full_name(), serving);
+    if (context_.sessions != nullptr) {
+      health->SetServingStatus(v1::SessionService::service_full_name(), serving);
+    }
     health->SetServingStatus(v1::ModelService::service_full_name(), serving);
   }
 
@@ -116,8 +146,11 @@ class Server::Impl {
   OpenCalls open_calls_;
   TaskPool writers_;
   TaskPool workers_;
+  TaskPool session_tasks_;
+  UploadQuota uploads_;
   const CallContext context_;
   GenerationService generation_;
+  SessionService sessions_;
   ModelService models_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -127,12 +160,13 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() { Shutdown(std::chrono::system_clock::now()); }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, ServerDescription description,
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionStore* sessions,
+                                                      ServerDescription description,
                                                       const ServerOptions& options) {
   auto recorder = std::make_unique<CallRecorder>(options.log_call);
   auto gate = CallGate::Create(options.gate, recorder.get());
   if (!gate.ok()) return gate.status();
-  auto impl = std::make_unique<Impl>(engine, std::move(recorder), *std::move(gate),
+  auto impl = std::make_unique<Impl>(engine, sessions, std::move(recorder), *std::move(gate),
                                      std::move(description), options);
   if (auto status = impl->Start(options); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));

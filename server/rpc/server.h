@@ -13,15 +13,17 @@
 #include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/model_service.h"
+#include "server/sessions/session_store.h"
 
 namespace tvq {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 50051;                              // 0: a free one
-  int64_t max_message_bytes = 16 * 1024 * 1024;  // of a request
-  std::chrono::seconds keepalive_time{60};       // silence after which the client is pinged
-  std::chrono::seconds keepalive_timeout{20};    // then it is taken for gone
+  int port = 50051;                                 // 0: a free one
+  int64_t max_message_bytes = 16 * 1024 * 1024;     // of a request
+  std::chrono::seconds keepalive_time{60};          // silence after which the client is pinged
+  std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
+  std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
   RequestLimits limits;
   CallGateOptions gate;
   CallRecorder::Log log_call;  // hears of every call that ends, in its thread; may be null
@@ -30,9 +32,9 @@ struct ServerOptions {
 // Constructed by one thread; every method may be called from any thread.
 class Server {
  public:
-  // Listens. UNAVAILABLE, naming the address, when it cannot; errors of ApiKeys::Read. `engine`
-  // must outlive the server.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(Engine* engine,
+  // Listens. UNAVAILABLE, naming the address, when it cannot; errors of ApiKeys::Read. `engine` and
+  // `sessions` must outlive the server; without sessions, null, there is no SessionService.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Engine* engine, SessionStore* sessions,
                                                        ServerDescription description,
                                                        const ServerOptions& options);
   // As Shutdown without grace.

@@ -17,12 +17,19 @@
 
 namespace tvq {
 
-// `handle` is absl::Status(const Caller&, const Request&, Response*). Runs here or, for a large
-// request, on a worker; not at all for a caller who may not call `method`, a literal's.
+// Where a unary method runs.
+enum class RunOn {
+  kThisThread,    // or, for a large request, on a worker
+  kSessionTasks,  // may block
+};
+
+// `handle` is absl::Status(const Caller&, const Request&, Response*). Does not run at all for a
+// caller who may not call `method`, a literal's.
 template <typename Request, typename Response, typename Handle>
 grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo& method,
                                     grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
-                                    grpc::ByteBuffer* out, Handle handle) {
+                                    grpc::ByteBuffer* out, Handle handle,
+                                    RunOn where = RunOn::kThisThread) {
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   // gRPC keeps `in` and `out` until Finish.
   context.open_calls->Begin();
@@ -48,12 +55,20 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
       status = bytes.status();
       if (bytes.ok()) *out = *std::move(bytes);
     }
+    AddRetryPushback(status, /*fits_idle_server=*/true, rpc);
     finish(status);
   };
-  if (in->Length() <= kInlineRequestBytes) {
+  absl::Status busy;
+  if (where == RunOn::kSessionTasks) {
+    if (!context.session_tasks->TrySchedule(kSessionTaskBytes + in->Length(), run)) {
+      busy = SessionTasksBusy();
+    }
+  } else if (in->Length() <= kInlineRequestBytes) {
     run();
   } else if (!context.workers->TrySchedule(in->Length(), run)) {
-    const absl::Status busy = WorkersBusy();
+    busy = WorkersBusy();
+  }
+  if (!busy.ok()) {
     AddRetryPushback(busy, /*fits_idle_server=*/true, rpc);
     context.recorder->Rejected(busy);
     finish(busy);

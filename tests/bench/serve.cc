@@ -201,7 +201,7 @@ absl::Status BenchServe(Subject& subject, const Options& options, Json& report) 
   ServerOptions server_options;
   server_options.port = 0;
   absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(engine->get(), ServerDescription(), server_options);
+      Server::Start(engine->get(), nullptr, ServerDescription(), server_options);
   if (!server.ok()) return server.status();
   const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", (*server)->port()),
                                            grpc::InsecureChannelCredentials());

@@ -150,17 +150,49 @@ TEST(ToRequestTest, TokenizersErrorNamesTheField) {
             "text: character 0 has no id");
 }
 
-TEST(ToRequestTest, SessionsAreNotIgnored) {
-  v1::GenerateRequest generate;
-  generate.mutable_session()->set_session_id("s");
-  v1::ScoreRequest score;
-  score.set_text("a");
-  score.mutable_session();
-  for (const absl::Status& status : {ToRequest(generate, MakeModel("m", 1), {}).status(),
-                                     ToRequest(score, MakeModel("m", 1), {}).status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-    EXPECT_THAT(Message(status), HasSubstr("session:"));
-  }
+TEST(ToRequestTest, KeptStateTakesAnEmptyPromptUnlessItIsEmptyToo) {
+  const v1::GenerateRequest message;
+  const ServedModel model = MakeModel("m", 1);
+  const auto request = ToRequest(message, model, {}, {ContextStart::kSession, 1});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_TRUE(request->prompt.empty());
+  EXPECT_EQ(Message(ToRequest(message, model, {}, {ContextStart::kSession, 0}).status()),
+            "text: is empty, must have at least one token, for the session has none");
+  const auto upload = ToRequest(message, model, {}, {ContextStart::kUpload, 0});
+  ASSERT_TRUE(upload.ok()) << upload.status();
+  EXPECT_EQ(upload->prompt, std::vector<int32_t>{1});
+}
+
+TEST(ToRequestTest, OneSampleOfAKeptState) {
+  v1::GenerateRequest message;
+  message.set_text("a");
+  message.mutable_sampling()->set_n(2);
+  EXPECT_THAT(
+      Message(ToRequest(message, MakeModel("m", 1), {}, {ContextStart::kSession, 1}).status()),
+      HasSubstr("n: is 2, must be 1"));
+  EXPECT_TRUE(ToRequest(message, MakeModel("m", 1), {}).ok());
+}
+
+TEST(FindModelTest, OfASession) {
+  const std::vector<ServedModel> models = {MakeModel("a", 1), MakeModel("b", 1)};
+  const SessionRecord session{.model = "b"};
+  EXPECT_EQ((*FindModel(models, "", session))->name, "b");
+  EXPECT_EQ((*FindModel(models, "b", session))->name, "b");
+  EXPECT_EQ(FindModel(models, "a", session).status().code(), absl::StatusCode::kInvalidArgument);
+  const auto gone = FindModel(models, "", SessionRecord{.model = "c"});
+  EXPECT_EQ(gone.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(gone.status()), HasSubstr("\"c\""));
+}
+
+TEST(ToRequestTest, AppendNeedsTokens) {
+  v1::AppendSessionRequest message;
+  EXPECT_EQ(Message(ToRequest(message, MakeModel("m", 1), {}).status()),
+            "text: is empty, must have at least one token to append");
+  message.mutable_token_ids()->add_ids(5);
+  const auto request = ToRequest(message, MakeModel("m", 1), {});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->purpose, Purpose::kAppend);
+  EXPECT_EQ(request->prompt, std::vector<int32_t>{5});
 }
 
 TEST(ToRequestTest, RequestGoesBeforeModelDefaultsBeforeOurs) {

@@ -1,0 +1,54 @@
+#ifndef TVQ_SERVER_RPC_CALL_SCOPE_H_
+#define TVQ_SERVER_RPC_CALL_SCOPE_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/status.h"
+
+namespace tvq {
+
+// What every call does at its beginning and at its end. One thread at a time.
+class CallScope {
+ public:
+  // `method` is a literal's.
+  CallScope(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc)
+      : context_(context), method_(method), rpc_(rpc), start_(absl::Now()) {}
+
+  // First of all, once. Not OK: End the call with it.
+  absl::Status Begin() {
+    context_.open_calls->Begin();
+    return context_.gate->Admit(method_, rpc_, &caller_);
+  }
+
+  // Of a call that does not begin, though its caller may call. Before End.
+  void Refuse(const absl::Status& status) const { context_.recorder->Rejected(status); }
+
+  // What to Finish with, right then.
+  grpc::Status End(const absl::Status& status) const {
+    context_.recorder->Finished({method_, caller_, status, absl::Now() - start_});
+    return ToGrpc(status);
+  }
+
+  // Last, when gRPC is done with the call.
+  void Done() const { context_.open_calls->End(); }
+
+  // Constant after Begin.
+  const Caller& caller() const { return caller_; }
+  const MethodInfo& method() const { return method_; }
+
+ private:
+  const CallContext& context_;
+  const MethodInfo& method_;
+  grpc::CallbackServerContext* const rpc_;
+  const absl::Time start_;
+  Caller caller_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_CALL_SCOPE_H_

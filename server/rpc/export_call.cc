@@ -1,0 +1,98 @@
+#include "server/rpc/export_call.h"
+
+#include <string>
+#include <utility>
+
+#include "server/rpc/session_convert.h"
+#include "server/rpc/status.h"
+#include "server/rpc/wire.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kExport{"SessionService/ExportSession", Permission::kSessions};
+
+}  // namespace
+
+ExportCall::ExportCall(const CallContext& context, grpc::CallbackServerContext* rpc)
+    : context_(context), rpc_(rpc), scope_(context, kExport, rpc) {}
+
+void ExportCall::Begin(const grpc::ByteBuffer& request) {
+  self_ = shared_from_this();
+  if (const auto admitted = scope_.Begin(); !admitted.ok()) {
+    return End(admitted);
+  }
+  if (!context_.session_tasks->TrySchedule(kSessionTaskBytes + request.Length(),
+                                           [self = self_, request] { self->Open(request); })) {
+    Refuse(SessionTasksBusy());
+  }
+}
+
+void ExportCall::Open(const grpc::ByteBuffer& request) {
+  v1::ExportSessionRequest message;
+  if (auto status = ParseMessage(request, &message); !status.ok()) return Refuse(status);
+  const auto call = ToSessionCall(message.session(), scope_.caller().owner);
+  if (!call.ok()) return Refuse(call.status());
+  auto stream = context_.sessions->Export(*call);
+  if (!stream.ok()) return Refuse(stream.status());
+  stream_ = *std::move(stream);
+  SendNext();
+}
+
+void ExportCall::SendNext() {
+  auto chunk = stream_->Next(kSnapshotChunkBytes);
+  if (!chunk.ok() || chunk->empty()) return End(chunk.status());
+  v1::ExportSessionResponse message;
+  message.set_chunk(*std::move(chunk));
+  if (writes_ == 0) message.set_total_bytes(stream_->total_bytes());
+  auto bytes = SerializeMessage(message);
+  if (!bytes.ok()) return End(bytes.status());
+  message_ = *std::move(bytes);
+  const int64_t write = ++writes_;
+  {
+    absl::MutexLock lock(&mutex_);
+    in_flight_ = write;
+  }
+  alarm_.Start(context_.stall_timeout,
+               [self = shared_from_this(), write] { self->OnStall(write); });
+  StartWrite(&message_);
+}
+
+void ExportCall::OnStall(int64_t write) {
+  absl::MutexLock lock(&mutex_);
+  if (in_flight_ != write) return;
+  stalled_ = true;
+  stream_ = nullptr;
+}
+
+void ExportCall::OnWriteDone(bool ok) {
+  alarm_.Stop();
+  bool stalled;
+  {
+    absl::MutexLock lock(&mutex_);
+    in_flight_ = 0;
+    stalled = stalled_;
+  }
+  if (!ok) return End(absl::CancelledError("the client is gone"));
+  if (stalled) return End(Stalled(context_.stall_timeout));
+  context_.session_tasks->Schedule([self = shared_from_this()] { self->SendNext(); });
+}
+
+void ExportCall::Refuse(const absl::Status& status) {
+  scope_.Refuse(status);
+  AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
+  End(status);
+}
+
+void ExportCall::End(const absl::Status& status) {
+  stream_ = nullptr;
+  Finish(scope_.End(status));
+}
+
+void ExportCall::OnDone() {
+  scope_.Done();
+  self_.reset();
+}
+
+}  // namespace tvq

@@ -1,0 +1,73 @@
+#include "server/rpc/import_call.h"
+
+#include <utility>
+
+#include "server/rpc/convert.h"
+#include "server/rpc/session_convert.h"
+#include "server/rpc/wire.h"
+#include "tvq/v1/admin.pb.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kImport{"SessionService/ImportSession", Permission::kSessions};
+constexpr MethodInfo kAdopt{"AdminService/AdoptSession", Permission::kAdmin};
+
+}  // namespace
+
+ImportCall::ImportCall(const CallContext& context, grpc::CallbackServerContext* rpc,
+                       grpc::ByteBuffer* out)
+    : UploadCall(context, kImport, rpc, out) {}
+
+absl::StatusOr<std::string> ImportCall::Read(const grpc::ByteBuffer& bytes, bool first) {
+  v1::ImportSessionRequest message;
+  if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
+  if (message.has_create() != first) {
+    return absl::InvalidArgumentError(first ? "create: is not set, must be in the first message"
+                                            : "create: is set, may be in the first message alone");
+  }
+  if (first) {
+    auto options = ToCreateOptions(message.create());
+    if (!options.ok()) return options.status();
+    options_ = *std::move(options);
+    if (!options_.model.empty()) {
+      const auto model = FindModel(context().engine->models(), options_.model);
+      if (!model.ok()) return model.status();
+    }
+  }
+  return std::move(*message.mutable_chunk());
+}
+
+absl::StatusOr<grpc::ByteBuffer> ImportCall::Complete(std::unique_ptr<SnapshotUpload> upload) {
+  const auto view = context().sessions->Import(caller().owner, options_, std::move(upload));
+  if (!view.ok()) return view.status();
+  v1::ImportSessionResponse response;
+  ToProto(*view, response.mutable_session());
+  return SerializeMessage(response);
+}
+
+AdoptCall::AdoptCall(const CallContext& context, grpc::CallbackServerContext* rpc,
+                     grpc::ByteBuffer* out)
+    : UploadCall(context, kAdopt, rpc, out) {}
+
+absl::StatusOr<std::string> AdoptCall::Read(const grpc::ByteBuffer& bytes, bool) {
+  v1::AdoptSessionRequest message;
+  if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
+  return std::move(*message.mutable_chunk());
+}
+
+absl::StatusOr<grpc::ByteBuffer> AdoptCall::Complete(std::unique_ptr<SnapshotUpload> upload) {
+  const auto view = context().sessions->Adopt(std::move(upload));
+  if (!view.ok()) return view.status();
+  const SessionRecord& record = view->record;
+  v1::AdoptSessionResponse response;
+  response.set_session_id(record.id);
+  response.set_version(record.version);
+  // The answer says whether that worked; without a durable tier it does not.
+  const auto saved = context().sessions->Save({.owner = record.owner, .id = record.id});
+  if (saved.ok()) response.set_persisted_version(saved->record.persisted_version);
+  return SerializeMessage(response);
+}
+
+}  // namespace tvq

@@ -1,0 +1,37 @@
+// Between the wire's messages about sessions and the store's terms. Errors are INVALID_ARGUMENT and
+// name the field.
+#ifndef TVQ_SERVER_RPC_SESSION_CONVERT_H_
+#define TVQ_SERVER_RPC_SESSION_CONVERT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/sessions/session_store.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq {
+
+// The most bytes of a snapshot in one message, in either direction.
+inline constexpr int64_t kSnapshotChunkBytes = 1 << 20;
+
+inline constexpr int32_t kMaxForks = 128;
+inline constexpr int32_t kMaxPageSize = 1000;
+
+absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message, const std::string& owner);
+absl::StatusOr<CreateOptions> ToCreateOptions(const v1::CreateSessionRequest& message);
+absl::StatusOr<ForkOptions> ToForkOptions(const v1::ForkSessionRequest& message);
+// The default if the message does not say.
+absl::StatusOr<int64_t> ToPageSize(const v1::ListSessionsRequest& message);
+// `field` is what the message calls it.
+absl::Status CheckSessionId(const std::string& id, const char* field);
+absl::Status CheckMarkName(const std::string& name, const char* field);
+absl::Status CheckChunk(const std::string& chunk);
+
+void ToProto(const SessionView& view, v1::Session* message);
+v1::SessionPosition PositionOf(const SessionRecord& record);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_SESSION_CONVERT_H_

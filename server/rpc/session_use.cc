@@ -1,0 +1,70 @@
+#include "server/rpc/session_use.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/session_convert.h"
+
+namespace tvq {
+namespace {
+
+// A kept reply begins with the method's letter; the position alone stands for one that was too
+// large.
+constexpr char kTooLarge = '!';
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SessionUse>> SessionUse::Open(SessionStore* store,
+                                                             const SessionCall& call,
+                                                             bool commit_on_cancel, char method) {
+  auto lease = store->Acquire(call);
+  if (!lease.ok()) return lease.status();
+  return std::unique_ptr<SessionUse>(
+      new SessionUse(call, commit_on_cancel, method, *std::move(lease)));
+}
+
+absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
+  const std::optional<std::string>& kept = lease_->replay();
+  if (!kept) return std::nullopt;
+  if (kept->size() < 2 || (*kept)[0] != method_) {
+    return absl::InvalidArgumentError(
+        "session.idempotency_key: belongs to an earlier call of another method");
+  }
+  if ((*kept)[1] != kTooLarge) return kept->substr(2);
+  v1::SessionPosition position;
+  position.ParseFromString(kept->substr(2));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "session.idempotency_key: the first call was done and committed version ", position.version(),
+      " at position ", position.position(), ", but its output has more than ", kMaxKeptReplyBytes,
+      " bytes and was not kept"));
+}
+
+void SessionUse::Continue(Request* request) {
+  request->start = lease_->Start();
+  request->keep = true;
+  request->keep_on_cancel = commit_on_cancel_;
+}
+
+v1::SessionPosition SessionUse::Next() const {
+  v1::SessionPosition position = PositionOf(record());
+  position.set_version(record().version + 1);
+  position.set_position(record().position + static_cast<int64_t>(end_->tokens.size()));
+  if (call_.durability == Durability::kDisk) position.set_persisted_version(position.version());
+  return position;
+}
+
+absl::StatusOr<v1::SessionPosition> SessionUse::Commit(std::string reply) {
+  std::string kept;
+  if (keeps_reply()) {
+    const bool fits = reply.size() <= kMaxKeptReplyBytes;
+    kept = fits ? absl::StrCat(std::string(1, method_), " ", reply)
+                : absl::StrCat(std::string(1, method_), std::string(1, kTooLarge),
+                               Next().SerializeAsString());
+  }
+  auto view = lease_->Commit(*std::exchange(end_, std::nullopt), std::move(kept));
+  if (!view.ok()) return view.status();
+  return PositionOf(view->record);
+}
+
+}  // namespace tvq

@@ -1,0 +1,72 @@
+#ifndef TVQ_SERVER_RPC_SESSION_USE_H_
+#define TVQ_SERVER_RPC_SESSION_USE_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/engine/request.h"
+#include "server/sessions/session_store.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq {
+
+// The most bytes of a reply that are kept for a retried call.
+inline constexpr size_t kMaxKeptReplyBytes = 1 << 20;
+
+// A call's use of a session: the lease, the request that continues it, the commit. One thread at a
+// time.
+class SessionUse {
+ public:
+  // Blocks. `method` tells the replies of one kind of call from another's. Errors of
+  // SessionStore::Acquire.
+  static absl::StatusOr<std::unique_ptr<SessionUse>> Open(SessionStore* store,
+                                                          const SessionCall& call,
+                                                          bool commit_on_cancel, char method);
+
+  const SessionRecord& record() const { return lease_->record(); }
+
+  // True if a retry will want the reply.
+  bool keeps_reply() const { return !call_.idempotency_key.empty(); }
+
+  // What an earlier call with this idempotency key was answered; unset: the call is to be done.
+  // INVALID_ARGUMENT if that was a call of another method, FAILED_PRECONDITION, with the position,
+  // if the reply was too large to be kept.
+  absl::StatusOr<std::optional<std::string>> Replay() const;
+
+  // Makes the request begin where the session is, and leave what comes after it.
+  void Continue(Request* request);
+
+  // From the sink's OnKept.
+  void Keep(Continuation end) { end_ = std::move(end); }
+
+  // Whether there is something to commit, `cancelled` being what became of the call.
+  bool HasEnd(bool cancelled) const { return end_ && (!cancelled || commit_on_cancel_); }
+
+  // Where the session will stand after Commit. With something to commit.
+  v1::SessionPosition Next() const;
+
+  // Blocks. `reply`, without bytes if it is larger than kMaxKeptReplyBytes, is kept for retries.
+  absl::StatusOr<v1::SessionPosition> Commit(std::string reply);
+
+ private:
+  SessionUse(const SessionCall& call, bool commit_on_cancel, char method,
+             std::unique_ptr<Lease> lease)
+      : call_(call),
+        commit_on_cancel_(commit_on_cancel),
+        method_(method),
+        lease_(std::move(lease)) {}
+
+  const SessionCall call_;
+  const bool commit_on_cancel_;
+  const char method_;
+  const std::unique_ptr<Lease> lease_;
+  std::optional<Continuation> end_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_SESSION_USE_H_

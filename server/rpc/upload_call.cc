@@ -1,0 +1,82 @@
+#include "server/rpc/upload_call.h"
+
+#include <utility>
+
+#include "server/rpc/status.h"
+
+namespace tvq {
+
+void UploadCall::Begin() {
+  self_ = shared_from_this();
+  if (const auto admitted = scope_.Begin(); !admitted.ok()) {
+    return End(admitted, /*busy=*/false);
+  }
+  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
+  ReadNext();
+}
+
+void UploadCall::ReadNext() {
+  const int64_t read = ++reads_;
+  {
+    absl::MutexLock lock(&mutex_);
+    in_flight_ = read;
+  }
+  alarm_.Start(context_.stall_timeout, [self = shared_from_this(), read] { self->OnStall(read); });
+  StartRead(&message_);
+}
+
+void UploadCall::OnStall(int64_t read) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (in_flight_ != read) return;
+    in_flight_ = 0;
+  }
+  End(Stalled(context_.stall_timeout), /*busy=*/false);
+}
+
+void UploadCall::OnReadDone(bool ok) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(in_flight_, 0) == 0) return;  // stalled, and ended
+  }
+  alarm_.Stop();
+  if (rpc_->IsCancelled()) {
+    return End(absl::CancelledError("the call was cancelled"), /*busy=*/false);
+  }
+  const bool room = context_.session_tasks->TrySchedule(
+      kSessionTaskBytes + message_.Length(),
+      [self = self_, ok] { ok ? self->OnMessage() : self->OnLast(); });
+  if (!room) End(SessionTasksBusy(), /*busy=*/true);
+}
+
+void UploadCall::OnMessage() {
+  const absl::StatusOr<std::string> chunk = Read(message_, reads_ == 1);
+  message_.Clear();
+  if (!chunk.ok()) return End(chunk.status(), /*busy=*/false);
+  if (auto status = receiver_->Add(*chunk); !status.ok()) return End(status, receiver_->busy());
+  ReadNext();
+}
+
+void UploadCall::OnLast() {
+  if (reads_ == 1) {
+    return End(absl::InvalidArgumentError("the call has no message; the first must have come"),
+               /*busy=*/false);
+  }
+  auto response = Complete(receiver_->Take());
+  if (!response.ok()) return End(response.status(), /*busy=*/true);
+  *out_ = *std::move(response);
+  End(absl::OkStatus(), /*busy=*/false);
+}
+
+void UploadCall::End(const absl::Status& status, bool busy) {
+  receiver_ = nullptr;
+  if (busy) AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
+  Finish(scope_.End(status));
+}
+
+void UploadCall::OnDone() {
+  scope_.Done();
+  self_.reset();
+}
+
+}  // namespace tvq

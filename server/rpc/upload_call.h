@@ -1,0 +1,75 @@
+#ifndef TVQ_SERVER_RPC_UPLOAD_CALL_H_
+#define TVQ_SERVER_RPC_UPLOAD_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/call_scope.h"
+#include "server/rpc/snapshot_receiver.h"
+#include "server/rpc/stall_alarm.h"
+
+namespace tvq {
+
+// A call in which the client sends a snapshot and gets one message. One chunk at a time: the next
+// is read when the one before was taken.
+//
+// One thread at a time acts on the call: gRPC when a message has come, then the task that takes it.
+// Only the alarm comes between, and ends the call while a read is in flight.
+class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
+                   public std::enable_shared_from_this<UploadCall> {
+ public:
+  UploadCall(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc,
+             grpc::ByteBuffer* out)
+      : context_(context), rpc_(rpc), out_(out), scope_(context, method, rpc) {}
+
+  // Once, before the reactor is returned.
+  void Begin();
+
+  void OnReadDone(bool ok) override;
+  void OnDone() override;
+
+ protected:
+  // Parses a message and returns its chunk, which may be empty.
+  virtual absl::StatusOr<std::string> Read(const grpc::ByteBuffer& bytes, bool first) = 0;
+  // After the last message. May block.
+  virtual absl::StatusOr<grpc::ByteBuffer> Complete(std::unique_ptr<SnapshotUpload> upload) = 0;
+
+  const CallContext& context() const { return context_; }
+  // Known when Read is called.
+  const Caller& caller() const { return scope_.caller(); }
+
+ private:
+  void ReadNext();
+  void OnMessage();
+  void OnLast();
+  void OnStall(int64_t read);
+  // `busy`: it may work later.
+  void End(const absl::Status& status, bool busy);
+
+  const CallContext& context_;
+  grpc::CallbackServerContext* const rpc_;
+  grpc::ByteBuffer* const out_;
+  CallScope scope_;
+  std::shared_ptr<UploadCall> self_;  // gRPC's share; reset by its OnDone
+  std::unique_ptr<SnapshotReceiver> receiver_;
+  grpc::ByteBuffer message_;  // of the read in flight
+  StallAlarm alarm_;
+  int64_t reads_ = 0;  // begun
+
+  absl::Mutex mutex_;
+  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the read; 0: none
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_UPLOAD_CALL_H_
