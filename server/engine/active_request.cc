@@ -1,33 +1,60 @@
 #include "server/engine/active_request.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "models/runtime/tokenizer/utf8.h"
 
 namespace tvq {
 
-ActiveRequest::ActiveRequest(Submission submission, Model& model)
-    : submission_(std::move(submission)), model_(&model) {
+ActiveRequest::ActiveRequest(Submission submission, Model& model, StateBudget& budget)
+    : submission_(std::move(submission)), model_(&model), budget_(&budget) {
   usage_.prompt_tokens = static_cast<int64_t>(request().prompt.size());
 }
 
-void ActiveRequest::Start() {
+absl::StatusOr<HeldState> ActiveRequest::NewState() {
   auto state = model_->NewState();
-  if (!state.ok()) return End(state.status());
-  prompt_.emplace(request(), *std::move(state));
-  RequestSink& sink = *request().sink;
-  sink.OnStart();
+  if (!state.ok()) return state.status();
+  const Need& all = submission_.need;
+  return HeldState{*std::move(state), submission_.share.Split(all.state_bytes / all.sequences)};
+}
+
+void ActiveRequest::Start(StateSource::Done filled) {
+  auto blank = NewState();
+  if (!blank.ok()) return End(blank.status());
+  if (!request().start || !request().start->source) return Begin(*std::move(blank));
+  filling_ = true;
+  request().start->source->Fill(*std::move(blank), std::move(filled));
+}
+
+void ActiveRequest::OnFilled(absl::StatusOr<HeldState> filled) {
+  filling_ = false;
+  if (!filled.ok()) return End(filled.status());
+  const int64_t expected = request().start->position;
+  if (const int64_t position = filled->state->position(); position != expected) {
+    return End(absl::InternalError(
+        absl::StrCat("the state to start from holds ", position, " tokens, must hold ", expected)));
+  }
+  Begin(*std::move(filled));
+}
+
+void ActiveRequest::Begin(HeldState held) {
+  started_ = true;
+  if (request().start) usage_.cached_tokens = request().start->prompt_tokens;
+  prompt_.emplace(request(), std::move(held));
+  request().sink->OnStart();
   if (!submission_.echo.empty()) {
     SendEcho(submission_.echo);
     submission_.echo.clear();
     submission_.echo.shrink_to_fit();
   }
-  if (prompt_->remaining() == 0) {  // a single token to score
-    sink.OnPrompt(0, {PromptRun::FirstToken()});
-    End(absl::OkStatus());
-  }
+  if (prompt_->remaining() > 0 || prompt_->needs_first()) return;
+  // A single token to score, which nothing predicts; or everything was fed before.
+  start_logits_due_ = request().purpose == Purpose::kGenerate;
+  OnFed(0);
 }
 
 void ActiveRequest::SendEcho(std::string_view text) {
@@ -41,10 +68,11 @@ void ActiveRequest::SendEcho(std::string_view text) {
 }
 
 RunningView ActiveRequest::View() const {
-  RunningView view{.model = model(), .ready = request().sink->WantsMore()};
+  RunningView view{.model = model(), .ready = !filling_ && request().sink->WantsMore()};
   if (prompt_) {
     view.position = prompt_->state()->position();
     view.prompt_remaining = prompt_->remaining();
+    view.decode_rows = prompt_->needs_first() ? 1 : 0;
   } else {
     view.decode_rows = Unfinished();
   }
@@ -54,7 +82,7 @@ RunningView ActiveRequest::View() const {
 Need ActiveRequest::Reserved() const {
   if (done()) return {.sequences = 0, .state_bytes = 0};
   const Need& all = submission_.need;
-  if (prompt_) return all;
+  if (filling_ || prompt_) return all;
   const int64_t left = Unfinished();
   return {.sequences = left, .state_bytes = all.state_bytes / all.sequences * left};
 }
@@ -71,9 +99,30 @@ void ActiveRequest::OnFed(int64_t tokens) {
   int64_t first = 0;
   std::vector<TokenEvent> events = prompt_->Fed(tokens, first);
   if (!events.empty()) request().sink->OnPrompt(first, std::move(events));
-  if (prompt_->remaining() > 0) return;
-  if (request().purpose != Purpose::kGenerate) return End(absl::OkStatus());
-  if (auto status = Split(); !status.ok()) End(status);
+  if (tokens > 0) OfferPrefix();
+  if (prompt_->remaining() == 0) OnPromptFed();
+}
+
+// A copy is worth having, not waiting for, nor keeping others waiting.
+void ActiveRequest::OfferPrefix() {
+  const std::vector<int64_t>& marks = request().prefix_marks;
+  const int64_t fed = prompt_->prompt_fed();
+  while (next_mark_ < marks.size() && marks[next_mark_] < fed) ++next_mark_;
+  if (next_mark_ == marks.size() || marks[next_mark_] != fed || budget_->shortage()) return;
+  auto share = budget_->TryReserve(prompt_->state()->bytes());
+  if (!share) return;
+  auto copy = model_->NewState();
+  if (!copy.ok() || !(*copy)->CopyFrom(*prompt_->state()).ok()) return;
+  request().prefixes->OnPrefix(fed, {*std::move(copy), *std::move(share)});
+}
+
+void ActiveRequest::OnPromptFed() {
+  if (request().purpose == Purpose::kGenerate) {
+    if (auto status = Split(); !status.ok()) End(status);
+    return;
+  }
+  if (request().keep) Keep(prompt_->TakeHeld(), nullptr);
+  End(absl::OkStatus());
 }
 
 // The prompt was fed once; every sample goes on from a copy of its state.
@@ -81,30 +130,76 @@ absl::Status ActiveRequest::Split() {
   const int32_t n = request().sampling.n;
   const auto eos = model_->info().config.eos_token_id;
   sequences_.reserve(static_cast<size_t>(n));
-  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeState());
+  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld());
   prompt_.reset();
   for (int32_t i = 1; i < n; ++i) {
-    auto copy = model_->NewState();
+    auto copy = NewState();
     if (!copy.ok()) return copy.status();
-    if (auto status = (*copy)->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
+    if (auto status = copy->state->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
     sequences_.emplace_back(submission_, eos, i, *std::move(copy));
   }
   return absl::OkStatus();
 }
 
+const std::vector<float>* ActiveRequest::TakeStartLogits() {
+  return std::exchange(start_logits_due_, false) ? request().start->logits.get() : nullptr;
+}
+
 void ActiveRequest::OnSampled(Sequence& sequence, TokenEvent event) {
   Delta delta = sequence.Accept(std::move(event));
   usage_.completion_tokens += static_cast<int64_t>(delta.tokens.size());
-  if (sequence.finished()) sequence.TakeState().reset();
+  if (sequence.finished()) {
+    HeldState held = sequence.TakeHeld();
+    if (request().keep) Keep(std::move(held), &sequence);
+  }
   request().sink->OnDelta(std::move(delta));
   if (Unfinished() == 0) End(absl::OkStatus());
+}
+
+bool ActiveRequest::KeepsLogitsOfPrompt() const {
+  return request().keep && request().purpose != Purpose::kGenerate;
+}
+
+bool ActiveRequest::KeepsLogitsOf(const Sequence& sequence, int32_t sampled) const {
+  return request().keep && sequence.Ends(sampled);
+}
+
+void ActiveRequest::KeepLogits(std::vector<float> logits) {
+  if (std::all_of(logits.begin(), logits.end(), [](float l) { return std::isfinite(l); })) {
+    last_logits_ = std::move(logits);
+  } else {
+    End(absl::InternalError("the logits after the last token are not finite"));
+  }
+}
+
+void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
+  Continuation& kept = kept_.emplace();
+  held.share.Shrink(held.state->bytes());
+  kept.held = std::move(held);
+  kept.tokens = request().prompt;
+  if (sequence != nullptr) {
+    kept.tokens.insert(kept.tokens.end(), sequence->tokens().begin(), sequence->tokens().end());
+    if (sequence->pending()) kept.pending.push_back(*sequence->pending());
+  }
+  if (!kept.pending.empty()) return;
+  // Nothing was fed: the logits are still those of the start.
+  kept.logits = last_logits_.empty() ? *request().start->logits : std::move(last_logits_);
 }
 
 void ActiveRequest::End(absl::Status outcome) {
   if (done()) return;
   outcome_ = std::move(outcome);
+  filling_ = false;
   prompt_.reset();
   sequences_.clear();
+  submission_.share.Reset();
+}
+
+void ActiveRequest::Interrupt(absl::Status outcome) {
+  if (!done() && request().keep && request().keep_on_cancel && !sequences_.empty()) {
+    Keep(sequences_[0].TakeHeld(), sequences_.data());
+  }
+  End(std::move(outcome));
 }
 
 int64_t ActiveRequest::Unfinished() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "models/runtime/model.h"
 #include "server/engine/prompt_run.h"
 #include "server/engine/scheduler.h"
@@ -18,19 +19,27 @@
 
 namespace tvq {
 
-// Used by the loop alone. Once done it holds no states and calls its sink no more, but for OnDone,
-// which is the loop's to call.
+// It waits for its state, feeds its prompt, decodes its samples, and is done. Used by the loop
+// alone. Once done it holds no states but the one it leaves, and calls its sink no more, but for
+// OnKept and OnDone, which are the loop's to call.
 class ActiveRequest {
  public:
-  ActiveRequest(Submission submission, Model& model);
+  // The submission has its share of `budget`; copies of the prompt's state may get more.
+  ActiveRequest(Submission submission, Model& model, StateBudget& budget);
 
-  // Takes a state and greets the sink. What cannot start is done.
-  void Start();
+  // Takes a state. Where the request starts from one, that is filled first: `filled` is then called
+  // once, from any thread, perhaps before this returns or after the request is done, and what it
+  // gets is for OnFilled. What cannot start is done.
+  void Start(StateSource::Done filled);
+  bool filling() const { return filling_; }
+  void OnFilled(absl::StatusOr<HeldState> filled);
 
   RequestHandle handle() const { return submission_.handle; }
   size_t model() const { return submission_.model; }
   const Request& request() const { return submission_.request; }
+  SteadyTime submitted() const { return submission_.submitted; }
   const Usage& usage() const { return usage_; }
+  bool started() const { return started_; }  // its sink was greeted
   bool done() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }  // once done
 
@@ -47,7 +56,7 @@ class ActiveRequest {
   // Device memory that its states hold now.
   int64_t StateBytes() const;
 
-  // While the prompt is fed; null afterwards and when done.
+  // While the prompt is fed; null before, afterwards and when done.
   PromptRun* prompt() { return prompt_ ? &*prompt_ : nullptr; }
   // A chunk of the prompt was computed. After the last one the samples exist, or the request is
   // done.
@@ -55,21 +64,46 @@ class ActiveRequest {
 
   // Once the prompt is fed.
   std::span<Sequence> sequences() { return sequences_; }
+  // What the first tokens are sampled from when there was nothing to feed; once.
+  const std::vector<float>* TakeStartLogits();
   // Hands a sampled token to one of them and the output to the sink.
   void OnSampled(Sequence& sequence, TokenEvent event);
 
+  // Whether the logits after its last token have to be read for who continues: those of the last
+  // prompt token, or those that an ending id was sampled from. KeepLogits comes before OnFed or
+  // OnSampled then, and ends the request if they are not finite.
+  bool KeepsLogitsOfPrompt() const;
+  bool KeepsLogitsOf(const Sequence& sequence, int32_t sampled) const;
+  void KeepLogits(std::vector<float> logits);
+
   // Ends the request, if it is not done, and gives back its states.
   void End(absl::Status outcome);
+  // Likewise, but what was generated so far may be kept: nothing is wrong with it.
+  void Interrupt(absl::Status outcome);
+  // What a request that is done leaves, if anything.
+  std::optional<Continuation> TakeKept() { return std::exchange(kept_, std::nullopt); }
 
  private:
+  absl::StatusOr<HeldState> NewState();
+  void Begin(HeldState held);
   void SendEcho(std::string_view text);
+  void OfferPrefix();
+  void OnPromptFed();
   absl::Status Split();
+  void Keep(HeldState held, const Sequence* sequence);
   int64_t Unfinished() const;
 
   Submission submission_;
   Model* model_;
+  StateBudget* budget_;
+  bool filling_ = false;
+  bool started_ = false;
   std::optional<PromptRun> prompt_;
+  size_t next_mark_ = 0;  // of request().prefix_marks
+  bool start_logits_due_ = false;
   std::vector<Sequence> sequences_;
+  std::vector<float> last_logits_;
+  std::optional<Continuation> kept_;
   Usage usage_;
   std::optional<SteadyTime> paused_since_;
   std::optional<absl::Status> outcome_;

@@ -90,14 +90,16 @@ class Engine::Impl {
         options(options),
         budget(budget),
         inbox(options.max_num_queued_reqs, options.max_num_queued_tokens),
-        loop(inbox, std::move(runners), std::move(scheduler),
-             {.sequences = options.max_num_seqs, .state_bytes = this->budget.total()},
+        loop(inbox, this->budget, std::move(runners), std::move(scheduler), options.max_num_seqs,
              options.paused_timeout),
-        thread([this] { loop.Run(); }) {}
+        thread([this] { loop.Run(); }) {
+    this->budget.OnRelief([this] { inbox.Wake(); });
+  }
 
   ~Impl() {
     inbox.Abort(/*stop=*/true);
     thread.join();
+    budget.OnRelief({});
   }
 
   absl::StatusOr<size_t> Find(const std::string& name) const {
@@ -116,6 +118,7 @@ class Engine::Impl {
     auto submission = Prepare(std::move(request), *models[*model].model, options, budget.total());
     if (!submission.ok()) return submission.status();
     submission->model = *model;
+    submission->submitted = std::chrono::steady_clock::now();
     return inbox.Push(*std::move(submission));
   }
 

@@ -49,7 +49,8 @@ class Engine {
   // INVALID_ARGUMENT names the option that is out of range or the model name that is used twice.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(std::vector<ServedModel> models,
                                                         const EngineOptions& options);
-  // Finishes nothing: running requests end with UNAVAILABLE. Call Drain first for grace.
+  // Finishes nothing: running requests end with UNAVAILABLE. Call Drain first for grace. Waits for
+  // states that a StateSource fills.
   ~Engine();
 
   // Checks and queues the request. Rejections come here, before any output: INVALID_ARGUMENT for

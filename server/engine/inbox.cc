@@ -51,6 +51,12 @@ void Inbox::Cancel(RequestHandle handle) {
   Ring();
 }
 
+void Inbox::Filled(RequestHandle handle, absl::StatusOr<HeldState> filled) {
+  const std::lock_guard lock(mutex_);
+  news_.filled.emplace_back(handle, std::move(filled));
+  Ring();
+}
+
 void Inbox::Wake() {
   const std::lock_guard lock(mutex_);
   Ring();
@@ -105,15 +111,25 @@ Inbox::News Inbox::Take(SteadyTime now) {
   return std::exchange(news_, News{});
 }
 
-std::vector<Submission> Inbox::Admit(Need& room) {
+Inbox::Admission Inbox::Admit(int64_t places, StateBudget& budget) {
   const std::lock_guard lock(mutex_);
-  std::vector<Submission> admitted;
-  while (!queue_.empty() && tvq::Admit(queue_.front().need, room)) {
-    queued_tokens_ -= Tokens(queue_.front());
-    admitted.push_back(std::move(queue_.front()));
+  Admission result;
+  while (!queue_.empty() && queue_.front().need.sequences <= places) {
+    Submission& head = queue_.front();
+    std::optional<StateBudget::Share> share = budget.TryReserve(head.need.state_bytes);
+    if (!share) {
+      result.missing =
+          std::max<int64_t>(1, head.need.state_bytes - (budget.total() - budget.used()));
+      result.head = head.handle;
+      break;
+    }
+    places -= head.need.sequences;
+    head.share = *std::move(share);
+    queued_tokens_ -= Tokens(head);
+    result.admitted.push_back(std::move(head));
     queue_.pop_front();
   }
-  return admitted;
+  return result;
 }
 
 void Inbox::Wait(SteadyTime until) {

@@ -27,6 +27,8 @@ class Inbox {
   // full; UNAVAILABLE after Close.
   absl::StatusOr<RequestHandle> Push(Submission submission);
   void Cancel(RequestHandle handle);
+  // The state that the request starts from is there, or why not.
+  void Filled(RequestHandle handle, absl::StatusOr<HeldState> filled);
   void Wake();
   // Push accepts nothing more.
   void Close();
@@ -40,13 +42,23 @@ class Inbox {
     // Left the queue without having started, with the reason. Only their sinks want to know.
     std::vector<std::pair<Submission, absl::Status>> ended;
     std::vector<RequestHandle> cancelled;  // not in the queue: running, or done already
+    // What Fill gave, of requests that may be done already.
+    std::vector<std::pair<RequestHandle, absl::StatusOr<HeldState>>> filled;
     bool abort = false;
     bool stop = false;
   };
   // What happened since the last call, and the queue's requests whose deadline is not after `now`.
   News Take(SteadyTime now);
-  // The queue's first requests, as many as `room` holds; their needs are taken from it.
-  std::vector<Submission> Admit(Need& room);
+  struct Admission {
+    std::vector<Submission> admitted;  // with their shares
+    // The first of those that wait lacks so many bytes of the budget; 0: it lacks places, or
+    // nothing waits.
+    int64_t missing = 0;
+    RequestHandle head = 0;
+  };
+  // The queue's first requests, as many as there are places and bytes for. In order: one that does
+  // not fit is not overtaken, or a stream of small ones would starve it.
+  Admission Admit(int64_t places, StateBudget& budget);
   // Sleeps until something happens, or happened since Take, or until the earlier of `until` and the
   // first deadline in the queue.
   void Wait(SteadyTime until);

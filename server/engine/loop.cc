@@ -9,28 +9,33 @@
 
 namespace tvq {
 
-Loop::Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room,
-           std::chrono::milliseconds paused_timeout)
+Loop::Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, Scheduler scheduler,
+           int64_t max_num_seqs, std::chrono::milliseconds paused_timeout)
     : inbox_(inbox),
+      budget_(budget),
       runners_(std::move(runners)),
       scheduler_(std::move(scheduler)),
-      room_(room),
+      max_num_seqs_(max_num_seqs),
       paused_timeout_(paused_timeout),
       sequences_per_model_(runners_.size(), 0) {
-  totals_.state_bytes_budget = room.state_bytes;
+  totals_.state_bytes_budget = budget.total();
   published_ = totals_;
 }
 
 void Loop::Run() {
-  for (bool stop = false; !stop;) {
+  for (bool stop = false; !stop || fills_ > 0;) {
     const SteadyTime now = std::chrono::steady_clock::now();
-    Inbox::News news = inbox_.Take(now);
-    stop = news.stop;
-    Retire(std::move(news), now);
+    {
+      // The sinks of ended submissions are gone before the loop waits.
+      Inbox::News news = inbox_.Take(now);
+      stop = stop || news.stop;
+      Retire(news, now);
+      TakeFilled(news);
+    }
     Admit();
     const StepPlan plan = scheduler_.Plan(Views(now));
     if (plan.empty()) {
-      if (!stop) inbox_.Wait(FirstDeadline());
+      if (!stop || fills_ > 0) inbox_.Wait(FirstDeadline());
       continue;
     }
     runners_[plan.model].Run(plan, running_, totals_);
@@ -39,40 +44,79 @@ void Loop::Run() {
   }
 }
 
-// By value, so that the sinks of ended submissions are gone before the loop waits.
-// NOLINTNEXTLINE(performance-unnecessary-value-param)
-void Loop::Retire(Inbox::News news, SteadyTime now) {
+void Loop::Retire(const Inbox::News& news, SteadyTime now) {
   for (const auto& r : running_) {
     const auto& cancelled = news.cancelled;
     if (std::find(cancelled.begin(), cancelled.end(), r->handle()) != cancelled.end()) {
-      r->End(absl::CancelledError("the request was cancelled"));
+      r->Interrupt(absl::CancelledError("the request was cancelled"));
     } else if (r->request().deadline <= now) {
-      r->End(absl::DeadlineExceededError("the deadline passed while the request ran"));
+      r->Interrupt(absl::DeadlineExceededError("the deadline passed while the request ran"));
     } else if (PausedTooLong(*r, now)) {
-      r->End(absl::DeadlineExceededError(absl::StrCat(
+      r->Interrupt(absl::DeadlineExceededError(absl::StrCat(
           "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
     } else if (news.abort) {
-      r->End(absl::UnavailableError("the server is shutting down"));
+      r->Interrupt(absl::UnavailableError("the server is shutting down"));
     }
   }
   Reap(news.ended);
 }
 
-void Loop::Admit() {
-  Need room = room_;
-  for (const auto& r : running_) {
-    room.sequences -= r->Reserved().sequences;
-    room.state_bytes -= r->Reserved().state_bytes;
+void Loop::TakeFilled(Inbox::News& news) {
+  if (news.filled.empty()) return;
+  for (auto& [handle, filled] : news.filled) {
+    --fills_;
+    const auto it = std::find_if(running_.begin(), running_.end(),
+                                 [h = handle](const auto& r) { return r->handle() == h; });
+    if (it == running_.end()) continue;  // it ended meanwhile
+    (*it)->OnFilled(std::move(filled));
+    CountStart(**it);
   }
-  std::vector<Submission> admitted = inbox_.Admit(room);
-  if (admitted.empty()) return;
-  for (Submission& s : admitted) {
-    Model& model = runners_[s.model].model();
-    totals_.prompt_tokens += static_cast<int64_t>(s.request.prompt.size());
-    running_.push_back(std::make_unique<ActiveRequest>(std::move(s), model));
-    running_.back()->Start();
+  news.filled.clear();  // gives back what came too late
+  Reap();
+}
+
+void Loop::Admit() {
+  int64_t places = max_num_seqs_;
+  for (const auto& r : running_) places -= r->Reserved().sequences;
+  while (true) {
+    Inbox::Admission admission = inbox_.Admit(places, budget_);
+    for (Submission& s : admission.admitted) {
+      places -= s.need.sequences;
+      Start(std::move(s));
+    }
+    if (!ReportIsDue(admission)) break;
+    budget_.ReportShortage(admission.missing);
   }
   Reap();
+}
+
+bool Loop::ReportIsDue(const Inbox::Admission& admission) {
+  const bool same = admission.head == reported_head_ && admission.missing == reported_missing_ &&
+                    budget_.shortage();
+  reported_head_ = admission.head;
+  reported_missing_ = admission.missing;
+  return admission.missing > 0 && !same;
+}
+
+void Loop::Start(Submission submission) {
+  Model& model = runners_[submission.model].model();
+  const RequestHandle handle = submission.handle;
+  running_.push_back(std::make_unique<ActiveRequest>(std::move(submission), model, budget_));
+  ActiveRequest& request = *running_.back();
+  request.Start([this, handle](absl::StatusOr<HeldState> filled) {
+    inbox_.Filled(handle, std::move(filled));
+  });
+  if (request.filling()) {
+    ++fills_;
+  } else {
+    CountStart(request);
+  }
+}
+
+void Loop::CountStart(const ActiveRequest& request) {
+  if (!request.started()) return;
+  totals_.prompt_tokens += request.usage().prompt_tokens;
+  if (request.request().start) totals_.prefill_tokens_reused += request.request().start->position;
 }
 
 bool Loop::PausedTooLong(const ActiveRequest& request, SteadyTime now) const {
@@ -85,7 +129,7 @@ std::vector<RunningView> Loop::Views(SteadyTime now) {
   views.reserve(running_.size());
   for (const auto& r : running_) {
     views.push_back(r->View());
-    r->NotePaused(!views.back().ready, now);
+    r->NotePaused(!views.back().ready && !r->filling(), now);
   }
   return views;
 }
@@ -104,10 +148,17 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
     submission.request.sink->OnDone(
         status, {.prompt_tokens = static_cast<int64_t>(submission.request.prompt.size())});
   }
-  for (const auto& r : finished) r->request().sink->OnDone(r->outcome(), r->usage());
+  for (const auto& r : finished) TellEnd(*r);
+  if (!finished.empty()) reported_head_ = 0;  // what it kept may be given back
   if (const auto count = ended.size() + finished.size(); count > 0) {
     inbox_.Done(static_cast<int64_t>(count));
   }
+}
+
+void Loop::TellEnd(ActiveRequest& request) {
+  RequestSink& sink = *request.request().sink;
+  if (std::optional<Continuation> kept = request.TakeKept()) sink.OnKept(*std::move(kept));
+  sink.OnDone(request.outcome(), request.usage());
 }
 
 void Loop::Count(const absl::Status& outcome) {

@@ -22,12 +22,13 @@ namespace tvq {
 // admit -> plan -> run -> deliver, until the inbox says stop.
 class Loop {
  public:
-  // `room` is what may run at once; a request that its reader pauses for `paused_timeout` is ended.
-  // The inbox must outlive the loop.
-  Loop(Inbox& inbox, std::vector<ModelRunner> runners, Scheduler scheduler, Need room,
-       std::chrono::milliseconds paused_timeout);
+  // At most `max_num_seqs` sequences run at once, in states of `budget`; a request that its reader
+  // pauses for `paused_timeout` is ended. Inbox and budget must outlive the loop.
+  Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, Scheduler scheduler,
+       int64_t max_num_seqs, std::chrono::milliseconds paused_timeout);
 
-  // Returns when every accepted request is done and the inbox said stop.
+  // Returns when every accepted request is done, every state that was to be filled came back, and
+  // the inbox said stop.
   void Run();
 
   // Any thread. Without what the inbox and Submit count.
@@ -35,25 +36,38 @@ class Loop {
   int64_t SequencesRunning(size_t model) const;
 
  private:
-  void Retire(Inbox::News news, SteadyTime now);
+  // Ends what was cancelled or is late.
+  void Retire(const Inbox::News& news, SteadyTime now);
+  void TakeFilled(Inbox::News& news);
   void Admit();
+  // Whether the head's lack of bytes is still to be reported, or again.
+  bool ReportIsDue(const Inbox::Admission& admission);
+  void Start(Submission submission);
+  // Counts a request that began to compute.
+  void CountStart(const ActiveRequest& request);
   // Also notes who is paused since when.
   std::vector<RunningView> Views(SteadyTime now);
   // Whether the request is paused, and has been for too long.
   bool PausedTooLong(const ActiveRequest& request, SteadyTime now) const;
   // Lets go of requests that are done, `ended` among them, and then tells their sinks.
   void Reap(const std::vector<std::pair<Submission, absl::Status>>& ended = {});
+  static void TellEnd(ActiveRequest& request);
   void Count(const absl::Status& outcome);
   void Publish();
   // When the loop has to wake if nothing happens.
   SteadyTime FirstDeadline() const;
 
   Inbox& inbox_;
+  StateBudget& budget_;
   std::vector<ModelRunner> runners_;
   Scheduler scheduler_;
-  const Need room_;
+  const int64_t max_num_seqs_;
   const std::chrono::milliseconds paused_timeout_;
   std::vector<std::unique_ptr<ActiveRequest>> running_;  // in the order of admission
+  int64_t fills_ = 0;                                    // states that others fill now
+  // The shortage that was reported last, until a request has ended.
+  RequestHandle reported_head_ = 0;
+  int64_t reported_missing_ = 0;
   EngineStats totals_;
 
   mutable std::mutex mutex_;

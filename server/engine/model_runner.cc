@@ -21,27 +21,36 @@ void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<Acti
   draws_.clear();
   rows_.clear();
   std::vector<ActiveRequest*> decoding;
+  decoding.reserve(plan.decode.size());
   for (size_t i : plan.decode) decoding.push_back(running[i].get());
   std::vector<Feed> feeds;
+  feeds.reserve(plan.prefill.size());
   for (const PrefillAdvance& a : plan.prefill)
     feeds.push_back({running[a.request].get(), a.tokens});
   Decode(decoding);
-  Prefill(std::move(feeds), totals);
+  Prefill(feeds, totals);
   SampleAndDeliver(totals);
 }
 
 // In rounds, for a state may occur once in a call.
-void ModelRunner::Prefill(std::vector<Feed> feeds, EngineStats& totals) {
+void ModelRunner::Prefill(std::vector<Feed>& feeds, EngineStats& totals) {
   const int64_t chunk_size = model_->info().config.prefill_chunk;
   while (!feeds.empty()) {
     std::vector<Feed*> together;
+    together.reserve(feeds.size());
     for (Feed& f : feeds) {
       PromptRun& prompt = *f.request->prompt();
+      if (prompt.needs_first()) {
+        if (auto status = ScoreFirst(f.request->request(), prompt); !status.ok()) {
+          f.request->End(status);
+          continue;
+        }
+      }
       f.length = NextChunk(prompt.state()->position(), f.tokens, chunk_size);
       f.tokens -= f.length;
       const bool wants_logits =
-          f.length == prompt.remaining() && f.request->request().purpose == Purpose::kGenerate;
-      f.logits_row = wants_logits ? next_row_++ : -1;
+          f.request->request().purpose == Purpose::kGenerate || f.request->KeepsLogitsOfPrompt();
+      f.logits_row = wants_logits && f.length == prompt.remaining() ? next_row_++ : -1;
       // Logits that are not finite fail a scoring call, so it must not hold a neighbour.
       Feed* const alone[] = {&f};
       if (prompt.scores()) {
@@ -57,6 +66,7 @@ void ModelRunner::Prefill(std::vector<Feed> feeds, EngineStats& totals) {
 
 void ModelRunner::FeedChunks(std::span<Feed* const> feeds, EngineStats& totals) {
   std::vector<PrefillChunk> chunks;
+  chunks.reserve(feeds.size());
   for (const Feed* f : feeds) {
     chunks.push_back(f->request->prompt()->Chunk(f->length, f->logits_row));
   }
@@ -67,30 +77,74 @@ void ModelRunner::FeedChunks(std::span<Feed* const> feeds, EngineStats& totals) 
       continue;
     }
     totals.prefill_tokens_computed += f->length;
+    const bool keeps = f->logits_row >= 0 && f->request->KeepsLogitsOfPrompt();
+    if (keeps && !KeepLogits(*f->request, f->logits_row)) continue;
     f->request->OnFed(f->length);
     for (Sequence& s : f->request->sequences()) AddDraw(f->request, s, f->logits_row);
   }
 }
 
+// A row that is free: the request itself has not taken its own yet.
+absl::Status ModelRunner::ScoreFirst(const Request& request, PromptRun& prompt) {
+  if (auto s = model_->WriteLogits(*request.start->logits, &logits_, next_row_); !s.ok()) return s;
+  // Nothing else may be chosen, so the choice says what the logits are to the token.
+  const int32_t only[] = {request.prompt.front()};
+  const int64_t top = request.sampling.prompt_logprobs.value_or(0);
+  const SampleRow row{
+      .logits_row = next_row_, .temperature = 0, .allowed_ids = only, .top_logprobs = top};
+  TokenEvent event{.token = {}, .top = std::vector<TokenLogprob>(static_cast<size_t>(top))};
+  absl::Status row_status;
+  const absl::Status status =
+      model_->Sample(logits_, {&row, 1}, top, {&event.token, 1}, event.top, {&row_status, 1});
+  if (!status.ok()) return status;
+  if (row_status.ok()) prompt.SetFirst(std::move(event));
+  return row_status;
+}
+
+void ModelRunner::SampleFromStart(ActiveRequest* request, const std::vector<float>& logits) {
+  const int64_t row = next_row_++;
+  if (auto status = model_->WriteLogits(logits, &logits_, row); !status.ok()) {
+    return request->End(status);
+  }
+  for (Sequence& s : request->sequences()) AddDraw(request, s, row);
+}
+
 void ModelRunner::Decode(std::span<ActiveRequest* const> requests) {
-  if (requests.empty()) return;
+  std::vector<Draw> draws;
   std::vector<DecodeRow> rows;
   for (ActiveRequest* request : requests) {
-    for (Sequence& s : request->sequences()) {
-      if (!s.finished()) rows.push_back({s.state(), s.pending(), next_row_++});
+    if (PromptRun* const prompt = request->prompt()) {  // one token to score, nothing to feed
+      const absl::Status status = ScoreFirst(request->request(), *prompt);
+      status.ok() ? request->OnFed(0) : request->End(status);
+    } else if (const std::vector<float>* const logits = request->TakeStartLogits()) {
+      SampleFromStart(request, *logits);
+    } else {
+      for (Sequence& s : request->sequences()) {
+        if (s.finished()) continue;
+        rows.push_back({s.state(), *s.pending(), next_row_++});
+        draws.push_back({request, &s});
+      }
     }
   }
+  if (rows.empty()) return;
   const absl::Status status = model_->Decode(rows, &logits_);
-  auto row = rows.begin();
-  for (ActiveRequest* request : requests) {
-    if (!status.ok()) {
-      request->End(status);
-      continue;
-    }
-    for (Sequence& s : request->sequences()) {
-      if (!s.finished()) AddDraw(request, s, (row++)->logits_row);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (status.ok()) {
+      AddDraw(draws[i].request, *draws[i].sequence, rows[i].logits_row);
+    } else {
+      draws[i].request->End(status);
     }
   }
+}
+
+bool ModelRunner::KeepLogits(ActiveRequest& request, int64_t row) {
+  std::vector<float> logits(static_cast<size_t>(model_->info().config.vocab_size));
+  if (auto status = model_->ReadLogits(logits_, row, logits); !status.ok()) {
+    request.End(status);
+  } else {
+    request.KeepLogits(std::move(logits));
+  }
+  return !request.done();
 }
 
 void ModelRunner::AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row) {
@@ -118,8 +172,13 @@ void ModelRunner::SampleAndDeliver(EngineStats& totals) {
       const auto first = top.begin() + static_cast<std::ptrdiff_t>(i) * max_top;
       event = {chosen[i], {first, first + rows_[i].top_logprobs}};
     }
+    Sequence& sequence = *draws_[i].sequence;
+    if (request.KeepsLogitsOf(sequence, event.token.id) &&
+        !KeepLogits(request, rows_[i].logits_row)) {
+      continue;
+    }
     const int64_t before = request.usage().completion_tokens;
-    request.OnSampled(*draws_[i].sequence, std::move(event));
+    request.OnSampled(sequence, std::move(event));
     totals.generation_tokens += request.usage().completion_tokens - before;
   }
 }

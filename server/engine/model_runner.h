@@ -40,9 +40,14 @@ class ModelRunner {
   };
 
   ModelRunner(std::shared_ptr<Model> model, Logits logits);
-  void Prefill(std::vector<Feed> feeds, EngineStats& totals);
+  void Prefill(std::vector<Feed>& feeds, EngineStats& totals);
   void FeedChunks(std::span<Feed* const> feeds, EngineStats& totals);
   void Decode(std::span<ActiveRequest* const> requests);
+  // What a start's logits say of the prompt's first token.
+  absl::Status ScoreFirst(const Request& request, PromptRun& prompt);
+  void SampleFromStart(ActiveRequest* request, const std::vector<float>& logits);
+  // False, and the request has ended, if the row cannot be kept.
+  bool KeepLogits(ActiveRequest& request, int64_t row);
   void AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row);
   void SampleAndDeliver(EngineStats& totals);
 

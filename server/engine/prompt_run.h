@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,40 +13,46 @@
 
 namespace tvq {
 
-// Feeds a prompt chunk by chunk, with the log-probabilities of its tokens where the request wants
-// them. Owns the state until the prompt is fed. Scoring alone does not feed the last token, which
-// predicts nothing. Used by the loop alone.
+// Feeds what the start left pending and the prompt as one stream, chunk by chunk, with the
+// log-probabilities of the prompt's tokens where the request wants them. Owns the state until the
+// stream is fed. A score that keeps nothing does not feed the last token, which predicts nothing.
+// Used by the loop alone.
 class PromptRun {
  public:
-  // `request` must outlive this; its prompt has at least one token.
-  PromptRun(const Request& request, std::unique_ptr<State> state);
+  // `request` must outlive this. `held` is at the request's start.
+  PromptRun(const Request& request, HeldState held);
 
-  bool scores() const {
-    return request_->purpose == Purpose::kScore ||
-           (request_->purpose == Purpose::kGenerate && request_->sampling.prompt_logprobs);
-  }
+  bool scores() const { return Scores(*request_); }
   int64_t remaining() const { return total_ - fed_; }
-  // Null after TakeState.
-  State* state() const { return state_.get(); }
-  std::unique_ptr<State> TakeState() { return std::move(state_); }
+  State* state() const { return held_.state.get(); }
+  HeldState TakeHeld() { return std::move(held_); }
+  // Tokens of the prompt that the state holds.
+  int64_t prompt_fed() const;
+
+  // While true, the log-probability of the prompt's first token is to be taken from the logits of
+  // the start, and set before anything is fed.
+  bool needs_first() const { return needs_first_; }
+  void SetFirst(TokenEvent event);
 
   // The next `length` tokens. Valid, with the buffers it names, until the next call.
   PrefillChunk Chunk(int64_t length, int64_t logits_row);
 
-  // The chunk was computed. Returns what OnPrompt is to be told, starting at prompt token `first`;
-  // empty unless scores().
+  // The chunk was computed, or with length 0 there was nothing to feed. Returns what OnPrompt is to
+  // be told, starting at prompt token `first`; empty unless scores().
   std::vector<TokenEvent> Fed(int64_t length, int64_t& first);
-
-  // The event of the prompt's first token, which nothing predicts.
-  static TokenEvent FirstToken() { return {}; }
 
  private:
   int64_t top() const { return request_->sampling.prompt_logprobs.value_or(0); }
 
   const Request* request_;
-  std::unique_ptr<State> state_;
-  int64_t total_ = 0;  // tokens to feed
+  HeldState held_;
+  std::vector<int32_t> joined_;      // pending ++ prompt, if there is something pending
+  std::span<const int32_t> tokens_;  // the stream
+  int64_t pending_ = 0;              // tokens of the stream that are not of the prompt
+  int64_t total_ = 0;                // tokens to feed
   int64_t fed_ = 0;
+  bool needs_first_ = false;
+  TokenEvent first_;  // of the prompt's first token, if no fed token predicts it
   // Of the current chunk.
   std::vector<int32_t> targets_;
   std::vector<TokenLogprob> target_logprobs_;

@@ -130,19 +130,90 @@ absl::Status CheckAllowed(const SamplingParams& p, std::optional<int32_t> eos) {
 
 absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   const int64_t limit = model.config.max_position;
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (limit == 0) return absl::OkStatus();
-  if (request.purpose != Purpose::kGenerate) {
-    if (prompt <= limit) return absl::OkStatus();
+  const int64_t before = ContextBefore(request);
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  const bool generates = request.purpose == Purpose::kGenerate;
+  const int64_t max_tokens = generates ? request.sampling.max_tokens : 0;
+  if (before + prompt + max_tokens <= limit) return absl::OkStatus();
+  if (before == 0 && !generates) {
     return absl::InvalidArgumentError(absl::StrCat(request.prompt_field, ": has ", prompt,
                                                    " tokens, must be at most ", limit,
                                                    ", the model's context length"));
   }
-  const int64_t max_tokens = request.sampling.max_tokens;
-  if (prompt + max_tokens <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      request.prompt_field, ": has ", prompt, " tokens, and max_tokens is ", max_tokens,
-      "; together they must be at most ", limit, ", the model's context length"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(request.prompt_field, ": has ", prompt, " tokens",
+                   before > 0 ? absl::StrCat(", the context before it has ", before) : "",
+                   generates ? absl::StrCat(", and max_tokens is ", max_tokens) : "",
+                   "; together they must be at most ", limit, ", the model's context length"));
+}
+
+// Where a request starts is not the client's to say, but what a snapshot held may be wrong.
+absl::Status CheckStart(const Request& request, const ModelInfo& model) {
+  if (!request.start) return absl::OkStatus();
+  const StartPoint& start = *request.start;
+  const int64_t vocab = model.config.vocab_size;
+  if (auto s = CheckIds("start.pending", start.pending, vocab); !s.ok()) return s;
+  if (start.logits && static_cast<int64_t>(start.logits->size()) != vocab) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("start.logits: has ", start.logits->size(), " numbers, must have ", vocab));
+  }
+  if (start.position < 0 || (start.position > 0) != (start.source != nullptr)) {
+    return Wrong("start.position", start.position, "above 0 with a source, 0 without one");
+  }
+  if (start.prompt_tokens > 0) {
+    if (start.position != start.prompt_tokens || !start.pending.empty() ||
+        start.prompt_tokens >= static_cast<int64_t>(request.prompt.size())) {
+      return Wrong("start.prompt_tokens", start.prompt_tokens,
+                   "fewer than the prompt has, and all that the state holds");
+    }
+    // What the state was fed has no log-probabilities any more.
+    if (Scores(request)) return Wrong("start.prompt_tokens", start.prompt_tokens, "0 to score");
+  }
+  if (Scores(request) && start.position > 0 && start.pending.empty() && !start.logits) {
+    return absl::InvalidArgumentError("start.logits: are missing, must predict the first token");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrompt(const Request& request, const ModelInfo& model) {
+  if (!request.prompt.empty()) {
+    return CheckIds(request.prompt_field, request.prompt, model.config.vocab_size);
+  }
+  if (request.start && request.purpose != Purpose::kScore &&
+      (!request.start->pending.empty() || request.start->logits)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(request.prompt_field, ": is empty, must have at least one token"));
+}
+
+absl::Status CheckMarks(const Request& request, const ModelInfo& model) {
+  int64_t last = 0;
+  for (const int64_t mark : request.prefix_marks) {
+    if (mark <= last || mark % model.config.prefill_chunk != 0 ||
+        mark > static_cast<int64_t>(request.prompt.size()) || ContextBefore(request) != 0) {
+      return Wrong("prefix_marks", mark,
+                   "ascending multiples of prefill_chunk inside a prompt that begins the context");
+    }
+    last = mark;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPurpose(const Request& request, const ModelInfo& model) {
+  switch (request.purpose) {
+    case Purpose::kGenerate:
+      if (request.keep && request.sampling.n != 1) {
+        return Wrong("n", request.sampling.n, "1 where the state is kept");
+      }
+      return Validate(request.sampling, model);
+    case Purpose::kScore:
+      return CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field);
+    case Purpose::kAppend:
+      break;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -160,17 +231,11 @@ absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
 }
 
 absl::Status Validate(const Request& request, const ModelInfo& model) {
-  if (request.prompt.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request.prompt_field, ": is empty, must have at least one token"));
+  // In order, for each relies on those before.
+  for (const auto check : {CheckPrompt, CheckPurpose, CheckStart, CheckLength, CheckMarks}) {
+    if (auto status = check(request, model); !status.ok()) return status;
   }
-  const absl::Status sampling =
-      request.purpose == Purpose::kGenerate
-          ? Validate(request.sampling, model)
-          : CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field);
-  if (!sampling.ok()) return sampling;
-  if (auto status = CheckLength(request, model); !status.ok()) return status;
-  return CheckIds(request.prompt_field, request.prompt, model.config.vocab_size);
+  return absl::OkStatus();
 }
 
 }  // namespace tvq

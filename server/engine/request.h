@@ -86,7 +86,8 @@ class RequestSink {
  public:
   virtual ~RequestSink() = default;
 
-  // The request left the queue and computes; called once, before any other output.
+  // The request left the queue, has the state that it starts from, and computes; called once,
+  // before any other output.
   virtual void OnStart() {}
   // Log-probabilities of prompt tokens first..first+events.size(), in order; the first token of an
   // empty context has none and comes with id and logprob 0.
@@ -136,6 +137,19 @@ struct Request {
   SteadyTime deadline = SteadyTime::max();
   std::shared_ptr<RequestSink> sink;
 };
+
+// Whether the request wants log-probabilities of its prompt.
+inline bool Scores(const Request& request) {
+  return request.purpose == Purpose::kScore ||
+         (request.purpose == Purpose::kGenerate && request.sampling.prompt_logprobs);
+}
+
+// Tokens that its state holds before it, what is pending included, its own prompt excluded.
+inline int64_t ContextBefore(const Request& request) {
+  if (!request.start) return 0;
+  return request.start->position - request.start->prompt_tokens +
+         static_cast<int64_t>(request.start->pending.size());
+}
 
 // Validate, and the same for prompt and context length.
 absl::Status Validate(const Request& request, const ModelInfo& model);

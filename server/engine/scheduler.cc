@@ -18,13 +18,6 @@ bool HasWork(const RunningView& r) {
 
 }  // namespace
 
-bool Admit(const Need& need, Need& room) {
-  if (need.sequences > room.sequences || need.state_bytes > room.state_bytes) return false;
-  room.sequences -= need.sequences;
-  room.state_bytes -= need.state_bytes;
-  return true;
-}
-
 Scheduler::Scheduler(std::vector<ModelShare> models, int64_t max_num_batched_tokens)
     : models_(std::move(models)),
       max_num_batched_tokens_(max_num_batched_tokens),

@@ -13,20 +13,16 @@ namespace tvq {
 // life, so that it never has to be preempted.
 struct Need {
   int64_t sequences = 1;
-  int64_t state_bytes = 0;
+  int64_t state_bytes = 0;  // of all samples, each the same
 };
-
-// Subtracts `need` from `room` if it fits. Requests are admitted strictly in order: one that does
-// not fit is not overtaken, or a stream of small ones would starve it.
-bool Admit(const Need& need, Need& room);
 
 // A running request as the scheduler sees it.
 struct RunningView {
   size_t model = 0;
-  bool ready = true;             // false: its reader is behind
+  bool ready = true;             // false: its reader is behind, or its state on the way
   int64_t position = 0;          // tokens fed so far
   int64_t prompt_remaining = 0;  // tokens to prefill; 0: it decodes
-  int64_t decode_rows = 0;       // unfinished samples, when it decodes
+  int64_t decode_rows = 0;       // rows of logits it needs for what feeds no prompt
 };
 
 struct PrefillAdvance {

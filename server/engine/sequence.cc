@@ -6,11 +6,11 @@
 namespace tvq {
 
 Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index,
-                   std::unique_ptr<State> state)
+                   HeldState held)
     : submission_(&submission),
       eos_(eos),
       index_(index),
-      state_(std::move(state)),
+      held_(std::move(held)),
       text_(*submission.text),
       counts_(submission.counts) {}
 
@@ -31,7 +31,7 @@ SampleRow Sequence::NextSample(int64_t logits_row) const {
   if (generated_ < p.min_tokens) row.banned_ids = submission_->end_ids;
   row.seed = *p.seed;
   row.sample_index = static_cast<uint64_t>(index_);
-  row.position = static_cast<uint64_t>(state_->position());
+  row.position = static_cast<uint64_t>(state()->position());
   row.top_logprobs = p.logprobs.value_or(-1);
   return row;
 }
@@ -44,6 +44,7 @@ bool Sequence::Ends(int32_t id) const {
 
 Delta Sequence::End(int32_t id) {
   finished_ = true;
+  pending_.reset();
   const bool shown = params().include_stop_str_in_output && id != eos_;
   StreamPiece last = shown ? text_.Push(id, false) : StreamPiece{};
   last.text += text_.Finish(false).text;
@@ -60,6 +61,7 @@ Delta Sequence::Accept(TokenEvent event) {
 
   pending_ = id;
   ++generated_;
+  if (submission_->request.keep) tokens_.push_back(id);
   if (UsesCounts(p)) counts_.AddOutput(id);
   const bool armed = generated_ > p.min_tokens;
   StreamPiece piece = text_.Push(id, armed);

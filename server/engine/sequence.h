@@ -3,9 +3,9 @@
 #define TVQ_SERVER_ENGINE_SEQUENCE_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "models/runtime/model.h"
 #include "server/engine/request.h"
@@ -20,35 +20,38 @@ namespace tvq {
 class Sequence {
  public:
   // `submission` must outlive the sequence.
-  Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index,
-           std::unique_ptr<State> state);
+  Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index, HeldState held);
 
   bool finished() const { return finished_; }
-  // Null after TakeState.
-  State* state() const { return state_.get(); }
-  // Gives the state away, once the sequence is finished.
-  std::unique_ptr<State> TakeState() { return std::move(state_); }
-  // The last sampled token, which the state has not been fed.
-  int32_t pending() const { return pending_; }
+  // Null after TakeHeld.
+  State* state() const { return held_.state.get(); }
+  HeldState TakeHeld() { return std::move(held_); }
+  // The last sampled token, which the state has not been fed; none at first, and after an end id.
+  std::optional<int32_t> pending() const { return pending_; }
+  // What was generated, if the request keeps its state: an ending id excluded.
+  const std::vector<int32_t>& tokens() const { return tokens_; }
 
   // How to choose the next token from a row of logits. Valid until Accept.
   SampleRow NextSample(int64_t logits_row) const;
+
+  // Whether this id ends the sample and is no part of it.
+  bool Ends(int32_t id) const;
 
   // Takes a sampled token and says what its reader gets. May finish the sequence.
   Delta Accept(TokenEvent event);
 
  private:
-  bool Ends(int32_t id) const;
   Delta End(int32_t id);
   const SamplingParams& params() const { return submission_->request.sampling; }
 
   const Submission* submission_;
   std::optional<int32_t> eos_;
   int32_t index_;
-  std::unique_ptr<State> state_;
+  HeldState held_;
   TextStream text_;
   TokenCounts counts_;
-  int32_t pending_ = 0;
+  std::optional<int32_t> pending_;
+  std::vector<int32_t> tokens_;
   int32_t generated_ = 0;
   bool finished_ = false;
 };

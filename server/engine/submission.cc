@@ -34,14 +34,15 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
                                const EngineOptions& limits, int64_t budget) {
   const SamplingParams& p = request.sampling;
-  const int64_t sequences = request.purpose == Purpose::kGenerate ? p.n : 1;
+  const bool generates = request.purpose == Purpose::kGenerate;
+  const int64_t sequences = generates ? p.n : 1;
   if (sequences > limits.max_num_seqs) {
     return absl::InvalidArgumentError(absl::StrCat("n: value is ", sequences, ", must be at most ",
                                                    limits.max_num_seqs,
                                                    ", the sequences that compute at once"));
   }
-  const int64_t tokens = static_cast<int64_t>(request.prompt.size()) +
-                         (request.purpose == Purpose::kGenerate ? p.max_tokens : 0);
+  const int64_t tokens = ContextBefore(request) + static_cast<int64_t>(request.prompt.size()) +
+                         (generates ? p.max_tokens : 0);
   const int64_t each = model.StateBytes(tokens);
   if (each > budget / sequences) {
     return absl::ResourceExhaustedError(
@@ -70,8 +71,9 @@ absl::Status PrepareGeneration(const Model& model, Submission& s) {
   if (UsesCounts(p)) {
     for (int32_t id : s.request.prompt) s.counts.AddPrompt(id);
   }
-  s.text.emplace(model.tokenizer(), std::make_shared<const StopStrings>(p.stop),
-                 p.include_stop_str_in_output);
+  s.text.emplace(
+      model.tokenizer(), std::make_shared<const StopStrings>(p.stop), p.include_stop_str_in_output,
+      s.request.prompt.empty() ? StreamDecoder::Start::kContinuation : StreamDecoder::Start::kText);
   std::string prompt_text = s.text->Prime(s.request.prompt);
   if (!p.echo) return absl::OkStatus();
   s.echo = std::move(prompt_text);

@@ -12,6 +12,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/request.h"
 #include "server/engine/scheduler.h"
+#include "server/engine/state_budget.h"
 #include "server/engine/text_stream.h"
 #include "server/engine/token_counts.h"
 
@@ -21,7 +22,9 @@ struct Submission {
   RequestHandle handle = 0;
   size_t model = 0;  // index among the served models
   Request request;   // with sampling.seed set and sampling.stop_token_ids sorted, when it generates
-  Need need;         // reserved when it is admitted
+  SteadyTime submitted;      // when it was accepted
+  Need need;                 // reserved when it is admitted
+  StateBudget::Share share;  // once it is admitted: need.state_bytes
 
   // Of a request that generates; each sample starts with a copy.
   std::optional<TextStream> text;  // primed with the prompt

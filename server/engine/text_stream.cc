@@ -5,8 +5,8 @@
 namespace tvq {
 
 TextStream::TextStream(const Tokenizer& tokenizer, std::shared_ptr<const StopStrings> stops,
-                       bool include_stop)
-    : decoder_(tokenizer), matcher_(std::move(stops), include_stop) {}
+                       bool include_stop, StreamDecoder::Start start)
+    : decoder_(tokenizer, start), matcher_(std::move(stops), include_stop) {}
 
 std::string TextStream::Prime(std::span<const int32_t> prompt) {
   std::string text;

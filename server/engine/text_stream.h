@@ -18,7 +18,7 @@ class TextStream {
  public:
   // The tokenizer must outlive the stream.
   TextStream(const Tokenizer& tokenizer, std::shared_ptr<const StopStrings> stops,
-             bool include_stop);
+             bool include_stop, StreamDecoder::Start start);
 
   // Feeds the prompt, so that the output's text is the continuation of the prompt's: a word's
   // leading space stays, a character begun in the prompt is completed. Returns the prompt's text,

@@ -67,6 +67,12 @@ class RecordingSink : public RequestSink {
     changed_.notify_all();
   }
 
+  void OnKept(Continuation continuation) override {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(started_ && !done_ && !kept_);
+    kept_ = std::move(continuation);
+  }
+
   void OnDone(const absl::Status& status, const Usage& usage) override {
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(done_) << "done twice";
@@ -91,6 +97,12 @@ class RecordingSink : public RequestSink {
   void WaitDeltas(int64_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return deltas_ >= count || done_; });
+  }
+
+  // What the request left, if it did.
+  std::optional<Continuation> TakeKept() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(kept_, std::nullopt);
   }
 
   bool started() const { return Locked(started_); }
@@ -120,6 +132,7 @@ class RecordingSink : public RequestSink {
   Usage usage_;
   std::map<int32_t, Sample> samples_;
   std::vector<TokenEvent> prompt_;
+  std::optional<Continuation> kept_;
   int64_t deltas_ = 0;
   int64_t prompt_pieces_ = 0;
 };

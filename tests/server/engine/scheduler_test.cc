@@ -34,16 +34,6 @@ std::map<size_t, int64_t> Prefill(const StepPlan& plan) {
 
 using Tokens = std::map<size_t, int64_t>;
 
-TEST(AdmitTest, TakesWhatFitsAndLeavesTheRoomAloneOtherwise) {
-  Need room{.sequences = 4, .state_bytes = 100};
-  EXPECT_TRUE(Admit({.sequences = 3, .state_bytes = 60}, room));
-  EXPECT_FALSE(Admit({.sequences = 1, .state_bytes = 41}, room));
-  EXPECT_FALSE(Admit({.sequences = 2, .state_bytes = 10}, room));
-  EXPECT_EQ(room.sequences, 1);
-  EXPECT_EQ(room.state_bytes, 40);
-  EXPECT_TRUE(Admit({.sequences = 1, .state_bytes = 40}, room));
-}
-
 TEST(SchedulerTest, NothingToDoIsAnEmptyPlan) {
   Scheduler s = One(32);
   EXPECT_TRUE(s.Plan({}).empty());
