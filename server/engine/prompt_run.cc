@@ -18,7 +18,7 @@ PromptRun::PromptRun(const Request& request, HeldState held)
   }
   const bool last_is_spared = request.purpose == Purpose::kScore && !request.keep;
   total_ = static_cast<int64_t>(tokens_.size()) - (last_is_spared ? 1 : 0);
-  needs_first_ = scores() && pending_ == 0 && state()->position() > 0;
+  needs_first_ = scores() && pending_ == 0 && !tokens_.empty() && state()->position() > 0;
 }
 
 int64_t PromptRun::prompt_fed() const {
@@ -59,7 +59,7 @@ std::vector<TokenEvent> PromptRun::Fed(int64_t length, int64_t& first) {
   const int64_t first_target = std::max(begin + 1, pending_);
   const int64_t end_target = std::min(begin + length + 1, static_cast<int64_t>(tokens_.size()));
   first = first_target - pending_;
-  if (begin == 0 && pending_ == 0) {
+  if (begin == 0 && pending_ == 0 && !tokens_.empty()) {
     first = 0;
     events.push_back(std::move(first_));
   }

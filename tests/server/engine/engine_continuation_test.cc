@@ -99,8 +99,9 @@ TEST(EngineContinuationTest, AppendAndScoreFeedEverythingAndLeaveLogits) {
 
   // Nothing to feed: the first token is sampled from the logits.
   const int64_t fed = h.model->prefilled_tokens;
-  const auto generated =
-      Call(*h.engine, session, Purpose::kGenerate, "", {.temperature = 0, .max_tokens = 3});
+  const auto generated = Call(*h.engine, session, Purpose::kGenerate, "",
+                              {.temperature = 0, .max_tokens = 3, .prompt_logprobs = 0});
+  EXPECT_TRUE(generated->prompt().empty());
   EXPECT_EQ(generated->sample().tokens, Greedy(*h.model, context, 3));
   EXPECT_EQ(h.model->prefilled_tokens, fed);
   context = session.tokens;

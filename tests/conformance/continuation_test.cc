@@ -1,0 +1,243 @@
+// Sessions on a real network: whatever a sequence of calls meets on its way, neighbours, places in
+// the batch, pauses, cancelled attempts, its outputs and the state it ends with have the bits of
+// the same calls made alone.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "models/runtime/registry.h"
+#include "models/runtime/tokenizer/tokenizer.h"
+#include "server/engine/engine.h"
+#include "tests/conformance/oracle.h"
+#include "tests/conformance/test_weights.h"
+#include "tests/server/engine/recording_sink.h"
+#include "tests/server/engine/test_session.h"
+
+namespace tvq::conformance {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr int64_t kChunk = 16;
+
+using Script = std::vector<Request>;  // the calls on one session
+
+std::vector<int32_t> Tokens(std::mt19937_64& random, size_t count) {
+  std::vector<int32_t> ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(3 + random() % 256);
+  return ids;
+}
+
+// Splits of random texts into calls of all kinds.
+std::vector<Script> Scripts(uint64_t seed, size_t sessions) {
+  std::mt19937_64 random(seed);
+  std::vector<Script> scripts(sessions);
+  for (Script& script : scripts) {
+    for (size_t i = 0, calls = 3 + random() % 4; i < calls; ++i) {
+      Request r;
+      r.model = "m";
+      r.keep = true;
+      r.purpose = static_cast<Purpose>(random() % 3);
+      const bool may_be_empty = i > 0 && r.purpose != Purpose::kScore;
+      r.prompt = Tokens(random, may_be_empty && random() % 4 == 0 ? 0 : 1 + random() % 45);
+      r.sampling.max_tokens = static_cast<int32_t>(1 + random() % 12);
+      r.sampling.seed = random();
+      r.sampling.logprobs = 0;
+      if (random() % 3 == 0) r.sampling.prompt_logprobs = 1;
+      if (random() % 3 == 0) r.sampling.temperature = 0;
+      if (random() % 3 == 0) r.sampling.repetition_penalty = 1.3F;
+      // Likely enough to end some samples with an id, after which logits are kept.
+      if (random() % 2 == 0) r.sampling.stop_token_ids = Tokens(random, 25);
+      script.push_back(std::move(r));
+    }
+  }
+  return scripts;
+}
+
+// What a call gave and left behind.
+struct Outcome {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;  // of the prompt, then of what was generated, with alternatives
+  std::vector<std::byte> bits;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome Describe(const RecordingSink& sink, const TestSession& session) {
+  Outcome outcome{.tokens = sink.sample().tokens, .bits = session.Bits()};
+  for (const auto& events : {sink.prompt(), sink.sample().events}) {
+    for (const TokenEvent& e : events) {
+      outcome.logprobs.push_back(e.token.logprob);
+      for (const TokenLogprob& t : e.top) outcome.logprobs.push_back(t.logprob);
+    }
+  }
+  return outcome;
+}
+
+// A call that is cancelled after a random while and leaves the session as it was.
+void TryAndCancel(Engine& engine, const TestSession& session, Request request, Worker& worker,
+                  std::mt19937_64& random) {
+  auto sink = std::make_shared<RecordingSink>();
+  request.start = session.Start(&worker, microseconds(random() % 300));
+  request.sampling.max_tokens = 1'000'000;
+  request.sampling.stop_token_ids.clear();
+  request.sampling.ignore_eos = true;
+  request.sink = sink;
+  const auto handle = engine.Submit(std::move(request));
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  std::this_thread::sleep_for(microseconds(random() % 2000));
+  engine.Cancel(*handle);
+  EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
+  EXPECT_FALSE(sink->TakeKept());
+}
+
+// Makes the calls one after the other; with a worker, with everything that may come between.
+std::vector<Outcome> MakeCalls(Engine& engine, const Script& script, Worker* worker,
+                               uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TestSession session;
+  std::vector<Outcome> outcomes;
+  for (Request request : script) {
+    if (worker != nullptr && request.purpose == Purpose::kGenerate && random() % 3 == 0) {
+      TryAndCancel(engine, session, request, *worker, random);
+    }
+    auto sink = std::make_shared<RecordingSink>();
+    request.sink = sink;
+    request.start = session.Start(worker, worker ? microseconds(random() % 300) : microseconds(0));
+    const bool pause = worker != nullptr && random() % 3 == 0;
+    sink->wants_more = !pause;
+    const auto handle = engine.Submit(std::move(request));
+    EXPECT_TRUE(handle.ok()) << handle.status();
+    if (!handle.ok()) break;
+    for (int i = 0; pause && i < 3; ++i) {
+      std::this_thread::sleep_for(microseconds(random() % 500));
+      sink->wants_more = i % 2 == 0;
+      engine.Wake();
+    }
+    EXPECT_TRUE(sink->Wait().ok()) << sink->Wait();
+    std::optional<Continuation> kept = sink->TakeKept();
+    EXPECT_TRUE(kept);
+    if (!kept) break;
+    session.Commit(*std::move(kept));
+    outcomes.push_back(Describe(*sink, session));
+  }
+  return outcomes;
+}
+
+class ContinuationConformanceTest : public testing::TestWithParam<std::tuple<DType, int>> {
+ protected:
+  static std::unique_ptr<Engine> MakeEngine(int64_t max_num_seqs, int64_t max_num_batched_tokens) {
+    Shape shape;
+    shape.vocab = 259;
+    shape.n_head = 2;
+    shape.n_kv_head = 1;
+    shape.mem_len = 13;
+    shape.prefill_chunk = kChunk;
+    LoadOptions options;
+    options.device = MakeDevice("cpu", std::get<1>(GetParam())).value();
+    options.dtype = std::get<0>(GetParam());
+    const Config config = Config::Parse(shape.Json(), "test").value();
+    TestWeights weights(1);
+    std::shared_ptr<Model> model =
+        BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options)
+            .value();
+    EngineOptions engine;
+    engine.max_num_seqs = max_num_seqs;
+    engine.max_num_batched_tokens = max_num_batched_tokens;
+    engine.state_memory_bytes = int64_t{1} << 28;
+    return Engine::Create({{.name = "m", .model = model}}, engine).value();
+  }
+};
+
+TEST_P(ContinuationConformanceTest, CallsOnASessionHaveTheBitsTheyHaveAlone) {
+  constexpr size_t kSessions = 6;
+  constexpr uint64_t kRounds = 30;
+  for (const auto& [max_num_seqs, max_num_batched_tokens] :
+       std::vector<std::pair<int64_t, int64_t>>{{64, 512}, {3, 1}, {5, 40}}) {
+    const std::unique_ptr<Engine> quiet = MakeEngine(64, 512);
+    const std::unique_ptr<Engine> engine = MakeEngine(max_num_seqs, max_num_batched_tokens);
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      const std::vector<Script> scripts = Scripts(100 + round, kSessions);
+      std::vector<std::vector<Outcome>> together(kSessions);
+      {
+        Worker worker;
+        std::vector<std::thread> threads;
+        for (size_t i = 0; i < kSessions; ++i) {
+          threads.emplace_back([&, i] {
+            together[i] = MakeCalls(*engine, scripts[i], &worker, round * kSessions + i);
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+      }
+      for (size_t i = 0; i < kSessions; ++i) {
+        ASSERT_EQ(together[i].size(), scripts[i].size());
+        ASSERT_EQ(together[i], MakeCalls(*quiet, scripts[i], nullptr, 0))
+            << "session " << i << " round " << round;
+      }
+      ASSERT_EQ(engine->stats().state_bytes_reserved, 0);
+    }
+  }
+}
+
+// Keeps copies by their length.
+class Prefixes : public PrefixSink {
+ public:
+  void OnPrefix(int64_t prompt_tokens, HeldState copy) override {
+    copies.emplace_back(prompt_tokens, std::move(copy));
+  }
+  std::vector<std::pair<int64_t, HeldState>> copies;
+};
+
+TEST_P(ContinuationConformanceTest, AKeptPrefixHasTheBitsOfFeedingIt) {
+  const std::unique_ptr<Engine> engine = MakeEngine(8, 64);
+  std::mt19937_64 random(5);
+  const auto prefixes = std::make_shared<Prefixes>();
+  Request request;
+  request.model = "m";
+  request.keep = true;
+  request.prompt = Tokens(random, 5 * kChunk + 3);
+  request.sampling.seed = 1;
+  request.sampling.logprobs = 0;
+  request.sampling.max_tokens = 9;
+  const auto outcome = [&](const Request& r) {
+    auto sink = std::make_shared<RecordingSink>();
+    Request submitted = r;
+    submitted.sink = sink;
+    EXPECT_TRUE(engine->Submit(std::move(submitted)).ok());
+    EXPECT_TRUE(sink->Wait().ok()) << sink->Wait();
+    TestSession session;
+    session.Commit(sink->TakeKept().value());
+    return Describe(*sink, session);
+  };
+  const Outcome whole = outcome(request);
+  Request giving = request;
+  giving.prefix_marks = {kChunk, 3 * kChunk, 5 * kChunk};
+  giving.prefixes = prefixes;
+  EXPECT_EQ(outcome(giving), whole);
+  ASSERT_EQ(prefixes->copies.size(), 3U);
+  for (const auto& [length, copy] : prefixes->copies) {
+    Request hit = request;
+    const std::shared_ptr<const State> state(prefixes, copy.state.get());
+    hit.start = StartPoint{
+        .source = std::make_shared<CopySource>(state), .position = length, .prompt_tokens = length};
+    EXPECT_EQ(outcome(hit), whole) << length;
+  }
+  prefixes->copies.clear();
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, ContinuationConformanceTest,
+                         testing::Combine(testing::Values(DType::kFloat32, DType::kBFloat16),
+                                          testing::Values(1, 3)),
+                         [](const auto& info) {
+                           return std::string(Name(std::get<0>(info.param))) + "_" +
+                                  std::to_string(std::get<1>(info.param)) + "_threads";
+                         });
+
+}  // namespace
+}  // namespace tvq::conformance
