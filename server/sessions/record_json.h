@@ -1,0 +1,22 @@
+#ifndef TVQ_SERVER_SESSIONS_RECORD_JSON_H_
+#define TVQ_SERVER_SESSIONS_RECORD_JSON_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/sessions/session_record.h"
+
+namespace tvq {
+
+// A record as a snapshot's header has it. Times are whole nanoseconds.
+nlohmann::json ToJson(const SessionRecord& record);
+
+// INVALID_ARGUMENT, opened by `where`, for what is no record: ids that are not 32 hexadecimal
+// digits, versions and positions that no session can have.
+absl::StatusOr<SessionRecord> RecordFromJson(const nlohmann::json& object,
+                                             const std::string& where);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_RECORD_JSON_H_

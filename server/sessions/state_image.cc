@@ -1,0 +1,254 @@
+#include "server/sessions/state_image.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "models/runtime/quoted.h"
+#include "server/sessions/json_fields.h"
+
+namespace tvq {
+namespace {
+
+using nlohmann::json;
+
+constexpr FrameFormat kFormat = {.name = "state image", .magic = "TVQSTATE", .version = 1};
+constexpr std::string_view kEndMark = "TVQ.END\n";
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+// The image's own sections, before the state's.
+SectionInfo PendingSection(size_t count) {
+  return {"pending", sizeof(int32_t), static_cast<int64_t>(count * sizeof(int32_t))};
+}
+SectionInfo LogitsSection(size_t count) {
+  return {"logits", sizeof(float), static_cast<int64_t>(count * sizeof(float))};
+}
+
+std::vector<SectionInfo> SectionsOf(const StateContent& content) {
+  std::vector<SectionInfo> all{PendingSection(content.pending.size()),
+                               LogitsSection(content.logits.size())};
+  // A state at position 0 is blank: nothing to keep.
+  if (content.state == nullptr || content.state->position() == 0) return all;
+  for (SectionInfo& section : content.state->Sections()) all.push_back(std::move(section));
+  return all;
+}
+
+std::string HeaderText(const ModelInfo& model, const StateContent& content,
+                       const std::vector<SectionInfo>& sections) {
+  json header = {{"fingerprint", model.fingerprint},
+                 {"family", model.family},
+                 {"dtype", Name(model.dtype)},
+                 {"state_dtype", Name(model.state_dtype)},
+                 {"vocab_size", model.config.vocab_size},
+                 {"prefill_chunk", model.config.prefill_chunk},
+                 {"position", content.state == nullptr ? 0 : content.state->position()},
+                 {"sections", json::array()}};
+  for (const SectionInfo& section : sections) {
+    header["sections"].push_back({{"name", section.name},
+                                  {"element_bytes", section.element_bytes},
+                                  {"bytes", section.bytes}});
+  }
+  return header.dump();
+}
+
+int64_t ImageBytes(int64_t header_bytes, const std::vector<SectionInfo>& sections) {
+  int64_t bytes = header_bytes + static_cast<int64_t>(kEndMark.size());
+  for (const SectionInfo& section : sections) bytes += section.bytes + kChecksumBytes;
+  return bytes;
+}
+
+std::string Describe(const SectionInfo& section) {
+  return absl::StrCat(Quoted(section.name), " of ", section.bytes, " bytes, ",
+                      section.element_bytes, " an element");
+}
+
+// What of an image must be as the model has it.
+absl::Status CheckModel(JsonFields& fields, const ModelInfo& model) {
+  const std::pair<const char*, std::string> texts[] = {{"fingerprint", model.fingerprint},
+                                                       {"dtype", Name(model.dtype)},
+                                                       {"state_dtype", Name(model.state_dtype)}};
+  std::string other;
+  const auto note = [&](const char* field, const std::string& found, const std::string& wanted) {
+    if (found != wanted && other.empty()) {
+      other = absl::StrCat(field, " is ", found, ", the model's is ", wanted);
+    }
+  };
+  for (const auto& [field, wanted] : texts)
+    note(field, Quoted(fields.String(field)), Quoted(wanted));
+  const int64_t chunk = fields.Int("prefill_chunk", 1, kMost);
+  note("prefill_chunk", absl::StrCat(chunk), absl::StrCat(model.config.prefill_chunk));
+  const std::string family = fields.String("family");
+  if (!fields.status().ok() || other.empty()) return fields.status();
+  return absl::FailedPreconditionError(absl::StrCat(
+      std::string(kFormat.name), " of another model (family ", Quoted(family), "): ", other));
+}
+
+}  // namespace
+
+int64_t StateImageBytes(const ModelInfo& model, const StateContent& content) {
+  const std::vector<SectionInfo> sections = SectionsOf(content);
+  const std::string header = HeaderText(model, content, sections);
+  return ImageBytes(FrameHeaderBytes(static_cast<int64_t>(header.size())), sections);
+}
+
+absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content,
+                             const ByteSink& sink) {
+  const std::vector<SectionInfo> sections = SectionsOf(content);
+  FrameWriter frame(sink);
+  absl::Status s = frame.Header(kFormat, HeaderText(model, content, sections));
+  if (s.ok()) s = frame.Add(std::as_bytes(content.pending));
+  if (s.ok()) s = frame.End();
+  if (s.ok()) s = frame.Add(std::as_bytes(content.logits));
+  if (s.ok()) s = frame.End();
+  if (s.ok() && sections.size() > 2) {
+    // Pieces of one section follow one another; it ends when it has all its bytes.
+    int64_t seen = 0;
+    s = content.state->VisitSections(
+        [&](const SectionInfo& section, std::span<const std::byte> bytes) {
+          seen += static_cast<int64_t>(bytes.size());
+          absl::Status added = frame.Add(bytes);
+          if (!added.ok() || seen < section.bytes) return added;
+          seen = 0;
+          return frame.End();
+        });
+  }
+  return s.ok() ? sink(std::as_bytes(std::span(kEndMark))) : s;
+}
+
+StateImageReader::StateImageReader(ByteSource* source, const ModelInfo& model)
+    : frame_(source, kFormat), model_(&model) {}
+
+absl::StatusOr<StateImageReader> StateImageReader::Open(ByteSource* source,
+                                                        const ModelInfo& model) {
+  StateImageReader reader(source, model);
+  absl::Status s = reader.ReadHeader();
+  if (s.ok()) s = reader.ReadPending();
+  if (s.ok()) s = reader.ReadLogits();
+  if (!s.ok()) return s;
+  return reader;
+}
+
+absl::Status StateImageReader::ReadHeader() {
+  absl::StatusOr<json> header = frame_.Header();
+  if (!header.ok()) return header.status();
+  const std::string where = absl::StrCat(std::string(kFormat.name), ": the header");
+  JsonFields fields(*header, where);
+  if (absl::Status s = CheckModel(fields, *model_); !s.ok()) return s;
+  const int64_t vocab = model_->config.vocab_size;
+  const int64_t longest = model_->config.max_position;
+  fields.Int("vocab_size", vocab, vocab);
+  position_ = fields.Int("position", 0, longest == 0 ? kMost : longest);
+  int64_t sum = 0;
+  for (const json& entry : fields.Array("sections")) {
+    JsonFields section(entry, absl::StrCat(where, ": section ", sections_.size()));
+    SectionInfo info{section.String("name"), section.Int("element_bytes", 1, 64),
+                     section.Int("bytes", 0, kMost)};
+    if (section.status().ok() && info.bytes % info.element_bytes != 0) {
+      section.Fail("bytes", "must be whole elements");
+    }
+    if (__builtin_add_overflow(sum, info.bytes + kChecksumBytes, &sum)) {
+      section.Fail("bytes", "adds up to more than 64 bits can count");
+    }
+    fields.Update(section.status());
+    sections_.push_back(std::move(info));
+  }
+  if (sections_.size() < 2)
+    fields.Fail("sections", "must have at least \"pending\" and \"logits\"");
+  if (position_ == 0 && sections_.size() > 2) {
+    fields.Fail("sections", "must have no others than \"pending\" and \"logits\" at position 0");
+  }
+  if (!fields.status().ok()) return fields.status();
+  image_bytes_ = ImageBytes(frame_.header_bytes(), sections_);
+  return absl::OkStatus();
+}
+
+absl::Status StateImageReader::CheckSection(const SectionInfo& expected) {
+  if (next_ == sections_.size()) {
+    return frame_.Invalid(
+        absl::StrCat("ends after ", next_, " sections, the next must be ", Describe(expected)));
+  }
+  const SectionInfo& found = sections_[next_++];
+  const bool same = found.name == expected.name && found.bytes == expected.bytes &&
+                    found.element_bytes == expected.element_bytes;
+  if (same) return absl::OkStatus();
+  return frame_.Invalid(absl::StrCat("section ", next_ - 1, " is ", Describe(found), ", must be ",
+                                     Describe(expected)));
+}
+
+absl::Status StateImageReader::ReadPending() {
+  const int64_t bytes = sections_[0].bytes;
+  const SectionInfo expected{"pending", sizeof(int32_t), bytes};
+  if (absl::Status s = CheckSection(expected); !s.ok()) return s;
+  // Memory grows with what comes, not with what the header says.
+  constexpr int64_t kRun = 16 << 10;
+  for (int64_t left = bytes / 4; left > 0;) {
+    const int64_t n = std::min(left, kRun);
+    pending_.resize(pending_.size() + static_cast<size_t>(n));
+    const auto run = std::span(pending_).last(static_cast<size_t>(n));
+    absl::Status s = frame_.Read("pending", std::as_writable_bytes(run));
+    if (!s.ok()) return s;
+    left -= n;
+  }
+  if (absl::Status s = frame_.End("pending"); !s.ok()) return s;
+  const int64_t vocab = model_->config.vocab_size;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    if (pending_[i] >= 0 && pending_[i] < vocab) continue;
+    return frame_.Invalid(
+        absl::StrCat("pending[", i, "] is ", pending_[i], ", must be 0 to ", vocab - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateImageReader::ReadLogits() {
+  const bool wanted = position_ > 0 && pending_.empty();
+  const auto count = static_cast<size_t>(wanted ? model_->config.vocab_size : 0);
+  const SectionInfo expected = LogitsSection(count);
+  if (absl::Status s = CheckSection(expected); !s.ok()) return s;
+  logits_.resize(count);
+  absl::Status s = frame_.Read("logits", std::as_writable_bytes(std::span(logits_)));
+  if (s.ok()) s = frame_.End("logits");
+  if (!s.ok()) return s;
+  for (size_t i = 0; i < count; ++i) {
+    if (std::isfinite(logits_[i])) continue;
+    return frame_.Invalid(absl::StrCat("logits[", i, "] is ", logits_[i], ", must be finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateImageReader::ReadState(State* state) {
+  absl::Status s;
+  if (position_ == 0) {
+    s = state->Reset();
+  } else {
+    absl::Status read;
+    s = state->Load(position_, [&](const SectionInfo& section, std::span<std::byte> out) {
+      read = CheckSection(section);
+      if (read.ok()) read = frame_.Read(section.name, out);
+      if (read.ok()) read = frame_.End(section.name);
+      return read;
+    });
+    // The model's own findings do not say yet what they are about.
+    if (read.ok() && absl::IsInvalidArgument(s)) s = frame_.Invalid(std::string(s.message()));
+  }
+  if (s.ok()) s = ReadEnd();
+  if (s.ok()) return s;
+  if (absl::Status reset = state->Reset(); !reset.ok()) return reset;
+  return s;
+}
+
+absl::Status StateImageReader::ReadEnd() {
+  if (next_ != sections_.size()) {
+    return frame_.Invalid(absl::StrCat("has ", sections_.size(), " sections, must have ", next_));
+  }
+  std::array<char, kEndMark.size()> end;
+  absl::Status s = frame_.ReadPlain("end mark", std::as_writable_bytes(std::span(end)));
+  if (!s.ok()) return s;
+  if (std::string_view(end.data(), end.size()) == kEndMark) return absl::OkStatus();
+  return frame_.Invalid("does not end with its end mark");
+}
+
+}  // namespace tvq

@@ -1,0 +1,72 @@
+// A state and what a session holds besides, as bytes (docs/snapshot-format.md).
+#ifndef TVQ_SERVER_SESSIONS_STATE_IMAGE_H_
+#define TVQ_SERVER_SESSIONS_STATE_IMAGE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/model.h"
+#include "models/runtime/state.h"
+#include "server/sessions/byte_stream.h"
+#include "server/sessions/frame.h"
+
+namespace tvq {
+
+// What a session continues from.
+struct StateContent {
+  const State* state = nullptr;  // null at position 0
+  std::span<const int32_t> pending;
+  // After the last token that the state was fed, [vocab_size]; there exactly if the state was fed
+  // and nothing is pending.
+  std::span<const float> logits;
+};
+
+// Of the image that WriteStateImage writes.
+int64_t StateImageBytes(const ModelInfo& model, const StateContent& content);
+
+// Streams the image, a section's piece at a time. An image is equal bytes for equal content.
+absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content,
+                             const ByteSink& sink);
+
+// Reads an image that anybody may have written. Errors are INVALID_ARGUMENT for what is no image,
+// is damaged or holds what no state can, FAILED_PRECONDITION for one of another model, dtype,
+// prefill_chunk or a later format, and the source's own if it cannot be read.
+class StateImageReader {
+ public:
+  // Reads and checks all but the state. `source` must outlive the reader.
+  static absl::StatusOr<StateImageReader> Open(ByteSource* source, const ModelInfo& model);
+
+  int64_t position() const { return position_; }  // tokens that the state was fed
+  std::vector<int32_t>& pending() { return pending_; }
+  std::vector<float>& logits() { return logits_; }  // empty, or [vocab_size]
+  int64_t image_bytes() const { return image_bytes_; }
+
+  // Makes `state` the image's, and reads to the image's end. `state` is one of the model given to
+  // Open. After an error it is as after Reset. Once.
+  absl::Status ReadState(State* state);
+
+ private:
+  StateImageReader(ByteSource* source, const ModelInfo& model);
+  absl::Status ReadHeader();
+  absl::Status ReadPending();
+  absl::Status ReadLogits();
+  absl::Status CheckSection(const SectionInfo& expected);
+  absl::Status ReadEnd();
+
+  FrameReader frame_;
+  const ModelInfo* model_;
+  std::vector<SectionInfo> sections_;
+  size_t next_ = 0;  // section
+  int64_t position_ = 0;
+  int64_t image_bytes_ = 0;
+  std::vector<int32_t> pending_;
+  std::vector<float> logits_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_STATE_IMAGE_H_
