@@ -46,6 +46,7 @@ THIRD_PARTY = {
     r"openssl/": ["server/rpc"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
+    r"hiredis/": ["server/sessions"],
     r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "client/gateway", "client/loadtest"],
 }
 

@@ -1,0 +1,58 @@
+// The connections of a process to its Redis.
+#ifndef TVQ_SERVER_SESSIONS_REDIS_CLIENT_H_
+#define TVQ_SERVER_SESSIONS_REDIS_CLIENT_H_
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/sessions/redis_connection.h"
+
+namespace tvq {
+
+// Lends connections, makes them anew when Redis has closed them, and keeps some for the next use.
+// Thread-safe. Must outlive what it lends.
+class RedisClient {
+ public:
+  // A connection until it is destroyed.
+  class Lent {
+   public:
+    Lent(RedisClient* client, std::unique_ptr<RedisConnection> connection)
+        : client_(client), connection_(std::move(connection)) {}
+    Lent(Lent&&) = default;
+    ~Lent() {
+      if (connection_ != nullptr) client_->Return(std::move(connection_));
+    }
+    RedisConnection* operator->() const { return connection_.get(); }
+
+   private:
+    RedisClient* client_;
+    std::unique_ptr<RedisConnection> connection_;
+  };
+
+  RedisClient(const RedisAddress& address, const RedisTimeouts& timeouts)
+      : address_(address), timeouts_(timeouts) {}
+
+  // Blocks to connect. Errors as RedisConnection; at once while a Redis that was too slow is left
+  // alone, so that threads do not pile up behind it.
+  absl::StatusOr<Lent> Borrow();
+
+  const RedisAddress& address() const { return address_; }
+
+ private:
+  void Return(std::unique_ptr<RedisConnection> connection);
+
+  const RedisAddress address_;
+  const RedisTimeouts timeouts_;
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<RedisConnection>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point leave_alone_until_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_REDIS_CLIENT_H_

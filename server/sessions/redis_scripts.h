@@ -1,0 +1,173 @@
+// What happens inside Redis, each script in one atomic step.
+//
+// A session's manifest is a hash:
+//   record    its newest record, JSON
+//   version   of that record
+//   epoch     of the server that may write it; a later claim has a larger one
+//   s<N>      where the state of version N is: "<token> <bytes> <bytes per piece>"
+//   deleted   there instead of record and states for a day, so that a server that did not hear of
+//             the end cannot bring the session back
+// Piece n of a state is a string under <pieces prefix><N>:<token>:<n>; the token differs for every
+// attempt to store, so that what is committed is never written over. Beside them are a set of the
+// ids of all sessions and the sum of the bytes of all states.
+#ifndef TVQ_SERVER_SESSIONS_REDIS_SCRIPTS_H_
+#define TVQ_SERVER_SESSIONS_REDIS_SCRIPTS_H_
+
+namespace tvq::redis_scripts {
+
+// KEYS of every script: manifest, index, total. ARGV of every script: id, pieces prefix, epoch of
+// the caller's claim or 0. Every answer is a list of strings that begins with a word: "ok", or what
+// forbids it. PERSIST comes first where a full memory must not stand in the way: once a script has
+// written, Redis lets it finish.
+inline constexpr char kCommon[] = R"lua(
+local manifest, index, total = KEYS[1], KEYS[2], KEYS[3]
+local id, prefix, epoch = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local old = {}
+do
+  local all = redis.call('HGETALL', manifest)
+  for i = 1, #all, 2 do old[all[i]] = all[i + 1] end
+end
+local stored_epoch = tonumber(old.epoch or '0')
+
+local function text(number) return string.format('%.0f', number) end
+
+-- Larger than any epoch before, also if this Redis has lost its data meanwhile.
+local function new_epoch()
+  local now = redis.call('TIME')
+  return math.max(stored_epoch + 1, tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
+end
+
+local function layout(place)
+  local token, bytes, piece = string.match(place, '^(%x+) (%d+) (%d+)$')
+  return token, tonumber(bytes), tonumber(piece)
+end
+
+local function piece_key(version, token, n) return prefix .. version .. ':' .. token .. ':' .. n end
+
+local function drop(version)
+  local token, bytes, piece = layout(old['s' .. version])
+  for n = 0, math.ceil(bytes / piece) - 1 do redis.call('UNLINK', piece_key(version, token, n)) end
+  redis.call('HDEL', manifest, 's' .. version)
+  redis.call('DECRBY', total, text(bytes))
+end
+
+local function each_version(visit)
+  for field, place in pairs(old) do
+    local version = string.match(field, '^s(%d+)$')
+    if version then visit(version, place) end
+  end
+end
+
+local function usage()
+  return redis.call('GET', total) or '0', tostring(redis.call('SCARD', index))
+end
+)lua";
+
+// ARGV: version to store, its record's version, bytes, budget or 0, then the versions to keep.
+// {"ok", epoch to use} | {"deleted"} | {"claimed", epoch} | {"newer", version} | {"full", total}
+inline constexpr char kAdmission[] = R"lua(
+local version, record_version = ARGV[4], tonumber(ARGV[5])
+local bytes, budget = tonumber(ARGV[6]), tonumber(ARGV[7])
+local newest = tonumber(old.version or '0')
+-- A mark's state that comes before the state of its record changes nothing else.
+local replaces_record = tonumber(version) == record_version or record_version == newest or
+                        not old.record
+local function dropped(versions_to_keep)
+  local keep, list = {}, {}
+  for _, kept in ipairs(versions_to_keep) do keep[kept] = true end
+  each_version(function(stored)
+    if stored == version or (replaces_record and not keep[stored]) then table.insert(list, stored) end
+  end)
+  return list
+end
+
+local function refusal(versions_to_keep)
+  if stored_epoch > epoch then
+    if old.deleted then return {'deleted'} end
+    return {'claimed', text(stored_epoch)}
+  end
+  if newest > record_version then return {'newer', text(newest)} end
+  local after = tonumber(redis.call('GET', total) or '0') + bytes
+  for _, stored in ipairs(dropped(versions_to_keep)) do
+    local _, stored_bytes = layout(old['s' .. stored])
+    after = after - stored_bytes
+  end
+  if budget > 0 and after > budget then return {'full', text(after - bytes)} end
+  return nil
+end
+)lua";
+
+inline constexpr char kAdmit[] = R"lua(
+local refused = refusal({unpack(ARGV, 8)})
+if refused then return refused end
+return {'ok', text(epoch > 0 and epoch or new_epoch())}
+)lua";
+
+// ARGV as kAdmission but before the versions to keep: record, place. The pieces are there.
+// {"ok", total, sessions} | as kAdmit | {"lost", piece}
+inline constexpr char kCommit[] = R"lua(
+local record, place = ARGV[8], ARGV[9]
+local versions_to_keep = {unpack(ARGV, 10)}
+local refused = refusal(versions_to_keep)
+if refused then return refused end
+local token, _, piece = layout(place)
+local pieces = math.ceil(bytes / piece)
+for n = 0, pieces - 1 do
+  if redis.call('EXISTS', piece_key(version, token, n)) == 0 then return {'lost', text(n)} end
+end
+redis.call('PERSIST', manifest)
+for n = 0, pieces - 1 do redis.call('PERSIST', piece_key(version, token, n)) end
+for _, stored in ipairs(dropped(versions_to_keep)) do drop(stored) end
+redis.call('INCRBY', total, text(bytes))
+redis.call('HDEL', manifest, 'deleted')
+redis.call('HSET', manifest, 'epoch', text(epoch), 's' .. version, place)
+if replaces_record then
+  redis.call('HSET', manifest, 'record', record, 'version', text(record_version))
+  redis.call('SADD', index, id)
+end
+return {'ok', usage()}
+)lua";
+
+// ARGV: version. {"ok", place} | {"absent"} | {"damaged", piece, bytes there, bytes due}
+inline constexpr char kLocate[] = R"lua(
+local version = ARGV[4]
+local place = old['s' .. version]
+if not place then return {'absent'} end
+local token, bytes, piece = layout(place)
+for n = 0, math.ceil(bytes / piece) - 1 do
+  local due = math.min(piece, bytes - n * piece)
+  local there = redis.call('STRLEN', piece_key(version, token, n))
+  if there ~= due then return {'damaged', text(n), text(there), text(due)} end
+end
+return {'ok', place}
+)lua";
+
+// {"ok", epoch}. Of a session that is not stored nothing is written.
+inline constexpr char kClaim[] = R"lua(
+local claimed = text(new_epoch())
+if next(old) then
+  local life = redis.call('PTTL', manifest)
+  redis.call('PERSIST', manifest)
+  redis.call('HSET', manifest, 'epoch', claimed)
+  if life > 0 then redis.call('PEXPIRE', manifest, life) end
+end
+return {'ok', claimed}
+)lua";
+
+// ARGV: seconds to remember that it was deleted. {"ok", total, sessions} | {"claimed", epoch}
+inline constexpr char kDelete[] = R"lua(
+if next(old) and not old.deleted then
+  if epoch > 0 and stored_epoch > epoch then return {'claimed', text(stored_epoch)} end
+  local last = new_epoch()
+  each_version(drop)
+  redis.call('DEL', manifest)
+  redis.call('SREM', index, id)
+  redis.call('HSET', manifest, 'deleted', '1', 'epoch', text(last))
+  redis.call('EXPIRE', manifest, ARGV[4])
+end
+return {'ok', usage()}
+)lua";
+
+}  // namespace tvq::redis_scripts
+
+#endif  // TVQ_SERVER_SESSIONS_REDIS_SCRIPTS_H_

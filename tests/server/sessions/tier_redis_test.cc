@@ -1,0 +1,379 @@
+#include "server/sessions/tier_redis.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/server/sessions/durable_tier_contract.h"
+#include "tests/server/sessions/redis_process.h"
+
+namespace tvq {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+// Small, so that small states have many pieces.
+constexpr int64_t kPieceBytes = 1024;
+
+class RedisStorage : public TierStorage {
+ public:
+  std::unique_ptr<DurableTier> Open(int64_t budget_bytes) override {
+    return OpenRedisTier(redis_.url(), {.budget_bytes = budget_bytes, .piece_bytes = kPieceBytes})
+        .value();
+  }
+
+ private:
+  RedisProcess redis_;
+};
+
+std::unique_ptr<TierStorage> NewRedisStorage() { return std::make_unique<RedisStorage>(); }
+INSTANTIATE_TEST_SUITE_P(Redis, DurableTierTest, testing::Values(&NewRedisStorage));
+
+const std::string kId(32, '1');
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+class TierRedis : public testing::Test {
+ protected:
+  std::unique_ptr<DurableTier> Open() {
+    return OpenRedisTier(redis_.url(),
+                         {.piece_bytes = kPieceBytes,
+                          .timeouts = {.connect = absl::Seconds(1), .progress = timeout_}})
+        .value();
+  }
+
+  absl::Duration timeout_ = absl::Seconds(30);
+  RedisProcess redis_;
+  std::unique_ptr<DurableTier> tier_ = Open();
+  // Another server on the same Redis.
+  std::unique_ptr<DurableTier> other_ = Open();
+};
+
+TEST_F(TierRedis, ServersHandASessionOver) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 5000)).ok());
+  EXPECT_FALSE(other_->Owned(kId).value());
+  ASSERT_TRUE(other_->Claim(kId).ok());
+  EXPECT_TRUE(other_->Owned(kId).value());
+  EXPECT_FALSE(tier_->Owned(kId).value());
+  EXPECT_EQ(GetState(other_.get(), kId, 1, 5000).value(), TestState(1, 5000));
+  ASSERT_TRUE(PutState(other_.get(), TestRecord('1', 2), 2, TestState(2, 5000)).ok());
+
+  ASSERT_TRUE(tier_->Claim(kId).ok());
+  EXPECT_EQ(GetState(tier_.get(), kId, 2, 5000).value(), TestState(2, 5000));
+  EXPECT_FALSE(other_->Owned(kId).value());
+  EXPECT_TRUE(PutState(tier_.get(), TestRecord('1', 3), 3, TestState(3, 5000)).ok());
+}
+
+TEST_F(TierRedis, AServerThatLostTheClaimCannotWrite) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 5000)).ok());
+  ASSERT_TRUE(other_->Claim(kId).ok());
+  // Later, same and newer versions alike.
+  for (const int64_t version : {1, 2, 9}) {
+    const absl::Status status =
+        PutState(tier_.get(), TestRecord('1', version), version, TestState(9, 5000));
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+    EXPECT_THAT(Message(status), HasSubstr("another server"));
+  }
+  EXPECT_TRUE(absl::IsAborted(tier_->Delete(kId)));
+  EXPECT_EQ(GetState(other_.get(), kId, 1, 5000).value(), TestState(1, 5000));
+}
+
+TEST_F(TierRedis, AClaimDuringAPutStopsIt) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 5000)).ok());
+  const std::string state = TestState(2, 5000);
+  const absl::Status status = tier_->Put(TestRecord('1', 2), 2, 5000, [&](const ByteSink& sink) {
+    EXPECT_TRUE(other_->Claim(kId).ok());
+    return sink(std::as_bytes(std::span(state)));
+  });
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_EQ(GetState(other_.get(), kId, 1, 5000).value(), TestState(1, 5000));
+  EXPECT_EQ(redis_.Cli("--scan --pattern 'tvq:piece:*:2:*'"), "");
+}
+
+TEST_F(TierRedis, WhoNeverClaimedCannotWriteAnothersSession) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  EXPECT_TRUE(absl::IsAborted(PutState(other_.get(), TestRecord('1', 2), 2, "two")));
+}
+
+TEST_F(TierRedis, ADeletedSessionDoesNotComeBack) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(other_->Delete(kId).ok());
+  EXPECT_FALSE(tier_->Owned(kId).value());
+  const absl::Status status = PutState(tier_.get(), TestRecord('1', 2), 2, "two");
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("deleted"));
+  EXPECT_THAT(Stored(other_.get()), IsEmpty());
+  // Remembered, but not for ever.
+  EXPECT_THAT(redis_.Cli("TTL tvq:session:" + kId), StartsWith("86"));
+}
+
+TEST_F(TierRedis, ASessionThatIsClaimedAfterItsEndMayBeStored) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 5), 5, "five").ok());
+  ASSERT_TRUE(tier_->Delete(kId).ok());
+  ASSERT_TRUE(other_->Claim(kId).ok());
+  EXPECT_THAT(redis_.Cli("TTL tvq:session:" + kId), StartsWith("86"));
+  ASSERT_TRUE(PutState(other_.get(), TestRecord('1', 1), 1, "again").ok());
+  EXPECT_EQ(GetState(other_.get(), kId, 1, 5).value(), "again");
+  EXPECT_EQ(redis_.Cli("TTL tvq:session:" + kId), "-1\n");
+}
+
+TEST_F(TierRedis, ARedisThatLostItsDataIsFilledAgain) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(other_.get(), TestRecord('2', 1), 1, "one").ok());
+  redis_.Kill();
+  redis_.Start();
+  EXPECT_THAT(Stored(tier_.get()), IsEmpty());
+  EXPECT_TRUE(tier_->Owned(kId).value());
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 2), 2, "two").ok());
+  EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
+}
+
+// A claim outlives the loss: the server that claimed later wins, whoever stores first.
+TEST_F(TierRedis, ALostRedisDoesNotGiveTheSessionBackToAStaleServer) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(other_->Claim(kId).ok());
+  redis_.Kill();
+  redis_.Start();
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 2), 2, "stale").ok());
+  ASSERT_TRUE(PutState(other_.get(), TestRecord('1', 2), 2, "valid").ok());
+  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), TestRecord('1', 3), 3, "stale")));
+  EXPECT_EQ(GetState(other_.get(), kId, 2, 5).value(), "valid");
+}
+
+TEST_F(TierRedis, WithoutRedisEveryCallSaysSoAndAfterItAllWorks) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  redis_.Kill();
+  for (int round = 0; round < 2; ++round) {
+    for (const absl::Status& status :
+         {PutState(tier_.get(), TestRecord('1', 2), 2, "two"), tier_->Get(kId, 1).status(),
+          tier_->Find(kId).status(), tier_->ForEach([](const SessionRecord&) {}),
+          tier_->Delete(kId), tier_->Claim(kId), tier_->Owned(kId).status()}) {
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_THAT(Message(status), HasSubstr(redis_.url()));
+    }
+  }
+  redis_.Start();
+  EXPECT_TRUE(PutState(tier_.get(), TestRecord('1', 2), 2, "two").ok());
+  EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
+}
+
+TEST_F(TierRedis, LosingRedisInTheMiddleOfAPutIsAnError) {
+  const std::string state = TestState(1, 50'000);
+  const absl::Status status = tier_->Put(TestRecord('1', 1), 1, 50'000, [&](const ByteSink& sink) {
+    const auto bytes = std::as_bytes(std::span(state));
+    absl::Status first = sink(bytes.first(20'000));
+    redis_.Kill();
+    first.Update(sink(bytes.subspan(20'000)));
+    return first;
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+TEST_F(TierRedis, LosingRedisWhileReadingIsAnError) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 50'000)).ok());
+  const std::unique_ptr<ByteSource> source = tier_->Get(kId, 1).value();
+  std::vector<std::byte> part(10'000);
+  ASSERT_TRUE(source->Read(part).ok());
+  redis_.Kill();
+  part.resize(40'000);
+  const absl::Status status = source->Read(part);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+TEST_F(TierRedis, AFrozenRedisIsGivenUpAndLeftAloneForAWhile) {
+  timeout_ = absl::Milliseconds(200);
+  tier_ = Open();
+  redis_.Freeze();
+  const absl::Status late = PutState(tier_.get(), TestRecord('1', 1), 1, "one");
+  EXPECT_TRUE(absl::IsUnavailable(late)) << late;
+  EXPECT_THAT(Message(late), HasSubstr("in time"));
+  const absl::Status at_once = tier_->Find(kId).status();
+  EXPECT_TRUE(absl::IsUnavailable(at_once)) << at_once;
+  redis_.Thaw();
+  absl::Status status;
+  for (int i = 0; i < 1000; ++i) {
+    status = PutState(tier_.get(), TestRecord('1', 1), 1, "one");
+    if (status.ok()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(TierRedis, AFullRedisRefusesNewStatesAndServesTheRest) {
+  const std::string state = TestState(1, 50'000);
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, state).ok());
+  ASSERT_TRUE(PutState(other_.get(), TestRecord('2', 1), 1, state).ok());
+  redis_.Cli("CONFIG SET maxmemory 1000");
+  const absl::Status status = PutState(tier_.get(), TestRecord('1', 2), 2, state);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr(redis_.url()));
+  EXPECT_EQ(GetState(tier_.get(), kId, 1, 50'000).value(), state);
+  EXPECT_TRUE(other_->Claim(kId).ok());
+  EXPECT_TRUE(other_->Owned(kId).value());
+  EXPECT_TRUE(other_->Delete(kId).ok());
+  EXPECT_THAT(Stored(tier_.get()), ElementsAre(std::string(32, '2') + "@1"));
+  redis_.Cli("CONFIG SET maxmemory 0");
+  EXPECT_TRUE(PutState(tier_.get(), TestRecord('3', 1), 1, state).ok());
+}
+
+TEST_F(TierRedis, AReplicaIsReadAndNotWritten) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  redis_.Cli("CONFIG SET replica-serve-stale-data yes");
+  redis_.Cli("REPLICAOF 127.0.0.1 1");  // nobody there
+  const absl::Status status = PutState(tier_.get(), TestRecord('1', 2), 2, "two");
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("replica"));
+  EXPECT_EQ(GetState(tier_.get(), kId, 1, 3).value(), "one");
+}
+
+TEST_F(TierRedis, AMissingPieceIsNamed) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:3'");
+  ASSERT_THAT(key, HasSubstr(kId + ":7:"));
+  redis_.Cli("DEL " + key);
+  const absl::Status status = tier_->Get(kId, 7).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("version 7: piece 3"));
+  EXPECT_EQ(tier_->usage().corrupt, 1);
+}
+
+TEST_F(TierRedis, AShortenedPieceIsNamed) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:4'");
+  redis_.Cli("SET " + key.substr(0, key.size() - 1) + " short");
+  const absl::Status status = tier_->Get(kId, 7).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("piece 4"));
+  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("5 of ", 5000 - 4 * kPieceBytes, " bytes")));
+}
+
+TEST_F(TierRedis, APieceLostWhileReadingIsNamed) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  const std::unique_ptr<ByteSource> source = tier_->Get(kId, 7).value();
+  std::vector<std::byte> part(10);
+  ASSERT_TRUE(source->Read(part).ok());
+  redis_.Cli("DEL " + redis_.Cli("--scan --pattern 'tvq:piece:*:3'"));
+  part.resize(4990);
+  const absl::Status status = source->Read(part);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("piece 3"));
+}
+
+TEST_F(TierRedis, AVersionReplacedWhileItIsReadIsNoCorruption) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  const std::unique_ptr<ByteSource> source = tier_->Get(kId, 7).value();
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 8), 8, TestState(2, 5000)).ok());
+  std::vector<std::byte> all(5000);
+  const absl::Status status = source->Read(all);
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_EQ(tier_->usage().corrupt, 0);
+}
+
+TEST_F(TierRedis, ACorruptRecordIsLeftOutAndCounted) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('2', 1), 1, "one").ok());
+  redis_.Cli("HSET tvq:session:" + kId + " record '{\"id\":'");
+  EXPECT_THAT(Stored(tier_.get()), ElementsAre(std::string(32, '2') + "@1"));
+  EXPECT_TRUE(absl::IsDataLoss(tier_->Find(kId).status()));
+  EXPECT_EQ(tier_->usage().corrupt, 1);
+}
+
+TEST_F(TierRedis, PiecesNobodyCommittedExpire) {
+  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  const std::string state = TestState(2, 5000);
+  const absl::Status status = tier_->Put(TestRecord('1', 2), 2, 5000, [&](const ByteSink& sink) {
+    absl::Status sent = sink(std::as_bytes(std::span(state)));
+    const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:2:*:0'");
+    const int seconds = std::stoi(redis_.Cli("TTL " + key));
+    EXPECT_GT(seconds, 0);
+    EXPECT_LE(seconds, 600);
+    return sent;
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:2:*:0'");
+  EXPECT_EQ(redis_.Cli("TTL " + key), "-1\n");
+  EXPECT_EQ(redis_.Cli("--scan --pattern 'tvq:piece:*:1:*'"), "");
+}
+
+TEST_F(TierRedis, ExpiredPiecesFailTheCommit) {
+  const std::string state = TestState(2, 5000);
+  const absl::Status status = tier_->Put(TestRecord('1', 1), 1, 5000, [&](const ByteSink& sink) {
+    absl::Status sent = sink(std::as_bytes(std::span(state)));
+    redis_.Cli("DEL " + redis_.Cli("--scan --pattern 'tvq:piece:*:2'"));
+    return sent;
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("piece 2"));
+  EXPECT_TRUE(absl::IsNotFound(tier_->Find(kId).status()));
+  EXPECT_EQ(redis_.Cli("--scan --pattern 'tvq:piece:*'"), "");
+}
+
+TEST_F(TierRedis, PasswordsAreUsedAndNeverShown) {
+  redis_.Cli("CONFIG SET requirepass s3cret");
+  const absl::Status none = OpenRedisTier(redis_.url(), {}).status();
+  EXPECT_TRUE(absl::IsUnavailable(none)) << none;
+  EXPECT_THAT(Message(none), HasSubstr("wants a password"));
+  const absl::Status wrong = OpenRedisTier("unix://:wr0ng@" + redis_.socket(), {}).status();
+  EXPECT_TRUE(absl::IsUnavailable(wrong)) << wrong;
+  EXPECT_THAT(Message(wrong), HasSubstr(redis_.url()));
+  EXPECT_THAT(Message(wrong), Not(HasSubstr("wr0ng")));
+  EXPECT_TRUE(OpenRedisTier("unix://:s3cret@" + redis_.socket(), {}).ok());
+  EXPECT_TRUE(OpenRedisTier("unix://default:s3cret@" + redis_.socket(), {}).ok());
+}
+
+TEST_F(TierRedis, ARedisThatDropsKeysIsRefused) {
+  redis_.Cli("CONFIG SET maxmemory-policy allkeys-lru");
+  EXPECT_TRUE(OpenRedisTier(redis_.url(), {}).ok());
+  redis_.Cli("CONFIG SET maxmemory 100mb");
+  const absl::Status status = OpenRedisTier(redis_.url(), {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("noeviction"));
+}
+
+// A port that was free a moment ago.
+int FreePort() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(socket);
+  return ntohs(address.sin_port);
+}
+
+TEST(TierRedisOverTcp, StoresInTheGivenDatabase) {
+  const int port = FreePort();
+  const RedisProcess redis({"--bind", "127.0.0.1", "--port", absl::StrCat(port)});
+  const std::unique_ptr<DurableTier> tier =
+      OpenRedisTier(absl::StrCat("redis://127.0.0.1:", port, "/5"), {}).value();
+  const std::string state = TestState(1, 20'000'000);  // pieces of the default size
+  ASSERT_TRUE(PutState(tier.get(), TestRecord('1', 1), 1, state).ok());
+  EXPECT_TRUE(GetState(tier.get(), kId, 1, 20'000'000).value() == state);
+  EXPECT_THAT(redis.Cli("-n 5 EXISTS tvq:session:" + kId), StartsWith("1"));
+  EXPECT_THAT(redis.Cli("-n 0 EXISTS tvq:session:" + kId), StartsWith("0"));
+  EXPECT_EQ(redis.Cli("-n 5 --scan --pattern 'tvq:piece:*:2'").empty(), false);
+  EXPECT_EQ(redis.Cli("-n 5 --scan --pattern 'tvq:piece:*:3'"), "");
+}
+
+TEST(TierRedisOverTcp, NobodyThereIsUnavailable) {
+  const absl::Status status =
+      OpenRedisTier(absl::StrCat("redis://:secret@127.0.0.1:", FreePort()), {}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("redis://127.0.0.1:"));
+  EXPECT_THAT(Message(status), Not(HasSubstr("secret")));
+}
+
+}  // namespace
+}  // namespace tvq
