@@ -160,10 +160,6 @@ bool ActiveRequest::KeepsLogitsOfPrompt() const {
   return request().keep && request().purpose != Purpose::kGenerate;
 }
 
-bool ActiveRequest::KeepsLogitsOf(const Sequence& sequence, int32_t sampled) const {
-  return request().keep && sequence.Ends(sampled);
-}
-
 void ActiveRequest::KeepLogits(std::vector<float> logits) {
   if (std::all_of(logits.begin(), logits.end(), [](float l) { return std::isfinite(l); })) {
     last_logits_ = std::move(logits);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,6 +40,10 @@ class ActiveRequest {
   const Request& request() const { return submission_.request; }
   SteadyTime submitted() const { return submission_.submitted; }
   const Usage& usage() const { return usage_; }
+  // Generated since the last call.
+  int64_t TakeUncharged() {
+    return usage_.completion_tokens - std::exchange(charged_, usage_.completion_tokens);
+  }
   bool started() const { return started_; }  // its sink was greeted
   bool done() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }  // once done
@@ -69,11 +74,10 @@ class ActiveRequest {
   // Hands a sampled token to one of them and the output to the sink.
   void OnSampled(Sequence& sequence, TokenEvent event);
 
-  // Whether the logits after its last token have to be read for who continues: those of the last
-  // prompt token, or those that an ending id was sampled from. KeepLogits comes before OnFed or
-  // OnSampled then, and ends the request if they are not finite.
+  // Whoever continues needs the logits after the last token, if there is nothing to feed: those of
+  // the prompt's end, or those that an ending id was sampled from. They come before OnFed or
+  // OnSampled then; the request ends if they are not finite.
   bool KeepsLogitsOfPrompt() const;
-  bool KeepsLogitsOf(const Sequence& sequence, int32_t sampled) const;
   void KeepLogits(std::vector<float> logits);
 
   // Ends the request, if it is not done, and gives back its states.
@@ -105,6 +109,7 @@ class ActiveRequest {
   std::vector<float> last_logits_;
   std::optional<Continuation> kept_;
   Usage usage_;
+  int64_t charged_ = 0;  // of usage_.completion_tokens
   std::optional<SteadyTime> paused_since_;
   std::optional<absl::Status> outcome_;
 };

@@ -1,8 +1,7 @@
 #include "server/engine/engine.h"
 
 #include <algorithm>
-#include <atomic>
-#include <limits>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -122,10 +121,29 @@ class Engine::Impl {
     return inbox.Push(*std::move(submission));
   }
 
+  void CountRejected(const absl::Status& status) {
+    const std::lock_guard lock(mutex);
+    if (absl::IsResourceExhausted(status)) {
+      ++rejected.exhausted;
+    } else if (absl::IsUnavailable(status)) {
+      ++rejected.draining;
+    } else if (absl::IsDeadlineExceeded(status)) {
+      ++rejected.late;
+    } else {
+      ++rejected.invalid;
+    }
+  }
+
+  Rejections Rejected() const {
+    const std::lock_guard lock(mutex);
+    return rejected;
+  }
+
   const std::vector<ServedModel> models;
   const EngineOptions options;
   StateBudget budget;  // of all states
-  std::atomic<int64_t> rejected = 0;
+  mutable std::mutex mutex;
+  Rejections rejected;  // guarded by mutex
   Inbox inbox;
   Loop loop;
   std::thread thread;  // last: it uses all of the above
@@ -155,7 +173,7 @@ Engine::~Engine() = default;
 
 absl::StatusOr<RequestHandle> Engine::Submit(Request request) {
   auto handle = impl_->Accept(std::move(request));
-  if (!handle.ok()) ++impl_->rejected;
+  if (!handle.ok()) impl_->CountRejected(handle.status());
   return handle;
 }
 
@@ -174,7 +192,9 @@ bool Engine::Drain(SteadyTime until) {
 EngineStats Engine::stats() const {
   EngineStats stats = impl_->loop.stats();
   stats.requests_waiting = impl_->inbox.waiting();
-  stats.requests_rejected = impl_->rejected;
+  stats.rejected = impl_->Rejected();
+  stats.requests_rejected = stats.rejected.invalid + stats.rejected.exhausted +
+                            stats.rejected.draining + stats.rejected.late;
   return stats;
 }
 

@@ -10,6 +10,14 @@
 
 namespace tvq {
 
+// Why Submit refused requests.
+struct Rejections {
+  int64_t invalid = 0;    // a wrong field or an unknown model
+  int64_t exhausted = 0;  // a full queue, or a need above the whole budget
+  int64_t draining = 0;
+  int64_t late = 0;  // its deadline had passed
+};
+
 struct EngineStats {
   int64_t requests_running = 0;
   int64_t requests_waiting = 0;
@@ -20,12 +28,13 @@ struct EngineStats {
 
   // Totals since start. Every accepted request ends as one of finished, cancelled and failed.
   int64_t requests_finished = 0;
-  int64_t requests_rejected = 0;   // refused by Submit
+  int64_t requests_rejected = 0;  // refused by Submit, for one of the reasons of `rejected`
+  Rejections rejected;
   int64_t requests_cancelled = 0;  // by Cancel
   int64_t requests_failed = 0;     // for any other reason: deadline, shutdown, a model's error
   int64_t prompt_tokens = 0;       // of requests that started
   int64_t prefill_tokens_computed = 0;
-  int64_t prefill_tokens_reused = 0;  // that a kept state spared
+  int64_t prefill_tokens_reused = 0;  // that the states held which requests started from
   int64_t generation_tokens = 0;
   int64_t steps = 0;
 
@@ -33,7 +42,7 @@ struct EngineStats {
   Histogram queue_time;           // until they start
   Histogram time_to_first_token;  // until their first token
   Histogram inter_token_latency;  // between tokens of a sample
-  Histogram e2e_latency;          // until they are done
+  Histogram e2e_latency;          // until they finish
 
   // When the step that the loop computes now began; unset while it waits for work. A step that
   // began long ago hangs.

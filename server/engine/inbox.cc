@@ -9,6 +9,12 @@ namespace {
 
 int64_t Tokens(const Submission& s) { return static_cast<int64_t>(s.request.prompt.size()); }
 
+// What the owner is served for certain; the tokens that it generates are charged as they come.
+int64_t FirstCharge(const Request& request) {
+  const int64_t cached = request.start ? request.start->prompt_tokens : 0;
+  return std::max<int64_t>(1, static_cast<int64_t>(request.prompt.size()) - cached);
+}
+
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
 }  // namespace
@@ -30,21 +36,22 @@ absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
         "the queue is full: ", length, " requests with ", queued_tokens_, " prompt tokens wait, ",
         tokens, " more would exceed the limit of ", max_tokens_, " tokens"));
   }
-  submission.handle = ++last_handle_;
+  const RequestHandle handle = ++last_handle_;
+  submission.handle = handle;
   queued_tokens_ += tokens;
-  first_deadline_ = std::min(first_deadline_, submission.request.deadline);
-  queue_.push_back(std::move(submission));
+  const Request& request = submission.request;
+  order_.Push(handle, request.owner, request.priority, FirstCharge(request));
+  if (request.deadline != SteadyTime::max()) deadlines_.emplace(request.deadline, handle);
+  queue_.emplace(handle, std::move(submission));
   ++accepted_;
   Ring();
-  return last_handle_;
+  return handle;
 }
 
 void Inbox::Cancel(RequestHandle handle) {
   const std::lock_guard lock(mutex_);
-  const auto it = std::find_if(queue_.begin(), queue_.end(),
-                               [&](const Submission& s) { return s.handle == handle; });
-  if (it != queue_.end()) {
-    End(it, absl::CancelledError("the request was cancelled"));
+  if (queue_.contains(handle)) {
+    End(handle, absl::CancelledError("the request was cancelled"));
   } else {
     news_.cancelled.push_back(handle);
   }
@@ -70,7 +77,7 @@ void Inbox::Close() {
 void Inbox::Abort(bool stop) {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  while (!queue_.empty()) End(queue_.begin(), ShuttingDown());
+  while (!queue_.empty()) End(queue_.begin()->first, ShuttingDown());
   news_.abort = true;
   news_.stop = news_.stop || stop;
   Ring();
@@ -94,18 +101,9 @@ int64_t Inbox::waiting() const {
 
 Inbox::News Inbox::Take(SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  if (first_deadline_ <= now) {
-    first_deadline_ = SteadyTime::max();
-    for (size_t i = 0; i < queue_.size();) {
-      const SteadyTime deadline = queue_[i].request.deadline;
-      if (deadline <= now) {
-        End(queue_.begin() + static_cast<std::ptrdiff_t>(i),
-            absl::DeadlineExceededError("the deadline passed while the request waited"));
-      } else {
-        first_deadline_ = std::min(first_deadline_, deadline);
-        ++i;
-      }
-    }
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    End(deadlines_.begin()->second,
+        absl::DeadlineExceededError("the deadline passed while the request waited"));
   }
   rung_ = false;
   return std::exchange(news_, News{});
@@ -114,27 +112,33 @@ Inbox::News Inbox::Take(SteadyTime now) {
 Inbox::Admission Inbox::Admit(int64_t places, StateBudget& budget) {
   const std::lock_guard lock(mutex_);
   Admission result;
-  while (!queue_.empty() && queue_.front().need.sequences <= places) {
-    Submission& head = queue_.front();
-    std::optional<StateBudget::Share> share = budget.TryReserve(head.need.state_bytes);
+  while (places > 0) {  // else nobody's turn has come yet
+    const std::optional<RequestHandle> head = order_.Head();
+    if (!head) break;
+    const Need& need = queue_.at(*head).need;
+    if (need.sequences > places) break;
+    std::optional<StateBudget::Share> share = budget.TryReserve(need.state_bytes);
     if (!share) {
-      result.missing =
-          std::max<int64_t>(1, head.need.state_bytes - (budget.total() - budget.used()));
-      result.head = head.handle;
+      result.missing = std::max<int64_t>(1, need.state_bytes - (budget.total() - budget.used()));
+      result.head = *head;
       break;
     }
-    places -= head.need.sequences;
-    head.share = *std::move(share);
-    queued_tokens_ -= Tokens(head);
-    result.admitted.push_back(std::move(head));
-    queue_.pop_front();
+    places -= need.sequences;
+    order_.Pop();
+    result.admitted.push_back(TakeOut(*head));
+    result.admitted.back().share = *std::move(share);
   }
   return result;
 }
 
+void Inbox::Charge(std::span<const Served> served) {
+  const std::lock_guard lock(mutex_);
+  for (const Served& s : served) order_.Charge(*s.owner, s.tokens);
+}
+
 void Inbox::Wait(SteadyTime until) {
   std::unique_lock lock(mutex_);
-  const SteadyTime wake = std::min(until, first_deadline_);
+  const SteadyTime wake = deadlines_.empty() ? until : std::min(until, deadlines_.begin()->first);
   const auto rung = [this] { return rung_; };
   if (wake == SteadyTime::max()) {
     bell_.wait(lock, rung);
@@ -149,10 +153,16 @@ void Inbox::Done(int64_t count) {
   if (accepted_ == 0) idle_.notify_all();
 }
 
-void Inbox::End(std::deque<Submission>::iterator it, absl::Status status) {
-  queued_tokens_ -= Tokens(*it);
-  news_.ended.emplace_back(std::move(*it), std::move(status));
-  queue_.erase(it);
+void Inbox::End(RequestHandle handle, const absl::Status& status) {
+  order_.Remove(handle);
+  news_.ended.emplace_back(TakeOut(handle), status);
+}
+
+Submission Inbox::TakeOut(RequestHandle handle) {
+  Submission submission = std::move(queue_.extract(handle).mapped());
+  queued_tokens_ -= Tokens(submission);
+  deadlines_.erase({submission.request.deadline, handle});
+  return submission;
 }
 
 void Inbox::Ring() {

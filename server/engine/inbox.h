@@ -4,13 +4,17 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <mutex>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
+#include "server/engine/fair_queue.h"
 #include "server/engine/scheduler.h"
 #include "server/engine/submission.h"
 
@@ -56,9 +60,15 @@ class Inbox {
     int64_t missing = 0;
     RequestHandle head = 0;
   };
-  // The queue's first requests, as many as there are places and bytes for. In order: one that does
-  // not fit is not overtaken, or a stream of small ones would starve it.
+  // The requests whose turn it is, as many as there are places and bytes for. In FairQueue's order:
+  // one that does not fit is not overtaken.
   Admission Admit(int64_t places, StateBudget& budget);
+  // Tokens that running requests were served beyond their prompts.
+  struct Served {
+    const std::string* owner = nullptr;
+    int64_t tokens = 0;
+  };
+  void Charge(std::span<const Served> served);
   // Sleeps until something happens, or happened since Take, or until the earlier of `until` and the
   // first deadline in the queue.
   void Wait(SteadyTime until);
@@ -66,8 +76,10 @@ class Inbox {
   void Done(int64_t count);
 
  private:
-  void End(std::deque<Submission>::iterator it, absl::Status status);  // needs mutex_
-  void Ring();                                                         // needs mutex_
+  // These need mutex_.
+  void End(RequestHandle handle, const absl::Status& status);
+  Submission TakeOut(RequestHandle handle);
+  void Ring();
 
   const int64_t max_requests_;
   const int64_t max_tokens_;
@@ -76,9 +88,10 @@ class Inbox {
   std::condition_variable bell_;  // for the loop
   std::condition_variable idle_;  // for WaitUntilIdle
   // Guarded by mutex_.
-  std::deque<Submission> queue_;
+  std::map<RequestHandle, Submission> queue_;
+  FairQueue order_;                                           // of queue_
+  std::set<std::pair<SteadyTime, RequestHandle>> deadlines_;  // of those in queue_ that have one
   int64_t queued_tokens_ = 0;
-  SteadyTime first_deadline_ = SteadyTime::max();  // not after any deadline in the queue
   News news_;
   bool rung_ = false;
   bool closed_ = false;

@@ -25,6 +25,7 @@ Loop::Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, 
 void Loop::Run() {
   for (bool stop = false; !stop || fills_ > 0;) {
     const SteadyTime now = std::chrono::steady_clock::now();
+    totals_.step_began = now;
     {
       // The sinks of ended submissions are gone before the loop waits.
       Inbox::News news = inbox_.Take(now);
@@ -35,13 +36,20 @@ void Loop::Run() {
     Admit();
     const StepPlan plan = scheduler_.Plan(Views(now));
     if (plan.empty()) {
-      if (!stop || fills_ > 0) inbox_.Wait(FirstDeadline());
+      if (!stop || fills_ > 0) Wait();
       continue;
     }
     runners_[plan.model].Run(plan, running_, totals_);
     ++totals_.steps;
+    ChargeOwners();
     Reap();
   }
+}
+
+void Loop::Wait() {
+  totals_.step_began.reset();
+  Publish();
+  inbox_.Wait(FirstDeadline());
 }
 
 void Loop::Retire(const Inbox::News& news, SteadyTime now) {
@@ -113,9 +121,22 @@ void Loop::Start(Submission submission) {
   }
 }
 
+void Loop::ChargeOwners() {
+  std::vector<Inbox::Served> served;
+  for (const auto& r : running_) {
+    if (const int64_t tokens = r->TakeUncharged(); tokens > 0) {
+      served.push_back({&r->request().owner, tokens});
+    }
+  }
+  if (!served.empty()) inbox_.Charge(served);
+}
+
 void Loop::CountStart(const ActiveRequest& request) {
   if (!request.started()) return;
   totals_.prompt_tokens += request.usage().prompt_tokens;
+  if (request.request().purpose == Purpose::kGenerate) {
+    totals_.queue_time.Add(Seconds(std::chrono::steady_clock::now() - request.submitted()));
+  }
   if (request.request().start) totals_.prefill_tokens_reused += request.request().start->position;
 }
 
@@ -141,7 +162,12 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
       std::make_move_iterator(done), std::make_move_iterator(running_.end()));
   running_.erase(done, running_.end());
   for (const auto& [submission, status] : ended) Count(status);
-  for (const auto& r : finished) Count(r->outcome());
+  for (const auto& r : finished) {
+    Count(r->outcome());
+    if (r->outcome().ok() && r->request().purpose == Purpose::kGenerate) {
+      totals_.e2e_latency.Add(Seconds(std::chrono::steady_clock::now() - r->submitted()));
+    }
+  }
   // Whoever hears of the end finds it in the figures.
   Publish();
   for (const auto& [submission, status] : ended) {

@@ -43,6 +43,8 @@ class Loop {
   // Whether the head's lack of bytes is still to be reported, or again.
   bool ReportIsDue(const Inbox::Admission& admission);
   void Start(Submission submission);
+  // Charges owners for what their requests generated in this step.
+  void ChargeOwners();
   // Counts a request that began to compute.
   void CountStart(const ActiveRequest& request);
   // Also notes who is paused since when.
@@ -54,6 +56,7 @@ class Loop {
   static void TellEnd(ActiveRequest& request);
   void Count(const absl::Status& outcome);
   void Publish();
+  void Wait();
   // When the loop has to wake if nothing happens.
   SteadyTime FirstDeadline() const;
 

@@ -1,6 +1,7 @@
 #include "server/engine/model_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace tvq {
@@ -160,6 +161,7 @@ void ModelRunner::SampleAndDeliver(EngineStats& totals) {
   std::vector<TokenLogprob> top(rows_.size() * static_cast<size_t>(max_top));
   std::vector<absl::Status> row_status(rows_.size());
   const absl::Status status = model_->Sample(logits_, rows_, max_top, chosen, top, row_status);
+  const SteadyTime now = std::chrono::steady_clock::now();
   for (size_t i = 0; i < rows_.size(); ++i) {
     ActiveRequest& request = *draws_[i].request;
     if (request.done()) continue;  // another of its samples failed
@@ -173,13 +175,23 @@ void ModelRunner::SampleAndDeliver(EngineStats& totals) {
       event = {chosen[i], {first, first + rows_[i].top_logprobs}};
     }
     Sequence& sequence = *draws_[i].sequence;
-    if (request.KeepsLogitsOf(sequence, event.token.id) &&
-        !KeepLogits(request, rows_[i].logits_row)) {
+    if (!sequence.Ends(event.token.id)) {
+      CountToken(request, sequence, now, totals);
+    } else if (request.request().keep && !KeepLogits(request, rows_[i].logits_row)) {
       continue;
     }
-    const int64_t before = request.usage().completion_tokens;
     request.OnSampled(sequence, std::move(event));
-    totals.generation_tokens += request.usage().completion_tokens - before;
+  }
+}
+
+void ModelRunner::CountToken(const ActiveRequest& request, Sequence& sequence, SteadyTime now,
+                             EngineStats& totals) {
+  ++totals.generation_tokens;
+  if (request.usage().completion_tokens == 0) {
+    totals.time_to_first_token.Add(Seconds(now - request.submitted()));
+  }
+  if (const auto last = sequence.NoteToken(now)) {
+    totals.inter_token_latency.Add(Seconds(now - *last));
   }
 }
 

@@ -50,6 +50,8 @@ class ModelRunner {
   bool KeepLogits(ActiveRequest& request, int64_t row);
   void AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row);
   void SampleAndDeliver(EngineStats& totals);
+  static void CountToken(const ActiveRequest& request, Sequence& sequence, SteadyTime now,
+                         EngineStats& totals);
 
   std::shared_ptr<Model> model_;
   Logits logits_;

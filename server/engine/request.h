@@ -19,6 +19,10 @@ namespace tvq {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+inline double Seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 // vLLM's names, semantics and defaults. A sample ends, in this order, with the end-of-sequence id
 // (unless ignore_eos), an id of stop_token_ids, a stop string, max_tokens.
 struct SamplingParams {

@@ -34,6 +34,9 @@ class Sequence {
   // How to choose the next token from a row of logits. Valid until Accept.
   SampleRow NextSample(int64_t logits_row) const;
 
+  // A token came now. When the one before it came.
+  std::optional<SteadyTime> NoteToken(SteadyTime now) { return std::exchange(last_token_, now); }
+
   // Whether this id ends the sample and is no part of it.
   bool Ends(int32_t id) const;
 
@@ -53,6 +56,7 @@ class Sequence {
   std::optional<int32_t> pending_;
   std::vector<int32_t> tokens_;
   int32_t generated_ = 0;
+  std::optional<SteadyTime> last_token_;
   bool finished_ = false;
 };
 
