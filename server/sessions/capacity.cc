@@ -32,6 +32,12 @@ absl::StatusOr<Capacity::Place> Capacity::Reserve(int64_t bytes) {
   return Place(this, bytes);
 }
 
+Capacity::Place Capacity::Force(int64_t bytes) {
+  const absl::MutexLock lock(&mutex_);
+  used_ += bytes;
+  return {this, bytes};
+}
+
 int64_t Capacity::used() const {
   const absl::MutexLock lock(&mutex_);
   return used_;

@@ -43,6 +43,9 @@ class Capacity {
   // RESOURCE_EXHAUSTED, with the numbers, if there is not so much left.
   absl::StatusOr<Place> Reserve(int64_t bytes);
 
+  // For what exists already, even if there is less left; then nothing more can be made.
+  Place Force(int64_t bytes);
+
   int64_t total() const { return total_; }
   int64_t used() const;
 

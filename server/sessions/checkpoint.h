@@ -4,14 +4,32 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "server/engine/continuation.h"
+#include "server/sessions/blob.h"
 
 namespace tvq {
 
 class Tiers;
+
+// What a state's next call needs beside the state.
+struct CheckpointHead {
+  int64_t position = 0;  // tokens that the state was fed
+  std::vector<int32_t> pending;
+  std::shared_ptr<const std::vector<float>> logits;  // null if tokens are pending
+};
+
+// A place on the durable tier.
+struct StoredVersion {
+  std::string id;  // of the session
+  int64_t version = 0;
+  bool operator==(const StoredVersion&) const = default;
+};
 
 // Never changes: sessions, marks, forks and prefixes that are at the same state hold the same
 // checkpoint, and whoever computes works on a copy. Made by Tiers, which moves it between the
@@ -23,24 +41,33 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   // Constant.
-  size_t model() const { return model_; }         // index among the engine's models
-  int64_t position() const { return position_; }  // tokens that the state was fed
-  int64_t bytes() const { return bytes_; }        // of the state on the device
+  size_t model() const { return model_; }               // index among the engine's models
+  int64_t bytes() const { return bytes_; }              // of the state on the device
+  int64_t image_bytes() const { return image_bytes_; }  // of its image in host memory
 
  private:
   friend class Tiers;
-  Checkpoint(std::shared_ptr<Tiers> tiers, size_t model, int64_t position, int64_t bytes)
-      : tiers_(std::move(tiers)), model_(model), position_(position), bytes_(bytes) {}
+  // A session or mark that is at this state.
+  struct Holder {
+    StoredVersion at;
+    bool stored = false;  // the durable tier has it
+  };
+
+  Checkpoint(std::shared_ptr<Tiers> tiers, size_t model, int64_t bytes, int64_t image_bytes)
+      : tiers_(std::move(tiers)), model_(model), bytes_(bytes), image_bytes_(image_bytes) {}
 
   const std::shared_ptr<Tiers> tiers_;
   const size_t model_;
-  const int64_t position_;
   const int64_t bytes_;
+  const int64_t image_bytes_;
 
-  // Guarded by the tiers' mutex.
-  std::vector<int32_t> pending_;
-  std::shared_ptr<const std::vector<float>> logits_;
+  // Guarded by the tiers' mutex. At least one of: device_, host_, all holders stored.
   std::shared_ptr<const HeldState> device_;
+  std::shared_ptr<const Blob> host_;            // a state image
+  std::shared_ptr<const CheckpointHead> head_;  // null: only the durable tier has it
+  std::vector<Holder> holders_;
+  int pins_ = 0;  // threads that read it where it lies: it stays there
+  std::list<Checkpoint*>::iterator by_use_;
 };
 
 }  // namespace tvq

@@ -10,6 +10,21 @@ const KeptMark* SessionContent::FindMark(const std::string& name) const {
   return found == marks.end() ? nullptr : &*found;
 }
 
+std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredVersion>> HoldsOf(
+    const SessionContent& content) {
+  std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredVersion>> holds;
+  const auto add = [&](const Moment& moment, int64_t version) {
+    if (moment.checkpoint == nullptr) return;
+    holds.emplace_back(moment.checkpoint, StoredVersion{content.record.id, version});
+  };
+  add(content.present, content.record.version);
+  for (const KeptMark& mark : content.marks) {
+    // The present version can be a mark's too, and is then at the same checkpoint.
+    if (mark.record.version != content.record.version) add(mark.moment, mark.record.version);
+  }
+  return holds;
+}
+
 SessionRecord SessionEntry::Record() const {
   SessionRecord record = content->record;
   record.persisted_version = persisted_version;

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/sessions/capacity.h"
 #include "server/sessions/checkpoint.h"
@@ -23,6 +25,7 @@ struct Moment {
   std::shared_ptr<Checkpoint> checkpoint;  // null without tokens
   TokenLog tokens;                         // empty if no transcript is kept
   std::shared_ptr<Capacity::Place> place;  // what the state takes of host memory and durable tier
+  bool loaded = true;                      // false: `tokens` is on the durable tier
 };
 
 struct KeptMark {
@@ -38,19 +41,29 @@ struct SessionContent {
   std::optional<size_t> model;  // index among the engine's models; unset: not served here
   Moment present;
   std::vector<KeptMark> marks;  // oldest first
-  Replies replies;
+  Replies replies;              // to be loaded with `present`
 
   // Null if there is none of this name.
   const KeptMark* FindMark(const std::string& name) const;
 };
 
-// Guarded by the store's mutex.
+// The checkpoints that a content is at, and what each is on the durable tier. No pair twice.
+std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredVersion>> HoldsOf(
+    const SessionContent& content);
+
+// Guarded by the store's mutex, but for `saving`.
 struct SessionEntry {
   std::shared_ptr<const SessionContent> content;
   int64_t persisted_version = 0;
   absl::Time last_used;
+  bool claimed = true;   // false: other servers may write it too; what is known here may be old
   bool leased = false;   // a call works on it
   bool deleted = false;  // it left the table while somebody held the entry
+
+  // Held while the session is written to the durable tier or removed from there; not under the
+  // store's mutex.
+  absl::Mutex saving;
+  bool may_be_stored = false;  // guarded by `saving`: the durable tier was asked to keep it
 
   SessionRecord Record() const;
 };

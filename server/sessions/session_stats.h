@@ -8,7 +8,8 @@
 
 namespace tvq {
 
-// Where a committed state lies. One that lies in several places counts at the first.
+// A session counts where its committed state lies, at the first of several places; bytes count
+// wherever they are taken.
 struct TierStats {
   int64_t sessions = 0;
   int64_t state_bytes = 0;  // of sessions, marks and prefixes

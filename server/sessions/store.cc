@@ -1,5 +1,6 @@
 #include "server/sessions/store.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -9,11 +10,38 @@
 namespace tvq {
 namespace {
 
+constexpr std::chrono::milliseconds kTick{200};
+constexpr int kTicksPerSweep = 5;
+// What the header of an image takes beside a line per section.
+constexpr int64_t kImageHeaderBytes = 1024;
+constexpr int64_t kSectionLineBytes = 96;
+// Versions that the durable tier may hold twice for a moment, while one takes the other's place.
+constexpr int64_t kReplacedAtOnce = 4;
+
 // Bytes of states in host memory when nobody says how many.
 absl::StatusOr<int64_t> DefaultHostBytes() {
   const auto facts = ReadMemoryFacts();
   if (!facts.ok()) return facts.status();
   return DefaultStateBudget(*facts, /*workspace=*/0) / 4;
+}
+
+// An upper bound of a state's image, from its sections.
+absl::StatusOr<int64_t> ImageBound(Model& model) {
+  const auto state = model.NewState();
+  if (!state.ok()) return state.status();
+  int64_t bytes = kImageHeaderBytes + model.info().config.vocab_size * int64_t{sizeof(float)};
+  for (const SectionInfo& section : (*state)->Sections()) {
+    bytes += section.bytes + static_cast<int64_t>(section.name.size()) + kSectionLineBytes;
+  }
+  return bytes;
+}
+
+int64_t CapacityOf(const SessionOptions& options, const DurableTier* durable, int64_t largest) {
+  const int64_t host = options.host_bytes - options.prefix_bytes;
+  if (durable == nullptr) return host;
+  const int64_t budget = durable->usage().budget;
+  if (budget == 0) return std::numeric_limits<int64_t>::max() / 2;
+  return host + std::max<int64_t>(0, budget - kReplacedAtOnce * largest);
 }
 
 }  // namespace
@@ -32,20 +60,41 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     if (!bytes.ok()) return bytes.status();
     known.host_bytes = *bytes;
   }
-  return std::unique_ptr<Store>(
-      new Store(engine, known, std::move(durable), std::move(clock), known.host_bytes));
+  std::vector<int64_t> place_bytes;
+  for (const ServedModel& served : engine->models()) {
+    const auto bound = ImageBound(*served.model);
+    if (!bound.ok()) return bound.status();
+    place_bytes.push_back(*bound);
+  }
+  const int64_t largest = *std::max_element(place_bytes.begin(), place_bytes.end());
+  const int64_t capacity = CapacityOf(known, durable.get(), largest);
+  std::unique_ptr<Store> store(new Store(engine, known, std::move(durable), std::move(clock),
+                                         capacity, std::move(place_bytes)));
+  if (auto status = store->LoadStored(); !status.ok()) return status;
+  store->ticker_.emplace(kTick, [s = store.get(), ticks = 0]() mutable {
+    s->tiers_->Retry();
+    if (++ticks % kTicksPerSweep == 0) s->DeleteExpired();
+  });
+  return store;
 }
 
 Store::Store(Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
-             Clock clock, int64_t capacity)
+             Clock clock, int64_t capacity, std::vector<int64_t> place_bytes)
     : engine_(engine),
       options_(options),
       durable_(std::move(durable)),
       clock_(std::move(clock)),
+      place_bytes_(std::move(place_bytes)),
       capacity_(capacity),
-      tiers_(Tiers::Create()) {}
+      tiers_(Tiers::Create({.engine = engine,
+                            .host_bytes = options.host_bytes,
+                            .durable = durable_.get(),
+                            .persist = [this](const std::string& id) { return Persist(id); }})) {}
 
-Store::~Store() { tiers_->Stop(); }
+Store::~Store() {
+  ticker_.reset();
+  tiers_->Stop();
+}
 
 std::vector<SessionRecord> Store::Records() const {
   std::vector<SessionRecord> records;
@@ -55,12 +104,33 @@ std::vector<SessionRecord> Store::Records() const {
 }
 
 SessionStats Store::stats() const {
-  const absl::MutexLock lock(&mutex_);
-  SessionStats stats = totals_;
-  table_.ForEach([&](const EntryPtr& entry) {
-    stats.leased += entry->leased ? 1 : 0;
-    stats.unsaved += entry->persisted_version < entry->content->record.version ? 1 : 0;
-  });
+  SessionStats stats;
+  {
+    const absl::MutexLock lock(&mutex_);
+    stats = totals_;
+    table_.ForEach([&](const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      stats.leased += entry->leased ? 1 : 0;
+      stats.unsaved += entry->persisted_version < entry->content->record.version ? 1 : 0;
+      switch (View(*entry).tier) {
+        case Tier::kDevice:
+          ++stats.device.sessions;
+          break;
+        case Tier::kHost:
+          ++stats.host.sessions;
+          break;
+        case Tier::kDurable:
+          ++stats.durable.sessions;
+          break;
+      }
+    });
+  }
+  tiers_->AddStats(stats);
+  if (durable_ != nullptr) {
+    const DurableTier::Usage usage = durable_->usage();
+    stats.durable.state_bytes = usage.bytes;
+    stats.durable.budget_bytes = usage.budget;
+    stats.corrupt += usage.corrupt;
+  }
   return stats;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -16,16 +17,19 @@
 #include "server/sessions/session.h"
 #include "server/sessions/session_store.h"
 #include "server/sessions/session_table.h"
+#include "server/sessions/ticker.h"
 #include "server/sessions/tiers.h"
 
 namespace tvq {
 
-// INVALID_ARGUMENT for a label or time-to-live that no session can have.
-absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl);
+// INVALID_ARGUMENT for a label, time-to-live or idempotency key that no call can have.
+absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl,
+                         const std::string& idempotency_key);
 
 // One mutex guards the table of sessions, with short sections: no state is copied, and no disk or
 // network waited for, while it is held. What takes long works on the immutable content of a session
-// and is put into the table at its end.
+// and is put into the table at its end. Locks are taken in the order SessionEntry::saving, the
+// store's, those of Tiers and Capacity.
 class Store final : public SessionStore {
  public:
   using EntryPtr = std::shared_ptr<SessionEntry>;
@@ -65,6 +69,11 @@ class Store final : public SessionStore {
   std::vector<SessionRecord> Records() const override;
   SessionStats stats() const override;
 
+  // Deletes the sessions whose time-to-live is over; returns how many. Done every second anyway.
+  int64_t DeleteExpired();
+  // What a session of the model takes of the capacity.
+  int64_t PlaceBytes(size_t model) const { return place_bytes_[model]; }
+
  private:
   // The exclusive right to change one session.
   class Hold {
@@ -74,7 +83,7 @@ class Store final : public SessionStore {
     ~Hold() {
       if (entry_ != nullptr) store_->Release(*entry_);
     }
-    const EntryPtr& entry() const { return entry_; }
+    SessionEntry& entry() const { return *entry_; }
 
    private:
     Store* store_;
@@ -82,39 +91,44 @@ class Store final : public SessionStore {
   };
   // A call that may change a session, or has done so already.
   struct Begun {
+    EntryPtr entry;
     std::optional<Hold> hold;          // unset: there is a reply
     std::optional<std::string> reply;  // of an earlier call with the same key
-    EntryPtr entry;
   };
   class StoreLease;
+  using ContentPtr = std::shared_ptr<const SessionContent>;
   using Edit = std::function<absl::Status(SessionContent& next)>;
 
   Store(Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
-        Clock clock, int64_t capacity);
+        Clock clock, int64_t capacity, std::vector<int64_t> place_bytes);
+
+  // store_calls.cc
+  absl::Status CheckDurability(Durability durability) const;
+  static EntryPtr NewEntry(SessionContent content);  // leased
+  absl::StatusOr<size_t> ModelIndex(const std::string& name) const;
+  const Model& model(size_t index) const { return *engine_->models()[index].model; }
+  // Bytes of the present state on the device, and what it takes of the capacity.
+  int64_t Bytes(const SessionContent& content) const;
+  int64_t PlaceBytes(size_t model, const Checkpoint* checkpoint) const;
+  absl::StatusOr<Moment> NewMoment(size_t model, const Moment& like);
+  // Puts sessions that are leased into the table and ends their leases; all or none.
+  absl::StatusOr<std::vector<SessionView>> Insert(const std::vector<EntryPtr>& entries,
+                                                  Durability durability);
+  absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The durable copy first, so that what cannot be deleted there stays whole.
+  absl::Status Remove(SessionEntry& entry);
+  void Drop(SessionEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_tree.cc
   absl::StatusOr<SessionContent> Child(const SessionContent& parent, const SessionCall& call,
                                        const ForkOptions& options);
 
-  // store_calls.cc
-  static EntryPtr NewEntry(SessionContent content);  // leased
-  absl::StatusOr<size_t> ModelIndex(const std::string& name) const;
-  const Model& model(size_t index) const { return *engine_->models()[index].model; }
-  // Bytes of the present state.
-  int64_t Bytes(const SessionContent& content) const;
-  absl::StatusOr<Moment> NewMoment(const SessionContent& content, std::shared_ptr<Checkpoint> at,
-                                   TokenLog tokens);
-  // Puts sessions into the table, all or none.
-  absl::Status Insert(const std::vector<EntryPtr>& entries);
-  absl::StatusOr<std::vector<SessionView>> Made(const std::vector<EntryPtr>& entries,
-                                                Durability durability);
-  absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   // store_lease.cc
   // `kind` keeps the keys of calls apart that answer different things.
   absl::StatusOr<Begun> Begin(const SessionCall& call, std::string_view kind);
+  absl::Status Lock(const SessionCall& call, std::string_view kind, Begun& begun);
   void Release(SessionEntry& entry);
   // Makes `next` the content of the session: version + 1.
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability);
@@ -124,17 +138,47 @@ class Store final : public SessionStore {
   // A call that changes what is known of a session by pointers alone.
   absl::StatusOr<SessionView> Change(const SessionCall& call, std::string_view kind,
                                      const Edit& edit);
+  // Brings to the device or host memory what only the durable tier has under another version than
+  // `next` needs it, and keeps it there.
+  absl::StatusOr<std::vector<Tiers::Pin>> Anchor(const SessionContent& next,
+                                                 const SessionContent* before);
+  // Exchanges the content, and returns what was there, to be let go without the lock.
+  ContentPtr Install(SessionEntry& entry, ContentPtr next, bool stored)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // store_durable.cc
+  absl::Status LoadStored();
+  EntryPtr FromRecord(SessionRecord record, bool claimed);
+  // Reads what is missing of a moment that is stored as `version` of the session.
+  absl::Status Load(const SessionContent& content, int64_t version, Moment& moment,
+                    Replies* replies);
+  absl::Status LoadPresent(const Hold& hold);
+  absl::Status PutMoment(const SessionRecord& record, int64_t version, const Moment& moment,
+                         const Replies& replies, size_t model);
+  // Everything of a content that is not stored yet; `record` is its record.
+  absl::Status Put(const SessionContent& content, SessionRecord record);
+  absl::Status Persist(const std::string& id);
+  absl::Status Persist(SessionEntry& entry);
+
+  // store_shared.cc: a durable tier that other servers use too.
+  // Brings what is known of the session up to date, and makes it this server's if `claim`.
+  absl::Status Refresh(const std::string& owner, const std::string& id, bool claim);
+  // Whether another server has used a session since, whose time seems to be over here.
+  bool Outlived(const SessionEntry& entry, absl::Time now);
 
   Engine* const engine_;
   const SessionOptions options_;
   const std::unique_ptr<DurableTier> durable_;
   const Clock clock_;
-  Capacity capacity_;  // before whatever holds places
+  const std::vector<int64_t> place_bytes_;  // by model
+  Capacity capacity_;                       // before whatever holds places
   const std::shared_ptr<Tiers> tiers_;
 
   mutable absl::Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);
+
+  std::optional<Ticker> ticker_;  // last: it uses all of the above
 };
 
 }  // namespace tvq

@@ -23,12 +23,20 @@ absl::Status CheckBytes(const char* field, const std::string& value, size_t max)
 
 }  // namespace
 
-absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl) {
+absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl,
+                         const std::string& idempotency_key) {
   if (ttl && *ttl <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("ttl: is ", absl::FormatDuration(*ttl), ", must be positive"));
   }
-  return CheckBytes("label", label, kMaxLabelBytes);
+  if (auto status = CheckBytes("label", label, kMaxLabelBytes); !status.ok()) return status;
+  return CheckBytes("idempotency_key", idempotency_key, kMaxKeyBytes);
+}
+
+absl::Status Store::CheckDurability(Durability durability) const {
+  if (durability == Durability::kMemory || durable_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "durability: the server keeps sessions in memory alone: it has no durable tier");
 }
 
 Store::EntryPtr Store::NewEntry(SessionContent content) {
@@ -37,11 +45,6 @@ Store::EntryPtr Store::NewEntry(SessionContent content) {
   entry->content = std::make_shared<const SessionContent>(std::move(content));
   entry->leased = true;
   return entry;
-}
-
-int64_t Store::Bytes(const SessionContent& content) const {
-  if (content.present.checkpoint != nullptr) return content.present.checkpoint->bytes();
-  return content.model ? model(*content.model).StateBytes(/*tokens=*/1) : 0;
 }
 
 absl::StatusOr<size_t> Store::ModelIndex(const std::string& name) const {
@@ -57,14 +60,22 @@ absl::StatusOr<size_t> Store::ModelIndex(const std::string& name) const {
   return absl::NotFoundError(absl::StrCat("model: there is no model ", Quoted(name)));
 }
 
-absl::StatusOr<Moment> Store::NewMoment(const SessionContent& content,
-                                        std::shared_ptr<Checkpoint> at, TokenLog tokens) {
-  auto place = capacity_.Reserve(at != nullptr ? at->bytes()
-                                               : model(*content.model).StateBytes(/*tokens=*/1));
+int64_t Store::Bytes(const SessionContent& content) const {
+  if (content.present.checkpoint != nullptr) return content.present.checkpoint->bytes();
+  return content.model ? model(*content.model).StateBytes(/*tokens=*/1) : 0;
+}
+
+int64_t Store::PlaceBytes(size_t model, const Checkpoint* checkpoint) const {
+  const int64_t image = checkpoint != nullptr ? checkpoint->image_bytes() : 0;
+  return std::max(place_bytes_[model], image);
+}
+
+absl::StatusOr<Moment> Store::NewMoment(size_t model, const Moment& like) {
+  auto place = capacity_.Reserve(PlaceBytes(model, like.checkpoint.get()));
   if (!place.ok()) return place.status();
-  return Moment{.checkpoint = std::move(at),
-                .tokens = std::move(tokens),
-                .place = std::make_shared<Capacity::Place>(*std::move(place))};
+  Moment moment = like;
+  moment.place = std::make_shared<Capacity::Place>(*std::move(place));
+  return moment;
 }
 
 absl::StatusOr<Store::EntryPtr> Store::Find(const std::string& owner, const std::string& id) const {
@@ -77,36 +88,55 @@ absl::StatusOr<Store::EntryPtr> Store::Find(const std::string& owner, const std:
 }
 
 SessionView Store::View(const SessionEntry& entry) const {
-  SessionView view;
-  view.record = entry.Record();
   const SessionContent& content = *entry.content;
+  SessionView view{.record = entry.Record(), .bytes = Bytes(content)};
   if (content.present.checkpoint != nullptr) {
     view.tier = tiers_->Where(*content.present.checkpoint);
+  } else {
+    const bool stored = entry.persisted_version == content.record.version;
+    view.tier = stored ? Tier::kDurable : Tier::kHost;
   }
-  view.bytes = Bytes(content);
   return view;
 }
 
-absl::Status Store::Insert(const std::vector<EntryPtr>& entries) {
-  const absl::MutexLock lock(&mutex_);
+absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPtr>& entries,
+                                                       Durability durability) {
   const SessionRecord& record = entries.front()->content->record;
-  const std::string& owner = record.owner;
-  if (!table_.CreatedBy(owner, record.parent_id, record.creation_key).empty()) {
-    return absl::AbortedError("idempotency_key: another call with this key is being answered");
+  std::vector<Tiers::Pin> pins;
+  for (const EntryPtr& entry : entries) {
+    auto pinned = Anchor(*entry->content, nullptr);
+    if (!pinned.ok()) return pinned.status();
+    std::move(pinned->begin(), pinned->end(), std::back_inserter(pins));
   }
-  const int64_t count = table_.CountOf(owner);
-  const int64_t limit = options_.max_sessions_per_owner;
-  if (limit > 0 && count + static_cast<int64_t>(entries.size()) > limit) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (!table_.CreatedBy(record.owner, record.parent_id, record.creation_key).empty()) {
+      return absl::AbortedError("idempotency_key: another call with this key is being answered");
+    }
+    const int64_t count = table_.CountOf(record.owner);
+    const int64_t limit = options_.max_sessions_per_owner;
+    if (limit > 0 && count + static_cast<int64_t>(entries.size()) > limit) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+    }
+    for (const EntryPtr& entry : entries) {
+      for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
+      table_.Insert(entry);
+    }
+    totals_.created += static_cast<int64_t>(entries.size());
   }
-  for (const EntryPtr& entry : entries) table_.Insert(entry);
-  totals_.created += static_cast<int64_t>(entries.size());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<SessionView>> Store::Made(const std::vector<EntryPtr>& entries,
-                                                     Durability) {
+  absl::Status stored;
+  for (const EntryPtr& entry : entries) {
+    if (durability == Durability::kDisk && stored.ok()) stored = Persist(*entry);
+  }
+  if (!stored.ok()) {
+    for (const EntryPtr& entry : entries) {
+      if (Remove(*entry).ok()) continue;
+      const absl::MutexLock lock(&mutex_);
+      Drop(*entry);  // a copy that cannot be deleted now is found at the next start
+    }
+    return stored;
+  }
   std::vector<SessionView> views;
   const absl::MutexLock lock(&mutex_);
   for (const EntryPtr& entry : entries) {
@@ -117,11 +147,11 @@ absl::StatusOr<std::vector<SessionView>> Store::Made(const std::vector<EntryPtr>
 }
 
 absl::StatusOr<SessionView> Store::Create(const std::string& owner, const CreateOptions& options) {
-  if (auto status = CheckNaming(options.label, options.ttl); !status.ok()) return status;
-  if (auto status = CheckBytes("idempotency_key", options.idempotency_key, kMaxKeyBytes);
+  if (auto status = CheckNaming(options.label, options.ttl, options.idempotency_key);
       !status.ok()) {
     return status;
   }
+  if (auto status = CheckDurability(options.durability); !status.ok()) return status;
   const auto index = ModelIndex(options.model);
   if (!index.ok()) return index.status();
   {
@@ -139,17 +169,16 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
                     .ttl = options.ttl.value_or(options_.default_ttl),
                     .has_transcript = options.keep_transcript.value_or(options_.keep_transcript),
                     .creation_key = options.idempotency_key};
-  auto moment = NewMoment(content, nullptr, {});
+  auto moment = NewMoment(*index, {});
   if (!moment.ok()) return moment.status();
   content.present = *std::move(moment);
-  const EntryPtr entry = NewEntry(std::move(content));
-  if (auto status = Insert({entry}); !status.ok()) return status;
-  auto views = Made({entry}, options.durability);
+  auto views = Insert({NewEntry(std::move(content))}, options.durability);
   if (!views.ok()) return views.status();
   return std::move(views->front());
 }
 
 absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::string& id) {
+  if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
   const absl::MutexLock lock(&mutex_);
   const auto entry = Find(owner, id);
   if (!entry.ok()) return entry.status();
@@ -158,14 +187,19 @@ absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::stri
 
 absl::StatusOr<std::vector<int32_t>> Store::Transcript(const std::string& owner,
                                                        const std::string& id) {
-  std::shared_ptr<const SessionContent> content;
+  if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
+  ContentPtr content;
   {
     const absl::MutexLock lock(&mutex_);
     const auto entry = Find(owner, id);
     if (!entry.ok()) return entry.status();
     content = (*entry)->content;
   }
-  return content->present.tokens.Ids();
+  Moment present = content->present;
+  if (auto status = Load(*content, content->record.version, present, nullptr); !status.ok()) {
+    return status;
+  }
+  return present.tokens.Ids();
 }
 
 absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilter& filter,
@@ -183,11 +217,32 @@ absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilt
 absl::Status Store::Delete(const SessionCall& call) {
   auto begun = Begin(call, "delete");
   if (!begun.ok()) return begun.status();
+  if (auto status = Remove(*begun->entry); !status.ok()) return status;
   const absl::MutexLock lock(&mutex_);
-  begun->entry->deleted = true;
-  table_.Erase(begun->entry->content->record.id);
   ++totals_.deleted;
   return absl::OkStatus();
+}
+
+absl::Status Store::Remove(SessionEntry& entry) {
+  const absl::MutexLock saving(&entry.saving);
+  std::string id;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (entry.deleted) return absl::OkStatus();
+    id = entry.content->record.id;
+  }
+  if (entry.may_be_stored) {
+    if (auto status = durable_->Delete(id); !status.ok()) return status;
+  }
+  const absl::MutexLock lock(&mutex_);
+  Drop(entry);
+  return absl::OkStatus();
+}
+
+void Store::Drop(SessionEntry& entry) {
+  entry.deleted = true;
+  for (const auto& [checkpoint, at] : HoldsOf(*entry.content)) tiers_->LetGo(*checkpoint, at);
+  table_.Erase(entry.content->record.id);
 }
 
 }  // namespace tvq

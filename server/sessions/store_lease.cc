@@ -1,5 +1,7 @@
 // One writer at a time, and how a call commits.
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,27 +12,27 @@
 namespace tvq {
 namespace {
 
-// Keeps the idempotency keys of calls apart that are answered differently.
 constexpr std::string_view kComputes = "computes";
+constexpr std::string_view kDeletes = "delete";
 
 std::string ReplyKey(std::string_view kind, const SessionCall& call) {
+  if (call.idempotency_key.empty()) return "";
   return absl::StrCat(std::string(kind), ":", call.idempotency_key);
 }
 
 }  // namespace
 
-absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_view kind) {
+// Finds the session and leases it. A retry is answered even if the session is busy.
+absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& begun) {
   const absl::MutexLock lock(&mutex_);
   auto found = Find(call.owner, call.id);
   if (!found.ok()) return found.status();
-  SessionEntry& entry = **found;
+  begun.entry = *std::move(found);
+  SessionEntry& entry = *begun.entry;
   const SessionRecord& record = entry.content->record;
-  // A retry is answered even if the session has gone on since, or is busy.
-  if (!call.idempotency_key.empty()) {
-    auto reply = entry.content->replies.Find(ReplyKey(kind, call));
-    if (reply) return Begun{.reply = std::move(reply), .entry = *found};
-  }
-  if (!entry.content->model && kind != "delete") {
+  begun.reply = entry.content->replies.Find(ReplyKey(kind, call));
+  if (begun.reply) return absl::OkStatus();
+  if (!entry.content->model && kind != kDeletes) {
     return absl::FailedPreconditionError(absl::StrCat("session_id: session ", record.id,
                                                       " is of model \"", record.model,
                                                       "\", which is not served here"));
@@ -39,14 +41,31 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
     return absl::AbortedError(
         absl::StrCat("session_id: another call works on session ", record.id));
   }
-  if (call.expected_version && *call.expected_version != record.version) {
-    return absl::AbortedError(absl::StrCat("expected_version: is ", *call.expected_version,
-                                           ", session ", record.id, " is at version ",
-                                           record.version));
-  }
   entry.leased = true;
-  entry.last_used = clock_();
-  return Begun{.hold = Hold(this, *found), .entry = *found};
+  begun.hold.emplace(this, begun.entry);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_view kind) {
+  if (auto status = CheckNaming("", {}, call.idempotency_key); !status.ok()) return status;
+  if (auto status = CheckDurability(call.durability); !status.ok()) return status;
+  if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
+  Begun begun;
+  if (auto status = Lock(call, kind, begun); !status.ok()) return status;
+  if (!begun.hold) return begun;
+  if (kind != kDeletes) {  // what is stored may be too damaged to load, but not to delete
+    if (auto status = LoadPresent(*begun.hold); !status.ok()) return status;
+  }
+  const absl::MutexLock lock(&mutex_);
+  const SessionContent& content = *begun.entry->content;
+  begun.reply = content.replies.Find(ReplyKey(kind, call));  // known only after loading
+  const int64_t version = content.record.version;
+  if (!begun.reply && call.expected_version && *call.expected_version != version) {
+    return absl::AbortedError(absl::StrCat("expected_version: is ", *call.expected_version,
+                                           ", session ", call.id, " is at version ", version));
+  }
+  begun.entry->last_used = clock_();
+  return begun;
 }
 
 void Store::Release(SessionEntry& entry) {
@@ -54,13 +73,58 @@ void Store::Release(SessionEntry& entry) {
   entry.leased = false;
 }
 
-absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next, Durability) {
+absl::StatusOr<std::vector<Tiers::Pin>> Store::Anchor(const SessionContent& next,
+                                                      const SessionContent* before) {
+  std::vector<Tiers::Pin> pins;
+  const auto held = before != nullptr ? HoldsOf(*before) : decltype(HoldsOf(next))();
+  for (const auto& hold : HoldsOf(next)) {
+    if (std::find(held.begin(), held.end(), hold) != held.end()) continue;
+    auto pin = tiers_->BringToHost(hold.first);
+    if (!pin.ok()) return pin.status();
+    pins.push_back(*std::move(pin));
+  }
+  return pins;
+}
+
+Store::ContentPtr Store::Install(SessionEntry& entry, ContentPtr next, bool stored) {
+  const auto before = HoldsOf(*entry.content);
+  const auto after = HoldsOf(*next);
+  for (const auto& hold : after) {
+    if (std::find(before.begin(), before.end(), hold) == before.end()) {
+      tiers_->Hold(*hold.first, hold.second);
+    }
+    if (stored) tiers_->SetStored(*hold.first, hold.second);
+  }
+  for (const auto& hold : before) {
+    if (std::find(after.begin(), after.end(), hold) == after.end()) {
+      tiers_->LetGo(*hold.first, hold.second);
+    }
+  }
+  return std::exchange(entry.content, std::move(next));
+}
+
+absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
+                                          Durability durability) {
+  SessionEntry& entry = hold.entry();
   ++next.record.version;
-  auto content = std::make_shared<const SessionContent>(std::move(next));
-  SessionEntry& entry = *hold.entry();
+  // The lease keeps the content what it is.
+  const auto pins = Anchor(next, entry.content.get());
+  if (!pins.ok()) return pins.status();
+  const absl::Time now = clock_();
+  std::optional<absl::MutexLock> saving;
+  if (durability == Durability::kDisk) {
+    saving.emplace(&entry.saving);
+    SessionRecord record = next.record;
+    record.last_used = now;
+    entry.may_be_stored = true;
+    if (auto status = Put(next, std::move(record)); !status.ok()) return status;
+  }
+  ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
   const absl::MutexLock lock(&mutex_);
-  entry.content.swap(content);  // what was committed before is let go after the lock
-  entry.last_used = clock_();
+  const bool stored = durability == Durability::kDisk;
+  content = Install(entry, std::move(content), stored);  // the old one is let go after the lock
+  if (stored) entry.persisted_version = entry.content->record.version;
+  entry.last_used = now;
   ++totals_.commits;
   return View(entry);
 }
@@ -83,10 +147,8 @@ absl::StatusOr<SessionView> Store::Change(const SessionCall& call, std::string_v
   if (begun->reply) return Replayed(*begun);
   SessionContent next = *begun->entry->content;
   if (auto status = edit(next); !status.ok()) return status;
-  if (!call.idempotency_key.empty()) {
-    next.replies.Add(ReplyKey(kind, call),
-                     absl::StrCat(next.record.version + 1, " ", next.record.position));
-  }
+  next.replies.Add(ReplyKey(kind, call),
+                   absl::StrCat(next.record.version + 1, " ", next.record.position));
   return Commit(*begun->hold, std::move(next), call.durability);
 }
 
@@ -121,6 +183,7 @@ class Store::StoreLease : public Lease {
 absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
   auto begun = Begin(call, kComputes);
   if (!begun.ok()) return begun.status();
+  if (begun->reply) begun->hold.reset();
   SessionRecord record;
   {
     const absl::MutexLock lock(&mutex_);
@@ -134,7 +197,7 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
   if (!begun.hold) std::abort();  // a second commit, or one after a replay
   const Hold hold = *std::move(begun.hold);
   begun.hold.reset();
-  SessionContent content = *hold.entry()->content;
+  SessionContent content = *hold.entry().content;
   content.record.position += static_cast<int64_t>(next.tokens.size());
   const int64_t position = next.held.state->position() + static_cast<int64_t>(next.pending.size());
   if (position != content.record.position) {
@@ -145,10 +208,9 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
   Moment& present = content.present;
   if (content.record.has_transcript) present.tokens.Append(next.tokens);
   present.checkpoint = tiers_->Add(*content.model, std::move(next));
-  if (auto status = present.place->Resize(present.checkpoint->bytes()); !status.ok()) return status;
-  if (!call.idempotency_key.empty()) {
-    content.replies.Add(ReplyKey(kComputes, call), std::move(reply));
-  }
+  const int64_t bytes = PlaceBytes(*content.model, present.checkpoint.get());
+  if (auto status = present.place->Resize(bytes); !status.ok()) return status;
+  content.replies.Add(ReplyKey(kComputes, call), std::move(reply));
   return Commit(hold, std::move(content), call.durability);
 }
 

@@ -5,10 +5,6 @@
 
 namespace tvq {
 
-absl::StatusOr<SessionView> Store::Save(const SessionCall&) {
-  return absl::FailedPreconditionError(
-      "the server keeps sessions in memory alone: it was started without a durable tier");
-}
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall&) {
   return absl::UnimplementedError("export");
 }
@@ -29,6 +25,4 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::str
   return absl::UnimplementedError("state");
 }
 void Store::UsePrefixes(Request*) {}
-int64_t Store::Flush(absl::Time) { return stats().unsaved; }
-
 }  // namespace tvq

@@ -23,7 +23,7 @@ absl::Status Check(const ForkOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("count: is ", options.count, ", must be in [1, ", kMaxForks, "]"));
   }
-  return CheckNaming(options.label, options.ttl);
+  return CheckNaming(options.label, options.ttl, "");
 }
 
 }  // namespace
@@ -35,7 +35,9 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
     mark = parent.FindMark(options.mark);
     if (mark == nullptr) return NoMark(parent.record.id, options.mark);
   }
-  const Moment& from = mark != nullptr ? mark->moment : parent.present;
+  Moment from = mark != nullptr ? mark->moment : parent.present;
+  const int64_t version = mark != nullptr ? mark->record.version : parent.record.version;
+  if (auto status = Load(parent, version, from, nullptr); !status.ok()) return status;
   SessionContent child;
   child.model = parent.model;
   child.record = {.id = NewSessionId(),
@@ -43,13 +45,13 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
                   .model = parent.record.model,
                   .label = options.label,
                   .parent_id = parent.record.id,
-                  .parent_version = mark != nullptr ? mark->record.version : parent.record.version,
+                  .parent_version = version,
                   .position = mark != nullptr ? mark->record.position : parent.record.position,
                   .created = clock_(),
                   .ttl = options.ttl.value_or(parent.record.ttl),
                   .has_transcript = parent.record.has_transcript,
                   .creation_key = call.idempotency_key};
-  auto moment = NewMoment(child, from.checkpoint, from.tokens);
+  auto moment = NewMoment(*child.model, from);
   if (!moment.ok()) return moment.status();
   child.present = *std::move(moment);
   return child;
@@ -58,6 +60,7 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
 absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
                                                      const ForkOptions& options) {
   if (auto status = Check(options); !status.ok()) return status;
+  if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
   {
     const absl::MutexLock lock(&mutex_);
     const auto parent = Find(call.owner, call.id);
@@ -76,8 +79,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
     if (!child.ok()) return child.status();
     children.push_back(NewEntry(*std::move(child)));
   }
-  if (auto status = Insert(children); !status.ok()) return status;
-  return Made(children, call.durability);
+  return Insert(children, call.durability);
 }
 
 absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::string& name) {
@@ -97,10 +99,11 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
     if (old != nullptr) {  // its place serves the new one
       mark.moment = next.present;
       mark.moment.place = old->moment.place;
-      if (auto status = mark.moment.place->Resize(Bytes(next)); !status.ok()) return status;
+      const int64_t bytes = PlaceBytes(*next.model, next.present.checkpoint.get());
+      if (auto status = mark.moment.place->Resize(bytes); !status.ok()) return status;
       std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
     } else {
-      auto moment = NewMoment(next, next.present.checkpoint, next.present.tokens);
+      auto moment = NewMoment(*next.model, next.present);
       if (!moment.ok()) return moment.status();
       mark.moment = *std::move(moment);
     }
@@ -121,10 +124,12 @@ absl::StatusOr<SessionView> Store::Rewind(const SessionCall& call, const std::st
   return Change(call, "rewind", [&](SessionContent& next) -> absl::Status {
     const KeptMark* const mark = next.FindMark(name);
     if (mark == nullptr) return NoMark(call.id, name);
+    Moment back = mark->moment;
+    if (auto status = Load(next, mark->record.version, back, nullptr); !status.ok()) return status;
     next.record.position = mark->record.position;
-    next.present.checkpoint = mark->moment.checkpoint;
-    next.present.tokens = mark->moment.tokens;
-    return next.present.place->Resize(Bytes(next));
+    back.place = next.present.place;
+    next.present = std::move(back);
+    return next.present.place->Resize(PlaceBytes(*next.model, next.present.checkpoint.get()));
   });
 }
 

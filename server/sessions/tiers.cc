@@ -1,77 +1,181 @@
 #include "server/sessions/tiers.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
+#include "server/sessions/state_image.h"
+
 namespace tvq {
+namespace {
 
-Checkpoint::~Checkpoint() { tiers_->Forget(this); }
-
-// Copies a checkpoint into the blank state of an admitted request.
-class Tiers::Source : public StateSource, public std::enable_shared_from_this<Source> {
- public:
-  Source(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
-      : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {}
-
-  void Fill(HeldState blank, Done done) override {
-    // Shared, because a std::function has to be copyable.
-    auto held = std::make_shared<HeldState>(std::move(blank));
-    auto fill = [self = shared_from_this(), held, done] {
-      done(self->tiers_->Fill(*self->checkpoint_, std::move(*held)));
-    };
-    if (!tiers_->restores_.Schedule(std::move(fill))) {
-      done(absl::UnavailableError("the server is shutting down"));
-    }
+// Room for two requests, but no more than an eighth: states that are there are found faster.
+int64_t Headroom(const Engine& engine, int64_t total) {
+  int64_t largest = 0;
+  for (const ServedModel& served : engine.models()) {
+    largest = std::max(largest, served.model->StateBytes(1));
   }
+  return std::min(2 * largest, total / 8);
+}
 
- private:
-  const std::shared_ptr<Tiers> tiers_;
-  const std::shared_ptr<Checkpoint> checkpoint_;
-};
+}  // namespace
 
-std::shared_ptr<Tiers> Tiers::Create() { return std::shared_ptr<Tiers>(new Tiers()); }
+Checkpoint::~Checkpoint() { tiers_->Forget(*this); }
 
-void Tiers::Stop() { restores_.Stop(); }
+std::shared_ptr<Tiers> Tiers::Create(Options options) {
+  std::shared_ptr<Tiers> tiers(new Tiers(std::move(options)));
+  tiers->device_evictor_ = std::thread([t = tiers.get()] { t->EvictDevice(); });
+  tiers->host_evictor_ = std::thread([t = tiers.get()] { t->EvictHost(); });
+  tiers->device().OnShortage([t = tiers.get()](int64_t missing) {
+    const absl::MutexLock lock(&t->mutex_);
+    t->device_missing_ = std::max(t->device_missing_, missing);
+    t->device_wake_ = true;
+  });
+  return tiers;
+}
 
-std::shared_ptr<Checkpoint> Tiers::Add(size_t model, Continuation next) {
-  const State& state = *next.held.state;
-  std::shared_ptr<Checkpoint> checkpoint(
-      new Checkpoint(shared_from_this(), model, state.position(), state.bytes()));
+Tiers::Tiers(Options options)
+    : options_(std::move(options)), headroom_(Headroom(*options_.engine, device().total())) {}
+
+void Tiers::Stop() {
+  device().OnShortage({});
+  {
+    const absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (device_evictor_.joinable()) device_evictor_.join();
+  if (host_evictor_.joinable()) host_evictor_.join();
+  restores_.Stop();
+}
+
+std::shared_ptr<Checkpoint> Tiers::Enter(std::shared_ptr<Checkpoint> checkpoint) {
   const absl::MutexLock lock(&mutex_);
-  checkpoint->pending_ = std::move(next.pending);
-  if (checkpoint->pending_.empty() && !next.logits.empty()) {
-    checkpoint->logits_ = std::make_shared<const std::vector<float>>(std::move(next.logits));
+  checkpoint->by_use_ = by_use_.insert(by_use_.end(), checkpoint.get());
+  if (checkpoint->host_ != nullptr) {
+    host_used_ += checkpoint->host_->memory_bytes();
+    host_wake_ = true;
   }
-  checkpoint->device_ = std::make_shared<const HeldState>(std::move(next.held));
+  device_wake_ = true;
   return checkpoint;
 }
 
-StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint) {
-  StartPoint start;
-  start.position = checkpoint->position();
-  {
-    const absl::MutexLock lock(&mutex_);
-    start.pending = checkpoint->pending_;
-    start.logits = checkpoint->logits_;
+std::shared_ptr<Checkpoint> Tiers::Add(size_t model, Continuation next) {
+  const State& state = *next.held.state;
+  auto head = std::make_shared<CheckpointHead>();
+  head->position = state.position();
+  head->pending = std::move(next.pending);
+  if (head->pending.empty() && !next.logits.empty()) {
+    head->logits = std::make_shared<const std::vector<float>>(std::move(next.logits));
   }
-  start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
-  return start;
+  StateContent content{.state = &state, .pending = head->pending};
+  if (head->logits != nullptr) content.logits = *head->logits;
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint(shared_from_this(), model, state.bytes(),
+                                                        StateImageBytes(info(model), content)));
+  checkpoint->head_ = std::move(head);
+  checkpoint->device_ = std::make_shared<const HeldState>(std::move(next.held));
+  return Enter(std::move(checkpoint));
+}
+
+std::shared_ptr<Checkpoint> Tiers::AddImage(size_t model, int64_t bytes, CheckpointHead head,
+                                            std::shared_ptr<const Blob> image) {
+  std::shared_ptr<Checkpoint> checkpoint(
+      new Checkpoint(shared_from_this(), model, bytes, image->size()));
+  checkpoint->head_ = std::make_shared<const CheckpointHead>(std::move(head));
+  checkpoint->host_ = std::move(image);
+  return Enter(std::move(checkpoint));
+}
+
+std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, StoredVersion at) {
+  std::shared_ptr<Checkpoint> checkpoint(
+      new Checkpoint(shared_from_this(), model, bytes, /*image_bytes=*/bytes));
+  checkpoint->holders_.push_back({std::move(at), /*stored=*/true});
+  return Enter(std::move(checkpoint));
+}
+
+void Tiers::Forget(Checkpoint& checkpoint) {
+  const absl::MutexLock lock(&mutex_);
+  by_use_.erase(checkpoint.by_use_);
+  if (checkpoint.host_ != nullptr) host_used_ -= checkpoint.host_->memory_bytes();
+  device_wake_ = true;  // host memory may have the room now that it lacked
+}
+
+void Tiers::Hold(Checkpoint& checkpoint, StoredVersion at, bool stored) {
+  const absl::MutexLock lock(&mutex_);
+  if (!stored && checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) std::abort();
+  checkpoint.holders_.push_back({std::move(at), stored});
+}
+
+void Tiers::LetGo(Checkpoint& checkpoint, const StoredVersion& at) {
+  const absl::MutexLock lock(&mutex_);
+  std::erase_if(checkpoint.holders_, [&](const Checkpoint::Holder& h) { return h.at == at; });
+}
+
+void Tiers::SetStored(Checkpoint& checkpoint, const StoredVersion& at) {
+  const absl::MutexLock lock(&mutex_);
+  for (Checkpoint::Holder& holder : checkpoint.holders_) {
+    if (holder.at == at) holder.stored = true;
+  }
+}
+
+bool Tiers::IsStored(const Checkpoint& checkpoint, const StoredVersion& at) const {
+  const absl::MutexLock lock(&mutex_);
+  return std::any_of(checkpoint.holders_.begin(), checkpoint.holders_.end(),
+                     [&](const Checkpoint::Holder& h) { return h.stored && h.at == at; });
+}
+
+bool Tiers::HasHead(const Checkpoint& checkpoint) const {
+  const absl::MutexLock lock(&mutex_);
+  return checkpoint.head_ != nullptr;
+}
+
+void Tiers::SetHead(Checkpoint& checkpoint, CheckpointHead head) {
+  auto shared = std::make_shared<const CheckpointHead>(std::move(head));
+  const absl::MutexLock lock(&mutex_);
+  if (checkpoint.head_ == nullptr) checkpoint.head_ = std::move(shared);
+}
+
+Tiers::Pin::Pin(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
+    : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {
+  const absl::MutexLock lock(&tiers_->mutex_);
+  ++checkpoint_->pins_;
+}
+
+Tiers::Pin::~Pin() {
+  if (checkpoint_ == nullptr) return;
+  const absl::MutexLock lock(&tiers_->mutex_);
+  --checkpoint_->pins_;
+  // Who looked for something to evict may have passed it by.
+  tiers_->device_wake_ = tiers_->host_wake_ = true;
 }
 
 Tier Tiers::Where(const Checkpoint& checkpoint) const {
   const absl::MutexLock lock(&mutex_);
-  return checkpoint.device_ != nullptr ? Tier::kDevice : Tier::kHost;
+  if (checkpoint.device_ != nullptr) return Tier::kDevice;
+  return checkpoint.host_ != nullptr ? Tier::kHost : Tier::kDurable;
 }
 
-void Tiers::Forget(Checkpoint*) {}
-
-absl::StatusOr<HeldState> Tiers::Fill(const Checkpoint& checkpoint, HeldState blank) {
-  std::shared_ptr<const HeldState> device;
-  {
-    const absl::MutexLock lock(&mutex_);
-    device = checkpoint.device_;
+Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
+  const absl::MutexLock lock(&mutex_);
+  by_use_.splice(by_use_.end(), by_use_, checkpoint.by_use_);
+  Found found{checkpoint.device_, checkpoint.host_, checkpoint.head_, {}};
+  for (const Checkpoint::Holder& holder : checkpoint.holders_) {
+    if (holder.stored) found.stored.push_back(holder.at);
   }
-  if (auto status = blank.state->CopyFrom(*device->state); !status.ok()) return status;
-  return blank;
+  return found;
+}
+
+void Tiers::AddStats(SessionStats& stats) const {
+  const absl::MutexLock lock(&mutex_);
+  for (const Checkpoint* checkpoint : by_use_) {
+    if (checkpoint->device_ == nullptr) continue;
+    stats.device.state_bytes += checkpoint->device_->share.bytes();
+  }
+  stats.host.state_bytes = host_used_;
+  stats.device.budget_bytes = device().total();
+  stats.host.budget_bytes = options_.host_bytes;
+  stats.restores += restores_count_;
+  stats.corrupt += corrupt_;
+  stats.state_restore = restore_time_;
 }
 
 }  // namespace tvq

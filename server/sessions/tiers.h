@@ -1,50 +1,175 @@
-// Keeps committed states where there is room for them.
+// Keeps committed states where there is room for them: on the device, in host memory as images, on
+// the durable tier.
 #ifndef TVQ_SERVER_SESSIONS_TIERS_H_
 #define TVQ_SERVER_SESSIONS_TIERS_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/engine/continuation.h"
+#include "server/engine/engine.h"
 #include "server/sessions/checkpoint.h"
+#include "server/sessions/durable_tier.h"
 #include "server/sessions/movers.h"
 #include "server/sessions/session_stats.h"
 #include "server/sessions/session_store.h"
+#include "server/sessions/snapshot.h"
 
 namespace tvq {
 
-// Thread-safe. Checkpoints and the state sources made from them keep it alive; after Stop they fill
-// nothing any more.
+// What the server wrote itself and cannot read any more was damaged since: DATA_LOSS, naming
+// `what`, instead of an error of the input. A state of a model that was exchanged under its name is
+// not.
+absl::Status AsDataLoss(const absl::Status& status, const std::string& what);
+
+// What a reader has found beside the state.
+CheckpointHead HeadOf(StateImageReader& image);
+
+// The device is a cache inside the engine's StateBudget: when that runs short, the checkpoints that
+// were not used for longest move to host memory. When that is full, what was not used for longest
+// is stored on the durable tier, if it is not there yet, and dropped. A checkpoint is given up only
+// where every session and mark at it has a copy of its own further down, so that each can lose its
+// own without asking the others. What cannot be stored stays where it is.
+//
+// Thread-safe. Two threads of its own evict, others fill; the caller's thread never does either,
+// but where a method says that it blocks. Checkpoints and the state sources made from them keep it
+// alive; after Stop nothing moves.
 class Tiers : public std::enable_shared_from_this<Tiers> {
  public:
-  static std::shared_ptr<Tiers> Create();
+  struct Options {
+    Engine* engine = nullptr;
+    int64_t host_bytes = 0;
+    DurableTier* durable = nullptr;  // may be null
+    // Stores a session with its marks, blocking, and tells SetStored.
+    std::function<absl::Status(const std::string& id)> persist;
+  };
+  static std::shared_ptr<Tiers> Create(Options options);
 
   // A state that was just computed, with its share of the device.
   std::shared_ptr<Checkpoint> Add(size_t model, Continuation next);
+  // A state in host memory.
+  std::shared_ptr<Checkpoint> AddImage(size_t model, int64_t bytes, CheckpointHead head,
+                                       std::shared_ptr<const Blob> image);
+  // A state that only the durable tier has, at `at`.
+  std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, StoredVersion at);
 
-  // Where a request starts that continues from `checkpoint`: a working copy, made when the request
-  // is admitted.
+  // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
+  // has can take no further holder: BringToHost first, and keep the pin until it has it.
+  void Hold(Checkpoint& checkpoint, StoredVersion at, bool stored = false);
+  void LetGo(Checkpoint& checkpoint, const StoredVersion& at);
+  void SetStored(Checkpoint& checkpoint, const StoredVersion& at);
+  bool IsStored(const Checkpoint& checkpoint, const StoredVersion& at) const;
+
+  // Keeps a checkpoint from being moved.
+  class Pin {
+   public:
+    Pin(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint);
+    Pin(Pin&&) = default;
+    ~Pin();
+
+   private:
+    std::shared_ptr<Tiers> tiers_;
+    std::shared_ptr<Checkpoint> checkpoint_;
+  };
+  // Makes sure that the checkpoint is on the device or in host memory. Blocks.
+  absl::StatusOr<Pin> BringToHost(std::shared_ptr<Checkpoint> checkpoint);
+
+  // What Start needs is dropped with a state that only the durable tier has.
+  bool HasHead(const Checkpoint& checkpoint) const;
+  void SetHead(Checkpoint& checkpoint, CheckpointHead head);
+  // Where a request starts that continues from `checkpoint`, whose head is there: a working copy,
+  // made when the request is admitted.
   StartPoint Start(std::shared_ptr<Checkpoint> checkpoint);
 
-  Tier Where(const Checkpoint& checkpoint) const;
+  // Streams the state's image of `bytes` bytes from wherever it is. Blocks.
+  struct Image {
+    int64_t bytes = 0;
+    std::function<absl::Status(const ByteSink&)> write;
+  };
+  absl::StatusOr<Image> Read(std::shared_ptr<Checkpoint> checkpoint);
+  // The same as a blob, made for the caller if host memory has none. Blocks.
+  absl::StatusOr<std::shared_ptr<const Blob>> ReadBlob(std::shared_ptr<Checkpoint> checkpoint);
 
+  Tier Where(const Checkpoint& checkpoint) const;
+  // Adds the states' bytes, the restores and their times.
+  void AddStats(SessionStats& stats) const;
+
+  // To be called now and then: tries again what failed.
+  void Retry();
   // Waits for moves under way.
   void Stop();
 
  private:
   friend class Checkpoint;
   class Source;
+  // A checkpoint as it lay at one moment; shares what it was found with.
+  struct Found {
+    std::shared_ptr<const HeldState> device;
+    std::shared_ptr<const Blob> host;
+    std::shared_ptr<const CheckpointHead> head;
+    std::vector<StoredVersion> stored;
+  };
 
-  Tiers() : restores_(2) {}
-  void Forget(Checkpoint* checkpoint);
-  absl::StatusOr<HeldState> Fill(const Checkpoint& checkpoint, HeldState blank);
+  explicit Tiers(Options options);
+  const ModelInfo& info(size_t model) const {
+    return options_.engine->models()[model].model->info();
+  }
+  StateBudget& device() const { return options_.engine->budget(); }
+  std::shared_ptr<Checkpoint> Enter(std::shared_ptr<Checkpoint> checkpoint);
+  void Forget(Checkpoint& checkpoint);
+  Found Find(Checkpoint& checkpoint);  // also counts as a use
+
+  // tiers_read.cc
+  absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, HeldState blank);
+  absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Found& found, size_t model);
+  // Runs `read` on a stored snapshot. What is found corrupt there is DATA_LOSS, and counted.
+  absl::Status WithStored(
+      const Found& found,
+      const std::function<absl::Status(const SnapshotHead& head, ByteSource& rest)>& read);
+
+  // tiers_evict.cc
+  bool AllStored(const Checkpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HostHasRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return host_used_ + bytes <= options_.host_bytes;
+  }
+  bool DeviceIsShort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EvictDevice();
+  bool EvictOneFromDevice();
+  void EvictHost();
+  bool EvictOneFromHost();
+
+  const Options options_;
+  const int64_t headroom_;  // bytes of the device kept free, so that a request seldom waits
 
   mutable absl::Mutex mutex_;
-  Movers restores_;
+  std::list<Checkpoint*> by_use_ ABSL_GUARDED_BY(mutex_);  // the last was used last
+  int64_t host_used_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t device_missing_ ABSL_GUARDED_BY(mutex_) = 0;  // for a request that waits
+  int64_t host_missing_ ABSL_GUARDED_BY(mutex_) = 0;    // for a checkpoint of the device
+  bool device_wake_ ABSL_GUARDED_BY(mutex_) = false;
+  bool host_wake_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // After a failure to store, the next try.
+  std::chrono::steady_clock::time_point retry_at_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::milliseconds retry_after_ ABSL_GUARDED_BY(mutex_){0};
+  int64_t restores_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t corrupt_ ABSL_GUARDED_BY(mutex_) = 0;
+  Histogram restore_time_ ABSL_GUARDED_BY(mutex_);
+
+  Movers restores_{2};
+  std::thread device_evictor_;
+  std::thread host_evictor_;
 };
 
 }  // namespace tvq

@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
+#include "absl/strings/str_cat.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
@@ -145,7 +144,8 @@ TEST(SessionCallsTest, LimitsSessionsPerOwner) {
 }
 
 TEST(SessionCallsTest, PromisesExactlyWhatItHasRoomFor) {
-  StoreHarness h({.host_bytes = 3 * 1000 + 999});
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 4 * place - 1});
   const SessionCall call{.id = h.Create()};
   ASSERT_TRUE(h.Append(call, "state").ok());
   ASSERT_TRUE(h.store->Mark(call, "m").ok());
@@ -154,7 +154,8 @@ TEST(SessionCallsTest, PromisesExactlyWhatItHasRoomFor) {
        {h.store->Create("", {}).status(), h.store->Fork(call, {}).status(),
         h.store->Mark(call, "other").status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("1000 bytes: 3000 of 3999"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat(place, " bytes: ", 3 * place, " of ", 4 * place - 1)));
   }
   EXPECT_TRUE(h.store->Mark(call, "m").ok()) << "it replaces a mark, whose place it takes";
   ASSERT_TRUE(h.Append(call, " goes on").ok()) << "a commit needs no further place";

@@ -42,7 +42,8 @@ struct StoreHarness {
     Start(nullptr);
   }
 
-  // As a process does that was started again.
+  // As a process does that was started, or killed and started again: a store writes nothing of its
+  // own accord when it ends.
   void Start(std::unique_ptr<DurableTier> durable) {
     store.reset();
     auto opened = Store::Open(harness.engine.get(), options, std::move(durable),

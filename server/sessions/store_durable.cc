@@ -1,0 +1,257 @@
+// Sessions on the durable tier: found again at start, written when somebody asks or host memory is
+// full, read when they are used.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/sessions/movers.h"
+#include "server/sessions/snapshot.h"
+#include "server/sessions/state_image.h"
+#include "server/sessions/store.h"
+
+namespace tvq {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr int kFlushThreads = 4;
+constexpr std::chrono::milliseconds kFlushRetry{200};
+
+}  // namespace
+
+Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
+  auto entry = std::make_shared<SessionEntry>();
+  entry->persisted_version = record.version;
+  entry->last_used = record.last_used;
+  entry->claimed = claimed;
+  entry->may_be_stored = true;
+  SessionContent content;
+  if (const auto index = ModelIndex(record.model); index.ok()) content.model = *index;
+  const auto moment = [&](int64_t position, int64_t version) {
+    Moment moment{.loaded = false};
+    if (!content.model) return moment;
+    moment.place =
+        std::make_shared<Capacity::Place>(capacity_.Force(PlaceBytes(*content.model, nullptr)));
+    if (position == 0) return moment;
+    const int64_t bytes = model(*content.model).StateBytes(position);
+    moment.checkpoint = tiers_->AddStored(*content.model, bytes, {record.id, version});
+    return moment;
+  };
+  content.present = moment(record.position, record.version);
+  for (const MarkRecord& mark : record.marks) {
+    // A mark of the present version is at the present state.
+    KeptMark kept{.record = mark, .moment = moment(mark.position, mark.version)};
+    if (mark.version == record.version) kept.moment.checkpoint = content.present.checkpoint;
+    content.marks.push_back(std::move(kept));
+  }
+  record.marks.clear();
+  content.record = std::move(record);
+  entry->content = std::make_shared<const SessionContent>(std::move(content));
+  return entry;
+}
+
+absl::Status Store::LoadStored() {
+  if (durable_ == nullptr) return absl::OkStatus();
+  const bool claimed = !durable_->shared();
+  return durable_->ForEach([&](SessionRecord record) {
+    EntryPtr entry = FromRecord(std::move(record), claimed);
+    const absl::MutexLock lock(&mutex_);
+    if (table_.Find(entry->content->record.id) == nullptr) table_.Insert(std::move(entry));
+  });
+}
+
+absl::Status Store::Load(const SessionContent& content, int64_t version, Moment& moment,
+                         Replies* replies) {
+  Checkpoint* const checkpoint = moment.checkpoint.get();
+  const bool has_state = checkpoint == nullptr || tiers_->HasHead(*checkpoint);
+  if ((moment.loaded && has_state) || durable_ == nullptr) return absl::OkStatus();
+  const auto damaged = [&](const absl::Status& status) {
+    auto loss = AsDataLoss(
+        status, absl::StrCat("session ", content.record.id, ", stored version ", version));
+    const absl::MutexLock lock(&mutex_);
+    if (absl::IsDataLoss(loss)) ++totals_.corrupt;
+    return loss;
+  };
+  const auto source = durable_->Get(content.record.id, version);
+  if (!source.ok()) return source.status();
+  const auto head = ReadSnapshotHead(source->get());
+  if (!head.ok()) return damaged(head.status());
+  if (!has_state) {
+    auto image = OpenSnapshotState(*head, source->get(), model(checkpoint->model()).info());
+    if (!image.ok()) return damaged(image.status());
+    tiers_->SetHead(*checkpoint, HeadOf(*image));
+  }
+  if (moment.loaded) return absl::OkStatus();
+  moment.tokens.Append(head->transcript);
+  moment.loaded = true;
+  if (replies == nullptr) return absl::OkStatus();
+  for (const Outcome& outcome : head->outcomes)
+    replies->Add(outcome.idempotency_key, outcome.reply);
+  return absl::OkStatus();
+}
+
+absl::Status Store::LoadPresent(const Hold& hold) {
+  SessionEntry& entry = hold.entry();
+  // The lease keeps the content what it is.
+  SessionContent next = *entry.content;
+  const bool loaded = next.present.loaded;
+  auto status = Load(next, next.record.version, next.present, &next.replies);
+  if (!status.ok() || loaded) return status;
+  ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
+  const absl::MutexLock lock(&mutex_);
+  content.swap(entry.content);
+  return absl::OkStatus();
+}
+
+absl::Status Store::PutMoment(const SessionRecord& record, int64_t version, const Moment& moment,
+                              const Replies& replies, size_t index) {
+  const ModelInfo& info = model(index).info();
+  Tiers::Image image{StateImageBytes(info, {}),
+                     [&](const ByteSink& sink) { return WriteStateImage(info, {}, sink); }};
+  if (moment.checkpoint != nullptr) {
+    auto read = tiers_->Read(moment.checkpoint);
+    if (!read.ok()) return read.status();
+    image = *std::move(read);
+  }
+  SnapshotHead head{.record = record,
+                    .version = version,
+                    .transcript = moment.tokens.Ids(),
+                    .state_bytes = image.bytes};
+  for (const Replies::Entry& entry : replies.entries()) {
+    head.outcomes.push_back({entry.key, *entry.reply});
+  }
+  return durable_->Put(record, version, SnapshotHeadBytes(head) + image.bytes,
+                       [&](const ByteSink& sink) {
+                         auto status = WriteSnapshotHead(head, sink);
+                         return status.ok() ? image.write(sink) : status;
+                       });
+}
+
+absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
+  const SteadyClock::time_point began = SteadyClock::now();
+  record.persisted_version = record.version;
+  record.marks.clear();
+  for (const KeptMark& mark : content.marks) record.marks.push_back(mark.record);
+  absl::Status status;
+  // The present state last: with it the record counts, and what it does not name is dropped.
+  for (const KeptMark& mark : content.marks) {
+    const int64_t version = mark.record.version;
+    if (!status.ok() || version == record.version || !mark.moment.loaded) continue;
+    const auto& checkpoint = mark.moment.checkpoint;
+    if (checkpoint != nullptr && tiers_->IsStored(*checkpoint, {record.id, version})) continue;
+    status = PutMoment(record, version, mark.moment, {}, *content.model);
+  }
+  if (status.ok()) {
+    status = PutMoment(record, record.version, content.present, content.replies, *content.model);
+  }
+  const absl::MutexLock lock(&mutex_);
+  if (!status.ok()) {
+    ++totals_.save_failures;
+    return status;
+  }
+  ++totals_.saves;
+  totals_.state_save.Add(std::chrono::duration<double>(SteadyClock::now() - began).count());
+  return status;
+}
+
+absl::Status Store::Persist(SessionEntry& entry) {
+  const absl::MutexLock saving(&entry.saving);
+  ContentPtr content;
+  SessionRecord record;
+  {
+    const absl::MutexLock lock(&mutex_);
+    content = entry.content;
+    if (entry.deleted || entry.persisted_version == content->record.version) {
+      return absl::OkStatus();
+    }
+    record = entry.Record();
+  }
+  entry.may_be_stored = true;
+  const auto status = Put(*content, record);
+  const absl::MutexLock lock(&mutex_);
+  if (absl::IsAborted(status) && !entry.leased && !entry.deleted) {
+    Drop(entry);  // another server has taken it over
+  }
+  if (!status.ok()) return status;
+  entry.persisted_version = record.version;
+  for (const auto& [checkpoint, at] : HoldsOf(*content)) tiers_->SetStored(*checkpoint, at);
+  return absl::OkStatus();
+}
+
+absl::Status Store::Persist(const std::string& id) {
+  EntryPtr entry;
+  {
+    const absl::MutexLock lock(&mutex_);
+    entry = table_.Find(id);
+  }
+  return entry != nullptr ? Persist(*entry) : absl::OkStatus();
+}
+
+absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
+  if (auto status = CheckDurability(Durability::kDisk); !status.ok()) return status;
+  const auto begun = Begin(call, "save");
+  if (!begun.ok()) return begun.status();
+  if (auto status = Persist(*begun->entry); !status.ok()) return status;
+  const absl::MutexLock lock(&mutex_);
+  return View(*begun->entry);
+}
+
+int64_t Store::Flush(absl::Time until) {
+  std::vector<EntryPtr> unsaved;
+  {
+    const absl::MutexLock lock(&mutex_);
+    table_.ForEach([&](const EntryPtr& entry) {
+      if (entry->persisted_version < entry->content->record.version) unsaved.push_back(entry);
+    });
+  }
+  if (durable_ == nullptr) return static_cast<int64_t>(unsaved.size());
+  const auto deadline = SteadyClock::now() + absl::ToChronoNanoseconds(until - clock_());
+  std::atomic<int64_t> failed = 0;
+  Movers movers(kFlushThreads);
+  for (const EntryPtr& entry : unsaved) {
+    (void)movers.Schedule([&, entry] {
+      while (SteadyClock::now() < deadline) {
+        const auto status = Persist(*entry);
+        if (status.ok()) return;
+        if (!absl::IsUnavailable(status)) break;  // trying again would not help
+        std::this_thread::sleep_until(std::min(deadline, SteadyClock::now() + kFlushRetry));
+      }
+      ++failed;
+    });
+  }
+  movers.Stop();
+  return failed;
+}
+
+int64_t Store::DeleteExpired() {
+  std::vector<EntryPtr> expired;
+  const auto over = [](const SessionEntry& entry, absl::Time now) {
+    return !entry.leased && entry.last_used + entry.content->record.ttl <= now;
+  };
+  const absl::Time now = clock_();
+  {
+    const absl::MutexLock lock(&mutex_);
+    table_.ForEach([&](const EntryPtr& entry) {
+      if (over(*entry, now)) expired.push_back(entry);
+    });
+  }
+  int64_t deleted = 0;
+  for (const EntryPtr& entry : expired) {
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (entry->deleted || !over(*entry, now)) continue;
+      entry->leased = true;
+    }
+    const Hold hold(this, entry);
+    // What cannot be deleted now is tried again in a second.
+    if (Outlived(*entry, now) || !Remove(*entry).ok()) continue;
+    ++deleted;
+    const absl::MutexLock lock(&mutex_);
+    ++totals_.expired;
+  }
+  return deleted;
+}
+
+}  // namespace tvq

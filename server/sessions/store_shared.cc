@@ -1,0 +1,53 @@
+// A durable tier that other servers use too.
+#include <utility>
+
+#include "server/sessions/session_id.h"
+#include "server/sessions/store.h"
+
+namespace tvq {
+
+absl::Status Store::Refresh(const std::string& owner, const std::string& id, bool claim) {
+  if (durable_ == nullptr || !durable_->shared() || !IsSessionId(id)) return absl::OkStatus();
+  EntryPtr known;
+  {
+    const absl::MutexLock lock(&mutex_);
+    known = table_.Find(id);
+    if (known != nullptr) {
+      if (known->content->record.owner != owner || known->leased) return absl::OkStatus();
+      // What was never stored, nobody else can know.
+      if (known->claimed && (known->persisted_version == 0 || !claim)) return absl::OkStatus();
+    }
+  }
+  if (known != nullptr && known->claimed) {
+    const auto owned = durable_->Owned(id);
+    if (!owned.ok() || *owned) return absl::OkStatus();  // out of reach: a live session goes on
+  }
+  auto record = durable_->Find(id);
+  if (record.ok() && record->owner != owner) return absl::OkStatus();
+  if (record.ok() && claim) {
+    if (auto status = durable_->Claim(id); !status.ok()) return status;
+    record = durable_->Find(id);  // the one before may have written until the claim
+  }
+  if (!record.ok() && !absl::IsNotFound(record.status())) return record.status();
+  EntryPtr next = record.ok() ? FromRecord(*std::move(record), claim) : nullptr;
+  const absl::MutexLock lock(&mutex_);
+  const EntryPtr now = table_.Find(id);
+  if (now != known || (known != nullptr && known->leased)) return absl::OkStatus();
+  if (known != nullptr) Drop(*known);
+  if (next != nullptr) table_.Insert(std::move(next));
+  return absl::OkStatus();
+}
+
+bool Store::Outlived(const SessionEntry& entry, absl::Time now) {
+  if (durable_ == nullptr || !durable_->shared()) return false;
+  SessionRecord known;
+  {
+    const absl::MutexLock lock(&mutex_);
+    known = entry.Record();
+    if (entry.claimed) return false;
+  }
+  const auto record = durable_->Find(known.id);
+  return record.ok() && record->last_used + record->ttl > now;
+}
+
+}  // namespace tvq

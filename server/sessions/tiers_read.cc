@@ -1,0 +1,194 @@
+// States on their way back from where they lie.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/sessions/snapshot.h"
+#include "server/sessions/state_image.h"
+#include "server/sessions/tiers.h"
+
+namespace tvq {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr int64_t kCopyBytes = 1 << 20;
+
+StateContent Content(const HeldState& held, const CheckpointHead& head) {
+  StateContent content{.state = held.state.get(), .pending = head.pending};
+  if (head.logits != nullptr) content.logits = *head.logits;
+  return content;
+}
+
+}  // namespace
+
+absl::Status AsDataLoss(const absl::Status& status, const std::string& what) {
+  if (status.code() != absl::StatusCode::kInvalidArgument &&
+      status.code() != absl::StatusCode::kOutOfRange) {
+    return status;
+  }
+  return absl::DataLossError(absl::StrCat(what, ": ", status.message()));
+}
+
+CheckpointHead HeadOf(StateImageReader& image) {
+  CheckpointHead head{.position = image.position(), .pending = std::move(image.pending())};
+  if (!image.logits().empty()) {
+    head.logits = std::make_shared<const std::vector<float>>(std::move(image.logits()));
+  }
+  return head;
+}
+
+// Copies a checkpoint into the blank state of an admitted request.
+class Tiers::Source : public StateSource, public std::enable_shared_from_this<Source> {
+ public:
+  Source(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
+      : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {}
+
+  void Fill(HeldState blank, Done done) override {
+    // Shared, because a std::function has to be copyable.
+    auto held = std::make_shared<HeldState>(std::move(blank));
+    auto fill = [self = shared_from_this(), held, done]() mutable {
+      auto filled = self->tiers_->Fill(*self->checkpoint_, std::move(*held));
+      self.reset();  // nothing is held any more when the request goes on
+      held.reset();
+      done(std::move(filled));
+    };
+    if (!tiers_->restores_.Schedule(std::move(fill))) {
+      done(absl::UnavailableError("the server is shutting down"));
+    }
+  }
+
+ private:
+  const std::shared_ptr<Tiers> tiers_;
+  const std::shared_ptr<Checkpoint> checkpoint_;
+};
+
+StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint) {
+  StartPoint start;
+  if (const auto head = Find(*checkpoint).head; head != nullptr) {
+    start.position = head->position;
+    start.pending = head->pending;
+    start.logits = head->logits;
+  }
+  start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
+  return start;
+}
+
+absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
+  const SteadyClock::time_point began = SteadyClock::now();
+  const Pin pin(shared_from_this(), checkpoint.shared_from_this());
+  const Found found = Find(checkpoint);
+  absl::Status status;
+  if (found.device != nullptr) {
+    status = blank.state->CopyFrom(*found.device->state);
+    if (!status.ok()) return status;
+    return blank;
+  }
+  if (found.host != nullptr) {
+    const auto source = NewSource(found.host);
+    auto image = StateImageReader::Open(source.get(), info(checkpoint.model()));
+    status = image.ok() ? image->ReadState(blank.state.get()) : image.status();
+    status = AsDataLoss(status, "a state in host memory");
+  } else {
+    status = WithStored(found, [&](const SnapshotHead& head, ByteSource& source) {
+      auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
+      return image.ok() ? image->ReadState(blank.state.get()) : image.status();
+    });
+  }
+  if (!status.ok()) return status;
+  const absl::MutexLock lock(&mutex_);
+  ++restores_count_;
+  restore_time_.Add(std::chrono::duration<double>(SteadyClock::now() - began).count());
+  return blank;
+}
+
+absl::Status Tiers::WithStored(
+    const Found& found,
+    const std::function<absl::Status(const SnapshotHead& head, ByteSource& rest)>& read) {
+  absl::Status status = absl::DataLossError("a state that no tier has");
+  // Where the first copy is damaged, another session's may serve.
+  for (const StoredVersion& at : found.stored) {
+    const std::string what = absl::StrCat("session ", at.id, ", stored version ", at.version);
+    auto source = options_.durable->Get(at.id, at.version);
+    if (!source.ok()) {
+      status = source.status();
+    } else {
+      const auto head = ReadSnapshotHead(source->get());
+      status = AsDataLoss(head.ok() ? read(*head, **source) : head.status(), what);
+    }
+    if (status.ok()) return status;
+    const absl::MutexLock lock(&mutex_);
+    if (absl::IsDataLoss(status)) ++corrupt_;
+  }
+  return status;
+}
+
+absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model) {
+  std::shared_ptr<const Blob> blob;
+  // The bytes as they are: whoever reads the state from them checks it then.
+  const auto status = WithStored(found, [&](const SnapshotHead& head, ByteSource& source) {
+    BlobWriter writer(head.state_bytes);
+    std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
+    for (int64_t left = head.state_bytes; left > 0;) {
+      const auto next = std::span(buffer).first(static_cast<size_t>(std::min(left, kCopyBytes)));
+      absl::Status copied = source.Read(next);
+      if (copied.ok()) copied = writer.Add(next);
+      if (!copied.ok()) return copied;
+      left -= static_cast<int64_t>(next.size());
+    }
+    blob = writer.Finish();
+    const auto image = NewSource(blob);
+    return StateImageReader::Open(image.get(), info(model)).status();
+  });
+  if (!status.ok()) return status;
+  return blob;
+}
+
+absl::StatusOr<Tiers::Pin> Tiers::BringToHost(std::shared_ptr<Checkpoint> checkpoint) {
+  Pin pin(shared_from_this(), checkpoint);
+  const Found found = Find(*checkpoint);
+  if (found.device != nullptr || found.host != nullptr) return pin;
+  auto blob = LoadBlob(found, checkpoint->model());
+  if (!blob.ok()) return blob.status();
+  const auto source = NewSource(*blob);
+  auto image = StateImageReader::Open(source.get(), info(checkpoint->model()));
+  if (!image.ok()) return image.status();
+  const absl::MutexLock lock(&mutex_);
+  if (checkpoint->device_ != nullptr || checkpoint->host_ != nullptr) return pin;
+  checkpoint->head_ = std::make_shared<const CheckpointHead>(HeadOf(*image));
+  checkpoint->host_ = *std::move(blob);
+  host_used_ += checkpoint->host_->memory_bytes();
+  host_wake_ = true;
+  return pin;
+}
+
+absl::StatusOr<Tiers::Image> Tiers::Read(std::shared_ptr<Checkpoint> checkpoint) {
+  auto pin = std::make_shared<const Pin>(shared_from_this(), checkpoint);
+  const Found found = Find(*checkpoint);
+  const ModelInfo& model = info(checkpoint->model());
+  if (found.host == nullptr && found.device != nullptr) {
+    return Image{StateImageBytes(model, Content(*found.device, *found.head)),
+                 [pin, found, &model](const ByteSink& sink) {
+                   return WriteStateImage(model, Content(*found.device, *found.head), sink);
+                 }};
+  }
+  std::shared_ptr<const Blob> blob = found.host;
+  if (blob == nullptr) {
+    auto loaded = LoadBlob(found, checkpoint->model());
+    if (!loaded.ok()) return loaded.status();
+    blob = *std::move(loaded);
+  }
+  return Image{blob->size(), [pin, blob](const ByteSink& sink) { return blob->WriteTo(sink); }};
+}
+
+absl::StatusOr<std::shared_ptr<const Blob>> Tiers::ReadBlob(
+    std::shared_ptr<Checkpoint> checkpoint) {
+  if (auto host = Find(*checkpoint).host; host != nullptr) return host;
+  const auto image = Read(std::move(checkpoint));
+  if (!image.ok()) return image.status();
+  BlobWriter writer(image->bytes);
+  if (auto status = image->write(writer.sink()); !status.ok()) return status;
+  return writer.Finish();
+}
+
+}  // namespace tvq

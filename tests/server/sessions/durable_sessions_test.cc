@@ -1,0 +1,284 @@
+// Sessions on a durable tier: what is acknowledged as stored is found again, bit by bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/server/sessions/memory_tier.h"
+#include "tests/server/sessions/store_harness.h"
+
+namespace tvq {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct DurableHarness : StoreHarness {
+  explicit DurableHarness(SessionOptions options = {.host_bytes = 1'000'000},
+                          EngineOptions engine = SmallOptions())
+      : StoreHarness(std::move(options), {}, engine) {
+    Restart();
+  }
+  void Restart() { Start(std::make_unique<MemoryTier>(disk)); }
+
+  std::shared_ptr<MemoryDisk> disk = std::make_shared<MemoryDisk>();
+};
+
+TEST(DurableSessionsTest, NeedsADurableTierToPromiseDurability) {
+  StoreHarness h;
+  const std::string id = h.Create();
+  for (const absl::Status& status :
+       {h.store->Save({.id = id}).status(),
+        h.store->Acquire({.id = id, .durability = Durability::kDisk}).status(),
+        h.store->Create("", {.durability = Durability::kDisk}).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  }
+  EXPECT_EQ(h.store->Flush(h.clock.Now() + absl::Seconds(1)), 1);
+}
+
+TEST(DurableSessionsTest, FindsWhatWasSavedAfterARestart) {
+  DurableHarness h;
+  const SessionCall call{.owner = "ann",
+                         .id = h.Create({.ttl = absl::Hours(3), .label = "mine"}, "ann")};
+  ASSERT_TRUE(h.Append(call, "before", /*pending=*/true).ok());
+  const auto saved = h.store->Save(call);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->record.persisted_version, 2);
+  ASSERT_TRUE(h.Append(call, " lost").ok());
+  EXPECT_EQ(h.store->stats().unsaved, 1);
+
+  h.Restart();
+  const auto found = h.store->Get("ann", call.id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->record.version, 2);
+  EXPECT_EQ(found->record.persisted_version, 2);
+  EXPECT_EQ(found->record.position, 6);
+  EXPECT_EQ(found->record.label, "mine");
+  EXPECT_EQ(found->record.ttl, absl::Hours(3));
+  EXPECT_EQ(found->tier, Tier::kDurable);
+  EXPECT_EQ(h.disk->gets, 0) << "nothing is read before it is used";
+  h.ExpectHolds(call, "before");
+  ASSERT_TRUE(h.Append(call, " after").ok());
+  h.ExpectHolds(call, "before after");
+  EXPECT_EQ(h.store->stats().unsaved, 1);
+}
+
+TEST(DurableSessionsTest, KeepsEmptySessions) {
+  DurableHarness h;
+  const auto created = h.store->Create("", {.durability = Durability::kDisk});
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->record.persisted_version, 1);
+  h.Restart();
+  const SessionCall call{.id = created->record.id};
+  h.ExpectHolds(call, "");
+  ASSERT_TRUE(h.Append(call, "now").ok());
+  h.ExpectHolds(call, "now");
+}
+
+TEST(DurableSessionsTest, CommitsToDiskOrNotAtAll) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create(), .durability = Durability::kDisk};
+  const auto first = h.Append(call, "one");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->record.persisted_version, 2);
+
+  h.disk->fail = [](std::string_view operation) {
+    return operation == "write" ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+  };
+  EXPECT_EQ(h.Append(call, " two").status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(h.store->stats().save_failures, 1);
+  h.ExpectHolds({.id = call.id}, "one");
+  EXPECT_EQ(h.store->Create("", {.durability = Durability::kDisk}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(h.store->List("", {}, 0, "")->sessions.size(), 1u);
+  ASSERT_TRUE(h.Append({.id = call.id}, " in memory").ok()) << "live sessions go on";
+  h.disk->fail = nullptr;
+  ASSERT_TRUE(h.Append(call, "!").ok());
+  h.Restart();
+  h.ExpectHolds({.id = call.id}, "one in memory!");
+}
+
+TEST(DurableSessionsTest, KeepsMarksAndTheirStates) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "a").ok());
+  ASSERT_TRUE(h.store->Mark(call, "m").ok());
+  ASSERT_TRUE(h.Append(call, "b", /*pending=*/true).ok());
+  ASSERT_TRUE(h.store->Mark(call, "n").ok());
+  ASSERT_TRUE(h.Append(call, "c").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  EXPECT_EQ(h.disk->sessions[call.id].versions.size(), 3u);
+
+  h.Restart();
+  const auto found = h.store->Get("", call.id);
+  ASSERT_EQ(found->record.marks.size(), 2u);
+  h.ExpectHolds(call, "abc");
+  const auto fork = h.store->Fork(call, {.mark = "m"});
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  h.ExpectHolds({.id = fork->front().record.id}, "a");
+  ASSERT_TRUE(h.store->Rewind(call, "n").ok());
+  h.ExpectHolds(call, "ab");
+  ASSERT_TRUE(h.store->Unmark(call, "n").ok());
+  ASSERT_TRUE(h.store->Unmark(call, "m").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  EXPECT_EQ(h.disk->sessions[call.id].versions.size(), 1u);
+  ASSERT_TRUE(h.store->Delete(call).ok());
+  h.ExpectHolds({.id = fork->front().record.id}, "a");
+  EXPECT_EQ(h.disk->sessions.size(), 0u);
+}
+
+TEST(DurableSessionsTest, ForksAndMarksWhatOnlyTheTierHas) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "root").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.Restart();
+  const auto forks = h.store->Fork(call, {.count = 2});
+  ASSERT_TRUE(forks.ok()) << forks.status();
+  ASSERT_TRUE(h.store->Mark(call, "m").ok());
+  // The parent's stored copy goes; the others are not to depend on it.
+  ASSERT_TRUE(h.store->Delete(call).ok());
+  for (const SessionView& fork : *forks) {
+    h.ExpectHolds({.id = fork.record.id}, "root");
+    ASSERT_TRUE(h.store->Save({.id = fork.record.id}).ok());
+  }
+  h.Restart();
+  for (const SessionView& fork : *forks) h.ExpectHolds({.id = fork.record.id}, "root");
+}
+
+TEST(DurableSessionsTest, AnswersRetriesAfterARestart) {
+  DurableHarness h;
+  const std::string id = h.Create({.idempotency_key = "create"});
+  const SessionCall call{
+      .id = id, .expected_version = 1, .durability = Durability::kDisk, .idempotency_key = "k"};
+  {
+    auto lease = h.store->Acquire(call);
+    ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), "once"), "the reply").ok());
+  }
+  h.Restart();
+  EXPECT_EQ(h.Create({.idempotency_key = "create"}), id);
+  const auto retry = h.store->Acquire(call);
+  ASSERT_TRUE(retry.ok()) << retry.status();
+  ASSERT_TRUE((*retry)->replay().has_value());
+  EXPECT_EQ(*(*retry)->replay(), "the reply");
+}
+
+TEST(DurableSessionsTest, SaysThatAStoredSessionIsDamaged) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  std::string& data = h.disk->sessions[call.id].versions[2];
+  const std::string whole = data;
+  int64_t seen = 0;
+  for (size_t at = 0; at < whole.size(); at += 7) {
+    data[at] = static_cast<char>(whole[at] ^ 4);
+    h.Restart();
+    const auto lease = h.store->Acquire(call);
+    absl::Status status = lease.status();
+    if (lease.ok()) status = h.Working((*lease)->Start()).status();
+    // A flipped bit in the format's version makes it a later one.
+    if (!absl::IsFailedPrecondition(status)) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << "byte " << at << ": " << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(call.id));
+      EXPECT_GE(h.store->stats().corrupt, 1);
+      ++seen;
+    }
+    data = whole;
+  }
+  EXPECT_GT(seen, 20);
+  data.resize(data.size() / 2);
+  h.Restart();
+  EXPECT_EQ(h.store->Transcript("", call.id).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(h.store->Delete(call).ok()) << "what is damaged can be deleted";
+}
+
+TEST(DurableSessionsTest, LeavesSessionsOfOtherModelsStored) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.disk->sessions[call.id].record.model = "gone";
+  h.Restart();
+  const auto status = h.store->Acquire(call).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gone"));
+  EXPECT_EQ(h.store->Get("", call.id)->record.model, "gone");
+  EXPECT_EQ(h.store->Flush(h.clock.Now() + absl::Seconds(1)), 0);
+  EXPECT_EQ(h.disk->sessions.size(), 1u);
+}
+
+TEST(DurableSessionsTest, CannotDeleteWhatTheTierDoesNotLetGo) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  const SessionCall never{.id = h.Create()};
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.disk->fail = [](std::string_view) { return absl::UnavailableError("down"); };
+  EXPECT_EQ(h.store->Delete(call).code(), absl::StatusCode::kUnavailable);
+  h.ExpectHolds(call, "text");
+  EXPECT_TRUE(h.store->Delete(never).ok());
+  h.disk->fail = nullptr;
+  EXPECT_TRUE(h.store->Delete(call).ok());
+}
+
+TEST(DurableSessionsTest, DeletesWhatIsNotUsed) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create({.ttl = absl::Hours(1)})};
+  const std::string forever = h.Create();
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  ASSERT_TRUE(h.store->Save({.id = forever}).ok());
+  h.clock.Advance(absl::Minutes(59));
+  EXPECT_EQ(h.store->DeleteExpired(), 0);
+  h.Restart();
+  {
+    const auto lease = h.store->Acquire(call);
+    h.clock.Advance(absl::Hours(2));
+    EXPECT_EQ(h.store->DeleteExpired(), 0) << "somebody works on it";
+    ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), "!"), "").ok());
+  }
+  EXPECT_EQ(h.store->DeleteExpired(), 0) << "used just now";
+  h.clock.Advance(-absl::Hours(10));
+  EXPECT_EQ(h.store->DeleteExpired(), 0) << "a clock that goes back deletes nothing";
+  h.clock.Advance(absl::Hours(11));
+  EXPECT_EQ(h.store->DeleteExpired(), 1);
+  EXPECT_EQ(h.store->stats().expired, 1);
+  EXPECT_EQ(h.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(h.disk->sessions.size(), 1u);
+  EXPECT_TRUE(h.store->Get("", forever).ok());
+}
+
+TEST(DurableSessionsTest, ExpiresAfterARestartToo) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create({.ttl = absl::Hours(1)})};
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.store.reset();
+  h.clock.Advance(absl::Hours(1));
+  h.Restart();
+  EXPECT_EQ(h.store->DeleteExpired(), 1);
+}
+
+TEST(DurableSessionsTest, FlushesWhatIsNotStored) {
+  DurableHarness h;
+  std::vector<SessionCall> calls;
+  for (int i = 0; i < 20; ++i) {
+    calls.push_back({.id = h.Create()});
+    ASSERT_TRUE(h.Append(calls.back(), std::to_string(i)).ok());
+  }
+  ASSERT_TRUE(h.store->Save(calls[3]).ok());
+  h.disk->fail = [&](std::string_view operation) {
+    return operation == "Put" ? absl::ResourceExhaustedError("full") : absl::OkStatus();
+  };
+  EXPECT_EQ(h.store->Flush(h.clock.Now() + absl::Seconds(5)), 19);
+  std::atomic<int> failures = 30;
+  h.disk->fail = [&](std::string_view) {
+    return failures-- > 0 ? absl::UnavailableError("down") : absl::OkStatus();
+  };
+  EXPECT_EQ(h.store->Flush(h.clock.Now() + absl::Seconds(60)), 0) << "tries again";
+  EXPECT_EQ(h.store->stats().unsaved, 0);
+  h.Restart();
+  for (int i = 0; i < 20; ++i) h.ExpectHolds(calls[static_cast<size_t>(i)], std::to_string(i));
+}
+
+}  // namespace
+}  // namespace tvq
