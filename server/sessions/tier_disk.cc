@@ -1,0 +1,279 @@
+#include "server/sessions/tier_disk.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "models/runtime/quoted.h"
+#include "server/sessions/session_id.h"
+
+namespace tvq {
+namespace {
+
+absl::Status CheckId(const std::string& id) {
+  if (IsSessionId(id)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("session id is ", Quoted(id), ", must be 32 hexadecimal digits"));
+}
+
+// As stored: what can be read of it is on the tier.
+SessionRecord Persisted(const SessionRecord& record) {
+  SessionRecord result = record;
+  result.persisted_version = record.version;
+  return result;
+}
+
+}  // namespace
+
+// The right to change the files of one session.
+class DiskTier::Busy {
+ public:
+  Busy(DiskTier* tier, std::string id) : tier_(tier), id_(std::move(id)) {
+    absl::MutexLock lock(&tier_->mutex_);
+    const auto is_free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tier_->mutex_) {
+      return !tier_->busy_.contains(id_);
+    };
+    tier_->mutex_.Await(absl::Condition(&is_free));
+    tier_->busy_.insert(id_);
+  }
+  ~Busy() {
+    absl::MutexLock lock(&tier_->mutex_);
+    tier_->busy_.erase(id_);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  DiskTier* const tier_;
+  const std::string id_;
+};
+
+DiskTier::DiskTier(std::string directory, int64_t budget, std::unique_ptr<DiskFiles> files,
+                   std::unique_ptr<FileLock> lock)
+    : directory_(std::move(directory)),
+      budget_(budget),
+      files_(std::move(files)),
+      lock_(std::move(lock)) {}
+
+absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Open(const std::string& directory,
+                                                         int64_t budget,
+                                                         std::unique_ptr<DiskFiles> files) {
+  if (absl::Status s = files->MakeDirectory(directory); !s.ok()) return s;
+  auto lock = FileLock::Take(directory + "/lock");
+  if (!lock.ok()) return lock.status();
+  std::unique_ptr<DiskTier> tier(
+      new DiskTier(directory, budget, std::move(files), *std::move(lock)));
+  if (absl::Status s = tier->Scan(); !s.ok()) return s;
+  return tier;
+}
+
+std::string DiskTier::PathOf(const std::string& id, int64_t version) const {
+  return absl::StrCat(FolderOf(id), "/v", version, ".snap");
+}
+
+absl::Status DiskTier::ForEach(const std::function<void(SessionRecord record)>& visit) {
+  std::vector<SessionRecord> records;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, entry] : sessions_) {
+      if (const SessionRecord* newest = entry.stored.Newest(); newest != nullptr) {
+        records.push_back(Persisted(*newest));
+      }
+    }
+  }
+  for (SessionRecord& record : records) visit(std::move(record));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionRecord> DiskTier::Find(const std::string& id) {
+  if (absl::Status s = CheckId(id); !s.ok()) return s;
+  absl::MutexLock lock(&mutex_);
+  const auto found = sessions_.find(id);
+  if (found != sessions_.end()) {
+    const SessionRecord* newest = found->second.stored.Newest();
+    if (newest != nullptr) return Persisted(*newest);
+    if (!found->second.corrupt.empty()) {
+      return absl::DataLossError(absl::StrCat(FolderOf(id), ": the session is corrupt"));
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(directory_, " has no session ", id));
+}
+
+absl::StatusOr<int64_t> DiskTier::Admit(const SessionRecord& record, int64_t version,
+                                        int64_t bytes) const {
+  if (!NamesVersion(record, version)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("version is ", version, ", must be ", record.version, " or a mark's"));
+  }
+  int64_t growth = bytes;
+  if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
+    StoredSession after = found->second.stored;
+    const SessionRecord* newest = after.Newest();
+    if (newest != nullptr && newest->version > record.version) {
+      return absl::AbortedError(absl::StrCat("session ", record.id, " is stored at version ",
+                                             newest->version, ", later than ", record.version));
+    }
+    growth -= after.bytes();
+    after.versions()[version] = {record, bytes};
+    for (int64_t superseded : after.Superseded()) after.versions().erase(superseded);
+    growth += after.bytes() - bytes;
+  }
+  if (budget_ > 0 && growth > 0 && bytes_ + reserved_ + growth > budget_) {
+    return absl::ResourceExhaustedError(absl::StrCat(directory_, " holds ", bytes_ + reserved_,
+                                                     " of ", budget_, " bytes, no room for ",
+                                                     growth, " more"));
+  }
+  return growth;
+}
+
+absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t bytes,
+                           const std::function<absl::Status(const ByteSink&)>& write) {
+  if (absl::Status s = CheckId(record.id); !s.ok()) return s;
+  const Busy busy(this, record.id);
+  int64_t reserved = 0;
+  bool replaces = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
+      replaces = found->second.stored.versions().contains(version);
+    }
+    absl::StatusOr<int64_t> growth = Admit(record, version, bytes);
+    if (!growth.ok()) return growth.status();
+    reserved = std::max<int64_t>(*growth, 0);
+    reserved_ += reserved;
+  }
+  const absl::Status written = WriteFile(record.id, version, replaces, bytes, write);
+  {
+    absl::MutexLock lock(&mutex_);
+    reserved_ -= reserved;
+    if (!written.ok()) return written;
+    StoredVersion& stored = sessions_[record.id].stored.versions()[version];
+    bytes_ += bytes - stored.bytes;
+    stored = {record, bytes};
+  }
+  DropSuperseded(record.id);
+  return absl::OkStatus();
+}
+
+absl::Status DiskTier::WriteFile(const std::string& id, int64_t version, bool replaces,
+                                 int64_t bytes,
+                                 const std::function<absl::Status(const ByteSink&)>& write) {
+  const std::string folder = FolderOf(id);
+  absl::Status s = files_->MakeDirectory(folder);
+  if (s.ok()) s = files_->SyncDirectory(directory_);
+  const std::string path = PathOf(id, version), temporary = path + ".tmp";
+  if (s.ok()) s = WriteTemporary(temporary, bytes, write);
+  bool in_place = false;
+  if (s.ok()) {
+    s = files_->Rename(temporary, path);
+    in_place = s.ok();
+  }
+  if (s.ok()) s = files_->SyncDirectory(folder);
+  if (s.ok()) return s;
+  // What can be cleaned up now is; the next start does the rest. A version that could not be stored
+  // must not be found then, but one that was stored before is kept, if with a newer record.
+  if (!in_place) {
+    (void)files_->Remove(temporary);
+  } else if (!replaces) {
+    (void)files_->Remove(path);
+  }
+  (void)files_->RemoveDirectory(folder);  // refused unless it is empty
+  return s;
+}
+
+absl::Status DiskTier::WriteTemporary(const std::string& path, int64_t bytes,
+                                      const std::function<absl::Status(const ByteSink&)>& write) {
+  absl::StatusOr<int> file = files_->Create(path);
+  if (!file.ok()) return file.status();
+  absl::Cleanup closer = [&] { close(*file); };
+  int64_t left = bytes;
+  absl::Status s = write([&](std::span<const std::byte> piece) {
+    left -= static_cast<int64_t>(piece.size());
+    return left < 0 ? absl::OkStatus() : files_->Write(*file, path, piece);
+  });
+  if (!s.ok()) return s;
+  if (left != 0) {
+    return absl::InternalError(
+        absl::StrCat(path, ": ", bytes - left, " bytes were written, must be ", bytes));
+  }
+  return files_->Sync(*file, path);
+}
+
+void DiskTier::DropSuperseded(const std::string& id) {
+  std::vector<int64_t> superseded;
+  {
+    absl::MutexLock lock(&mutex_);
+    superseded = sessions_[id].stored.Superseded();
+  }
+  for (int64_t version : superseded) {
+    const absl::Status removed = files_->Remove(PathOf(id, version));
+    if (!removed.ok() && !absl::IsNotFound(removed)) continue;  // the next Put tries again
+    absl::MutexLock lock(&mutex_);
+    auto& versions = sessions_[id].stored.versions();
+    bytes_ -= versions[version].bytes;
+    versions.erase(version);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<ByteSource>> DiskTier::Get(const std::string& id, int64_t version) {
+  if (absl::Status s = CheckId(id); !s.ok()) return s;
+  const std::string path = PathOf(id, version);
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = sessions_.find(id);
+    const bool known = found != sessions_.end();
+    if (!known || !found->second.stored.versions().contains(version)) {
+      if (known && found->second.corrupt.contains(version)) {
+        return absl::DataLossError(absl::StrCat(path, " is corrupt"));
+      }
+      return absl::NotFoundError(
+          absl::StrCat(directory_, " has no version ", version, " of session ", id));
+    }
+  }
+  return OpenFileSource(path);
+}
+
+absl::Status DiskTier::Delete(const std::string& id) {
+  if (absl::Status s = CheckId(id); !s.ok()) return s;
+  const Busy busy(this, id);
+  // The new name decides: from then on the session is gone, whatever is left of its files.
+  const std::string folder = FolderOf(id), gone = folder + ".deleted";
+  absl::Status s = RemoveFolder(gone);
+  if (s.ok()) s = files_->Rename(folder, gone);
+  const bool was_there = !absl::IsNotFound(s);
+  if (s.ok()) {
+    s = files_->SyncDirectory(directory_);
+    if (!s.ok() && files_->Rename(gone, folder).ok()) return s;
+  } else if (was_there) {
+    return s;
+  }
+  int64_t bytes = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = sessions_.find(id); found != sessions_.end()) {
+      bytes = found->second.stored.bytes();
+      sessions_.erase(found);
+    }
+    bytes_ -= bytes;
+  }
+  if (!was_there) return absl::OkStatus();
+  (void)RemoveFolder(gone);  // the next start does the rest
+  return s;
+}
+
+DiskTier::Usage DiskTier::usage() const {
+  absl::MutexLock lock(&mutex_);
+  Usage usage;
+  usage.bytes = bytes_;
+  usage.budget = budget_;
+  for (const auto& [id, entry] : sessions_) {
+    if (entry.stored.Newest() != nullptr) ++usage.sessions;
+    usage.corrupt += static_cast<int64_t>(entry.corrupt.size());
+  }
+  return usage;
+}
+
+}  // namespace tvq

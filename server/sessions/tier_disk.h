@@ -1,0 +1,95 @@
+// Sessions in a directory of one server.
+#ifndef TVQ_SERVER_SESSIONS_TIER_DISK_H_
+#define TVQ_SERVER_SESSIONS_TIER_DISK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/sessions/disk_files.h"
+#include "server/sessions/durable_tier.h"
+#include "server/sessions/snapshot.h"
+#include "server/sessions/stored_session.h"
+
+namespace tvq {
+
+// DIR/<id>/v<version>.snap: a snapshot each, written beside its place, synced and renamed, so that
+// a file of this name is whole. What was found not to be is renamed to .corrupt and left to people.
+// DIR/lock keeps a second server out.
+class DiskTier : public DurableTier {
+ public:
+  // Makes the directory if only its last part is missing. `budget`: most bytes of files kept, 0: no
+  // limit; while a version takes the place of another, both are there. Removes what an end in the
+  // midst of a call has left. FAILED_PRECONDITION if another server uses the directory.
+  static absl::StatusOr<std::unique_ptr<DiskTier>> Open(
+      const std::string& directory, int64_t budget,
+      std::unique_ptr<DiskFiles> files = std::make_unique<DiskFiles>());
+
+  // What Open found and left out, each naming its file.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  absl::Status ForEach(const std::function<void(SessionRecord record)>& visit) override;
+  absl::StatusOr<SessionRecord> Find(const std::string& id) override;
+  absl::Status Put(const SessionRecord& record, int64_t version, int64_t bytes,
+                   const std::function<absl::Status(const ByteSink&)>& write) override;
+  absl::StatusOr<std::unique_ptr<ByteSource>> Get(const std::string& id, int64_t version) override;
+  absl::Status Delete(const std::string& id) override;
+  bool shared() const override { return false; }
+  absl::Status Claim(const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Owned(const std::string&) override { return true; }
+  Usage usage() const override;
+
+ private:
+  struct Entry {
+    StoredSession stored;
+    std::set<int64_t> corrupt;  // versions that cannot be read
+  };
+  class Busy;
+
+  DiskTier(std::string directory, int64_t budget, std::unique_ptr<DiskFiles> files,
+           std::unique_ptr<FileLock> lock);
+
+  std::string FolderOf(const std::string& id) const { return directory_ + "/" + id; }
+  std::string PathOf(const std::string& id, int64_t version) const;
+
+  // Of Open.
+  absl::Status Scan();
+  absl::StatusOr<Entry> ScanSession(const std::string& id);
+  absl::StatusOr<SnapshotInfo> ScanFile(const std::string& id, int64_t version, int64_t bytes);
+  void NoteCorrupt(const std::string& path, const absl::Status& problem);
+
+  // Whether the version may be written; the bytes by which the tier will have grown afterwards.
+  absl::StatusOr<int64_t> Admit(const SessionRecord& record, int64_t version, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteFile(const std::string& id, int64_t version, bool replaces, int64_t bytes,
+                         const std::function<absl::Status(const ByteSink&)>& write);
+  absl::Status WriteTemporary(const std::string& path, int64_t bytes,
+                              const std::function<absl::Status(const ByteSink&)>& write);
+  // Removes what the newest record does not name any more.
+  void DropSuperseded(const std::string& id);
+  absl::Status RemoveFolder(const std::string& path);
+
+  const std::string directory_;
+  const int64_t budget_;
+  const std::unique_ptr<DiskFiles> files_;
+  const std::unique_ptr<FileLock> lock_;
+  std::vector<std::string> problems_;  // constant after Open
+
+  mutable absl::Mutex mutex_;  // not held while files are read or written
+  std::map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> busy_ ABSL_GUARDED_BY(mutex_);  // one change of a session at a time
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;           // of files, corrupt ones too
+  int64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;        // that calls are about to add
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_TIER_DISK_H_
