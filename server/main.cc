@@ -17,6 +17,7 @@
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
 #include "server/startup/shutdown_signals.h"
+#include "server/startup/watchdog.h"
 
 namespace {
 
@@ -46,6 +47,41 @@ absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(const tvq::Flags& flags
   return engine;
 }
 
+absl::Status BeginDrain(tvq::ShutdownSignals& signals, const tvq::DrainOrder& order) {
+  if (!order.peer.empty()) {
+    return absl::UnimplementedError("peer: this server has no sessions to hand over");
+  }
+  signals.Order(order);
+  return absl::OkStatus();
+}
+
+const char* CauseOf(const tvq::Shutdown& shutdown) {
+  if (shutdown.signal == 0) return "AdminService.Drain";
+  return shutdown.signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+double TimeoutOf(const tvq::Shutdown& shutdown, const tvq::Flags& flags) {
+  if (!shutdown.order.timeout) return flags.shutdown_timeout;
+  return std::chrono::duration<double>(*shutdown.order.timeout).count();
+}
+
+// Null if the flags want none.
+std::unique_ptr<tvq::Watchdog> StartWatchdog(const tvq::Flags& flags, const tvq::Engine& engine,
+                                             tvq::Server& server) {
+  if (flags.watchdog_timeout == 0) return nullptr;
+  const auto on_change = [&server, timeout = flags.watchdog_timeout](bool progressing) {
+    server.SetProgressing(progressing);
+    if (progressing) return spdlog::info("the engine makes progress again");
+    spdlog::error("the engine's step has been running for more than {} s: not healthy", timeout);
+  };
+  return std::make_unique<tvq::Watchdog>(
+      tvq::Watchdog::Watched{.step_began = [&engine] { return engine.stats().step_began; },
+                             .now = std::chrono::steady_clock::now,
+                             .on_change = on_change},
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::duration<double>(flags.watchdog_timeout)));
+}
+
 // Serves until a signal has come and what ran is done.
 absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto made = tvq::MakeDevice(flags.device, flags.threads);
@@ -57,6 +93,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
 
   tvq::ServerOptions options = flags.server;
   options.log_call = tvq::CallLog(flags.logs);
+  options.drain = [&signals](const tvq::DrainOrder& order) { return BeginDrain(signals, order); };
   auto server = tvq::Server::Start(engine->get(), nullptr,
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
@@ -65,10 +102,14 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   std::printf("listening on %s:%d\n", flags.server.host.c_str(), (*server)->port());
   std::fflush(stdout);
 
-  const int signal = signals.Wait([&] { (*engine)->Drain(std::chrono::steady_clock::now()); });
+  const auto watchdog = StartWatchdog(flags, **engine, **server);
+
+  const tvq::Shutdown shutdown =
+      signals.Wait([&] { (*engine)->Drain(std::chrono::steady_clock::now()); });
+  const double timeout = TimeoutOf(shutdown, flags);
   spdlog::info("{}: running requests may finish within {} s; a second signal ends them now",
-               signal == SIGTERM ? "SIGTERM" : "SIGINT", flags.shutdown_timeout);
-  Drain(**server, **engine, flags.shutdown_timeout);
+               CauseOf(shutdown), timeout);
+  Drain(**server, **engine, timeout);
   signals.Disarm();
   spdlog::info("stopped");
   return absl::OkStatus();

@@ -44,7 +44,9 @@ CallGate::CallGate(CallGateOptions options, CallRecorder* recorder)
 absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions& options,
                                                            CallRecorder* recorder) {
   std::unique_ptr<CallGate> gate(new CallGate(options, recorder));
-  if (const auto keys = gate->Reload(); !keys.ok()) return keys.status();
+  auto keys = gate->ReadKeys();
+  if (!keys.ok()) return keys.status();
+  gate->UseKeys(*std::move(keys));
   return gate;
 }
 
@@ -88,15 +90,16 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> CallGate::Reload() {
-  if (!has_keys()) return 0;
-  absl::StatusOr<ApiKeys> read = ApiKeys::Read(options_.api_key_file);
-  if (!read.ok()) return read.status();
-  auto keys = std::make_shared<const ApiKeys>(*std::move(read));
-  const int count = static_cast<int>(keys->size());
+absl::StatusOr<std::shared_ptr<const ApiKeys>> CallGate::ReadKeys() const {
+  if (!has_keys()) return nullptr;
+  absl::StatusOr<ApiKeys> keys = ApiKeys::Read(options_.api_key_file);
+  if (!keys.ok()) return keys.status();
+  return std::make_shared<const ApiKeys>(*std::move(keys));
+}
+
+void CallGate::UseKeys(std::shared_ptr<const ApiKeys> keys) {
   absl::MutexLock lock(&mutex_);
   keys_ = std::move(keys);
-  return count;
 }
 
 std::shared_ptr<const ApiKeys> CallGate::keys() const {

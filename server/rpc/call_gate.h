@@ -45,9 +45,9 @@ class CallGate {
 
   bool has_keys() const { return !options_.api_key_file.empty(); }
 
-  // Reads the file of keys again and returns how many there are now; 0 without a file. On an error
-  // the old ones stay.
-  absl::StatusOr<int> Reload();
+  // What the file of keys holds now, for UseKeys; null without a file.
+  absl::StatusOr<std::shared_ptr<const ApiKeys>> ReadKeys() const;
+  void UseKeys(std::shared_ptr<const ApiKeys> keys);
 
  private:
   CallGate(CallGateOptions options, CallRecorder* recorder);

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/rpc/admin_service.h"
 #include "server/rpc/generation_service.h"
 #include "server/rpc/session_service.h"
 
@@ -70,10 +71,18 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
 
 class Server::Impl {
  public:
-  Impl(Engine* engine, SessionStore* sessions, std::unique_ptr<CallRecorder> recorder,
-       std::unique_ptr<CallGate> gate, ServerDescription description, const ServerOptions& options)
-      : recorder_(std::move(recorder)),
-        gate_(std::move(gate)),
+  // What can be wrong before the server listens.
+  struct Parts {
+    std::unique_ptr<CallRecorder> recorder;
+    std::unique_ptr<CallGate> gate;
+    std::unique_ptr<Tls> tls;  // null without TLS
+  };
+
+  Impl(Engine* engine, SessionStore* sessions, Parts parts, ServerDescription description,
+       const ServerOptions& options)
+      : recorder_(std::move(parts.recorder)),
+        gate_(std::move(parts.gate)),
+        tls_(std::move(parts.tls)),
         writers_(kWriters),
         workers_(kWorkers, kMaxWorkerBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
@@ -91,7 +100,11 @@ class Server::Impl {
                  .open_calls = &open_calls_},
         generation_(context_),
         sessions_(context_),
-        models_(context_, std::move(description)) {}
+        models_(context_, std::move(description)) {
+    if (gate_->has_keys()) {
+      admin_ = std::make_unique<AdminService>(context_, tls_.get(), options.drain);
+    }
+  }
 
   absl::Status Start(const ServerOptions& options) {
     // Its complaints about clients' messages go to the client, as a status.
@@ -100,10 +113,12 @@ class Server::Impl {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     const std::string address = Address(options);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(
+        address, tls_ == nullptr ? grpc::InsecureServerCredentials() : tls_->Credentials(), &port_);
     builder.RegisterService(&generation_);
     if (context_.sessions != nullptr) builder.RegisterService(&sessions_);
     builder.RegisterService(&models_);
+    if (admin_ != nullptr) builder.RegisterService(admin_.get());
     SetLimits(options, &builder);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
@@ -111,7 +126,7 @@ class Server::Impl {
           absl::StrCat("cannot listen on ", address,
                        ": the port is in use, or the host is no address of this machine"));
     }
-    SetHealth(true);
+    SetProgressing(true);
     return absl::OkStatus();
   }
 
@@ -120,7 +135,15 @@ class Server::Impl {
 
   void SetDraining() {
     models_.SetDraining();
-    SetHealth(false);
+    absl::MutexLock lock(&health_mutex_);
+    draining_ = true;
+    SetHealth();
+  }
+
+  void SetProgressing(bool progressing) {
+    absl::MutexLock lock(&health_mutex_);
+    progressing_ = progressing;
+    SetHealth();
   }
 
   void Shutdown(std::chrono::system_clock::time_point until) {
@@ -130,7 +153,8 @@ class Server::Impl {
   }
 
  private:
-  void SetHealth(bool serving) {
+  void SetHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_) {
+    const bool serving = progressing_ && !draining_;
     grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
     health->SetServingStatus(serving);  // all, and ""
     health->SetServingStatus(v1::GenerationService::service_full_name(), serving);
@@ -138,11 +162,15 @@ class Server::Impl {
       health->SetServingStatus(v1::SessionService::service_full_name(), serving);
     }
     health->SetServingStatus(v1::ModelService::service_full_name(), serving);
+    if (admin_ != nullptr) {
+      health->SetServingStatus(v1::AdminService::service_full_name(), serving);
+    }
   }
 
   // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
   const std::unique_ptr<CallRecorder> recorder_;
   const std::unique_ptr<CallGate> gate_;
+  const std::unique_ptr<Tls> tls_;  // null without TLS
   OpenCalls open_calls_;
   TaskPool writers_;
   TaskPool workers_;
@@ -152,8 +180,12 @@ class Server::Impl {
   GenerationService generation_;
   SessionService sessions_;
   ModelService models_;
+  std::unique_ptr<AdminService> admin_;  // null without keys
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+  absl::Mutex health_mutex_;
+  bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;
+  bool draining_ ABSL_GUARDED_BY(health_mutex_) = false;
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -163,11 +195,17 @@ Server::~Server() { Shutdown(std::chrono::system_clock::now()); }
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionStore* sessions,
                                                       ServerDescription description,
                                                       const ServerOptions& options) {
-  auto recorder = std::make_unique<CallRecorder>(options.log_call);
-  auto gate = CallGate::Create(options.gate, recorder.get());
+  Impl::Parts parts{.recorder = std::make_unique<CallRecorder>(options.log_call)};
+  auto gate = CallGate::Create(options.gate, parts.recorder.get());
   if (!gate.ok()) return gate.status();
-  auto impl = std::make_unique<Impl>(engine, sessions, std::move(recorder), *std::move(gate),
-                                     std::move(description), options);
+  parts.gate = *std::move(gate);
+  if (options.tls.enabled()) {
+    auto tls = Tls::Create(options.tls);
+    if (!tls.ok()) return tls.status();
+    parts.tls = *std::move(tls);
+  }
+  auto impl =
+      std::make_unique<Impl>(engine, sessions, std::move(parts), std::move(description), options);
   if (auto status = impl->Start(options); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
@@ -177,6 +215,8 @@ int Server::port() const { return impl_->port(); }
 CallCounts Server::call_counts() const { return impl_->call_counts(); }
 
 void Server::SetDraining() { impl_->SetDraining(); }
+
+void Server::SetProgressing(bool progressing) { impl_->SetProgressing(progressing); }
 
 void Server::Shutdown(std::chrono::system_clock::time_point until) { impl_->Shutdown(until); }
 

@@ -12,7 +12,9 @@
 #include "server/rpc/call_gate.h"
 #include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/drain_order.h"
 #include "server/rpc/model_service.h"
+#include "server/rpc/tls.h"
 #include "server/sessions/session_store.h"
 
 namespace tvq {
@@ -26,14 +28,17 @@ struct ServerOptions {
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
   RequestLimits limits;
   CallGateOptions gate;
+  TlsOptions tls;
+  BeginDrain drain;            // what AdminService does to drain; needed with keys
   CallRecorder::Log log_call;  // hears of every call that ends, in its thread; may be null
 };
 
 // Constructed by one thread; every method may be called from any thread.
 class Server {
  public:
-  // Listens. UNAVAILABLE, naming the address, when it cannot; errors of ApiKeys::Read. `engine` and
-  // `sessions` must outlive the server; without sessions, null, there is no SessionService.
+  // Listens. UNAVAILABLE, naming the address, when it cannot; errors of ApiKeys::Read and
+  // ReadTlsFiles. `engine` and `sessions` must outlive the server; without sessions, null, there is
+  // no SessionService.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Engine* engine, SessionStore* sessions,
                                                        ServerDescription description,
                                                        const ServerOptions& options);
@@ -46,6 +51,9 @@ class Server {
 
   // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
   void SetDraining();
+
+  // While the engine makes no progress, health says NOT_SERVING. It does at first.
+  void SetProgressing(bool progressing);
 
   // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
   // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when

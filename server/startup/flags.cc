@@ -70,6 +70,16 @@ void AddLogFlags(CLI::App& app, LogOptions& logs) {
 void AddSecurityFlags(CLI::App& app, ServerOptions& server) {
   Add(app, "--api-key-file", server.gate.api_key_file,
       "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin]; empty: no key needed");
+  CLI::Option* const certificate =
+      Add(app, "--ssl-certfile", server.tls.certificate_file,
+          "The server's certificates in PEM, its own first; empty: no TLS");
+  CLI::Option* const key =
+      Add(app, "--ssl-keyfile", server.tls.key_file, "The key of --ssl-certfile in PEM");
+  certificate->needs(key);
+  key->needs(certificate);
+  Add(app, "--ssl-ca-certs", server.tls.ca_file,
+      "Demand of clients a certificate that one of these, in PEM, has signed")
+      ->needs(certificate);
   Add(app, "--max-requests-per-second", server.gate.max_requests_per_second,
       "Calls of a key in a second, and at once; more are refused with RESOURCE_EXHAUSTED; 0: no "
       "limit")
@@ -150,6 +160,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       ->check(CLI::Range(1, 86400));
   Add(app, "--shutdown-timeout", flags.shutdown_timeout,
       "Seconds running requests may take to finish after SIGTERM or SIGINT")
+      ->check(CLI::Range(0.0, 86400.0));
+  Add(app, "--watchdog-timeout", flags.watchdog_timeout,
+      "Seconds one step may take before health says NOT_SERVING; 0: any")
       ->check(CLI::Range(0.0, 86400.0));
   AddLogFlags(app, flags.logs);
   app.footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");

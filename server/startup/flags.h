@@ -26,6 +26,7 @@ struct Flags {
   EngineOptions engine;
   ServerOptions server;
   double shutdown_timeout = 30;  // seconds
+  double watchdog_timeout = 30;  // seconds; 0: no watchdog
   LogOptions logs;
 };
 

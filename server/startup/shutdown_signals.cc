@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,15 +17,22 @@ struct ShutdownSignals::Shared {
   std::condition_variable came;
   // Guarded by mutex.
   bool armed = false;
-  int first = 0;
+  int first = 0;  // signal
+  std::optional<Shutdown> shutdown;
   std::function<void()> on_second;
+
+  void Begin(const Shutdown& wanted) {
+    if (shutdown) return;
+    shutdown = wanted;
+    came.notify_all();
+  }
 
   void Receive(int signal) {
     const std::lock_guard lock(mutex);
     if (!armed) std::_Exit(128 + signal);  // as a shell reports a process that died of it
     if (first == 0) {
       first = signal;
-      came.notify_all();
+      Begin({.signal = signal});
     } else if (on_second) {
       on_second();
     }
@@ -51,11 +59,16 @@ void ShutdownSignals::Arm() {
   shared_->armed = true;
 }
 
-int ShutdownSignals::Wait(std::function<void()> on_second) {
+void ShutdownSignals::Order(const DrainOrder& order) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->Begin({.order = order});
+}
+
+Shutdown ShutdownSignals::Wait(std::function<void()> on_second) {
   std::unique_lock lock(shared_->mutex);
   shared_->on_second = std::move(on_second);
-  shared_->came.wait(lock, [this] { return shared_->first != 0; });
-  return shared_->first;
+  shared_->came.wait(lock, [this] { return shared_->shutdown.has_value(); });
+  return *shared_->shutdown;
 }
 
 void ShutdownSignals::Disarm() {

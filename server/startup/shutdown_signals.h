@@ -4,10 +4,18 @@
 #include <functional>
 #include <memory>
 
+#include "server/rpc/drain_order.h"
+
 namespace tvq {
 
-// SIGTERM and SIGINT, received by a thread of their own. Construct it before any other thread
-// starts, so that all inherit the blocked signals; used by the main thread.
+// Why a server stops.
+struct Shutdown {
+  int signal = 0;    // 0: an order came first
+  DrainOrder order;  // without timeout and peer if a signal came first
+};
+
+// SIGTERM and SIGINT, received by a thread of their own, and orders to drain. Construct it before
+// any other thread starts, so that all inherit the blocked signals; used by the main thread.
 class ShutdownSignals {
  public:
   // Until Arm a signal ends the process at once: nothing is being served yet.
@@ -16,9 +24,14 @@ class ShutdownSignals {
   // From here on a signal is kept for Wait. Call it before clients can learn the address.
   void Arm();
 
-  // Blocks until the first signal and returns its number. `on_second` is called, in the signals'
-  // thread, when another one comes before Disarm.
-  int Wait(std::function<void()> on_second);
+  // Wakes Wait as a first signal does, unless something else has. Any thread. It is no signal: the
+  // one that comes next, as from an orchestrator that had the server drained before it stops it, is
+  // the first, and changes nothing.
+  void Order(const DrainOrder& order);
+
+  // Blocks until the first signal or order. `on_second` is called, in the signals' thread, when a
+  // second signal comes before Disarm.
+  Shutdown Wait(std::function<void()> on_second);
 
   // Further signals do nothing; on_second is not running when this returns.
   void Disarm();

@@ -60,7 +60,7 @@ TEST_F(CallGateTest, WithoutAFileEverybodyMayCall) {
   EXPECT_TRUE((*gate)->Authorize(kGenerate, std::nullopt, &caller).ok());
   EXPECT_EQ(caller.owner, "");
   EXPECT_FALSE(caller.admin);
-  EXPECT_EQ((*gate)->Reload().value(), 0);
+  EXPECT_EQ((*gate)->ReadKeys().value(), nullptr);
 }
 
 TEST_F(CallGateTest, TellsWhoseTheCallIs) {
@@ -98,21 +98,24 @@ TEST_F(CallGateTest, RefusesAKeyWithoutThePermission) {
   EXPECT_EQ(caller.owner, "");
 }
 
-TEST_F(CallGateTest, ReloadChangesTheKeys) {
+TEST_F(CallGateTest, UseKeysChangesTheKeys) {
   Write(kAna);
   const auto gate = Gate();
   Write(absl::StrCat(kOps, "# ana has left\n"));
   EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
-  EXPECT_EQ(gate->Reload().value(), 1);
+  const auto keys = gate->ReadKeys();
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
+  gate->UseKeys(*keys);
   EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(Authorize(*gate, kInfo, "Bearer beta"), absl::StatusCode::kOk);
 }
 
-TEST_F(CallGateTest, ReloadOfADamagedFileKeepsTheKeys) {
+TEST_F(CallGateTest, ADamagedFileIsNotUsed) {
   Write(kAna);
   const auto gate = Gate();
   Write("ana no-hash\n");
-  EXPECT_EQ(gate->Reload().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(gate->ReadKeys().status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Authorize(*gate, kInfo, "Bearer alpha"), absl::StatusCode::kOk);
 }
 

@@ -1,0 +1,94 @@
+#include "server/rpc/admin_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/unary_call.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kDrain{"AdminService/Drain", Permission::kAdmin};
+constexpr MethodInfo kReloadCredentials{"AdminService/ReloadCredentials", Permission::kAdmin};
+
+// The longest time that --shutdown-timeout takes, too.
+constexpr int64_t kMaxTimeoutSeconds = 86'400;
+
+absl::StatusOr<DrainOrder> ToOrder(const v1::DrainRequest& request) {
+  DrainOrder order{.peer = request.peer()};
+  if (!request.has_timeout()) return order;
+  const int64_t seconds = request.timeout().seconds();
+  const int32_t nanos = request.timeout().nanos();
+  if (seconds < 0 || seconds > kMaxTimeoutSeconds || nanos < 0 || nanos > 999'999'999) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout: must be between 0 and ", kMaxTimeoutSeconds, " seconds"));
+  }
+  order.timeout = std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanos);
+  return order;
+}
+
+// A file is wrong, not the call.
+absl::Status FailedReload(const absl::Status& status) {
+  return absl::FailedPreconditionError(status.message());
+}
+
+}  // namespace
+
+absl::Status AdminService::BeginDraining(const v1::DrainRequest& request,
+                                         v1::DrainResponse* response) const {
+  const absl::StatusOr<DrainOrder> order = ToOrder(request);
+  if (!order.ok()) return order.status();
+  response->set_requests_running(context_.engine->stats().requests_running);
+  return drain_(*order);
+}
+
+// The keys are read before the certificates are exchanged and exchanged after: an error of either
+// leaves both as they were.
+absl::Status AdminService::Reload(v1::ReloadCredentialsResponse* response) const {
+  absl::StatusOr<std::shared_ptr<const ApiKeys>> keys = context_.gate->ReadKeys();
+  if (!keys.ok()) return FailedReload(keys.status());
+  if (tls_ != nullptr) {
+    const absl::StatusOr<bool> changed = tls_->Reload();
+    if (!changed.ok()) return FailedReload(changed.status());
+    response->set_certificates_reloaded(*changed);
+  }
+  response->set_keys(static_cast<int32_t>((*keys)->size()));
+  context_.gate->UseKeys(*std::move(keys));
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* rpc,
+                                              const grpc::ByteBuffer* in, grpc::ByteBuffer* out) {
+  return UnaryCall<v1::DrainRequest, v1::DrainResponse>(
+      context_, kDrain, rpc, in, out,
+      [this](const Caller& caller, const v1::DrainRequest& request, v1::DrainResponse* response) {
+        spdlog::warn("{} asks the server to drain", caller.owner);
+        return BeginDraining(request, response);
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerContext* rpc,
+                                                          const grpc::ByteBuffer* in,
+                                                          grpc::ByteBuffer* out) {
+  return UnaryCall<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
+      context_, kReloadCredentials, rpc, in, out,
+      [this](const Caller& caller, const auto&, v1::ReloadCredentialsResponse* response) {
+        const absl::Status status = Reload(response);
+        if (status.ok()) {
+          spdlog::info("{} had credentials read again: {} keys{}", caller.owner, response->keys(),
+                       response->certificates_reloaded() ? ", new certificates" : "");
+        } else {
+          spdlog::warn("{} had credentials read again, the old ones stay: {}", caller.owner,
+                       std::string(status.message()));
+        }
+        return status;
+      });
+}
+
+}  // namespace tvq
