@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Generates tvq/v1/*_pb2.py and their type hints from proto/tvq/v1, so that the package can be imported.
+
+    client/python/stubs.py [DIR]     into DIR/tvq/v1; by default beside this file, to use the package from here
+
+Needs protoc 3.20 or later: the command (package protobuf-compiler), or the Python package grpcio-tools. Only messages
+are generated; calls need nothing more.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROTO = HERE / "proto"
+
+
+def protoc():
+    """The command that runs protoc, or None."""
+    if shutil.which("protoc"):
+        return ["protoc"]
+    try:
+        import grpc_tools
+    except ImportError:
+        return None
+    return [sys.executable, "-m", "grpc_tools.protoc", f"-I{Path(grpc_tools.__file__).parent / '_proto'}"]
+
+
+def generate(out):
+    """Generates the package tvq.v1 below the folder `out`; returns the oldest protobuf that can load it."""
+    command = protoc()
+    if command is None:
+        raise SystemExit("stubs.py: needs protoc (package protobuf-compiler) or the Python package grpcio-tools")
+    package = Path(out) / "tvq" / "v1"
+    package.mkdir(parents=True, exist_ok=True)
+    protos = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("tvq/v1/*.proto"))
+    subprocess.run([*command, f"-I{PROTO}", f"--python_out={out}", f"--pyi_out={out}", *protos], check=True)
+    (package / "__init__.py").write_text('"""Messages of the wire, generated from proto/tvq/v1."""\n')
+    version = re.search(r"# Protobuf Python Version: ([\d.]+)", (package / "session_pb2.py").read_text())
+    return version.group(1) if version else "3.20.2"
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)

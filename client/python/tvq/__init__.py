@@ -1,0 +1,29 @@
+"""Client of a tvq server: generation, and sessions that never grow.
+
+    import tvq
+
+    with tvq.Client("127.0.0.1:50051") as client:
+        for delta in client.generate("Once upon a time", max_tokens=50):
+            print(delta.text, end="")
+
+Requests and limits are described in the comments of proto/tvq/v1/*.proto; names are the same here.
+"""
+
+from tvq.admin import Admin
+from tvq.client import Client
+from tvq.errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error, FailedPrecondition, InternalError,
+                        InvalidArgument, NotFound, PermissionDenied, ResourceExhausted, Unauthenticated,
+                        Unavailable, Unimplemented)
+from tvq.generation import Generation, StatefulGeneration
+from tvq.options import Durability, Prompt, Sampling, Tls
+from tvq.session import Session
+from tvq.values import (Delta, Mark, Model, Position, Sample, Score, ServerInfo, SessionInfo, TokenLogprob,
+                        TokenLogprobs, Usage)
+
+__all__ = [
+    "Aborted", "Admin", "AlreadyExists", "Cancelled", "Client", "DataLoss", "DeadlineExceeded", "Delta", "Durability", "Error",
+    "FailedPrecondition", "Generation", "InternalError", "InvalidArgument", "Mark", "Model", "NotFound",
+    "PermissionDenied", "Position", "Prompt", "ResourceExhausted", "Sample", "Sampling", "Score", "ServerInfo",
+    "Session", "SessionInfo", "StatefulGeneration", "Tls", "TokenLogprob", "TokenLogprobs", "Unauthenticated",
+    "Unavailable", "Unimplemented", "Usage",
+]

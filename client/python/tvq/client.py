@@ -1,0 +1,156 @@
+"""The connection to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Optional, Union, Unpack
+
+from tvq import options, values
+from tvq.admin import Admin
+from tvq.generation import Generation, StatefulGeneration
+from tvq.options import Durability, Prompt, Sampling, Seconds, Tls
+from tvq.session import Session, read_score
+from tvq.transport import CHUNK_BYTES, RequestStream, Transport, open_channel
+from tvq.v1 import generation_pb2, model_pb2, session_pb2
+from tvq.values import Model, Score, ServerInfo, SessionInfo
+
+#: A snapshot: its bytes, pieces of them, or the file that holds them.
+Snapshot = Union[bytes, Iterable[bytes], Path]
+
+
+class Client:
+    """A connection to a server; calls may be made from several threads. Every call may raise tvq.Error.
+
+    `api_key`: for a server that wants one. `tls`: True, or Tls with files. `timeout`: seconds that each call may
+    take; None: no limit. Where a model is asked for, its name may be left out if the server has only one.
+    """
+
+    def __init__(self, address: str = "127.0.0.1:50051", *, api_key: Optional[str] = None,
+                 tls: Union[Tls, bool] = False, timeout: Optional[float] = None) -> None:
+        self._transport = Transport(open_channel(address, tls), api_key, timeout)
+        self.admin = Admin(self._transport)
+
+    def close(self) -> None:
+        """Ends the connection, and calls that still run with it."""
+        self._transport.channel.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        self.close()
+
+    def generate(self, prompt: Prompt = "", *, model: str = "", priority: int = 0, timeout: Optional[float] = None,
+                 **sampling: Unpack[Sampling]) -> Generation:
+        """Continues a prompt. Iterate over the result, or call its text(); sampling parameters are vLLM's."""
+        request = options.generate_request(model, prompt, priority, sampling)
+        replies = self._transport.server_stream("GenerationService/Generate", request,
+                                                generation_pb2.GenerateResponse, timeout)
+        return Generation(replies, replies.cancel)
+
+    def generate_with_state(self, prompt: Prompt = "", state: Optional[Snapshot] = None, *, model: str = "",
+                            priority: int = 0, timeout: Optional[float] = None,
+                            **sampling: Unpack[Sampling]) -> StatefulGeneration:
+        """Continues a state that the client keeps: the server keeps nothing. None: an empty context."""
+        first = generation_pb2.GenerateWithStateRequest(
+            generate=options.generate_request(model, prompt, priority, sampling))
+        kind = generation_pb2.GenerateWithStateRequest
+        requests = RequestStream(first, _pieces(b"" if state is None else state), kind)
+        return StatefulGeneration(self._transport.both_stream(
+            "GenerationService/GenerateWithState", requests, kind, generation_pb2.GenerateWithStateResponse, timeout))
+
+    def score(self, text: Prompt, *, model: str = "", prepend_eos: bool = False, logprobs: Optional[int] = None,
+              timeout: Optional[float] = None) -> Score:
+        """How well the model predicts a text, the whole of it being one context.
+
+        prepend_eos feeds the end-of-sequence id first, so that the first token is scored too. logprobs asks for
+        every token's log-probability, beside so many alternatives.
+        """
+        request = generation_pb2.ScoreRequest(model=model, prepend_eos=prepend_eos, summary_only=logprobs is None,
+                                              logprobs=logprobs or 0)
+        options.set_input(request, text)
+        return read_score(self._transport, request, timeout)
+
+    def tokenize(self, text: str, *, model: str = "") -> list[int]:
+        """The token ids of a text."""
+        request = generation_pb2.TokenizeRequest(model=model, text=text)
+        return list(self._transport.unary("GenerationService/Tokenize", request,
+                                          generation_pb2.TokenizeResponse).token_ids)
+
+    def detokenize(self, token_ids: Sequence[int], *, model: str = "") -> str:
+        """The text of token ids."""
+        request = generation_pb2.DetokenizeRequest(model=model, token_ids=token_ids)
+        return self._transport.unary("GenerationService/Detokenize", request, generation_pb2.DetokenizeResponse).text
+
+    def models(self) -> list[Model]:
+        """All models, in the order of the server's flags."""
+        reply = self._transport.unary("ModelService/ListModels", model_pb2.ListModelsRequest(),
+                                      model_pb2.ListModelsResponse)
+        return [values.model(model) for model in reply.models]
+
+    def model(self, name: str = "") -> Model:
+        """One model."""
+        request = model_pb2.GetModelRequest(name=name)
+        return values.model(self._transport.unary("ModelService/GetModel", request, model_pb2.GetModelResponse).model)
+
+    def server_info(self) -> ServerInfo:
+        return values.server_info(self._transport.unary(
+            "ModelService/GetServerInfo", model_pb2.GetServerInfoRequest(), model_pb2.GetServerInfoResponse))
+
+    def create_session(self, *, model: str = "", label: str = "", ttl: Optional[Seconds] = None,
+                       keep_transcript: Optional[bool] = None, durability: Optional[Durability] = None,
+                       idempotency_key: str = "") -> Session:
+        """A new session at position 0. `ttl`: it is deleted when unused for so long; None: the server's default."""
+        request = _create_request(model, label, ttl, keep_transcript, durability, idempotency_key)
+        reply = self._transport.unary("SessionService/CreateSession", request, session_pb2.CreateSessionResponse)
+        return Session(self._transport, values.session_info(reply.session))
+
+    def session(self, session_id: str) -> Session:
+        """A session that exists."""
+        request = session_pb2.GetSessionRequest(session_id=session_id)
+        reply = self._transport.unary("SessionService/GetSession", request, session_pb2.GetSessionResponse)
+        return Session(self._transport, values.session_info(reply.session))
+
+    def sessions(self, *, model: str = "", parent_id: str = "", page_size: int = 1000) -> Iterator[SessionInfo]:
+        """All sessions of the key, oldest first; a page is fetched when it is reached."""
+        request = session_pb2.ListSessionsRequest(model=model, parent_id=parent_id, page_size=page_size)
+        while True:
+            page = self._transport.unary("SessionService/ListSessions", request, session_pb2.ListSessionsResponse)
+            yield from map(values.session_info, page.sessions)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    def import_session(self, snapshot: Snapshot, *, model: str = "", label: str = "", ttl: Optional[Seconds] = None,
+                       keep_transcript: Optional[bool] = None, durability: Optional[Durability] = None,
+                       idempotency_key: str = "", timeout: Optional[float] = None) -> Session:
+        """A new session from a snapshot: the bytes or pieces of Session.export, or the path of a file."""
+        create = _create_request(model, label, ttl, keep_transcript, durability, idempotency_key)
+        kind = session_pb2.ImportSessionRequest
+        requests = RequestStream(kind(create=create), _pieces(snapshot), kind)
+        reply = self._transport.client_stream("SessionService/ImportSession", requests, kind,
+                                              session_pb2.ImportSessionResponse, timeout)
+        return Session(self._transport, values.session_info(reply.session))
+
+
+def _create_request(model: str, label: str, ttl: Optional[Seconds], keep_transcript: Optional[bool],
+                    durability: Optional[Durability], idempotency_key: str) -> session_pb2.CreateSessionRequest:
+    return session_pb2.CreateSessionRequest(
+        model=model, label=label, ttl=options.duration(ttl), keep_transcript=keep_transcript,
+        durability=options.durability_value(durability), idempotency_key=idempotency_key)
+
+
+def _pieces(snapshot: Snapshot) -> Iterator[bytes]:
+    if isinstance(snapshot, Path):
+        with snapshot.open("rb") as file:
+            while piece := file.read(CHUNK_BYTES):
+                yield piece
+    elif isinstance(snapshot, (bytes, bytearray, memoryview)):
+        yield bytes(snapshot)
+    elif isinstance(snapshot, str):
+        raise TypeError("a snapshot is bytes, pieces of them, or a pathlib.Path")
+    else:
+        yield from snapshot

@@ -1,0 +1,110 @@
+"""An exception for every way in which a call can fail."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import grpc
+
+
+class Error(Exception):
+    """A call failed. `code` is gRPC's name of the reason, such as "NOT_FOUND"."""
+
+    def __init__(self, message: str, code: str, retry_after: Optional[float] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        #: Seconds the server asks to wait before trying again; None: it did not say, or said never.
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class InvalidArgument(Error):
+    """A field is wrong, or a snapshot is corrupt. The message names it."""
+
+
+class Unauthenticated(Error):
+    """The server wants a key, and this is none of its keys."""
+
+
+class PermissionDenied(Error):
+    """The key may not do this."""
+
+
+class NotFound(Error):
+    """No such model, session or mark, or a session of another key."""
+
+
+class AlreadyExists(Error):
+    """The server has it already."""
+
+
+class Aborted(Error):
+    """Another call writes to the session, or it is not at the expected version."""
+
+
+class FailedPrecondition(Error):
+    """A snapshot of another model or type, or of a later format."""
+
+
+class ResourceExhausted(Error):
+    """The server is full (see `retry_after`), or the request is too large."""
+
+
+class DataLoss(Error):
+    """A stored session is damaged, or a snapshot came incomplete."""
+
+
+class Unavailable(Error):
+    """The server cannot be reached, still loads, or is stopping."""
+
+
+class DeadlineExceeded(Error):
+    """The call took longer than its timeout."""
+
+
+class Cancelled(Error):
+    """The call was cancelled."""
+
+
+class Unimplemented(Error):
+    """The server does not have this: sessions, an encoder, admin calls."""
+
+
+class InternalError(Error):
+    """A fault of the server."""
+
+
+_CLASSES: dict[grpc.StatusCode, type[Error]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
+    grpc.StatusCode.ABORTED: Aborted,
+    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+    grpc.StatusCode.DATA_LOSS: DataLoss,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+    grpc.StatusCode.CANCELLED: Cancelled,
+    grpc.StatusCode.UNIMPLEMENTED: Unimplemented,
+    grpc.StatusCode.INTERNAL: InternalError,
+}
+
+
+def from_rpc(error: grpc.RpcError) -> Error:
+    """The exception that a call of gRPC stands for."""
+    code = error.code()
+    retry_after = None
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-retry-pushback-ms" and int(value) >= 0:
+            retry_after = int(value) / 1000
+    return _CLASSES.get(code, Error)(error.details() or "", code.name, retry_after)
+
+
+def incomplete(received: int, total: int) -> DataLoss:
+    """A snapshot that ended too early."""
+    return DataLoss(f"the snapshot has {total} bytes, {received} came", "DATA_LOSS")

@@ -1,0 +1,128 @@
+"""Calls over one gRPC channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Callable, Optional, TypeVar, Union
+
+import grpc
+from google.protobuf.message import Message
+
+from tvq import errors
+from tvq.options import Tls
+
+#: Largest piece of a snapshot in one message.
+CHUNK_BYTES = 1 << 20
+
+_Reply = TypeVar("_Reply", bound=Message)
+
+
+def open_channel(address: str, tls: Union[Tls, bool]) -> grpc.Channel:
+    options = [("grpc.max_receive_message_length", -1)]
+    if tls is False:
+        return grpc.insecure_channel(address, options)
+    files = tls if isinstance(tls, Tls) else Tls()
+    if (files.cert is None) != (files.key is None):
+        raise ValueError("tls: cert and key belong together")
+
+    def read(file: Any) -> Optional[bytes]:
+        return None if file is None else Path(file).read_bytes()
+
+    credentials = grpc.ssl_channel_credentials(read(files.ca), read(files.key), read(files.cert))
+    return grpc.secure_channel(address, credentials, options)
+
+
+class Transport:
+    """Methods are named "SERVICE/METHOD". `timeout` is in seconds; None stands for the default of all calls."""
+
+    def __init__(self, channel: grpc.Channel, api_key: Optional[str], timeout: Optional[float]) -> None:
+        self.channel = channel
+        self.timeout = timeout
+        self.metadata = [("authorization", f"Bearer {api_key}")] if api_key else []
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    def unary(self, method: str, request: Message, reply: type[_Reply], timeout: Optional[float] = None) -> _Reply:
+        """One request, one reply."""
+        call = self._method(method, self.channel.unary_unary, type(request), reply)
+        try:
+            return call(request, timeout=timeout or self.timeout, metadata=self.metadata)
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error) from None
+
+    def server_stream(self, method: str, request: Message, reply: type[_Reply],
+                      timeout: Optional[float] = None) -> "ReplyStream[_Reply]":
+        """One request, many replies."""
+        call = self._method(method, self.channel.unary_stream, type(request), reply)
+        return ReplyStream(call(request, timeout=timeout or self.timeout, metadata=self.metadata))
+
+    def both_stream(self, method: str, requests: "RequestStream", kind: type[Message], reply: type[_Reply],
+                    timeout: Optional[float] = None) -> "ReplyStream[_Reply]":
+        """Many requests of type `kind`, many replies."""
+        call = self._method(method, self.channel.stream_stream, kind, reply)
+        started = call(requests, timeout=timeout or self.timeout, metadata=self.metadata)
+        return ReplyStream(started, requests)
+
+    def client_stream(self, method: str, requests: "RequestStream", kind: type[Message], reply: type[_Reply],
+                      timeout: Optional[float] = None) -> _Reply:
+        """Many requests of type `kind`, one reply."""
+        call = self._method(method, self.channel.stream_unary, kind, reply)
+        try:
+            return call(requests, timeout=timeout or self.timeout, metadata=self.metadata)
+        except grpc.RpcError as error:
+            raise requests.failure or errors.from_rpc(error) from None
+
+    def _method(self, method: str, make: Callable[..., Any], request: Any, reply: Any) -> Callable[..., Any]:
+        if method not in self._methods:
+            self._methods[method] = make(f"/tvq.v1.{method}", request_serializer=request.SerializeToString,
+                                         response_deserializer=reply.FromString)
+        return self._methods[method]
+
+
+class RequestStream(Iterator[Message]):
+    """A first request, then one for every piece of a snapshot. Remembers why reading the snapshot failed, which
+    gRPC, reading in a thread of its own, would not tell."""
+
+    def __init__(self, first: Message, pieces: Iterable[bytes], kind: Callable[..., Message]) -> None:
+        self.failure: Optional[BaseException] = None
+        self._requests = self._all(first, pieces, kind)
+
+    def __next__(self) -> Message:
+        try:
+            return next(self._requests)
+        except StopIteration:
+            raise
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    @staticmethod
+    def _all(first: Message, pieces: Iterable[bytes], kind: Callable[..., Message]) -> Iterator[Message]:
+        yield first
+        for piece in pieces:
+            for begin in range(0, len(piece), CHUNK_BYTES):
+                yield kind(chunk=bytes(piece[begin:begin + CHUNK_BYTES]))
+
+
+class ReplyStream(Iterator[_Reply]):
+    """The replies of a call; its failure as one of tvq.errors. After cancel() it just ends."""
+
+    def __init__(self, call: Any, requests: Optional[RequestStream] = None) -> None:
+        self._call = call
+        self._requests = requests
+        self.cancelled = False
+
+    def __next__(self) -> _Reply:
+        try:
+            return next(self._call)
+        except grpc.RpcError as error:
+            if self._requests is not None and self._requests.failure is not None:
+                raise self._requests.failure from None
+            if self.cancelled and error.code() == grpc.StatusCode.CANCELLED:
+                raise StopIteration from None
+            raise errors.from_rpc(error) from None
+
+    def cancel(self) -> None:
+        """Ends the call; the server frees its place. Any thread."""
+        self.cancelled = True
+        self._call.cancel()
