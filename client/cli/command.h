@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/cli/connect_flags.h"
 #include "client/cli/interrupt.h"
 #include "client/cpp/client.h"
 
@@ -16,7 +17,7 @@ namespace tvq::cli {
 enum ExitCode {
   kOk = 0,
   kServerError = 1,   // the server refused the request or failed
-  kUsage = 2,         // wrong flags, or a file that cannot be read
+  kUsage = 2,         // wrong flags, or a file that cannot be read or written
   kUnavailable = 3,   // the server cannot be reached, or is stopping
   kDeadline = 4,      // --timeout
   kInterrupted = 130  // Ctrl-C
@@ -24,16 +25,17 @@ enum ExitCode {
 
 // Options of all subcommands, and the one to run.
 struct Globals {
-  std::string server = "127.0.0.1:50051";
+  ConnectFlags connect;
   bool json = false;
   double timeout = 0;  // seconds; 0: none
   Interrupt* interrupt = nullptr;
+  std::unique_ptr<client::Client> client;  // set before `run` is called
   std::function<int()> run;
 
-  std::unique_ptr<client::Client> Connect() const { return client::Client::Connect(server); }
   client::CallOptions Call() const;
-  // Explains the failure on stderr.
+  // Explain the failure of a call, or of what was asked for, on stderr.
   int Fail(const absl::Status& status) const;
+  int FailUsage(const absl::Status& status) const;
 };
 
 // Each adds its subcommand; parsing it sets globals.run. `globals` must outlive the app.
@@ -42,6 +44,17 @@ void AddScore(CLI::App& app, Globals& globals);
 void AddTokenize(CLI::App& app, Globals& globals);
 void AddDetokenize(CLI::App& app, Globals& globals);
 void AddInfo(CLI::App& app, Globals& globals);
+void AddSession(CLI::App& app, Globals& globals);
+void AddAdmin(CLI::App& app, Globals& globals);
+
+// The subcommands of `tvq session`.
+void AddSessionQueries(CLI::App& session, Globals& globals);
+void AddSessionWrites(CLI::App& session, Globals& globals);
+void AddSessionSnapshots(CLI::App& session, Globals& globals);
+void AddSessionChat(CLI::App& session, Globals& globals);
+
+// --model, for a command that needs one.
+CLI::Option* AddModel(CLI::App& command, std::string& model);
 
 // The whole of a file, or of stdin for "-".
 absl::Status ReadInput(const std::string& path, std::string* content);

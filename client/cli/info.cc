@@ -23,6 +23,7 @@ nlohmann::json ToJson(const v1::Model& m) {
                          {"max_prompt_tokens", m.max_prompt_tokens()},
                          {"tokenizer", m.tokenizer()},
                          {"can_encode", m.can_encode()},
+                         {"fingerprint", m.fingerprint()},
                          {"eos_token_id", nullptr}};
   if (m.has_eos_token_id()) json["eos_token_id"] = m.eos_token_id();
   return json;
@@ -57,6 +58,7 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
                 m.family().c_str(), static_cast<double>(m.parameters()) / 1e6, m.dtype().c_str(),
                 static_cast<double>(m.weight_bytes()) / 1e6);
     std::printf("  text      %d token ids (%s)\n", m.vocab_size(), m.tokenizer().c_str());
+    if (!m.fingerprint().empty()) std::printf("  fingerprint  %s\n", m.fingerprint().c_str());
     std::printf("  sessions  %lld bytes each, %lld fit, %lld in use\n",
                 static_cast<long long>(m.bytes_per_session()),
                 static_cast<long long>(m.max_sessions()),
@@ -65,10 +67,9 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
 }
 
 int Run(const Globals& globals) {
-  const auto client = globals.Connect();
-  const auto server = client->GetServerInfo(globals.Call());
+  const auto server = globals.client->GetServerInfo(globals.Call());
   if (!server.ok()) return globals.Fail(server.status());
-  const auto models = client->ListModels(globals.Call());
+  const auto models = globals.client->ListModels(globals.Call());
   if (!models.ok()) return globals.Fail(models.status());
   if (globals.json) {
     PrintJson(*server, *models);

@@ -40,6 +40,7 @@ Interrupt::Guard::Guard(Interrupt& interrupt, std::function<void()> cancel)
     : interrupt_(interrupt) {
   const std::lock_guard lock(interrupt_.shared_->mutex);
   interrupt_.shared_->cancel = std::move(cancel);
+  interrupt_.shared_->happened = false;
 }
 
 Interrupt::Guard::~Guard() {

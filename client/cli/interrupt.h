@@ -7,12 +7,14 @@
 namespace tvq::cli {
 
 // Ctrl-C: cancels the call in progress, so that the server frees its place at once; without one,
-// and at the second Ctrl-C, ends the process. Construct it before any other thread starts.
+// and at the second Ctrl-C during one, ends the process. Construct it before any other thread
+// starts.
 class Interrupt {
  public:
   Interrupt();
 
-  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed.
+  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed. One at a
+  // time.
   class Guard {
    public:
     Guard(Interrupt& interrupt, std::function<void()> cancel);
@@ -24,6 +26,7 @@ class Interrupt {
     Interrupt& interrupt_;
   };
 
+  // Whether Ctrl-C came since the latest guard was made.
   bool happened() const;
 
  private:

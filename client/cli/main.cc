@@ -33,6 +33,16 @@ int Globals::Fail(const absl::Status& status) const {
   }
 }
 
+int Globals::FailUsage(const absl::Status& status) const {
+  std::fflush(stdout);
+  std::cerr << "tvq: " << status.ToString() << "\n";
+  return kUsage;
+}
+
+CLI::Option* AddModel(CLI::App& command, std::string& model) {
+  return command.add_option("--model", model, "Name of the model; may be left out if there is one");
+}
+
 absl::Status ReadInput(const std::string& path, std::string* content) {
   std::ifstream file;
   if (path != "-") {
@@ -53,10 +63,7 @@ int Main(int argc, char** argv) {
   globals.interrupt = &interrupt;
   CLI::App app("Talks to a tvq server.", "tvq");
   app.set_version_flag("--version", TVQ_VERSION);
-  app.add_option("--server", globals.server, "Address of the server")
-      ->envname("TVQ_SERVER")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  globals.connect.AddTo(app);
   app.add_flag("--json", globals.json, "Print one JSON object instead of text");
   app.add_option("--timeout", globals.timeout, "Seconds the call may take; 0: no limit")
       ->check(CLI::NonNegativeNumber);
@@ -67,6 +74,8 @@ int Main(int argc, char** argv) {
   AddTokenize(app, globals);
   AddDetokenize(app, globals);
   AddInfo(app, globals);
+  AddSession(app, globals);
+  AddAdmin(app, globals);
   app.footer(
       "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 the server cannot be\n"
       "reached or is stopping, 4 --timeout passed, 130 interrupted. `tvq COMMAND --help` tells "
@@ -76,6 +85,11 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
+  const auto options = globals.connect.Options();
+  if (!options.ok()) return globals.FailUsage(options.status());
+  auto client = client::Client::Connect(*options);
+  if (!client.ok()) return globals.FailUsage(client.status());
+  globals.client = std::move(*client);
   return globals.run();
 }
 

@@ -7,6 +7,8 @@
 
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
+#include "client/cli/session_call_options.h"
+#include "client/cli/session_text.h"
 
 namespace tvq::cli {
 namespace {
@@ -15,6 +17,7 @@ struct Options {
   std::string model;
   std::string file = "-";
   bool no_eos = false;
+  SessionCallOptions session;
 };
 
 struct Bits {
@@ -29,18 +32,33 @@ struct Bits {
   double per_token = 0;
 };
 
-void Print(const Globals& globals, const std::string& model, const v1::ScoreSummary& summary,
+// Which model scores: on a session, its own unless one is named.
+absl::StatusOr<v1::Model> FindModel(const Globals& globals, const Options& options) {
+  std::string name = options.model;
+  if (name.empty() && options.session.given()) {
+    v1::GetSessionRequest request;
+    request.set_session_id(options.session.id());
+    const auto session = globals.client->sessions().Get(request, globals.Call());
+    if (!session.ok()) return session.status();
+    name = session->session().model();
+  }
+  return globals.client->GetModel(name, globals.Call());
+}
+
+void Print(const Globals& globals, const std::string& model, const v1::ScoreResponse& last,
            double seconds) {
+  const v1::ScoreSummary& summary = last.summary();
   const Bits bits(summary);
   if (globals.json) {
-    const nlohmann::json json = {{"model", model},
-                                 {"total_bits", bits.total},
-                                 {"tokens", summary.tokens()},
-                                 {"scored_tokens", summary.scored_tokens()},
-                                 {"bytes", summary.bytes()},
-                                 {"bits_per_byte", bits.per_byte},
-                                 {"bits_per_token", bits.per_token},
-                                 {"seconds", seconds}};
+    nlohmann::json json = {{"model", model},
+                           {"total_bits", bits.total},
+                           {"tokens", summary.tokens()},
+                           {"scored_tokens", summary.scored_tokens()},
+                           {"bytes", summary.bytes()},
+                           {"bits_per_byte", bits.per_byte},
+                           {"bits_per_token", bits.per_token},
+                           {"seconds", seconds}};
+    if (last.has_session()) json["session"] = ToJson(last.session());
     std::printf("%s\n", json.dump(2).c_str());
     return;
   }
@@ -53,31 +71,32 @@ void Print(const Globals& globals, const std::string& model, const v1::ScoreSumm
 int Run(const Globals& globals, const Options& options) {
   v1::ScoreRequest request;
   if (auto status = ReadInput(options.file, request.mutable_text()); !status.ok()) {
-    std::fprintf(stderr, "tvq: %s\n", status.ToString().c_str());
-    return kUsage;
+    return globals.FailUsage(status);
   }
-  const auto client = globals.Connect();
-  const auto model = client->GetModel(options.model, globals.Call());
+  const auto model = FindModel(globals, options);
   if (!model.ok()) return globals.Fail(model.status());
   request.set_model(model->name());
   request.set_summary_only(true);
-  request.set_prepend_eos(model->has_eos_token_id() && !options.no_eos);
+  if (options.session.given()) {
+    options.session.Fill(request.mutable_session());  // the text continues what the session holds
+  } else {
+    request.set_prepend_eos(model->has_eos_token_id() && !options.no_eos);
+  }
 
   const absl::Time start = absl::Now();
   const bool progress = isatty(STDERR_FILENO) == 1;
-  const auto stream = client->Score(request, globals.Call());
+  const auto stream = globals.client->Score(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
-  v1::ScoreResponse response;
-  v1::ScoreSummary summary;
+  v1::ScoreResponse response, last;
   while (stream->Next(&response)) {
     if (progress) {
       std::fprintf(stderr, "\r%lld tokens", static_cast<long long>(response.tokens_done()));
     }
-    if (response.has_summary()) summary = response.summary();
+    if (response.has_summary()) last = response;
   }
   if (progress) std::fprintf(stderr, "\r\033[K");
   if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
-  Print(globals, model->name(), summary, absl::ToDoubleSeconds(absl::Now() - start));
+  Print(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
   return kOk;
 }
 
@@ -87,10 +106,10 @@ void AddScore(CLI::App& app, Globals& globals) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("score", "Bits per byte of a text, the whole of it being one context");
-  command->add_option("--model", options->model,
-                      "Name of the model; may be left out if there is one");
+  AddModel(*command, options->model);
   command->add_option("--file", options->file, "Text to score, UTF-8; -: stdin")
       ->capture_default_str();
+  options->session.AddTo(*command);
   command->add_flag("--no-eos", options->no_eos,
                     "Do not feed the end-of-sequence id first; the first token is then not scored");
   command->callback([&globals, options] {

@@ -16,20 +16,15 @@ struct Options {
   std::vector<int32_t> ids;
 };
 
-int Usage(const absl::Status& status) {
-  std::fprintf(stderr, "tvq: %s\n", status.ToString().c_str());
-  return kUsage;
-}
-
 int RunTokenize(const Globals& globals, const Options& options) {
   v1::TokenizeRequest request;
   request.set_model(options.model);
   if (options.text) {
     request.set_text(*options.text);
   } else if (auto status = ReadInput("-", request.mutable_text()); !status.ok()) {
-    return Usage(status);
+    return globals.FailUsage(status);
   }
-  const auto response = globals.Connect()->Tokenize(request, globals.Call());
+  const auto response = globals.client->Tokenize(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
   const std::vector<int32_t> ids(response->token_ids().begin(), response->token_ids().end());
   if (globals.json) {
@@ -48,13 +43,14 @@ int RunDetokenize(const Globals& globals, const Options& options) {
   request.mutable_token_ids()->Add(options.ids.begin(), options.ids.end());
   if (options.ids.empty()) {
     std::string input;
-    if (auto status = ReadInput("-", &input); !status.ok()) return Usage(status);
+    if (auto status = ReadInput("-", &input); !status.ok()) return globals.FailUsage(status);
     std::istringstream words(input);
     int32_t id;
     while (words >> id) request.add_token_ids(id);
-    if (!words.eof()) return Usage(absl::InvalidArgumentError("stdin: must be token ids"));
+    if (!words.eof())
+      return globals.FailUsage(absl::InvalidArgumentError("stdin: must be token ids"));
   }
-  const auto response = globals.Connect()->Detokenize(request, globals.Call());
+  const auto response = globals.client->Detokenize(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
   if (globals.json) {
     std::printf("%s\n", nlohmann::json({{"text", response->text()}}).dump().c_str());
@@ -69,8 +65,7 @@ int RunDetokenize(const Globals& globals, const Options& options) {
 void AddTokenize(CLI::App& app, Globals& globals) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids");
-  command->add_option("--model", options->model,
-                      "Name of the model; may be left out if there is one");
+  AddModel(*command, options->model);
   command->add_option("--text", options->text, "Without it: from stdin");
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return RunTokenize(globals, *options); };
@@ -80,8 +75,7 @@ void AddTokenize(CLI::App& app, Globals& globals) {
 void AddDetokenize(CLI::App& app, Globals& globals) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("detokenize", "Token ids to text");
-  command->add_option("--model", options->model,
-                      "Name of the model; may be left out if there is one");
+  AddModel(*command, options->model);
   command->add_option("ids", options->ids, "Without them: from stdin")->delimiter(',');
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return RunDetokenize(globals, *options); };

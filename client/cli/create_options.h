@@ -1,0 +1,38 @@
+#ifndef TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
+#define TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "client/cli/command.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq::cli {
+
+// CreateSessionRequest as flags. Stays where it is while its app lives.
+class CreateOptions {
+ public:
+  void AddTo(CLI::App& command);
+  void Fill(v1::CreateSessionRequest* request) const;
+  v1::Durability durability() const { return durability_; }
+
+ private:
+  std::string model_;
+  std::string label_;
+  std::optional<double> ttl_;  // seconds
+  std::optional<bool> transcript_;
+  v1::Durability durability_ = v1::DURABILITY_UNSPECIFIED;
+  std::string idempotency_key_;
+};
+
+// --ttl alone, in seconds.
+CLI::Option* AddTtl(CLI::App& command, std::optional<double>& ttl);
+google::protobuf::Duration ToDuration(double seconds);
+
+// A session that was made: its id, or all of it with --json.
+void Print(const Globals& globals, const v1::Session& session);
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_CREATE_OPTIONS_H_

@@ -1,0 +1,63 @@
+#include "client/cli/session_call_options.h"
+
+#include <map>
+
+namespace tvq::cli {
+namespace {
+
+constexpr char kGroup[] = "Session";
+
+}  // namespace
+
+CLI::Option* AddDurability(CLI::App& command, v1::Durability& durability) {
+  static const std::map<std::string, v1::Durability> kNames = {{"memory", v1::DURABILITY_MEMORY},
+                                                               {"disk", v1::DURABILITY_DISK}};
+  return command
+      .add_option("--durability", durability,
+                  "memory, the default, or disk: done means on the durable tier")
+      ->transform(CLI::CheckedTransformer(kNames).description("memory|disk"))
+      ->group(kGroup);
+}
+
+void SessionCallOptions::AddTo(CLI::App& command) {
+  CLI::Option* session =
+      command
+          .add_option("--session", id_, "Continue this session, which then holds the output too")
+          ->type_name("ID")
+          ->group(kGroup);
+  AddCommon(command, session);
+  command
+      .add_flag("--commit-on-cancel", commit_on_cancel_,
+                "At Ctrl-C the session keeps what was generated so far")
+      ->needs(session)
+      ->group(kGroup);
+}
+
+void SessionCallOptions::AddTo(CLI::App& command, const char* id_help) {
+  command.add_option("id", id_, id_help)->required();
+  AddCommon(command, nullptr);
+}
+
+void SessionCallOptions::AddCommon(CLI::App& command, CLI::Option* needs) {
+  CLI::Option* version = command
+                             .add_option("--expected-version", expected_version_,
+                                         "Refuse unless the session is at this version")
+                             ->group(kGroup);
+  CLI::Option* durability = AddDurability(command, durability_);
+  CLI::Option* key = command
+                         .add_option("--idempotency-key", idempotency_key_,
+                                     "A call repeated with the same key is done once")
+                         ->group(kGroup);
+  if (needs == nullptr) return;
+  for (CLI::Option* option : {version, durability, key}) option->needs(needs);
+}
+
+void SessionCallOptions::Fill(v1::SessionCall* call) const {
+  call->set_session_id(id_);
+  if (expected_version_) call->set_expected_version(*expected_version_);
+  call->set_durability(durability_);
+  call->set_idempotency_key(idempotency_key_);
+  call->set_commit_on_cancel(commit_on_cancel_);
+}
+
+}  // namespace tvq::cli

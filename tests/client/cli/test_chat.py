@@ -1,0 +1,126 @@
+"""tvq session chat."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+from command_line import TVQ
+
+
+def read_until(descriptor, text):
+    got = b""
+    while text not in got:
+        assert select.select([descriptor], [], [], 60)[0], got
+        got += os.read(descriptor, 4096)
+    return got
+
+
+@pytest.fixture
+def terminal(fake):
+    """A chat on session s1 in a terminal: the process, and the terminal's other end."""
+    fake.token_seconds = 0.005
+    fake.new_session()
+    master, slave = pty.openpty()
+    chat = subprocess.Popen([TVQ, "--server", fake.address, "session", "chat", "s1", "--suffix", ""], stdin=slave,
+                            stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    yield chat, master
+    chat.kill()
+    chat.wait()
+    os.close(master)
+
+
+def test_lines_are_answered(cli, fake):
+    done = cli.run("session", "chat", "--max-tokens", 3, "--suffix", "", input=b"ab\ncd\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b"ABA\nCDC\n"
+    assert b"new session s1" in done.stderr
+    assert fake.sessions["s1"].text == "abABAcdCDC"
+
+
+def test_continues_a_session_and_adds_newlines(cli, fake):
+    fake.new_session(text="x")
+    assert cli.ok("session", "chat", "s1", "--max-tokens", 2, input=b"ab\n") == "AB"
+    assert fake.sessions["s1"].text == "xab\nAB"
+    cli.ok("session", "chat", "s1", "--max-tokens", 2, input=b"//no command\n\n")
+    assert fake.sessions["s1"].text == "xab\nAB/no command\n/N.."  # the empty line lets the model go on
+    cli.ok("session", "chat", "s1", "--durability", "disk", input=b"ab")
+    assert fake.sessions["s1"].persisted == fake.sessions["s1"].version
+    assert fake.requests[-1].sampling.max_tokens == 256
+
+
+def test_commands(cli, fake):
+    fake.new_session()
+    lines = ["a", "/mark first", "b", "/rewind first", "/save", "/fork my copy", "c", "/show", "/help", "/quit", "d"]
+    done = cli.run("session", "chat", "s1", "--max-tokens", 1, "--suffix", "", input="\n".join(lines).encode())
+    assert done.returncode == 0, done.stderr
+    assert fake.sessions["s1"].text == "aA" and fake.sessions["s1"].persisted == fake.sessions["s1"].version
+    assert fake.sessions["s2"].text == "aAcC" and fake.sessions["s2"].label == "my copy"
+    assert b"now in session s2" in done.stderr and b"position   4" in done.stderr and b"/rewind NAME" in done.stderr
+
+
+def test_json(cli, fake):
+    done = cli.ok("session", "chat", "--json", "--max-tokens", 1, "--suffix", "", input=b"a\n/mark m\n/fork\n/show\n")
+    answer, mark, fork, show = map(json.loads, done.splitlines())
+    assert answer["text"] == "A" and answer["session"]["position"] == 2 and answer["finish_reason"] == "length"
+    assert mark["command"] == "mark" and mark["session_id"] == "s1"
+    assert fork["id"] == show["id"] == "s2" and fork["parent_id"] == "s1"
+
+
+def test_error_ends_a_chat_without_a_terminal(cli, fake):
+    done = cli.run("session", "chat", "--max-tokens", 1, input=b"/rewind nowhere\na\n")
+    assert done.returncode == 1 and b"NOT_FOUND" in done.stderr
+    assert fake.sessions["s1"].text == ""
+    assert cli.run("session", "chat", input=b"/dance\n").returncode == 1
+    assert cli.run("session", "chat", "nothing", input=b"a\n").returncode == 1
+
+
+def test_interrupt_stops_the_answer_and_not_the_chat(cli, fake):
+    fake.token_seconds, fake.commit_seconds = 0.005, 0.3
+    fake.new_session()
+    chat = cli.start("session", "chat", "s1", "--json", "--suffix", "")
+    chat.stdin.write(b"a\n")
+    chat.stdin.flush()
+    while not fake.sessions["s1"].writing:
+        time.sleep(0.01)
+    chat.send_signal(signal.SIGINT)
+    answer = json.loads(chat.stdout.readline())
+    assert answer["finish_reason"] == "cancelled"
+    # The next line finds the session busy until the server has committed the first answer.
+    rest, errors = chat.communicate(b"/mark here\n", timeout=60)
+    assert chat.returncode == 0, errors
+    assert json.loads(rest)["version"] == 2
+    assert fake.sessions["s1"].text.startswith("a" + answer["text"])
+    assert fake.calls.count("MarkSession") > 1
+
+
+def test_terminal(terminal, fake):
+    chat, master = terminal
+    read_until(master, b"> ")
+    os.write(master, b"/rewind nowhere\n")  # an error is told and the chat goes on
+    read_until(master, b"NOT_FOUND")
+    os.write(master, b"abc\n")
+    read_until(master, b"ABCABC")
+    chat.send_signal(signal.SIGINT)
+    read_until(master, b"> ")
+    chat.send_signal(signal.SIGINT)  # at the prompt: only a hint
+    read_until(master, b"/quit leaves")
+    os.write(master, b"/quit\n")
+    assert chat.wait(60) == 0
+    fake.wait_idle("s1")
+    assert fake.sessions["s1"].text.startswith("abcABCABC")
+
+
+def test_second_interrupt_at_the_prompt_leaves(terminal):
+    chat, master = terminal
+    read_until(master, b"> ")
+    chat.send_signal(signal.SIGINT)
+    read_until(master, b"/quit leaves")
+    chat.send_signal(signal.SIGINT)
+    assert chat.wait(60) == 130

@@ -1,0 +1,88 @@
+"""Keys, TLS, admin calls, exit codes."""
+
+import os
+import subprocess
+
+import grpc
+import pytest
+
+
+def environment(**variables):
+    return {"PATH": os.environ["PATH"], **variables}
+
+
+def test_key_by_flag_file_and_environment(cli, fake, tmp_path):
+    fake.keys = {"Key-1"}
+    (tmp_path / "key").write_text("  Key-1 \nsecond line\n")
+    (tmp_path / "empty").write_text("\n")
+    refused = cli.run("session", "list")
+    assert refused.returncode == 1 and b"UNAUTHENTICATED" in refused.stderr
+    cli.ok("--api-key", "Key-1", "session", "list")
+    cli.ok("session", "list", "--api-key", f"@{tmp_path / 'key'}")
+    cli.ok("info", env=environment(TVQ_API_KEY="Key-1"))
+    cli.ok("info", env=environment(TVQ_API_KEY=f"@{tmp_path / 'key'}"))
+    assert cli.run("info", env=environment(TVQ_API_KEY="other")).returncode == 1
+    for bad in (f"@{tmp_path / 'nothing'}", f"@{tmp_path / 'empty'}", "two\nlines"):
+        assert cli.run("info", "--api-key", bad).returncode == 2, bad
+
+
+def test_info_shows_the_fingerprint(cli):
+    assert "f1ngerpr1nt" in cli.ok("info")
+    assert cli.json("info")["models"][0]["fingerprint"] == "f1ngerpr1nt"
+
+
+def test_admin(cli, fake):
+    assert cli.ok("admin", "drain", "--shutdown-timeout", 1.5, "--peer", "other:1") == "draining; 3 requests still run"
+    assert fake.requests[-1].timeout.ToMilliseconds() == 1500 and fake.requests[-1].peer == "other:1"
+    assert cli.json("admin", "drain") == {"requests_running": 3}
+    assert not fake.requests[-1].HasField("timeout")
+    assert cli.ok("admin", "reload") == "2 keys, new certificates"
+    assert cli.json("admin", "reload") == {"keys": 2, "certificates_reloaded": True}
+
+
+def test_exit_codes(cli, fake, at):
+    from fake_server import Refused
+    fake.refuse["CreateSession"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", 1500)
+    full = cli.run("session", "create")
+    assert full.returncode == 1 and b"1.5s" in full.stderr
+    fake.refuse["CreateSession"] = Refused(grpc.StatusCode.UNAVAILABLE, "draining")
+    assert cli.run("session", "create").returncode == 3
+    assert at("127.0.0.1:1").run("session", "list").returncode == 3
+    fake.token_seconds = 0.05
+    slow = cli.run("--timeout", 0.3, "generate", "--prompt", "a", "--max-tokens", 1_000_000)
+    assert slow.returncode == 4
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """A signer (ca) and one that it signed for localhost (cert, key), which both sides of a call show."""
+    folder = tmp_path_factory.mktemp("certificates")
+    subprocess.run(["sh", "-ec", """
+        openssl req -newkey rsa:2048 -nodes -x509 -days 2 -subj /CN=signer -keyout ca.key -out ca.pem
+        openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out request
+        echo subjectAltName=DNS:localhost >names
+        openssl x509 -req -days 2 -in request -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -out cert.pem
+        """], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_tls(certificates, at):
+    from fake_server import FakeServer
+    read = lambda name: (certificates / name).read_bytes()  # noqa: E731
+    credentials = grpc.ssl_server_credentials([(read("key.pem"), read("cert.pem"))], read("ca.pem"), True)
+    server = FakeServer(credentials)
+    try:
+        cli = at(server.address)
+        own = ["--ssl-certfile", certificates / "cert.pem", "--ssl-keyfile", certificates / "key.pem"]
+        trusts = ["--ssl-ca-certs", certificates / "ca.pem"]
+        assert cli.ok("session", "create", *trusts, *own) == "s1"
+        cli.ok("info", env=environment(TVQ_SSL_CA_CERTS=f"{certificates}/ca.pem",
+                                       TVQ_SSL_CERTFILE=f"{certificates}/cert.pem",
+                                       TVQ_SSL_KEYFILE=f"{certificates}/key.pem"))
+        assert cli.run("info").returncode == 3  # plaintext
+        assert cli.run("info", *trusts).returncode == 3  # no certificate of its own
+        assert cli.run("info", "--tls", *own).returncode == 3  # the system's authorities did not sign the server's
+        assert cli.run("info", *trusts, *own[:2]).returncode == 2
+        assert cli.run("info", "--ssl-ca-certs", certificates / "nothing").returncode == 2
+    finally:
+        server.stop()
