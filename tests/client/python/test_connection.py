@@ -1,0 +1,74 @@
+"""Keys, TLS, errors, admin calls."""
+
+import subprocess
+
+import grpc
+import pytest
+
+
+def test_key(tvq, fake):
+    fake.keys = {"Key-1"}
+    with tvq.Client(fake.address) as client, pytest.raises(tvq.Unauthenticated):
+        client.models()
+    with tvq.Client(fake.address, api_key="Key-1") as client:
+        client.models()
+        assert client.generate("a", max_tokens=1).text() == "A"
+        assert client.import_session(b"".join(client.create_session().export())).id == "s2"
+        assert client.generate_with_state("a", max_tokens=1).text() == "A"
+
+
+def test_every_code_has_its_class(client, fake, tvq):
+    from fake_server import Refused
+    for code in grpc.StatusCode:
+        if code == grpc.StatusCode.OK:
+            continue
+        fake.refuse["GetModel"] = Refused(code, "so it is")
+        with pytest.raises(tvq.Error) as refused:
+            client.model()
+        assert refused.value.code == code.name and str(refused.value) == f"{code.name}: so it is"
+        if code.name not in ("UNKNOWN", "OUT_OF_RANGE"):
+            assert type(refused.value) is not tvq.Error, code
+
+
+def test_retry_after(client, fake, tvq):
+    from fake_server import Refused
+    for pushback, seconds in ((250, 0.25), (-1, None), (None, None)):
+        fake.refuse["Generate"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", pushback)
+        with pytest.raises(tvq.ResourceExhausted) as refused:
+            client.generate("a").text()
+        assert refused.value.retry_after == seconds
+
+
+def test_server_that_is_not_there(tvq):
+    with tvq.Client("127.0.0.1:1", timeout=30) as client, pytest.raises(tvq.Unavailable):
+        client.models()
+
+
+def test_admin(client, fake):
+    assert client.admin.drain(timeout=1.5, peer="other:1") == 3
+    assert fake.requests[-1].timeout.ToMilliseconds() == 1500 and fake.requests[-1].peer == "other:1"
+    client.admin.drain()
+    assert not fake.requests[-1].HasField("timeout")
+    assert client.admin.reload_credentials() == 2
+
+
+def test_tls(tvq, tmp_path):
+    from fake_server import FakeServer
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"],
+                   cwd=tmp_path, check=True, capture_output=True)
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    pair = (key.read_bytes(), cert.read_bytes())
+    server = FakeServer(grpc.ssl_server_credentials([pair], cert.read_bytes(), require_client_auth=True))
+    try:
+        with tvq.Client(server.address, tls=tvq.Tls(ca=cert, cert=cert, key=str(key))) as client:
+            assert client.model().name == "fake"
+        for wrong in (False, True, tvq.Tls(ca=cert)):
+            with tvq.Client(server.address, tls=wrong) as client, pytest.raises(tvq.Unavailable):
+                client.model()
+        with pytest.raises(ValueError):
+            tvq.Client(server.address, tls=tvq.Tls(cert=cert))
+        with pytest.raises(FileNotFoundError):
+            tvq.Client(server.address, tls=tvq.Tls(ca=tmp_path / "nothing"))
+    finally:
+        server.stop()

@@ -1,0 +1,136 @@
+"""Client: generation, scoring, tokens, models."""
+
+import threading
+import time
+
+import pytest
+
+
+def test_deltas_and_text(client, fake, tvq):
+    generation = client.generate("ab", max_tokens=3)
+    deltas = list(generation)
+    assert [d.text for d in deltas] == ["A", "B", "A"] and deltas[0].token_ids == (68,)
+    assert [d.finish_reason for d in deltas] == [None, None, "length"]
+    assert generation.usage == tvq.Usage(prompt_tokens=2, cached_tokens=1, completion_tokens=3)
+    assert generation.position is None
+    assert generation.text() == "ABA"  # also after the deltas were taken
+    assert client.generate([100, 101], max_tokens=2).text() == "AB"
+
+
+def test_samples(client, fake):
+    from tvq.v1 import generation_pb2
+
+    def two(request, context):
+        for index, text in ((1, "x"), (0, "y"), (1, "z")):
+            yield generation_pb2.GenerateResponse(deltas=[{"index": index, "text": text}])
+        last = generation_pb2.SampleDelta(index=0, finish_reason=generation_pb2.FINISH_REASON_STOP, stop_string="end")
+        yield generation_pb2.GenerateResponse(deltas=[last], usage={"completion_tokens": 3})
+
+    fake.Generate = two
+    first, second = client.generate("a", n=2).samples()
+    assert (first.text, first.finish_reason, first.stop_reason) == ("y", "stop", "end")
+    assert (second.text, second.finish_reason) == ("xz", None)
+
+
+def test_logprobs(client, fake):
+    from tvq.v1 import generation_pb2
+    none = generation_pb2.TokenLogprobs(token={"token_id": 5})
+    some = generation_pb2.TokenLogprobs(token={"token_id": 6, "token": b"x", "logprob": -0.5, "rank": 2},
+                                        has_logprob=True, top=[{"token_id": 7, "logprob": -0.25, "rank": 1}])
+
+    def answer(request, context):
+        yield generation_pb2.GenerateResponse(prompt_logprobs=[none, some])
+        yield generation_pb2.GenerateResponse(deltas=[{"text": "x", "logprobs": [some]}])
+
+    fake.Generate = answer
+    generation = client.generate("a", logprobs=1, prompt_logprobs=0)
+    delta = next(generation)
+    assert (delta.logprobs[0].logprob, delta.logprobs[0].rank, delta.logprobs[0].top[0].token_id) == (-0.5, 2, 7)
+    assert [t.logprob for t in generation.prompt_logprobs] == [None, -0.5]
+
+
+def test_sampling_parameters(client, fake, tvq):
+    client.generate("a", max_tokens=1, temperature=0, stop="x", logit_bias={5: -1.5}, seed=7, stop_token_ids=[1, 2],
+                    priority=3, model="fake").text()
+    request = fake.requests[-1]
+    params = request.sampling
+    assert params.HasField("temperature") and params.temperature == 0 and not params.HasField("top_p")
+    assert list(params.stop) == ["x"] and params.logit_bias[5] == -1.5 and list(params.stop_token_ids) == [1, 2]
+    assert (request.priority, request.model, params.seed) == (3, "fake", 7)
+    with pytest.raises(TypeError, match="temprature"):
+        client.generate("a", temprature=1)
+    assert {f.name for f in type(params).DESCRIPTOR.fields} == tvq.Sampling.__annotations__.keys()
+
+
+def test_cancel_ends_the_iteration(client, fake):
+    fake.token_seconds = 0.005
+    generation = client.generate("ab", max_tokens=1_000_000)
+    taken = ""
+    for delta in generation:
+        taken += delta.text
+        if len(taken) == 5:
+            generation.cancel()
+    assert taken.startswith("ABABA")
+    with client.generate("ab", max_tokens=1_000_000) as abandoned:
+        next(abandoned)
+    list(abandoned)  # what had come already may still be read, then it ends
+    other = client.generate("ab", max_tokens=1_000_000)
+    threading.Timer(0.1, other.cancel).start()
+    other.text()
+
+
+def test_score(client, fake):
+    score = client.score("abcd")
+    assert (score.tokens, score.bytes, score.total_logprob, score.position) == (4, 4, -4, None)
+    assert abs(score.bits_per_byte - 1.4426950408889634) < 1e-12 and score.bits_per_token == score.bits_per_byte
+    assert score.token_logprobs == () and fake.requests[-1].summary_only and not fake.requests[-1].prepend_eos
+    tokens = client.score("abcd", logprobs=0, prepend_eos=True).token_logprobs
+    assert [t.token for t in tokens] == [b"a", b"b", b"c", b"d"] and tokens[0].logprob == -1
+    assert fake.requests[-1].prepend_eos
+
+
+def test_tokens_and_models(client, tvq):
+    assert client.tokenize("aé") == [100, 198, 172]
+    assert client.detokenize([100, 101]) == "ab"
+    assert [m.name for m in client.models()] == ["fake"]
+    model = client.model()
+    assert (model.fingerprint, model.eos_token_id, model.bos_token_id) == ("f1ngerpr1nt", 1, None)
+    assert client.server_info().device == "none"
+    with pytest.raises(tvq.NotFound):
+        client.model("other")
+
+
+def test_state_stays_with_the_client(client, fake, tvq):
+    first = client.generate_with_state("ab", max_tokens=3)
+    assert first.text() == "ABA" and first.usage is not None
+    state = first.state()
+    second = client.generate_with_state("c", state, max_tokens=1)
+    assert next(second).text == "C"
+    third = client.generate_with_state("", iter([state[:9], b"", state[9:]]), max_tokens=1)
+    assert third.state() != state and fake.sessions == {}
+    with pytest.raises(tvq.InvalidArgument, match="snapshot"):
+        client.generate_with_state("c", b"no snapshot").text()
+
+
+def test_state_that_fails_to_be_read(client, tvq):
+    def broken():
+        yield b"fake snapshot "
+        raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire"):
+        client.generate_with_state("c", broken()).text()
+
+
+def test_timeout(tvq, fake):
+    fake.token_seconds = 0.05
+    with tvq.Client(fake.address, timeout=0.3) as client, pytest.raises(tvq.DeadlineExceeded):
+        client.generate("a", max_tokens=1_000_000).text()
+    with tvq.Client(fake.address) as client, pytest.raises(tvq.DeadlineExceeded):
+        client.generate("a", max_tokens=1_000_000, timeout=0.3).text()
+
+
+def test_slow_reader_is_no_problem(client):
+    generation = client.generate("ab", max_tokens=50)
+    next(generation)
+    time.sleep(0.05)
+    assert len(generation.text()) == 50

@@ -1,0 +1,141 @@
+"""Session, and the Client's methods that give one."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+
+def test_create_find_delete(client, fake, tvq):
+    session = client.create_session(label="mine", ttl=timedelta(minutes=2), keep_transcript=False, durability="disk")
+    assert fake.requests[-1].keep_transcript is False and fake.sessions["s1"].ttl == 120
+    assert (session.id, session.model, session.version, session.position) == ("s1", "fake", 0, 0)
+    info = session.info()
+    assert (info.label, info.parent_id, info.tier, info.has_transcript) == ("mine", None, "host", True)
+    assert info.create_time.isoformat() == "2001-09-09T01:46:40+00:00" and info.expire_time is not None
+    assert client.session("s1").info().id == "s1"
+    session.delete()
+    with pytest.raises(tvq.NotFound, match="s1"):
+        client.session("s1")
+
+
+def test_append_generate_score(client, fake, tvq):
+    session = client.create_session()
+    assert session.append("abc") == tvq.Position("s1", 1, 0, 3)
+    generation = session.generate("de", max_tokens=3, durability="disk")
+    assert generation.text() == "DED" and generation.position == tvq.Position("s1", 2, 2, 8)
+    assert (session.version, session.persisted_version, session.position) == (2, 2, 8)
+    assert session.score([103]).position.position == 9 and session.version == 3
+    assert session.generate(max_tokens=1).text() == "."
+    assert fake.sessions["s1"].text == "abcdeDEDd."
+    assert session.transcript()[:3] == [100, 101, 102]
+
+
+def test_failed_generation_leaves_the_session(client, fake, tvq):
+    session = client.create_session()
+    with pytest.raises(tvq.InvalidArgument):
+        session.generate().text()
+    fake.token_seconds = 0.005
+    with session.generate("ab", max_tokens=1_000_000) as generation:
+        next(generation)
+    fake.wait_idle("s1")
+    assert session.info().version == 0 and fake.sessions["s1"].text == ""
+
+
+def test_cancel_can_commit(client, fake):
+    session = client.create_session()
+    fake.token_seconds = 0.005
+    with session.generate("ab", max_tokens=1_000_000, commit_on_cancel=True) as generation:
+        next(generation)
+    fake.wait_idle("s1")
+    assert session.info().version == 1 and fake.sessions["s1"].text.startswith("abA")
+    assert session.version == 1  # info() brings it up to date
+
+
+def test_compare_and_swap_and_idempotency(client, fake, tvq):
+    one = client.create_session()
+    two = client.session(one.id)
+    one.append("a", expected_version=one.version)
+    with pytest.raises(tvq.Aborted, match="version 1") as refused:
+        two.append("b", expected_version=two.version)
+    assert refused.value.code == "ABORTED" and refused.value.retry_after is None
+    with pytest.raises(tvq.Aborted):
+        two.generate("b", expected_version=0).text()
+    for _ in range(2):
+        assert one.append("c", idempotency_key="k").version == 2
+    assert fake.sessions["s1"].text == "ac"
+    with pytest.raises(ValueError, match="durability"):
+        one.append("c", durability="paper")
+
+
+def test_fork_mark_rewind(client, fake, tvq):
+    session = client.create_session()
+    session.append("abc")
+    session.mark("here")
+    session.append("def")
+    fork = session.fork(label="copy")
+    assert fork.info().parent_id == "s1" and fork.info().parent_version == 3 and fork.position == 6
+    assert [f.position for f in session.forks(2, mark="here")] == [3, 3]
+    assert [m.name for m in session.info().marks] == ["here"]
+    assert session.rewind("here").position == 3 and session.position == 3
+    assert fork.append("x").position == 7 and fake.sessions["s1"].text == "abc"
+    session.unmark("here")
+    with pytest.raises(tvq.NotFound, match="here"):
+        session.rewind("here")
+
+
+def test_list_follows_pages(client, fake):
+    made = [client.create_session() for _ in range(3)]
+    fork = made[0].fork()
+    assert [s.id for s in client.sessions()] == ["s1", "s2", "s3", "s4"]
+    assert [s.id for s in client.sessions(parent_id="s1")] == [fork.id]
+    assert fake.calls.count("ListSessions") == 3
+
+
+def test_save_export_import(client, fake, tvq, tmp_path):
+    session = client.create_session()
+    session.append("a text of more than one chunk")
+    assert session.save().persisted_version == 1
+    snapshot = b"".join(session.export())
+    file = tmp_path / "snapshot"
+    assert session.export_to(file) == len(snapshot) and file.read_bytes() == snapshot
+    session.export_to(str(file))  # replaces it
+    assert os.listdir(tmp_path) == ["snapshot"]
+    for source in (snapshot, file, [snapshot[:5], snapshot[5:]], session.export()):
+        again = client.import_session(source, label="back")
+        assert again.position == session.position and fake.sessions[again.id].label == "back"
+    with pytest.raises(tvq.InvalidArgument, match="truncated"):
+        client.import_session(snapshot[:-1])
+    with pytest.raises(TypeError):
+        client.import_session("snapshot")
+    with pytest.raises(FileNotFoundError):
+        client.import_session(tmp_path / "nothing")
+
+
+def test_incomplete_export(client, fake, tvq, tmp_path):
+    session = client.create_session()
+    whole = fake.ExportSession
+    fake.ExportSession = lambda request, context: list(whole(request, context))[:-1]
+    (tmp_path / "snapshot").write_text("older")
+    with pytest.raises(tvq.DataLoss):
+        session.export_to(tmp_path / "snapshot")
+    assert os.listdir(tmp_path) == ["snapshot"] and (tmp_path / "snapshot").read_text() == "older"
+
+
+def test_large_snapshot_goes_in_pieces(client, fake):
+    session = client.create_session()
+    fake.sessions["s1"].text = "x" * 3_000_000
+    from fake_server import to_snapshot
+    sizes = []
+    taken = fake.ImportSession
+
+    def importing(requests, context):
+        def watched():
+            for request in requests:
+                sizes.append(len(request.chunk))
+                yield request
+        return taken(watched(), context)
+
+    fake.ImportSession = importing
+    assert client.import_session(to_snapshot(fake.sessions[session.id].text)).position == 3_000_000
+    assert len(sizes) == 4 and max(sizes) <= 1 << 20
