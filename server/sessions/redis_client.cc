@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kLeaveAlone{1};
 
 absl::StatusOr<RedisClient::Lent> RedisClient::Borrow() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (std::chrono::steady_clock::now() < leave_alone_until_) {
       return absl::UnavailableError(absl::StrCat("Redis at ", address_.Display(),
                                                  ": it did not answer in time a moment ago"));
@@ -36,7 +36,7 @@ absl::StatusOr<RedisClient::Lent> RedisClient::Borrow() {
 }
 
 void RedisClient::Return(std::unique_ptr<RedisConnection> connection) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (connection->timed_out()) leave_alone_until_ = std::chrono::steady_clock::now() + kLeaveAlone;
   if (connection->reusable() && idle_.size() < kMaxIdle) idle_.push_back(std::move(connection));
 }

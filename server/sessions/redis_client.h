@@ -4,12 +4,11 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "server/sessions/redis_connection.h"
 
 namespace tvq {
@@ -48,9 +47,10 @@ class RedisClient {
 
   const RedisAddress address_;
   const RedisTimeouts timeouts_;
-  absl::Mutex mutex_;
-  std::vector<std::unique_ptr<RedisConnection>> idle_ ABSL_GUARDED_BY(mutex_);
-  std::chrono::steady_clock::time_point leave_alone_until_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<std::unique_ptr<RedisConnection>> idle_;
+  std::chrono::steady_clock::time_point leave_alone_until_;
 };
 
 }  // namespace tvq

@@ -12,9 +12,6 @@
 namespace tvq {
 namespace {
 
-// Longer than any upload takes; what a crash leaves behind is gone after it.
-constexpr char kUncommittedSeconds[] = "600";
-
 // A piece that Redis works on while the next is sent.
 constexpr int64_t kMaxOutstanding = 1;
 

@@ -16,6 +16,9 @@
 
 namespace tvq {
 
+// When what a crash has left behind is forgotten: longer than any upload takes.
+inline constexpr char kUncommittedSeconds[] = "600";
+
 // Where the pieces of a state are: <prefix>0, <prefix>1, ...
 struct PieceLayout {
   std::string prefix;

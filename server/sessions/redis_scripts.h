@@ -7,6 +7,7 @@
 //   s<N>      where the state of version N is: "<token> <bytes> <bytes per piece>"
 //   deleted   there instead of record and states for a day, so that a server that did not hear of
 //             the end cannot bring the session back
+// States of marks may come before there is a record; until it comes, all of them expire.
 // Piece n of a state is a string under <pieces prefix><N>:<token>:<n>; the token differs for every
 // attempt to store, so that what is committed is never written over. Beside them are a set of the
 // ids of all sessions and the sum of the bytes of all states.
@@ -42,13 +43,21 @@ local function layout(place)
   return token, tonumber(bytes), tonumber(piece)
 end
 
-local function piece_key(version, token, n) return prefix .. version .. ':' .. token .. ':' .. n end
+-- Calls visit(key of a piece, its number) for all of a state.
+local function each_piece(version, place, visit)
+  local token, bytes, piece = layout(place)
+  for n = 0, math.ceil(bytes / piece) - 1 do visit(prefix .. version .. ':' .. token .. ':' .. n, n) end
+end
+
+-- Of states that do not expire.
+local function count(bytes) redis.call('INCRBY', total, text(bytes)) end
 
 local function drop(version)
-  local token, bytes, piece = layout(old['s' .. version])
-  for n = 0, math.ceil(bytes / piece) - 1 do redis.call('UNLINK', piece_key(version, token, n)) end
+  local place = old['s' .. version]
+  each_piece(version, place, function(key) redis.call('UNLINK', key) end)
   redis.call('HDEL', manifest, 's' .. version)
-  redis.call('DECRBY', total, text(bytes))
+  local _, bytes = layout(place)
+  if old.record then count(-bytes) end
 end
 
 local function each_version(visit)
@@ -70,8 +79,7 @@ local version, record_version = ARGV[4], tonumber(ARGV[5])
 local bytes, budget = tonumber(ARGV[6]), tonumber(ARGV[7])
 local newest = tonumber(old.version or '0')
 -- A mark's state that comes before the state of its record changes nothing else.
-local replaces_record = tonumber(version) == record_version or record_version == newest or
-                        not old.record
+local replaces_record = tonumber(version) == record_version or record_version == newest
 local function dropped(versions_to_keep)
   local keep, list = {}, {}
   for _, kept in ipairs(versions_to_keep) do keep[kept] = true end
@@ -90,7 +98,7 @@ local function refusal(versions_to_keep)
   local after = tonumber(redis.call('GET', total) or '0') + bytes
   for _, stored in ipairs(dropped(versions_to_keep)) do
     local _, stored_bytes = layout(old['s' .. stored])
-    after = after - stored_bytes
+    if old.record then after = after - stored_bytes end
   end
   if budget > 0 and after > budget then return {'full', text(after - bytes)} end
   return nil
@@ -103,27 +111,43 @@ if refused then return refused end
 return {'ok', text(epoch > 0 and epoch or new_epoch())}
 )lua";
 
-// ARGV as kAdmission but before the versions to keep: record, place. The pieces are there.
-// {"ok", total, sessions} | as kAdmit | {"lost", piece}
+// ARGV as kAdmission but before the versions to keep: record, place, seconds until states without a
+// record expire. The pieces are there. {"ok", total, sessions} | as kAdmit | {"lost", piece}
 inline constexpr char kCommit[] = R"lua(
-local record, place = ARGV[8], ARGV[9]
-local versions_to_keep = {unpack(ARGV, 10)}
+local record, place, uncommitted_seconds = ARGV[8], ARGV[9], ARGV[10]
+local versions_to_keep = {unpack(ARGV, 11)}
 local refused = refusal(versions_to_keep)
 if refused then return refused end
-local token, _, piece = layout(place)
-local pieces = math.ceil(bytes / piece)
-for n = 0, pieces - 1 do
-  if redis.call('EXISTS', piece_key(version, token, n)) == 0 then return {'lost', text(n)} end
+local drops = dropped(versions_to_keep)
+-- What becomes lasting now: this state, and with the first record those that came before it.
+local lasting = {}
+if old.record or replaces_record then lasting[version] = place end
+if replaces_record and not old.record then
+  each_version(function(stored, stored_place)
+    if stored ~= version then lasting[stored] = stored_place end
+  end)
+  for _, stored in ipairs(drops) do if stored ~= version then lasting[stored] = nil end end
 end
+local lost
+local function look(key, n) if redis.call('EXISTS', key) == 0 then lost = text(n) end end
+each_piece(version, place, look)
+for stored, stored_place in pairs(lasting) do each_piece(stored, stored_place, look) end
+if lost then return {'lost', lost} end
+
 redis.call('PERSIST', manifest)
-for n = 0, pieces - 1 do redis.call('PERSIST', piece_key(version, token, n)) end
-for _, stored in ipairs(dropped(versions_to_keep)) do drop(stored) end
-redis.call('INCRBY', total, text(bytes))
+for _, stored in ipairs(drops) do drop(stored) end
+for stored, stored_place in pairs(lasting) do
+  each_piece(stored, stored_place, function(key) redis.call('PERSIST', key) end)
+  local _, stored_bytes = layout(stored_place)
+  count(stored_bytes)
+end
 redis.call('HDEL', manifest, 'deleted')
 redis.call('HSET', manifest, 'epoch', text(epoch), 's' .. version, place)
 if replaces_record then
   redis.call('HSET', manifest, 'record', record, 'version', text(record_version))
   redis.call('SADD', index, id)
+elseif not old.record then
+  redis.call('EXPIRE', manifest, uncommitted_seconds)
 end
 return {'ok', usage()}
 )lua";
@@ -133,13 +157,13 @@ inline constexpr char kLocate[] = R"lua(
 local version = ARGV[4]
 local place = old['s' .. version]
 if not place then return {'absent'} end
-local token, bytes, piece = layout(place)
-for n = 0, math.ceil(bytes / piece) - 1 do
-  local due = math.min(piece, bytes - n * piece)
-  local there = redis.call('STRLEN', piece_key(version, token, n))
-  if there ~= due then return {'damaged', text(n), text(there), text(due)} end
-end
-return {'ok', place}
+local _, bytes, piece = layout(place)
+local damaged
+each_piece(version, place, function(key, n)
+  local due, there = math.min(piece, bytes - n * piece), redis.call('STRLEN', key)
+  if there ~= due then damaged = damaged or {'damaged', text(n), text(there), text(due)} end
+end)
+return damaged or {'ok', place}
 )lua";
 
 // {"ok", epoch}. Of a session that is not stored nothing is written.

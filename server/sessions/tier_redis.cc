@@ -3,6 +3,7 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -10,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
 #include "models/runtime/json.h"
 #include "server/sessions/record_json.h"
 #include "server/sessions/redis_client.h"
@@ -126,10 +125,11 @@ class RedisTier : public DurableTier {
 
   const RedisTierOptions options_;
   RedisClient client_;
-  mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, int64_t> epochs_ ABSL_GUARDED_BY(mutex_);  // of our claims
-  absl::flat_hash_set<std::string> corrupt_ ABSL_GUARDED_BY(mutex_);
-  Usage usage_ ABSL_GUARDED_BY(mutex_);  // as Redis last said; not `corrupt`
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  absl::flat_hash_map<std::string, int64_t> epochs_;  // of our claims
+  absl::flat_hash_set<std::string> corrupt_;
+  Usage usage_;  // as Redis last said; not `corrupt`
 };
 
 absl::Status RedisTier::Open() {
@@ -291,9 +291,9 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
     return status;
   }
   const std::string place = absl::StrCat(token, " ", bytes, " ", options_.piece_bytes);
-  arguments.insert(
-      arguments.begin() + 4,
-      {ToJson(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), place});
+  arguments.insert(arguments.begin() + 4,
+                   {ToJson(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                    place, kUncommittedSeconds});
   const absl::StatusOr<Answer> committed =
       Run(*connection, {kCommon, kAdmission, kCommit}, record.id, arguments);
   // It may be done all the same, so the pieces must stay.
@@ -365,7 +365,7 @@ absl::Status RedisTier::Delete(const std::string& id) {
   if (!answer.ok()) return answer.status();
   if ((*answer)[0] != "ok") return Refused(id, *answer, 0);
   SetUsage(Number(*answer, 1), Number(*answer, 2));
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   epochs_.erase(id);
   corrupt_.erase(id);
   return absl::OkStatus();
@@ -390,7 +390,7 @@ absl::StatusOr<bool> RedisTier::Owned(const std::string& id) {
 }
 
 DurableTier::Usage RedisTier::usage() const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Usage usage = usage_;
   usage.budget = options_.budget_bytes;
   usage.corrupt = std::ssize(corrupt_);
@@ -398,24 +398,24 @@ DurableTier::Usage RedisTier::usage() const {
 }
 
 void RedisTier::SetUsage(int64_t bytes, int64_t sessions) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   usage_.bytes = bytes;
   usage_.sessions = sessions;
 }
 
 int64_t RedisTier::Epoch(const std::string& id) const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   const auto epoch = epochs_.find(id);
   return epoch == epochs_.end() ? 0 : epoch->second;
 }
 
 void RedisTier::SetEpoch(const std::string& id, int64_t epoch) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   epochs_[id] = epoch;
 }
 
 void RedisTier::SetCorrupt(const std::string& id) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   corrupt_.insert(id);
 }
 

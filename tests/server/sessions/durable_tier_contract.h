@@ -1,6 +1,6 @@
 // What every DurableTier has to do, as tests that each implementation instantiates:
 //
-//   INSTANTIATE_TEST_SUITE_P(Disk, DurableTierTest, testing::Values(&NewDiskStorage));
+//   INSTANTIATE_TEST_SUITE_P(Disk, DurableTierTest, ::testing::Values(&NewDiskStorage));
 #ifndef TVQ_TESTS_SERVER_SESSIONS_DURABLE_TIER_CONTRACT_H_
 #define TVQ_TESTS_SERVER_SESSIONS_DURABLE_TIER_CONTRACT_H_
 
@@ -21,9 +21,11 @@ class TierStorage {
   virtual ~TierStorage() = default;
   // Unless the tier is shared, the one before is destroyed first.
   virtual std::unique_ptr<DurableTier> Open(int64_t budget_bytes) = 0;
+  // Whether a state of another length than announced is a failure of the test at hand.
+  virtual bool asserts_lengths() const { return false; }
 };
 
-class DurableTierTest : public testing::TestWithParam<std::unique_ptr<TierStorage> (*)()> {
+class DurableTierTest : public ::testing::TestWithParam<std::unique_ptr<TierStorage> (*)()> {
  protected:
   DurableTierTest() : storage_(GetParam()()), tier_(storage_->Open(0)) {}
   // As a restarted server.
@@ -33,19 +35,25 @@ class DurableTierTest : public testing::TestWithParam<std::unique_ptr<TierStorag
   std::unique_ptr<DurableTier> tier_;
 };
 
-// A record with all fields set.
-SessionRecord TestRecord(char id_digit, int64_t version);
+// A record with all fields set, of 7 tokens.
+SessionRecord FullRecord(char id_digit, int64_t version);
 
 // `bytes` pseudo-random bytes that differ for each seed.
 std::string TestState(int64_t seed, int64_t bytes);
 
-// Stores `state` in parts of 1,000 bytes.
+// Stores `state` as it is, in parts of 1,000 bytes.
 absl::Status PutState(DurableTier* tier, const SessionRecord& record, int64_t version,
                       const std::string& state);
 
 // Reads `bytes` bytes in parts of odd sizes.
 absl::StatusOr<std::string> GetState(DurableTier* tier, const std::string& id, int64_t version,
                                      int64_t bytes);
+
+// The same of whole snapshots, a head before the state.
+absl::Status PutSnapshot(DurableTier* tier, const SessionRecord& record, int64_t version,
+                         const std::string& state);
+absl::StatusOr<std::string> GetSnapshot(DurableTier* tier, const std::string& id, int64_t version,
+                                        int64_t bytes);
 
 // Ids and versions of all sessions, "<id>@<version>", sorted.
 std::vector<std::string> Stored(DurableTier* tier);

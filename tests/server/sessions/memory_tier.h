@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/sessions/durable_tier.h"
 
 namespace tvq {
@@ -98,7 +99,8 @@ class MemoryTier : public DurableTier {
       return absl::AbortedError("another server claimed the session");
     }
     if (!fresh && session.record.version > record.version) {
-      return absl::AbortedError("a later version is stored");
+      return absl::AbortedError(
+          absl::StrCat("version ", session.record.version, " is stored, this is ", record.version));
     }
     if (disk_->budget > 0 && disk_->Bytes() + bytes > disk_->budget) {
       if (fresh) disk_->sessions.erase(record.id);

@@ -16,34 +16,20 @@
 namespace tvq {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 // Small, so that small states have many pieces.
 constexpr int64_t kPieceBytes = 1024;
-
-class RedisStorage : public TierStorage {
- public:
-  std::unique_ptr<DurableTier> Open(int64_t budget_bytes) override {
-    return OpenRedisTier(redis_.url(), {.budget_bytes = budget_bytes, .piece_bytes = kPieceBytes})
-        .value();
-  }
-
- private:
-  RedisProcess redis_;
-};
-
-std::unique_ptr<TierStorage> NewRedisStorage() { return std::make_unique<RedisStorage>(); }
-INSTANTIATE_TEST_SUITE_P(Redis, DurableTierTest, testing::Values(&NewRedisStorage));
 
 const std::string kId(32, '1');
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-class TierRedis : public testing::Test {
+class TierRedis : public ::testing::Test {
  protected:
   std::unique_ptr<DurableTier> Open() {
     return OpenRedisTier(redis_.url(),
@@ -60,27 +46,27 @@ class TierRedis : public testing::Test {
 };
 
 TEST_F(TierRedis, ServersHandASessionOver) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, TestState(1, 5000)).ok());
   EXPECT_FALSE(other_->Owned(kId).value());
   ASSERT_TRUE(other_->Claim(kId).ok());
   EXPECT_TRUE(other_->Owned(kId).value());
   EXPECT_FALSE(tier_->Owned(kId).value());
   EXPECT_EQ(GetState(other_.get(), kId, 1, 5000).value(), TestState(1, 5000));
-  ASSERT_TRUE(PutState(other_.get(), TestRecord('1', 2), 2, TestState(2, 5000)).ok());
+  ASSERT_TRUE(PutState(other_.get(), FullRecord('1', 2), 2, TestState(2, 5000)).ok());
 
   ASSERT_TRUE(tier_->Claim(kId).ok());
   EXPECT_EQ(GetState(tier_.get(), kId, 2, 5000).value(), TestState(2, 5000));
   EXPECT_FALSE(other_->Owned(kId).value());
-  EXPECT_TRUE(PutState(tier_.get(), TestRecord('1', 3), 3, TestState(3, 5000)).ok());
+  EXPECT_TRUE(PutState(tier_.get(), FullRecord('1', 3), 3, TestState(3, 5000)).ok());
 }
 
 TEST_F(TierRedis, AServerThatLostTheClaimCannotWrite) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, TestState(1, 5000)).ok());
   ASSERT_TRUE(other_->Claim(kId).ok());
   // Later, same and newer versions alike.
   for (const int64_t version : {1, 2, 9}) {
     const absl::Status status =
-        PutState(tier_.get(), TestRecord('1', version), version, TestState(9, 5000));
+        PutState(tier_.get(), FullRecord('1', version), version, TestState(9, 5000));
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_THAT(Message(status), HasSubstr("another server"));
   }
@@ -89,9 +75,9 @@ TEST_F(TierRedis, AServerThatLostTheClaimCannotWrite) {
 }
 
 TEST_F(TierRedis, AClaimDuringAPutStopsIt) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, TestState(1, 5000)).ok());
   const std::string state = TestState(2, 5000);
-  const absl::Status status = tier_->Put(TestRecord('1', 2), 2, 5000, [&](const ByteSink& sink) {
+  const absl::Status status = tier_->Put(FullRecord('1', 2), 2, 5000, [&](const ByteSink& sink) {
     EXPECT_TRUE(other_->Claim(kId).ok());
     return sink(std::as_bytes(std::span(state)));
   });
@@ -101,15 +87,15 @@ TEST_F(TierRedis, AClaimDuringAPutStopsIt) {
 }
 
 TEST_F(TierRedis, WhoNeverClaimedCannotWriteAnothersSession) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
-  EXPECT_TRUE(absl::IsAborted(PutState(other_.get(), TestRecord('1', 2), 2, "two")));
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  EXPECT_TRUE(absl::IsAborted(PutState(other_.get(), FullRecord('1', 2), 2, "two")));
 }
 
 TEST_F(TierRedis, ADeletedSessionDoesNotComeBack) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   ASSERT_TRUE(other_->Delete(kId).ok());
   EXPECT_FALSE(tier_->Owned(kId).value());
-  const absl::Status status = PutState(tier_.get(), TestRecord('1', 2), 2, "two");
+  const absl::Status status = PutState(tier_.get(), FullRecord('1', 2), 2, "two");
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_THAT(Message(status), HasSubstr("deleted"));
   EXPECT_THAT(Stored(other_.get()), IsEmpty());
@@ -118,44 +104,44 @@ TEST_F(TierRedis, ADeletedSessionDoesNotComeBack) {
 }
 
 TEST_F(TierRedis, ASessionThatIsClaimedAfterItsEndMayBeStored) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 5), 5, "five").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 5), 5, "five").ok());
   ASSERT_TRUE(tier_->Delete(kId).ok());
   ASSERT_TRUE(other_->Claim(kId).ok());
   EXPECT_THAT(redis_.Cli("TTL tvq:session:" + kId), StartsWith("86"));
-  ASSERT_TRUE(PutState(other_.get(), TestRecord('1', 1), 1, "again").ok());
+  ASSERT_TRUE(PutState(other_.get(), FullRecord('1', 1), 1, "again").ok());
   EXPECT_EQ(GetState(other_.get(), kId, 1, 5).value(), "again");
   EXPECT_EQ(redis_.Cli("TTL tvq:session:" + kId), "-1\n");
 }
 
 TEST_F(TierRedis, ARedisThatLostItsDataIsFilledAgain) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
-  ASSERT_TRUE(PutState(other_.get(), TestRecord('2', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(other_.get(), FullRecord('2', 1), 1, "one").ok());
   redis_.Kill();
   redis_.Start();
   EXPECT_THAT(Stored(tier_.get()), IsEmpty());
   EXPECT_TRUE(tier_->Owned(kId).value());
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 2), 2, "two").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "two").ok());
   EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
 }
 
 // A claim outlives the loss: the server that claimed later wins, whoever stores first.
 TEST_F(TierRedis, ALostRedisDoesNotGiveTheSessionBackToAStaleServer) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   ASSERT_TRUE(other_->Claim(kId).ok());
   redis_.Kill();
   redis_.Start();
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 2), 2, "stale").ok());
-  ASSERT_TRUE(PutState(other_.get(), TestRecord('1', 2), 2, "valid").ok());
-  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), TestRecord('1', 3), 3, "stale")));
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "stale").ok());
+  ASSERT_TRUE(PutState(other_.get(), FullRecord('1', 2), 2, "valid").ok());
+  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), FullRecord('1', 3), 3, "stale")));
   EXPECT_EQ(GetState(other_.get(), kId, 2, 5).value(), "valid");
 }
 
 TEST_F(TierRedis, WithoutRedisEveryCallSaysSoAndAfterItAllWorks) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   redis_.Kill();
   for (int round = 0; round < 2; ++round) {
     for (const absl::Status& status :
-         {PutState(tier_.get(), TestRecord('1', 2), 2, "two"), tier_->Get(kId, 1).status(),
+         {PutState(tier_.get(), FullRecord('1', 2), 2, "two"), tier_->Get(kId, 1).status(),
           tier_->Find(kId).status(), tier_->ForEach([](const SessionRecord&) {}),
           tier_->Delete(kId), tier_->Claim(kId), tier_->Owned(kId).status()}) {
       EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -163,13 +149,13 @@ TEST_F(TierRedis, WithoutRedisEveryCallSaysSoAndAfterItAllWorks) {
     }
   }
   redis_.Start();
-  EXPECT_TRUE(PutState(tier_.get(), TestRecord('1', 2), 2, "two").ok());
+  EXPECT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "two").ok());
   EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
 }
 
 TEST_F(TierRedis, LosingRedisInTheMiddleOfAPutIsAnError) {
   const std::string state = TestState(1, 50'000);
-  const absl::Status status = tier_->Put(TestRecord('1', 1), 1, 50'000, [&](const ByteSink& sink) {
+  const absl::Status status = tier_->Put(FullRecord('1', 1), 1, 50'000, [&](const ByteSink& sink) {
     const auto bytes = std::as_bytes(std::span(state));
     absl::Status first = sink(bytes.first(20'000));
     redis_.Kill();
@@ -180,7 +166,7 @@ TEST_F(TierRedis, LosingRedisInTheMiddleOfAPutIsAnError) {
 }
 
 TEST_F(TierRedis, LosingRedisWhileReadingIsAnError) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, TestState(1, 50'000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, TestState(1, 50'000)).ok());
   const std::unique_ptr<ByteSource> source = tier_->Get(kId, 1).value();
   std::vector<std::byte> part(10'000);
   ASSERT_TRUE(source->Read(part).ok());
@@ -194,7 +180,7 @@ TEST_F(TierRedis, AFrozenRedisIsGivenUpAndLeftAloneForAWhile) {
   timeout_ = absl::Milliseconds(200);
   tier_ = Open();
   redis_.Freeze();
-  const absl::Status late = PutState(tier_.get(), TestRecord('1', 1), 1, "one");
+  const absl::Status late = PutState(tier_.get(), FullRecord('1', 1), 1, "one");
   EXPECT_TRUE(absl::IsUnavailable(late)) << late;
   EXPECT_THAT(Message(late), HasSubstr("in time"));
   const absl::Status at_once = tier_->Find(kId).status();
@@ -202,7 +188,7 @@ TEST_F(TierRedis, AFrozenRedisIsGivenUpAndLeftAloneForAWhile) {
   redis_.Thaw();
   absl::Status status;
   for (int i = 0; i < 1000; ++i) {
-    status = PutState(tier_.get(), TestRecord('1', 1), 1, "one");
+    status = PutState(tier_.get(), FullRecord('1', 1), 1, "one");
     if (status.ok()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
   }
@@ -211,10 +197,10 @@ TEST_F(TierRedis, AFrozenRedisIsGivenUpAndLeftAloneForAWhile) {
 
 TEST_F(TierRedis, AFullRedisRefusesNewStatesAndServesTheRest) {
   const std::string state = TestState(1, 50'000);
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, state).ok());
-  ASSERT_TRUE(PutState(other_.get(), TestRecord('2', 1), 1, state).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, state).ok());
+  ASSERT_TRUE(PutState(other_.get(), FullRecord('2', 1), 1, state).ok());
   redis_.Cli("CONFIG SET maxmemory 1000");
-  const absl::Status status = PutState(tier_.get(), TestRecord('1', 2), 2, state);
+  const absl::Status status = PutState(tier_.get(), FullRecord('1', 2), 2, state);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(Message(status), HasSubstr(redis_.url()));
   EXPECT_EQ(GetState(tier_.get(), kId, 1, 50'000).value(), state);
@@ -223,21 +209,21 @@ TEST_F(TierRedis, AFullRedisRefusesNewStatesAndServesTheRest) {
   EXPECT_TRUE(other_->Delete(kId).ok());
   EXPECT_THAT(Stored(tier_.get()), ElementsAre(std::string(32, '2') + "@1"));
   redis_.Cli("CONFIG SET maxmemory 0");
-  EXPECT_TRUE(PutState(tier_.get(), TestRecord('3', 1), 1, state).ok());
+  EXPECT_TRUE(PutState(tier_.get(), FullRecord('3', 1), 1, state).ok());
 }
 
 TEST_F(TierRedis, AReplicaIsReadAndNotWritten) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   redis_.Cli("CONFIG SET replica-serve-stale-data yes");
   redis_.Cli("REPLICAOF 127.0.0.1 1");  // nobody there
-  const absl::Status status = PutState(tier_.get(), TestRecord('1', 2), 2, "two");
+  const absl::Status status = PutState(tier_.get(), FullRecord('1', 2), 2, "two");
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(Message(status), HasSubstr("replica"));
   EXPECT_EQ(GetState(tier_.get(), kId, 1, 3).value(), "one");
 }
 
 TEST_F(TierRedis, AMissingPieceIsNamed) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 7), 7, TestState(1, 5000)).ok());
   const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:3'");
   ASSERT_THAT(key, HasSubstr(kId + ":7:"));
   redis_.Cli("DEL " + key);
@@ -248,7 +234,7 @@ TEST_F(TierRedis, AMissingPieceIsNamed) {
 }
 
 TEST_F(TierRedis, AShortenedPieceIsNamed) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 7), 7, TestState(1, 5000)).ok());
   const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:4'");
   redis_.Cli("SET " + key.substr(0, key.size() - 1) + " short");
   const absl::Status status = tier_->Get(kId, 7).status();
@@ -258,7 +244,7 @@ TEST_F(TierRedis, AShortenedPieceIsNamed) {
 }
 
 TEST_F(TierRedis, APieceLostWhileReadingIsNamed) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 7), 7, TestState(1, 5000)).ok());
   const std::unique_ptr<ByteSource> source = tier_->Get(kId, 7).value();
   std::vector<std::byte> part(10);
   ASSERT_TRUE(source->Read(part).ok());
@@ -270,9 +256,9 @@ TEST_F(TierRedis, APieceLostWhileReadingIsNamed) {
 }
 
 TEST_F(TierRedis, AVersionReplacedWhileItIsReadIsNoCorruption) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 7), 7, TestState(1, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 7), 7, TestState(1, 5000)).ok());
   const std::unique_ptr<ByteSource> source = tier_->Get(kId, 7).value();
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 8), 8, TestState(2, 5000)).ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 8), 8, TestState(2, 5000)).ok());
   std::vector<std::byte> all(5000);
   const absl::Status status = source->Read(all);
   EXPECT_TRUE(absl::IsAborted(status)) << status;
@@ -280,18 +266,49 @@ TEST_F(TierRedis, AVersionReplacedWhileItIsReadIsNoCorruption) {
 }
 
 TEST_F(TierRedis, ACorruptRecordIsLeftOutAndCounted) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('2', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('2', 1), 1, "one").ok());
   redis_.Cli("HSET tvq:session:" + kId + " record '{\"id\":'");
   EXPECT_THAT(Stored(tier_.get()), ElementsAre(std::string(32, '2') + "@1"));
   EXPECT_TRUE(absl::IsDataLoss(tier_->Find(kId).status()));
   EXPECT_EQ(tier_->usage().corrupt, 1);
 }
 
+// A record comes with its own state; what came before it goes if it never comes.
+TEST_F(TierRedis, AMarkWithoutARecordExpires) {
+  SessionRecord record = FullRecord('1', 5);
+  record.marks = {{"here", 3, 7}};
+  ASSERT_TRUE(PutState(tier_.get(), record, 3, "three").ok());
+  EXPECT_THAT(Stored(tier_.get()), IsEmpty());
+  EXPECT_EQ(tier_->usage().bytes, 0);
+  const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:3:*'");
+  for (const std::string& any : {"tvq:session:" + kId + "\n", key}) {
+    EXPECT_GT(std::stoi(redis_.Cli("TTL " + any)), 0) << any;
+  }
+  ASSERT_TRUE(PutState(tier_.get(), record, 5, "five!").ok());
+  for (const std::string& any : {"tvq:session:" + kId + "\n", key}) {
+    EXPECT_EQ(redis_.Cli("TTL " + any), "-1\n") << any;
+  }
+  EXPECT_EQ(tier_->usage().bytes, 10);
+  EXPECT_THAT(Stored(tier_.get()), ElementsAre(kId + "@5"));
+  ASSERT_TRUE(tier_->Delete(kId).ok());
+  EXPECT_EQ(tier_->usage().bytes, 0);
+}
+
+TEST_F(TierRedis, ARecordWhoseMarkExpiredIsRefused) {
+  SessionRecord record = FullRecord('1', 5);
+  record.marks = {{"here", 3, 7}};
+  ASSERT_TRUE(PutState(tier_.get(), record, 3, "three").ok());
+  redis_.Cli("DEL " + redis_.Cli("--scan --pattern 'tvq:piece:*:3:*'"));
+  const absl::Status status = PutState(tier_.get(), record, 5, "five!");
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::IsNotFound(tier_->Find(kId).status()));
+}
+
 TEST_F(TierRedis, PiecesNobodyCommittedExpire) {
-  ASSERT_TRUE(PutState(tier_.get(), TestRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   const std::string state = TestState(2, 5000);
-  const absl::Status status = tier_->Put(TestRecord('1', 2), 2, 5000, [&](const ByteSink& sink) {
+  const absl::Status status = tier_->Put(FullRecord('1', 2), 2, 5000, [&](const ByteSink& sink) {
     absl::Status sent = sink(std::as_bytes(std::span(state)));
     const std::string key = redis_.Cli("--scan --pattern 'tvq:piece:*:2:*:0'");
     const int seconds = std::stoi(redis_.Cli("TTL " + key));
@@ -307,7 +324,7 @@ TEST_F(TierRedis, PiecesNobodyCommittedExpire) {
 
 TEST_F(TierRedis, ExpiredPiecesFailTheCommit) {
   const std::string state = TestState(2, 5000);
-  const absl::Status status = tier_->Put(TestRecord('1', 1), 1, 5000, [&](const ByteSink& sink) {
+  const absl::Status status = tier_->Put(FullRecord('1', 1), 1, 5000, [&](const ByteSink& sink) {
     absl::Status sent = sink(std::as_bytes(std::span(state)));
     redis_.Cli("DEL " + redis_.Cli("--scan --pattern 'tvq:piece:*:2'"));
     return sent;
@@ -359,7 +376,7 @@ TEST(TierRedisOverTcp, StoresInTheGivenDatabase) {
   const std::unique_ptr<DurableTier> tier =
       OpenRedisTier(absl::StrCat("redis://127.0.0.1:", port, "/5"), {}).value();
   const std::string state = TestState(1, 20'000'000);  // pieces of the default size
-  ASSERT_TRUE(PutState(tier.get(), TestRecord('1', 1), 1, state).ok());
+  ASSERT_TRUE(PutState(tier.get(), FullRecord('1', 1), 1, state).ok());
   EXPECT_TRUE(GetState(tier.get(), kId, 1, 20'000'000).value() == state);
   EXPECT_THAT(redis.Cli("-n 5 EXISTS tvq:session:" + kId), StartsWith("1"));
   EXPECT_THAT(redis.Cli("-n 0 EXISTS tvq:session:" + kId), StartsWith("0"));
