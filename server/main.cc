@@ -16,6 +16,7 @@
 #include "server/startup/flags.h"
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
+#include "server/startup/serve_metrics.h"
 #include "server/startup/shutdown_signals.h"
 #include "server/startup/watchdog.h"
 
@@ -97,6 +98,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto server = tvq::Server::Start(engine->get(), nullptr,
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
+  const auto metrics = tvq::ServeMetrics(flags, {.engine = engine->get(), .server = server->get()});
+  if (!metrics.ok()) return metrics.status();
   signals.Arm();
   // Scripts read this line, for the port.
   std::printf("listening on %s:%d\n", flags.server.host.c_str(), (*server)->port());

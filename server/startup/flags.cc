@@ -164,6 +164,11 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   Add(app, "--watchdog-timeout", flags.watchdog_timeout,
       "Seconds one step may take before health says NOT_SERVING; 0: any")
       ->check(CLI::Range(0.0, 86400.0));
+  Add(app, "--metrics-port", flags.metrics_port,
+      "Port of Prometheus metrics over HTTP, at /metrics; 0: none")
+      ->check(CLI::Range(0, 65535));
+  Add(app, "--metrics-host", flags.metrics_host,
+      "Address to listen on for metrics; default: as --host");
   AddLogFlags(app, flags.logs);
   app.footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");
 

@@ -27,6 +27,8 @@ struct Flags {
   ServerOptions server;
   double shutdown_timeout = 30;  // seconds
   double watchdog_timeout = 30;  // seconds; 0: no watchdog
+  int metrics_port = 0;          // 0: no metrics
+  std::string metrics_host;      // empty: as server.host
   LogOptions logs;
 };
 

@@ -44,6 +44,7 @@ THIRD_PARTY = {
     r"(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$": GRPC,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
     r"openssl/": ["server/rpc"],
+    r"prometheus/": ["server/metrics"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
     r"hiredis/": ["server/sessions"],

@@ -1,0 +1,60 @@
+#include "server/metrics/endpoint.h"
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/metrics/families.h"
+
+namespace tvq {
+namespace {
+
+class Collector : public prometheus::Collectable {
+ public:
+  explicit Collector(std::function<MetricsSnapshot()> snapshot) : snapshot_(std::move(snapshot)) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override { return ToFamilies(snapshot_()); }
+
+ private:
+  const std::function<MetricsSnapshot()> snapshot_;
+};
+
+}  // namespace
+
+class MetricsEndpoint::Impl {
+ public:
+  // Throws what the exposer throws.
+  Impl(const std::string& address, std::function<MetricsSnapshot()> snapshot)
+      : collector_(std::make_shared<Collector>(std::move(snapshot))), exposer_(address) {
+    exposer_.RegisterCollectable(collector_);
+  }
+
+ private:
+  const std::shared_ptr<Collector> collector_;
+  prometheus::Exposer exposer_;  // its destructor ends the threads
+};
+
+MetricsEndpoint::MetricsEndpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+MetricsEndpoint::~MetricsEndpoint() = default;
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
+    const std::string& host, int port, std::function<MetricsSnapshot()> snapshot) {
+  // An IPv6 address needs brackets before a port.
+  const bool ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  const std::string address = absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
+  try {
+    return std::unique_ptr<MetricsEndpoint>(
+        new MetricsEndpoint(std::make_unique<Impl>(address, std::move(snapshot))));
+  } catch (const std::exception&) {  // "null context when constructing CivetServer..."
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", address,
+        " for metrics: the port is in use, or the host is no address of this machine"));
+  }
+}
+
+}  // namespace tvq

@@ -1,0 +1,62 @@
+#include "server/startup/serve_metrics.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+namespace tvq {
+namespace {
+
+// When the process began to serve, in seconds since 1970; the same at every call.
+double StartTime() {
+  static const double start =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return start;
+}
+
+ModelStats StatsOf(const Engine& engine, const std::string& model) {
+  ModelStats stats{.name = model};
+  if (const auto capacity = engine.Capacity(model); capacity.ok()) {
+    stats.bytes_per_session = capacity->bytes_per_session;
+    stats.max_sessions = capacity->max_sessions;
+    stats.sessions_in_use = capacity->sessions_in_use;
+  }
+  return stats;
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+MetricsSnapshot TakeSnapshot(const Measured& measured) {
+  MetricsSnapshot snapshot{.version = TVQ_VERSION, .start_time = StartTime()};
+  snapshot.engine = measured.engine->stats();
+  if (const auto began = snapshot.engine.step_began) snapshot.step_seconds = SecondsSince(*began);
+  if (measured.sessions != nullptr) snapshot.sessions = measured.sessions->stats();
+  for (const ServedModel& model : measured.engine->models()) {
+    snapshot.models.push_back(StatsOf(*measured.engine, model.name));
+  }
+  const CallCounts calls = measured.server->call_counts();
+  for (const auto& [method, code, count] : calls.finished) {
+    snapshot.methods.push_back({method, code, count});
+  }
+  for (const auto& [reason, count] : calls.rejected) {
+    snapshot.rejections.push_back({reason, count});
+  }
+  return snapshot;
+}
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(const Flags& flags,
+                                                              const Measured& measured) {
+  if (flags.metrics_port == 0) return nullptr;
+  StartTime();
+  const std::string& host = flags.metrics_host.empty() ? flags.server.host : flags.metrics_host;
+  auto endpoint = MetricsEndpoint::Start(host, flags.metrics_port,
+                                         [measured] { return TakeSnapshot(measured); });
+  if (endpoint.ok()) spdlog::info("metrics at http://{}:{}/metrics", host, flags.metrics_port);
+  return endpoint;
+}
+
+}  // namespace tvq

@@ -1,0 +1,106 @@
+"""The Prometheus endpoint."""
+
+import re
+import socket
+import urllib.error
+import urllib.request
+
+import grpc
+import pytest
+from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
+from test_keys import bearer, line
+
+SAMPLE = re.compile(r"^([a-z_:][a-z0-9_:]*(?:\{[^}]*\})?) (\S+)$")
+
+
+def free_port():
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
+
+
+class Metrics:
+    """A server's endpoint; metrics[name] is the value now, by a name with labels."""
+
+    def __init__(self, start, *flags):
+        self.port = free_port()
+        self.server = start("--metrics-port", self.port, *flags)
+
+    def scrape(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE_SECONDS) as answer:
+            text = answer.read().decode()
+        samples = {}
+        for text_line in text.splitlines():
+            if not text_line.startswith("#"):
+                name, value = SAMPLE.match(text_line).groups()
+                assert name not in samples
+                samples[name] = float(value)
+        return samples
+
+    def __getitem__(self, name):
+        return self.scrape().get(name, 0)
+
+
+def test_counts_what_was_done(start):
+    metrics = Metrics(start)
+    server = metrics.server
+    before = metrics.scrape()
+    assert before["tvq_num_requests_running"] == 0
+    assert before["tvq_generation_tokens_total"] == 0
+    assert before['tvq_model_max_sessions{model="bytes"}'] > 0
+    assert not any(name.startswith("tvq_grpc_calls_total") for name in before)
+
+    server.generate("Once", max_tokens=7, ignore_eos=True)
+    server.generate("Twice", max_tokens=3, ignore_eos=True)
+    with pytest.raises(grpc.RpcError):
+        server.generate("Once", temperature=-1)
+    wait_until(lambda: metrics['tvq_requests_total{outcome="finished"}'] == 2, "both requests are counted")
+    after = metrics.scrape()
+    assert after["tvq_generation_tokens_total"] == 10
+    assert after["tvq_prompt_tokens_total"] == after["tvq_prefill_tokens_computed_total"] == len("OnceTwice")
+    assert after['tvq_grpc_calls_total{method="GenerationService/Generate",code="OK"}'] == 2
+    assert after['tvq_grpc_calls_total{method="GenerationService/Generate",code="INVALID_ARGUMENT"}'] == 1
+    assert after['tvq_requests_rejected_total{reason="invalid_argument"}'] == 1
+    for distribution, count in [("time_to_first_token", 2), ("request_queue_time", 2), ("e2e_request_latency", 2),
+                                ("inter_token_latency", 8)]:
+        assert after[f"tvq_{distribution}_seconds_count"] == count
+        assert after[f'tvq_{distribution}_seconds_bucket{{le="+Inf"}}'] == count
+
+
+def test_shows_what_runs(start):
+    metrics = Metrics(start)
+    call = metrics.server.endless()
+    running = metrics.scrape()
+    assert running["tvq_num_requests_running"] == 1
+    assert running["tvq_running_state_bytes"] > 0
+    call.cancel()
+    wait_until(lambda: metrics["tvq_num_requests_running"] == 0, "the request ended")
+    assert metrics['tvq_requests_total{outcome="cancelled"}'] == 1
+
+
+def test_refusals_by_reason(start, tmp_path):
+    keys = tmp_path / "keys.txt"
+    keys.write_text(line("ana", "alpha") + line("ops", "beta", "admin"))
+    metrics = Metrics(start, "--api-key-file", keys, "--max-requests-per-second", "0.01")
+    for key in ["alpha", "alpha", "wrong", "beta"]:
+        call = metrics.server.generation.Generate(metrics.server.request("a", max_tokens=1), metadata=bearer(key))
+        try:
+            list(call)
+        except grpc.RpcError:
+            pass
+    values = metrics.scrape()
+    for reason in ["rate_limit", "unauthenticated", "permission_denied"]:
+        assert values[f'tvq_requests_rejected_total{{reason="{reason}"}}'] == 1
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/other", timeout=PATIENCE_SECONDS)
+
+
+def test_port_in_use_is_an_error_at_start():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--metrics-port", port)
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port} for metrics" in done.stderr
+    assert "listening" not in done.stdout
