@@ -178,8 +178,9 @@ void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
     if (sequence->pending()) kept.pending.push_back(*sequence->pending());
   }
   if (!kept.pending.empty()) return;
+  kept.logits = std::move(last_logits_);
   // Nothing was fed: the logits are still those of the start.
-  kept.logits = last_logits_.empty() ? *request().start->logits : std::move(last_logits_);
+  if (kept.logits.empty()) kept.logits = *request().start->logits;
 }
 
 void ActiveRequest::End(absl::Status outcome) {

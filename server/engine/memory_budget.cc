@@ -33,7 +33,7 @@ std::string GroupPath(const std::string& proc) {
   std::ifstream file(proc + "/self/cgroup");
   std::string line;
   while (std::getline(file, line)) {
-    if (line.rfind("0::/", 0) == 0) return line == "0::/" ? "" : line.substr(3);
+    if (line.starts_with("0::/")) return line == "0::/" ? "" : line.substr(3);
   }
   return "";
 }
@@ -66,7 +66,7 @@ absl::StatusOr<MemoryFacts> ReadMemoryFacts(const std::string& proc, const std::
     if (const std::optional<int64_t> limit = Number(group + "/memory.max")) {
       const int64_t used = Used(group);
       if (!facts.group_limit || *limit - used < *facts.group_limit - facts.group_used) {
-        facts.group_limit = *limit;
+        facts.group_limit = limit;
         facts.group_used = used;
       }
     }

@@ -18,13 +18,13 @@ absl::Status Wrong(std::string_view field, const T& value, std::string_view must
 
 absl::Status CheckNumbers(const SamplingParams& p) {
   // Written so that NaN fails every check.
-  if (!(p.temperature >= 0) || std::isinf(p.temperature)) {
+  if (!(p.temperature >= 0 && std::isfinite(p.temperature))) {
     return Wrong("temperature", p.temperature, "a finite number >= 0");
   }
   if (p.top_k < -1) return Wrong("top_k", p.top_k, "-1 or 0 (off) or at least 1");
   if (!(p.top_p > 0 && p.top_p <= 1)) return Wrong("top_p", p.top_p, "in (0, 1]");
   if (!(p.min_p >= 0 && p.min_p <= 1)) return Wrong("min_p", p.min_p, "in [0, 1]");
-  if (!(p.repetition_penalty > 0) || std::isinf(p.repetition_penalty)) {
+  if (!(p.repetition_penalty > 0 && std::isfinite(p.repetition_penalty))) {
     return Wrong("repetition_penalty", p.repetition_penalty, "a finite number > 0");
   }
   if (!(std::abs(p.presence_penalty) <= 2)) {
@@ -119,7 +119,7 @@ absl::Status CheckLogitBias(const SamplingParams& p, int64_t vocab) {
 absl::Status CheckAllowed(const SamplingParams& p, std::optional<int32_t> eos) {
   if (p.allowed_token_ids.empty() || p.min_tokens == 0) return absl::OkStatus();
   const std::set<int32_t> stops(p.stop_token_ids.begin(), p.stop_token_ids.end());
-  const auto ends = [&](int32_t id) { return id == eos || stops.count(id) > 0; };
+  const auto ends = [&](int32_t id) { return id == eos || stops.contains(id); };
   if (!std::all_of(p.allowed_token_ids.begin(), p.allowed_token_ids.end(), ends)) {
     return absl::OkStatus();
   }

@@ -168,6 +168,7 @@ TEST_P(ContinuationConformanceTest, CallsOnASessionHaveTheBitsTheyHaveAlone) {
       {
         Worker worker;
         std::vector<std::thread> threads;
+        threads.reserve(kSessions);
         for (size_t i = 0; i < kSessions; ++i) {
           threads.emplace_back([&, i] {
             together[i] = MakeCalls(*engine, scripts[i], &worker, round * kSessions + i);

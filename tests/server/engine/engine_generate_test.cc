@@ -10,7 +10,6 @@
 namespace tvq {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string TextOf(const std::vector<int32_t>& ids) { return *FakeTokenizer().Decode(ids); }

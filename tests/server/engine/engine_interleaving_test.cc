@@ -86,6 +86,7 @@ TEST(EngineStressTest, ManyThreadsSubmitCancelPauseAndRead) {
                    .state_memory_bytes = 10000});
   std::atomic<int64_t> accepted = 0, rejected = 0;
   std::vector<std::thread> threads;
+  threads.reserve(6);
   for (uint32_t t = 0; t < 6; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);

@@ -137,6 +137,7 @@ TEST(SchedulerTest, RandomWorldsKeepBudgetsStarveNobodyAndEnd) {
     const int64_t models = 1 + w.Below(3);
     const int64_t budget = 1 + w.Below(64);
     std::vector<ModelShare> shares;
+    shares.reserve(static_cast<size_t>(models));
     for (int64_t m = 0; m < models; ++m) {
       shares.push_back({1 + w.Below(20), static_cast<int32_t>(1 + w.Below(5))});
     }

@@ -87,6 +87,7 @@ TEST(StateBudgetTest, ManyThreadsNeverHoldMoreThanThereIs) {
   std::atomic<int64_t> held = 0, relieved = 0;
   std::vector<std::thread> threads;
   budget.OnRelief([&] { ++relieved; });
+  threads.reserve(4);
   for (uint32_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
