@@ -1,0 +1,80 @@
+// A state to load into, of the model that tests/server/sessions/tiny_model.h makes, without the
+// kernels to compute on it.
+#ifndef TVQ_TESTS_FUZZ_TINY_STATE_H_
+#define TVQ_TESTS_FUZZ_TINY_STATE_H_
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "models/runtime/arch/transformer_vq/state.h"
+#include "models/runtime/model.h"
+#include "server/sessions/byte_stream.h"
+
+namespace tvq::fuzz {
+
+class HostMemory : public Device {
+ public:
+  std::string Describe() const override { return "host memory"; }
+  const Backend& backend() const override { std::abort(); }
+  absl::StatusOr<Buffer> Allocate(size_t bytes) override {
+    return Buffer(std::calloc(bytes, 1), bytes, [](void* block) { std::free(block); });
+  }
+  absl::Status CopyToHost(void* host, const void* device, size_t bytes) override {
+    return CopyWithin(host, device, bytes);
+  }
+  absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override {
+    return CopyWithin(device, host, bytes);
+  }
+  absl::Status CopyWithin(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+};
+
+inline ModelInfo TinyInfo() {
+  ModelInfo info;
+  info.family = "transformer_vq";
+  info.fingerprint = "33defa8f6943ff95e47d90e1d3b46806";
+  info.config.vocab_size = 11;
+  return info;
+}
+
+inline const transformer_vq::StateLayout& TinyLayout() {
+  static const auto* const layout = [] {
+    transformer_vq::VqConfig config;
+    config.d_v = 5;
+    config.n_code = 3;
+    config.n_layer = 2;
+    config.n_head = config.n_kv_head = 2;
+    config.mem_len = 4;
+    return new transformer_vq::StateLayout(config, DType::kFloat32);
+  }();
+  return *layout;
+}
+
+inline std::unique_ptr<State> TinyState() {
+  static auto* const memory = new HostMemory();
+  return transformer_vq::VqSessionState::Create(*memory, TinyLayout()).value();
+}
+
+class InputSource : public ByteSource {
+ public:
+  explicit InputSource(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  absl::Status Read(std::span<std::byte> out) override {
+    if (out.size() > bytes_.size()) return absl::OutOfRangeError("ends");
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data(), out.size());
+    bytes_ = bytes_.subspan(out.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace tvq::fuzz
+
+#endif  // TVQ_TESTS_FUZZ_TINY_STATE_H_
