@@ -19,10 +19,4 @@ std::optional<std::string> Replies::Find(const std::string& key) const {
   return *found->reply;
 }
 
-int64_t Replies::bytes() const {
-  size_t bytes = 0;
-  for (const Entry& entry : entries_) bytes += entry.key.size() + entry.reply->size();
-  return static_cast<int64_t>(bytes);
-}
-
 }  // namespace tvq

@@ -27,7 +27,6 @@ class Replies {
   std::optional<std::string> Find(const std::string& key) const;
 
   const std::deque<Entry>& entries() const { return entries_; }  // oldest first
-  int64_t bytes() const;
 
  private:
   std::deque<Entry> entries_;

@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     s->tiers_->Retry();
     if (++ticks % kTicksPerSweep == 0) s->DeleteExpired();
   });
+  if (auto status = store->FeedSharedPrompts(); !status.ok()) return status;
   return store;
 }
 
@@ -89,7 +90,10 @@ Store::Store(Engine* engine, const SessionOptions& options, std::unique_ptr<Dura
       tiers_(Tiers::Create({.engine = engine,
                             .host_bytes = options.host_bytes,
                             .durable = durable_.get(),
-                            .persist = [this](const std::string& id) { return Persist(id); }})) {}
+                            .persist = [this](const std::string& id) { return Persist(id); }})),
+      prefixes_(options.prefix_bytes > 0
+                    ? std::make_shared<PrefixCache>(tiers_, options.prefix_bytes)
+                    : nullptr) {}
 
 Store::~Store() {
   ticker_.reset();
@@ -125,6 +129,7 @@ SessionStats Store::stats() const {
     });
   }
   tiers_->AddStats(stats);
+  if (prefixes_ != nullptr) prefixes_->AddStats(stats);
   if (durable_ != nullptr) {
     const DurableTier::Usage usage = durable_->usage();
     stats.durable.state_bytes = usage.bytes;

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/sessions/capacity.h"
+#include "server/sessions/prefix_cache.h"
 #include "server/sessions/session.h"
 #include "server/sessions/session_store.h"
 #include "server/sessions/session_table.h"
@@ -126,6 +127,9 @@ class Store final : public SessionStore {
                                        const ForkOptions& options);
 
   // store_lease.cc
+  static absl::Status Busy(const std::string& id);
+  static absl::Status NotServed(const SessionRecord& record);
+  static absl::Status CheckVersion(const SessionCall& call, const SessionRecord& record);
   // `kind` keeps the keys of calls apart that answer different things.
   absl::StatusOr<Begun> Begin(const SessionCall& call, std::string_view kind);
   absl::Status Lock(const SessionCall& call, std::string_view kind, Begun& begun);
@@ -148,6 +152,8 @@ class Store final : public SessionStore {
 
   // store_durable.cc
   absl::Status LoadStored();
+  static SnapshotHead Head(const SessionRecord& record, int64_t version, const Moment& moment,
+                           const Replies& replies, int64_t state_bytes);
   EntryPtr FromRecord(SessionRecord record, bool claimed);
   // Reads what is missing of a moment that is stored as `version` of the session.
   absl::Status Load(const SessionContent& content, int64_t version, Moment& moment,
@@ -159,6 +165,27 @@ class Store final : public SessionStore {
   absl::Status Put(const SessionContent& content, SessionRecord record);
   absl::Status Persist(const std::string& id);
   absl::Status Persist(SessionEntry& entry);
+
+  // store_transfer.cc
+  // A snapshot's head, and the models that its state is to be tried with.
+  struct Uploaded {
+    SnapshotHead head;
+    std::vector<size_t> models;
+  };
+  // A snapshot whose state was loaded, which proves that there is such a state.
+  struct Checked {
+    SnapshotHead head;
+    size_t model = 0;
+    std::optional<Continuation> state;  // unset at position 0
+  };
+  absl::StatusOr<Uploaded> Open(const std::string& model_name, const Blob& blob,
+                                ByteSource* source);
+  absl::StatusOr<Checked> Check(const std::string& model_name,
+                                std::unique_ptr<SnapshotUpload> upload);
+  absl::StatusOr<SessionContent> ContentOf(Checked checked);
+
+  // store_prefixes.cc
+  absl::Status FeedSharedPrompts();
 
   // store_shared.cc: a durable tier that other servers use too.
   // Brings what is known of the session up to date, and makes it this server's if `claim`.
@@ -173,6 +200,8 @@ class Store final : public SessionStore {
   const std::vector<int64_t> place_bytes_;  // by model
   Capacity capacity_;                       // before whatever holds places
   const std::shared_ptr<Tiers> tiers_;
+
+  const std::shared_ptr<PrefixCache> prefixes_;  // null if none are kept
 
   mutable absl::Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);

@@ -105,6 +105,18 @@ absl::Status Store::LoadPresent(const Hold& hold) {
   return absl::OkStatus();
 }
 
+SnapshotHead Store::Head(const SessionRecord& record, int64_t version, const Moment& moment,
+                         const Replies& replies, int64_t state_bytes) {
+  SnapshotHead head{.record = record,
+                    .version = version,
+                    .transcript = moment.tokens.Ids(),
+                    .state_bytes = state_bytes};
+  for (const Replies::Entry& entry : replies.entries()) {
+    head.outcomes.push_back({entry.key, *entry.reply});
+  }
+  return head;
+}
+
 absl::Status Store::PutMoment(const SessionRecord& record, int64_t version, const Moment& moment,
                               const Replies& replies, size_t index) {
   const ModelInfo& info = model(index).info();
@@ -115,13 +127,7 @@ absl::Status Store::PutMoment(const SessionRecord& record, int64_t version, cons
     if (!read.ok()) return read.status();
     image = *std::move(read);
   }
-  SnapshotHead head{.record = record,
-                    .version = version,
-                    .transcript = moment.tokens.Ids(),
-                    .state_bytes = image.bytes};
-  for (const Replies::Entry& entry : replies.entries()) {
-    head.outcomes.push_back({entry.key, *entry.reply});
-  }
+  const SnapshotHead head = Head(record, version, moment, replies, image.bytes);
   return durable_->Put(record, version, SnapshotHeadBytes(head) + image.bytes,
                        [&](const ByteSink& sink) {
                          auto status = WriteSnapshotHead(head, sink);

@@ -22,6 +22,23 @@ std::string ReplyKey(std::string_view kind, const SessionCall& call) {
 
 }  // namespace
 
+absl::Status Store::Busy(const std::string& id) {
+  return absl::AbortedError(absl::StrCat("session_id: another call works on session ", id));
+}
+
+absl::Status Store::NotServed(const SessionRecord& record) {
+  return absl::FailedPreconditionError(absl::StrCat("session_id: session ", record.id,
+                                                    " is of model \"", record.model,
+                                                    "\", which is not served here"));
+}
+
+absl::Status Store::CheckVersion(const SessionCall& call, const SessionRecord& record) {
+  if (!call.expected_version || *call.expected_version == record.version) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("expected_version: is ", *call.expected_version,
+                                         ", session ", record.id, " is at version ",
+                                         record.version));
+}
+
 // Finds the session and leases it. A retry is answered even if the session is busy.
 absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& begun) {
   const absl::MutexLock lock(&mutex_);
@@ -33,14 +50,9 @@ absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& 
   begun.reply = entry.content->replies.Find(ReplyKey(kind, call));
   if (begun.reply) return absl::OkStatus();
   if (!entry.content->model && kind != kDeletes) {
-    return absl::FailedPreconditionError(absl::StrCat("session_id: session ", record.id,
-                                                      " is of model \"", record.model,
-                                                      "\", which is not served here"));
+    return NotServed(record);
   }
-  if (entry.leased) {
-    return absl::AbortedError(
-        absl::StrCat("session_id: another call works on session ", record.id));
-  }
+  if (entry.leased) return Busy(record.id);
   entry.leased = true;
   begun.hold.emplace(this, begun.entry);
   return absl::OkStatus();
@@ -59,10 +71,8 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
   const absl::MutexLock lock(&mutex_);
   const SessionContent& content = *begun.entry->content;
   begun.reply = content.replies.Find(ReplyKey(kind, call));  // known only after loading
-  const int64_t version = content.record.version;
-  if (!begun.reply && call.expected_version && *call.expected_version != version) {
-    return absl::AbortedError(absl::StrCat("expected_version: is ", *call.expected_version,
-                                           ", session ", call.id, " is at version ", version));
+  if (!begun.reply) {
+    if (auto status = CheckVersion(call, content.record); !status.ok()) return status;
   }
   begun.entry->last_used = clock_();
   return begun;

@@ -1,28 +1,293 @@
 // Snapshots in and out.
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "server/sessions/session_id.h"
+#include "server/sessions/snapshot.h"
+#include "server/sessions/state_image.h"
 #include "server/sessions/store.h"
+#include "server/sessions/transfer.h"
 
 namespace tvq {
+namespace {
 
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall&) {
-  return absl::UnimplementedError("export");
+using SteadyClock = std::chrono::steady_clock;
+// How long an import waits for room on the device to check the state in.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::milliseconds kPoll{5};
+
+absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t bytes) {
+  const auto deadline = SteadyClock::now() + kPatience;
+  for (;;) {
+    if (auto share = budget.TryReserve(bytes)) return *std::move(share);
+    if (SteadyClock::now() >= deadline) break;
+    budget.ReportShortage(bytes);
+    std::this_thread::sleep_for(kPoll);
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("no room for a state of ", bytes,
+                                                   " bytes: ", budget.used(), " of ",
+                                                   budget.total(), " bytes are in use"));
 }
-std::unique_ptr<SnapshotUpload> Store::NewUpload() { return nullptr; }
-absl::StatusOr<SessionView> Store::Import(const std::string&, const CreateOptions&,
-                                          std::unique_ptr<SnapshotUpload>) {
-  return absl::UnimplementedError("import");
+
+// Fills a request's state from an upload.
+class UploadSource : public StateSource, public std::enable_shared_from_this<UploadSource> {
+ public:
+  UploadSource(std::shared_ptr<Tiers> tiers, std::shared_ptr<const Blob> blob, ModelInfo info)
+      : tiers_(std::move(tiers)), blob_(std::move(blob)), info_(std::move(info)) {}
+
+  void Fill(HeldState blank, Done done) override {
+    auto held = std::make_shared<HeldState>(std::move(blank));
+    auto fill = [self = shared_from_this(), held, done] {
+      const auto status = self->Load(held->state.get());
+      if (status.ok()) return done(std::move(*held));
+      done(status);
+    };
+    if (!tiers_->Schedule(std::move(fill))) {
+      done(absl::UnavailableError("the server is shutting down"));
+    }
+  }
+
+ private:
+  absl::Status Load(State* state) const {
+    const auto source = NewSource(blob_);
+    const auto head = ReadSnapshotHead(source.get());
+    if (!head.ok()) return head.status();
+    auto image = OpenSnapshotState(*head, source.get(), info_);
+    return image.ok() ? image->ReadState(state) : image.status();
+  }
+
+  const std::shared_ptr<Tiers> tiers_;
+  const std::shared_ptr<const Blob> blob_;
+  const ModelInfo info_;
+};
+
+absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
+  auto head = ReadSnapshotHead(source);
+  if (!head.ok()) return head.status();
+  const int64_t bytes = SnapshotHeadBytes(*head) + head->state_bytes;
+  if (bytes != blob.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot: has ", blob.size(), " bytes, its header tells of ", bytes));
+  }
+  return head;
 }
-absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload>) {
-  return absl::UnimplementedError("adopt");
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call) {
+  if (auto status = Refresh(call.owner, call.id, /*claim=*/false); !status.ok()) return status;
+  ContentPtr content;
+  SessionRecord record;
+  {
+    const absl::MutexLock lock(&mutex_);
+    const auto entry = Find(call.owner, call.id);
+    if (!entry.ok()) return entry.status();
+    content = (*entry)->content;
+    record = (*entry)->Record();
+  }
+  if (!content->model) return NotServed(content->record);
+  if (auto status = CheckVersion(call, content->record); !status.ok()) return status;
+  Moment present = content->present;
+  Replies replies = content->replies;
+  if (auto status = Load(*content, record.version, present, &replies); !status.ok()) return status;
+  std::shared_ptr<const Blob> image;
+  if (present.checkpoint != nullptr) {
+    auto read = tiers_->ReadBlob(present.checkpoint);
+    if (!read.ok()) return read.status();
+    image = *std::move(read);
+  } else {
+    auto written = ImageOf(model(*content->model).info(), {});
+    if (!written.ok()) return written.status();
+    image = *std::move(written);
+  }
+  record.marks.clear();
+  return NewSnapshotStream(Head(record, record.version, present, replies, image->size()), image);
 }
-absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string&,
-                                                           std::unique_ptr<SnapshotUpload>) {
-  return absl::UnimplementedError("state");
+
+std::unique_ptr<SnapshotUpload> Store::NewUpload() {
+  const int64_t largest = *std::max_element(place_bytes_.begin(), place_bytes_.end());
+  const int64_t limit = options_.max_snapshot_bytes;
+  return std::make_unique<BlobUpload>(limit > 0 ? limit : largest + kSnapshotSlack);
 }
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::string&,
-                                                                  Continuation) {
-  return absl::UnimplementedError("state");
+
+absl::StatusOr<Store::Uploaded> Store::Open(const std::string& model_name, const Blob& blob,
+                                            ByteSource* source) {
+  auto head = ReadHead(blob, source);
+  if (!head.ok()) return head.status();
+  // Without a name: the model that the snapshot names, or else any that it fits.
+  std::vector<size_t> models;
+  if (const auto index = ModelIndex(model_name); index.ok()) {
+    models = {*index};
+  } else if (!model_name.empty()) {
+    return index.status();
+  } else {
+    models.resize(engine_->models().size());
+    std::iota(models.begin(), models.end(), size_t{0});
+    if (const auto named = ModelIndex(head->record.model); named.ok()) {
+      std::swap(models.front(), models[*named]);
+    }
+  }
+  return Uploaded{*std::move(head), std::move(models)};
 }
-void Store::UsePrefixes(Request*) {}
+
+absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
+                                            std::unique_ptr<SnapshotUpload> upload) {
+  const auto blob = static_cast<BlobUpload*>(upload.get())->Finish();
+  const auto first = NewSource(blob);
+  auto opened = Open(model_name, *blob, first.get());
+  if (!opened.ok()) return opened.status();
+  SnapshotHead& head = opened->head;
+  absl::Status status;
+  for (const size_t index : opened->models) {
+    const ServedModel& served = engine_->models()[index];
+    const auto source = NewSource(blob, SnapshotHeadBytes(head));
+    auto image = OpenSnapshotState(head, source.get(), served.model->info());
+    status = image.status();
+    if (absl::IsFailedPrecondition(status)) continue;  // it may fit another
+    if (!status.ok()) return status;
+    Checked checked{.head = std::move(head), .model = index};
+    if (image->position() == 0 && image->pending().empty()) {
+      return checked;
+    }
+    auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()));
+    if (!share.ok()) return share.status();
+    auto state = served.model->NewState();
+    if (!state.ok()) return state.status();
+    if (auto read = image->ReadState(state->get()); !read.ok()) return read;
+    checked.state = Continuation{.held = {*std::move(state), *std::move(share)},
+                                 .pending = std::move(image->pending()),
+                                 .logits = std::move(image->logits())};
+    return checked;
+  }
+  return status;
+}
+
+absl::StatusOr<SessionContent> Store::ContentOf(Checked checked) {
+  SessionContent content;
+  content.model = checked.model;
+  content.record = checked.head.record;
+  content.record.model = engine_->models()[checked.model].name;
+  content.record.marks.clear();
+  Moment moment;
+  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
+  if (content.record.has_transcript) moment.tokens.Append(checked.head.transcript);
+  auto placed = NewMoment(checked.model, moment);
+  if (!placed.ok()) return placed.status();
+  content.present = *std::move(placed);
+  return content;
+}
+
+absl::StatusOr<SessionView> Store::Import(const std::string& owner, const CreateOptions& options,
+                                          std::unique_ptr<SnapshotUpload> upload) {
+  if (auto status = CheckNaming(options.label, options.ttl, options.idempotency_key);
+      !status.ok()) {
+    return status;
+  }
+  if (auto status = CheckDurability(options.durability); !status.ok()) return status;
+  {
+    const absl::MutexLock lock(&mutex_);
+    const auto earlier = table_.CreatedBy(owner, "", options.idempotency_key);
+    if (!earlier.empty()) return View(*earlier.front());
+  }
+  auto checked = Check(options.model, std::move(upload));
+  if (!checked.ok()) return checked.status();
+  if (!options.keep_transcript.value_or(true)) {
+    checked->head.record.has_transcript = false;
+  } else if (options.keep_transcript.has_value() && !checked->head.record.has_transcript) {
+    return absl::InvalidArgumentError("keep_transcript: the snapshot has no transcript");
+  }
+  auto content = ContentOf(*std::move(checked));
+  if (!content.ok()) return content.status();
+  const SessionRecord& from = content->record;
+  content->record = {.id = NewSessionId(),
+                     .owner = owner,
+                     .model = from.model,
+                     .label = options.label,
+                     .position = from.position,
+                     .created = clock_(),
+                     .ttl = options.ttl.value_or(options_.default_ttl),
+                     .has_transcript = from.has_transcript,
+                     .creation_key = options.idempotency_key};
+  auto views = Insert({NewEntry(*std::move(content))}, options.durability);
+  if (!views.ok()) return views.status();
+  return std::move(views->front());
+}
+
+absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload) {
+  auto checked = Check("", std::move(upload));
+  if (!checked.ok()) return checked.status();
+  const auto outcomes = std::move(checked->head.outcomes);
+  const absl::Time last_used = checked->head.record.last_used;
+  auto content = ContentOf(*std::move(checked));
+  if (!content.ok()) return content.status();
+  for (const Outcome& outcome : outcomes) {
+    content->replies.Add(outcome.idempotency_key, outcome.reply);
+  }
+  const EntryPtr entry = NewEntry(*std::move(content));
+  entry->last_used = last_used;
+  entry->leased = false;
+  const SessionRecord& record = entry->content->record;
+  if (auto status = Refresh(record.owner, record.id, /*claim=*/true); !status.ok()) return status;
+  const absl::MutexLock lock(&mutex_);
+  if (const EntryPtr known = table_.Find(record.id); known != nullptr) {
+    const int64_t version = known->content->record.version;
+    if (version >= record.version) {
+      return absl::AlreadyExistsError(absl::StrCat("session ", record.id, " is here at version ",
+                                                   version, ", the snapshot is of version ",
+                                                   record.version));
+    }
+    if (known->leased) return Busy(record.id);
+    entry->persisted_version = known->persisted_version;
+    // Its copy, if there is one, is replaced when this one is stored.
+    Drop(*known);
+  }
+  for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
+  table_.Insert(entry);
+  return View(*entry);
+}
+
+absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& model_name,
+                                                           std::unique_ptr<SnapshotUpload> upload) {
+  const auto index = ModelIndex(model_name);
+  if (!index.ok()) return index.status();
+  const auto blob = static_cast<BlobUpload*>(upload.get())->Finish();
+  const auto bytes = NewSource(blob);
+  const auto head = ReadHead(*blob, bytes.get());
+  if (!head.ok()) return head.status();
+  const ModelInfo& info = model(*index).info();
+  auto image = OpenSnapshotState(*head, bytes.get(), info);
+  if (!image.ok()) return image.status();
+  CheckpointHead found = HeadOf(*image);
+  if (found.position == 0 && found.pending.empty()) return std::nullopt;
+  // The state itself is checked while the request's is filled.
+  std::shared_ptr<StateSource> source;
+  if (found.position > 0) source = std::make_shared<UploadSource>(tiers_, blob, info);
+  return StartPoint{.source = std::move(source),
+                    .position = found.position,
+                    .pending = std::move(found.pending),
+                    .logits = std::move(found.logits)};
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::string& model_name,
+                                                                  Continuation end) {
+  const auto index = ModelIndex(model_name);
+  if (!index.ok()) return index.status();
+  auto image =
+      ImageOf(model(*index).info(),
+              {.state = end.held.state.get(), .pending = end.pending, .logits = end.logits});
+  if (!image.ok()) return image.status();
+  const absl::Time now = clock_();
+  SessionRecord record{
+      .id = NewSessionId(),
+      .model = engine_->models()[*index].name,
+      .position = end.held.state->position() + static_cast<int64_t>(end.pending.size()),
+      .created = now,
+      .last_used = now};
+  return NewSnapshotStream(Head(record, record.version, {}, {}, (*image)->size()), *image);
+}
+
 }  // namespace tvq

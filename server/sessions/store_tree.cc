@@ -18,7 +18,7 @@ absl::Status NoMark(const std::string& id, const std::string& name) {
   return absl::NotFoundError(absl::StrCat("mark: session ", id, " has no mark ", Quoted(name)));
 }
 
-absl::Status Check(const ForkOptions& options) {
+absl::Status CheckFork(const ForkOptions& options) {
   if (options.count < 1 || options.count > kMaxForks) {
     return absl::InvalidArgumentError(
         absl::StrCat("count: is ", options.count, ", must be in [1, ", kMaxForks, "]"));
@@ -59,7 +59,7 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
 
 absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
                                                      const ForkOptions& options) {
-  if (auto status = Check(options); !status.ok()) return status;
+  if (auto status = CheckFork(options); !status.ok()) return status;
   if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
   {
     const absl::MutexLock lock(&mutex_);

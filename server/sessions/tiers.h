@@ -105,6 +105,11 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // Adds the states' bytes, the restores and their times.
   void AddStats(SessionStats& stats) const;
 
+  // Runs `task` on a thread that fills states. False, and the task is dropped, after Stop.
+  [[nodiscard]] bool Schedule(std::function<void()> task) {
+    return restores_.Schedule(std::move(task));
+  }
+
   // To be called now and then: tries again what failed.
   void Retry();
   // Waits for moves under way.

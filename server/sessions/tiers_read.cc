@@ -70,7 +70,9 @@ StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint) {
     start.pending = head->pending;
     start.logits = head->logits;
   }
-  start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
+  if (start.position > 0) {
+    start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
+  }
   return start;
 }
 

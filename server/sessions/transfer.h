@@ -1,0 +1,38 @@
+// Snapshots on their way between a client and the store, as blobs.
+#ifndef TVQ_SERVER_SESSIONS_TRANSFER_H_
+#define TVQ_SERVER_SESSIONS_TRANSFER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "server/sessions/blob.h"
+#include "server/sessions/session_store.h"
+#include "server/sessions/snapshot.h"
+
+namespace tvq {
+
+// What a snapshot may have beside its state when nobody sets a limit: transcript, replies.
+inline constexpr int64_t kSnapshotSlack = int64_t{64} << 20;
+
+class BlobUpload : public SnapshotUpload {
+ public:
+  explicit BlobUpload(int64_t limit) : limit_(limit), writer_(/*expected=*/0, limit) {}
+
+  absl::Status Add(std::span<const char> bytes) override;
+  std::shared_ptr<const Blob> Finish() { return writer_.Finish(); }
+
+ private:
+  const int64_t limit_;
+  BlobWriter writer_;
+};
+
+absl::StatusOr<std::shared_ptr<const Blob>> ImageOf(const ModelInfo& model,
+                                                    const StateContent& content);
+
+// The snapshot of `head` and the state image `image`.
+absl::StatusOr<std::unique_ptr<SnapshotStream>> NewSnapshotStream(
+    const SnapshotHead& head, const std::shared_ptr<const Blob>& image);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_TRANSFER_H_

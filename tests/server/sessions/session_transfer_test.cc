@@ -1,0 +1,205 @@
+// Sessions as snapshots: exported, imported, adopted from another server, used once without one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/server/sessions/store_harness.h"
+
+namespace tvq {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Drain(SnapshotStream& stream, int64_t chunk = 100) {
+  std::string all;
+  for (;;) {
+    const auto next = stream.Next(chunk);
+    EXPECT_TRUE(next.ok()) << next.status();
+    if (!next.ok() || next->empty()) break;
+    EXPECT_LE(static_cast<int64_t>(next->size()), chunk);
+    all += *next;
+  }
+  EXPECT_EQ(static_cast<int64_t>(all.size()), stream.total_bytes());
+  return all;
+}
+
+std::string Export(StoreHarness& h, const SessionCall& call) {
+  const auto stream = h.store->Export(call);
+  EXPECT_TRUE(stream.ok()) << stream.status();
+  return stream.ok() ? Drain(**stream) : "";
+}
+
+std::unique_ptr<SnapshotUpload> Upload(StoreHarness& h, std::string_view bytes) {
+  auto upload = h.store->NewUpload();
+  for (size_t at = 0; at < bytes.size(); at += 333) {
+    const std::string_view piece = bytes.substr(at, 333);
+    EXPECT_TRUE(upload->Add({piece.data(), piece.size()}).ok());
+  }
+  return upload;
+}
+
+absl::StatusOr<SessionView> Import(StoreHarness& h, std::string_view bytes,
+                                   const CreateOptions& options = {}) {
+  return h.store->Import("", options, Upload(h, bytes));
+}
+
+TEST(SessionTransferTest, MovesASessionToAnotherServer) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create()};
+  ASSERT_TRUE(from.Append(call, "hello", /*pending=*/true).ok());
+  ASSERT_TRUE(from.store->Mark(call, "m").ok());
+  const std::string snapshot = Export(from, call);
+
+  StoreHarness to;
+  const auto imported = Import(to, snapshot, {.ttl = absl::Hours(1), .label = "copy"});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_NE(imported->record.id, call.id);
+  EXPECT_EQ(imported->record.version, 1);
+  EXPECT_EQ(imported->record.label, "copy");
+  EXPECT_TRUE(imported->record.marks.empty());
+  const SessionCall copy{.id = imported->record.id};
+  to.ExpectHolds(copy, "hello");
+  ASSERT_TRUE(from.Append(call, " there").ok());
+  ASSERT_TRUE(to.Append(copy, " there").ok());
+  const auto image = [](StoreHarness& h, const SessionCall& c) {
+    return h.Image(*h.Working((*h.store->Acquire(c))->Start())->state);
+  };
+  EXPECT_EQ(image(from, call), image(to, copy));
+  EXPECT_EQ(Export(to, copy).size(), static_cast<size_t>((*to.store->Export(copy))->total_bytes()));
+}
+
+TEST(SessionTransferTest, ExportsTheCommittedStateWhileAnotherCallWorks) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "done").ok());
+  auto lease = h.store->Acquire(call);
+  const auto stream = h.store->Export(call);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), " and more"), "").ok());
+  lease->reset();
+  ASSERT_TRUE(h.store->Delete(call).ok());
+  const auto imported = Import(h, Drain(**stream));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  h.ExpectHolds({.id = imported->record.id}, "done");
+}
+
+TEST(SessionTransferTest, MovesEmptySessionsToo) {
+  StoreHarness h;
+  const auto imported = Import(h, Export(h, {.id = h.Create()}));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  h.ExpectHolds({.id = imported->record.id}, "");
+}
+
+TEST(SessionTransferTest, RefusesWhatIsNoSnapshotOfThisModel) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  const std::string good = Export(h, call);
+  const auto code = [&](std::string_view bytes) { return Import(h, bytes).status().code(); };
+  EXPECT_EQ(code(""), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(good + "x"), absl::StatusCode::kInvalidArgument);
+  for (size_t cut = 0; cut < good.size(); cut += 11) {
+    const auto status = Import(h, good.substr(0, cut)).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status) || absl::IsOutOfRange(status)) << status;
+  }
+  for (size_t at = 0; at < good.size(); at += 5) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 16);
+    const auto found = code(bad);
+    EXPECT_TRUE(found == absl::StatusCode::kInvalidArgument ||
+                found == absl::StatusCode::kFailedPrecondition)
+        << "byte " << at << ": " << found;
+  }
+  EXPECT_EQ(Import(h, good, {.model = "none"}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(h.store->stats().created, 1);
+  EXPECT_EQ(h.harness.engine->budget().used(), 1000);
+  EXPECT_TRUE(Import(h, good).ok());
+}
+
+TEST(SessionTransferTest, LimitsAnUpload) {
+  StoreHarness h({.host_bytes = 1'000'000, .max_snapshot_bytes = 1000});
+  const auto upload = h.store->NewUpload();
+  const std::string piece(600, 'x');
+  EXPECT_TRUE(upload->Add(piece).ok());
+  const auto status = upload->Add(piece);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1000"));
+}
+
+TEST(SessionTransferTest, ImportsOnceForOneKey) {
+  StoreHarness h;
+  const std::string snapshot = Export(h, {.id = h.Create()});
+  const auto first = Import(h, snapshot, {.idempotency_key = "k"});
+  const auto retry = Import(h, snapshot, {.idempotency_key = "k"});
+  ASSERT_TRUE(first.ok() && retry.ok());
+  EXPECT_EQ(first->record.id, retry->record.id);
+}
+
+TEST(SessionTransferTest, AdoptsWhatAnotherServerHandsOver) {
+  StoreHarness from;
+  const SessionCall call{.owner = "ann", .id = from.Create({.ttl = absl::Hours(9)}, "ann")};
+  const SessionCall keyed{.owner = "ann", .id = call.id, .idempotency_key = "k"};
+  {
+    auto lease = from.store->Acquire(keyed);
+    ASSERT_TRUE((*lease)->Commit(*from.Compute((*lease)->Start(), "mine"), "reply").ok());
+  }
+  const std::string snapshot = Export(from, call);
+  const auto before = from.store->Get("ann", call.id)->record;
+
+  StoreHarness to;
+  to.clock.Advance(absl::Hours(1));
+  const auto adopted = to.store->Adopt(Upload(to, snapshot));
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(adopted->record.id, call.id);
+  EXPECT_EQ(adopted->record.owner, "ann");
+  EXPECT_EQ(adopted->record.version, before.version);
+  EXPECT_EQ(adopted->record.created, before.created);
+  EXPECT_EQ(adopted->record.last_used, before.last_used);
+  EXPECT_EQ(adopted->record.ttl, absl::Hours(9));
+  to.ExpectHolds(call, "mine");
+  EXPECT_EQ((*to.store->Acquire(keyed))->replay(), "reply") << "a retry on the new server";
+
+  EXPECT_EQ(to.store->Adopt(Upload(to, snapshot)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  ASSERT_TRUE(from.Append(call, " more").ok());
+  const std::string later = Export(from, call);
+  {
+    const auto lease = to.store->Acquire(call);
+    EXPECT_EQ(to.store->Adopt(Upload(to, later)).status().code(), absl::StatusCode::kAborted);
+  }
+  ASSERT_TRUE(to.store->Adopt(Upload(to, later)).ok());
+  to.ExpectHolds(call, "mine more");
+}
+
+TEST(SessionTransferTest, ComputesOnAnUploadWithoutASession) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text", /*pending=*/true).ok());
+  std::string snapshot = Export(h, call);
+  const auto start = h.store->StartFrom("fake", Upload(h, snapshot));
+  ASSERT_TRUE(start.ok()) << start.status();
+  ASSERT_TRUE(start->has_value());
+  EXPECT_EQ((*start)->position, 3);
+  EXPECT_EQ((*start)->pending, Ids("t"));
+  auto end = h.Compute(*start, " goes on");
+  ASSERT_TRUE(end.ok()) << end.status();
+  const auto stream = h.store->ToSnapshot("fake", *std::move(end));
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  snapshot = Drain(**stream);
+  EXPECT_EQ(h.harness.model->live_states, 1);
+  const auto imported = Import(h, snapshot, {.keep_transcript = false});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  h.ExpectHolds({.id = imported->record.id}, "text goes on");
+
+  // A damaged state shows when the request's is filled.
+  snapshot[snapshot.size() - 20] ^= 1;
+  const auto bad = h.store->StartFrom("", Upload(h, snapshot));
+  ASSERT_TRUE(bad.ok()) << bad.status();
+  EXPECT_EQ(h.Working(*bad).status().code(), absl::StatusCode::kInvalidArgument);
+  const auto empty = h.store->StartFrom("", Upload(h, Export(h, {.id = h.Create()})));
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_FALSE(empty->has_value());
+}
+
+}  // namespace
+}  // namespace tvq
