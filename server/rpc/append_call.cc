@@ -12,7 +12,6 @@ namespace tvq {
 namespace {
 
 constexpr MethodInfo kAppend{"SessionService/AppendSession", Permission::kSessions};
-constexpr char kKeptReply = 'A';
 
 }  // namespace
 
@@ -37,7 +36,8 @@ void AppendCall::Open(const grpc::ByteBuffer& bytes) {
   if (auto status = ParseMessage(bytes, &message); !status.ok()) return Refuse(status);
   const auto call = ToSessionCall(message.session(), scope_.caller().owner);
   if (!call.ok()) return Refuse(call.status());
-  auto session = SessionUse::Open(context_.sessions, *call, /*commit_on_cancel=*/false, kKeptReply);
+  auto session =
+      SessionUse::Open(context_.sessions, *call, /*commit_on_cancel=*/false, kAppend.name);
   if (!session.ok()) return Refuse(session.status());
   session_ = *std::move(session);
   const auto replay = session_->Replay();

@@ -87,6 +87,7 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
   }
   caller->owner = key->name;
   caller->admin = key->admin;
+  caller->sessions = key->Allows(Permission::kSessions);
   return absl::OkStatus();
 }
 

@@ -22,8 +22,9 @@ struct MethodInfo {
 
 // Whom an accepted call belongs to.
 struct Caller {
-  std::string owner;   // the name of the key; empty on a server without keys
-  bool admin = false;  // the key has the admin permission
+  std::string owner;     // the name of the key; empty on a server without keys
+  bool admin = false;    // the key has the admin permission
+  bool sessions = true;  // the key has the sessions permission
   std::string request_id;
 };
 

@@ -2,47 +2,50 @@
 
 #include <utility>
 
+#include "server/rpc/convert.h"
 #include "server/rpc/wire.h"
 
 namespace tvq {
 namespace {
 
-// The message's delta of this sample; there is at most one.
-v1::SampleDelta* DeltaOf(int32_t index, v1::GenerateResponse* message) {
-  for (v1::SampleDelta& delta : *message->mutable_deltas()) {
-    if (delta.index() == index) return &delta;
-  }
-  return message->add_deltas();
-}
-
 constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
 
 }  // namespace
 
-const MethodInfo& GenerateCall::Method() const { return kGenerate; }
+GenerateCall::GenerateCall(const CallContext& context, grpc::CallbackServerContext* rpc)
+    : WriteCall(context, kGenerate, rpc) {}
 
-absl::StatusOr<Request> GenerateCall::Read(const grpc::ByteBuffer& bytes) {
-  v1::GenerateRequest message;
-  if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
-  if (message.has_session()) return NoSessions();
-  auto model = FindModel(context().engine->models(), message.model());
+absl::Status GenerateCall::Parse(const grpc::ByteBuffer& bytes) {
+  return ParseMessage(bytes, &message_);
+}
+
+const v1::SessionCall* GenerateCall::SessionField() const {
+  return message_.has_session() ? &message_.session() : nullptr;
+}
+
+absl::StatusOr<Request> GenerateCall::Convert(const SessionRecord* session) {
+  const v1::GenerateRequest message = std::move(message_);
+  const auto& models = context().engine->models();
+  const auto model =
+      session ? FindModel(models, message.model(), *session) : FindModel(models, message.model());
   if (!model.ok()) return model.status();
-  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);
+  ContextStart start;
+  if (session != nullptr) start = {ContextStart::kSession, session->position};
+  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits, start);
   if (!request.ok()) return request;
-  tokenizer_ = &(*model)->model->tokenizer();
-  logprobs_ = request->sampling.logprobs.has_value();
+  output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value());
   return request;
 }
 
 absl::StatusOr<grpc::ByteBuffer> GenerateCall::ToMessage(const Backlog& backlog) {
+  return SerializeMessage(output_.ToMessage(backlog));
+}
+
+absl::StatusOr<grpc::ByteBuffer> GenerateCall::Replay(const std::string& reply,
+                                                      int64_t persisted_version) {
   v1::GenerateResponse message;
-  for (const TokenEvent& event : backlog.prompt) {
-    ToProto(event, *tokenizer_, message.add_prompt_logprobs());
-  }
-  for (const Delta& delta : backlog.deltas) {
-    ToProto(delta, *tokenizer_, logprobs_, DeltaOf(delta.index, &message));
-  }
-  if (backlog.usage) ToProto(*backlog.usage, message.mutable_usage());
+  message.ParseFromString(reply);
+  message.mutable_session()->set_persisted_version(persisted_version);
   return SerializeMessage(message);
 }
 

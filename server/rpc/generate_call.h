@@ -1,27 +1,43 @@
 #ifndef TVQ_SERVER_RPC_GENERATE_CALL_H_
 #define TVQ_SERVER_RPC_GENERATE_CALL_H_
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "server/rpc/generate_output.h"
 #include "server/rpc/stream_call.h"
 
 namespace tvq {
 
 // One Generate call.
-class GenerateCall : public StreamCall {
+class GenerateCall : public WriteCall {
  public:
-  using StreamCall::StreamCall;
+  GenerateCall(const CallContext& context, grpc::CallbackServerContext* rpc);
+
+  // Once, before the reactor is returned.
+  void Begin(const grpc::ByteBuffer& request) {
+    if (Admit()) ReadRequest(request);
+  }
 
  protected:
-  const MethodInfo& Method() const override;
-  absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) override;
+  absl::Status Parse(const grpc::ByteBuffer& bytes) override;
+  const v1::SessionCall* SessionField() const override;
+  absl::StatusOr<Request> Convert(const SessionRecord* session) override;
   void Filter(int64_t, std::vector<TokenEvent>*) override {}
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
+  void KeepPrompt(const std::vector<TokenEvent>& events) override { output_.Keep(events); }
+  void KeepDelta(const Delta& delta) override { output_.Keep(delta); }
+  std::optional<std::string> Reply(const Usage& usage,
+                                   const v1::SessionPosition& position) override {
+    return output_.Kept(usage, position);
+  }
+  absl::StatusOr<grpc::ByteBuffer> Replay(const std::string& reply,
+                                          int64_t persisted_version) override;
 
  private:
-  // Set by Read, constant from then on.
-  const Tokenizer* tokenizer_ = nullptr;
-  bool logprobs_ = false;
+  v1::GenerateRequest message_;  // until it was converted
+  GenerateOutput output_;        // set by Convert
 };
 
 }  // namespace tvq

@@ -1,32 +1,57 @@
 #ifndef TVQ_SERVER_RPC_SCORE_CALL_H_
 #define TVQ_SERVER_RPC_SCORE_CALL_H_
 
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/rpc/stream_call.h"
+#include "tvq/v1/generation.pb.h"
 
 namespace tvq {
 
 // One Score call: a request that only reads its prompt.
-class ScoreCall : public StreamCall {
+class ScoreCall : public WriteCall {
  public:
-  using StreamCall::StreamCall;
+  ScoreCall(const CallContext& context, grpc::CallbackServerContext* rpc);
+
+  // Once, before the reactor is returned.
+  void Begin(const grpc::ByteBuffer& request) {
+    if (Admit()) ReadRequest(request);
+  }
 
  protected:
-  const MethodInfo& Method() const override;
-  absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) override;
+  absl::Status Parse(const grpc::ByteBuffer& bytes) override;
+  const v1::SessionCall* SessionField() const override;
+  absl::StatusOr<Request> Convert(const SessionRecord* session) override;
   void Filter(int64_t first, std::vector<TokenEvent>* events) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
+  void KeepPrompt(const std::vector<TokenEvent>& events) override;
+  std::optional<std::string> Reply(const Usage& usage,
+                                   const v1::SessionPosition& position) override;
+  absl::StatusOr<grpc::ByteBuffer> Replay(const std::string& reply,
+                                          int64_t persisted_version) override;
 
  private:
-  // Set by Read, constant from then on.
+  // The last message.
+  void Summarize(v1::ScoreResponse* message);
+
+  v1::ScoreRequest message_;  // until it was converted
+
+  // Set by Convert, constant from then on.
   const Tokenizer* tokenizer_ = nullptr;
   bool prepend_eos_ = false;
   bool summary_only_ = false;
   int64_t tokens_ = 0;  // of the input
+  int64_t scored_tokens_ = 0;
   int64_t bytes_ = 0;
+
+  // For a retry: what was sent, on the loop; then the task that commits.
+  v1::ScoreResponse kept_;
+  size_t kept_bytes_ = 0;
 
   absl::Mutex sum_mutex_;
   double total_logprob_ ABSL_GUARDED_BY(sum_mutex_) = 0;

@@ -1,6 +1,7 @@
 #include "server/rpc/session_use.h"
 
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,15 +10,17 @@
 namespace tvq {
 namespace {
 
-// A kept reply begins with the method's letter; the position alone stands for one that was too
-// large.
+// A kept reply is the method's name, one of these, and the reply or, if that was too large, the
+// position alone.
+constexpr char kWhole = '=';
 constexpr char kTooLarge = '!';
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SessionUse>> SessionUse::Open(SessionStore* store,
                                                              const SessionCall& call,
-                                                             bool commit_on_cancel, char method) {
+                                                             bool commit_on_cancel,
+                                                             const char* method) {
   auto lease = store->Acquire(call);
   if (!lease.ok()) return lease.status();
   return std::unique_ptr<SessionUse>(
@@ -27,13 +30,15 @@ absl::StatusOr<std::unique_ptr<SessionUse>> SessionUse::Open(SessionStore* store
 absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
   const std::optional<std::string>& kept = lease_->replay();
   if (!kept) return std::nullopt;
-  if (kept->size() < 2 || (*kept)[0] != method_) {
+  const size_t name = std::strlen(method_);
+  if (kept->size() <= name || kept->compare(0, name, method_) != 0 ||
+      ((*kept)[name] != kWhole && (*kept)[name] != kTooLarge)) {
     return absl::InvalidArgumentError(
         "session.idempotency_key: belongs to an earlier call of another method");
   }
-  if ((*kept)[1] != kTooLarge) return kept->substr(2);
+  if ((*kept)[name] == kWhole) return kept->substr(name + 1);
   v1::SessionPosition position;
-  position.ParseFromString(kept->substr(2));
+  position.ParseFromString(kept->substr(name + 1));
   return absl::FailedPreconditionError(absl::StrCat(
       "session.idempotency_key: the first call was done and committed version ", position.version(),
       " at position ", position.position(), ", but its output has more than ", kMaxKeptReplyBytes,
@@ -54,13 +59,13 @@ v1::SessionPosition SessionUse::Next() const {
   return position;
 }
 
-absl::StatusOr<v1::SessionPosition> SessionUse::Commit(std::string reply) {
+absl::StatusOr<v1::SessionPosition> SessionUse::Commit(std::optional<std::string> reply) {
   std::string kept;
   if (keeps_reply()) {
-    const bool fits = reply.size() <= kMaxKeptReplyBytes;
-    kept = fits ? absl::StrCat(std::string(1, method_), " ", reply)
-                : absl::StrCat(std::string(1, method_), std::string(1, kTooLarge),
-                               Next().SerializeAsString());
+    const bool fits = reply && reply->size() <= kMaxKeptReplyBytes;
+    kept = method_;
+    kept += fits ? kWhole : kTooLarge;
+    kept += fits ? *reply : Next().SerializeAsString();
   }
   auto view = lease_->Commit(*std::exchange(end_, std::nullopt), std::move(kept));
   if (!view.ok()) return view.status();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,11 +22,12 @@ inline constexpr size_t kMaxKeptReplyBytes = 1 << 20;
 // time.
 class SessionUse {
  public:
-  // Blocks. `method` tells the replies of one kind of call from another's. Errors of
+  // Blocks. `method`, a literal, tells the replies of one kind of call from another's. Errors of
   // SessionStore::Acquire.
   static absl::StatusOr<std::unique_ptr<SessionUse>> Open(SessionStore* store,
                                                           const SessionCall& call,
-                                                          bool commit_on_cancel, char method);
+                                                          bool commit_on_cancel,
+                                                          const char* method);
 
   const SessionRecord& record() const { return lease_->record(); }
 
@@ -49,11 +51,12 @@ class SessionUse {
   // Where the session will stand after Commit. With something to commit.
   v1::SessionPosition Next() const;
 
-  // Blocks. `reply`, without bytes if it is larger than kMaxKeptReplyBytes, is kept for retries.
-  absl::StatusOr<v1::SessionPosition> Commit(std::string reply);
+  // Blocks. `reply` is kept for retries, if there will be any; unset, or larger than
+  // kMaxKeptReplyBytes: only the position is.
+  absl::StatusOr<v1::SessionPosition> Commit(std::optional<std::string> reply);
 
  private:
-  SessionUse(const SessionCall& call, bool commit_on_cancel, char method,
+  SessionUse(const SessionCall& call, bool commit_on_cancel, const char* method,
              std::unique_ptr<Lease> lease)
       : call_(call),
         commit_on_cancel_(commit_on_cancel),
@@ -62,7 +65,7 @@ class SessionUse {
 
   const SessionCall call_;
   const bool commit_on_cancel_;
-  const char method_;
+  const char* const method_;
   const std::unique_ptr<Lease> lease_;
   std::optional<Continuation> end_;
 };

@@ -3,7 +3,9 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/session_convert.h"
 #include "server/rpc/status.h"
 
 namespace tvq {
@@ -11,38 +13,111 @@ namespace {
 
 int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.tokens.size()); }
 
-}  // namespace
-
-StreamCall::StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : context_(context), rpc_(rpc), start_(absl::Now()) {}
-
-void StreamCall::Begin(const grpc::ByteBuffer& request) {
-  context_.open_calls->Begin();
-  self_ = shared_from_this();
-  const absl::Status admitted = context_.gate->Admit(Method(), rpc_, &caller_);
-  if (!admitted.ok()) return End(admitted);
-  if (request.Length() <= kInlineRequestBytes) return Submit(request);
-  // The copy shares the bytes.
-  if (context_.workers->TrySchedule(request.Length(),
-                                    [self = self_, request] { self->Submit(request); })) {
-    return;
-  }
-  const absl::Status busy = WorkersBusy();
-  AddRetryPushback(busy, /*fits_idle_server=*/true, rpc_);
-  Refuse(busy);
+// The permission of Generate and Score is another one than that of sessions.
+absl::Status CheckMayUseSessions(const CallContext& context, const Caller& caller) {
+  if (context.sessions == nullptr) return NoSessions();
+  if (caller.sessions) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("session: the key ", caller.owner, " lacks the permission sessions"));
 }
 
-void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
+}  // namespace
+
+template <typename Reactor>
+StreamCall<Reactor>::StreamCall(const CallContext& context, const MethodInfo& method,
+                                grpc::CallbackServerContext* rpc)
+    : context_(context), rpc_(rpc), scope_(context, method, rpc) {}
+
+template <typename Reactor>
+bool StreamCall<Reactor>::Admit() {
+  self_ = this->shared_from_this();
+  const absl::Status admitted = scope_.Begin();
+  if (!admitted.ok()) End(admitted);
+  return admitted.ok();
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::ReadRequest(const grpc::ByteBuffer& bytes) {
+  if (bytes.Length() <= kInlineRequestBytes) return OpenRequest(bytes);
+  // The copy shares the bytes.
+  if (context_.workers->TrySchedule(bytes.Length(),
+                                    [self = self_, bytes] { self->OpenRequest(bytes); })) {
+    return;
+  }
+  AddRetryPushback(WorkersBusy(), /*fits_idle_server=*/true, rpc_);
+  Refuse(WorkersBusy());
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::OpenRequest(const grpc::ByteBuffer& bytes) {
   if (rpc_->IsCancelled()) return Refuse(absl::CancelledError("the call was cancelled"));
-  absl::StatusOr<Request> request = Read(bytes);
+  if (auto status = Parse(bytes); !status.ok()) return Refuse(status);
+  const v1::SessionCall* const session = SessionField();
+  if (session == nullptr) return ConvertAndSubmit();
+  if (auto status = CheckMayUseSessions(context_, caller()); !status.ok()) return Refuse(status);
+  auto call = ToSessionCall(*session, caller().owner);
+  if (!call.ok()) return Refuse(call.status());
+  const bool room = context_.session_tasks->TrySchedule(
+      kSessionTaskBytes + bytes.Length(),
+      [self = self_, call = *std::move(call), commit_on_cancel = session->commit_on_cancel()] {
+        self->OpenSession(call, commit_on_cancel);
+      });
+  if (room) return;
+  AddRetryPushback(SessionTasksBusy(), /*fits_idle_server=*/true, rpc_);
+  Refuse(SessionTasksBusy());
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::OpenSession(const SessionCall& call, bool commit_on_cancel) {
+  if (rpc_->IsCancelled()) return Refuse(absl::CancelledError("the call was cancelled"));
+  auto session = SessionUse::Open(context_.sessions, call, commit_on_cancel, scope_.method().name);
+  if (!session.ok()) {
+    AddRetryPushback(session.status(), /*fits_idle_server=*/true, rpc_);
+    return Refuse(session.status());
+  }
+  session_ = *std::move(session);
+  const auto replay = session_->Replay();
+  if (!replay.ok()) return Refuse(replay.status());
+  if (*replay) return SendReplay(**replay);
+  ConvertAndSubmit();
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::SendReplay(const std::string& reply) {
+  auto message = Replay(reply, session_->record().persisted_version);
+  session_ = nullptr;
+  if (!message.ok()) return End(message.status());
+  message_ = *std::move(message);
+  {
+    absl::MutexLock lock(&mutex_);
+    finishing_ = true;
+  }
+  rpc_->AddInitialMetadata("x-request-id", caller().request_id);
+  this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::ConvertAndSubmit() {
+  absl::StatusOr<Request> request = Convert(session_ ? &session_->record() : nullptr);
   if (!request.ok()) return Refuse(request.status());
-  request->id = caller_.request_id;
-  request->deadline = ToSteady(rpc_->deadline());
-  request->sink = shared_from_this();
-  first_id_ = request->prompt.front();
-  const std::string model = request->model;
-  const int64_t sequences = request->purpose == Purpose::kScore ? 1 : request->sampling.n;
-  const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(*std::move(request));
+  if (session_ != nullptr) {
+    session_->Continue(&*request);
+  } else if (context_.sessions != nullptr && request->purpose == Purpose::kGenerate) {
+    context_.sessions->UsePrefixes(&*request);
+  }
+  Submit(*std::move(request));
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::Submit(Request request) {
+  request.id = caller().request_id;
+  request.owner = caller().owner;
+  request.deadline = ToSteady(rpc_->deadline());
+  request.sink = this->shared_from_this();
+  if (!request.prompt.empty()) first_id_ = request.prompt.front();
+  const std::string model = request.model;
+  const int64_t sequences = request.purpose == Purpose::kGenerate ? request.sampling.n : 1;
+  const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(std::move(request));
   if (!handle.ok()) {
     const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model);
     AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc_);
@@ -57,30 +132,35 @@ void StreamCall::Submit(const grpc::ByteBuffer& bytes) {
   if (cancelled) context_.engine->Cancel(*handle);
 }
 
-void StreamCall::Refuse(const absl::Status& status) {
-  context_.recorder->Rejected(status);
+template <typename Reactor>
+void StreamCall<Reactor>::Refuse(const absl::Status& status) {
+  session_ = nullptr;  // before the client hears of it and tries again
+  scope_.Refuse(status);
   End(status);
 }
 
-void StreamCall::End(const absl::Status& status) {
+template <typename Reactor>
+void StreamCall<Reactor>::End(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     finishing_ = true;
   }
-  Record(status);
-  Finish(ToGrpc(status));
+  this->Finish(scope_.End(status));
 }
 
-void StreamCall::OnStart() {
+template <typename Reactor>
+void StreamCall<Reactor>::OnStart() {
   absl::MutexLock lock(&mutex_);
   headers_wanted_ = true;
   ScheduleWrite();
 }
 
-void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
+template <typename Reactor>
+void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
   const int64_t done = first + static_cast<int64_t>(events.size());
   if (first == 0 && !events.empty()) events.front().token.id = first_id_;
   Filter(first, &events);
+  if (session_ != nullptr && session_->keeps_reply()) KeepPrompt(events);
   absl::MutexLock lock(&mutex_);
   if (broken_) return;
   backlog_.prompt_done = done;
@@ -90,7 +170,9 @@ void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
   ScheduleWrite();
 }
 
-void StreamCall::OnDelta(Delta delta) {
+template <typename Reactor>
+void StreamCall<Reactor>::OnDelta(Delta delta) {
+  if (session_ != nullptr && session_->keeps_reply()) KeepDelta(delta);
   absl::MutexLock lock(&mutex_);
   if (broken_) return;
   backlog_tokens_ += Weight(delta);
@@ -99,22 +181,63 @@ void StreamCall::OnDelta(Delta delta) {
   ScheduleWrite();
 }
 
-void StreamCall::OnDone(const absl::Status& status, const Usage& usage) {
+template <typename Reactor>
+void StreamCall<Reactor>::OnDone(const absl::Status& status, const Usage& usage) {
+  Settle(status, usage);
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::Settle(const absl::Status& status, const Usage& usage) {
+  if (session_ == nullptr) return Conclude(status, usage);
+  context_.session_tasks->Schedule(
+      [self = this->shared_from_this(), status, usage] { self->CommitSession(status, usage); });
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::CommitSession(const absl::Status& status, const Usage& usage) {
+  bool broken;
+  {
+    absl::MutexLock lock(&mutex_);
+    broken = broken_;
+  }
+  if (!session_->HasEnd(/*cancelled=*/!status.ok() || broken)) {
+    session_ = nullptr;
+    return Conclude(status.ok() ? absl::CancelledError("the call was cancelled") : status, usage);
+  }
+  std::optional<std::string> reply;
+  if (session_->keeps_reply()) reply = Reply(usage, session_->Next());
+  auto position = session_->Commit(std::move(reply));
+  session_ = nullptr;
+  if (!position.ok()) return Conclude(position.status(), usage);
+  Conclude(status, usage, *std::move(position));
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usage,
+                                   std::optional<v1::SessionPosition> session) {
   absl::MutexLock lock(&mutex_);
   done_ = status;
-  if (status.ok() && !broken_) backlog_.usage = usage;
+  if (status.ok() && !broken_) {
+    backlog_.usage = usage;
+    backlog_.session = std::move(session);
+  }
   ScheduleWrite();
 }
 
-bool StreamCall::WantsMore() const { return wants_more_.load(std::memory_order_relaxed); }
-
-void StreamCall::ScheduleWrite() {
-  if (in_flight_ || scheduled_) return;  // whoever ends that calls Advance
-  scheduled_ = true;
-  context_.writers->Schedule([self = shared_from_this()] { self->Advance(); });
+template <typename Reactor>
+bool StreamCall<Reactor>::WantsMore() const {
+  return wants_more_.load(std::memory_order_relaxed);
 }
 
-void StreamCall::Advance() {
+template <typename Reactor>
+void StreamCall<Reactor>::ScheduleWrite() {
+  if (in_flight_ || scheduled_) return;  // whoever ends that calls Advance
+  scheduled_ = true;
+  context_.writers->Schedule([self = this->shared_from_this()] { self->Advance(); });
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::Advance() {
   enum class Next { kHeaders, kMessage, kFinish } next;
   Backlog taken;
   absl::Status status;
@@ -132,7 +255,7 @@ void StreamCall::Advance() {
       taken = TakeBacklog();
       if (backlog_tokens_ <= kMaxBacklogTokens) wake = !wants_more_.exchange(true);
       in_flight_ = true;
-      finishing_ = taken.usage.has_value();
+      finishing_ = taken.usage.has_value() && !HasTail();
     } else if (done_) {
       next = Next::kFinish;
       finishing_ = true;
@@ -143,17 +266,22 @@ void StreamCall::Advance() {
   }
   if (wake) context_.engine->Wake();
   if (next == Next::kHeaders) {
-    rpc_->AddInitialMetadata("x-request-id", caller_.request_id);
-    StartSendInitialMetadata();
+    rpc_->AddInitialMetadata("x-request-id", caller().request_id);
+    this->StartSendInitialMetadata();
   } else if (next == Next::kMessage) {
     Write(taken);
   } else {
-    Record(status);
-    Finish(ToGrpc(status));
+    FinishCall(status);
   }
 }
 
-Backlog StreamCall::TakeBacklog() {
+template <typename Reactor>
+void StreamCall<Reactor>::FinishCall(const absl::Status& status) {
+  this->Finish(scope_.End(status));
+}
+
+template <typename Reactor>
+Backlog StreamCall<Reactor>::TakeBacklog() {
   size_t count = 0;
   size_t text = 0;
   while (count < backlog_.deltas.size()) {
@@ -176,19 +304,20 @@ Backlog StreamCall::TakeBacklog() {
   return taken;
 }
 
-void StreamCall::Write(const Backlog& backlog) {
+template <typename Reactor>
+void StreamCall<Reactor>::Write(const Backlog& backlog) {
   absl::StatusOr<grpc::ByteBuffer> message = ToMessage(backlog);
   if (!message.ok()) {
     CancelRequest();
     return End(message.status());
   }
   message_ = *std::move(message);
-  if (!backlog.usage) return StartWrite(&message_);
-  Record(absl::OkStatus());
-  StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  if (!backlog.usage || HasTail()) return this->StartWrite(&message_);
+  this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
 }
 
-void StreamCall::OnOperationDone(bool ok) {
+template <typename Reactor>
+void StreamCall<Reactor>::OnOperationDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     in_flight_ = false;
@@ -197,9 +326,13 @@ void StreamCall::OnOperationDone(bool ok) {
   Advance();
 }
 
-void StreamCall::OnCancel() { CancelRequest(); }
+template <typename Reactor>
+void StreamCall<Reactor>::OnCancel() {
+  CancelRequest();
+}
 
-void StreamCall::CancelRequest() {
+template <typename Reactor>
+void StreamCall<Reactor>::CancelRequest() {
   RequestHandle handle;
   {
     absl::MutexLock lock(&mutex_);
@@ -211,13 +344,13 @@ void StreamCall::CancelRequest() {
   if (handle != 0) context_.engine->Cancel(handle);
 }
 
-void StreamCall::OnDone() {
-  context_.open_calls->End();
+template <typename Reactor>
+void StreamCall<Reactor>::OnDone() {
+  scope_.Done();
   self_.reset();
 }
 
-void StreamCall::Record(const absl::Status& status) const {
-  context_.recorder->Finished({Method(), caller_, status, absl::Now() - start_});
-}
+template class StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+template class StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
 
 }  // namespace tvq

@@ -1,10 +1,13 @@
-// A server-streaming call: gRPC's reactor on one side, the engine's sink on the other.
+// A call that streams output: gRPC's reactor on one side, the engine's sink on the other.
 //
 // Three kinds of threads meet here. The engine's loop brings output: it appends to a backlog and
 // goes on. A writer, or gRPC's own thread when a write is done, takes the whole backlog as one
 // message and starts the write. gRPC's threads bring cancellation. At most one gRPC operation is in
 // flight, so a slow reader gets fewer, larger messages; when its backlog is full the engine pauses
 // the request, and is woken when the backlog was taken.
+//
+// A call on a session begins and ends with a task that may block: the first takes the session's
+// lease, the last commits what the engine left, whether or not somebody still listens.
 #ifndef TVQ_SERVER_RPC_STREAM_CALL_H_
 #define TVQ_SERVER_RPC_STREAM_CALL_H_
 
@@ -18,15 +21,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "server/engine/request.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/call_scope.h"
+#include "server/rpc/session_use.h"
+#include "tvq/v1/session.pb.h"
 
 namespace tvq {
 
@@ -36,14 +42,17 @@ struct Backlog {
   std::vector<Delta> deltas;
   std::optional<int64_t> prompt_done;  // prompt tokens computed so far, when that has changed
   std::optional<Usage> usage;          // the request finished well: the last message
+  std::optional<v1::SessionPosition> session;  // with `usage`: where the session is now
 
   bool empty() const { return deltas.empty() && !prompt_done && !usage; }
 };
 
 // Held by gRPC until its OnDone and by the engine until the sink's OnDone, whichever is later.
-class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+// `Reactor` is grpc::ServerWriteReactor or grpc::ServerBidiReactor.
+template <typename Reactor>
+class StreamCall : public Reactor,
                    public RequestSink,
-                   public std::enable_shared_from_this<StreamCall> {
+                   public std::enable_shared_from_this<StreamCall<Reactor>> {
  public:
   // Tokens waiting above which the engine pauses the request; a few hundred bytes each at most.
   static constexpr int64_t kMaxBacklogTokens = 1024;
@@ -51,11 +60,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Text of a message above which further deltas wait for the next one. One delta may have as much.
   static constexpr size_t kMaxMessageText = 1 << 20;
 
-  StreamCall(const CallContext& context, grpc::CallbackServerContext* rpc);
-
-  // Reads the request and submits it, here or on a worker, if the caller may. Once, before the
-  // reactor is returned.
-  void Begin(const grpc::ByteBuffer& request);
+  StreamCall(const CallContext& context, const MethodInfo& method,
+             grpc::CallbackServerContext* rpc);
 
   // gRPC's side.
   void OnSendInitialMetadataDone(bool ok) override { OnOperationDone(ok); }
@@ -67,27 +73,64 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnStart() override;
   void OnPrompt(int64_t first, std::vector<TokenEvent> events) override;
   void OnDelta(Delta delta) override;
+  void OnKept(Continuation end) override { session_->Keep(std::move(end)); }
   void OnDone(const absl::Status& status, const Usage& usage) override;
   bool WantsMore() const override;
 
  protected:
-  // A literal's.
-  virtual const MethodInfo& Method() const = 0;
-  // Parses and converts; may keep what ToMessage needs.
-  virtual absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) = 0;
+  // First of all; the call keeps itself alive from here on. False: it is refused.
+  bool Admit();
+
+  // Here or, if it is large, on a worker: parses the request, takes its session's lease if it names
+  // one, submits it.
+  void ReadRequest(const grpc::ByteBuffer& bytes);
+
+  virtual absl::Status Parse(const grpc::ByteBuffer& bytes) = 0;
+  // The session of the message that was parsed; null: none.
+  virtual const v1::SessionCall* SessionField() const = 0;
+  // The message that was parsed as a request; `session` is null without one. May keep what
+  // ToMessage needs.
+  virtual absl::StatusOr<Request> Convert(const SessionRecord* session) = 0;
   // Called before any ToMessage, on the loop: may drop what the client does not want.
   virtual void Filter(int64_t first, std::vector<TokenEvent>* events) = 0;
   // The next message, from everything that waits. Off the loop, one thread at a time.
   virtual absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) = 0;
 
-  const CallContext& context() const { return context_; }
-  // Known when Read is called.
-  const Caller& caller() const { return caller_; }
+  // Of a call on a session that may be retried: its output again, on the loop, then the reply to
+  // keep, then what a retry is answered with a reply that was kept.
+  virtual void KeepPrompt(const std::vector<TokenEvent>&) {}
+  virtual void KeepDelta(const Delta&) {}
+  virtual std::optional<std::string> Reply(const Usage& usage,
+                                           const v1::SessionPosition& position) = 0;
+  virtual absl::StatusOr<grpc::ByteBuffer> Replay(const std::string& reply,
+                                                  int64_t persisted_version) = 0;
 
- private:
-  void Submit(const grpc::ByteBuffer& bytes);
+  void Submit(Request request);
   // Refuses a call that has not begun.
   void Refuse(const absl::Status& status);
+
+  // What the engine's end leads to: Conclude, for a call on a session after the commit. On the
+  // loop.
+  virtual void Settle(const absl::Status& status, const Usage& usage);
+  void Conclude(const absl::Status& status, const Usage& usage,
+                std::optional<v1::SessionPosition> session = std::nullopt);
+
+  // Whether something follows the last message; then FinishCall is not part of that.
+  virtual bool HasTail() const { return false; }
+  // After everything else.
+  virtual void FinishCall(const absl::Status& status);
+
+  const CallContext& context() const { return context_; }
+  grpc::CallbackServerContext* rpc() const { return rpc_; }
+  // Known once admitted.
+  const Caller& caller() const { return scope_.caller(); }
+
+ private:
+  void OpenRequest(const grpc::ByteBuffer& bytes);
+  void OpenSession(const SessionCall& call, bool commit_on_cancel);
+  void ConvertAndSubmit();
+  void SendReplay(const std::string& reply);
+  void CommitSession(const absl::Status& status, const Usage& usage);
   // Ends a call that is not in the engine.
   void End(const absl::Status& status);
   void OnOperationDone(bool ok);
@@ -98,15 +141,15 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Starts the next gRPC operation, if there is one to start and none in flight.
   void Advance();
   void CancelRequest();
-  // Right before the call's last operation.
-  void Record(const absl::Status& status) const;
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;
-  const absl::Time start_;
-  Caller caller_;                     // set by Begin, constant from then on
+  CallScope scope_;
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
+  // From the lease to the commit; the thread that has the call at its beginning, the loop, the task
+  // at its end.
+  std::unique_ptr<SessionUse> session_;
   int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit
 
   std::atomic<bool> wants_more_{true};
@@ -124,6 +167,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+using WriteCall = StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
 
 }  // namespace tvq
 
