@@ -16,6 +16,7 @@
 #include "server/startup/flags.h"
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
+#include "server/startup/open_sessions.h"
 #include "server/startup/serve_metrics.h"
 #include "server/startup/shutdown_signals.h"
 #include "server/startup/watchdog.h"
@@ -92,10 +93,14 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto engine = StartEngine(flags, device);
   if (!engine.ok()) return engine.status();
 
+  auto sessions = tvq::OpenSessions(engine->get(), flags.sessions);
+  if (!sessions.ok()) return sessions.status();
+
   tvq::ServerOptions options = flags.server;
+  options.stall_timeout = flags.engine.paused_timeout;
   options.log_call = tvq::CallLog(flags.logs);
   options.drain = [&signals](const tvq::DrainOrder& order) { return BeginDrain(signals, order); };
-  auto server = tvq::Server::Start(engine->get(), nullptr,
+  auto server = tvq::Server::Start(engine->get(), sessions->get(),
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
   const auto metrics = tvq::ServeMetrics(flags, {.engine = engine->get(), .server = server->get()});

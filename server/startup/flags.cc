@@ -102,6 +102,42 @@ void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
           "Memory of all sessions' states; 0: what the machine or container leaves");
 }
 
+void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
+  SessionOptions& options = sessions.options;
+  auto* const dir = Add(app, "--session-dir", sessions.dir,
+                        "Directory where sessions outlive the server; empty: none");
+  Add(app, "--redis", sessions.redis,
+      "Redis where sessions outlive the server, redis://[user:password@]host[:port][/database] or "
+      "unix://path; empty: none")
+      ->excludes(dir);
+  AddSize(app, "--session-disk-bytes", sessions.disk_bytes,
+          "Sessions in the directory or the Redis; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  AddSize(app, "--session-host-bytes", options.host_bytes,
+          "States of idle sessions in memory; 0: a quarter of what is free")
+      ->check(CLI::NonNegativeNumber);
+  Add(app, "--session-ttl", sessions.ttl,
+      "Seconds after which a session that is not used is deleted, if its creator does not say; 0: "
+      "never")
+      ->check(CLI::Range(0.0, 1e10));
+  Add(app, "--session-transcripts", options.keep_transcript,
+      "Keep the token ids of sessions beside their states, if their creator does not say");
+  Add(app, "--max-sessions-per-key", options.max_sessions_per_owner,
+      "Sessions of a key, or of all without keys; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  AddSize(app, "--max-snapshot-bytes", options.max_snapshot_bytes,
+          "Largest snapshot that is imported; 0: what the largest model needs")
+      ->check(CLI::NonNegativeNumber);
+  AddSize(app, "--prefix-cache-bytes", options.prefix_bytes,
+          "States of prompts' beginnings that are kept; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  Add(app, "--shared-prompt-file", sessions.shared_prompt_files,
+      "File with a prompt whose states all keys may use; repeatable");
+  Add(app, "--drain-peer", sessions.drain_peer,
+      "HOST:PORT of a server that takes over the sessions when this one stops; empty: none");
+  Add(app, "--drain-peer-key", sessions.drain_peer_key, "Key with the peer's admin permission");
+}
+
 void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_time,
                     int64_t& keepalive_timeout) {
   Add(app, "--host", server.host, "Address to listen on; 0.0.0.0 or :: for all");
@@ -154,6 +190,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   AddModelFlags(app, flags, models);
   AddServerFlags(app, flags.server, keepalive_time, keepalive_timeout);
   AddSecurityFlags(app, flags.server);
+  AddSessionFlags(app, flags.sessions);
   AddEngineFlags(app, flags.engine);
   Add(app, "--paused-timeout", paused_timeout,
       "Seconds for which a request waits for a reader that takes nothing; then it is ended")

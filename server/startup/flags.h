@@ -9,6 +9,7 @@
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 #include "server/startup/logs.h"
+#include "server/startup/open_sessions.h"
 
 namespace tvq {
 
@@ -25,6 +26,7 @@ struct Flags {
   std::string state_dtype;  // empty: as dtype
   EngineOptions engine;
   ServerOptions server;
+  SessionFlags sessions;
   double shutdown_timeout = 30;  // seconds
   double watchdog_timeout = 30;  // seconds; 0: no watchdog
   int metrics_port = 0;          // 0: no metrics

@@ -146,15 +146,6 @@ def test_bytes_that_are_no_message(server):
           "tvq.v1.GenerateRequest")
 
 
-def test_sessions_are_not_ignored(server, api):
-    request = server.request("Once")
-    request.session.session_id = "s"
-    fails(server.generation.Generate(request), grpc.StatusCode.UNIMPLEMENTED, "session")
-    with pytest.raises(grpc.RpcError) as caught:
-        api.session_grpc.SessionServiceStub(server.channel).CreateSession(api.session.CreateSessionRequest())
-    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
-
-
 def test_encode_without_an_encoder(server, api):
     with pytest.raises(grpc.RpcError) as caught:
         server.generation.Encode(api.generation.EncodeRequest(model="bytes", text="a"))

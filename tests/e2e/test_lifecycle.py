@@ -20,10 +20,10 @@ def health(server, service):
 
 
 def test_health_of_all_services(server):
-    for service in ["", "tvq.v1.GenerationService", "tvq.v1.ModelService"]:
+    for service in ["", "tvq.v1.GenerationService", "tvq.v1.SessionService", "tvq.v1.ModelService"]:
         assert health(server, service) == SERVING
     with pytest.raises(grpc.RpcError) as caught:
-        health(server, "tvq.v1.SessionService")
+        health(server, "tvq.v1.NoService")
     assert caught.value.code() == grpc.StatusCode.NOT_FOUND
 
 

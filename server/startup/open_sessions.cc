@@ -1,0 +1,55 @@
+#include "server/startup/open_sessions.h"
+
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/sessions/tier_disk.h"
+#include "server/sessions/tier_redis.h"
+
+namespace tvq {
+namespace {
+
+absl::StatusOr<std::string> ReadPrompt(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.is_open() && !in.bad()) return text;
+  return absl::NotFoundError(absl::StrCat("--shared-prompt-file: cannot read ", file));
+}
+
+absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags) {
+  if (!flags.redis.empty()) {
+    return OpenRedisTier(flags.redis, {.budget_bytes = flags.disk_bytes});
+  }
+  if (flags.dir.empty()) return nullptr;
+  auto disk = DiskTier::Open(flags.dir, flags.disk_bytes);
+  if (!disk.ok()) return disk.status();
+  for (const std::string& problem : (*disk)->problems()) spdlog::error("{}", problem);
+  return *std::move(disk);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
+                                                           const SessionFlags& flags) {
+  SessionOptions options = flags.options;
+  if (flags.ttl > 0) options.default_ttl = absl::Seconds(flags.ttl);
+  for (const std::string& file : flags.shared_prompt_files) {
+    auto prompt = ReadPrompt(file);
+    if (!prompt.ok()) return prompt.status();
+    options.shared_prompts.push_back(*std::move(prompt));
+  }
+  auto tier = OpenTier(flags);
+  if (!tier.ok()) return tier.status();
+  auto store = SessionStore::Open(engine, options, *std::move(tier));
+  if (!store.ok()) return store.status();
+  const size_t found = (*store)->Records().size();
+  if (found > 0) spdlog::info("found {} sessions", found);
+  return store;
+}
+
+}  // namespace tvq
