@@ -103,7 +103,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto server = tvq::Server::Start(engine->get(), sessions->get(),
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
-  const auto metrics = tvq::ServeMetrics(flags, {.engine = engine->get(), .server = server->get()});
+  const auto metrics = tvq::ServeMetrics(
+      flags, {.engine = engine->get(), .server = server->get(), .sessions = sessions->get()});
   if (!metrics.ok()) return metrics.status();
   signals.Arm();
   // Scripts read this line, for the port.
