@@ -138,9 +138,12 @@ class Client:
 
 def _create_request(model: str, label: str, ttl: Optional[Seconds], keep_transcript: Optional[bool],
                     durability: Optional[Durability], idempotency_key: str) -> session_pb2.CreateSessionRequest:
-    return session_pb2.CreateSessionRequest(
-        model=model, label=label, ttl=options.duration(ttl), keep_transcript=keep_transcript,
-        durability=options.durability_value(durability), idempotency_key=idempotency_key)
+    request = session_pb2.CreateSessionRequest(
+        model=model, label=label, ttl=options.duration(ttl), durability=options.durability_value(durability),
+        idempotency_key=idempotency_key)
+    if keep_transcript is not None:
+        request.keep_transcript = keep_transcript
+    return request
 
 
 def _pieces(snapshot: Snapshot) -> Iterator[bytes]:
