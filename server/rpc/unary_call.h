@@ -34,8 +34,9 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
   // gRPC keeps `in` and `out` until Finish.
   context.open_calls->Begin();
   const auto caller = std::make_shared<Caller>();
-  const auto finish = [reactor, caller, &context, &method,
+  const auto finish = [reactor, rpc, caller, &context, &method,
                        start = absl::Now()](const absl::Status& status) {
+    if (status.ok()) rpc->AddInitialMetadata("x-request-id", caller->request_id);
     context.recorder->Finished({method, *caller, status, absl::Now() - start});
     reactor->Finish(ToGrpc(status));
     context.open_calls->End();

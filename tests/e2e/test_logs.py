@@ -12,6 +12,9 @@ def test_json_lines_name_calls_and_no_prompt(start):
     secret = "the prompt of nobody's business"
     call = server.generation.Generate(server.request(secret, max_tokens=3), metadata=metadata)
     list(call)
+    assert dict(call.initial_metadata())["x-request-id"] == 'my-"id"'
+    _, unary = server.generation.Tokenize.with_call(server.api.generation.TokenizeRequest(text="a"), metadata=metadata)
+    assert dict(unary.initial_metadata())["x-request-id"] == 'my-"id"'
     with pytest.raises(grpc.RpcError):
         list(server.generation.Generate(server.request(secret, temperature=-1), metadata=metadata))
     with pytest.raises(grpc.RpcError):
@@ -24,6 +27,7 @@ def test_json_lines_name_calls_and_no_prompt(start):
     calls = [line for line in lines if line["message"] == "call"]
     assert [(line["method"], line["code"]) for line in calls] == [
         ("GenerationService/Generate", "OK"),
+        ("GenerationService/Tokenize", "OK"),
         ("GenerationService/Generate", "INVALID_ARGUMENT"),
         ("GenerationService/Tokenize", "NOT_FOUND"),
     ]

@@ -87,6 +87,28 @@ def test_exchanged_files_are_used_without_restart(start, authority, files):
         assert list_models(server, old)  # an open connection goes on
 
 
+def test_exchanged_authorities_decide_who_may_connect(start, authority, files, tmp_path):
+    trusted = tmp_path / "trusted.crt"
+    shutil.copy(authority.ca, trusted)
+    server = start("--ssl-certfile", files[0], "--ssl-keyfile", files[1], "--ssl-ca-certs", trusted)
+    successor = Authority(tmp_path / "successor")
+    old, new = authority.issue("client"), successor.issue("client")
+    with connect(server, authority.ca, *new) as channel:
+        assert is_refused(server, channel)
+    shutil.copy(successor.ca, trusted)
+
+    def accepted():
+        with connect(server, authority.ca, *new) as channel:
+            try:
+                return list_models(server, channel)
+            except grpc.RpcError:
+                return False
+
+    wait_until(accepted, "the new authority is trusted")
+    with connect(server, authority.ca, *old) as channel:
+        assert is_refused(server, channel)
+
+
 def test_half_exchanged_files_harm_nobody(start, authority, files):
     server = start("--ssl-certfile", files[0], "--ssl-keyfile", files[1])
     certificate, key = authority.issue("successor")
