@@ -104,7 +104,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
   const auto metrics = tvq::ServeMetrics(
-      flags, {.engine = engine->get(), .server = server->get(), .sessions = sessions->get()});
+      flags, {.engine = engine->get(), .sessions = sessions->get(), .server = server->get()});
   if (!metrics.ok()) return metrics.status();
   signals.Arm();
   // Scripts read this line, for the port.
