@@ -1,0 +1,69 @@
+"""The Python package and its README's examples, against the server, each in a process of its own."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from server_process import ROOT
+
+PACKAGE = ROOT / "client" / "python"
+EXAMPLES = [example for example in re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
+            if "127.0.0.1:50051" in example]
+
+SESSION = """
+import tvq
+
+TEXT = "It was late in the evening when the carriage stopped before the old house."
+SAMPLING = dict(seed=5, max_tokens=30, ignore_eos=True)
+
+with tvq.Client("127.0.0.1:50051") as client:
+    session = client.create_session(label="kept")
+    assert session.append(TEXT).position == len(TEXT) == session.position
+    snapshot = b"".join(session.export())
+    fork = session.fork()
+    again = client.import_session(snapshot)
+    assert again.position == session.position
+
+    # An import and a fork go on as the session does.
+    expected = session.generate(" Nobody", **SAMPLING).samples()
+    assert fork.generate(" Nobody", **SAMPLING).samples() == expected
+    assert again.generate(" Nobody", **SAMPLING).samples() == expected
+
+    with session.generate("x", max_tokens=100_000_000, ignore_eos=True) as output:
+        next(output)
+    for call, error in [(lambda: client.import_session(snapshot[:-1]), tvq.InvalidArgument),
+                        (lambda: fork.append("y", expected_version=fork.version - 1), tvq.Aborted),
+                        (lambda: fork.rewind("nowhere"), tvq.NotFound)]:
+        try:
+            call()
+        except error:
+            continue
+        raise AssertionError(f"no {error}")
+    assert client.score(TEXT, prepend_eos=True).bits_per_byte > 0
+    assert sorted(info.label for info in client.sessions()) == ["", "", "kept"]
+    assert client.model().fingerprint
+"""
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The folder that holds the package with its generated part."""
+    out = tmp_path_factory.mktemp("package")
+    shutil.copytree(PACKAGE / "tvq", out / "tvq", ignore=shutil.ignore_patterns("v1", "__pycache__"))
+    subprocess.run([sys.executable, PACKAGE / "stubs.py", out], check=True)
+    return out
+
+
+@pytest.mark.parametrize("program", [*EXAMPLES, SESSION],
+                         ids=["generate", "sessions", "snapshot", "session"])
+def test_program_runs(start, package, tmp_path, program):
+    program = program.replace("127.0.0.1:50051", start().address)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(package)},
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_readme_has_examples():
+    assert len(EXAMPLES) == 3
