@@ -1,6 +1,7 @@
 // A durable tier that other servers use too.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/sessions/session_id.h"
 #include "server/sessions/store.h"
 
@@ -33,9 +34,15 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   const absl::MutexLock lock(&mutex_);
   const EntryPtr now = table_.Find(id);
   if (now != known || (known != nullptr && known->leased)) return absl::OkStatus();
+  // The version that another server has made since may have the same number as the one that is
+  // lost.
+  const int64_t lost = known != nullptr && known->claimed ? known->content->record.version : 0;
+  const bool was_saved = known != nullptr && known->persisted_version == lost;
   if (known != nullptr) Drop(*known);
   if (next != nullptr) table_.Insert(std::move(next));
-  return absl::OkStatus();
+  if (lost == 0 || was_saved) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("session_id: another server took over session ", id,
+                                         "; version ", lost, ", which was not saved, is lost"));
 }
 
 bool Store::Outlived(const SessionEntry& entry, absl::Time now) {

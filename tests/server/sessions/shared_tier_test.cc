@@ -45,6 +45,9 @@ TEST(SharedTierTest, DropsAnUnsavedVersionThatAnotherServerOvertook) {
   ASSERT_TRUE(s.a.store->Save(call).ok());
   ASSERT_TRUE(s.a.Append(call, " stale").ok());
   ASSERT_TRUE(s.b.Append({.id = call.id, .durability = Durability::kDisk}, " newer").ok());
+  // Both are version 4, so the client has to be told.
+  const absl::Status told = s.a.store->Save(call).status();
+  EXPECT_EQ(told.code(), absl::StatusCode::kAborted) << told;
   s.a.ExpectHolds(call, "shared newer");
 }
 
