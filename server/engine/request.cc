@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string_view>
 
@@ -16,21 +17,24 @@ absl::Status Wrong(std::string_view field, const T& value, std::string_view must
       absl::StrCat(std::string(field), ": value is ", value, ", must be ", std::string(must)));
 }
 
+// False for NaN.
+bool Within(float value, float min, float max) { return value >= min && value <= max; }
+
 absl::Status CheckNumbers(const SamplingParams& p) {
-  // Written so that NaN fails every check.
-  if (!(p.temperature >= 0 && std::isfinite(p.temperature))) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (!Within(p.temperature, 0, kLargest)) {
     return Wrong("temperature", p.temperature, "a finite number >= 0");
   }
   if (p.top_k < -1) return Wrong("top_k", p.top_k, "-1 or 0 (off) or at least 1");
-  if (!(p.top_p > 0 && p.top_p <= 1)) return Wrong("top_p", p.top_p, "in (0, 1]");
-  if (!(p.min_p >= 0 && p.min_p <= 1)) return Wrong("min_p", p.min_p, "in [0, 1]");
-  if (!(p.repetition_penalty > 0 && std::isfinite(p.repetition_penalty))) {
+  if (p.top_p == 0 || !Within(p.top_p, 0, 1)) return Wrong("top_p", p.top_p, "in (0, 1]");
+  if (!Within(p.min_p, 0, 1)) return Wrong("min_p", p.min_p, "in [0, 1]");
+  if (p.repetition_penalty == 0 || !Within(p.repetition_penalty, 0, kLargest)) {
     return Wrong("repetition_penalty", p.repetition_penalty, "a finite number > 0");
   }
-  if (!(std::abs(p.presence_penalty) <= 2)) {
+  if (!Within(p.presence_penalty, -2, 2)) {
     return Wrong("presence_penalty", p.presence_penalty, "in [-2, 2]");
   }
-  if (!(std::abs(p.frequency_penalty) <= 2)) {
+  if (!Within(p.frequency_penalty, -2, 2)) {
     return Wrong("frequency_penalty", p.frequency_penalty, "in [-2, 2]");
   }
   return absl::OkStatus();
