@@ -58,7 +58,7 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
                 m.family().c_str(), static_cast<double>(m.parameters()) / 1e6, m.dtype().c_str(),
                 static_cast<double>(m.weight_bytes()) / 1e6);
     std::printf("  text      %d token ids (%s)\n", m.vocab_size(), m.tokenizer().c_str());
-    if (!m.fingerprint().empty()) std::printf("  fingerprint  %s\n", m.fingerprint().c_str());
+    if (!m.fingerprint().empty()) std::printf("  identity  %s\n", m.fingerprint().c_str());
     std::printf("  sessions  %lld bytes each, %lld fit, %lld in use\n",
                 static_cast<long long>(m.bytes_per_session()),
                 static_cast<long long>(m.max_sessions()),
