@@ -1,6 +1,7 @@
 // tvq-server: loads models, serves them, stops gracefully.
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "kernels/device.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/startup/drain.h"
 #include "server/startup/flags.h"
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
@@ -22,18 +24,6 @@
 #include "server/startup/watchdog.h"
 
 namespace {
-
-// After the engine is done, readers get so long to take what was written for them.
-constexpr std::chrono::seconds kReadersGrace{2};
-
-void Drain(tvq::Server& server, tvq::Engine& engine, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  server.SetDraining();
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(seconds));
-  if (!engine.Drain(until)) spdlog::warn("some requests were ended with UNAVAILABLE");
-  server.Shutdown(std::chrono::system_clock::now() + kReadersGrace);
-}
 
 absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(const tvq::Flags& flags,
                                                          std::shared_ptr<tvq::Device> device) {
@@ -49,9 +39,17 @@ absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(const tvq::Flags& flags
   return engine;
 }
 
-absl::Status BeginDrain(tvq::ShutdownSignals& signals, const tvq::DrainOrder& order) {
-  if (!order.peer.empty()) {
-    return absl::UnimplementedError("peer: this server has no sessions to hand over");
+tvq::PeerOptions PeerOf(const tvq::DrainOrder& order, const tvq::Flags& flags) {
+  return {.address = order.peer.empty() ? flags.sessions.drain_peer : order.peer,
+          .key = flags.sessions.drain_peer_key,
+          .tls = flags.server.tls};
+}
+
+absl::Status BeginDrain(tvq::ShutdownSignals& signals, const tvq::DrainOrder& order,
+                        const tvq::Flags& flags) {
+  if (!order.peer.empty() && flags.sessions.drain_peer_key.empty()) {
+    return absl::FailedPreconditionError(
+        "peer: this server has no key for one, it was started without --drain-peer-key");
   }
   signals.Order(order);
   return absl::OkStatus();
@@ -99,7 +97,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   tvq::ServerOptions options = flags.server;
   options.stall_timeout = flags.engine.paused_timeout;
   options.log_call = tvq::CallLog(flags.logs);
-  options.drain = [&signals](const tvq::DrainOrder& order) { return BeginDrain(signals, order); };
+  options.drain = [&](const tvq::DrainOrder& order) { return BeginDrain(signals, order, flags); };
   auto server = tvq::Server::Start(engine->get(), sessions->get(),
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
@@ -113,12 +111,20 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
 
   const auto watchdog = StartWatchdog(flags, **engine, **server);
 
-  const tvq::Shutdown shutdown =
-      signals.Wait([&] { (*engine)->Drain(std::chrono::steady_clock::now()); });
+  std::atomic<bool> now = false;
+  const tvq::Shutdown shutdown = signals.Wait([&] {
+    now = true;
+    (*engine)->Drain(std::chrono::steady_clock::now());
+  });
   const double timeout = TimeoutOf(shutdown, flags);
   spdlog::info("{}: running requests may finish within {} s; a second signal ends them now",
                CauseOf(shutdown), timeout);
-  Drain(**server, **engine, timeout);
+  tvq::Drain({.engine = **engine,
+              .sessions = **sessions,
+              .server = **server,
+              .seconds = timeout,
+              .peer = PeerOf(shutdown.order, flags)},
+             now);
   signals.Disarm();
   spdlog::info("stopped");
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/rpc/import_call.h"
 #include "server/rpc/unary_call.h"
 
 namespace tvq {
@@ -71,6 +72,13 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* rpc,
         spdlog::warn("{} asks the server to drain", caller.owner);
         return BeginDraining(request, response);
       });
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* AdminService::AdoptSession(
+    grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out) {
+  const auto call = std::make_shared<AdoptCall>(context_, rpc, out);
+  call->Begin();
+  return call.get();  // holds itself until gRPC is done with it
 }
 
 grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerContext* rpc,

@@ -14,7 +14,8 @@ namespace tvq {
 
 // The methods with their raw bytes, see wire.h.
 using RawAdminService = v1::AdminService::WithRawCallbackMethod_Drain<
-    v1::AdminService::WithRawCallbackMethod_ReloadCredentials<v1::AdminService::Service>>;
+    v1::AdminService::WithRawCallbackMethod_AdoptSession<
+        v1::AdminService::WithRawCallbackMethod_ReloadCredentials<v1::AdminService::Service>>>;
 
 class AdminService final : public RawAdminService {
  public:
@@ -24,6 +25,8 @@ class AdminService final : public RawAdminService {
 
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
                                   grpc::ByteBuffer* out) override;
+  grpc::ServerReadReactor<grpc::ByteBuffer>* AdoptSession(grpc::CallbackServerContext* rpc,
+                                                          grpc::ByteBuffer* out) override;
   grpc::ServerUnaryReactor* ReloadCredentials(grpc::CallbackServerContext* rpc,
                                               const grpc::ByteBuffer* in,
                                               grpc::ByteBuffer* out) override;

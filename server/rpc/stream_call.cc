@@ -100,11 +100,7 @@ template <typename Reactor>
 void StreamCall<Reactor>::ConvertAndSubmit() {
   absl::StatusOr<Request> request = Convert(session_ ? &session_->record() : nullptr);
   if (!request.ok()) return Refuse(request.status());
-  if (session_ != nullptr) {
-    session_->Continue(&*request);
-  } else if (context_.sessions != nullptr && request->purpose == Purpose::kGenerate) {
-    context_.sessions->UsePrefixes(&*request);
-  }
+  if (session_ != nullptr) session_->Continue(&*request);
   Submit(*std::move(request));
 }
 
@@ -115,6 +111,10 @@ void StreamCall<Reactor>::Submit(Request request) {
   request.deadline = ToSteady(rpc_->deadline());
   request.sink = this->shared_from_this();
   if (!request.prompt.empty()) first_id_ = request.prompt.front();
+  // Its own calls alone decide the bits of a state that is kept.
+  if (context_.sessions != nullptr && request.purpose == Purpose::kGenerate && !request.keep) {
+    context_.sessions->UsePrefixes(&request);
+  }
   const std::string model = request.model;
   const int64_t sequences = request.purpose == Purpose::kGenerate ? request.sampling.n : 1;
   const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(std::move(request));

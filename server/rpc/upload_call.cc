@@ -11,6 +11,7 @@ void UploadCall::Begin() {
   if (const auto admitted = scope_.Begin(); !admitted.ok()) {
     return End(admitted, /*busy=*/false);
   }
+  if (context_.sessions == nullptr) return End(NoSessions(), /*busy=*/false);
   receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
   ReadNext();
 }

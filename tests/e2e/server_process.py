@@ -68,8 +68,8 @@ class ServerProcess:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def info(self):
-        return self.models.GetServerInfo(self.api.model.GetServerInfoRequest())
+    def info(self, metadata=None):
+        return self.models.GetServerInfo(self.api.model.GetServerInfoRequest(), metadata=metadata)
 
     def wait_idle(self):
         wait_until(lambda: self.info().requests_running == 0 and self.info().requests_waiting == 0,

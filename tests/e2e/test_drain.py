@@ -1,0 +1,149 @@
+"""Sessions of a server that stops: stored, handed to another server, or named as lost."""
+
+import hashlib
+import signal
+
+import pytest
+from server_process import PATIENCE_SECONDS
+from session_client import SessionClient
+from test_snapshots import SAMPLING, TEXT, same
+
+USER, ADMIN = "user-key", "admin-key"
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """The flags of servers that share a file of keys."""
+    file = tmp_path / "keys"
+    file.write_text("".join(f"{name} {hashlib.sha256(key.encode()).hexdigest()} {permissions}\n" for name, key, permissions in
+                            [("user", USER, "generate,sessions"), ("ops", ADMIN, "admin")]))
+    return ["--api-key-file", file]
+
+
+def stop(server, number=signal.SIGTERM):
+    server.signal(number)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    return server.stderr()
+
+
+def two_sessions(client):
+    """One in the midst of its text, one without any; and what the first would say next."""
+    session, empty = client.create(label="tale"), client.create()
+    client.append(session.id, TEXT)
+    client.generate(session.id, seed=1, max_tokens=5, ignore_eos=True)
+    fork, = client.fork(session.id)
+    expected = client.generate(fork.id, **SAMPLING).sample
+    client.delete(fork.id)
+    return client.get(session.id), client.get(empty.id), expected
+
+
+def test_what_is_lost_is_named(start):
+    server = start()
+    session = SessionClient(server).create()
+    assert f"session {session.id} is lost" in stop(server)
+
+
+def test_nothing_is_lost_with_a_directory(start, tmp_path):
+    server = start("--session-dir", tmp_path)
+    client = SessionClient(server)
+    session = client.create()
+    client.append(session.id, TEXT)
+    text = stop(server)
+    assert "lost" not in text
+    assert SessionClient(start("--session-dir", tmp_path)).get(session.id).version == 2
+
+
+def test_a_running_call_commits_before_the_end(start, tmp_path):
+    server = start("--session-dir", tmp_path, "--shutdown-timeout", PATIENCE_SECONDS)
+    client = SessionClient(server)
+    session = client.create()
+    call = client.stream(session.id, TEXT, max_tokens=3000, ignore_eos=True)
+    next(call)
+    server.signal(signal.SIGTERM)
+    position = list(call)[-1].session
+    assert position.position == len(TEXT) + 3000
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    found = SessionClient(start("--session-dir", tmp_path)).get(session.id)
+    assert (found.version, found.position) == (position.version, position.position)
+
+
+def test_a_call_that_takes_too_long_leaves_its_session_at_the_version_before(start, tmp_path):
+    server = start("--session-dir", tmp_path, "--shutdown-timeout", 0.2)
+    client = SessionClient(server)
+    session = client.create()
+    client.append(session.id, TEXT)
+    call = client.stream(session.id, max_tokens=100_000_000, ignore_eos=True)
+    next(call)
+    stop(server)
+    found = SessionClient(start("--session-dir", tmp_path)).get(session.id)
+    assert (found.version, found.position) == (2, len(TEXT))
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_peer_goes_on(start, keys, tmp_path, durable):
+    """With the same id and version, bit for bit; and only there."""
+    peer = start(*keys, *(["--session-dir", tmp_path / "peer"] if durable else []))
+    flags = [*keys, "--drain-peer", peer.address, "--drain-peer-key", ADMIN]
+    if durable:
+        flags += ["--session-dir", tmp_path / "here"]
+    server = start(*flags)
+    session, empty, expected = two_sessions(SessionClient(server, USER))
+    text = stop(server)
+    assert "took 2 sessions; 0 are left" in text and "lost" not in text
+    client = SessionClient(peer, USER)
+    found, transcript = client.get(session.id, transcript=True)
+    assert (found.version, found.position, found.label) == (session.version, session.position, "tale")
+    assert found.create_time == session.create_time and len(transcript) == session.position
+    assert found.persisted_version == (found.version if durable else 0)
+    assert client.get(empty.id).version == empty.version
+    assert same(client.generate(session.id, **SAMPLING).sample, expected)
+    assert peer.info(client.metadata).prefill_tokens_computed == 1  # the token that was pending
+    if durable:
+        assert SessionClient(start(*keys, "--session-dir", tmp_path / "here"), USER).list() == []
+
+
+def test_a_session_that_was_stored_is_kept_if_the_peer_cannot_store_it(start, keys, tmp_path):
+    peer = start(*keys)
+    server = start(*keys, "--drain-peer", peer.address, "--drain-peer-key", ADMIN, "--session-dir", tmp_path / "here")
+    client = SessionClient(server, USER)
+    session = client.create(durable=True)
+    stop(server)
+    assert SessionClient(peer, USER).get(session.id).version == 1
+    assert SessionClient(start(*keys, "--session-dir", tmp_path / "here"), USER).get(session.id).version == 1
+
+
+@pytest.mark.parametrize("key", [ADMIN, USER, "unknown"])
+def test_a_peer_that_takes_nothing(start, keys, tmp_path, key):
+    """It is gone, or does not let this server in: the sessions are stored here."""
+    peer = start(*keys)
+    if key == ADMIN:
+        stop(peer)
+    server = start(*keys, "--drain-peer", peer.address, "--drain-peer-key", key, "--session-dir", tmp_path / "here")
+    session, empty, expected = two_sessions(SessionClient(server, USER))
+    text = stop(server)
+    assert "was not handed over" in text and "lost" not in text
+    client = SessionClient(start(*keys, "--session-dir", tmp_path / "here"), USER)
+    assert {s.id for s in client.list()} == {session.id, empty.id}
+    assert same(client.generate(session.id, **SAMPLING).sample, expected)
+
+
+def test_an_operator_names_the_peer(start, keys):
+    peer = start(*keys)
+    server = start(*keys, "--drain-peer-key", ADMIN)
+    session, _, expected = two_sessions(SessionClient(server, USER))
+    stub = server.api.admin_grpc.AdminServiceStub(server.channel)
+    stub.Drain(server.api.admin.DrainRequest(peer=peer.address), metadata=[("authorization", f"Bearer {ADMIN}")])
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    assert same(SessionClient(peer, USER).generate(session.id, **SAMPLING).sample, expected)
+
+
+def test_adopting_needs_the_admin_permission(start, keys):
+    from session_client import refused
+    import grpc
+    server = start(*keys)
+    stub = server.api.admin_grpc.AdminServiceStub(server.channel)
+    message = server.api.admin.AdoptSessionRequest(chunk=b"x")
+    for key, code in [(USER, grpc.StatusCode.PERMISSION_DENIED), (ADMIN, grpc.StatusCode.INVALID_ARGUMENT)]:
+        got, text = refused(lambda key=key: stub.AdoptSession(iter([message]),
+                                                             metadata=[("authorization", f"Bearer {key}")]))
+        assert got == code, text
