@@ -177,6 +177,20 @@ std::vector<std::byte> Bytes(const State& state) {
   return all;
 }
 
+// Loads what Bytes gave.
+absl::Status LoadBytes(State& state, int64_t position, const std::vector<std::byte>& bytes) {
+  size_t at = 0;
+  absl::Status status =
+      state.Load(position, [&](const SectionInfo& section, std::span<std::byte> out) {
+        EXPECT_EQ(static_cast<size_t>(section.bytes), out.size());
+        std::copy_n(bytes.begin() + static_cast<int64_t>(at), out.size(), out.begin());
+        at += out.size();
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(at, bytes.size());
+  return status;
+}
+
 struct Case {
   Shape shape;
   Backend backend;
@@ -374,17 +388,9 @@ TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
       f.Prefill(*original, std::span(tokens).first(saved / 2));
       for (size_t i = saved / 2; i < saved; ++i) f.Step(*original, tokens[i]);
 
-      size_t at = 0;
       const std::vector<std::byte> bytes = Bytes(*original);
-      const absl::Status status = loaded->Load(
-          original->position(), [&](const SectionInfo& section, std::span<std::byte> out) {
-            EXPECT_EQ(static_cast<size_t>(section.bytes), out.size());
-            std::copy_n(bytes.begin() + static_cast<int64_t>(at), out.size(), out.begin());
-            at += out.size();
-            return absl::OkStatus();
-          });
+      const absl::Status status = LoadBytes(*loaded, original->position(), bytes);
       ASSERT_TRUE(status.ok()) << status;
-      ASSERT_EQ(at, bytes.size());
       ASSERT_EQ(loaded->position(), original->position());
       ASSERT_EQ(Bytes(*loaded), bytes);
 
@@ -396,6 +402,22 @@ TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
       ASSERT_EQ(f.Prefill(*loaded, rest.subspan(35)), f.Prefill(*original, rest.subspan(35)));
       ASSERT_EQ(Bytes(*loaded), Bytes(*original));
     }
+  }
+}
+
+// A state from the reference device continues on this one within the bound of one device alone.
+TEST_P(ModelTest, ContinuesAStateOfAnotherDevice) {
+  Fixture from(shape(), {"reference", ""}, DType::kFloat32), to = Make();
+  const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 14);
+  const OracleRun oracle = Oracle(shape(), from.weights(), false).Run(tokens);
+  const std::unique_ptr<State> original = from.NewState(), loaded = to.NewState();
+  from.Force(oracle, *original);
+  for (size_t i = 0; i < 60; ++i) from.Step(*original, tokens[i]);
+  ASSERT_TRUE(LoadBytes(*loaded, original->position(), Bytes(*original)).ok());
+  to.Force(oracle, *loaded);
+  for (size_t i = 60; i < tokens.size(); ++i) {
+    const std::vector<double> row = LogSoftmax(to.Step(*loaded, tokens[i]));
+    ASSERT_LT(LargestDifference(row, oracle.logprobs[i]), kFloat32Bound) << "position " << i;
   }
 }
 
