@@ -31,6 +31,12 @@ constexpr char kHelp[] =
     "  /quit           leave; the session stays\n"
     "Ctrl-C ends an answer, which is kept as far as it came.\n";
 
+// At once, also into a pipe: somebody waits for it.
+void PrintLine(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Chat::Chat(const Globals& globals, const Options& options)
@@ -85,9 +91,9 @@ absl::Status Chat::Stream(const v1::GenerateRequest& request) {
     nlohmann::json json = output.ToJson();
     json.erase("samples");  // there is one, and its fields stand beside
     if (interrupted) json["finish_reason"] = "cancelled";
-    std::cout << json.dump() << std::endl;
+    PrintLine(json.dump());
   } else {
-    std::cout << std::endl;
+    PrintLine("");
   }
   return absl::OkStatus();
 }
@@ -133,7 +139,7 @@ absl::Status Chat::Command(const std::string& line) {
       const auto response = sessions.Get(request, globals_.Call());
       if (!response.ok()) return response.status();
       if (globals_.json) {
-        std::cout << ToJson(response->session()).dump() << std::endl;
+        PrintLine(ToJson(response->session()).dump());
       } else {
         std::cerr << Text(response->session());
       }
@@ -156,7 +162,7 @@ absl::Status Chat::Fork(const std::string& label) {
   if (forks->empty()) return absl::InternalError("the server answered without a fork");
   id_ = forks->front().id();
   if (globals_.json) {
-    std::cout << ToJson(forks->front()).dump() << std::endl;
+    PrintLine(ToJson(forks->front()).dump());
   } else {
     std::cerr << "now in session " << id_ << "\n";
   }
@@ -169,7 +175,7 @@ absl::Status Chat::Report(const char* command,
   if (globals_.json) {
     nlohmann::json json = ToJson(*position);
     json["command"] = command;
-    std::cout << json.dump() << std::endl;
+    PrintLine(json.dump());
   } else {
     std::cerr << Text(*position) << "\n";
   }
