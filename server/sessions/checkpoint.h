@@ -25,10 +25,10 @@ struct CheckpointHead {
 };
 
 // A place on the durable tier.
-struct StoredVersion {
+struct StoredPlace {
   std::string id;  // of the session
   int64_t version = 0;
-  bool operator==(const StoredVersion&) const = default;
+  bool operator==(const StoredPlace&) const = default;
 };
 
 // Never changes: sessions, marks, forks and prefixes that are at the same state hold the same
@@ -49,7 +49,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
   friend class Tiers;
   // A session or mark that is at this state.
   struct Holder {
-    StoredVersion at;
+    StoredPlace at;
     bool stored = false;  // the durable tier has it
   };
 

@@ -10,12 +10,12 @@ const KeptMark* SessionContent::FindMark(const std::string& name) const {
   return found == marks.end() ? nullptr : &*found;
 }
 
-std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredVersion>> HoldsOf(
+std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> HoldsOf(
     const SessionContent& content) {
-  std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredVersion>> holds;
+  std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> holds;
   const auto add = [&](const Moment& moment, int64_t version) {
     if (moment.checkpoint == nullptr) return;
-    holds.emplace_back(moment.checkpoint, StoredVersion{content.record.id, version});
+    holds.emplace_back(moment.checkpoint, StoredPlace{content.record.id, version});
   };
   add(content.present, content.record.version);
   for (const KeptMark& mark : content.marks) {

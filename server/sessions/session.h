@@ -48,7 +48,7 @@ struct SessionContent {
 };
 
 // The checkpoints that a content is at, and what each is on the durable tier. No pair twice.
-std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredVersion>> HoldsOf(
+std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> HoldsOf(
     const SessionContent& content);
 
 // Guarded by the store's mutex, but for `saving`.

@@ -85,7 +85,7 @@ std::shared_ptr<Checkpoint> Tiers::AddImage(size_t model, int64_t bytes, Checkpo
   return Enter(std::move(checkpoint));
 }
 
-std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, StoredVersion at) {
+std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, StoredPlace at) {
   std::shared_ptr<Checkpoint> checkpoint(
       new Checkpoint(shared_from_this(), model, bytes, /*image_bytes=*/bytes));
   checkpoint->holders_.push_back({std::move(at), /*stored=*/true});
@@ -99,25 +99,25 @@ void Tiers::Forget(Checkpoint& checkpoint) {
   device_wake_ = true;  // host memory may have the room now that it lacked
 }
 
-void Tiers::Hold(Checkpoint& checkpoint, StoredVersion at, bool stored) {
+void Tiers::Hold(Checkpoint& checkpoint, StoredPlace at, bool stored) {
   const absl::MutexLock lock(&mutex_);
   if (!stored && checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) std::abort();
   checkpoint.holders_.push_back({std::move(at), stored});
 }
 
-void Tiers::LetGo(Checkpoint& checkpoint, const StoredVersion& at) {
+void Tiers::LetGo(Checkpoint& checkpoint, const StoredPlace& at) {
   const absl::MutexLock lock(&mutex_);
   std::erase_if(checkpoint.holders_, [&](const Checkpoint::Holder& h) { return h.at == at; });
 }
 
-void Tiers::SetStored(Checkpoint& checkpoint, const StoredVersion& at) {
+void Tiers::SetStored(Checkpoint& checkpoint, const StoredPlace& at) {
   const absl::MutexLock lock(&mutex_);
   for (Checkpoint::Holder& holder : checkpoint.holders_) {
     if (holder.at == at) holder.stored = true;
   }
 }
 
-bool Tiers::IsStored(const Checkpoint& checkpoint, const StoredVersion& at) const {
+bool Tiers::IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const {
   const absl::MutexLock lock(&mutex_);
   return std::any_of(checkpoint.holders_.begin(), checkpoint.holders_.end(),
                      [&](const Checkpoint::Holder& h) { return h.stored && h.at == at; });

@@ -62,14 +62,14 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   std::shared_ptr<Checkpoint> AddImage(size_t model, int64_t bytes, CheckpointHead head,
                                        std::shared_ptr<const Blob> image);
   // A state that only the durable tier has, at `at`.
-  std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, StoredVersion at);
+  std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, StoredPlace at);
 
   // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
   // has can take no further holder: BringToHost first, and keep the pin until it has it.
-  void Hold(Checkpoint& checkpoint, StoredVersion at, bool stored = false);
-  void LetGo(Checkpoint& checkpoint, const StoredVersion& at);
-  void SetStored(Checkpoint& checkpoint, const StoredVersion& at);
-  bool IsStored(const Checkpoint& checkpoint, const StoredVersion& at) const;
+  void Hold(Checkpoint& checkpoint, StoredPlace at, bool stored = false);
+  void LetGo(Checkpoint& checkpoint, const StoredPlace& at);
+  void SetStored(Checkpoint& checkpoint, const StoredPlace& at);
+  bool IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
 
   // Keeps a checkpoint from being moved.
   class Pin {
@@ -123,7 +123,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::shared_ptr<const HeldState> device;
     std::shared_ptr<const Blob> host;
     std::shared_ptr<const CheckpointHead> head;
-    std::vector<StoredVersion> stored;
+    std::vector<StoredPlace> stored;
   };
 
   explicit Tiers(Options options);

@@ -109,7 +109,7 @@ absl::Status Tiers::WithStored(
     const std::function<absl::Status(const SnapshotHead& head, ByteSource& rest)>& read) {
   absl::Status status = absl::DataLossError("a state that no tier has");
   // Where the first copy is damaged, another session's may serve.
-  for (const StoredVersion& at : found.stored) {
+  for (const StoredPlace& at : found.stored) {
     const std::string what = absl::StrCat("session ", at.id, ", stored version ", at.version);
     auto source = options_.durable->Get(at.id, at.version);
     if (!source.ok()) {

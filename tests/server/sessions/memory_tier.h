@@ -23,7 +23,8 @@ namespace tvq {
 // What the tier's servers share.
 struct MemoryDisk {
   struct Session {
-    SessionRecord record;
+    SessionRecord record;  // the newest whose own state is stored
+    bool whole = false;    // there is one
     std::map<int64_t, std::string> versions;
     int64_t epoch = 0;
   };
@@ -60,7 +61,9 @@ class MemoryTier : public DurableTier {
     std::vector<SessionRecord> records;
     {
       const std::lock_guard lock(disk_->mutex);
-      for (const auto& [id, session] : disk_->sessions) records.push_back(session.record);
+      for (const auto& [id, session] : disk_->sessions) {
+        if (session.whole) records.push_back(session.record);
+      }
     }
     for (SessionRecord& record : records) visit(std::move(record));
     return absl::OkStatus();
@@ -70,7 +73,9 @@ class MemoryTier : public DurableTier {
     if (auto status = Begin("Find"); !status.ok()) return status;
     const std::lock_guard lock(disk_->mutex);
     const auto found = disk_->sessions.find(id);
-    if (found == disk_->sessions.end()) return absl::NotFoundError("not stored");
+    if (found == disk_->sessions.end() || !found->second.whole) {
+      return absl::NotFoundError("not stored");
+    }
     return found->second.record;
   }
 
@@ -95,10 +100,10 @@ class MemoryTier : public DurableTier {
     const std::lock_guard lock(disk_->mutex);
     MemoryDisk::Session& session = disk_->sessions[record.id];
     const bool fresh = session.versions.empty();
-    if (shared_ && session.epoch > epochs_[record.id] && !fresh) {
+    if (shared_ && session.epoch > epochs_[record.id]) {
       return absl::AbortedError("another server claimed the session");
     }
-    if (!fresh && session.record.version > record.version) {
+    if (session.whole && session.record.version > record.version) {
       return absl::AbortedError(
           absl::StrCat("version ", session.record.version, " is stored, this is ", record.version));
     }
@@ -109,8 +114,9 @@ class MemoryTier : public DurableTier {
     ++disk_->puts;
     if (fresh) epochs_[record.id] = session.epoch = ++disk_->epochs;
     session.versions[version] = std::move(data);
-    if (fresh || version == record.version) session.record = record;
     if (version == record.version) {
+      session.record = record;
+      session.whole = true;
       std::erase_if(session.versions, [&](const auto& v) { return named.count(v.first) == 0; });
     }
     return absl::OkStatus();

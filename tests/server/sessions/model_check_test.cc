@@ -1,0 +1,276 @@
+// Random operations on a store, each compared with a plain table of what every session must hold:
+// with commits, aborts, forks, marks, failures of the durable tier, crashes, and with so little
+// room that states move all the time.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "models/runtime/registry.h"
+#include "tests/server/sessions/memory_tier.h"
+#include "tests/server/sessions/store_harness.h"
+#include "tests/server/sessions/tiny_model.h"
+
+namespace tvq {
+namespace {
+
+// What a session holds at one version.
+struct Held {
+  std::string text;
+  std::map<std::string, std::string> marks;
+};
+
+struct Reference {
+  int64_t version = 1;
+  std::map<int64_t, Held> history;  // by version
+  Held& now() { return history[version]; }
+};
+
+class Check {
+ public:
+  Check(StoreHarnessBase& h, uint64_t seed) : h_(h), random_(seed) {
+    disk_->fail = [this](std::string_view operation) {
+      // Reading fails less: a call that only looks has nothing to fall back to.
+      const int one_in = operation == "Get" ? 0 : fail_one_in_.load();
+      if (one_in == 0 || ++operations_ % one_in != 0) return absl::OkStatus();
+      return absl::UnavailableError("injected");
+    };
+    Restart();
+  }
+
+  void Run(int steps) {
+    for (int step = 0; step < steps && !::testing::Test::HasFailure(); ++step) {
+      SCOPED_TRACE(step);
+      Step();
+    }
+    fail_one_in_ = 0;
+    for (auto& [id, reference] : sessions_) h_.ExpectHolds({.id = id}, reference.now().text);
+  }
+
+  int64_t commits = 0;
+  int64_t restarts = 0;
+  int64_t failed = 0;
+
+ private:
+  int Draw(int count) { return static_cast<int>(random_() % static_cast<uint64_t>(count)); }
+  std::string Name() { return std::string(1, static_cast<char>('m' + Draw(3))); }
+  Durability AnyDurability() { return Draw(5) == 0 ? Durability::kDisk : Durability::kMemory; }
+
+  void Step() {
+    const int kind = Draw(1000);
+    if (kind < 3) return Crash();
+    if (kind < 8) {
+      fail_one_in_ = Draw(2) == 0 ? 0 : 149;
+      return;
+    }
+    if (sessions_.empty() || (kind < 80 && sessions_.size() < 40)) return Create();
+    auto at = std::next(sessions_.begin(), Draw(static_cast<int>(sessions_.size())));
+    const std::string id = at->first;
+    Reference& reference = at->second;
+    if (kind < 450) return Append(id, reference);
+    if (kind < 530) return Fork(id, reference);
+    if (kind < 610) return Mark(id, reference);
+    if (kind < 640) return Unmark(id, reference);
+    if (kind < 710) return Rewind(id, reference);
+    if (kind < 760) return Save(id, reference);
+    if (kind < 820 || reference.now().text.size() > 150) return Delete(id);
+    if (kind < 870) return Transfer(id, reference);
+    h_.ExpectHolds({.id = id}, reference.now().text);
+  }
+
+  // Whether the call succeeded; otherwise only the tier may have been the reason.
+  bool Done(const absl::Status& status) {
+    if (status.ok()) return true;
+    ++failed;
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    return false;
+  }
+
+  void Committed(Reference& reference, const SessionView& view, Held next) {
+    ++commits;
+    ++reference.version;
+    reference.history[reference.version] = std::move(next);
+    EXPECT_EQ(view.record.version, reference.version);
+    EXPECT_EQ(view.record.position, static_cast<int64_t>(reference.now().text.size()));
+    EXPECT_EQ(view.record.marks.size(), reference.now().marks.size());
+    EXPECT_LE(view.record.persisted_version, reference.version);
+  }
+
+  void Create() {
+    const auto view = h_.store->Create("", {.durability = AnyDurability()});
+    if (!Done(view.status())) return;
+    sessions_[view->record.id].history[1] = {};
+  }
+
+  void Append(const std::string& id, Reference& reference) {
+    std::string text;
+    for (int i = 1 + Draw(12); i > 0; --i) text += static_cast<char>('a' + Draw(11));
+    auto lease = h_.store->Acquire({.id = id, .durability = AnyDurability()});
+    if (!Done(lease.status())) return;
+    auto next = h_.Compute((*lease)->Start(), text, /*pending=*/Draw(2) == 0);
+    ASSERT_TRUE(next.ok()) << next.status();
+    if (Draw(8) == 0) return;  // the call is given up
+    const auto view = (*lease)->Commit(*std::move(next), "");
+    if (!Done(view.status())) return;
+    Held held = reference.now();
+    held.text += text;
+    Committed(reference, *view, std::move(held));
+  }
+
+  void Fork(const std::string& id, Reference& reference) {
+    if (sessions_.size() > 60) return;
+    const Held held = reference.now();
+    const std::string mark = Draw(2) == 0 && !held.marks.empty() ? held.marks.begin()->first : "";
+    const auto views = h_.store->Fork({.id = id, .durability = AnyDurability()},
+                                      {.count = 1 + Draw(3), .mark = mark});
+    if (!Done(views.status())) return;
+    for (const SessionView& view : *views) {
+      sessions_[view.record.id].history[1].text = mark.empty() ? held.text : held.marks.at(mark);
+    }
+  }
+
+  void Mark(const std::string& id, Reference& reference) {
+    const std::string name = Name();
+    const auto view = h_.store->Mark({.id = id, .durability = AnyDurability()}, name);
+    if (!Done(view.status())) return;
+    Held held = reference.now();
+    held.marks[name] = held.text;
+    Committed(reference, *view, std::move(held));
+  }
+
+  void Unmark(const std::string& id, Reference& reference) {
+    const std::string name = Name();
+    const auto view = h_.store->Unmark({.id = id, .durability = AnyDurability()}, name);
+    Held held = reference.now();
+    if (held.marks.erase(name) == 0) {
+      EXPECT_TRUE(absl::IsNotFound(view.status())) << view.status();
+    } else if (Done(view.status())) {
+      Committed(reference, *view, std::move(held));
+    }
+  }
+
+  void Rewind(const std::string& id, Reference& reference) {
+    const std::string name = Name();
+    const auto view = h_.store->Rewind({.id = id, .durability = AnyDurability()}, name);
+    Held held = reference.now();
+    if (held.marks.count(name) == 0) {
+      EXPECT_TRUE(absl::IsNotFound(view.status())) << view.status();
+    } else if (Done(view.status())) {
+      held.text = held.marks[name];
+      Committed(reference, *view, std::move(held));
+    }
+  }
+
+  void Save(const std::string& id, Reference& reference) {
+    const auto view = h_.store->Save({.id = id});
+    if (!Done(view.status())) return;
+    EXPECT_EQ(view->record.persisted_version, reference.version);
+  }
+
+  void Delete(const std::string& id) {
+    if (Done(h_.store->Delete({.id = id}))) sessions_.erase(id);
+  }
+
+  void Transfer(const std::string& id, Reference& reference) {
+    const auto stream = h_.store->Export({.id = id});
+    if (!Done(stream.status())) return;
+    const auto bytes = (*stream)->Next((*stream)->total_bytes());
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    auto upload = h_.store->NewUpload();
+    ASSERT_TRUE(upload->Add({bytes->data(), bytes->size()}).ok());
+    const auto view = h_.store->Import("", {.durability = AnyDurability()}, std::move(upload));
+    if (!Done(view.status())) return;
+    sessions_[view->record.id].history[1].text = reference.now().text;
+  }
+
+  // The process is killed: what was stored is there, at the version that was stored, and only that.
+  void Crash() {
+    ++restarts;
+    h_.store.reset();
+    for (auto at = sessions_.begin(); at != sessions_.end();) {
+      const auto stored = disk_->sessions.find(at->first);
+      if (stored == disk_->sessions.end() || !stored->second.whole) {
+        at = sessions_.erase(at);
+        continue;
+      }
+      at->second.version = stored->second.record.version;
+      EXPECT_EQ(at->second.history.count(at->second.version), 1u);
+      ++at;
+    }
+    Restart();
+    for (auto& [id, reference] : sessions_) {
+      const auto view = h_.store->Get("", id);
+      ASSERT_TRUE(view.ok()) << view.status();
+      EXPECT_EQ(view->record.version, reference.version);
+      EXPECT_EQ(view->record.marks.size(), reference.now().marks.size());
+    }
+  }
+
+  void Restart() {
+    const int before = fail_one_in_.exchange(0);
+    h_.Start(std::make_unique<MemoryTier>(disk_));
+    fail_one_in_ = before;
+  }
+
+  StoreHarnessBase& h_;
+  std::mt19937_64 random_;
+  std::atomic<int64_t> operations_ = 0;  // of the tier
+  std::atomic<int> fail_one_in_ = 0;
+  std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
+  std::map<std::string, Reference> sessions_;
+};
+
+// TVQ_MODEL_CHECK_STEPS makes it longer.
+int Steps(int usual) {
+  const char* wanted = std::getenv("TVQ_MODEL_CHECK_STEPS");
+  return wanted != nullptr ? std::atoi(wanted) : usual;
+}
+
+TEST(ModelCheckTest, HoldsWhatItMustHold) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  for (uint64_t seed : {1, 2}) {
+    SCOPED_TRACE(seed);
+    StoreHarness h({.host_bytes = 8 * place}, {}, {.state_memory_bytes = 6000});
+    Check check(h, seed);
+    check.Run(Steps(15'000));
+    EXPECT_GT(check.commits, 1000);
+    EXPECT_GT(check.restarts, 10);
+    EXPECT_GT(check.failed, 10);
+    EXPECT_GT(h.store->stats().restores, 0);
+  }
+}
+
+struct OwnsTinyEngine {
+  std::shared_ptr<Model> model = testing::TinyModel();
+  std::unique_ptr<Engine> engine =
+      Engine::Create({{"tiny", model}}, {.state_memory_bytes = 8 * model->StateBytes(1)}).value();
+};
+
+// The same over a real network's states, all of their bits.
+struct RealHarness : OwnsTinyEngine, StoreHarnessBase {
+  RealHarness()
+      : StoreHarnessBase(engine.get(), model.get(), {.host_bytes = 16 * model->StateBytes(1)}) {}
+  ~RealHarness() override { store.reset(); }
+  std::vector<int32_t> TokensOf(std::string_view text) const override {
+    std::vector<int32_t> tokens;
+    for (const char c : text) tokens.push_back((c - 'a') % testing::kTinyVocab);
+    return tokens;
+  }
+  // Bits depend on how tokens were split into calls, so always feed them one by one.
+  int64_t FeedAtOnce() const override { return 1; }
+  using OwnsTinyEngine::engine;
+  using OwnsTinyEngine::model;
+};
+
+TEST(ModelCheckTest, KeepsARealNetworksBits) {
+  RealHarness h;
+  Check check(h, 3);
+  check.Run(Steps(3'000));
+  EXPECT_GT(check.commits, 200);
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,129 @@
+// States of common prompts, through the engine: the model counts what it is fed.
+#include <gtest/gtest.h>
+
+#include "tests/server/sessions/store_harness.h"
+
+namespace tvq {
+namespace {
+
+constexpr int64_t kChunk = 8;  // FakeOptions
+
+struct PrefixHarness : StoreHarness {
+  explicit PrefixHarness(int64_t prefix_bytes = 100'000, std::vector<std::string> shared = {})
+      : StoreHarness({.host_bytes = 300'000,
+                      .prefix_bytes = prefix_bytes,
+                      .shared_prompts = std::move(shared)}) {}
+
+  struct Answer {
+    RecordingSink::Sample sample;
+    Usage usage;
+    int64_t prefilled = 0;
+    std::vector<TokenEvent> prompt;
+  };
+
+  Answer Ask(const std::string& owner, const std::string& prompt, SamplingParams sampling = {},
+             bool use = true) {
+    Settle();
+    auto sink = std::make_shared<RecordingSink>();
+    Request request = tvq::Ask(sink, prompt, std::move(sampling));
+    request.owner = owner;
+    request.sampling.seed = 7;
+    if (use) store->UsePrefixes(&request);
+    const int64_t before = harness.model->prefilled_tokens;
+    const auto handle = engine->Submit(std::move(request));
+    EXPECT_TRUE(handle.ok()) << handle.status();
+    EXPECT_TRUE(sink->Wait().ok());
+    return {sink->sample(), sink->usage(), harness.model->prefilled_tokens - before,
+            sink->prompt()};
+  }
+
+  // Prefixes are kept by threads of the store: waits until two tasks of theirs run at once, which
+  // is when all before are done.
+  void Settle() {
+    for (int64_t known = -1, now = store->stats().prefixes; known != now;) {
+      known = now;
+      absl::SleepFor(absl::Milliseconds(20));
+      now = store->stats().prefixes;
+    }
+  }
+};
+
+// Two chunks, and what makes a prompt not end on a boundary.
+const std::string kLong = "abcdefghijklmnopqrstu";
+
+TEST(PrefixCacheTest, FeedsACommonBeginningOnce) {
+  PrefixHarness h;
+  const auto first = h.Ask("ann", kLong);
+  EXPECT_EQ(first.usage.cached_tokens, 0);
+  EXPECT_EQ(first.prefilled, 21);
+  const auto second = h.Ask("ann", kLong);
+  EXPECT_EQ(second.usage.cached_tokens, 2 * kChunk);
+  EXPECT_EQ(second.prefilled, 21 - 2 * kChunk) << "a restored state has to be used, too";
+  EXPECT_EQ(second.sample, first.sample);
+  const auto longer = h.Ask("ann", kLong + " and so on");
+  EXPECT_EQ(longer.usage.cached_tokens, 2 * kChunk);
+  EXPECT_EQ(longer.sample, h.Ask("ann", kLong + " and so on", {}, /*use=*/false).sample);
+  EXPECT_EQ(h.store->stats().prefix_hits, 2);
+  EXPECT_EQ(h.store->stats().prefix_misses, 1);
+}
+
+TEST(PrefixCacheTest, FindsWhereTwoPromptsPart) {
+  PrefixHarness h;
+  const std::string common = "the same for all";  // two chunks
+  for (const char* tail : {"first question, long", "second question, longer"}) {
+    EXPECT_EQ(h.Ask("ann", common + tail).usage.cached_tokens, 0) << "nothing kept there yet";
+  }
+  EXPECT_EQ(h.Ask("ann", common + "third question").usage.cached_tokens, 16);
+}
+
+TEST(PrefixCacheTest, LeavesATokenToPredictFrom) {
+  PrefixHarness h;
+  const std::string two_chunks = kLong.substr(0, 16);
+  const auto first = h.Ask("ann", two_chunks);
+  const auto again = h.Ask("ann", two_chunks);
+  EXPECT_EQ(again.sample, first.sample);
+  EXPECT_LT(again.usage.cached_tokens, 16);
+  EXPECT_EQ(h.Ask("ann", two_chunks + "x").usage.cached_tokens, 16);
+}
+
+TEST(PrefixCacheTest, KeepsOwnersApart) {
+  PrefixHarness h(100'000, {"operator's system prompt"});
+  h.Ask("ann", kLong);
+  EXPECT_EQ(h.Ask("bob", kLong).usage.cached_tokens, 0);
+  for (const char* owner : {"ann", "bob"}) {
+    EXPECT_EQ(h.Ask(owner, "operator's system prompt, and more").usage.cached_tokens, 24);
+  }
+}
+
+TEST(PrefixCacheTest, ScoresEveryToken) {
+  PrefixHarness h;
+  h.Ask("ann", kLong);
+  const auto scored = h.Ask("ann", kLong, {.prompt_logprobs = 0});
+  EXPECT_EQ(scored.usage.cached_tokens, 0);
+  EXPECT_EQ(scored.prompt.size(), kLong.size());
+}
+
+TEST(PrefixCacheTest, StaysWithinItsBytes) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  PrefixHarness h(3 * place);
+  for (char c = 'a'; c < 'k'; ++c) h.Ask("ann", std::string(1, c) + kLong);
+  h.Settle();
+  EXPECT_GE(h.store->stats().prefixes, 2);
+  EXPECT_LE(h.store->stats().prefixes, 4);
+  EXPECT_EQ(h.Ask("ann", "j" + kLong).usage.cached_tokens, 16);
+  EXPECT_EQ(h.Ask("ann", "a" + kLong).usage.cached_tokens, 0);
+}
+
+TEST(PrefixCacheTest, LeavesRequestsThatStartElsewhereAlone) {
+  PrefixHarness h;
+  h.Ask("ann", kLong);
+  Request request = tvq::Ask(nullptr, kLong);
+  request.owner = "ann";
+  request.start = StartPoint{.pending = Ids("x")};
+  h.store->UsePrefixes(&request);
+  EXPECT_EQ(request.start->prompt_tokens, 0);
+  EXPECT_TRUE(request.prefix_marks.empty());
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,125 @@
+// More sessions than the device, or host memory, can hold.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/server/sessions/memory_tier.h"
+#include "tests/server/sessions/store_harness.h"
+
+namespace tvq {
+namespace {
+
+// Room for `states` states of 1,000 bytes on the device.
+EngineOptions Device(int64_t states) {
+  return {.max_num_seqs = 16, .max_num_batched_tokens = 32, .state_memory_bytes = 1000 * states};
+}
+
+std::string TextOf(size_t i) { return "session " + std::to_string(i); }
+
+std::vector<SessionCall> Fill(StoreHarness& h, size_t count) {
+  std::vector<SessionCall> calls;
+  for (size_t i = 0; i < count; ++i) {
+    calls.push_back({.id = h.Create()});
+    const auto view = h.Append(calls.back(), TextOf(i), /*pending=*/i % 2 == 0);
+    EXPECT_TRUE(view.ok()) << view.status();
+  }
+  return calls;
+}
+
+// Waits for what happens in threads of the store.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  for (int i = 0; i < 10'000; ++i) {
+    if (condition()) return true;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return false;
+}
+
+TEST(TierMovesTest, KeepsMoreSessionsThanTheDeviceHolds) {
+  StoreHarness h({.host_bytes = 200'000}, {}, Device(4));
+  const auto calls = Fill(h, 40);
+  EXPECT_LE(h.engine->budget().used(), 4000);
+  const SessionStats stats = h.store->stats();
+  EXPECT_GE(stats.host.sessions, 36);
+  EXPECT_EQ(stats.host.sessions + stats.device.sessions, 40);
+  EXPECT_LE(stats.host.state_bytes, stats.host.budget_bytes);
+  for (size_t i = 0; i < calls.size(); ++i) h.ExpectHolds(calls[i], TextOf(i));
+  EXPECT_GE(h.store->stats().restores, 36);
+}
+
+TEST(TierMovesTest, KeepsRoomForTheNextRequest) {
+  StoreHarness h({.host_bytes = 200'000}, {}, Device(32));
+  Fill(h, 32);
+  // Two states, or an eighth.
+  EXPECT_TRUE(Eventually([&] { return h.engine->budget().used() <= 30'000; }));
+  EXPECT_EQ(h.engine->budget().used(), 30'000) << "and no more than that";
+}
+
+TEST(TierMovesTest, MovesTheLeastRecentlyUsedFirst) {
+  StoreHarness h({.host_bytes = 200'000}, {}, Device(10));
+  const auto calls = Fill(h, 8);
+  ASSERT_TRUE(h.Append(calls[0], "!").ok());
+  Fill(h, 4);
+  EXPECT_TRUE(Eventually([&] { return h.store->stats().host.sessions >= 3; }));
+  EXPECT_EQ(h.store->Get("", calls[0].id)->tier, Tier::kDevice);
+  EXPECT_EQ(h.store->Get("", calls[1].id)->tier, Tier::kHost);
+}
+
+TEST(TierMovesTest, StoresWhatHostMemoryCannotHold) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 5 * place}, {}, Device(4));
+  auto disk = std::make_shared<MemoryDisk>();
+  h.Start(std::make_unique<MemoryTier>(disk));
+  const auto calls = Fill(h, 60);
+  EXPECT_TRUE(
+      Eventually([&] { return h.store->stats().host.state_bytes <= h.options.host_bytes; }));
+  EXPECT_GE(h.store->stats().durable.sessions, 40);
+  for (size_t i = 0; i < calls.size(); ++i) h.ExpectHolds(calls[i], TextOf(i));
+  // What was stored on the way out is there after a crash.
+  size_t found = 0;
+  h.Start(std::make_unique<MemoryTier>(disk));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!h.store->Get("", calls[i].id).ok()) continue;
+    h.ExpectHolds(calls[i], TextOf(i));
+    ++found;
+  }
+  EXPECT_GE(found, 40u);
+}
+
+TEST(TierMovesTest, KeepsWhatCannotBeStored) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 6 * place}, {}, Device(4));
+  auto disk = std::make_shared<MemoryDisk>();
+  std::atomic<bool> full = true;
+  disk->fail = [&](std::string_view operation) {
+    return full && operation == "write" ? absl::ResourceExhaustedError("disk full")
+                                        : absl::OkStatus();
+  };
+  h.Start(std::make_unique<MemoryTier>(disk));
+  // At some session there is nowhere to go, until there is.
+  std::thread heal([&] {
+    EXPECT_TRUE(Eventually([&] { return h.store->stats().save_failures >= 2; }));
+    full = false;
+  });
+  const auto calls = Fill(h, 30);
+  heal.join();
+  EXPECT_GE(h.store->stats().saves, 1);
+  for (size_t i = 0; i < 30; ++i) h.ExpectHolds(calls[i], TextOf(i));
+}
+
+TEST(TierMovesTest, SharesOneImageAmongForks) {
+  StoreHarness h({.host_bytes = 400'000}, {}, Device(4));
+  const SessionCall root{.id = h.Create()};
+  ASSERT_TRUE(h.Append(root, "root").ok());
+  const auto forks = h.store->Fork(root, {.count = 100});
+  ASSERT_TRUE(forks.ok()) << forks.status();
+  Fill(h, 10);
+  EXPECT_TRUE(Eventually([&] { return h.store->Get("", root.id)->tier == Tier::kHost; }));
+  EXPECT_LE(h.store->stats().host.state_bytes, 11 * h.store->PlaceBytes(0));
+  for (const SessionView& fork : *forks) h.ExpectHolds({.id = fork.record.id}, "root");
+}
+
+}  // namespace
+}  // namespace tvq
