@@ -77,9 +77,9 @@ void PrefixCache::Use(Request& request, size_t model, const ModelInfo& info) {
     }
   }
   if (found != nullptr) {
-    request.start = tiers_->Start(found);
-    request.start->logits = nullptr;
-    request.start->prompt_tokens = static_cast<int64_t>(head(cached).size());
+    const auto tokens = static_cast<int64_t>(head(cached).size());
+    request.start = tiers_->Start(found, {.position = tokens});
+    request.start->prompt_tokens = tokens;
   }
   if (marks.empty()) return;
   const auto longest = head(marks.back());

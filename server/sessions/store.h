@@ -93,8 +93,9 @@ class Store final : public SessionStore {
   // A call that may change a session, or has done so already.
   struct Begun {
     EntryPtr entry;
-    std::optional<Hold> hold;          // unset: there is a reply
-    std::optional<std::string> reply;  // of an earlier call with the same key
+    std::optional<Hold> hold;                          // unset: there is a reply
+    std::optional<std::string> reply;                  // of an earlier call with the same key
+    std::shared_ptr<const CheckpointHead> state_head;  // null without a state
   };
   class StoreLease;
   using ContentPtr = std::shared_ptr<const SessionContent>;
@@ -157,8 +158,8 @@ class Store final : public SessionStore {
   EntryPtr FromRecord(SessionRecord record, bool claimed);
   // Reads what is missing of a moment that is stored as `version` of the session.
   absl::Status Load(const SessionContent& content, int64_t version, Moment& moment,
-                    Replies* replies);
-  absl::Status LoadPresent(const Hold& hold);
+                    Replies* replies, std::shared_ptr<const CheckpointHead>* state_head = nullptr);
+  absl::Status LoadPresent(const Hold& hold, std::shared_ptr<const CheckpointHead>& state_head);
   absl::Status PutMoment(const SessionRecord& record, int64_t version, const Moment& moment,
                          const Replies& replies, size_t model);
   // Everything of a content that is not stored yet; `record` is its record.

@@ -63,10 +63,12 @@ absl::Status Store::LoadStored() {
 }
 
 absl::Status Store::Load(const SessionContent& content, int64_t version, Moment& moment,
-                         Replies* replies) {
+                         Replies* replies, std::shared_ptr<const CheckpointHead>* state_head) {
   Checkpoint* const checkpoint = moment.checkpoint.get();
-  const bool has_state = checkpoint == nullptr || tiers_->HasHead(*checkpoint);
-  if ((moment.loaded && has_state) || durable_ == nullptr) return absl::OkStatus();
+  const bool wants_head = checkpoint != nullptr && state_head != nullptr;
+  if (wants_head) *state_head = tiers_->Head(*checkpoint);
+  const bool lacks_head = wants_head && *state_head == nullptr;
+  if (moment.loaded && !lacks_head) return absl::OkStatus();
   const auto damaged = [&](const absl::Status& status) {
     auto loss = AsDataLoss(
         status, absl::StrCat("session ", content.record.id, ", stored version ", version));
@@ -78,10 +80,10 @@ absl::Status Store::Load(const SessionContent& content, int64_t version, Moment&
   if (!source.ok()) return source.status();
   const auto head = ReadSnapshotHead(source->get());
   if (!head.ok()) return damaged(head.status());
-  if (!has_state) {
+  if (lacks_head) {
     auto image = OpenSnapshotState(*head, source->get(), model(checkpoint->model()).info());
     if (!image.ok()) return damaged(image.status());
-    tiers_->SetHead(*checkpoint, HeadOf(*image));
+    *state_head = std::make_shared<const CheckpointHead>(HeadOf(*image));
   }
   if (moment.loaded) return absl::OkStatus();
   moment.tokens.Append(head->transcript);
@@ -92,12 +94,13 @@ absl::Status Store::Load(const SessionContent& content, int64_t version, Moment&
   return absl::OkStatus();
 }
 
-absl::Status Store::LoadPresent(const Hold& hold) {
+absl::Status Store::LoadPresent(const Hold& hold,
+                                std::shared_ptr<const CheckpointHead>& state_head) {
   SessionEntry& entry = hold.entry();
   // The lease keeps the content what it is.
   SessionContent next = *entry.content;
   const bool loaded = next.present.loaded;
-  auto status = Load(next, next.record.version, next.present, &next.replies);
+  auto status = Load(next, next.record.version, next.present, &next.replies, &state_head);
   if (!status.ok() || loaded) return status;
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
   const absl::MutexLock lock(&mutex_);

@@ -66,7 +66,7 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
   if (auto status = Lock(call, kind, begun); !status.ok()) return status;
   if (!begun.hold) return begun;
   if (kind != kDeletes) {  // what is stored may be too damaged to load, but not to delete
-    if (auto status = LoadPresent(*begun.hold); !status.ok()) return status;
+    if (auto status = LoadPresent(*begun.hold, begun.state_head); !status.ok()) return status;
   }
   const absl::MutexLock lock(&mutex_);
   const SessionContent& content = *begun.entry->content;
@@ -176,7 +176,7 @@ class Store::StoreLease : public Lease {
   std::optional<StartPoint> Start() override {
     const Moment& present = begun_.entry->content->present;
     if (present.checkpoint == nullptr) return std::nullopt;
-    return store_->tiers_->Start(present.checkpoint);
+    return store_->tiers_->Start(present.checkpoint, *begun_.state_head);
   }
 
   absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) override {

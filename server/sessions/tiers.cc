@@ -123,15 +123,9 @@ bool Tiers::IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const 
                      [&](const Checkpoint::Holder& h) { return h.stored && h.at == at; });
 }
 
-bool Tiers::HasHead(const Checkpoint& checkpoint) const {
+std::shared_ptr<const CheckpointHead> Tiers::Head(const Checkpoint& checkpoint) const {
   const absl::MutexLock lock(&mutex_);
-  return checkpoint.head_ != nullptr;
-}
-
-void Tiers::SetHead(Checkpoint& checkpoint, CheckpointHead head) {
-  auto shared = std::make_shared<const CheckpointHead>(std::move(head));
-  const absl::MutexLock lock(&mutex_);
-  if (checkpoint.head_ == nullptr) checkpoint.head_ = std::move(shared);
+  return checkpoint.head_;
 }
 
 Tiers::Pin::Pin(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)

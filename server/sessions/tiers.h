@@ -86,11 +86,11 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   absl::StatusOr<Pin> BringToHost(std::shared_ptr<Checkpoint> checkpoint);
 
   // What Start needs is dropped with a state that only the durable tier has.
-  bool HasHead(const Checkpoint& checkpoint) const;
-  void SetHead(Checkpoint& checkpoint, CheckpointHead head);
-  // Where a request starts that continues from `checkpoint`, whose head is there: a working copy,
+  // Null then. It may be dropped at any time, so who needs it keeps what this returns.
+  std::shared_ptr<const CheckpointHead> Head(const Checkpoint& checkpoint) const;
+  // Where a request starts that continues from `checkpoint`, whose head this is: a working copy,
   // made when the request is admitted.
-  StartPoint Start(std::shared_ptr<Checkpoint> checkpoint);
+  StartPoint Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head);
 
   // Streams the state's image of `bytes` bytes from wherever it is. Blocks.
   struct Image {

@@ -63,14 +63,9 @@ class Tiers::Source : public StateSource, public std::enable_shared_from_this<So
   const std::shared_ptr<Checkpoint> checkpoint_;
 };
 
-StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint) {
-  StartPoint start;
-  if (const auto head = Find(*checkpoint).head; head != nullptr) {
-    start.position = head->position;
-    start.pending = head->pending;
-    start.logits = head->logits;
-  }
-  if (start.position > 0) {
+StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head) {
+  StartPoint start{.position = head.position, .pending = head.pending, .logits = head.logits};
+  if (head.position > 0) {
     start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
   }
   return start;
