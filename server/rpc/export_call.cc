@@ -36,46 +36,42 @@ void ExportCall::Open(const grpc::ByteBuffer& request) {
   if (!call.ok()) return Refuse(call.status());
   auto stream = context_.sessions->Export(*call);
   if (!stream.ok()) return Refuse(stream.status());
-  stream_ = *std::move(stream);
+  {
+    absl::MutexLock lock(&mutex_);
+    stream_ = *std::move(stream);
+  }
   SendNext();
 }
 
-void ExportCall::SendNext() {
+absl::Status ExportCall::ReadNext(v1::ExportSessionResponse* message) {
+  absl::MutexLock lock(&mutex_);  // nobody else wants it now
   auto chunk = stream_->Next(kSnapshotChunkBytes);
-  if (!chunk.ok() || chunk->empty()) return End(chunk.status());
+  if (!chunk.ok()) return chunk.status();
+  message->set_chunk(*std::move(chunk));
+  if (std::exchange(first_, false)) message->set_total_bytes(stream_->total_bytes());
+  return absl::OkStatus();
+}
+
+void ExportCall::SendNext() {
   v1::ExportSessionResponse message;
-  message.set_chunk(*std::move(chunk));
-  if (writes_ == 0) message.set_total_bytes(stream_->total_bytes());
+  const absl::Status read = ReadNext(&message);
+  if (!read.ok() || message.chunk().empty()) return End(read);
   auto bytes = SerializeMessage(message);
   if (!bytes.ok()) return End(bytes.status());
   message_ = *std::move(bytes);
-  const int64_t write = ++writes_;
-  {
-    absl::MutexLock lock(&mutex_);
-    in_flight_ = write;
-  }
-  alarm_.Start(context_.stall_timeout,
-               [self = shared_from_this(), write] { self->OnStall(write); });
+  guard_.Arm(context_.stall_timeout, [self = shared_from_this()] { self->DropStream(); });
   StartWrite(&message_);
 }
 
-void ExportCall::OnStall(int64_t write) {
+void ExportCall::DropStream() {
   absl::MutexLock lock(&mutex_);
-  if (in_flight_ != write) return;
-  stalled_ = true;
   stream_ = nullptr;
 }
 
 void ExportCall::OnWriteDone(bool ok) {
-  alarm_.Stop();
-  bool stalled;
-  {
-    absl::MutexLock lock(&mutex_);
-    in_flight_ = 0;
-    stalled = stalled_;
-  }
+  const bool in_time = guard_.Disarm();
   if (!ok) return End(absl::CancelledError("the client is gone"));
-  if (stalled) return End(Stalled(context_.stall_timeout));
+  if (!in_time) return End(Stalled(context_.stall_timeout));
   context_.session_tasks->Schedule([self = shared_from_this()] { self->SendNext(); });
 }
 
@@ -86,7 +82,7 @@ void ExportCall::Refuse(const absl::Status& status) {
 }
 
 void ExportCall::End(const absl::Status& status) {
-  stream_ = nullptr;
+  DropStream();
   Finish(scope_.End(status));
 }
 

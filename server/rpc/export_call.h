@@ -5,7 +5,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
@@ -13,7 +12,8 @@
 #include "absl/synchronization/mutex.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
-#include "server/rpc/stall_alarm.h"
+#include "server/rpc/stall_guard.h"
+#include "tvq/v1/session.pb.h"
 
 namespace tvq {
 
@@ -21,7 +21,7 @@ namespace tvq {
 // A client that takes nothing for too long loses the stream, and what that holds.
 //
 // One thread at a time acts on the call: the task that opens it or sends, then gRPC when the write
-// is done. Only the alarm comes between, and touches nothing unless a write is in flight.
+// is done. Only the guard comes between, while a write is in flight, and takes the stream away.
 class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                    public std::enable_shared_from_this<ExportCall> {
  public:
@@ -35,23 +35,22 @@ class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
  private:
   void Open(const grpc::ByteBuffer& request);
+  absl::Status ReadNext(v1::ExportSessionResponse* message);
   void SendNext();
-  void OnStall(int64_t write);
+  void DropStream();
   void Refuse(const absl::Status& status);
   void End(const absl::Status& status);
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;
   CallScope scope_;
-  std::shared_ptr<ExportCall> self_;        // gRPC's share; reset by its OnDone
-  std::unique_ptr<SnapshotStream> stream_;  // while a write is in flight under mutex_
-  grpc::ByteBuffer message_;                // of the write in flight
-  StallAlarm alarm_;
-  int64_t writes_ = 0;  // begun
+  std::shared_ptr<ExportCall> self_;  // gRPC's share; reset by its OnDone
+  grpc::ByteBuffer message_;          // of the write in flight
+  StallGuard guard_;
+  bool first_ = true;
 
   absl::Mutex mutex_;
-  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the write; 0: none
-  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<SnapshotStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

@@ -13,7 +13,7 @@ constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenera
 }  // namespace
 
 GenerateCall::GenerateCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : WriteCall(context, kGenerate, rpc) {}
+    : RequestCall(context, kGenerate, rpc) {}
 
 absl::Status GenerateCall::Parse(const grpc::ByteBuffer& bytes) {
   return ParseMessage(bytes, &message_);

@@ -6,28 +6,26 @@
 #include <vector>
 
 #include "server/rpc/generate_output.h"
-#include "server/rpc/stream_call.h"
+#include "server/rpc/request_call.h"
 
 namespace tvq {
 
 // One Generate call.
-class GenerateCall : public WriteCall {
+class GenerateCall : public RequestCall {
  public:
   GenerateCall(const CallContext& context, grpc::CallbackServerContext* rpc);
-
-  // Once, before the reactor is returned.
-  void Begin(const grpc::ByteBuffer& request) {
-    if (Admit()) ReadRequest(request);
-  }
 
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;
   const v1::SessionCall* SessionField() const override;
   absl::StatusOr<Request> Convert(const SessionRecord* session) override;
-  void Filter(int64_t, std::vector<TokenEvent>*) override {}
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
-  void KeepPrompt(const std::vector<TokenEvent>& events) override { output_.Keep(events); }
-  void KeepDelta(const Delta& delta) override { output_.Keep(delta); }
+  void KeepPrompt(const std::vector<TokenEvent>& events) override {
+    if (keeps_reply()) output_.Keep(events);
+  }
+  void KeepDelta(const Delta& delta) override {
+    if (keeps_reply()) output_.Keep(delta);
+  }
   std::optional<std::string> Reply(const Usage& usage,
                                    const v1::SessionPosition& position) override {
     return output_.Kept(usage, position);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/rpc/session_use.h"
 #include "server/rpc/stream_call.h"
 #include "tvq/v1/generation.pb.h"
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/generate_call.h"
+#include "server/rpc/generate_with_state_call.h"
 #include "server/rpc/score_call.h"
 #include "server/rpc/unary_call.h"
 
@@ -74,6 +75,13 @@ absl::Status EncodeInput(const CallContext& context, const v1::EncodeRequest& re
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
     grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in) {
   return BeginCall<GenerateCall>(context_, rpc, *in);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerationService::GenerateWithState(
+    grpc::CallbackServerContext* rpc) {
+  const auto call = std::make_shared<GenerateWithStateCall>(context_, rpc);
+  call->Begin();
+  return call.get();
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Score(

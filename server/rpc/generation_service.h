@@ -10,11 +10,12 @@ namespace tvq {
 
 // The methods with their raw bytes, see wire.h.
 using RawGenerationService = v1::GenerationService::WithRawCallbackMethod_Generate<
-    v1::GenerationService::WithRawCallbackMethod_Score<
-        v1::GenerationService::WithRawCallbackMethod_Encode<
-            v1::GenerationService::WithRawCallbackMethod_Tokenize<
-                v1::GenerationService::WithRawCallbackMethod_Detokenize<
-                    v1::GenerationService::Service>>>>>;
+    v1::GenerationService::WithRawCallbackMethod_GenerateWithState<
+        v1::GenerationService::WithRawCallbackMethod_Score<
+            v1::GenerationService::WithRawCallbackMethod_Encode<
+                v1::GenerationService::WithRawCallbackMethod_Tokenize<
+                    v1::GenerationService::WithRawCallbackMethod_Detokenize<
+                        v1::GenerationService::Service>>>>>>;
 
 class GenerationService final : public RawGenerationService {
  public:
@@ -23,6 +24,8 @@ class GenerationService final : public RawGenerationService {
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* rpc,
                                                        const grpc::ByteBuffer* in) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerateWithState(
+      grpc::CallbackServerContext* rpc) override;
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Score(grpc::CallbackServerContext* rpc,
                                                     const grpc::ByteBuffer* in) override;
   grpc::ServerUnaryReactor* Encode(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,

@@ -22,7 +22,7 @@ int64_t TextBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer) {
 }  // namespace
 
 ScoreCall::ScoreCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : WriteCall(context, kScore, rpc) {}
+    : RequestCall(context, kScore, rpc) {}
 
 absl::Status ScoreCall::Parse(const grpc::ByteBuffer& bytes) {
   return ParseMessage(bytes, &message_);
@@ -81,6 +81,7 @@ absl::StatusOr<grpc::ByteBuffer> ScoreCall::ToMessage(const Backlog& backlog) {
 }
 
 void ScoreCall::KeepPrompt(const std::vector<TokenEvent>& events) {
+  if (!keeps_reply()) return;
   for (const TokenEvent& event : events) {
     v1::TokenLogprobs token;
     ToProto(event, *tokenizer_, &token);

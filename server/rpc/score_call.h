@@ -8,20 +8,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/rpc/stream_call.h"
+#include "server/rpc/request_call.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq {
 
 // One Score call: a request that only reads its prompt.
-class ScoreCall : public WriteCall {
+class ScoreCall : public RequestCall {
  public:
   ScoreCall(const CallContext& context, grpc::CallbackServerContext* rpc);
-
-  // Once, before the reactor is returned.
-  void Begin(const grpc::ByteBuffer& request) {
-    if (Admit()) ReadRequest(request);
-  }
 
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;

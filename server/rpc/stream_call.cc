@@ -3,23 +3,13 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/session_convert.h"
 #include "server/rpc/status.h"
 
 namespace tvq {
 namespace {
 
 int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.tokens.size()); }
-
-// The permission of Generate and Score is another one than that of sessions.
-absl::Status CheckMayUseSessions(const CallContext& context, const Caller& caller) {
-  if (context.sessions == nullptr) return NoSessions();
-  if (caller.sessions) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("session: the key ", caller.owner, " lacks the permission sessions"));
-}
 
 }  // namespace
 
@@ -37,75 +27,7 @@ bool StreamCall<Reactor>::Admit() {
 }
 
 template <typename Reactor>
-void StreamCall<Reactor>::ReadRequest(const grpc::ByteBuffer& bytes) {
-  if (bytes.Length() <= kInlineRequestBytes) return OpenRequest(bytes);
-  // The copy shares the bytes.
-  if (context_.workers->TrySchedule(bytes.Length(),
-                                    [self = self_, bytes] { self->OpenRequest(bytes); })) {
-    return;
-  }
-  AddRetryPushback(WorkersBusy(), /*fits_idle_server=*/true, rpc_);
-  Refuse(WorkersBusy());
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::OpenRequest(const grpc::ByteBuffer& bytes) {
-  if (rpc_->IsCancelled()) return Refuse(absl::CancelledError("the call was cancelled"));
-  if (auto status = Parse(bytes); !status.ok()) return Refuse(status);
-  const v1::SessionCall* const session = SessionField();
-  if (session == nullptr) return ConvertAndSubmit();
-  if (auto status = CheckMayUseSessions(context_, caller()); !status.ok()) return Refuse(status);
-  auto call = ToSessionCall(*session, caller().owner);
-  if (!call.ok()) return Refuse(call.status());
-  const bool room = context_.session_tasks->TrySchedule(
-      kSessionTaskBytes + bytes.Length(),
-      [self = self_, call = *std::move(call), commit_on_cancel = session->commit_on_cancel()] {
-        self->OpenSession(call, commit_on_cancel);
-      });
-  if (room) return;
-  AddRetryPushback(SessionTasksBusy(), /*fits_idle_server=*/true, rpc_);
-  Refuse(SessionTasksBusy());
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::OpenSession(const SessionCall& call, bool commit_on_cancel) {
-  if (rpc_->IsCancelled()) return Refuse(absl::CancelledError("the call was cancelled"));
-  auto session = SessionUse::Open(context_.sessions, call, commit_on_cancel, scope_.method().name);
-  if (!session.ok()) {
-    AddRetryPushback(session.status(), /*fits_idle_server=*/true, rpc_);
-    return Refuse(session.status());
-  }
-  session_ = *std::move(session);
-  const auto replay = session_->Replay();
-  if (!replay.ok()) return Refuse(replay.status());
-  if (*replay) return SendReplay(**replay);
-  ConvertAndSubmit();
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::SendReplay(const std::string& reply) {
-  auto message = Replay(reply, session_->record().persisted_version);
-  session_ = nullptr;
-  if (!message.ok()) return End(message.status());
-  message_ = *std::move(message);
-  {
-    absl::MutexLock lock(&mutex_);
-    finishing_ = true;
-  }
-  rpc_->AddInitialMetadata("x-request-id", caller().request_id);
-  this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::ConvertAndSubmit() {
-  absl::StatusOr<Request> request = Convert(session_ ? &session_->record() : nullptr);
-  if (!request.ok()) return Refuse(request.status());
-  if (session_ != nullptr) session_->Continue(&*request);
-  Submit(*std::move(request));
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::Submit(Request request) {
+absl::Status StreamCall<Reactor>::Submit(Request request) {
   request.id = caller().request_id;
   request.owner = caller().owner;
   request.deadline = ToSteady(rpc_->deadline());
@@ -121,7 +43,7 @@ void StreamCall<Reactor>::Submit(Request request) {
   if (!handle.ok()) {
     const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model);
     AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc_);
-    return Refuse(handle.status());
+    return handle.status();
   }
   bool cancelled;
   {
@@ -130,13 +52,24 @@ void StreamCall<Reactor>::Submit(Request request) {
     cancelled = cancelled_;
   }
   if (cancelled) context_.engine->Cancel(*handle);
+  return absl::OkStatus();
 }
 
 template <typename Reactor>
 void StreamCall<Reactor>::Refuse(const absl::Status& status) {
-  session_ = nullptr;  // before the client hears of it and tries again
   scope_.Refuse(status);
   End(status);
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::Answer(grpc::ByteBuffer message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    finishing_ = true;
+  }
+  message_ = std::move(message);
+  rpc_->AddInitialMetadata("x-request-id", caller().request_id);
+  this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
 }
 
 template <typename Reactor>
@@ -147,6 +80,9 @@ void StreamCall<Reactor>::End(const absl::Status& status) {
   }
   this->Finish(scope_.End(status));
 }
+
+template <typename Reactor>
+void StreamCall<Reactor>::Filter(int64_t, std::vector<TokenEvent>*) {}
 
 template <typename Reactor>
 void StreamCall<Reactor>::OnStart() {
@@ -160,7 +96,7 @@ void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events
   const int64_t done = first + static_cast<int64_t>(events.size());
   if (first == 0 && !events.empty()) events.front().token.id = first_id_;
   Filter(first, &events);
-  if (session_ != nullptr && session_->keeps_reply()) KeepPrompt(events);
+  KeepPrompt(events);
   absl::MutexLock lock(&mutex_);
   if (broken_) return;
   backlog_.prompt_done = done;
@@ -172,7 +108,7 @@ void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events
 
 template <typename Reactor>
 void StreamCall<Reactor>::OnDelta(Delta delta) {
-  if (session_ != nullptr && session_->keeps_reply()) KeepDelta(delta);
+  KeepDelta(delta);
   absl::MutexLock lock(&mutex_);
   if (broken_) return;
   backlog_tokens_ += Weight(delta);
@@ -187,29 +123,9 @@ void StreamCall<Reactor>::OnDone(const absl::Status& status, const Usage& usage)
 }
 
 template <typename Reactor>
-void StreamCall<Reactor>::Settle(const absl::Status& status, const Usage& usage) {
-  if (session_ == nullptr) return Conclude(status, usage);
-  context_.session_tasks->Schedule(
-      [self = this->shared_from_this(), status, usage] { self->CommitSession(status, usage); });
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::CommitSession(const absl::Status& status, const Usage& usage) {
-  bool broken;
-  {
-    absl::MutexLock lock(&mutex_);
-    broken = broken_;
-  }
-  if (!session_->HasEnd(/*cancelled=*/!status.ok() || broken)) {
-    session_ = nullptr;
-    return Conclude(status.ok() ? absl::CancelledError("the call was cancelled") : status, usage);
-  }
-  std::optional<std::string> reply;
-  if (session_->keeps_reply()) reply = Reply(usage, session_->Next());
-  auto position = session_->Commit(std::move(reply));
-  session_ = nullptr;
-  if (!position.ok()) return Conclude(position.status(), usage);
-  Conclude(status, usage, *std::move(position));
+bool StreamCall<Reactor>::broken() const {
+  absl::MutexLock lock(&mutex_);
+  return broken_;
 }
 
 template <typename Reactor>

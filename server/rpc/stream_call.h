@@ -5,9 +5,6 @@
 // message and starts the write. gRPC's threads bring cancellation. At most one gRPC operation is in
 // flight, so a slow reader gets fewer, larger messages; when its backlog is full the engine pauses
 // the request, and is woken when the backlog was taken.
-//
-// A call on a session begins and ends with a task that may block: the first takes the session's
-// lease, the last commits what the engine left, whether or not somebody still listens.
 #ifndef TVQ_SERVER_RPC_STREAM_CALL_H_
 #define TVQ_SERVER_RPC_STREAM_CALL_H_
 
@@ -20,8 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -31,7 +26,6 @@
 #include "server/engine/request.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
-#include "server/rpc/session_use.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq {
@@ -73,45 +67,30 @@ class StreamCall : public Reactor,
   void OnStart() override;
   void OnPrompt(int64_t first, std::vector<TokenEvent> events) override;
   void OnDelta(Delta delta) override;
-  void OnKept(Continuation end) override { session_->Keep(std::move(end)); }
   void OnDone(const absl::Status& status, const Usage& usage) override;
   bool WantsMore() const override;
 
  protected:
   // First of all; the call keeps itself alive from here on. False: it is refused.
   bool Admit();
+  // Hands the request to the engine, with its id, owner, deadline and sink. On an error there will
+  // be no output: Refuse.
+  absl::Status Submit(Request request);
+  // Refuses a call that has not begun.
+  void Refuse(const absl::Status& status);
+  // Answers a call that has not begun with one message.
+  void Answer(grpc::ByteBuffer message);
 
-  // Here or, if it is large, on a worker: parses the request, takes its session's lease if it names
-  // one, submits it.
-  void ReadRequest(const grpc::ByteBuffer& bytes);
-
-  virtual absl::Status Parse(const grpc::ByteBuffer& bytes) = 0;
-  // The session of the message that was parsed; null: none.
-  virtual const v1::SessionCall* SessionField() const = 0;
-  // The message that was parsed as a request; `session` is null without one. May keep what
-  // ToMessage needs.
-  virtual absl::StatusOr<Request> Convert(const SessionRecord* session) = 0;
   // Called before any ToMessage, on the loop: may drop what the client does not want.
-  virtual void Filter(int64_t first, std::vector<TokenEvent>* events) = 0;
+  virtual void Filter(int64_t first, std::vector<TokenEvent>* events);
+  // The output once more, on the loop, for those who keep it.
+  virtual void KeepPrompt(const std::vector<TokenEvent>&) {}
+  virtual void KeepDelta(const Delta&) {}
   // The next message, from everything that waits. Off the loop, one thread at a time.
   virtual absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) = 0;
 
-  // Of a call on a session that may be retried: its output again, on the loop, then the reply to
-  // keep, then what a retry is answered with a reply that was kept.
-  virtual void KeepPrompt(const std::vector<TokenEvent>&) {}
-  virtual void KeepDelta(const Delta&) {}
-  virtual std::optional<std::string> Reply(const Usage& usage,
-                                           const v1::SessionPosition& position) = 0;
-  virtual absl::StatusOr<grpc::ByteBuffer> Replay(const std::string& reply,
-                                                  int64_t persisted_version) = 0;
-
-  void Submit(Request request);
-  // Refuses a call that has not begun.
-  void Refuse(const absl::Status& status);
-
-  // What the engine's end leads to: Conclude, for a call on a session after the commit. On the
-  // loop.
-  virtual void Settle(const absl::Status& status, const Usage& usage);
+  // What the engine's end leads to: Conclude, in the end. On the loop.
+  virtual void Settle(const absl::Status& status, const Usage& usage) { Conclude(status, usage); }
   void Conclude(const absl::Status& status, const Usage& usage,
                 std::optional<v1::SessionPosition> session = std::nullopt);
 
@@ -122,15 +101,13 @@ class StreamCall : public Reactor,
 
   const CallContext& context() const { return context_; }
   grpc::CallbackServerContext* rpc() const { return rpc_; }
+  const CallScope& scope() const { return scope_; }
   // Known once admitted.
   const Caller& caller() const { return scope_.caller(); }
+  // Whether the client is gone.
+  bool broken() const;
 
  private:
-  void OpenRequest(const grpc::ByteBuffer& bytes);
-  void OpenSession(const SessionCall& call, bool commit_on_cancel);
-  void ConvertAndSubmit();
-  void SendReplay(const std::string& reply);
-  void CommitSession(const absl::Status& status, const Usage& usage);
   // Ends a call that is not in the engine.
   void End(const absl::Status& status);
   void OnOperationDone(bool ok);
@@ -147,15 +124,12 @@ class StreamCall : public Reactor,
   CallScope scope_;
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
-  // From the lease to the commit; the thread that has the call at its beginning, the loop, the task
-  // at its end.
-  std::unique_ptr<SessionUse> session_;
   int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit
 
   std::atomic<bool> wants_more_{true};
   grpc::ByteBuffer message_;  // of the write in flight
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
   int64_t backlog_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   bool headers_wanted_ ABSL_GUARDED_BY(mutex_) = false;
@@ -167,8 +141,6 @@ class StreamCall : public Reactor,
   RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
-
-using WriteCall = StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
 
 }  // namespace tvq
 

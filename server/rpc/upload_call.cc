@@ -17,30 +17,15 @@ void UploadCall::Begin() {
 }
 
 void UploadCall::ReadNext() {
-  const int64_t read = ++reads_;
-  {
-    absl::MutexLock lock(&mutex_);
-    in_flight_ = read;
-  }
-  alarm_.Start(context_.stall_timeout, [self = shared_from_this(), read] { self->OnStall(read); });
+  ++reads_;
+  guard_.Arm(context_.stall_timeout, [self = shared_from_this()] {
+    self->End(Stalled(self->context_.stall_timeout), /*busy=*/false);
+  });
   StartRead(&message_);
 }
 
-void UploadCall::OnStall(int64_t read) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (in_flight_ != read) return;
-    in_flight_ = 0;
-  }
-  End(Stalled(context_.stall_timeout), /*busy=*/false);
-}
-
 void UploadCall::OnReadDone(bool ok) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(in_flight_, 0) == 0) return;  // stalled, and ended
-  }
-  alarm_.Stop();
+  if (!guard_.Disarm()) return;  // ended
   if (rpc_->IsCancelled()) {
     return End(absl::CancelledError("the call was cancelled"), /*busy=*/false);
   }

@@ -9,14 +9,12 @@
 #include <memory>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/snapshot_receiver.h"
-#include "server/rpc/stall_alarm.h"
+#include "server/rpc/stall_guard.h"
 
 namespace tvq {
 
@@ -24,7 +22,7 @@ namespace tvq {
 // is read when the one before was taken.
 //
 // One thread at a time acts on the call: gRPC when a message has come, then the task that takes it.
-// Only the alarm comes between, and ends the call while a read is in flight.
+// Only the guard comes between, and ends the call while a read is in flight.
 class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                    public std::enable_shared_from_this<UploadCall> {
  public:
@@ -52,7 +50,6 @@ class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   void ReadNext();
   void OnMessage();
   void OnLast();
-  void OnStall(int64_t read);
   // `busy`: it may work later.
   void End(const absl::Status& status, bool busy);
 
@@ -63,11 +60,8 @@ class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   std::shared_ptr<UploadCall> self_;  // gRPC's share; reset by its OnDone
   std::unique_ptr<SnapshotReceiver> receiver_;
   grpc::ByteBuffer message_;  // of the read in flight
-  StallAlarm alarm_;
+  StallGuard guard_;
   int64_t reads_ = 0;  // begun
-
-  absl::Mutex mutex_;
-  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the read; 0: none
 };
 
 }  // namespace tvq
