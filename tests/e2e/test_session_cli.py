@@ -135,7 +135,7 @@ def interrupt(cli, session, *flags):
     """Generates until some text came, then Ctrl-C; returns what was shown, of "a" and "b" alone."""
     run = subprocess.Popen([BIN / "tvq", "--server", cli.address, "generate", "--session", session, "--prompt", "Once",
                             "--max-tokens", "100000000", "--allowed-token-ids", "100,101", *flags],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0)  # communicate() skips buffers
     begin = run.stdout.read(1)
     run.send_signal(signal.SIGINT)
     rest, _ = run.communicate(timeout=PATIENCE_SECONDS)
