@@ -21,7 +21,6 @@ using testing::CheckVersion;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::PutBytes;
 using testing::PutNewest;
 using testing::PutVersion;
 using testing::TempDir;
@@ -292,6 +291,7 @@ TEST(DiskTierTest, ThreadsWriteDifferentAndSameSessions) {
   const TempDir dir;
   const auto tier = Open(dir.path());
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int v = 1; v <= 30; ++v) {
