@@ -47,6 +47,25 @@ with tvq.Client("127.0.0.1:50051") as client:
     assert client.model().fingerprint
 """
 
+STATE = """
+import tvq
+
+TEXT = "It was late in the evening when the carriage stopped before the old house."
+SAMPLING = dict(seed=5, max_tokens=30, ignore_eos=True)
+
+with tvq.Client("127.0.0.1:50051") as client:
+    session = client.create_session()
+    session.append(TEXT)
+    state = b"".join(session.export())
+    expected = session.generate(" Nobody", **SAMPLING).samples()
+    generation = client.generate_with_state(" Nobody", state, **SAMPLING)
+    assert generation.samples() == expected
+    again = client.import_session(generation.state())
+    assert again.position == session.position
+    assert again.generate(**SAMPLING).samples() == session.generate(**SAMPLING).samples()
+"""
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The folder that holds the package with its generated part."""
@@ -56,8 +75,8 @@ def package(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("program", [*EXAMPLES, SESSION],
-                         ids=["generate", "sessions", "snapshot", "session"])
+@pytest.mark.parametrize("program", [*EXAMPLES, SESSION, STATE],
+                         ids=["generate", "sessions", "snapshot", "session", "state"])
 def test_program_runs(start, package, tmp_path, program):
     program = program.replace("127.0.0.1:50051", start().address)
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(package)},
