@@ -104,3 +104,12 @@ def test_port_in_use_is_an_error_at_start():
     assert done.returncode == 1
     assert f"127.0.0.1:{port} for metrics" in done.stderr
     assert "listening" not in done.stdout
+
+
+def test_figures_of_sessions(start):
+    metrics = Metrics(start)
+    server = metrics.server
+    sessions = server.api.session_grpc.SessionServiceStub(server.channel)
+    sessions.CreateSession(server.api.session.CreateSessionRequest(model="bytes"))
+    assert metrics["tvq_sessions_created_total"] == 1
+    assert sum(value for name, value in metrics.scrape().items() if name.startswith("tvq_sessions{")) == 1
