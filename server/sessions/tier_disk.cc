@@ -32,16 +32,14 @@ SessionRecord Persisted(const SessionRecord& record) {
 class DiskTier::Busy {
  public:
   Busy(DiskTier* tier, std::string id) : tier_(tier), id_(std::move(id)) {
-    absl::MutexLock lock(&tier_->mutex_);
-    const auto is_free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tier_->mutex_) {
-      return !tier_->busy_.contains(id_);
-    };
-    tier_->mutex_.Await(absl::Condition(&is_free));
+    std::unique_lock lock(tier_->mutex_);
+    tier_->not_busy_.wait(lock, [this] { return !tier_->busy_.contains(id_); });
     tier_->busy_.insert(id_);
   }
   ~Busy() {
-    absl::MutexLock lock(&tier_->mutex_);
+    const std::lock_guard lock(tier_->mutex_);
     tier_->busy_.erase(id_);
+    tier_->not_busy_.notify_all();
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
@@ -77,7 +75,7 @@ std::string DiskTier::PathOf(const std::string& id, int64_t version) const {
 absl::Status DiskTier::ForEach(const std::function<void(SessionRecord record)>& visit) {
   std::vector<SessionRecord> records;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     for (const auto& [id, entry] : sessions_) {
       if (const SessionRecord* newest = entry.stored.Newest(); newest != nullptr) {
         records.push_back(Persisted(*newest));
@@ -90,7 +88,7 @@ absl::Status DiskTier::ForEach(const std::function<void(SessionRecord record)>& 
 
 absl::StatusOr<SessionRecord> DiskTier::Find(const std::string& id) {
   if (absl::Status s = CheckId(id); !s.ok()) return s;
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   const auto found = sessions_.find(id);
   if (found != sessions_.end()) {
     const SessionRecord* newest = found->second.stored.Newest();
@@ -136,7 +134,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   int64_t reserved = 0;
   bool replaces = false;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
       replaces = found->second.stored.versions().contains(version);
     }
@@ -147,7 +145,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   }
   const absl::Status written = WriteFile(record.id, version, replaces, bytes, write);
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
     if (!written.ok()) return written;
     StoredVersion& stored = sessions_[record.id].stored.versions()[version];
@@ -205,13 +203,13 @@ absl::Status DiskTier::WriteTemporary(const std::string& path, int64_t bytes,
 void DiskTier::DropSuperseded(const std::string& id) {
   std::vector<int64_t> superseded;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     superseded = sessions_[id].stored.Superseded();
   }
   for (int64_t version : superseded) {
     const absl::Status removed = files_->Remove(PathOf(id, version));
     if (!removed.ok() && !absl::IsNotFound(removed)) continue;  // the next Put tries again
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     auto& versions = sessions_[id].stored.versions();
     bytes_ -= versions[version].bytes;
     versions.erase(version);
@@ -222,7 +220,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> DiskTier::Get(const std::string& id,
   if (absl::Status s = CheckId(id); !s.ok()) return s;
   const std::string path = PathOf(id, version);
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(id);
     const bool known = found != sessions_.end();
     if (!known || !found->second.stored.versions().contains(version)) {
@@ -252,7 +250,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
   }
   int64_t bytes = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (const auto found = sessions_.find(id); found != sessions_.end()) {
       bytes = found->second.stored.bytes();
       sessions_.erase(found);
@@ -265,7 +263,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
 }
 
 DiskTier::Usage DiskTier::usage() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Usage usage;
   usage.bytes = bytes_;
   usage.budget = budget_;

@@ -2,18 +2,18 @@
 #ifndef TVQ_SERVER_SESSIONS_TIER_DISK_H_
 #define TVQ_SERVER_SESSIONS_TIER_DISK_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "server/sessions/disk_files.h"
 #include "server/sessions/durable_tier.h"
 #include "server/sessions/snapshot.h"
@@ -67,8 +67,8 @@ class DiskTier : public DurableTier {
   void NoteCorrupt(const std::string& path, const absl::Status& problem);
 
   // Whether the version may be written; the bytes by which the tier will have grown afterwards.
-  absl::StatusOr<int64_t> Admit(const SessionRecord& record, int64_t version, int64_t bytes) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Called with the mutex held.
+  absl::StatusOr<int64_t> Admit(const SessionRecord& record, int64_t version, int64_t bytes) const;
   absl::Status WriteFile(const std::string& id, int64_t version, bool replaces, int64_t bytes,
                          const std::function<absl::Status(const ByteSink&)>& write);
   absl::Status WriteTemporary(const std::string& path, int64_t bytes,
@@ -83,11 +83,13 @@ class DiskTier : public DurableTier {
   const std::unique_ptr<FileLock> lock_;
   std::vector<std::string> problems_;  // constant after Open
 
-  mutable absl::Mutex mutex_;  // not held while files are read or written
-  std::map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> busy_ ABSL_GUARDED_BY(mutex_);  // one change of a session at a time
-  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;           // of files, corrupt ones too
-  int64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;        // that calls are about to add
+  mutable std::mutex mutex_;  // not held while files are read or written
+  // Guarded by mutex_.
+  std::map<std::string, Entry> sessions_;
+  std::set<std::string> busy_;  // one change of a session at a time
+  std::condition_variable not_busy_;
+  int64_t bytes_ = 0;     // of files, corrupt ones too
+  int64_t reserved_ = 0;  // that calls are about to add
 };
 
 }  // namespace tvq

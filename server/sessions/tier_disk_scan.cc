@@ -68,7 +68,7 @@ absl::Status DiskTier::Scan() {
     } else if (IsSessionId(file.name)) {
       absl::StatusOr<Entry> entry = ScanSession(file.name);
       if (!entry.ok()) return entry.status();
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       if (entry->stored.versions().empty() && entry->corrupt.empty()) continue;
       sessions_.emplace(file.name, *std::move(entry));
     }
@@ -125,7 +125,7 @@ absl::StatusOr<DiskTier::Entry> DiskTier::ScanSession(const std::string& id) {
   if (entry.stored.versions().empty() && entry.corrupt.empty()) {
     (void)files_->RemoveDirectory(folder);  // refused if somebody else's files are there
   }
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   bytes_ += bytes;
   return entry;
 }
