@@ -1,0 +1,92 @@
+// A session store that tests script.
+#ifndef TVQ_TESTS_SERVER_RPC_MOCK_SESSION_STORE_H_
+#define TVQ_TESTS_SERVER_RPC_MOCK_SESSION_STORE_H_
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/sessions/session_store.h"
+
+namespace tvq {
+
+class MockSessionStore : public SessionStore {
+ public:
+  using Views = std::vector<SessionView>;
+  using Bytes = std::unique_ptr<SnapshotStream>;
+  using Upload = std::unique_ptr<SnapshotUpload>;
+
+  MOCK_METHOD(absl::StatusOr<SessionView>, Create, (const std::string&, const CreateOptions&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Get, (const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<std::vector<int32_t>>, Transcript,
+              (const std::string&, const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<SessionPage>, List,
+              (const std::string&, const ListFilter&, int64_t, const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<Views>, Fork, (const SessionCall&, const ForkOptions&), (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Mark, (const SessionCall&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Unmark, (const SessionCall&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Rewind, (const SessionCall&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Save, (const SessionCall&), (override));
+  MOCK_METHOD(absl::Status, Delete, (const SessionCall&), (override));
+  MOCK_METHOD(absl::StatusOr<Bytes>, Export, (const SessionCall&), (override));
+  MOCK_METHOD(Upload, NewUpload, (), (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Import,
+              (const std::string&, const CreateOptions&, Upload), (override));
+  MOCK_METHOD(absl::StatusOr<SessionView>, Adopt, (Upload), (override));
+  MOCK_METHOD(absl::StatusOr<std::unique_ptr<Lease>>, Acquire, (const SessionCall&), (override));
+  MOCK_METHOD(absl::StatusOr<std::optional<StartPoint>>, StartFrom, (const std::string&, Upload),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Bytes>, ToSnapshot, (const std::string&, Continuation), (override));
+  MOCK_METHOD(void, UsePrefixes, (Request*), (override));
+  MOCK_METHOD(int64_t, Flush, (absl::Time), (override));
+  MOCK_METHOD(std::vector<SessionRecord>, Records, (), (const, override));
+  MOCK_METHOD(SessionStats, stats, (), (const, override));
+};
+
+// A lease that says what it did.
+class FakeLease : public Lease {
+ public:
+  struct Log {
+    int commits = 0;
+    int released = 0;
+    std::string reply;
+    std::vector<int32_t> tokens;
+  };
+
+  FakeLease(SessionRecord record, Log* log) : record_(std::move(record)), log_(log) {}
+  ~FakeLease() override { ++log_->released; }
+
+  const SessionRecord& record() const override { return record_; }
+  const std::optional<std::string>& replay() const override { return kept; }
+  std::optional<StartPoint> Start() override { return std::nullopt; }
+  absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) override {
+    ++log_->commits;
+    log_->reply = std::move(reply);
+    log_->tokens = next.tokens;
+    if (!outcome.ok()) return outcome;
+    SessionRecord record = record_;
+    ++record.version;
+    record.position += static_cast<int64_t>(next.tokens.size());
+    return SessionView{.record = std::move(record)};
+  }
+
+  absl::Status outcome;             // of Commit
+  std::optional<std::string> kept;  // by an earlier call
+
+ private:
+  const SessionRecord record_;
+  Log* const log_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_TESTS_SERVER_RPC_MOCK_SESSION_STORE_H_

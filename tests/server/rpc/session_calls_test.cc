@@ -1,0 +1,293 @@
+// Calls on sessions over a real connection, with an engine over a fake model and a scripted store.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/server.h"
+#include "server/rpc/status.h"
+#include "tests/server/engine/harness.h"
+#include "tests/server/rpc/mock_session_store.h"
+#include "tvq/v1/generation.grpc.pb.h"
+#include "tvq/v1/session.grpc.pb.h"
+
+namespace tvq {
+namespace {
+
+using testing::_;
+using testing::AllOf;
+using testing::ByMove;
+using testing::Field;
+using testing::HasSubstr;
+using testing::NiceMock;
+using testing::Return;
+
+constexpr char kId[] = "0123456789abcdef0123456789abcdef";
+
+class SessionCallsTest : public testing::Test {
+ protected:
+  SessionCallsTest() {
+    auto server = Server::Start(engine_.engine.get(), &store_, {}, {.port = 0});
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                             grpc::InsecureChannelCredentials());
+    sessions_ = v1::SessionService::NewStub(channel);
+    generation_ = v1::GenerationService::NewStub(channel);
+  }
+
+  static SessionRecord Record() {
+    return {.id = kId, .model = "fake", .version = 3, .position = 0};
+  }
+
+  // The next Acquire gives this lease.
+  FakeLease* Expect() {
+    auto lease = std::make_unique<FakeLease>(Record(), &log_);
+    FakeLease* const raw = lease.get();
+    EXPECT_CALL(store_, Acquire(_))
+        .WillOnce(Return(ByMove(absl::StatusOr<std::unique_ptr<Lease>>(std::move(lease)))));
+    return raw;
+  }
+
+  grpc::Status Append(v1::AppendSessionResponse* response, const std::string& key = "") {
+    grpc::ClientContext context;
+    v1::AppendSessionRequest request;
+    request.mutable_session()->set_session_id(kId);
+    request.mutable_session()->set_idempotency_key(key);
+    request.set_text("abc");
+    return sessions_->AppendSession(&context, request, response);
+  }
+
+  static v1::GenerateRequest Prompt(const std::string& key = "", int32_t max_tokens = 5) {
+    v1::GenerateRequest request;
+    request.mutable_session()->set_session_id(kId);
+    request.mutable_session()->set_idempotency_key(key);
+    request.set_text("abc");
+    request.mutable_sampling()->set_max_tokens(max_tokens);
+    request.mutable_sampling()->set_ignore_eos(true);
+    return request;
+  }
+
+  // All messages merged.
+  grpc::Status Generate(const v1::GenerateRequest& request, v1::GenerateResponse* all) {
+    grpc::ClientContext context;
+    const auto reader = generation_->Generate(&context, request);
+    v1::GenerateResponse message;
+    while (reader->Read(&message)) all->MergeFrom(message);
+    return reader->Finish();
+  }
+
+  static int Tokens(const v1::GenerateResponse& response) {
+    int count = 0;
+    for (const v1::SampleDelta& delta : response.deltas()) count += delta.token_ids_size();
+    return count;
+  }
+
+  Harness engine_;
+  NiceMock<MockSessionStore> store_;
+  FakeLease::Log log_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<v1::SessionService::Stub> sessions_;
+  std::unique_ptr<v1::GenerationService::Stub> generation_;
+};
+
+TEST_F(SessionCallsTest, AppendCommitsWhatItFed) {
+  Expect();
+  v1::AppendSessionResponse response;
+  const grpc::Status status = Append(&response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.session().version(), 4);
+  EXPECT_EQ(response.session().position(), 3);
+  EXPECT_EQ(response.tokens(), 3);
+  EXPECT_EQ(log_.tokens, Ids("abc"));
+  EXPECT_EQ(log_.reply, "");
+  EXPECT_EQ(log_.released, 1);
+}
+
+TEST_F(SessionCallsTest, CallEndsWithTheStatusOfACommitThatFails) {
+  Expect()->outcome = absl::ResourceExhaustedError("the disk is full");
+  v1::AppendSessionResponse appended;
+  EXPECT_EQ(Append(&appended).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  Expect()->outcome = absl::UnavailableError("no Redis");
+  v1::GenerateResponse generated;
+  const grpc::Status status = Generate(Prompt(), &generated);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "no Redis");
+  EXPECT_FALSE(generated.has_usage());
+  EXPECT_EQ(log_.released, 2);
+}
+
+TEST_F(SessionCallsTest, LastMessageSaysWhereTheSessionIs) {
+  Expect();
+  v1::GenerateResponse all;
+  const grpc::Status status = Generate(Prompt(), &all);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(Tokens(all), 5);
+  EXPECT_EQ(all.session().version(), 4);
+  EXPECT_EQ(all.session().position(), 3 + 5);
+  EXPECT_EQ(log_.tokens.size(), 8u);
+}
+
+TEST_F(SessionCallsTest, ReplyThatWasKeptIsRepeatedWithoutComputing) {
+  Expect();
+  v1::GenerateResponse first;
+  ASSERT_TRUE(Generate(Prompt("key"), &first).ok());
+  const int64_t calls = engine_.model->calls;
+  Expect()->kept = log_.reply;
+  v1::GenerateResponse second;
+  const grpc::Status status = Generate(Prompt("key"), &second);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(Tokens(second), 5);
+  EXPECT_EQ(second.usage().SerializeAsString(), first.usage().SerializeAsString());
+  EXPECT_EQ(second.session().SerializeAsString(), first.session().SerializeAsString());
+  EXPECT_EQ(engine_.model->calls, calls);
+  EXPECT_EQ(log_.commits, 1);
+  EXPECT_EQ(log_.released, 2);
+}
+
+TEST_F(SessionCallsTest, KeyOfAnotherMethodIsWrong) {
+  Expect();
+  v1::GenerateResponse first;
+  ASSERT_TRUE(Generate(Prompt("key"), &first).ok());
+  Expect()->kept = log_.reply;
+  v1::AppendSessionResponse response;
+  const grpc::Status status = Append(&response, "key");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("idempotency_key"));
+}
+
+TEST_F(SessionCallsTest, ReplyTooLargeToKeepSaysWhereTheSessionIs) {
+  Expect();
+  v1::GenerateRequest request = Prompt("key", 4000);
+  request.mutable_sampling()->set_logprobs(20);  // some 300 bytes a token
+  v1::GenerateResponse first;
+  ASSERT_TRUE(Generate(request, &first).ok());
+  EXPECT_LT(log_.reply.size(), 200u);
+  Expect()->kept = log_.reply;
+  v1::GenerateResponse second;
+  const grpc::Status status = Generate(request, &second);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("version 4"), HasSubstr("position 4003")));
+}
+
+TEST_F(SessionCallsTest, CancelledCallCommitsOnlyIfItWasAsked) {
+  for (const bool keep : {false, true}) {
+    log_ = {};
+    Expect();
+    v1::GenerateRequest request = Prompt("", 100'000'000);
+    request.mutable_session()->set_commit_on_cancel(keep);
+    grpc::ClientContext context;
+    const auto reader = generation_->Generate(&context, request);
+    v1::GenerateResponse message;
+    ASSERT_TRUE(reader->Read(&message));
+    context.TryCancel();
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    EXPECT_EQ(log_.commits, keep ? 1 : 0);
+    EXPECT_EQ(log_.released, 1);
+    if (keep) break;
+    auto server = Server::Start(engine_.engine.get(), &store_, {}, {.port = 0});
+    ASSERT_TRUE(server.ok());
+    server_ = *std::move(server);
+    generation_ = v1::GenerationService::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials()));
+  }
+}
+
+TEST_F(SessionCallsTest, RefusedRequestsLetGoOfTheSession) {
+  Expect();
+  v1::GenerateRequest request = Prompt();
+  request.mutable_sampling()->set_top_p(2);
+  v1::GenerateResponse response;
+  EXPECT_EQ(Generate(request, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(log_.released, 1);
+  EXPECT_EQ(log_.commits, 0);
+}
+
+TEST_F(SessionCallsTest, FullTierSaysWhenToTryAgain) {
+  EXPECT_CALL(store_, Create(_, _)).WillOnce(Return(absl::ResourceExhaustedError("full")));
+  grpc::ClientContext context;
+  v1::CreateSessionResponse response;
+  const grpc::Status status = sessions_->CreateSession(&context, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(context.GetServerTrailingMetadata().count(kRetryPushbackTrailer), 1u);
+}
+
+TEST_F(SessionCallsTest, CreateNamesTheModel) {
+  EXPECT_CALL(store_, Create("", Field(&CreateOptions::model, "fake")))
+      .WillOnce(Return(SessionView{.record = Record()}));
+  grpc::ClientContext context;
+  v1::CreateSessionResponse response;
+  const grpc::Status status = sessions_->CreateSession(&context, {}, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.session().id(), kId);
+}
+
+// A store that waits for disk or network holds up sessions alone.
+TEST_F(SessionCallsTest, StoreThatHangsDoesNotHoldUpTheRest) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+  int waiting = 0;
+  ON_CALL(store_, Get(_, _)).WillByDefault([&](const std::string&, const std::string&) {
+    std::unique_lock lock(mutex);
+    ++waiting;
+    changed.notify_all();
+    changed.wait(lock, [&] { return open; });
+    return absl::StatusOr<SessionView>(absl::NotFoundError("none"));
+  });
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 20; ++i) {
+    callers.emplace_back([&] {
+      grpc::ClientContext context;
+      v1::GetSessionRequest request;
+      request.set_session_id(kId);
+      v1::GetSessionResponse response;
+      EXPECT_EQ(sessions_->GetSession(&context, request, &response).error_code(),
+                grpc::StatusCode::NOT_FOUND);
+    });
+  }
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return waiting >= 16; });
+  }
+  v1::GenerateRequest request = Prompt();
+  request.clear_session();
+  v1::GenerateResponse response;
+  EXPECT_TRUE(Generate(request, &response).ok());
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST(ServerWithoutSessionsTest, SaysSo) {
+  Harness engine;
+  auto server = Server::Start(engine.engine.get(), nullptr, {}, {.port = 0});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", (*server)->port()),
+                                           grpc::InsecureChannelCredentials());
+  const auto generation = v1::GenerationService::NewStub(channel);
+  v1::GenerateRequest generate;
+  generate.mutable_session()->set_session_id(kId);
+  grpc::ClientContext first;
+  const grpc::Status status = generation->Generate(&first, generate)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("session"));
+  grpc::ClientContext second;
+  EXPECT_EQ(generation->GenerateWithState(&second)->Finish().error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace tvq

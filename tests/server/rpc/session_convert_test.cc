@@ -1,0 +1,99 @@
+#include "server/rpc/session_convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace tvq {
+namespace {
+
+using testing::StartsWith;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(ToSessionCallTest, KeepsWhatIsSet) {
+  v1::SessionCall message;
+  message.set_session_id("s");
+  message.set_expected_version(7);
+  message.set_durability(v1::DURABILITY_DISK);
+  message.set_idempotency_key("k");
+  const auto call = ToSessionCall(message, "ann");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->owner, "ann");
+  EXPECT_EQ(call->id, "s");
+  EXPECT_EQ(call->expected_version, 7);
+  EXPECT_EQ(call->durability, Durability::kDisk);
+  EXPECT_EQ(call->idempotency_key, "k");
+  message.clear_expected_version();
+  message.clear_durability();
+  EXPECT_EQ(ToSessionCall(message, "")->expected_version, std::nullopt);
+  EXPECT_EQ(ToSessionCall(message, "")->durability, Durability::kMemory);
+}
+
+TEST(ToSessionCallTest, NamesTheFieldThatIsWrong) {
+  v1::SessionCall message;
+  EXPECT_THAT(Message(ToSessionCall(message, "").status()), StartsWith("session.session_id:"));
+  message.set_session_id("s");
+  message.set_durability(static_cast<v1::Durability>(9));
+  EXPECT_THAT(Message(ToSessionCall(message, "").status()), StartsWith("session.durability: is 9"));
+  message.clear_durability();
+  message.set_expected_version(-1);
+  EXPECT_THAT(Message(ToSessionCall(message, "").status()),
+              StartsWith("session.expected_version: is -1"));
+}
+
+TEST(ToCreateOptionsTest, TimeToLive) {
+  v1::CreateSessionRequest message;
+  EXPECT_EQ(ToCreateOptions(message)->ttl, std::nullopt);
+  message.mutable_ttl()->set_seconds(2);
+  message.mutable_ttl()->set_nanos(500'000'000);
+  EXPECT_EQ(ToCreateOptions(message)->ttl, absl::Milliseconds(2500));
+  for (const auto& [seconds, nanos] : {std::pair<int64_t, int32_t>{0, 0},
+                                       {-1, 0},
+                                       {1, -1},
+                                       {1, 1'000'000'000},
+                                       {315'576'000'001, 0}}) {
+    message.mutable_ttl()->set_seconds(seconds);
+    message.mutable_ttl()->set_nanos(nanos);
+    EXPECT_THAT(Message(ToCreateOptions(message).status()), StartsWith("ttl:"))
+        << seconds << " " << nanos;
+  }
+}
+
+TEST(ToForkOptionsTest, ZeroMeansOne) {
+  v1::ForkSessionRequest message;
+  EXPECT_EQ(ToForkOptions(message)->count, 1);
+  message.set_count(128);
+  EXPECT_EQ(ToForkOptions(message)->count, 128);
+  for (const int32_t count : {-1, 129}) {
+    message.set_count(count);
+    EXPECT_THAT(Message(ToForkOptions(message).status()), StartsWith("count:"));
+  }
+}
+
+TEST(ToProtoTest, SessionThatNeverExpiresHasNoExpiry) {
+  SessionView view{.record = {.id = "s",
+                              .created = absl::FromUnixMillis(-1500),
+                              .last_used = absl::FromUnixSeconds(100)},
+                   .tier = Tier::kDurable};
+  v1::Session message;
+  ToProto(view, &message);
+  EXPECT_FALSE(message.has_expire_time());
+  EXPECT_EQ(message.tier(), v1::SESSION_TIER_DURABLE);
+  // A timestamp's nanoseconds count forward.
+  EXPECT_EQ(message.create_time().seconds(), -2);
+  EXPECT_EQ(message.create_time().nanos(), 500'000'000);
+  view.record.ttl = absl::Seconds(5);
+  ToProto(view, &message);
+  EXPECT_EQ(message.expire_time().seconds(), 105);
+  v1::Session far;
+  view.record.ttl = absl::Hours(24) * 366 * 10'000;
+  ToProto(view, &far);
+  EXPECT_FALSE(far.has_expire_time());
+}
+
+}  // namespace
+}  // namespace tvq
