@@ -66,7 +66,7 @@ class FakeServer:
             port = self.server.add_insecure_port("127.0.0.1:0")
         else:
             port = self.server.add_secure_port("127.0.0.1:0", credentials)
-        self.address = f"localhost:{port}"
+        self.address = f"127.0.0.1:{port}"  # a name would be resolved, which leaks in c-ares
         self.server.start()
 
     def stop(self):

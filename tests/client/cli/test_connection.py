@@ -55,12 +55,12 @@ def test_exit_codes(cli, fake, at):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """A signer (ca) and one that it signed for localhost (cert, key), which both sides of a call show."""
+    """A signer (ca) and one that it signed for 127.0.0.1 (cert, key), which both sides of a call show."""
     folder = tmp_path_factory.mktemp("certificates")
     subprocess.run(["sh", "-ec", """
         openssl req -newkey rsa:2048 -nodes -x509 -days 2 -subj /CN=signer -keyout ca.key -out ca.pem
-        openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out request
-        echo subjectAltName=DNS:localhost >names
+        openssl req -newkey rsa:2048 -nodes -subj /CN=server -keyout key.pem -out request
+        echo subjectAltName=IP:127.0.0.1 >names
         openssl x509 -req -days 2 -in request -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -out cert.pem
         """], cwd=folder, check=True, capture_output=True)
     return folder

@@ -22,15 +22,15 @@ set -e
 exec 2>openssl.log
 new_key="openssl req -newkey rsa:2048 -nodes -days 2"
 $new_key -x509 -subj /CN=signer -keyout ca.key -out ca.pem
-$new_key -subj /CN=localhost -keyout key.pem -out request
-echo subjectAltName=DNS:localhost,IP:127.0.0.1 >names
+$new_key -subj /CN=server -keyout key.pem -out request
+echo subjectAltName=IP:127.0.0.1 >names
 openssl x509 -req -days 2 -in request -CA ca.pem -CAkey ca.key -CAcreateserial \
   -extfile names -out cert.pem
 $new_key -x509 -subj /CN=other -keyout other.key -out other.pem
 )";
 
 // Keys and certificates that the openssl command makes: a signer, and one that it signed for
-// localhost, which the tests' server and client both show.
+// 127.0.0.1, which the tests' server and client both show.
 class Certificates {
  public:
   Certificates() {
@@ -71,7 +71,7 @@ absl::Status Call(FakeServer& server, ConnectOptions options, std::string* key =
     if (key != nullptr) *key = Header(*context, "authorization");
     return grpc::Status::OK;
   };
-  options.address = server.address("localhost");
+  options.address = server.address();
   const auto client = Client::Connect(options);
   if (!client.ok()) return client.status();
   return (*client)->sessions().List({}).status();

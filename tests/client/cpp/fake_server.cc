@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq::client {
 
 FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
@@ -15,9 +17,7 @@ FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentia
 
 FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
 
-std::string FakeServer::address(const std::string& host) const {
-  return host + ":" + std::to_string(port_);
-}
+std::string FakeServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
 std::string Header(const grpc::ServerContext& context, const std::string& name) {
   const auto it = context.client_metadata().find(name);

@@ -54,8 +54,8 @@ def test_admin(client, fake):
 
 def test_tls(tvq, tmp_path):
     from fake_server import FakeServer
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"],
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=server",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
                    cwd=tmp_path, check=True, capture_output=True)
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     pair = (key.read_bytes(), cert.read_bytes())
