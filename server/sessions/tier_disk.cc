@@ -132,18 +132,19 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   if (absl::Status s = CheckId(record.id); !s.ok()) return s;
   const Busy busy(this, record.id);
   int64_t reserved = 0;
-  bool replaces = false;
+  Present present;
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
-      replaces = found->second.stored.versions().contains(version);
+      present.session = !found->second.stored.versions().empty();
+      present.version = found->second.stored.versions().contains(version);
     }
     absl::StatusOr<int64_t> growth = Admit(record, version, bytes);
     if (!growth.ok()) return growth.status();
     reserved = std::max<int64_t>(*growth, 0);
     reserved_ += reserved;
   }
-  const absl::Status written = WriteFile(record.id, version, replaces, bytes, write);
+  const absl::Status written = WriteFile(record.id, version, present, bytes, write);
   {
     const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
@@ -156,12 +157,15 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   return absl::OkStatus();
 }
 
-absl::Status DiskTier::WriteFile(const std::string& id, int64_t version, bool replaces,
+absl::Status DiskTier::WriteFile(const std::string& id, int64_t version, Present present,
                                  int64_t bytes,
                                  const std::function<absl::Status(const ByteSink&)>& write) {
   const std::string folder = FolderOf(id);
-  absl::Status s = files_->MakeDirectory(folder);
-  if (s.ok()) s = files_->SyncDirectory(directory_);
+  absl::Status s;
+  if (!present.session) {
+    s = files_->MakeDirectory(folder);
+    if (s.ok()) s = files_->SyncDirectory(directory_);
+  }
   const std::string path = PathOf(id, version), temporary = path + ".tmp";
   if (s.ok()) s = WriteTemporary(temporary, bytes, write);
   bool in_place = false;
@@ -175,7 +179,7 @@ absl::Status DiskTier::WriteFile(const std::string& id, int64_t version, bool re
   // must not be found then, but one that was stored before is kept, if with a newer record.
   if (!in_place) {
     (void)files_->Remove(temporary);
-  } else if (!replaces) {
+  } else if (!present.version) {
     (void)files_->Remove(path);
   }
   (void)files_->RemoveDirectory(folder);  // refused unless it is empty

@@ -53,6 +53,11 @@ class DiskTier : public DurableTier {
     std::set<int64_t> corrupt;  // versions that cannot be read
   };
   class Busy;
+  // What of a version to be written is stored already.
+  struct Present {
+    bool session = false;  // another version, or this one
+    bool version = false;
+  };
 
   DiskTier(std::string directory, int64_t budget, std::unique_ptr<DiskFiles> files,
            std::unique_ptr<FileLock> lock);
@@ -69,7 +74,7 @@ class DiskTier : public DurableTier {
   // Whether the version may be written; the bytes by which the tier will have grown afterwards.
   // Called with the mutex held.
   absl::StatusOr<int64_t> Admit(const SessionRecord& record, int64_t version, int64_t bytes) const;
-  absl::Status WriteFile(const std::string& id, int64_t version, bool replaces, int64_t bytes,
+  absl::Status WriteFile(const std::string& id, int64_t version, Present present, int64_t bytes,
                          const std::function<absl::Status(const ByteSink&)>& write);
   absl::Status WriteTemporary(const std::string& path, int64_t bytes,
                               const std::function<absl::Status(const ByteSink&)>& write);
