@@ -3,9 +3,11 @@
 import hashlib
 import signal
 
+import grpc
 import pytest
+from certificates import Authority
 from server_process import PATIENCE_SECONDS
-from session_client import SessionClient
+from session_client import SessionClient, refused
 from test_snapshots import SAMPLING, TEXT, same
 
 USER, ADMIN = "user-key", "admin-key"
@@ -137,9 +139,26 @@ def test_an_operator_names_the_peer(start, keys):
     assert same(SessionClient(peer, USER).generate(session.id, **SAMPLING).sample, expected)
 
 
+def test_over_tls_with_certificates_on_both_sides(start, keys, tmp_path):
+    authority = Authority(tmp_path / "authority")
+
+    def secured(name, *flags):
+        certificate, key = authority.issue(name)
+        server = start(*keys, "--ssl-certfile", certificate, "--ssl-keyfile", key, "--ssl-ca-certs", authority.ca, *flags)
+        server.channel.close()
+        certificate, key = authority.issue("client")
+        server.channel = grpc.secure_channel(server.address, grpc.ssl_channel_credentials(
+            authority.ca.read_bytes(), key.read_bytes(), certificate.read_bytes()))
+        return server
+
+    peer = secured("peer")
+    server = secured("server", "--drain-peer", peer.address, "--drain-peer-key", ADMIN)
+    session = SessionClient(server, USER).create()
+    assert "took 1 sessions; 0 are left" in stop(server)
+    assert SessionClient(peer, USER).get(session.id).version == 1
+
+
 def test_adopting_needs_the_admin_permission(start, keys):
-    from session_client import refused
-    import grpc
     server = start(*keys)
     stub = server.api.admin_grpc.AdminServiceStub(server.channel)
     message = server.api.admin.AdoptSessionRequest(chunk=b"x")
