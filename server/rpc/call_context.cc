@@ -31,6 +31,11 @@ absl::Status NoSessions() {
       "session: this server keeps no sessions; send the whole prompt and leave the field unset");
 }
 
+absl::Status CheckNotDraining(const CallContext& context) {
+  if (!*context.draining) return absl::OkStatus();
+  return absl::UnavailableError("the server is stopping");
+}
+
 std::string RequestId(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find("x-request-id"); it != metadata.end()) {

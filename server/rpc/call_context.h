@@ -4,6 +4,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -51,7 +52,12 @@ struct CallContext {
   UploadQuota* uploads = nullptr;             // of snapshots that clients send
   std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client
   OpenCalls* open_calls = nullptr;
+  const std::atomic<bool>* draining = nullptr;  // the server stops
 };
+
+// UNAVAILABLE when the server stops: what is made now might not outlive it. Requests are refused by
+// the engine.
+absl::Status CheckNotDraining(const CallContext& context);
 
 // The client's x-request-id, if it is 1 to 128 printable characters, else a random one.
 std::string RequestId(const grpc::CallbackServerContext& context);

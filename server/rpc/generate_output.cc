@@ -56,6 +56,10 @@ void GenerateOutput::Keep(const Delta& delta) {
 std::optional<std::string> GenerateOutput::Kept(const Usage& usage,
                                                 const v1::SessionPosition& position) {
   if (!Fits(0)) return std::nullopt;
+  v1::SampleDelta* const delta = DeltaOf(0, &kept_);
+  if (delta->finish_reason() == v1::FINISH_REASON_UNSPECIFIED) {
+    delta->set_finish_reason(v1::FINISH_REASON_CANCELLED);  // it got no last delta
+  }
   ToProto(usage, kept_.mutable_usage());
   *kept_.mutable_session() = position;
   return kept_.SerializeAsString();

@@ -35,7 +35,7 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   const int64_t uptime = absl::ToInt64Nanoseconds(absl::Now() - start_);
   message->mutable_uptime()->set_seconds(uptime / 1'000'000'000);
   message->mutable_uptime()->set_nanos(static_cast<int32_t>(uptime % 1'000'000'000));
-  message->set_draining(draining_);
+  message->set_draining(*context_.draining);
   const EngineStats stats = context_.engine->stats();
   message->set_requests_running(stats.requests_running);
   message->set_requests_waiting(stats.requests_waiting);

@@ -3,7 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <string>
 
 #include "absl/time/time.h"
@@ -37,9 +36,6 @@ class ModelService final : public RawModelService {
                                           const grpc::ByteBuffer* in,
                                           grpc::ByteBuffer* out) override;
 
-  // Any thread.
-  void SetDraining() { draining_ = true; }
-
  private:
   absl::Status Describe(const ServedModel& model, v1::Model* message) const;
   void Describe(v1::GetServerInfoResponse* message) const;
@@ -47,7 +43,6 @@ class ModelService final : public RawModelService {
   const CallContext& context_;
   const ServerDescription description_;
   const absl::Time start_;
-  std::atomic<bool> draining_{false};
 };
 
 }  // namespace tvq

@@ -6,6 +6,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -97,7 +98,8 @@ class Server::Impl {
                  .session_tasks = &session_tasks_,
                  .uploads = &uploads_,
                  .stall_timeout = options.stall_timeout,
-                 .open_calls = &open_calls_},
+                 .open_calls = &open_calls_,
+                 .draining = &draining_},
         generation_(context_),
         sessions_(context_),
         models_(context_, std::move(description)) {
@@ -134,9 +136,8 @@ class Server::Impl {
   CallCounts call_counts() const { return recorder_->counts(); }
 
   void SetDraining() {
-    models_.SetDraining();
-    absl::MutexLock lock(&health_mutex_);
     draining_ = true;
+    absl::MutexLock lock(&health_mutex_);
     SetHealth();
   }
 
@@ -172,6 +173,7 @@ class Server::Impl {
   const std::unique_ptr<CallGate> gate_;
   const std::unique_ptr<Tls> tls_;  // null without TLS
   OpenCalls open_calls_;
+  std::atomic<bool> draining_ = false;
   TaskPool writers_;
   TaskPool workers_;
   TaskPool session_tasks_;
@@ -185,7 +187,6 @@ class Server::Impl {
   std::unique_ptr<grpc::Server> server_;
   absl::Mutex health_mutex_;
   bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;
-  bool draining_ ABSL_GUARDED_BY(health_mutex_) = false;
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -27,6 +27,7 @@ constexpr MethodInfo kDelete{"SessionService/DeleteSession", Permission::kSessio
 
 absl::Status Create(const CallContext& context, const Caller& caller,
                     const v1::CreateSessionRequest& request, v1::CreateSessionResponse* response) {
+  if (auto status = CheckNotDraining(context); !status.ok()) return status;
   auto options = ToCreateOptions(request);
   if (!options.ok()) return options.status();
   const auto model = FindModel(context.engine->models(), options->model);
@@ -65,6 +66,7 @@ absl::Status List(const CallContext& context, const Caller& caller,
 
 absl::Status Fork(const CallContext& context, const Caller& caller,
                   const v1::ForkSessionRequest& request, v1::ForkSessionResponse* response) {
+  if (auto status = CheckNotDraining(context); !status.ok()) return status;
   const auto call = ToSessionCall(request.session(), caller.owner);
   if (!call.ok()) return call.status();
   const auto options = ToForkOptions(request);
@@ -100,6 +102,7 @@ absl::Status MoveMark(const CallContext& context, const Caller& caller, const Re
                       const std::string& name, const char* field, Response* response,
                       absl::StatusOr<SessionView> (SessionStore::*act)(const SessionCall&,
                                                                        const std::string&)) {
+  if (auto status = CheckNotDraining(context); !status.ok()) return status;
   if (auto status = CheckMarkName(name, field); !status.ok()) return status;
   return Move(caller, request, response,
               [&](const SessionCall& call) { return (context.sessions->*act)(call, name); });

@@ -12,6 +12,7 @@ void UploadCall::Begin() {
     return End(admitted, /*busy=*/false);
   }
   if (context_.sessions == nullptr) return End(NoSessions(), /*busy=*/false);
+  if (auto status = CheckNotDraining(context_); !status.ok()) return End(status, /*busy=*/false);
   receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
   ReadNext();
 }

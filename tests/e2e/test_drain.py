@@ -6,7 +6,7 @@ import signal
 import grpc
 import pytest
 from certificates import Authority
-from server_process import PATIENCE_SECONDS
+from server_process import PATIENCE_SECONDS, wait_until
 from session_client import SessionClient, refused
 from test_snapshots import SAMPLING, TEXT, same
 
@@ -67,6 +67,24 @@ def test_a_running_call_commits_before_the_end(start, tmp_path):
     assert server.process.wait(PATIENCE_SECONDS) == 0
     found = SessionClient(start("--session-dir", tmp_path)).get(session.id)
     assert (found.version, found.position) == (position.version, position.position)
+
+
+def test_nothing_new_while_it_stops(start):
+    server = start("--shutdown-timeout", PATIENCE_SECONDS)
+    client = SessionClient(server)
+    session = client.create()
+    snapshot = client.export(session.id)
+    call = client.stream(client.create().id, TEXT, max_tokens=100_000_000, ignore_eos=True)
+    next(call)
+    server.signal(signal.SIGTERM)
+    wait_until(lambda: server.info().draining, "it stops")
+    for act in [client.create, lambda: client.append(session.id, "a"), lambda: client.fork(session.id),
+                lambda: client.mark(session.id, "m"), lambda: client.import_(snapshot)]:
+        assert refused(act)[0] == grpc.StatusCode.UNAVAILABLE
+    assert client.get(session.id).version == 1
+    assert len(client.export(session.id)) == len(snapshot)
+    call.cancel()
+    assert server.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_call_that_takes_too_long_leaves_its_session_at_the_version_before(start, tmp_path):

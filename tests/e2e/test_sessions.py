@@ -296,6 +296,7 @@ def test_retry_of_a_call_that_was_cancelled_and_committed(client):
     held, transcript = client.get(session.id, transcript=True)
     assert again.position.version == held.version == 2
     assert again.ids == transcript[len(TEXT):] and len(again.ids) >= seen
+    assert again.sample.finish == client.api.generation.FINISH_REASON_CANCELLED
 
 
 def test_a_reply_too_large_to_repeat(client):
