@@ -33,18 +33,18 @@ absl::StatusOr<Capacity::Place> Capacity::Reserve(int64_t bytes) {
 }
 
 Capacity::Place Capacity::Force(int64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   used_ += bytes;
   return {this, bytes};
 }
 
 int64_t Capacity::used() const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return used_;
 }
 
 absl::Status Capacity::Take(int64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (bytes > total_ - used_) {
     return absl::ResourceExhaustedError(absl::StrCat("sessions: no room for a state of ", bytes,
                                                      " bytes: ", used_, " of ", total_,
@@ -55,7 +55,7 @@ absl::Status Capacity::Take(int64_t bytes) {
 }
 
 void Capacity::GiveBack(int64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   used_ -= bytes;
 }
 

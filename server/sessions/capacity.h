@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "server/sessions/mutex.h"
 
 namespace tvq {
 
@@ -54,7 +54,7 @@ class Capacity {
   void GiveBack(int64_t bytes);
 
   const int64_t total_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   int64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

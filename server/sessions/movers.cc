@@ -9,16 +9,18 @@ Movers::Movers(int threads) {
 }
 
 bool Movers::Schedule(std::function<void()> task) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (stopping_) return false;
   tasks_.push_back(std::move(task));
+  changed_.Notify();
   return true;
 }
 
 void Movers::Stop() {
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
+    changed_.Notify();
   }
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
@@ -31,8 +33,8 @@ void Movers::Loop() {
   for (;;) {
     std::function<void()> task;
     {
-      const absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&ready));
+      const MutexLock lock(&mutex_);
+      changed_.Await(&mutex_, ready);
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "server/sessions/mutex.h"
 
 namespace tvq {
 
@@ -28,7 +28,8 @@ class Movers {
  private:
   void Loop();
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  Changed changed_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // used by the constructor and the one who stops

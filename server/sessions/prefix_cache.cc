@@ -56,7 +56,7 @@ void PrefixCache::Use(Request& request, size_t model, const ModelInfo& info) {
   std::shared_ptr<Checkpoint> found;
   size_t cached = 0;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const size_t common = recent_.Shared(own);
     // A token of the prompt has to be left, to have logits after it. Scores need all of them.
     size_t most = scores ? 0 : own.size();
@@ -113,7 +113,7 @@ void PrefixCache::Keep(Entry entry) {
   entry.bytes =
       entry.checkpoint->image_bytes() + static_cast<int64_t>(entry.tokens.size() * sizeof(int32_t));
   Entries dropped;  // freed after the lock
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const bool known = Find(entry.owner, entry.model, entry.hash, entry.tokens) != entries_.end();
   if (known || entry.bytes > max_bytes_) return;
   auto next = entries_.begin();
@@ -134,7 +134,7 @@ void PrefixCache::Keep(Entry entry) {
 }
 
 void PrefixCache::AddStats(SessionStats& stats) const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   stats.prefixes = static_cast<int64_t>(entries_.size());
   stats.prefix_hits = hits_;
   stats.prefix_misses = misses_;

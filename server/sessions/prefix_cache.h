@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "server/engine/request.h"
+#include "server/sessions/mutex.h"
 #include "server/sessions/recent_prefixes.h"
 #include "server/sessions/session_stats.h"
 #include "server/sessions/tiers.h"
@@ -57,7 +57,7 @@ class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
   const std::shared_ptr<Tiers> tiers_;
   const int64_t max_bytes_;
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);
   std::unordered_multimap<uint64_t, Entries::iterator> by_hash_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

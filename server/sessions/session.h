@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/sessions/capacity.h"
 #include "server/sessions/checkpoint.h"
+#include "server/sessions/mutex.h"
 #include "server/sessions/replies.h"
 #include "server/sessions/session_record.h"
 #include "server/sessions/token_log.h"
@@ -62,7 +62,7 @@ struct SessionEntry {
 
   // Held while the session is written to the durable tier or removed from there; not under the
   // store's mutex.
-  absl::Mutex saving;
+  Mutex saving;
   bool may_be_stored = false;  // guarded by `saving`: the durable tier was asked to keep it
 
   SessionRecord Record() const;

@@ -102,7 +102,7 @@ Store::~Store() {
 
 std::vector<SessionRecord> Store::Records() const {
   std::vector<SessionRecord> records;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   table_.ForEach([&](const EntryPtr& entry) { records.push_back(entry->Record()); });
   return records;
 }
@@ -110,7 +110,7 @@ std::vector<SessionRecord> Store::Records() const {
 SessionStats Store::stats() const {
   SessionStats stats;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     stats = totals_;
     table_.ForEach([&](const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       stats.leased += entry->leased ? 1 : 0;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "server/sessions/capacity.h"
+#include "server/sessions/mutex.h"
 #include "server/sessions/prefix_cache.h"
 #include "server/sessions/session.h"
 #include "server/sessions/session_store.h"
@@ -204,7 +204,7 @@ class Store final : public SessionStore {
 
   const std::shared_ptr<PrefixCache> prefixes_;  // null if none are kept
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);
 

@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
     std::move(pinned->begin(), pinned->end(), std::back_inserter(pins));
   }
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (!table_.CreatedBy(record.owner, record.parent_id, record.creation_key).empty()) {
       return absl::AbortedError("idempotency_key: another call with this key is being answered");
     }
@@ -132,13 +132,13 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   if (!stored.ok()) {
     for (const EntryPtr& entry : entries) {
       if (Remove(*entry).ok()) continue;
-      const absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       Drop(*entry);  // a copy that cannot be deleted now is found at the next start
     }
     return stored;
   }
   std::vector<SessionView> views;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   for (const EntryPtr& entry : entries) {
     entry->leased = false;
     views.push_back(View(*entry));
@@ -155,7 +155,7 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   const auto index = ModelIndex(options.model);
   if (!index.ok()) return index.status();
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const auto earlier = table_.CreatedBy(owner, "", options.idempotency_key);
     if (!earlier.empty()) return View(*earlier.front());
   }
@@ -179,7 +179,7 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
 
 absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::string& id) {
   if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const auto entry = Find(owner, id);
   if (!entry.ok()) return entry.status();
   return View(**entry);
@@ -190,7 +190,7 @@ absl::StatusOr<std::vector<int32_t>> Store::Transcript(const std::string& owner,
   if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
   ContentPtr content;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const auto entry = Find(owner, id);
     if (!entry.ok()) return entry.status();
     content = (*entry)->content;
@@ -205,7 +205,7 @@ absl::StatusOr<std::vector<int32_t>> Store::Transcript(const std::string& owner,
 absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilter& filter,
                                         int64_t page_size, const std::string& page_token) {
   const int64_t size = page_size <= 0 ? kDefaultPage : std::min(page_size, kMaxPage);
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   auto found = table_.List(owner, filter, size, page_token);
   if (!found.ok()) return found.status();
   SessionPage page;
@@ -218,23 +218,23 @@ absl::Status Store::Delete(const SessionCall& call) {
   auto begun = Begin(call, "delete");
   if (!begun.ok()) return begun.status();
   if (auto status = Remove(*begun->entry); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   ++totals_.deleted;
   return absl::OkStatus();
 }
 
 absl::Status Store::Remove(SessionEntry& entry) {
-  const absl::MutexLock saving(&entry.saving);
+  const MutexLock saving(&entry.saving);
   std::string id;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (entry.deleted) return absl::OkStatus();
     id = entry.content->record.id;
   }
   if (entry.may_be_stored) {
     if (auto status = durable_->Delete(id); !status.ok()) return status;
   }
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   Drop(entry);
   return absl::OkStatus();
 }

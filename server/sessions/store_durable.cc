@@ -57,7 +57,7 @@ absl::Status Store::LoadStored() {
   const bool claimed = !durable_->shared();
   return durable_->ForEach([&](SessionRecord record) {
     EntryPtr entry = FromRecord(std::move(record), claimed);
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (table_.Find(entry->content->record.id) == nullptr) table_.Insert(std::move(entry));
   });
 }
@@ -72,7 +72,7 @@ absl::Status Store::Load(const SessionContent& content, int64_t version, Moment&
   const auto damaged = [&](const absl::Status& status) {
     auto loss = AsDataLoss(
         status, absl::StrCat("session ", content.record.id, ", stored version ", version));
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (absl::IsDataLoss(loss)) ++totals_.corrupt;
     return loss;
   };
@@ -103,7 +103,7 @@ absl::Status Store::LoadPresent(const Hold& hold,
   auto status = Load(next, next.record.version, next.present, &next.replies, &state_head);
   if (!status.ok() || loaded) return status;
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   content.swap(entry.content);
   return absl::OkStatus();
 }
@@ -155,7 +155,7 @@ absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
   if (status.ok()) {
     status = PutMoment(record, record.version, content.present, content.replies, *content.model);
   }
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (!status.ok()) {
     ++totals_.save_failures;
     return status;
@@ -166,11 +166,11 @@ absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
 }
 
 absl::Status Store::Persist(SessionEntry& entry) {
-  const absl::MutexLock saving(&entry.saving);
+  const MutexLock saving(&entry.saving);
   ContentPtr content;
   SessionRecord record;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     content = entry.content;
     if (entry.deleted || entry.persisted_version == content->record.version) {
       return absl::OkStatus();
@@ -179,7 +179,7 @@ absl::Status Store::Persist(SessionEntry& entry) {
   }
   entry.may_be_stored = true;
   const auto status = Put(*content, record);
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (absl::IsAborted(status) && !entry.leased && !entry.deleted) {
     Drop(entry);  // another server has taken it over
   }
@@ -192,7 +192,7 @@ absl::Status Store::Persist(SessionEntry& entry) {
 absl::Status Store::Persist(const std::string& id) {
   EntryPtr entry;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     entry = table_.Find(id);
   }
   return entry != nullptr ? Persist(*entry) : absl::OkStatus();
@@ -203,14 +203,14 @@ absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
   const auto begun = Begin(call, "save");
   if (!begun.ok()) return begun.status();
   if (auto status = Persist(*begun->entry); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return View(*begun->entry);
 }
 
 int64_t Store::Flush(absl::Time until) {
   std::vector<EntryPtr> unsaved;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     table_.ForEach([&](const EntryPtr& entry) {
       if (entry->persisted_version < entry->content->record.version) unsaved.push_back(entry);
     });
@@ -241,7 +241,7 @@ int64_t Store::DeleteExpired() {
   };
   const absl::Time now = clock_();
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     table_.ForEach([&](const EntryPtr& entry) {
       if (over(*entry, now)) expired.push_back(entry);
     });
@@ -249,7 +249,7 @@ int64_t Store::DeleteExpired() {
   int64_t deleted = 0;
   for (const EntryPtr& entry : expired) {
     {
-      const absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       if (entry->deleted || !over(*entry, now)) continue;
       entry->leased = true;
     }
@@ -257,7 +257,7 @@ int64_t Store::DeleteExpired() {
     // What cannot be deleted now is tried again in a second.
     if (Outlived(*entry, now) || !Remove(*entry).ok()) continue;
     ++deleted;
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     ++totals_.expired;
   }
   return deleted;

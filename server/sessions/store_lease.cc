@@ -41,7 +41,7 @@ absl::Status Store::CheckVersion(const SessionCall& call, const SessionRecord& r
 
 // Finds the session and leases it. A retry is answered even if the session is busy.
 absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& begun) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   auto found = Find(call.owner, call.id);
   if (!found.ok()) return found.status();
   begun.entry = *std::move(found);
@@ -68,7 +68,7 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
   if (kind != kDeletes) {  // what is stored may be too damaged to load, but not to delete
     if (auto status = LoadPresent(*begun.hold, begun.state_head); !status.ok()) return status;
   }
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const SessionContent& content = *begun.entry->content;
   begun.reply = content.replies.Find(ReplyKey(kind, call));  // known only after loading
   if (!begun.reply) {
@@ -79,7 +79,7 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
 }
 
 void Store::Release(SessionEntry& entry) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   entry.leased = false;
 }
 
@@ -121,7 +121,7 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   const auto pins = Anchor(next, entry.content.get());
   if (!pins.ok()) return pins.status();
   const absl::Time now = clock_();
-  std::optional<absl::MutexLock> saving;
+  std::optional<MutexLock> saving;
   if (durability == Durability::kDisk) {
     saving.emplace(&entry.saving);
     SessionRecord record = next.record;
@@ -130,7 +130,7 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
     if (auto status = Put(next, std::move(record)); !status.ok()) return status;
   }
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const bool stored = durability == Durability::kDisk;
   content = Install(entry, std::move(content), stored);  // the old one is let go after the lock
   if (stored) entry.persisted_version = entry.content->record.version;
@@ -141,7 +141,7 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
 
 SessionView Store::Replayed(const Begun& begun) const {
   const std::pair<std::string, std::string> outcome = absl::StrSplit(*begun.reply, ' ');
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   SessionView view = View(*begun.entry);
   if (!absl::SimpleAtoi(outcome.first, &view.record.version) ||
       !absl::SimpleAtoi(outcome.second, &view.record.position)) {
@@ -196,7 +196,7 @@ absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
   if (begun->reply) begun->hold.reset();
   SessionRecord record;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     record = begun->entry->Record();
   }
   return std::make_unique<StoreLease>(this, call, *std::move(begun), std::move(record));

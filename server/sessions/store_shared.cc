@@ -11,7 +11,7 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   if (durable_ == nullptr || !durable_->shared() || !IsSessionId(id)) return absl::OkStatus();
   EntryPtr known;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     known = table_.Find(id);
     if (known != nullptr) {
       if (known->content->record.owner != owner || known->leased) return absl::OkStatus();
@@ -31,7 +31,7 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   }
   if (!record.ok() && !absl::IsNotFound(record.status())) return record.status();
   EntryPtr next = record.ok() ? FromRecord(*std::move(record), claim) : nullptr;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const EntryPtr now = table_.Find(id);
   if (now != known || (known != nullptr && known->leased)) return absl::OkStatus();
   // The version that another server has made since may have the same number as the one that is
@@ -49,7 +49,7 @@ bool Store::Outlived(const SessionEntry& entry, absl::Time now) {
   if (durable_ == nullptr || !durable_->shared()) return false;
   SessionRecord known;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     known = entry.Record();
     if (entry.claimed) return false;
   }

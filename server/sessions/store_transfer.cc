@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall&
   ContentPtr content;
   SessionRecord record;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const auto entry = Find(call.owner, call.id);
     if (!entry.ok()) return entry.status();
     content = (*entry)->content;
@@ -189,7 +189,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
   }
   if (auto status = CheckDurability(options.durability); !status.ok()) return status;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const auto earlier = table_.CreatedBy(owner, "", options.idempotency_key);
     if (!earlier.empty()) return View(*earlier.front());
   }
@@ -232,7 +232,7 @@ absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload)
   entry->leased = false;
   const SessionRecord& record = entry->content->record;
   if (auto status = Refresh(record.owner, record.id, /*claim=*/true); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (const EntryPtr known = table_.Find(record.id); known != nullptr) {
     const int64_t version = known->content->record.version;
     if (version >= record.version) {

@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
   if (auto status = CheckFork(options); !status.ok()) return status;
   if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const auto parent = Find(call.owner, call.id);
     if (!parent.ok()) return parent.status();
     std::vector<SessionView> views;

@@ -27,9 +27,9 @@ std::shared_ptr<Tiers> Tiers::Create(Options options) {
   tiers->device_evictor_ = std::thread([t = tiers.get()] { t->EvictDevice(); });
   tiers->host_evictor_ = std::thread([t = tiers.get()] { t->EvictHost(); });
   tiers->device().OnShortage([t = tiers.get()](int64_t missing) {
-    const absl::MutexLock lock(&t->mutex_);
+    const MutexLock lock(&t->mutex_);
     t->device_missing_ = std::max(t->device_missing_, missing);
-    t->device_wake_ = true;
+    t->WakeDevice();
   });
   return tiers;
 }
@@ -40,8 +40,9 @@ Tiers::Tiers(Options options)
 void Tiers::Stop() {
   device().OnShortage({});
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
+    woken_.Notify();
   }
   if (device_evictor_.joinable()) device_evictor_.join();
   if (host_evictor_.joinable()) host_evictor_.join();
@@ -49,13 +50,13 @@ void Tiers::Stop() {
 }
 
 std::shared_ptr<Checkpoint> Tiers::Enter(std::shared_ptr<Checkpoint> checkpoint) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   checkpoint->by_use_ = by_use_.insert(by_use_.end(), checkpoint.get());
   if (checkpoint->host_ != nullptr) {
     host_used_ += checkpoint->host_->memory_bytes();
-    host_wake_ = true;
+    WakeHost();
   }
-  device_wake_ = true;
+  WakeDevice();
   return checkpoint;
 }
 
@@ -93,63 +94,64 @@ std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, Stored
 }
 
 void Tiers::Forget(Checkpoint& checkpoint) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   by_use_.erase(checkpoint.by_use_);
   if (checkpoint.host_ != nullptr) host_used_ -= checkpoint.host_->memory_bytes();
-  device_wake_ = true;  // host memory may have the room now that it lacked
+  WakeDevice();  // host memory may have the room now that it lacked
 }
 
 void Tiers::Hold(Checkpoint& checkpoint, StoredPlace at, bool stored) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (!stored && checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) std::abort();
   checkpoint.holders_.push_back({std::move(at), stored});
 }
 
 void Tiers::LetGo(Checkpoint& checkpoint, const StoredPlace& at) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   std::erase_if(checkpoint.holders_, [&](const Checkpoint::Holder& h) { return h.at == at; });
 }
 
 void Tiers::SetStored(Checkpoint& checkpoint, const StoredPlace& at) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   for (Checkpoint::Holder& holder : checkpoint.holders_) {
     if (holder.at == at) holder.stored = true;
   }
 }
 
 bool Tiers::IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return std::any_of(checkpoint.holders_.begin(), checkpoint.holders_.end(),
                      [&](const Checkpoint::Holder& h) { return h.stored && h.at == at; });
 }
 
 std::shared_ptr<const CheckpointHead> Tiers::Head(const Checkpoint& checkpoint) const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return checkpoint.head_;
 }
 
 Tiers::Pin::Pin(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
     : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {
-  const absl::MutexLock lock(&tiers_->mutex_);
+  const MutexLock lock(&tiers_->mutex_);
   ++checkpoint_->pins_;
 }
 
 Tiers::Pin::~Pin() {
   if (checkpoint_ == nullptr) return;
-  const absl::MutexLock lock(&tiers_->mutex_);
+  const MutexLock lock(&tiers_->mutex_);
   --checkpoint_->pins_;
   // Who looked for something to evict may have passed it by.
-  tiers_->device_wake_ = tiers_->host_wake_ = true;
+  tiers_->WakeDevice();
+  tiers_->WakeHost();
 }
 
 Tier Tiers::Where(const Checkpoint& checkpoint) const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (checkpoint.device_ != nullptr) return Tier::kDevice;
   return checkpoint.host_ != nullptr ? Tier::kHost : Tier::kDurable;
 }
 
 Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   by_use_.splice(by_use_.end(), by_use_, checkpoint.by_use_);
   Found found{checkpoint.device_, checkpoint.host_, checkpoint.head_, {}};
   for (const Checkpoint::Holder& holder : checkpoint.holders_) {
@@ -159,7 +161,7 @@ Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
 }
 
 void Tiers::AddStats(SessionStats& stats) const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   for (const Checkpoint* checkpoint : by_use_) {
     if (checkpoint->device_ == nullptr) continue;
     stats.device.state_bytes += checkpoint->device_->share.bytes();

@@ -16,12 +16,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "server/engine/continuation.h"
 #include "server/engine/engine.h"
 #include "server/sessions/checkpoint.h"
 #include "server/sessions/durable_tier.h"
 #include "server/sessions/movers.h"
+#include "server/sessions/mutex.h"
 #include "server/sessions/session_stats.h"
 #include "server/sessions/session_store.h"
 #include "server/sessions/snapshot.h"
@@ -148,6 +148,14 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   bool HostHasRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return host_used_ + bytes <= options_.host_bytes;
   }
+  void WakeDevice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    device_wake_ = true;
+    woken_.Notify();
+  }
+  void WakeHost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    host_wake_ = true;
+    woken_.Notify();
+  }
   bool DeviceIsShort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EvictDevice();
   bool EvictOneFromDevice();
@@ -157,7 +165,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   const Options options_;
   const int64_t headroom_;  // bytes of the device kept free, so that a request seldom waits
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
+  Changed woken_;
   std::list<Checkpoint*> by_use_ ABSL_GUARDED_BY(mutex_);  // the last was used last
   int64_t host_used_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t device_missing_ ABSL_GUARDED_BY(mutex_) = 0;  // for a request that waits

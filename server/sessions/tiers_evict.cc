@@ -32,8 +32,8 @@ void Tiers::EvictDevice() {
   };
   for (;;) {
     {
-      const absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&woken));
+      const MutexLock lock(&mutex_);
+      woken_.Await(&mutex_, woken);
       if (stopping_) return;
       device_wake_ = false;
     }
@@ -48,7 +48,7 @@ bool Tiers::EvictOneFromDevice() {
   std::shared_ptr<const HeldState> device;
   std::shared_ptr<const CheckpointHead> head;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (stopping_ || !DeviceIsShort()) return false;
     for (Checkpoint* candidate : by_use_) {
       if (candidate->device_ == nullptr || candidate->pins_ > 0) continue;
@@ -59,7 +59,7 @@ bool Tiers::EvictOneFromDevice() {
     if (victim->host_ != nullptr || !HostHasRoom(victim->image_bytes())) {
       if (victim->host_ == nullptr && !AllStored(*victim)) {
         host_missing_ = std::max(host_missing_, victim->image_bytes());
-        host_wake_ = true;
+        WakeHost();
         return false;  // goes on when host memory has room
       }
       device.swap(victim->device_);
@@ -77,7 +77,7 @@ bool Tiers::EvictOneFromDevice() {
   BlobWriter writer(victim->image_bytes());
   const auto written = WriteStateImage(info(victim->model()), content, writer.sink());
   device.reset();
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   --victim->pins_;
   host_used_ -= victim->image_bytes();
   if (!written.ok()) return false;  // no memory: tried again with the next wake
@@ -93,8 +93,8 @@ void Tiers::EvictHost() {
                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return host_wake_ || stopping_; };
   for (;;) {
     {
-      const absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&woken));
+      const MutexLock lock(&mutex_);
+      woken_.Await(&mutex_, woken);
       if (stopping_) return;
       host_wake_ = false;
     }
@@ -109,10 +109,10 @@ bool Tiers::EvictOneFromHost() {
   std::shared_ptr<const CheckpointHead> head;
   std::string to_store;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (stopping_) return false;
     if (HostHasRoom(host_missing_)) {
-      if (host_missing_ > 0) device_wake_ = true;
+      if (host_missing_ > 0) WakeDevice();
       host_missing_ = 0;
       return false;
     }
@@ -143,7 +143,7 @@ bool Tiers::EvictOneFromHost() {
     if (to_store.empty()) return false;
   }
   const auto stored = options_.persist(to_store);
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const bool still =
       std::any_of(victim->holders_.begin(), victim->holders_.end(),
                   [&](const Checkpoint::Holder& h) { return !h.stored && h.at.id == to_store; });
@@ -157,8 +157,9 @@ bool Tiers::EvictOneFromHost() {
 }
 
 void Tiers::Retry() {
-  const absl::MutexLock lock(&mutex_);
-  device_wake_ = host_wake_ = true;
+  const MutexLock lock(&mutex_);
+  WakeDevice();
+  WakeHost();
 }
 
 }  // namespace tvq

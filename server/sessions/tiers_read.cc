@@ -93,7 +93,7 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
     });
   }
   if (!status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   ++restores_count_;
   restore_time_.Add(std::chrono::duration<double>(SteadyClock::now() - began).count());
   return blank;
@@ -114,7 +114,7 @@ absl::Status Tiers::WithStored(
       status = AsDataLoss(head.ok() ? read(*head, **source) : head.status(), what);
     }
     if (status.ok()) return status;
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (absl::IsDataLoss(status)) ++corrupt_;
   }
   return status;
@@ -150,12 +150,12 @@ absl::StatusOr<Tiers::Pin> Tiers::BringToHost(std::shared_ptr<Checkpoint> checkp
   const auto source = NewSource(*blob);
   auto image = StateImageReader::Open(source.get(), info(checkpoint->model()));
   if (!image.ok()) return image.status();
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (checkpoint->device_ != nullptr || checkpoint->host_ != nullptr) return pin;
   checkpoint->head_ = std::make_shared<const CheckpointHead>(HeadOf(*image));
   checkpoint->host_ = *std::move(blob);
   host_used_ += checkpoint->host_->memory_bytes();
-  host_wake_ = true;
+  WakeHost();
   return pin;
 }
 

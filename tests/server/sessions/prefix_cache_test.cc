@@ -1,6 +1,8 @@
 // States of common prompts, through the engine: the model counts what it is fed.
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
@@ -12,7 +14,10 @@ struct PrefixHarness : StoreHarness {
   explicit PrefixHarness(int64_t prefix_bytes = 100'000, std::vector<std::string> shared = {})
       : StoreHarness({.host_bytes = 300'000,
                       .prefix_bytes = prefix_bytes,
-                      .shared_prompts = std::move(shared)}) {}
+                      .shared_prompts = std::move(shared)}) {
+    session = Create();
+    EXPECT_TRUE(Append({.id = session}, "some").ok());
+  }
 
   struct Answer {
     RecordingSink::Sample sample;
@@ -37,15 +42,20 @@ struct PrefixHarness : StoreHarness {
             sink->prompt()};
   }
 
-  // Prefixes are kept by threads of the store: waits until two tasks of theirs run at once, which
-  // is when all before are done.
+  // Prefixes are kept by the two threads that fill states. When both are in tasks that wait for
+  // each other, all that was to be done before is done.
   void Settle() {
-    for (int64_t known = -1, now = store->stats().prefixes; known != now;) {
-      known = now;
-      absl::SleepFor(absl::Milliseconds(20));
-      now = store->stats().prefixes;
+    const auto lease = store->Acquire({.id = session});
+    const auto start = (*lease)->Start();
+    const auto together = std::make_shared<std::latch>(3);
+    for (int i = 0; i < 2; ++i) {
+      start->source->Fill({.state = *model->NewState()},
+                          [together](absl::StatusOr<HeldState>) { together->arrive_and_wait(); });
     }
+    together->arrive_and_wait();
   }
+
+  std::string session;
 };
 
 // Two chunks, and what makes a prompt not end on a boundary.
