@@ -1,0 +1,110 @@
+"""Two servers that share a Redis: a session goes on wherever its client calls, and no version is lost."""
+
+import shutil
+import signal
+import socket
+import subprocess
+
+import grpc
+import pytest
+from server_process import PATIENCE_SECONDS, wait_until
+from session_client import SessionClient, refused
+from test_snapshots import SAMPLING, TEXT, kill, same
+
+Code = grpc.StatusCode
+
+
+@pytest.fixture
+def redis(tmp_path):
+    """The URL of a Redis of the test's own."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def answers():
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    wait_until(answers, "Redis answers")
+    yield f"redis://127.0.0.1:{port}"
+    process.kill()
+    process.wait()
+
+
+def test_a_session_goes_on_at_the_other_server(redis, start):
+    one, two = (SessionClient(start("--redis", redis)) for _ in range(2))
+    session = one.create(durable=True)
+    one.append(session.id, TEXT, durable=True)
+    one.mark(session.id, "here", durable=True)
+    one.generate(session.id, seed=1, max_tokens=5, ignore_eos=True, durable=True)
+    reference, = one.fork(session.id)
+    expected = one.generate(reference.id, **SAMPLING).sample
+    before, transcript = one.get(session.id, transcript=True)
+    found, ids = two.get(session.id, transcript=True)
+    assert (found.version, found.position, ids) == (before.version, before.position, transcript)
+    assert same(two.generate(session.id, durable=True, **SAMPLING).sample, expected)
+    assert two.rewind(session.id, "here", durable=True).position == len(TEXT)
+    # The first server sees what the other has done, or says that it lost the session; it never goes
+    # on from its own, older state.
+    version = two.get(session.id).version
+    try:
+        assert one.append(session.id, "x", durable=True).version > version
+    except grpc.RpcError as e:
+        assert e.code() in (Code.ABORTED, Code.NOT_FOUND), e.details()
+    assert two.get(session.id).version >= version
+
+
+def test_after_the_end_of_the_first_server(redis, start):
+    server = start("--redis", redis)
+    one = SessionClient(server)
+    stopped, killed = one.create(), one.create()
+    one.append(stopped.id, TEXT)
+    one.append(killed.id, TEXT, durable=True)
+    server.signal(signal.SIGTERM)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    second = start("--redis", redis)
+    two = SessionClient(second)
+    assert {s.id for s in two.list()} == {stopped.id, killed.id}
+    two.append(killed.id, TEXT, durable=True)
+    kill(second)
+    three = SessionClient(start("--redis", redis))
+    assert three.get(killed.id).position == 2 * len(TEXT)
+    assert three.append(stopped.id, TEXT).position == 2 * len(TEXT)
+
+
+def test_no_redis_is_an_error_at_the_start():
+    from server_process import GOLDEN, run_server
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--redis",
+                          f"redis://:secret@127.0.0.1:{free.getsockname()[1]}")
+    assert done.returncode == 1 and "redis" in done.stderr.lower() and "secret" not in done.stderr
+
+
+def test_a_redis_that_ends_is_told(redis, start):
+    """What is in memory goes on; what must be stored is refused, and nothing half done."""
+    server = start("--redis", redis)
+    client = SessionClient(server)
+    session = client.create(durable=True)
+    port = redis.rsplit(":", 1)[1]
+    subprocess.run(["redis-cli", "-p", port, "shutdown", "nosave"], capture_output=True)
+    wait_until(lambda: refused_to_connect(int(port)), "Redis is gone")
+    assert client.append(session.id, TEXT).version == 2
+    code, message = refused(lambda: client.append(session.id, TEXT, durable=True))
+    assert code == Code.UNAVAILABLE, message
+    assert (client.get(session.id).version, client.get(session.id).position) == (2, len(TEXT))
+    assert client.generate(session.id, **SAMPLING).position.version == 3
+    kill(server)  # it would go on trying to store
+
+
+def refused_to_connect(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
