@@ -135,12 +135,18 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   Present present;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
+    const auto found = sessions_.find(record.id);
+    if (found != sessions_.end()) {
       present.session = !found->second.stored.versions().empty();
       present.version = found->second.stored.versions().contains(version);
     }
     absl::StatusOr<int64_t> growth = Admit(record, version, bytes);
     if (!growth.ok()) return growth.status();
+    // Under its own record it is what a restart finds until the record's own state comes.
+    if (present.version && version != record.version &&
+        found->second.stored.versions().at(version).record.version == version) {
+      return absl::OkStatus();
+    }
     reserved = std::max<int64_t>(*growth, 0);
     reserved_ += reserved;
   }

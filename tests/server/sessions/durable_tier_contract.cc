@@ -252,6 +252,25 @@ TEST_P(DurableTierTest, AMarkStoredBeforeTheRecordsOwnStateChangesNothingYet) {
   EXPECT_TRUE(absl::IsNotFound(tier_->Get(Id('1'), 1).status()));
 }
 
+// The stored state becomes a mark's: until the new record's own state comes, it stays what is
+// found.
+TEST_P(DurableTierTest, AMarkOfTheStoredVersionDoesNotHideIt) {
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 2), 2, "second").ok());
+  const SessionRecord record = WithMark(FullRecord('1', 3), 2);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 2, "second").ok());
+  EXPECT_EQ(tier_->Find(Id('1'))->version, 2);
+  Reopen();
+  ASSERT_TRUE(tier_->Find(Id('1')).ok());
+  EXPECT_EQ(tier_->Find(Id('1'))->version, 2);
+  EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 2, 6).value(), "second");
+  ASSERT_TRUE(tier_->Claim(Id('1')).ok());
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 2, "second").ok());
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 3, "third").ok());
+  Reopen();
+  EXPECT_EQ(tier_->Find(Id('1'))->version, 3);
+  EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 2, 6).value(), "second");
+}
+
 TEST_P(DurableTierTest, DeleteForgetsAllVersions) {
   ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "first").ok());
   ASSERT_TRUE(PutSnapshot(tier_.get(), WithMark(FullRecord('1', 2), 1), 2, "second").ok());

@@ -70,9 +70,10 @@ std::unique_ptr<DiskTier> Open(const std::string& dir) {
 
 const std::string kOne = TestId(1), kTwo = TestId(2);
 
-// What a server does with two sessions: commits, a mark, a replaced version, a deletion. Returns
-// after the first call that fails; calls `done` after each that succeeds.
-constexpr int kCalls = 8;
+// What a server does with two sessions: commits, marks before and after the states of their
+// records, a replaced version, a deletion. Returns after the first call that fails; calls `done`
+// after each that succeeds.
+constexpr int kCalls = 10;
 void Live(DurableTier& tier, const std::function<void()>& done) {
   const std::function<absl::Status()> calls[kCalls] = {
       [&] { return PutNewest(tier, TestRecord(kOne, 1)); },
@@ -80,7 +81,9 @@ void Live(DurableTier& tier, const std::function<void()>& done) {
       [&] { return PutNewest(tier, TestRecord(kOne, 2, {1})); },
       [&] { return PutNewest(tier, TestRecord(kOne, 3, {1})); },
       [&] { return PutVersion(tier, TestRecord(kOne, 3, {1}), 1); },
-      [&] { return PutNewest(tier, TestRecord(kOne, 4)); },
+      [&] { return PutVersion(tier, TestRecord(kOne, 4, {2, 3}), 2); },
+      [&] { return PutVersion(tier, TestRecord(kOne, 4, {2, 3}), 3); },
+      [&] { return PutNewest(tier, TestRecord(kOne, 4, {2, 3})); },
       [&] { return tier.Delete(kTwo); },
       [&] { return PutNewest(tier, TestRecord(kTwo, 1)); }};
   for (const auto& call : calls) {
@@ -90,8 +93,8 @@ void Live(DurableTier& tier, const std::function<void()>& done) {
 }
 
 // Of each session, the newest version after `calls` calls; 0: none.
-constexpr int kNewestOne[kCalls + 1] = {0, 1, 1, 2, 3, 3, 4, 4, 4};
-constexpr int kNewestTwo[kCalls + 1] = {0, 0, 1, 1, 1, 1, 1, 0, 1};
+constexpr int kNewestOne[kCalls + 1] = {0, 1, 1, 2, 3, 3, 3, 3, 4, 4, 4};
+constexpr int kNewestTwo[kCalls + 1] = {0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1};
 
 // The tier must hold the sessions as after `calls` calls or, for the call that was under way, one
 // more.
