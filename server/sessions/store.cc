@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/engine/memory_budget.h"
 
@@ -59,6 +60,11 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     const auto bytes = DefaultHostBytes();
     if (!bytes.ok()) return bytes.status();
     known.host_bytes = *bytes;
+  }
+  if (known.prefix_bytes >= known.host_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("prefix_bytes: is ", known.prefix_bytes,
+                                                   ", must be less than host_bytes, which is ",
+                                                   known.host_bytes, ": prefixes move there"));
   }
   std::vector<int64_t> place_bytes;
   for (const ServedModel& served : engine->models()) {

@@ -180,7 +180,7 @@ absl::Status Store::Persist(SessionEntry& entry) {
   entry.may_be_stored = true;
   const auto status = Put(*content, record);
   const MutexLock lock(&mutex_);
-  if (absl::IsAborted(status) && !entry.leased && !entry.deleted) {
+  if (absl::IsAborted(status) && durable_->shared() && !entry.leased && !entry.deleted) {
     Drop(entry);  // another server has taken it over
   }
   if (!status.ok()) return status;

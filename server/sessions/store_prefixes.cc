@@ -29,6 +29,10 @@ void Store::UsePrefixes(Request* request) {
 }
 
 absl::Status Store::FeedSharedPrompts() {
+  if (prefixes_ == nullptr && !options_.shared_prompts.empty()) {
+    return absl::InvalidArgumentError(
+        "prefix_bytes: is 0, must be above it to keep shared_prompts");
+  }
   for (const std::string& text : options_.shared_prompts) {
     for (const ServedModel& served : engine_->models()) {
       auto prompt = served.model->tokenizer().Encode(text);

@@ -26,7 +26,10 @@ std::shared_ptr<Tiers> Tiers::Create(Options options) {
   std::shared_ptr<Tiers> tiers(new Tiers(std::move(options)));
   tiers->device_evictor_ = std::thread([t = tiers.get()] { t->EvictDevice(); });
   tiers->host_evictor_ = std::thread([t = tiers.get()] { t->EvictHost(); });
-  tiers->device().OnShortage([t = tiers.get()](int64_t missing) {
+  // Weak, for the loop may be telling while the store ends.
+  tiers->device().OnShortage([weak = std::weak_ptr<Tiers>(tiers)](int64_t missing) {
+    const std::shared_ptr<Tiers> t = weak.lock();
+    if (t == nullptr) return;
     const MutexLock lock(&t->mutex_);
     t->device_missing_ = std::max(t->device_missing_, missing);
     t->WakeDevice();

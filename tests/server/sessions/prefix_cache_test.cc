@@ -135,5 +135,14 @@ TEST(PrefixCacheTest, LeavesRequestsThatStartElsewhereAlone) {
   EXPECT_TRUE(request.prefix_marks.empty());
 }
 
+TEST(PrefixCacheTest, RefusesBytesThatCannotBe) {
+  Harness harness;
+  const auto open = [&](const SessionOptions& options) {
+    return Store::Open(harness.engine.get(), options, nullptr, [] { return absl::Now(); }).status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(open({.host_bytes = 1000, .prefix_bytes = 1000})));
+  EXPECT_TRUE(absl::IsInvalidArgument(open({.host_bytes = 1000, .shared_prompts = {"text"}})));
+}
+
 }  // namespace
 }  // namespace tvq
