@@ -37,7 +37,7 @@ absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content
 // prefill_chunk or a later format, and the source's own if it cannot be read.
 class StateImageReader {
  public:
-  // Reads and checks all but the state. `source` must outlive the reader.
+  // Reads and checks all but the state. `source` and `model` must outlive the reader.
   static absl::StatusOr<StateImageReader> Open(ByteSource* source, const ModelInfo& model);
 
   int64_t position() const { return position_; }  // tokens that the state was fed
