@@ -79,7 +79,9 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
   if (auto status = store->LoadStored(); !status.ok()) return status;
   store->ticker_.emplace(kTick, [s = store.get(), ticks = 0]() mutable {
     s->tiers_->Retry();
-    if (++ticks % kTicksPerSweep == 0) s->DeleteExpired();
+    if (++ticks % kTicksPerSweep != 0) return;
+    s->DeleteExpired();
+    s->UnloadParked();
   });
   if (auto status = store->FeedSharedPrompts(); !status.ok()) return status;
   return store;

@@ -72,6 +72,9 @@ class Store final : public SessionStore {
 
   // Deletes the sessions whose time-to-live is over; returns how many. Done every second anyway.
   int64_t DeleteExpired();
+  // Forgets transcripts and replies where only the durable tier has the state, too; returns of how
+  // many sessions. Done every second anyway.
+  int64_t UnloadParked();
   // What a session of the model takes of the capacity.
   int64_t PlaceBytes(size_t model) const { return place_bytes_[model]; }
 

@@ -234,6 +234,26 @@ int64_t Store::Flush(absl::Time until) {
   return failed;
 }
 
+int64_t Store::UnloadParked() {
+  std::vector<ContentPtr> forgotten;  // freed after the lock
+  const MutexLock lock(&mutex_);
+  table_.ForEach([&](const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const Moment& present = entry->content->present;
+    if (entry->leased || entry->persisted_version != entry->content->record.version ||
+        !present.loaded || present.checkpoint == nullptr ||
+        tiers_->Where(*present.checkpoint) != Tier::kDurable) {
+      return;
+    }
+    SessionContent next = *entry->content;
+    next.present.tokens = TokenLog();
+    next.present.loaded = false;
+    next.replies = Replies();
+    forgotten.push_back(
+        std::exchange(entry->content, std::make_shared<const SessionContent>(std::move(next))));
+  });
+  return static_cast<int64_t>(forgotten.size());
+}
+
 int64_t Store::DeleteExpired() {
   std::vector<EntryPtr> expired;
   const auto over = [](const SessionEntry& entry, absl::Time now) {

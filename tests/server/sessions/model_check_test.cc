@@ -62,6 +62,7 @@ class Check {
   void Step() {
     const int kind = Draw(1000);
     if (kind < 3) return Crash();
+    if (kind % 10 == 0) h_.store->UnloadParked();
     if (kind < 8) {
       fail_one_in_ = Draw(2) == 0 ? 0 : 149;
       return;

@@ -76,6 +76,10 @@ TEST(TierMovesTest, StoresWhatHostMemoryCannotHold) {
   EXPECT_TRUE(
       Eventually([&] { return h.store->stats().host.state_bytes <= h.options.host_bytes; }));
   EXPECT_GE(h.store->stats().durable.sessions, 40);
+  EXPECT_TRUE(Eventually([&] {
+    h.store->UnloadParked();
+    return h.store->UnloadParked() == 0;
+  }));
   for (size_t i = 0; i < calls.size(); ++i) h.ExpectHolds(calls[i], TextOf(i));
   // What was stored on the way out is there after a crash.
   size_t found = 0;
