@@ -3,7 +3,8 @@
 // float32: every log-probability within 1e-4, greedy continuations equal. bfloat16: a key near the
 // border of two codes may change its code, so rounding is measured with the codes of a float32 run
 // forced, and the free run is reported by its rate of flipped codes and its change in bits per
-// token.
+// token. Texts so long that even float32 flips a code are compared by --codes-of, which forces the
+// codes that another device chose.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -28,6 +29,7 @@ struct Options {
   std::string isa;
   std::string dtype = "float32";
   std::string mode = "both";
+  std::string codes_of;  // device; empty: codes are not forced
   int threads = 0;
 };
 
@@ -60,9 +62,9 @@ struct Loaded {
   std::unique_ptr<Model> model;
 };
 
-absl::StatusOr<Loaded> Load(const Options& options, DType dtype) {
+absl::StatusOr<Loaded> Load(const Options& options, const std::string& device_name, DType dtype) {
   absl::StatusOr<std::unique_ptr<Device>> device =
-      MakeDevice(options.device, options.threads, options.isa);
+      MakeDevice(device_name, options.threads, options.isa);
   if (!device.ok()) return device.status();
   Loaded loaded;
   loaded.device = *std::move(device);
@@ -97,6 +99,33 @@ absl::StatusOr<bool> VerifyFloat32(Loaded& float32, const ExpectedSequence& sequ
   return ok;
 }
 
+double FlippedPercent(const Codes& codes, const Codes& other) {
+  int64_t flips = 0;
+  for (size_t i = 0; i < codes.size(); ++i) flips += codes[i] != other[i];
+  return 100.0 * static_cast<double>(flips) /
+         static_cast<double>(std::max<size_t>(1, codes.size()));
+}
+
+// VerifyFloat32 with the codes that `giver` assigns. It is held to the tolerance too, so that what
+// was expected has these codes.
+absl::StatusOr<bool> VerifyForced(Loaded& float32, Loaded& giver, const ExpectedSequence& sequence,
+                                  Mode mode) {
+  absl::StatusOr<Comparison> given = Compare(*giver.model, *giver.device, sequence, mode);
+  if (!given.ok()) return given.status();
+  absl::StatusOr<Comparison> forced =
+      Compare(*float32.model, *float32.device, sequence, mode, &given->codes);
+  if (!forced.ok()) return forced.status();
+  const bool ok = std::max(given->max_difference, forced->max_difference) <= kFloat32Tolerance &&
+                  given->greedy_mismatches == 0;
+  std::printf(
+      "%-12s %-8s %7zu tokens  codes of %s: it differs by at most %.2e; forced: largest "
+      "difference %.2e  rms %.2e  %.4f%% of codes would be others  %s\n",
+      sequence.name.c_str(), Name(mode), sequence.tokens.size(), giver.device->Describe().c_str(),
+      given->max_difference, forced->max_difference, Rms(*forced),
+      FlippedPercent(forced->codes, given->codes), ok ? "ok" : "BEYOND 1e-4");
+  return ok;
+}
+
 // `spread` of the file's expected rows; a sequence without rows is held to the others' spread.
 absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
                                     const ExpectedSequence& sequence, Mode mode, double spread) {
@@ -108,8 +137,6 @@ absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
   absl::StatusOr<Comparison> free = Compare(*bfloat16.model, *bfloat16.device, sequence, mode);
   if (!free.ok()) return free.status();
 
-  int64_t flips = 0;
-  for (size_t i = 0; i < free->codes.size(); ++i) flips += free->codes[i] != exact->codes[i];
   const double change = BitsPerToken(free->target_bits, free->target_count) -
                         BitsPerToken(free->expected_bits, free->target_count);
   std::printf("%-12s %-8s %7zu tokens  codes forced: rms %.2e largest %.2e", sequence.name.c_str(),
@@ -118,20 +145,28 @@ absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
   const bool ok = Rms(*forced) <= tolerance && std::isfinite(free->sum_squares);
   std::printf(" (rms at most %.2e)", tolerance);
   std::printf("  free: %.3f%% of codes flipped, %+.4f bits a token  %s\n",
-              100.0 * static_cast<double>(flips) /
-                  static_cast<double>(std::max<size_t>(1, free->codes.size())),
-              change, ok ? "ok" : "BEYOND THE TOLERANCE");
+              FlippedPercent(free->codes, exact->codes), change,
+              ok ? "ok" : "BEYOND THE TOLERANCE");
   return ok;
 }
 
 absl::StatusOr<bool> Run(const Options& options) {
-  absl::StatusOr<Loaded> float32 = Load(options, DType::kFloat32);
+  absl::StatusOr<Loaded> float32 = Load(options, options.device, DType::kFloat32);
   if (!float32.ok()) return float32.status();
   Loaded bfloat16;
   if (options.dtype == "bfloat16") {
-    absl::StatusOr<Loaded> loaded = Load(options, DType::kBFloat16);
+    absl::StatusOr<Loaded> loaded = Load(options, options.device, DType::kBFloat16);
     if (!loaded.ok()) return loaded.status();
     bfloat16 = *std::move(loaded);
+  }
+  Loaded giver;
+  if (!options.codes_of.empty()) {
+    if (options.dtype != "float32") {
+      return absl::InvalidArgumentError("--codes-of is for float32; bfloat16 forces codes anyway");
+    }
+    absl::StatusOr<Loaded> loaded = Load(options, options.codes_of, DType::kFloat32);
+    if (!loaded.ok()) return loaded.status();
+    giver = *std::move(loaded);
   }
   absl::StatusOr<std::vector<ExpectedSequence>> sequences =
       ReadExpected(options.expected_path, float32->model->info().config.vocab_size);
@@ -157,9 +192,10 @@ absl::StatusOr<bool> Run(const Options& options) {
   bool all = true;
   for (const ExpectedSequence& sequence : *sequences) {
     for (Mode mode : modes) {
-      absl::StatusOr<bool> ok = bfloat16.model == nullptr
-                                    ? VerifyFloat32(*float32, sequence, mode)
-                                    : VerifyBFloat16(*float32, bfloat16, sequence, mode, spread);
+      absl::StatusOr<bool> ok =
+          bfloat16.model != nullptr ? VerifyBFloat16(*float32, bfloat16, sequence, mode, spread)
+          : giver.model != nullptr  ? VerifyForced(*float32, giver, sequence, mode)
+                                    : VerifyFloat32(*float32, sequence, mode);
       if (!ok.ok()) return ok.status();
       all = all && *ok;
     }
@@ -186,6 +222,7 @@ int main(int argc, char** argv) {
   app.add_option("--mode", options.mode, "Block-parallel prefill, token by token, or both")
       ->check(CLI::IsMember({"prefill", "step", "both"}))
       ->capture_default_str();
+  app.add_option("--codes-of", options.codes_of, "Force the codes that this device assigns");
   app.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
   try {
     app.parse(argc, argv);

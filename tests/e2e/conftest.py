@@ -1,7 +1,6 @@
 """Fixtures: the generated Python stubs, and servers started for the tests."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,22 +8,14 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from api import generate  # noqa: E402
 from server_process import GOLDEN, ROOT, ServerProcess  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def api(tmp_path_factory):
     """The modules generated from proto/, as api.generation, api.generation_grpc, ..."""
-    out = tmp_path_factory.mktemp("stubs")
-    names = ["session", "generation", "model", "admin"]
-    subprocess.run(
-        ["protoc", f"--proto_path={ROOT / 'proto'}", f"--python_out={out}", f"--grpc_python_out={out}",
-         f"--plugin=protoc-gen-grpc_python={shutil.which('grpc_python_plugin')}",
-         *(f"tvq/v1/{name}.proto" for name in names)],
-        check=True)
-    sys.path.insert(0, str(out))
-    import api as modules
-    return modules.load()
+    return generate(tmp_path_factory.mktemp("stubs"))
 
 
 @pytest.fixture(scope="module")

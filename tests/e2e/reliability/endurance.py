@@ -1,0 +1,126 @@
+"""A million tokens, and ten thousand sessions that wait."""
+
+import json
+import statistics
+import struct
+import subprocess
+import threading
+import time
+
+from reliability.history import Call, perform
+from reliability.world import TINY, Server, directory, workers
+from server_process import BIN
+
+DISK = 2
+TOKENS_PER_CALL = 1000
+
+# Buffers of the allocator and of gRPC still settle after the first fifth of a soak.
+MEMORY_SLACK_BYTES = 4 << 20
+
+
+def run_soak(api, tokens, seed, report=print):
+    """One session generates `tokens` tokens; memory stays flat and every log-probability is right."""
+    with directory() as data, Server(api, "--session-dir", data / "sessions") as server:
+        session = server.sessions.CreateSession(
+            api.session.CreateSessionRequest(model="tiny", keep_transcript=False)).session.id
+        ids, logprobs, resident = [40], [], []
+        while len(ids) <= tokens:
+            prompt = () if logprobs else tuple(ids)
+            call = Call(prompt, min(TOKENS_PER_CALL, tokens + 1 - len(ids)), seed + len(ids), 1.0)
+            last = len(ids) % (50 * TOKENS_PER_CALL) == 1
+            outcome = perform(server, session, call, durability=DISK if last else 0)
+            ids += outcome.ids
+            logprobs += [entry[0] for entry in outcome.logprobs]
+            resident.append(server.resident_bytes())
+        assert outcome.position == len(ids) == tokens + 1
+        settled = resident[len(resident) // 5]
+        growth = max(resident) - settled
+        assert growth <= MEMORY_SLACK_BYTES, f"memory grew by {growth} bytes after the first fifth"
+        expected = data / "soak.safetensors"
+        write_safetensors(expected, {"soak.tokens": ("I32", ids), "soak.target_logprobs": ("F32", logprobs)})
+        verify = subprocess.run([BIN / "tvq-verify", TINY, expected, "--device", "reference", "--mode", "step",
+                                 "--codes-of", "cpu"], capture_output=True, text=True)
+        assert verify.returncode == 0, verify.stdout + verify.stderr
+        report(f"{tokens} tokens on one session: server at {settled / 2**20:.1f} MiB after a fifth, at most "
+               f"{growth / 2**20:.2f} MiB more after it; against float64:\n{verify.stdout.strip()}")
+
+
+def write_safetensors(path, tensors):
+    header, body = {}, b""
+    for name, (dtype, values) in tensors.items():
+        data = struct.pack(f"<{len(values)}{'i' if dtype == 'I32' else 'f'}", *values)
+        header[name] = {"dtype": dtype, "shape": [len(values)], "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def run_idle(api, idle, active, tokens, runs, seed, report=print):
+    """`active` sessions generate beside `idle` ones that lie on disk, and without them."""
+    budget, host = 64 << 20, 16 << 20
+    flags = ["--state-memory-bytes", budget, "--session-host-bytes", host]
+    with directory() as data, Server(api, "--session-dir", data / "none", *flags) as alone, \
+            Server(api, "--session-dir", data / "many", *flags) as crowded:
+        before = crowded.resident_bytes()
+        _make_idle(crowded, idle, seed)
+        state = crowded.sessions.ListSessions(api.session.ListSessionsRequest(page_size=1)).sessions[0].bytes
+        runners = {server: _Active(server, active, seed) for server in (alone, crowded)}
+        speeds = {server: [] for server in runners}
+        for server in runners:
+            runners[server].run(tokens)  # warm
+        for turn in range(runs):
+            for server in (alone, crowded) if turn % 2 == 0 else (crowded, alone):
+                speeds[server].append(runners[server].run(tokens))
+        ratio = statistics.median(b / a for a, b in zip(speeds[alone], speeds[crowded]))
+        grown = crowded.resident_bytes() - before
+        report(f"{idle} idle sessions of {state} bytes each ({idle * state / 2**20:.0f} MiB), states limited to "
+               f"{budget >> 20} MiB and {host >> 20} MiB on the host: the server grew by {grown / 2**20:.1f} MiB; "
+               f"{active} active ones at {statistics.median(speeds[crowded]):.0f} tokens/s beside them, "
+               f"{statistics.median(speeds[alone]):.0f} alone; median ratio of {runs} pairs of runs {ratio:.3f}")
+        # A record, its place in the table and its transcript take a few KiB beside the states.
+        assert grown <= budget + host + idle * 4096 + MEMORY_SLACK_BYTES, f"the server grew by {grown} bytes"
+        return ratio
+
+
+def _make_idle(server, count, seed):
+    def make(random, share):
+        api = server.api
+        for _ in range(share):
+            session = server.sessions.CreateSession(api.session.CreateSessionRequest(model="tiny")).session.id
+            perform(server, session, Call(tuple(random.choices(range(3, 259), k=4)), 0), durability=DISK)
+
+    threads = [threading.Thread(target=make, args=(random, count // 8)) for random in workers(8, seed)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(server.session_ids()) == count // 8 * 8
+
+
+class _Active:
+    def __init__(self, server, count, seed):
+        self.server, self.seed = server, seed
+        api = server.api
+        self.sessions = [server.sessions.CreateSession(api.session.CreateSessionRequest(model="tiny")).session.id
+                         for _ in range(count)]
+        for session in self.sessions:
+            perform(server, session, Call((40,), 0))
+
+    def run(self, tokens):
+        """Tokens a second of all together."""
+        api = self.server.api
+
+        def generate(session):
+            request = api.generation.GenerateRequest(
+                session=api.session.SessionCall(session_id=session),
+                sampling=api.generation.SamplingParams(max_tokens=tokens, seed=self.seed, ignore_eos=True))
+            for _ in self.server.generation.Generate(request):
+                pass
+
+        threads = [threading.Thread(target=generate, args=(session,)) for session in self.sessions]
+        begin = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return tokens * len(self.sessions) / (time.monotonic() - begin)

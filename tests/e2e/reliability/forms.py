@@ -1,0 +1,22 @@
+"""The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
+
+from reliability import canary, disturbance, endurance, kill, operations, outage
+
+# name -> (what is run, long form, short form)
+FORMS = {
+    "kill": (kill.run, {"rounds": 200, "sessions": 64}, {"rounds": 6, "sessions": 16}),
+    "operations": (operations.run, {"operations": 10_000, "sessions": 64, "restarts": 40},
+                   {"operations": 300, "sessions": 64, "restarts": 3}),
+    "redis": (outage.run_outages, {"outages": 40, "sessions": 32, "load_seconds": 2},
+              {"outages": 4, "sessions": 8, "load_seconds": 0.5}),
+    "handover": (outage.run_handover, {"steps": 5_000, "sessions": 32}, {"steps": 200, "sessions": 8}),
+    "fencing": (outage.run_fencing, {"rounds": 100}, {"rounds": 3}),
+    "disk": (disturbance.run_full_disk, {"fills": 20}, {"fills": 2}),
+    "cancels": (disturbance.run_cancels, {"cancels": 10_000}, {"cancels": 200}),
+    "readers": (disturbance.run_slow_readers, {"readers": 16, "tokens": 20_000}, {"readers": 3, "tokens": 2_000}),
+    "queue": (canary.run_queue, {"requests": 10_000}, {"requests": 1_000}),
+    "canary": (canary.run, {"steps": 1_000_000, "sessions": 32}, {"steps": 10_000, "sessions": 8}),
+    "soak": (endurance.run_soak, {"tokens": 1_000_000}, {"tokens": 20_000}),
+    "idle": (endurance.run_idle, {"idle": 10_000, "active": 8, "tokens": 20_000, "runs": 21},
+             {"idle": 400, "active": 8, "tokens": 200, "runs": 1}),
+}

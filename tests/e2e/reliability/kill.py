@@ -1,0 +1,132 @@
+"""kill -9 under load: what was acknowledged as saved is there, and goes on to the bit."""
+
+import collections
+import threading
+import time
+
+import grpc
+from reliability.history import Reference
+from reliability.tracked import Tracked, random_call
+from reliability.world import Server, directory, workers
+
+THREADS = 8
+DISK = 2
+LONGEST_HISTORY = 12
+LONGEST_LOAD_SECONDS = 0.5
+
+
+class Client:
+    """A thread that works on sessions of its own until the server is gone."""
+
+    def __init__(self, reference, random, sessions):
+        self.reference = Reference(reference)
+        self.random = random
+        self.sessions = [Tracked() for _ in range(sessions)]
+        self.leaving = set()  # ids whose deletion was asked for and not acknowledged
+        self.tally = collections.Counter()
+        self.error = None
+
+    def work(self, server):
+        try:
+            while True:
+                self._step(server, self.random.randrange(len(self.sessions)))
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE or server.process.poll() is None:
+                # The kill may be seen by the client before the system has told us.
+                time.sleep(0.2)
+                if server.process.poll() is None:
+                    self.error = error
+        except BaseException as error:
+            self.error = error
+
+    def _step(self, server, index):
+        tracked = self.sessions[index]
+        if tracked.id is None:
+            tracked.create(server, DISK)
+            self.tally["saved"] += 1
+            return
+        if tracked.node.depth >= LONGEST_HISTORY:
+            self._replace(server, index)
+            return
+        durability = self.random.choice([0, DISK])
+        kind = self.random.random()
+        if kind < 0.1:
+            tracked.save(server)
+            durability = DISK
+        elif kind < 0.2 and tracked.marks:
+            tracked.rewind(server, self.random.choice(list(tracked.marks)), durability)
+        elif kind < 0.3:
+            tracked.mark(server, self.random.choice("ab"), durability)
+        else:
+            call = random_call(self.random, first=tracked.node.depth == 0)
+            outcome = tracked.call(server, call, durability)
+            self.reference.check(tracked.node, outcome, f"session {tracked.id}")
+        self.tally["calls"] += 1
+        self.tally["saved"] += durability == DISK
+
+    def _replace(self, server, index):
+        old = self.sessions[index]
+        self.leaving.add(old.id)
+        self.sessions[index] = Tracked()
+        old.delete(server)
+        self.leaving.discard(old.id)
+        self.tally["deleted"] += 1
+
+    def resume(self, server, listed):
+        """After the kill: nothing is lost, nothing has changed, nothing goes on differently."""
+        for tracked in self.sessions:
+            if tracked.id is None:
+                continue
+            assert tracked.id in listed, (
+                f"session {tracked.id}, saved at version {tracked.saved}, is lost:\n{server.stderr()}")
+            before = tracked.version
+            tracked.found(server)
+            self.tally["older" if tracked.version < before else "newest"] += 1
+            call = random_call(self.random, first=tracked.node.depth == 0)
+            outcome = tracked.call(server, call)
+            self.reference.check(tracked.node, outcome, f"session {tracked.id} after the kill")
+            self.tally["continued"] += 1
+
+
+def run(api, rounds, sessions, seed, flags=(), report=print):
+    with directory() as data, Server(api) as reference:
+        clients = [Client(reference, random, sessions // THREADS) for random in workers(THREADS, seed)]
+        pause = workers(1, f"{seed} pauses")[0]
+        for round_number in range(rounds + 1):
+            with Server(api, "--session-dir", data, *flags) as server:
+                listed = set(server.session_ids())
+                _check_nothing_else(server, clients, listed)
+                for client in clients:
+                    client.resume(server, listed)
+                if round_number == rounds:
+                    break
+                threads = [threading.Thread(target=client.work, args=(server,)) for client in clients]
+                for thread in threads:
+                    thread.start()
+                time.sleep(pause.uniform(0.01, LONGEST_LOAD_SECONDS))
+                server.kill()
+                for thread in threads:
+                    thread.join()
+                for client in clients:
+                    if client.error:
+                        raise client.error
+        tally = sum((client.tally for client in clients), collections.Counter())
+        report(f"{rounds} times killed under load ({tally['calls']} calls, {tally['saved']} of them acknowledged as "
+               f"saved, {tally['deleted']} sessions deleted): 0 saved sessions lost, 0 found damaged or too old, all "
+               f"{tally['continued']} continuations equal to the reference ({tally['newest']} at the newest version, "
+               f"{tally['older']} at an older one that was saved)")
+
+
+def _check_nothing_else(server, clients, listed):
+    """Only sessions that a client has, or was making or deleting when the server died."""
+    known = {tracked.id for client in clients for tracked in client.sessions}
+    leaving = set().union(*(client.leaving for client in clients))
+    labels = {tracked.label for client in clients for tracked in client.sessions if tracked.id is None}
+    for session in listed - known:
+        label = server.sessions.GetSession(
+            server.api.session.GetSessionRequest(session_id=session)).session.label
+        assert session in leaving or label in labels, f"session {session} with label {label} was deleted, or never made"
+        server.sessions.DeleteSession(server.api.session.DeleteSessionRequest(
+            session=server.api.session.SessionCall(session_id=session)))
+    for client in clients:
+        client.leaving.clear()
