@@ -3,12 +3,10 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -231,44 +229,114 @@ TEST_F(SessionCallsTest, CreateNamesTheModel) {
   EXPECT_EQ(response.session().id(), kId);
 }
 
-// A store that waits for disk or network holds up sessions alone.
+// Lets Get of the store wait until the test opens it.
+class Gate {
+ public:
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void WaitFor(int waiting) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ >= waiting; });
+  }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int waiting_ = 0;
+};
+
+// Many GetSession calls and how they ended.
+class ManyGets {
+ public:
+  ManyGets(v1::SessionService::Stub& stub, int count) : calls_(count) {
+    for (Call& call : calls_) {
+      call.request.set_session_id(kId);
+      stub.async()->GetSession(&call.context, &call.request, &call.response,
+                               [this, &call](const grpc::Status& status) { Done(call, status); });
+    }
+  }
+
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_ == static_cast<int>(calls_.size()); });
+  }
+
+  // Those that were refused, all of them with a time to try again.
+  int Refused() {
+    std::unique_lock lock(mutex_);
+    int count = 0;
+    for (const Call& call : calls_) {
+      if (call.code != grpc::StatusCode::RESOURCE_EXHAUSTED) continue;
+      EXPECT_EQ(call.context.GetServerTrailingMetadata().count(kRetryPushbackTrailer), 1u);
+      ++count;
+    }
+    return count;
+  }
+  void WaitForOne() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_ > 0; });
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    v1::GetSessionRequest request;
+    v1::GetSessionResponse response;
+    grpc::StatusCode code = grpc::StatusCode::UNKNOWN;
+  };
+
+  void Done(Call& call, const grpc::Status& status) {
+    const std::lock_guard lock(mutex_);
+    call.code = status.error_code();
+    ++done_;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int done_ = 0;
+  std::vector<Call> calls_;
+};
+
 TEST_F(SessionCallsTest, StoreThatHangsDoesNotHoldUpTheRest) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool open = false;
-  int waiting = 0;
+  Gate gate;
   ON_CALL(store_, Get(_, _)).WillByDefault([&](const std::string&, const std::string&) {
-    std::unique_lock lock(mutex);
-    ++waiting;
-    changed.notify_all();
-    changed.wait(lock, [&] { return open; });
+    gate.Pass();
     return absl::StatusOr<SessionView>(absl::NotFoundError("none"));
   });
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 20; ++i) {
-    callers.emplace_back([&] {
-      grpc::ClientContext context;
-      v1::GetSessionRequest request;
-      request.set_session_id(kId);
-      v1::GetSessionResponse response;
-      EXPECT_EQ(sessions_->GetSession(&context, request, &response).error_code(),
-                grpc::StatusCode::NOT_FOUND);
-    });
-  }
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return waiting >= 16; });
-  }
+  ManyGets gets(*sessions_, 20);
+  gate.WaitFor(16);
   v1::GenerateRequest request = Prompt();
   request.clear_session();
   v1::GenerateResponse response;
   EXPECT_TRUE(Generate(request, &response).ok());
-  {
-    const std::lock_guard lock(mutex);
-    open = true;
-  }
-  changed.notify_all();
-  for (std::thread& caller : callers) caller.join();
+  gate.Open();
+  gets.Wait();
+  EXPECT_EQ(gets.Refused(), 0);
+}
+
+TEST_F(SessionCallsTest, CallsThatWaitForTheStoreAreBounded) {
+  Gate gate;
+  ON_CALL(store_, Get(_, _)).WillByDefault([&](const std::string&, const std::string&) {
+    gate.Pass();
+    return absl::StatusOr<SessionView>(absl::NotFoundError("none"));
+  });
+  ManyGets gets(*sessions_, 5000);
+  gets.WaitForOne();  // which can only have been refused
+  gate.Open();
+  gets.Wait();
+  EXPECT_GT(gets.Refused(), 0);
+  EXPECT_LT(gets.Refused(), 5000);
 }
 
 TEST(ServerWithoutSessionsTest, SaysSo) {
