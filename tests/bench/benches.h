@@ -20,6 +20,9 @@ absl::Status BenchGrowth(Subject& subject, const Options& options, Json& report)
 // Tokens per second of a prompt at every context length, beside decode's.
 absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report);
 
+// Time to the first token of a session that comes back from disk, against prefilling its context.
+absl::Status BenchRestore(Subject& subject, const Options& options, Json& report);
+
 // The same requests to the bare engine and through gRPC. UNIMPLEMENTED in a build without gRPC.
 absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
 

@@ -94,6 +94,18 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
 
+  CLI::App* restore =
+      app.add_subcommand("restore", "First token of a saved session, against prefilling it");
+  AddModelOptions(*restore, options);
+  restore->add_option("--context", options.contexts, "Tokens of the session; 1024,16384,131072")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24));
+  restore->add_option("--rounds", options.rounds, "Every case is measured once in every round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  restore->add_option("--session-dir", options.session_dir,
+                      "Folder to save in; without it the system's for temporary files");
+
   CLI::App* serve = app.add_subcommand("serve", "What gRPC adds to the engine");
   AddModelOptions(*serve, options);
   serve->add_option("--rounds", options.rounds, "Requests to each side")
@@ -121,6 +133,9 @@ int Main(int argc, char** argv) {
   } else if (prefill->parsed()) {
     if (options.contexts.empty()) options.contexts = {0};
     status = RunBench("prefill", BenchPrefill, options);
+  } else if (restore->parsed()) {
+    if (options.contexts.empty()) options.contexts = {1024, 16384, 131072};
+    status = RunBench("restore", BenchRestore, options);
   } else {
     status = RunBench("serve", BenchServe, options);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|growth|prefill|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|growth|prefill|restore|serve|usage
 """
 
 import json
@@ -68,6 +68,14 @@ def check_prefill(bench):
             assert case[field] > 0, (field, case)
 
 
+def check_restore(bench):
+    report = run(bench, "restore", "--context", "10,300", "--rounds", "2")
+    assert [c["context"] for c in report["cases"]] == [10, 300]
+    for case in report["cases"]:
+        for field in ("ms_prefill", "ms_save", "ms_resident", "ms_restore_cached", "ms_restore_cold"):
+            assert case[field] > 0, (field, case)
+
+
 def check_serve(bench):
     report = run(bench, "serve", "--rounds", "2", "--prompt-tokens", "20", "--max-tokens", "3000")
     for side in ("model_alone", "engine", "grpc"):
@@ -86,7 +94,7 @@ def check_usage(bench):
 
 
 CHECKS = {"decode": check_decode, "growth": check_growth, "prefill": check_prefill,
-          "serve": check_serve, "usage": check_usage}
+          "restore": check_restore, "serve": check_serve, "usage": check_usage}
 
 if __name__ == "__main__":
     CHECKS[sys.argv[2]](sys.argv[1])
