@@ -41,7 +41,10 @@ void Output::Add(const v1::GenerateResponse& response) {
   for (const auto& token : response.prompt_logprobs()) {
     prompt_logprobs_.push_back(LogprobsJson(token));
   }
-  for (const v1::SampleDelta& delta : response.deltas()) Add(delta);
+  for (const v1::SampleDelta& delta : response.deltas()) {
+    if (!first_token_ms_ && delta.token_ids_size() > 0) first_token_ms_ = Milliseconds();
+    Add(delta);
+  }
   if (response.has_usage()) usage_ = response.usage();
   if (response.has_session()) session_ = cli::ToJson(response.session());
 }
@@ -60,6 +63,11 @@ void Output::Add(const v1::SampleDelta& delta) {
   if (!print_) return;
   std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
   std::fflush(stdout);
+}
+
+double Output::Milliseconds() const {
+  const auto passed = std::chrono::steady_clock::now() - start_;
+  return std::chrono::duration<double, std::milli>(passed).count();
 }
 
 nlohmann::json Output::ToJson() const {
@@ -81,6 +89,7 @@ nlohmann::json Output::ToJson() const {
   json["usage"] = {{"prompt_tokens", usage_.prompt_tokens()},
                    {"cached_tokens", usage_.cached_tokens()},
                    {"completion_tokens", usage_.completion_tokens()}};
+  if (first_token_ms_) json["ms_to_first_token"] = *first_token_ms_;
   if (!session_.is_null()) json["session"] = session_;
   return json;
 }

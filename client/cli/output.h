@@ -1,9 +1,11 @@
 #ifndef TVQ_CLIENT_CLI_OUTPUT_H_
 #define TVQ_CLIENT_CLI_OUTPUT_H_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,8 @@ struct Sample {
   nlohmann::json stop_reason;  // null, a string or an id
 };
 
-// Collects the stream of a Generate call, and prints its text to stdout as it comes.
+// Collects the stream of a Generate call, and prints its text to stdout as it comes. Made right
+// before the call, from when on it counts time.
 class Output {
  public:
   explicit Output(bool print) : print_(print) {}
@@ -32,8 +35,11 @@ class Output {
 
  private:
   void Add(const v1::SampleDelta& delta);
+  double Milliseconds() const;  // since the call
 
   const bool print_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<double> first_token_ms_;
   std::map<int32_t, Sample> samples_;
   std::vector<nlohmann::json> prompt_logprobs_;
   v1::Usage usage_;
