@@ -2,11 +2,14 @@
 
 from reliability import canary, disturbance, endurance, kill, operations, outage
 
+# So little memory that most of the 64 sessions and their marks lie on disk alone when they are wanted.
+SCARCE = ["--state-memory-bytes", 1 << 20, "--session-host-bytes", 1 << 18]
+
 # name -> (what is run, long form, short form)
 FORMS = {
     "kill": (kill.run, {"rounds": 200, "sessions": 64}, {"rounds": 6, "sessions": 16}),
-    "operations": (operations.run, {"operations": 10_000, "sessions": 64, "restarts": 40},
-                   {"operations": 300, "sessions": 64, "restarts": 3}),
+    "operations": (operations.run, {"operations": 10_000, "sessions": 64, "restarts": 40, "flags": SCARCE},
+                   {"operations": 300, "sessions": 64, "restarts": 3, "flags": SCARCE}),
     "redis": (outage.run_outages, {"outages": 40, "sessions": 32, "load_seconds": 2},
               {"outages": 4, "sessions": 8, "load_seconds": 0.5}),
     "handover": (outage.run_handover, {"steps": 5_000, "sessions": 32}, {"steps": 200, "sessions": 8}),
