@@ -61,14 +61,17 @@ class Client:
         assert session.version == tracked.version, "a commit that was refused was not undone"
 
     def _replace(self, server, tracked):
+        fresh = Tracked()
         try:
-            fresh = Tracked()
             fresh.create(server, DISK)
-            tracked.delete(server)
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.UNAVAILABLE, error
             return
         self.sessions[self.sessions.index(tracked)] = fresh
+        try:
+            tracked.delete(server)
+        except grpc.RpcError as error:  # it may be done all the same
+            assert error.code() == grpc.StatusCode.UNAVAILABLE, error
 
     def finish(self, server, after_restart):
         for tracked in self.sessions:
