@@ -6,6 +6,7 @@ import struct
 import subprocess
 import threading
 import time
+from dataclasses import dataclass
 
 from reliability.history import Call, perform
 from reliability.world import TINY, Server, directory, workers
@@ -56,30 +57,32 @@ def write_safetensors(path, tensors):
 
 
 def run_idle(api, idle, active, tokens, runs, seed, report=print):
-    """`active` sessions generate beside `idle` ones that lie on disk, and without them."""
+    """`active` sessions generate beside `idle` ones that lie on disk, and without them, in turn."""
     budget, host = 64 << 20, 16 << 20
     flags = ["--state-memory-bytes", budget, "--session-host-bytes", host]
     with directory() as data, Server(api, "--session-dir", data / "none", *flags) as alone, \
             Server(api, "--session-dir", data / "many", *flags) as crowded:
         before = crowded.resident_bytes()
         _make_idle(crowded, idle, seed)
+        grown = crowded.resident_bytes() - before
         state = crowded.sessions.ListSessions(api.session.ListSessionsRequest(page_size=1)).sessions[0].bytes
         runners = {server: _Active(server, active, seed) for server in (alone, crowded)}
-        speeds = {server: [] for server in runners}
-        for server in runners:
-            runners[server].run(tokens)  # warm
+        for runner in runners.values():
+            runner.run(tokens)  # warm
+        pairs = []
         for turn in range(runs):
-            for server in (alone, crowded) if turn % 2 == 0 else (crowded, alone):
-                speeds[server].append(runners[server].run(tokens))
-        ratio = statistics.median(b / a for a, b in zip(speeds[alone], speeds[crowded]))
-        grown = crowded.resident_bytes() - before
+            order = (alone, crowded) if turn % 2 == 0 else (crowded, alone)
+            took = {server: runners[server].run(tokens) for server in order}
+            pairs.append((took[alone], took[crowded]))
+        speed = statistics.median(one.seconds / other.seconds for one, other in pairs)
+        effort = statistics.median(other.cpu_seconds / one.cpu_seconds for one, other in pairs)
+        rate = active * tokens / statistics.median(other.seconds for _, other in pairs)
         report(f"{idle} idle sessions of {state} bytes each ({idle * state / 2**20:.0f} MiB), states limited to "
                f"{budget >> 20} MiB and {host >> 20} MiB on the host: the server grew by {grown / 2**20:.1f} MiB; "
-               f"{active} active ones at {statistics.median(speeds[crowded]):.0f} tokens/s beside them, "
-               f"{statistics.median(speeds[alone]):.0f} alone; median ratio of {runs} pairs of runs {ratio:.3f}")
-        # A record, its place in the table and its transcript take a few KiB beside the states.
+               f"{active} active ones at {rate:.0f} tokens/s beside them; medians of {runs} pairs of runs: "
+               f"{speed:.3f} of the tokens per second alone, {effort:.3f} of the processor time per token")
+        # A record, its place in the table and its checkpoints take a few KiB beside the states.
         assert grown <= budget + host + idle * 4096 + MEMORY_SLACK_BYTES, f"the server grew by {grown} bytes"
-        return ratio
 
 
 def _make_idle(server, count, seed):
@@ -97,6 +100,12 @@ def _make_idle(server, count, seed):
     assert len(server.session_ids()) == count // 8 * 8
 
 
+@dataclass(frozen=True)
+class Took:
+    seconds: float
+    cpu_seconds: float  # of the server's threads
+
+
 class _Active:
     def __init__(self, server, count, seed):
         self.server, self.seed = server, seed
@@ -107,7 +116,7 @@ class _Active:
             perform(server, session, Call((40,), 0))
 
     def run(self, tokens):
-        """Tokens a second of all together."""
+        """What it takes to generate `tokens` tokens on each session, all at once."""
         api = self.server.api
 
         def generate(session):
@@ -118,9 +127,9 @@ class _Active:
                 pass
 
         threads = [threading.Thread(target=generate, args=(session,)) for session in self.sessions]
-        begin = time.monotonic()
+        begin, cpu = time.monotonic(), self.server.cpu_seconds()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return tokens * len(self.sessions) / (time.monotonic() - begin)
+        return Took(time.monotonic() - begin, self.server.cpu_seconds() - cpu)

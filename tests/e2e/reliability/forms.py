@@ -20,6 +20,6 @@ FORMS = {
     "queue": (canary.run_queue, {"requests": 10_000}, {"requests": 1_000}),
     "canary": (canary.run, {"steps": 1_000_000, "sessions": 32}, {"steps": 10_000, "sessions": 8}),
     "soak": (endurance.run_soak, {"tokens": 1_000_000}, {"tokens": 20_000}),
-    "idle": (endurance.run_idle, {"idle": 10_000, "active": 8, "tokens": 20_000, "runs": 21},
-             {"idle": 400, "active": 8, "tokens": 200, "runs": 1}),
+    "idle": (endurance.run_idle, {"idle": 10_000, "active": 8, "tokens": 20_000, "runs": 101},
+             {"idle": 400, "active": 8, "tokens": 2_000, "runs": 2}),
 }

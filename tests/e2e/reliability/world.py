@@ -1,6 +1,7 @@
 """Servers that are stopped, killed and started again on the same data."""
 
 import contextlib
+import os
 import random
 import shutil
 import signal
@@ -53,6 +54,10 @@ class Server(ServerProcess):
     def resident_bytes(self):
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+    def cpu_seconds(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def session_ids(self):
         """Of all sessions, page by page."""
