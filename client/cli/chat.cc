@@ -59,9 +59,10 @@ int Chat::Run() {
 
 bool Chat::ReadLine(std::string* line) {
   if (!terminal_) return static_cast<bool>(std::getline(std::cin, *line));
-  std::cerr << "> ";
+  // Before the prompt: who sees it may press Ctrl-C.
   const Interrupt::Guard guard(*globals_.interrupt,
                                [] { std::cerr << "\n(Ctrl-C again or /quit leaves)\n> "; });
+  std::cerr << "> ";
   return static_cast<bool>(std::getline(std::cin, *line));
 }
 
