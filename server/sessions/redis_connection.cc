@@ -1,6 +1,5 @@
 #include "server/sessions/redis_connection.h"
 
-#include <hiredis/hiredis.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>

@@ -2,6 +2,8 @@
 #ifndef TVQ_SERVER_SESSIONS_REDIS_CONNECTION_H_
 #define TVQ_SERVER_SESSIONS_REDIS_CONNECTION_H_
 
+#include <hiredis/hiredis.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -13,9 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/sessions/redis_address.h"
-
-struct redisContext;
-struct redisReply;
 
 namespace tvq {
 

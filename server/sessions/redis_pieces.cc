@@ -1,7 +1,5 @@
 #include "server/sessions/redis_pieces.h"
 
-#include <hiredis/hiredis.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string_view>

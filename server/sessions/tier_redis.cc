@@ -1,7 +1,5 @@
 #include "server/sessions/tier_redis.h"
 
-#include <hiredis/hiredis.h>
-
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>

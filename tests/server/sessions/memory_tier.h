@@ -84,7 +84,7 @@ class MemoryTier : public DurableTier {
     if (auto status = Begin("Put"); !status.ok()) return status;
     std::set<int64_t> named{record.version};
     for (const MarkRecord& mark : record.marks) named.insert(mark.version);
-    EXPECT_EQ(named.count(version), 1u) << "a version that the record does not name";
+    EXPECT_TRUE(named.contains(version)) << "a version that the record does not name";
     std::string data;
     bool failed = false;
     auto written = write([&](std::span<const std::byte> piece) {
@@ -117,7 +117,7 @@ class MemoryTier : public DurableTier {
     if (version == record.version) {
       session.record = record;
       session.whole = true;
-      std::erase_if(session.versions, [&](const auto& v) { return named.count(v.first) == 0; });
+      std::erase_if(session.versions, [&](const auto& v) { return !named.contains(v.first); });
     }
     return absl::OkStatus();
   }
@@ -127,7 +127,7 @@ class MemoryTier : public DurableTier {
     const std::lock_guard lock(disk_->mutex);
     ++disk_->gets;
     const auto found = disk_->sessions.find(id);
-    if (found == disk_->sessions.end() || found->second.versions.count(version) == 0) {
+    if (found == disk_->sessions.end() || !found->second.versions.contains(version)) {
       return absl::NotFoundError("not stored");
     }
     return std::make_unique<Source>(found->second.versions[version]);

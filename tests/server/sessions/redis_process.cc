@@ -1,11 +1,11 @@
 #include "tests/server/sessions/redis_process.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -31,6 +31,7 @@ void RedisProcess::Start() {
       "--appendonly", "no",     "--dir", directory_,     "--logfile", directory_ + "/log"};
   words.insert(words.end(), flags_.begin(), flags_.end());
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const int error =
