@@ -26,7 +26,7 @@ std::vector<uint64_t> PrefixHashes(std::string_view owner, size_t model, int64_t
 
 size_t RecentPrefixes::Shared(std::span<const uint64_t> hashes) {
   size_t shared = 0;
-  while (shared < hashes.size() && remembered_.count(hashes[shared]) > 0) ++shared;
+  while (shared < hashes.size() && remembered_.contains(hashes[shared])) ++shared;
   for (const uint64_t hash : hashes) {
     by_age_.push_back(hash);
     ++remembered_[hash];

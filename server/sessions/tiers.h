@@ -83,7 +83,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::shared_ptr<Checkpoint> checkpoint_;
   };
   // Makes sure that the checkpoint is on the device or in host memory. Blocks.
-  absl::StatusOr<Pin> BringToHost(std::shared_ptr<Checkpoint> checkpoint);
+  absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint);
 
   // What Start needs is dropped with a state that only the durable tier has.
   // Null then. It may be dropped at any time, so who needs it keeps what this returns.
@@ -97,9 +97,10 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     int64_t bytes = 0;
     std::function<absl::Status(const ByteSink&)> write;
   };
-  absl::StatusOr<Image> Read(std::shared_ptr<Checkpoint> checkpoint);
+  absl::StatusOr<Image> Read(const std::shared_ptr<Checkpoint>& checkpoint);
   // The same as a blob, made for the caller if host memory has none. Blocks.
-  absl::StatusOr<std::shared_ptr<const Blob>> ReadBlob(std::shared_ptr<Checkpoint> checkpoint);
+  absl::StatusOr<std::shared_ptr<const Blob>> ReadBlob(
+      const std::shared_ptr<Checkpoint>& checkpoint);
 
   Tier Where(const Checkpoint& checkpoint) const;
   // Adds the states' bytes, the restores and their times.

@@ -141,7 +141,7 @@ absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, 
   return blob;
 }
 
-absl::StatusOr<Tiers::Pin> Tiers::BringToHost(std::shared_ptr<Checkpoint> checkpoint) {
+absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>& checkpoint) {
   Pin pin(shared_from_this(), checkpoint);
   const Found found = Find(*checkpoint);
   if (found.device != nullptr || found.host != nullptr) return pin;
@@ -159,7 +159,7 @@ absl::StatusOr<Tiers::Pin> Tiers::BringToHost(std::shared_ptr<Checkpoint> checkp
   return pin;
 }
 
-absl::StatusOr<Tiers::Image> Tiers::Read(std::shared_ptr<Checkpoint> checkpoint) {
+absl::StatusOr<Tiers::Image> Tiers::Read(const std::shared_ptr<Checkpoint>& checkpoint) {
   auto pin = std::make_shared<const Pin>(shared_from_this(), checkpoint);
   const Found found = Find(*checkpoint);
   const ModelInfo& model = info(checkpoint->model());
@@ -179,9 +179,9 @@ absl::StatusOr<Tiers::Image> Tiers::Read(std::shared_ptr<Checkpoint> checkpoint)
 }
 
 absl::StatusOr<std::shared_ptr<const Blob>> Tiers::ReadBlob(
-    std::shared_ptr<Checkpoint> checkpoint) {
+    const std::shared_ptr<Checkpoint>& checkpoint) {
   if (auto host = Find(*checkpoint).host; host != nullptr) return host;
-  const auto image = Read(std::move(checkpoint));
+  const auto image = Read(checkpoint);
   if (!image.ok()) return image.status();
   BlobWriter writer(image->bytes);
   if (auto status = image->write(writer.sink()); !status.ok()) return status;

@@ -117,9 +117,11 @@ TEST(ConcurrentSessionsTest, KeepsEveryClientsSessions) {
   };
   h.Start(std::make_unique<MemoryTier>(disk));
   std::vector<std::unique_ptr<Client>> clients;
+  clients.reserve(kClients);
   for (int i = 0; i < kClients; ++i) clients.push_back(std::make_unique<Client>(h, i));
   {
     std::vector<std::thread> threads;
+    threads.reserve(kClients);
     for (auto& client : clients) threads.emplace_back([&] { client->Run(120); });
     // Somebody looks on all the while.
     std::atomic<bool> done = false;
@@ -146,6 +148,7 @@ TEST(ConcurrentSessionsTest, LetsOneOfManyWritersThrough) {
   std::atomic<int> committed = 0;
   std::atomic<int> aborted = 0;
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       const auto gained = Generate(h, call, "mine", 4);

@@ -157,7 +157,7 @@ class Check {
     const std::string name = Name();
     const auto view = h_.store->Rewind({.id = id, .durability = AnyDurability()}, name);
     Held held = reference.now();
-    if (held.marks.count(name) == 0) {
+    if (!held.marks.contains(name)) {
       EXPECT_TRUE(absl::IsNotFound(view.status())) << view.status();
     } else if (Done(view.status())) {
       held.text = held.marks[name];

@@ -58,7 +58,7 @@ struct StoreHarnessBase {
     store = *std::move(opened);
   }
 
-  std::string Create(CreateOptions create = {}, const std::string& owner = "") {
+  std::string Create(const CreateOptions& create = {}, const std::string& owner = "") {
     auto session = store->Create(owner, create);
     EXPECT_TRUE(session.ok()) << session.status();
     return session.ok() ? session->record.id : "";
