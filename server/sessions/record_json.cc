@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+// Versions and positions: far enough from the largest integer for what is added to them.
+constexpr int64_t kMostCounted = int64_t{1} << 60;
 constexpr int64_t kNever = -1;  // as a ttl
 
 std::string Id(JsonFields& fields, const char* name, bool may_be_empty) {
@@ -32,8 +34,8 @@ std::vector<MarkRecord> Marks(JsonFields& fields, const std::string& where, int6
   std::vector<MarkRecord> marks;
   for (const json& entry : fields.Array("marks")) {
     JsonFields mark(entry, absl::StrCat(where, ": mark ", marks.size()));
-    marks.push_back(
-        {mark.String("name"), mark.Int("version", 1, version), mark.Int("position", 0, kMost)});
+    marks.push_back({mark.String("name"), mark.Int("version", 1, version),
+                     mark.Int("position", 0, kMostCounted)});
     fields.Update(mark.status());
   }
   return marks;
@@ -72,10 +74,10 @@ absl::StatusOr<SessionRecord> RecordFromJson(const json& object, const std::stri
   record.model = fields.String("model");
   record.label = fields.String("label");
   record.parent_id = Id(fields, "parent_id", true);
-  record.parent_version = fields.Int("parent_version", 0, kMost);
-  record.version = fields.Int("version", 1, kMost);
+  record.parent_version = fields.Int("parent_version", 0, kMostCounted);
+  record.version = fields.Int("version", 1, kMostCounted);
   record.persisted_version = fields.Int("persisted_version", 0, record.version);
-  record.position = fields.Int("position", 0, kMost);
+  record.position = fields.Int("position", 0, kMostCounted);
   record.created = Time(fields, "created_ns");
   record.last_used = Time(fields, "last_used_ns");
   const int64_t ttl = fields.Int("ttl_ns", kNever, kMost);

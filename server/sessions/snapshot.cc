@@ -79,7 +79,7 @@ absl::StatusOr<Header> ReadHeader(FrameReader& frame) {
   Header header;
   auto record = RecordFromJson(fields.Object("record"), absl::StrCat(where, ": record"));
   fields.Update(record.status());
-  header.info.version = fields.Int("version", 1, std::numeric_limits<int64_t>::max());
+  header.info.version = fields.Int("version", 1, kMostBytes);
   header.transcript_bytes = fields.Int("transcript_bytes", 0, kMostBytes);
   header.outcomes_bytes = fields.Int("outcomes_bytes", 0, kMostBytes);
   header.state_bytes = fields.Int("state_bytes", 1, kMostBytes);

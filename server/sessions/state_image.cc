@@ -19,6 +19,8 @@ using nlohmann::json;
 constexpr FrameFormat kFormat = {.name = "state image", .magic = "TVQSTATE", .version = 1};
 constexpr std::string_view kEndMark = "TVQ.END\n";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+// Far above any session, and far enough from the largest integer for sums of positions.
+constexpr int64_t kMostTokens = int64_t{1} << 60;
 
 // The image's own sections, before the state's.
 SectionInfo PendingSection(size_t count) {
@@ -141,7 +143,7 @@ absl::Status StateImageReader::ReadHeader() {
   const int64_t vocab = model_->config.vocab_size;
   const int64_t longest = model_->config.max_position;
   fields.Int("vocab_size", vocab, vocab);
-  position_ = fields.Int("position", 0, longest == 0 ? kMost : longest);
+  position_ = fields.Int("position", 0, longest == 0 ? kMostTokens : longest);
   int64_t sum = 0;
   for (const json& entry : fields.Array("sections")) {
     JsonFields section(entry, absl::StrCat(where, ": section ", sections_.size()));
@@ -180,27 +182,15 @@ absl::Status StateImageReader::CheckSection(const SectionInfo& expected) {
 }
 
 absl::Status StateImageReader::ReadPending() {
-  const int64_t bytes = sections_[0].bytes;
-  const SectionInfo expected{"pending", sizeof(int32_t), bytes};
-  if (absl::Status s = CheckSection(expected); !s.ok()) return s;
-  // Memory grows with what comes, not with what the header says.
-  constexpr int64_t kRun = 16 << 10;
-  for (int64_t left = bytes / 4; left > 0;) {
-    const int64_t n = std::min(left, kRun);
-    pending_.resize(pending_.size() + static_cast<size_t>(n));
-    const auto run = std::span(pending_).last(static_cast<size_t>(n));
-    absl::Status s = frame_.Read("pending", std::as_writable_bytes(run));
-    if (!s.ok()) return s;
-    left -= n;
-  }
-  if (absl::Status s = frame_.End("pending"); !s.ok()) return s;
+  // A call leaves what it sampled last, and nothing else, to be fed by the next one.
+  const bool any = sections_[0].bytes != 0;
+  if (absl::Status s = CheckSection(PendingSection(any ? 1 : 0)); !s.ok()) return s;
+  pending_.resize(any ? 1 : 0);
+  absl::Status s = frame_.Read("pending", std::as_writable_bytes(std::span(pending_)));
+  if (s.ok()) s = frame_.End("pending");
   const int64_t vocab = model_->config.vocab_size;
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    if (pending_[i] >= 0 && pending_[i] < vocab) continue;
-    return frame_.Invalid(
-        absl::StrCat("pending[", i, "] is ", pending_[i], ", must be 0 to ", vocab - 1));
-  }
-  return absl::OkStatus();
+  if (!s.ok() || !any || (pending_[0] >= 0 && pending_[0] < vocab)) return s;
+  return frame_.Invalid(absl::StrCat("pending[0] is ", pending_[0], ", must be 0 to ", vocab - 1));
 }
 
 absl::Status StateImageReader::ReadLogits() {

@@ -73,6 +73,12 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
     return absl::InvalidArgumentError(
         absl::StrCat("snapshot: has ", blob.size(), " bytes, its header tells of ", bytes));
   }
+  // The file of a mark has the record of a later version, which its state is not of.
+  if (head->version != head->record.version) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "snapshot: holds the state of version ", head->version, ", a mark's, beside the record of ",
+        "version ", head->record.version, "; must hold the record's own"));
+  }
   return head;
 }
 
@@ -220,6 +226,10 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
 absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload) {
   auto checked = Check("", std::move(upload));
   if (!checked.ok()) return checked.status();
+  const SessionRecord& sent = checked->head.record;
+  if (auto status = CheckNaming(sent.label, sent.ttl, sent.creation_key); !status.ok()) {
+    return status;
+  }
   const auto outcomes = std::move(checked->head.outcomes);
   const absl::Time last_used = checked->head.record.last_used;
   auto content = ContentOf(*std::move(checked));

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "absl/strings/str_cat.h"
+#include "server/sessions/snapshot.h"
+#include "tests/server/sessions/byte_vector.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
@@ -114,6 +118,48 @@ TEST(SessionTransferTest, RefusesWhatIsNoSnapshotOfThisModel) {
   EXPECT_EQ(h.store->stats().created, 1);
   EXPECT_EQ(h.harness.engine->budget().used(), 1000);
   EXPECT_TRUE(Import(h, good).ok());
+}
+
+// With another record than the exported one.
+std::string Rewritten(const std::string& snapshot, const std::function<void(SnapshotHead&)>& edit) {
+  const auto all = std::as_bytes(std::span(snapshot));
+  testing::BytesSource source({all.begin(), all.end()});
+  auto head = ReadSnapshotHead(&source);
+  EXPECT_TRUE(head.ok()) << head.status();
+  const auto image = static_cast<size_t>(head->state_bytes);
+  edit(*head);
+  testing::Bytes bytes;
+  EXPECT_TRUE(WriteSnapshotHead(*head, testing::AppendTo(&bytes)).ok());
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) +
+         snapshot.substr(snapshot.size() - image);
+}
+
+// The state says how many tokens it holds, whatever the record claims.
+TEST(SessionTransferTest, TakesNoPositionOnTheWordOfTheRecord) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  const std::string good = Export(h, call);
+  const std::string of_a_mark = Rewritten(good, [](SnapshotHead& head) {
+    head.record.marks = {{"m", head.version, head.record.position}};
+    head.record.version = 9;
+    head.record.position = 77'777;
+  });
+  const std::string longer = Rewritten(good, [](SnapshotHead& head) {
+    head.record.position = 5;
+    head.record.has_transcript = false;
+    head.transcript.clear();
+  });
+  const auto refused = [&](const std::string& bytes, const std::string& why) {
+    for (const absl::Status& status :
+         {Import(h, bytes).status(), h.store->Adopt(Upload(h, bytes)).status(),
+          h.store->StartFrom("", Upload(h, bytes)).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    }
+  };
+  refused(of_a_mark, "holds the state of version 2, a mark's, beside the record of version 9");
+  refused(longer, "the state has 4 tokens and 0 pending, must have 5 in all");
 }
 
 TEST(SessionTransferTest, LimitsAnUpload) {

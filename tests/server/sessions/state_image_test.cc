@@ -121,10 +121,10 @@ TEST(StateImageTest, RestoresTheStateBitForBit) {
   }
 }
 
-TEST(StateImageTest, KeepsPendingTokensInPlaceOfLogits) {
+TEST(StateImageTest, KeepsAPendingTokenInPlaceOfLogits) {
   const auto model = TinyModel();
   const Fed fed = FeedTokens(*model, 7);
-  const std::vector<int32_t> pending{0, 10, 3};
+  const std::vector<int32_t> pending{10};
   const Bytes bytes = Image(*model, {fed.state.get(), pending, {}});
   BytesSource source(bytes);
   auto reader = StateImageReader::Open(&source, model->info());
@@ -227,7 +227,8 @@ TEST(StateImageTest, ChecksTheTableBeforeItReadsASection) {
               HasSubstr("layers.0.acc_count[0] is 2, must be 0 to 0"));
   EXPECT_THAT(problem("\"position\":9,", "\"position\":0,"), HasSubstr("at position 0"));
   EXPECT_THAT(problem("\"bytes\":44,", "\"bytes\":40,"), HasSubstr("section 1 is \"logits\""));
-  EXPECT_THAT(problem("\"bytes\":0,", "\"bytes\":8,"), HasSubstr("pending is damaged"));
+  EXPECT_THAT(problem("\"bytes\":0,", "\"bytes\":8,"),
+              HasSubstr("section 0 is \"pending\" of 8 bytes"));
   EXPECT_THAT(problem("\"vocab_size\":11", "\"vocab_size\":12"), HasSubstr("vocab_size"));
   EXPECT_THAT(problem("\"element_bytes\":8", "\"element_bytes\":0"), HasSubstr("element_bytes"));
 }
@@ -237,7 +238,9 @@ TEST(StateImageTest, ASizeFromOutsideTakesNoMemory) {
   const std::vector<int32_t> pending(1'000'000);
   Bytes bytes = Image(*model, {nullptr, pending, {}});
   bytes.resize(1000);
-  EXPECT_THAT(Problem(Read(bytes, *model)), HasSubstr("pending: ends at byte 1000"));
+  EXPECT_THAT(Problem(Read(bytes, *model)),
+              HasSubstr("section 0 is \"pending\" of 4000000 bytes, 4 an element, must be "
+                        "\"pending\" of 4 bytes"));
 }
 
 TEST(StateImageTest, RefusesContentThatNoStateHas) {
@@ -247,9 +250,12 @@ TEST(StateImageTest, RefusesContentThatNoStateHas) {
   logits[4] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(Problem(Read(Image(*model, {fed.state.get(), {}, logits}), *model)),
               HasSubstr("logits[4] is nan, must be finite"));
-  const std::vector<int32_t> pending{1, 11};
+  const std::vector<int32_t> pending{11};
   EXPECT_THAT(Problem(Read(Image(*model, {fed.state.get(), pending, {}}), *model)),
-              HasSubstr("pending[1] is 11, must be 0 to 10"));
+              HasSubstr("pending[0] is 11, must be 0 to 10"));
+  const std::vector<int32_t> two{1, 2};
+  EXPECT_THAT(Problem(Read(Image(*model, {fed.state.get(), two, {}}), *model)),
+              HasSubstr("section 0 is \"pending\" of 8 bytes"));
   const std::vector<int32_t> one{1};
   EXPECT_THAT(Problem(Read(Image(*model, {fed.state.get(), one, fed.logits}), *model)),
               HasSubstr("section 1 is \"logits\" of 44 bytes"));
