@@ -58,6 +58,7 @@ struct SessionEntry {
   absl::Time last_used;
   bool claimed = true;   // false: other servers may write it too; what is known here may be old
   bool leased = false;   // a call works on it
+  bool making = false;   // the call that makes it has not succeeded yet
   bool deleted = false;  // it left the table while somebody held the entry
 
   // Held while the session is written to the durable tier or removed from there; not under the

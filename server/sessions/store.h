@@ -119,6 +119,11 @@ class Store final : public SessionStore {
   // Puts sessions that are leased into the table and ends their leases; all or none.
   absl::StatusOr<std::vector<SessionView>> Insert(const std::vector<EntryPtr>& entries,
                                                   Durability durability);
+  // For a retry: what a call with this idempotency key has made, as CreatedBy of the table finds
+  // it, and stored if `durability` wants that. ABORTED while that call is under way.
+  absl::StatusOr<std::vector<SessionView>> Made(const std::string& owner,
+                                                const std::string& parent_id,
+                                                const std::string& key, Durability durability);
   absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -137,6 +142,8 @@ class Store final : public SessionStore {
   // `kind` keeps the keys of calls apart that answer different things.
   absl::StatusOr<Begun> Begin(const SessionCall& call, std::string_view kind);
   absl::Status Lock(const SessionCall& call, std::string_view kind, Begun& begun);
+  // Loads what the leased session lacks, and looks whether the call is to be done.
+  absl::Status Look(const SessionCall& call, std::string_view kind, Begun& begun);
   void Release(SessionEntry& entry);
   // Makes `next` the content of the session: version + 1.
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability);

@@ -21,6 +21,11 @@ absl::Status CheckBytes(const char* field, const std::string& value, size_t max)
       absl::StrCat(field, ": has ", value.size(), " bytes, may have ", max));
 }
 
+absl::Status StillMaking() {
+  return absl::AbortedError(
+      "idempotency_key: the first call with this key is still being done; try again");
+}
+
 }  // namespace
 
 absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl,
@@ -111,7 +116,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   {
     const MutexLock lock(&mutex_);
     if (!table_.CreatedBy(record.owner, record.parent_id, record.creation_key).empty()) {
-      return absl::AbortedError("idempotency_key: another call with this key is being answered");
+      return StillMaking();
     }
     const int64_t count = table_.CountOf(record.owner);
     const int64_t limit = options_.max_sessions_per_owner;
@@ -121,6 +126,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
     }
     for (const EntryPtr& entry : entries) {
       for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
+      entry->making = true;
       table_.Insert(entry);
     }
     totals_.created += static_cast<int64_t>(entries.size());
@@ -141,8 +147,32 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   const MutexLock lock(&mutex_);
   for (const EntryPtr& entry : entries) {
     entry->leased = false;
+    entry->making = false;
     views.push_back(View(*entry));
   }
+  return views;
+}
+
+absl::StatusOr<std::vector<SessionView>> Store::Made(const std::string& owner,
+                                                     const std::string& parent_id,
+                                                     const std::string& key,
+                                                     Durability durability) {
+  std::vector<EntryPtr> entries;
+  {
+    const MutexLock lock(&mutex_);
+    entries = table_.CreatedBy(owner, parent_id, key);
+    // What is not stored yet, as its call wants it, may still be undone.
+    for (const EntryPtr& entry : entries) {
+      if (entry->making) return StillMaking();
+    }
+  }
+  for (const EntryPtr& entry : entries) {
+    if (durability == Durability::kMemory) break;
+    if (auto status = Persist(*entry); !status.ok()) return status;
+  }
+  std::vector<SessionView> views;
+  const MutexLock lock(&mutex_);
+  for (const EntryPtr& entry : entries) views.push_back(View(*entry));
   return views;
 }
 
@@ -154,11 +184,9 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   if (auto status = CheckDurability(options.durability); !status.ok()) return status;
   const auto index = ModelIndex(options.model);
   if (!index.ok()) return index.status();
-  {
-    const MutexLock lock(&mutex_);
-    const auto earlier = table_.CreatedBy(owner, "", options.idempotency_key);
-    if (!earlier.empty()) return View(*earlier.front());
-  }
+  const auto made = Made(owner, "", options.idempotency_key, options.durability);
+  if (!made.ok()) return made.status();
+  if (!made->empty()) return made->front();
   SessionContent content;
   content.model = *index;
   content.record = {.id = NewSessionId(),

@@ -52,7 +52,12 @@ absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& 
   if (!entry.content->model && kind != kDeletes) {
     return NotServed(record);
   }
-  if (entry.leased) return Busy(record.id);
+  if (entry.leased) {
+    auto busy = Busy(record.id);
+    if (call.idempotency_key.empty()) return busy;
+    return absl::AbortedError(absl::StrCat(
+        busy.message(), "; if that is the first call with this idempotency_key, try again"));
+  }
   entry.leased = true;
   begun.hold.emplace(this, begun.entry);
   return absl::OkStatus();
@@ -64,7 +69,17 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
   if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
   Begun begun;
   if (auto status = Lock(call, kind, begun); !status.ok()) return status;
-  if (!begun.hold) return begun;
+  if (begun.hold) {
+    if (auto status = Look(call, kind, begun); !status.ok()) return status;
+  }
+  // The first call may have promised less than its retry does.
+  if (begun.reply && call.durability == Durability::kDisk) {
+    if (auto status = Persist(*begun.entry); !status.ok()) return status;
+  }
+  return begun;
+}
+
+absl::Status Store::Look(const SessionCall& call, std::string_view kind, Begun& begun) {
   if (kind != kDeletes) {  // what is stored may be too damaged to load, but not to delete
     if (auto status = LoadPresent(*begun.hold, begun.state_head); !status.ok()) return status;
   }
@@ -75,7 +90,7 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
     if (auto status = CheckVersion(call, content.record); !status.ok()) return status;
   }
   begun.entry->last_used = clock_();
-  return begun;
+  return absl::OkStatus();
 }
 
 void Store::Release(SessionEntry& entry) {

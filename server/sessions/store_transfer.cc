@@ -194,11 +194,9 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
     return status;
   }
   if (auto status = CheckDurability(options.durability); !status.ok()) return status;
-  {
-    const MutexLock lock(&mutex_);
-    const auto earlier = table_.CreatedBy(owner, "", options.idempotency_key);
-    if (!earlier.empty()) return View(*earlier.front());
-  }
+  const auto made = Made(owner, "", options.idempotency_key, options.durability);
+  if (!made.ok()) return made.status();
+  if (!made->empty()) return made->front();
   auto checked = Check(options.model, std::move(upload));
   if (!checked.ok()) return checked.status();
   if (!options.keep_transcript.value_or(true)) {

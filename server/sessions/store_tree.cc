@@ -60,17 +60,15 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
 absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
                                                      const ForkOptions& options) {
   if (auto status = CheckFork(options); !status.ok()) return status;
+  if (auto status = CheckDurability(call.durability); !status.ok()) return status;
   if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
   {
     const MutexLock lock(&mutex_);
     const auto parent = Find(call.owner, call.id);
     if (!parent.ok()) return parent.status();
-    std::vector<SessionView> views;
-    for (const EntryPtr& made : table_.CreatedBy(call.owner, call.id, call.idempotency_key)) {
-      views.push_back(View(*made));
-    }
-    if (!views.empty()) return views;
   }
+  auto made = Made(call.owner, call.id, call.idempotency_key, call.durability);
+  if (!made.ok() || !made->empty()) return made;
   const auto begun = Begin(call, "fork");
   if (!begun.ok()) return begun.status();
   std::vector<EntryPtr> children;
