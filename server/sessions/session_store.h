@@ -173,8 +173,17 @@ class SessionStore {
   // No call changes a session any more. Stores whatever is not stored; returns how many sessions
   // could not be, at the latest at `until`. After the engine has drained.
   virtual int64_t Flush(absl::Time until) = 0;
-  // All sessions, of every owner, for a server that hands them to another.
+  // All sessions, of every owner.
   virtual std::vector<SessionRecord> Records() const = 0;
+
+  // For a server that hands its sessions to another. Whether what is stored lies where other
+  // servers find it; then a session that is stored needs no handing over.
+  virtual bool shares_storage() const = 0;
+  // Sessions, of every owner, that the other server cannot find: all, or where storage is shared
+  // those whose newest version only this server has.
+  virtual std::vector<SessionRecord> HeldHere() const = 0;
+  // Forgets a session that another server has taken over. What is stored stays.
+  virtual void Forget(const std::string& id) = 0;
 
   virtual SessionStats stats() const = 0;
 };

@@ -68,6 +68,9 @@ class Store final : public SessionStore {
   void UsePrefixes(Request* request) override;
   int64_t Flush(absl::Time until) override;
   std::vector<SessionRecord> Records() const override;
+  bool shares_storage() const override { return durable_ != nullptr && durable_->shared(); }
+  std::vector<SessionRecord> HeldHere() const override;
+  void Forget(const std::string& id) override;
   SessionStats stats() const override;
 
   // Deletes the sessions whose time-to-live is over; returns how many. Done every second anyway.

@@ -95,5 +95,32 @@ TEST(SharedTierTest, DoesNotExpireWhatAnotherServerUses) {
   EXPECT_TRUE(s.disk->sessions.empty());
 }
 
+TEST(SharedTierTest, HandsOverOnlyWhatOthersCannotFind) {
+  Servers s;
+  const SessionCall stored{.id = s.a.Create({.durability = Durability::kDisk})};
+  const SessionCall unsaved{.id = s.a.Create({.durability = Durability::kDisk})};
+  ASSERT_TRUE(s.a.Append(unsaved, "here").ok());
+  ASSERT_TRUE(s.b.store->Get("", unsaved.id).ok());
+  EXPECT_TRUE(s.a.store->shares_storage());
+  const auto held = s.a.store->HeldHere();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].id, unsaved.id);
+  EXPECT_TRUE(s.b.store->HeldHere().empty());
+
+  s.a.store->Forget(unsaved.id);
+  EXPECT_TRUE(s.a.store->HeldHere().empty());
+  EXPECT_EQ(s.a.store->Records().size(), 1u);
+  EXPECT_EQ(s.disk->sessions.size(), 2u) << "what is stored stays";
+  s.b.ExpectHolds(unsaved, "");
+}
+
+TEST(SharedTierTest, HandsOverAllThatLiesOnADiskOfItsOwn) {
+  StoreHarness h;
+  h.Start(std::make_unique<MemoryTier>(std::make_shared<MemoryDisk>()));
+  const std::string stored = h.Create({.durability = Durability::kDisk});
+  EXPECT_FALSE(h.store->shares_storage());
+  EXPECT_EQ(h.store->HeldHere().size(), 1u);
+}
+
 }  // namespace
 }  // namespace tvq
