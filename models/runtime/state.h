@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,8 +18,18 @@ namespace tvq {
 struct SectionInfo {
   std::string name;  // for example "layers.3.acc_sum"
   int64_t element_bytes = 1;
-  int64_t bytes = 0;
+  std::vector<int64_t> shape;  // in elements
+  int64_t bytes = 0;           // of all elements
+
+  bool operator==(const SectionInfo&) const = default;
 };
+
+inline SectionInfo MakeSection(std::string name, int64_t element_bytes,
+                               std::vector<int64_t> shape) {
+  int64_t bytes = element_bytes;
+  for (const int64_t count : shape) bytes *= count;
+  return {std::move(name), element_bytes, std::move(shape), bytes};
+}
 
 // Made by Model::NewState and used only with that model. One thread at a time may change a state;
 // while nobody does, const methods, and CopyFrom of another state that reads this one, may run on

@@ -133,6 +133,7 @@ absl::StatusOr<nlohmann::json> FrameReader::Header() {
   std::vector<std::byte> header(kPrefixBytes);
   if (absl::Status s = ReadPlain("header", header); !s.ok()) return s;
   if (absl::Status s = CheckPrefix(header); !s.ok()) return s;
+  version_ = Get<uint32_t>(header, 8);
   header.resize(kPrefixBytes + Get<uint32_t>(header, 16));
   absl::Status s = ReadPlain("header", std::span(header).subspan(kPrefixBytes));
   if (!s.ok()) return s;

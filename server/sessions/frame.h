@@ -74,6 +74,8 @@ class FrameReader {
   FrameReader(ByteSource* source, const FrameFormat& format) : source_(source), format_(format) {}
 
   absl::StatusOr<nlohmann::json> Header();
+  // Of the format, as the header says.
+  uint32_t version() const { return version_; }
   // Bytes from the header's first to its checksum's last.
   int64_t header_bytes() const { return header_bytes_; }
 
@@ -98,6 +100,7 @@ class FrameReader {
   uint64_t header_checksum_ = 0;
   uint64_t section_ = 0;
   int64_t header_bytes_ = 0;
+  uint32_t version_ = 0;
 };
 
 }  // namespace tvq

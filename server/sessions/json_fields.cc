@@ -30,16 +30,35 @@ void JsonFields::Fail(const char* name, const std::string& wanted) {
       absl::InvalidArgumentError(absl::StrCat(where_, ": field \"", name, "\" ", wanted)));
 }
 
+std::optional<int64_t> JsonFields::IntOf(const json& value, int64_t min, int64_t max) {
+  // A number above int64's largest is unsigned and would wrap.
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
+  if (!fits || value.get<int64_t>() < min || value.get<int64_t>() > max) return std::nullopt;
+  return value.get<int64_t>();
+}
+
 int64_t JsonFields::Int(const char* name, int64_t min, int64_t max) {
   const json* field = Find(name);
   if (field == nullptr) return 0;
-  // A number above int64's largest is unsigned and would wrap.
-  const bool fits = field->is_number_integer() &&
-                    (!field->is_number_unsigned() || field->get<uint64_t>() <= INT64_MAX);
-  const int64_t value = fits ? field->get<int64_t>() : 0;
-  if (fits && value >= min && value <= max) return value;
-  Fail(name, absl::StrCat("must be an integer from ", min, " to ", max));
-  return 0;
+  const auto value = IntOf(*field, min, max);
+  if (!value) Fail(name, absl::StrCat("must be an integer from ", min, " to ", max));
+  return value.value_or(0);
+}
+
+std::vector<int64_t> JsonFields::Ints(const char* name, int64_t min, int64_t max) {
+  const json* field = Find(name);
+  if (field == nullptr) return {};
+  std::vector<int64_t> values;
+  bool good = field->is_array();
+  for (size_t i = 0; good && i < field->size(); ++i) {
+    const auto value = IntOf((*field)[i], min, max);
+    good = value.has_value();
+    values.push_back(value.value_or(0));
+  }
+  if (good) return values;
+  Fail(name, absl::StrCat("must be an array of integers from ", min, " to ", max));
+  return {};
 }
 
 bool JsonFields::Bool(const char* name) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -22,6 +24,7 @@ class JsonFields {
   int64_t Int(const char* name, int64_t min, int64_t max);
   bool Bool(const char* name);
   std::string String(const char* name);
+  std::vector<int64_t> Ints(const char* name, int64_t min, int64_t max);
   // Of objects.
   const nlohmann::json& Array(const char* name);
   const nlohmann::json& Object(const char* name);
@@ -35,6 +38,8 @@ class JsonFields {
  private:
   // Null after an error.
   const nlohmann::json* Find(const char* name);
+  // Nothing for what is no integer of the range.
+  static std::optional<int64_t> IntOf(const nlohmann::json& value, int64_t min, int64_t max);
 
   const nlohmann::json& object_;
   const std::string where_;

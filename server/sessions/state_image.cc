@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "models/runtime/quoted.h"
 #include "server/sessions/json_fields.h"
 
@@ -16,18 +17,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr FrameFormat kFormat = {.name = "state image", .magic = "TVQSTATE", .version = 1};
+constexpr FrameFormat kFormat = {.name = "state image", .magic = "TVQSTATE", .version = 2};
+// Before it, sections had no shape.
+constexpr uint32_t kFirstWithShapes = 2;
 constexpr std::string_view kEndMark = "TVQ.END\n";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 // Far above any session, and far enough from the largest integer for sums of positions.
 constexpr int64_t kMostTokens = int64_t{1} << 60;
+constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 // The image's own sections, before the state's.
 SectionInfo PendingSection(size_t count) {
-  return {"pending", sizeof(int32_t), static_cast<int64_t>(count * sizeof(int32_t))};
+  return MakeSection("pending", sizeof(int32_t), {static_cast<int64_t>(count)});
 }
 SectionInfo LogitsSection(size_t count) {
-  return {"logits", sizeof(float), static_cast<int64_t>(count * sizeof(float))};
+  return MakeSection("logits", sizeof(float), {static_cast<int64_t>(count)});
 }
 
 std::vector<SectionInfo> SectionsOf(const StateContent& content) {
@@ -52,6 +56,7 @@ std::string HeaderText(const ModelInfo& model, const StateContent& content,
   for (const SectionInfo& section : sections) {
     header["sections"].push_back({{"name", section.name},
                                   {"element_bytes", section.element_bytes},
+                                  {"shape", section.shape},
                                   {"bytes", section.bytes}});
   }
   return header.dump();
@@ -64,8 +69,11 @@ int64_t ImageBytes(int64_t header_bytes, const std::vector<SectionInfo>& section
 }
 
 std::string Describe(const SectionInfo& section) {
+  const std::string shape = section.shape.empty()
+                                ? ""
+                                : absl::StrCat(", shape [", absl::StrJoin(section.shape, ","), "]");
   return absl::StrCat(Quoted(section.name), " of ", section.bytes, " bytes, ",
-                      section.element_bytes, " an element");
+                      section.element_bytes, " an element", shape);
 }
 
 // What of an image must be as the model has it.
@@ -147,15 +155,17 @@ absl::Status StateImageReader::ReadHeader() {
   int64_t sum = 0;
   for (const json& entry : fields.Array("sections")) {
     JsonFields section(entry, absl::StrCat(where, ": section ", sections_.size()));
-    SectionInfo info{section.String("name"), section.Int("element_bytes", 1, 64),
-                     section.Int("bytes", 0, kMost)};
+    SectionInfo info{.name = section.String("name"),
+                     .element_bytes = section.Int("element_bytes", 1, 64)};
+    if (frame_.version() >= kFirstWithShapes) info.shape = section.Ints("shape", 0, kMostBytes);
+    info.bytes = section.Int("bytes", 0, kMostBytes);
     if (section.status().ok() && info.bytes % info.element_bytes != 0) {
       section.Fail("bytes", "must be whole elements");
     }
-    if (__builtin_add_overflow(sum, info.bytes + kChecksumBytes, &sum)) {
-      section.Fail("bytes", "adds up to more than 64 bits can count");
-    }
+    sum += info.bytes + kChecksumBytes;
+    if (sum > kMostBytes) section.Fail("bytes", absl::StrCat("adds up to more than ", kMostBytes));
     fields.Update(section.status());
+    if (!fields.status().ok()) return fields.status();
     sections_.push_back(std::move(info));
   }
   if (sections_.size() < 2)
@@ -174,11 +184,11 @@ absl::Status StateImageReader::CheckSection(const SectionInfo& expected) {
         absl::StrCat("ends after ", next_, " sections, the next must be ", Describe(expected)));
   }
   const SectionInfo& found = sections_[next_++];
-  const bool same = found.name == expected.name && found.bytes == expected.bytes &&
-                    found.element_bytes == expected.element_bytes;
-  if (same) return absl::OkStatus();
-  return frame_.Invalid(absl::StrCat("section ", next_ - 1, " is ", Describe(found), ", must be ",
-                                     Describe(expected)));
+  SectionInfo wanted = expected;
+  if (frame_.version() < kFirstWithShapes) wanted.shape.clear();
+  if (found == wanted) return absl::OkStatus();
+  return frame_.Invalid(
+      absl::StrCat("section ", next_ - 1, " is ", Describe(found), ", must be ", Describe(wanted)));
 }
 
 absl::Status StateImageReader::ReadPending() {

@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kTick{200};
 constexpr int kTicksPerSweep = 5;
 // What the header of an image takes beside a line per section.
 constexpr int64_t kImageHeaderBytes = 1024;
-constexpr int64_t kSectionLineBytes = 96;
+constexpr int64_t kSectionLineBytes = 128;
 // Versions that the durable tier may hold twice for a moment, while one takes the other's place.
 constexpr int64_t kReplacedAtOnce = 4;
 

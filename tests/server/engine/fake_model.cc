@@ -146,7 +146,8 @@ class FakeState : public State {
 
  private:
   std::vector<SectionInfo> SectionsAt(int64_t position) const {
-    return {{"hash", 8, 8}, {"growth", 1, model_->StateBytes(position) - model_->StateBytes(0)}};
+    return {MakeSection("hash", 8, {1}),
+            MakeSection("growth", 1, {model_->StateBytes(position) - model_->StateBytes(0)})};
   }
 
   FakeModel* model_;

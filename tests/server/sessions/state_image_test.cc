@@ -164,9 +164,9 @@ TEST(StateImageTest, RefusesOtherFormats) {
   const auto model = TinyModel();
   const Bytes bytes = ImageAfter(*model, 9);
   Bytes later = bytes;
-  later[8] = std::byte{2};
+  later[8] = std::byte{3};
   EXPECT_THAT(Problem(Read(later, *model), absl::StatusCode::kFailedPrecondition),
-              HasSubstr("has format version 2, this server reads versions up to 1"));
+              HasSubstr("has format version 3, this server reads versions up to 2"));
   Bytes never = bytes;
   never[8] = std::byte{0};
   EXPECT_THAT(Problem(Read(never, *model)), HasSubstr("format version 0"));
@@ -221,8 +221,14 @@ TEST(StateImageTest, ChecksTheTableBeforeItReadsASection) {
     return Problem(Read(Forged(bytes, from, to), *model));
   };
   EXPECT_THAT(problem("layers.0.acc_sum", "layers.0.acc_sun"),
-              HasSubstr("section 2 is \"layers.0.acc_sun\" of 120 bytes, 4 an element, must be "
-                        "\"layers.0.acc_sum\" of 120 bytes, 4 an element"));
+              HasSubstr("section 2 is \"layers.0.acc_sun\" of 120 bytes, 4 an element, shape "
+                        "[2,3,5], must be \"layers.0.acc_sum\" of 120 bytes, 4 an element, shape "
+                        "[2,3,5]"));
+  EXPECT_THAT(problem("\"shape\":[2,3,5]", "\"shape\":[3,2,5]"),
+              HasSubstr("shape [3,2,5], must be \"layers.0.acc_sum\" of 120 bytes, 4 an element, "
+                        "shape [2,3,5]"));
+  EXPECT_THAT(problem("\"shape\":[2,3,5]", "\"shape\":[2,3.5]"), HasSubstr("array of integers"));
+  EXPECT_THAT(problem("\"shape\":[2,3,5]", "\"shapes\":[2,35]"), HasSubstr("\"shape\" is missing"));
   EXPECT_THAT(problem("\"position\":9,", "\"position\":3,"),
               HasSubstr("layers.0.acc_count[0] is 2, must be 0 to 0"));
   EXPECT_THAT(problem("\"position\":9,", "\"position\":0,"), HasSubstr("at position 0"));
@@ -239,8 +245,8 @@ TEST(StateImageTest, ASizeFromOutsideTakesNoMemory) {
   Bytes bytes = Image(*model, {nullptr, pending, {}});
   bytes.resize(1000);
   EXPECT_THAT(Problem(Read(bytes, *model)),
-              HasSubstr("section 0 is \"pending\" of 4000000 bytes, 4 an element, must be "
-                        "\"pending\" of 4 bytes"));
+              HasSubstr("section 0 is \"pending\" of 4000000 bytes, 4 an element, shape "
+                        "[1000000], must be \"pending\" of 4 bytes"));
 }
 
 TEST(StateImageTest, RefusesContentThatNoStateHas) {

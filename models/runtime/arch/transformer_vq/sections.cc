@@ -148,15 +148,14 @@ absl::Status ReadValues(const VqShape& shape, int64_t position, const State::Sec
 }  // namespace
 
 std::array<SectionInfo, 5> LayerSections(const VqShape& shape, int64_t layer, int64_t position) {
-  const int64_t rows = shape.kv_heads * shape.codes;
-  const int64_t recent = shape.kv_heads * Recent(shape, position);
-  const int64_t value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
+  const int64_t heads = shape.kv_heads, recent = Recent(shape, position);
+  const auto value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
   const std::string prefix = absl::StrCat("layers.", layer, ".");
-  return {SectionInfo{prefix + "acc_sum", 4, rows * shape.value * 4},
-          SectionInfo{prefix + "acc_carry", 4, rows * shape.value * 4},
-          SectionInfo{prefix + "acc_count", 8, rows * 8},
-          SectionInfo{prefix + "win_code", 4, recent * 4},
-          SectionInfo{prefix + "win_value", value_bytes, recent * shape.value * value_bytes}};
+  return {MakeSection(prefix + "acc_sum", 4, {heads, shape.codes, shape.value}),
+          MakeSection(prefix + "acc_carry", 4, {heads, shape.codes, shape.value}),
+          MakeSection(prefix + "acc_count", 8, {heads, shape.codes}),
+          MakeSection(prefix + "win_code", 4, {heads, recent}),
+          MakeSection(prefix + "win_value", value_bytes, {heads, recent, shape.value})};
 }
 
 absl::Status VisitLayer(const VqShape& shape, int64_t layer, int64_t position, const VqState& host,
