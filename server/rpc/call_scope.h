@@ -4,8 +4,9 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <chrono>
+
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status.h"
@@ -17,7 +18,7 @@ class CallScope {
  public:
   // `method` is a literal's.
   CallScope(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc)
-      : context_(context), method_(method), rpc_(rpc), start_(absl::Now()) {}
+      : context_(context), method_(method), rpc_(rpc) {}
 
   // First of all, once. Not OK: End the call with it.
   absl::Status Begin() {
@@ -30,7 +31,8 @@ class CallScope {
 
   // What to Finish with, right then.
   grpc::Status End(const absl::Status& status) const {
-    context_.recorder->Finished({method_, caller_, status, absl::Now() - start_});
+    context_.recorder->Finished(
+        {method_, caller_, status, absl::FromChrono(std::chrono::steady_clock::now() - start_)});
     return ToGrpc(status);
   }
 
@@ -45,7 +47,7 @@ class CallScope {
   const CallContext& context_;
   const MethodInfo& method_;
   grpc::CallbackServerContext* const rpc_;
-  const absl::Time start_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
 };
 

@@ -1,5 +1,6 @@
 #include "server/rpc/model_service.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -32,7 +33,8 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   const int64_t start = absl::ToUnixNanos(start_);
   message->mutable_start_time()->set_seconds(start / 1'000'000'000);
   message->mutable_start_time()->set_nanos(static_cast<int32_t>(start % 1'000'000'000));
-  const int64_t uptime = absl::ToInt64Nanoseconds(absl::Now() - start_);
+  const int64_t uptime =
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - began_).count();
   message->mutable_uptime()->set_seconds(uptime / 1'000'000'000);
   message->mutable_uptime()->set_nanos(static_cast<int32_t>(uptime % 1'000'000'000));
   message->set_draining(*context_.draining);

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <string>
 
 #include "absl/time/time.h"
@@ -42,7 +43,8 @@ class ModelService final : public RawModelService {
 
   const CallContext& context_;
   const ServerDescription description_;
-  const absl::Time start_;
+  const absl::Time start_;  // a time of day
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace tvq

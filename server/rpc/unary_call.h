@@ -6,11 +6,12 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status.h"
 #include "server/rpc/wire.h"
@@ -35,9 +36,10 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
   context.open_calls->Begin();
   const auto caller = std::make_shared<Caller>();
   const auto finish = [reactor, rpc, caller, &context, &method,
-                       start = absl::Now()](const absl::Status& status) {
+                       start = std::chrono::steady_clock::now()](const absl::Status& status) {
     if (status.ok()) rpc->AddInitialMetadata("x-request-id", caller->request_id);
-    context.recorder->Finished({method, *caller, status, absl::Now() - start});
+    const auto took = absl::FromChrono(std::chrono::steady_clock::now() - start);
+    context.recorder->Finished({method, *caller, status, took});
     reactor->Finish(ToGrpc(status));
     context.open_calls->End();
   };
