@@ -32,14 +32,16 @@ def run_server(*flags, port=0):
 
 
 class ServerProcess:
-    def __init__(self, api, *flags):
+    def __init__(self, api, *flags, environment=None):
         self.api = api
         self.flags = [str(flag) for flag in flags]
+        self.environment = {**os.environ, **(environment or {})}
 
     def __enter__(self):
         self.stderr_file = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([BIN / "tvq-server", "--port", "0", *self.flags], text=True,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.stderr_file)
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.stderr_file,
+                                        env=self.environment)
         line = self.process.stdout.readline()
         assert line.startswith("listening on 127.0.0.1:"), f"{line!r}; stderr: {self.stderr()}"
         self.address = line.split()[-1]

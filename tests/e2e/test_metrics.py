@@ -1,23 +1,14 @@
 """The Prometheus endpoint."""
 
-import re
 import socket
 import urllib.error
 import urllib.request
 
 import grpc
 import pytest
+from metrics_endpoint import free_port, scrape
 from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
 from test_keys import bearer, line
-
-SAMPLE = re.compile(r"^([a-z_:][a-z0-9_:]*(?:\{[^}]*\})?) (\S+)$")
-
-
-def free_port():
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
-
 
 class Metrics:
     """A server's endpoint; metrics[name] is the value now, by a name with labels."""
@@ -27,15 +18,7 @@ class Metrics:
         self.server = start("--metrics-port", self.port, *flags)
 
     def scrape(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE_SECONDS) as answer:
-            text = answer.read().decode()
-        samples = {}
-        for text_line in text.splitlines():
-            if not text_line.startswith("#"):
-                name, value = SAMPLE.match(text_line).groups()
-                assert name not in samples
-                samples[name] = float(value)
-        return samples
+        return scrape(self.port)
 
     def __getitem__(self, name):
         return self.scrape().get(name, 0)

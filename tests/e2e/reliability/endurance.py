@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from metrics_endpoint import free_port, scrape
 from reliability.history import Call, perform
 from reliability.world import TINY, Server, directory, workers
 from server_process import BIN
@@ -17,6 +18,9 @@ TOKENS_PER_CALL = 1000
 
 # Buffers of the allocator and of gRPC still settle after the first fifth of a soak.
 MEMORY_SLACK_BYTES = 4 << 20
+
+# Of a session whose state lies on disk: its record, its places in the tables, its checkpoint.
+RECORD_BYTES = 4096
 
 
 def run_soak(api, tokens, seed, report=print):
@@ -56,33 +60,47 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
-def run_idle(api, idle, active, tokens, runs, seed, report=print):
-    """`active` sessions generate beside `idle` ones that lie on disk, and without them, in turn."""
-    budget, host = 64 << 20, 16 << 20
-    flags = ["--state-memory-bytes", budget, "--session-host-bytes", host]
+def run_idle(api, idle, active, tokens, runs, device_bytes, host_bytes, seed, report=print):
+    """`active` sessions generate beside `idle` ones that lie on disk, and without them, in turn.
+
+    How fast is reported; how much memory that takes, at any moment, is bounded.
+    """
+    flags = ["--state-memory-bytes", device_bytes, "--session-host-bytes", host_bytes]
+    port = free_port()
     with directory() as data, Server(api, "--session-dir", data / "none", *flags) as alone, \
-            Server(api, "--session-dir", data / "many", *flags) as crowded:
-        before = crowded.resident_bytes()
-        _make_idle(crowded, idle, seed)
-        grown = crowded.resident_bytes() - before
-        state = crowded.sessions.ListSessions(api.session.ListSessionsRequest(page_size=1)).sessions[0].bytes
+            Server(api, "--session-dir", data / "many", "--metrics-port", port, *flags) as crowded:
         runners = {server: _Active(server, active, seed) for server in (alone, crowded)}
         for runner in runners.values():
             runner.run(tokens)  # warm
+        before = crowded.resident_bytes()
+        _make_idle(crowded, idle, seed)
+        assert len(crowded.session_ids()) == idle + active
+        state = crowded.sessions.ListSessions(api.session.ListSessionsRequest(page_size=1)).sessions[0].bytes
         pairs = []
         for turn in range(runs):
             order = (alone, crowded) if turn % 2 == 0 else (crowded, alone)
             took = {server: runners[server].run(tokens) for server in order}
             pairs.append((took[alone], took[crowded]))
+            _check_tiers(scrape(port), device_bytes, host_bytes)
+        grown = crowded.most_resident_bytes() - before
+        bound = device_bytes + host_bytes + idle * RECORD_BYTES + MEMORY_SLACK_BYTES
+        assert grown <= bound < idle * state, f"the server grew by {grown} bytes, more than {bound}"
         speed = statistics.median(one.seconds / other.seconds for one, other in pairs)
         effort = statistics.median(other.cpu_seconds / one.cpu_seconds for one, other in pairs)
         rate = active * tokens / statistics.median(other.seconds for _, other in pairs)
         report(f"{idle} idle sessions of {state} bytes each ({idle * state / 2**20:.0f} MiB), states limited to "
-               f"{budget >> 20} MiB and {host >> 20} MiB on the host: the server grew by {grown / 2**20:.1f} MiB; "
-               f"{active} active ones at {rate:.0f} tokens/s beside them; medians of {runs} pairs of runs: "
-               f"{speed:.3f} of the tokens per second alone, {effort:.3f} of the processor time per token")
-        # A record, its place in the table and its checkpoints take a few KiB beside the states.
-        assert grown <= budget + host + idle * 4096 + MEMORY_SLACK_BYTES, f"the server grew by {grown} bytes"
+               f"{device_bytes / 2**20:.0f} MiB and {host_bytes / 2**20:.0f} MiB on the host: the server grew by at "
+               f"most {grown / 2**20:.1f} MiB; {active} active ones at {rate:.0f} tokens/s beside them; medians of "
+               f"{runs} pairs of runs: {speed:.3f} of the tokens per second alone, "
+               f"{effort:.3f} of the processor time per token")
+
+
+def _check_tiers(metrics, device_bytes, host_bytes):
+    """The server says where its budgets stand, and keeps them."""
+    for tier, limit in (("device", device_bytes), ("host", host_bytes)):
+        assert metrics[f'tvq_state_budget_bytes{{tier="{tier}"}}'] <= limit
+        assert metrics[f'tvq_state_bytes{{tier="{tier}"}}'] <= metrics[f'tvq_state_budget_bytes{{tier="{tier}"}}']
+    assert metrics['tvq_sessions{tier="durable"}'] > 0
 
 
 def _make_idle(server, count, seed):
@@ -97,7 +115,6 @@ def _make_idle(server, count, seed):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(server.session_ids()) == count // 8 * 8
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
 
-from reliability import canary, disturbance, endurance, kill, operations, outage
+from reliability import canary, clock, disturbance, endurance, kill, nonfinite, operations, outage
 
 # So little memory that most of the 64 sessions and their marks lie on disk alone when they are wanted.
 SCARCE = ["--state-memory-bytes", 1 << 20, "--session-host-bytes", 1 << 18]
@@ -19,7 +19,11 @@ FORMS = {
     "readers": (disturbance.run_slow_readers, {"readers": 16, "tokens": 20_000}, {"readers": 3, "tokens": 2_000}),
     "queue": (canary.run_queue, {"requests": 10_000}, {"requests": 1_000}),
     "canary": (canary.run, {"steps": 1_000_000, "sessions": 32}, {"steps": 10_000, "sessions": 8}),
+    "nonfinite": (nonfinite.run, {"steps": 4_000, "sessions": 64}, {"steps": 40, "sessions": 16}),
+    "clock": (clock.run, {"jumps": 10, "restarts": 12, "sessions": 32}, {"jumps": 2, "restarts": 2, "sessions": 16}),
     "soak": (endurance.run_soak, {"tokens": 1_000_000}, {"tokens": 20_000}),
-    "idle": (endurance.run_idle, {"idle": 10_000, "active": 8, "tokens": 20_000, "runs": 101},
-             {"idle": 400, "active": 8, "tokens": 2_000, "runs": 2}),
+    "idle": (endurance.run_idle, {"idle": 10_000, "active": 8, "tokens": 20_000, "runs": 101, "device_bytes": 64 << 20,
+                                  "host_bytes": 16 << 20},
+             {"idle": 400, "active": 8, "tokens": 2_000, "runs": 2, "device_bytes": 1 << 20,
+              "host_bytes": 1 << 20}),
 }

@@ -30,12 +30,11 @@ class Tracked:
         self.marks = {}  # name -> Node
         self.at = {}  # version -> (node, marks)
 
-    def create(self, server, durability=0):
-        api = server.api
-        reply = server.sessions.CreateSession(
-            api.session.CreateSessionRequest(model="tiny", label=self.label, durability=durability),
-            metadata=server.metadata)
-        self.adopt(reply.session)
+    def create(self, server, durability=0, ttl_seconds=None):
+        request = server.api.session.CreateSessionRequest(model="tiny", label=self.label, durability=durability)
+        if ttl_seconds is not None:
+            request.ttl.FromSeconds(ttl_seconds)
+        self.adopt(server.sessions.CreateSession(request, metadata=server.metadata).session)
 
     def adopt(self, session):
         """Takes over what a reply says of a new session at self.node."""

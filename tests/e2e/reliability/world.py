@@ -20,8 +20,8 @@ TINY = GOLDEN / "heads_unequal"
 class Server(ServerProcess):
     """A server of the model `tiny`. The caller ends it: kill(), or stop(), or leaving the context."""
 
-    def __init__(self, api, *flags, model=TINY, key=None):
-        super().__init__(api, "--model", f"tiny={model}", *flags)
+    def __init__(self, api, *flags, model=TINY, key=None, environment=None):
+        super().__init__(api, "--model", f"tiny={model}", *flags, environment=environment)
         self.metadata = [("authorization", f"Bearer {key}")] if key else None
 
     def __enter__(self):
@@ -52,8 +52,15 @@ class Server(ServerProcess):
         assert code == 0, f"the server ended with {code}:\n{self.stderr()}"
 
     def resident_bytes(self):
+        return self._status_bytes("VmRSS")
+
+    def most_resident_bytes(self):
+        """Of its whole life so far."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, field):
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+        return int(status.split(f"{field}:")[1].split()[0]) * 1024
 
     def cpu_seconds(self):
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -1,0 +1,28 @@
+"""What a server's Prometheus endpoint says."""
+
+import re
+import socket
+import urllib.request
+
+from server_process import PATIENCE_SECONDS
+
+SAMPLE = re.compile(r"^([a-z_:][a-z0-9_:]*(?:\{[^}]*\})?) (\S+)$")
+
+
+def free_port():
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
+
+
+def scrape(port):
+    """All values now, by names with labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_SECONDS) as answer:
+        text = answer.read().decode()
+    samples = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, value = SAMPLE.match(line).groups()
+            assert name not in samples
+            samples[name] = float(value)
+    return samples
