@@ -26,16 +26,14 @@ class Client:
         self.tally = collections.Counter()
         self.error = None
 
-    def work(self, server):
+    def work(self, server, killing):
+        """Until the server is gone: `killing` is set before it is killed, and not a call may fail before."""
         try:
             while True:
                 self._step(server, self.random.randrange(len(self.sessions)))
         except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNAVAILABLE or server.process.poll() is None:
-                # The kill may be seen by the client before the system has told us.
-                time.sleep(0.2)
-                if server.process.poll() is None:
-                    self.error = error
+            if error.code() != grpc.StatusCode.UNAVAILABLE or not killing.is_set():
+                self.error = error
         except BaseException as error:
             self.error = error
 
@@ -100,10 +98,12 @@ def run(api, rounds, sessions, seed, flags=(), report=print):
                     client.resume(server, listed)
                 if round_number == rounds:
                     break
-                threads = [threading.Thread(target=client.work, args=(server,)) for client in clients]
+                killing = threading.Event()
+                threads = [threading.Thread(target=client.work, args=(server, killing)) for client in clients]
                 for thread in threads:
                     thread.start()
                 time.sleep(pause.uniform(0.01, LONGEST_LOAD_SECONDS))
+                killing.set()
                 server.kill()
                 for thread in threads:
                     thread.join()
