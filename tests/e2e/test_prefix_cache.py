@@ -3,15 +3,35 @@
 import hashlib
 
 import pytest
+from metrics_endpoint import free_port, scrape
 from session_client import SessionClient
 
 CHUNK_TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom. "
 BIG = 64 << 20
 
 
-def prefilled(server, metadata=None):
-    info = server.info(metadata)
-    return info.prefill_tokens_computed, info.prefill_tokens_reused
+class Counted:
+    """A server with a cache of so many bytes, and what its metrics say."""
+
+    def __init__(self, start, cache_bytes):
+        self.port = free_port()
+        self.server = start("--prefix-cache-bytes", cache_bytes, "--metrics-port", self.port)
+
+    def __getitem__(self, name):
+        return scrape(self.port)[f"tvq_{name}"]
+
+    def ask(self, prompt):
+        """The answer, cached_tokens of its usage, and the tokens that were computed for it."""
+        before = self["prefill_tokens_computed_total"], self["prefill_tokens_reused_total"]
+        sample, usage = ask(self.server, prompt)
+        assert usage.prompt_tokens == len(prompt)
+        assert self["prefill_tokens_reused_total"] - before[1] == usage.cached_tokens
+        return sample, usage.cached_tokens, self["prefill_tokens_computed_total"] - before[0]
+
+
+def same(sample, expected):
+    return sample == expected and ([t.token.logprob for t in sample.logprobs] ==
+                                   [t.token.logprob for t in expected.logprobs])
 
 
 @pytest.fixture
@@ -30,23 +50,23 @@ def ask(server, prompt, **kwargs):
 
 def test_a_prompt_that_comes_again_is_not_computed_again(start, chunk):
     prompt = prompt_of(5 * chunk + 3)
-    without = start()
-    expected, usage = ask(without, prompt)
-    assert usage.cached_tokens == 0
-    server = start("--prefix-cache-bytes", BIG)
-    seen = []
+    expected, _ = ask(start(), prompt)
+    counted, seen = Counted(start, BIG), []
     for _ in range(4):
-        before = prefilled(server)
-        sample, usage = ask(server, prompt)
-        assert sample == expected
-        assert [t.token.logprob for t in sample.logprobs] == [t.token.logprob for t in expected.logprobs]
-        after = prefilled(server)
-        computed, reused = after[0] - before[0], after[1] - before[1]
-        assert usage.prompt_tokens == len(prompt)
-        assert reused == usage.cached_tokens == len(prompt) - computed
-        seen.append(usage.cached_tokens)
+        sample, cached, computed = counted.ask(prompt)
+        assert same(sample, expected)
+        assert cached + computed == len(prompt)
+        seen.append(cached)
     assert seen[0] == 0
     assert seen[-1] == 5 * chunk
+
+
+def test_without_a_cache_all_is_computed(start, chunk):
+    counted, prompt = Counted(start, 0), prompt_of(5 * chunk + 3)
+    for _ in range(3):
+        _, cached, computed = counted.ask(prompt)
+        assert (cached, computed) == (0, len(prompt))
+    assert counted["prefixes"] == 0
 
 
 def test_only_what_is_alike_is_reused(start, chunk):
@@ -94,12 +114,18 @@ def test_keys_do_not_share_unless_the_operator_does(start, chunk, tmp_path):
 def test_the_budget_holds(start, chunk):
     server = start()
     bytes_each = server.models.GetModel(server.api.model.GetModelRequest()).model.bytes_per_session
-    server = start("--prefix-cache-bytes", 2 * bytes_each)
+    counted = Counted(start, 3 * bytes_each - 1)  # two fit
     prompts = [f"{i}. " + prompt_of(2 * chunk) for i in range(6)]
     expected = [ask(server, prompt)[0] for prompt in prompts]
     for _ in range(2):
         for prompt, sample in zip(prompts, expected):
-            assert ask(server, prompt)[0] == sample
+            assert same(counted.ask(prompt)[0], sample)
+            assert counted["prefixes"] <= 2
+            kept = scrape(counted.port)
+            assert sum(kept[f'tvq_state_bytes{{tier="{tier}"}}'] for tier in ("device", "host")) <= 2 * bytes_each
+    # What is kept is used: the last prompt's beginning is still there.
+    assert counted["prefixes"] == 2
+    assert counted.ask(prompts[-1])[1] == 2 * chunk
 
 
 def test_sessions_and_prefixes_do_not_mix(start, chunk):

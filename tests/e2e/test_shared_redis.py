@@ -52,14 +52,24 @@ def test_a_session_goes_on_at_the_other_server(redis, start):
     assert (found.version, found.position, ids) == (before.version, before.position, transcript)
     assert same(two.generate(session.id, durable=True, **SAMPLING).sample, expected)
     assert two.rewind(session.id, "here", durable=True).position == len(TEXT)
-    # The first server sees what the other has done, or says that it lost the session; it never goes
-    # on from its own, older state.
-    version = two.get(session.id).version
-    try:
-        assert one.append(session.id, "x", durable=True).version > version
-    except grpc.RpcError as e:
-        assert e.code() in (Code.ABORTED, Code.NOT_FOUND), e.details()
-    assert two.get(session.id).version >= version
+    # The first server lost nothing that was not stored, so it goes on where the other is.
+    there = two.get(session.id)
+    here = one.append(session.id, "x", durable=True)
+    assert (here.version, here.position) == (there.version + 1, there.position + 1)
+    assert two.append(session.id, "y", durable=True).version == here.version + 1
+
+
+def test_a_version_that_was_never_stored_is_lost_and_told(redis, start):
+    one, two = (SessionClient(start("--redis", redis)) for _ in range(2))
+    session = one.create(durable=True)
+    stored = one.append(session.id, TEXT, durable=True)
+    one.append(session.id, "in memory alone")
+    taken = two.append(session.id, "y", durable=True)
+    assert (taken.version, taken.position) == (stored.version + 1, stored.position + 1)
+    code, message = refused(lambda: one.append(session.id, "x"))
+    assert code == Code.ABORTED, message
+    assert one.get(session.id).version == taken.version
+    assert one.append(session.id, "x", durable=True).position == taken.position + 1
 
 
 def test_after_the_end_of_the_first_server(redis, start):

@@ -124,16 +124,26 @@ def test_a_client_that_waits_loses_the_call(start):
     block.set()
 
 
-def test_many_at_once(server):
-    results = [None] * 8
+def test_many_at_once(server, client):
+    """Each gets, to the bit, what a session alone gets."""
+    steps = [[dict(text=f"{i}. {TEXT}", max_tokens=5, seed=i, ignore_eos=True, logprobs=0),
+              dict(max_tokens=10, seed=100 + i, ignore_eos=True, logprobs=0)] for i in range(8)]
+    expected = []
+    for first, second in steps:
+        session = client.create()
+        expected.append([client.generate(session.id, **first).sample, client.generate(session.id, **second).sample])
+    results = [None] * len(steps)
 
     def run(i):
-        _, state = stateless(server, text=TEXT, max_tokens=5, seed=i)
-        results[i] = stateless(server, state, max_tokens=10, seed=i, ignore_eos=True)[0].ids
+        first, state = stateless(server, **steps[i][0])
+        second, _ = stateless(server, state, **steps[i][1])
+        results[i] = [first.sample, second.sample]
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(len(ids) == 10 for ids in results)
+    for samples, wanted in zip(results, expected):
+        assert [len(sample.ids) for sample in samples] == [5, 10]
+        assert all(same(sample, other) for sample, other in zip(samples, wanted))
