@@ -72,7 +72,7 @@ class _Crowd:
         server, api = self.server, self.server.api
         own = [("authorization", f"Bearer {key}")]
         other = [("authorization", f"Bearer {next(name for name in ALPHABET if name != key)}")]
-        session = server.sessions.CreateSession(api.session.CreateSessionRequest(model="tiny"), metadata=own).session.id
+        session = server.sessions.CreateSession(api.session.CreateSessionRequest(), metadata=own).session.id
         for node in nodes:
             outcome = perform(server, session, node.call, metadata=own)
             strangers = set(outcome.ids) - set(ALPHABET[key])
@@ -102,7 +102,7 @@ def run_queue(api, requests, seed, report=print):
     """`requests` requests at once on a server for eight: each gets what it would get alone."""
     with Server(api, "--max-num-seqs", 8, "--max-num-queued-reqs", requests) as server:
         random = workers(1, seed)[0]
-        kinds = [server.request(ids=random.choices(range(3, 259), k=random.randint(1, 30)), model="tiny",
+        kinds = [server.request(ids=random.choices(range(3, 259), k=random.randint(1, 30)), model="",
                                 seed=random.getrandbits(32), max_tokens=random.randint(1, 8), ignore_eos=True,
                                 logprobs=1) for _ in range(32)]
         alone = [list(server.generation.Generate(kind)) for kind in kinds]

@@ -218,7 +218,7 @@ def _jump(server, clock, random, tally):
 
 
 def _new(server, ttl=None, durability=0):
-    request = server.api.session.CreateSessionRequest(model="tiny", durability=durability)
+    request = server.api.session.CreateSessionRequest(durability=durability)
     if ttl is not None:
         request.ttl.FromNanoseconds(int(ttl * 1e9))
     return server.sessions.CreateSession(request).session.id

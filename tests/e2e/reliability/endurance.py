@@ -27,7 +27,7 @@ def run_soak(api, tokens, seed, report=print):
     """One session generates `tokens` tokens; memory stays flat and every log-probability is right."""
     with directory() as data, Server(api, "--session-dir", data / "sessions") as server:
         session = server.sessions.CreateSession(
-            api.session.CreateSessionRequest(model="tiny", keep_transcript=False)).session.id
+            api.session.CreateSessionRequest(keep_transcript=False)).session.id
         ids, logprobs, resident = [40], [], []
         while len(ids) <= tokens:
             prompt = () if logprobs else tuple(ids)
@@ -107,7 +107,7 @@ def _make_idle(server, count, seed):
     def make(random, share):
         api = server.api
         for _ in range(share):
-            session = server.sessions.CreateSession(api.session.CreateSessionRequest(model="tiny")).session.id
+            session = server.sessions.CreateSession(api.session.CreateSessionRequest()).session.id
             perform(server, session, Call(tuple(random.choices(range(3, 259), k=4)), 0), durability=DISK)
 
     threads = [threading.Thread(target=make, args=(random, count // 8)) for random in workers(8, seed)]
@@ -127,7 +127,7 @@ class _Active:
     def __init__(self, server, count, seed):
         self.server, self.seed = server, seed
         api = server.api
-        self.sessions = [server.sessions.CreateSession(api.session.CreateSessionRequest(model="tiny")).session.id
+        self.sessions = [server.sessions.CreateSession(api.session.CreateSessionRequest()).session.id
                          for _ in range(count)]
         for session in self.sessions:
             perform(server, session, Call((40,), 0))

@@ -1,15 +1,24 @@
 """The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
 
 from reliability import canary, clock, disturbance, endurance, kill, nonfinite, operations, outage
+from reliability.world import NOVELS
 
-# So little memory that most of the 64 sessions and their marks lie on disk alone when they are wanted.
+# So little memory, for the tiny model and for the novels', that most of the sessions and their marks
+# lie on disk alone when they are wanted.
 SCARCE = ["--state-memory-bytes", 1 << 20, "--session-host-bytes", 1 << 18]
+SCARCE_NOVELS = ["--state-memory-bytes", 112 << 20, "--session-host-bytes", 28 << 20]
 
 # name -> (what is run, long form, short form)
 FORMS = {
     "kill": (kill.run, {"rounds": 200, "sessions": 64}, {"rounds": 6, "sessions": 16}),
     "operations": (operations.run, {"operations": 10_000, "sessions": 64, "restarts": 40, "flags": SCARCE},
                    {"operations": 300, "sessions": 64, "restarts": 3, "flags": SCARCE}),
+    "kill-novels": (kill.run, {"rounds": 60, "sessions": 32, "model": NOVELS},
+                    {"rounds": 2, "sessions": 8, "model": NOVELS}),
+    "operations-novels": (operations.run, {"operations": 2_000, "sessions": 64, "restarts": 8, "flags": SCARCE_NOVELS,
+                                           "model": NOVELS},
+                          {"operations": 80, "sessions": 32, "restarts": 2, "flags": SCARCE_NOVELS,
+                           "model": NOVELS}),
     "redis": (outage.run_outages, {"outages": 40, "sessions": 32, "load_seconds": 2},
               {"outages": 4, "sessions": 8, "load_seconds": 0.5}),
     "handover": (outage.run_handover, {"steps": 5_000, "sessions": 32}, {"steps": 200, "sessions": 8}),

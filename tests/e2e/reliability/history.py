@@ -116,7 +116,7 @@ class Reference:
         path = [node]
         if session is None:
             api = self.server.api
-            session = self.server.sessions.CreateSession(api.session.CreateSessionRequest(model="tiny")).session.id
+            session = self.server.sessions.CreateSession(api.session.CreateSessionRequest()).session.id
             path = node.path()
         for step in path:
             outcome = perform(self.server, session, step.call)

@@ -7,7 +7,7 @@ import time
 import grpc
 from reliability.history import Reference
 from reliability.tracked import Tracked, random_call
-from reliability.world import Server, directory, workers
+from reliability.world import TINY, Server, directory, workers
 
 THREADS = 8
 DISK = 2
@@ -86,12 +86,12 @@ class Client:
             self.tally["continued"] += 1
 
 
-def run(api, rounds, sessions, seed, flags=(), report=print):
-    with directory() as data, Server(api) as reference:
+def run(api, rounds, sessions, seed, model=TINY, report=print):
+    with directory() as data, Server(api, model=model) as reference:
         clients = [Client(reference, random, sessions // THREADS) for random in workers(THREADS, seed)]
         pause = workers(1, f"{seed} pauses")[0]
         for round_number in range(rounds + 1):
-            with Server(api, "--session-dir", data, *flags) as server:
+            with Server(api, "--session-dir", data, model=model) as server:
                 listed = set(server.session_ids())
                 _check_nothing_else(server, clients, listed)
                 for client in clients:

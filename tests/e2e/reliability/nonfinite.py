@@ -121,7 +121,7 @@ class Worker:
     def _make(self, server, tracked, prompt, kind):
         generation = server.api.generation
         if kind == "alone":
-            list(server.generation.Generate(server.request(ids=prompt, model="tiny", max_tokens=5)))
+            list(server.generation.Generate(server.request(ids=prompt, model="", max_tokens=5)))
         elif kind == "score":
             request = generation.ScoreRequest(session=tracked.use(server))
             request.token_ids.ids.extend(prompt)

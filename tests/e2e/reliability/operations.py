@@ -5,7 +5,7 @@ import threading
 
 from reliability.history import Reference
 from reliability.tracked import Tracked, imported, random_call
-from reliability.world import Server, directory, workers
+from reliability.world import TINY, Server, directory, workers
 
 THREADS = 8
 DISK = 2
@@ -123,15 +123,15 @@ def _in_threads(members, action):
             raise worker.error
 
 
-def run(api, operations, sessions, restarts, seed, flags=(), report=print):
+def run(api, operations, sessions, restarts, seed, model=TINY, flags=(), report=print):
     """`operations` in all, over `sessions` sessions, with `restarts` restarts, every other a kill -9."""
     tally = collections.Counter()
-    with directory() as data, Server(api) as reference:
+    with directory() as data, Server(api, model=model) as reference:
         crowd = [Worker(reference, random, sessions // THREADS, collections.Counter())
                  for random in workers(THREADS, seed)]
         share = -(-(operations - restarts) // ((restarts + 1) * THREADS))
         for part in range(restarts + 1):
-            with Server(api, "--session-dir", data, *flags) as server:
+            with Server(api, "--session-dir", data, *flags, model=model) as server:
                 _in_threads(crowd, lambda worker: worker.resume(server))
                 known = {tracked.id for worker in crowd for tracked in worker.slots if tracked}
                 assert set(server.session_ids()) == known

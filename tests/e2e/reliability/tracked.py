@@ -31,7 +31,7 @@ class Tracked:
         self.at = {}  # version -> (node, marks)
 
     def create(self, server, durability=0, ttl_seconds=None):
-        request = server.api.session.CreateSessionRequest(model="tiny", label=self.label, durability=durability)
+        request = server.api.session.CreateSessionRequest(label=self.label, durability=durability)
         if ttl_seconds is not None:
             request.ttl.FromSeconds(ttl_seconds)
         self.adopt(server.sessions.CreateSession(request, metadata=server.metadata).session)
@@ -133,7 +133,7 @@ def imported(server, node, snapshot, durability=0):
 
     def requests():
         yield session.ImportSessionRequest(
-            create=session.CreateSessionRequest(model="tiny", label="import", durability=durability))
+            create=session.CreateSessionRequest(label="import", durability=durability))
         for begin in range(0, len(snapshot), 1 << 20):
             yield session.ImportSessionRequest(chunk=snapshot[begin:begin + (1 << 20)])
 

@@ -12,16 +12,17 @@ import time
 from pathlib import Path
 
 import grpc
-from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess
+from server_process import GOLDEN, PATIENCE_SECONDS, ROOT, ServerProcess
 
 TINY = GOLDEN / "heads_unequal"
+NOVELS = ROOT / "models" / "zoo" / "novels"  # the one that the project ships
 
 
 class Server(ServerProcess):
-    """A server of the model `tiny`. The caller ends it: kill(), or stop(), or leaving the context."""
+    """A server of one model, by default a tiny one. The caller ends it: kill(), or stop(), or leaving the context."""
 
     def __init__(self, api, *flags, model=TINY, key=None, environment=None):
-        super().__init__(api, "--model", f"tiny={model}", *flags, environment=environment)
+        super().__init__(api, "--model", f"m={model}", *flags, environment=environment)
         self.metadata = [("authorization", f"Bearer {key}")] if key else None
 
     def __enter__(self):
