@@ -34,7 +34,7 @@ void AppendCall::Open(const grpc::ByteBuffer& bytes) {
   if (rpc_->IsCancelled()) return Refuse(absl::CancelledError("the call was cancelled"));
   v1::AppendSessionRequest message;
   if (auto status = ParseMessage(bytes, &message); !status.ok()) return Refuse(status);
-  const auto call = ToSessionCall(message.session(), scope_.caller().owner);
+  const auto call = ToSessionCall(message, scope_.caller().owner);
   if (!call.ok()) return Refuse(call.status());
   auto session =
       SessionUse::Open(context_.sessions, *call, /*commit_on_cancel=*/false, kAppend.name);

@@ -32,7 +32,7 @@ void ExportCall::Begin(const grpc::ByteBuffer& request) {
 void ExportCall::Open(const grpc::ByteBuffer& request) {
   v1::ExportSessionRequest message;
   if (auto status = ParseMessage(request, &message); !status.ok()) return Refuse(status);
-  const auto call = ToSessionCall(message.session(), scope_.caller().owner);
+  const auto call = ToSessionCall(message, scope_.caller().owner);
   if (!call.ok()) return Refuse(call.status());
   auto stream = context_.sessions->Export(*call);
   if (!stream.ok()) return Refuse(stream.status());

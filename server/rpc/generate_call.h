@@ -18,6 +18,7 @@ class GenerateCall : public RequestCall {
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;
   const v1::SessionCall* SessionField() const override;
+  uint64_t CallHash() const override { return HashOfCall(message_); }
   absl::StatusOr<Request> Convert(const SessionRecord* session) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
   void KeepPrompt(const std::vector<TokenEvent>& events) override {

@@ -31,15 +31,18 @@ absl::StatusOr<std::string> ImportCall::Read(const grpc::ByteBuffer& bytes, bool
     auto options = ToCreateOptions(message.create());
     if (!options.ok()) return options.status();
     options_ = *std::move(options);
+    hash_ = HashOfCreation(message.create());
     if (!options_.model.empty()) {
       const auto model = FindModel(context().engine->models(), options_.model);
       if (!model.ok()) return model.status();
     }
   }
+  hash_.Add(std::string_view(message.chunk()));
   return std::move(*message.mutable_chunk());
 }
 
 absl::StatusOr<grpc::ByteBuffer> ImportCall::Complete(std::unique_ptr<SnapshotUpload> upload) {
+  options_.request_hash = hash_.value();
   const auto view = context().sessions->Import(caller().owner, options_, std::move(upload));
   if (!view.ok()) return view.status();
   v1::ImportSessionResponse response;

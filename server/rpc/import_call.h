@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "server/rpc/request_hash.h"
 #include "server/rpc/upload_call.h"
 
 namespace tvq {
@@ -19,6 +20,7 @@ class ImportCall : public UploadCall {
 
  private:
   CreateOptions options_;  // of the first message
+  RequestHash hash_;       // of what came so far
 };
 
 // One AdoptSession call of a server that drains. The session is stored here, if possible, before

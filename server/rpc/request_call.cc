@@ -32,7 +32,7 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
   const v1::SessionCall* const session = SessionField();
   if (session == nullptr) return ConvertAndSubmit();
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
-  auto call = ToSessionCall(*session, caller().owner);
+  auto call = ToSessionCall(*session, CallHash(), caller().owner);
   if (!call.ok()) return GiveUp(call.status());
   const bool room = context().session_tasks->TrySchedule(
       kSessionTaskBytes + bytes.Length(),

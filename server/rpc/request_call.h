@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "server/rpc/request_hash.h"
 #include "server/rpc/session_use.h"
 #include "server/rpc/stream_call.h"
 #include "tvq/v1/session.pb.h"
@@ -31,6 +32,8 @@ class RequestCall : public StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>
   virtual absl::Status Parse(const grpc::ByteBuffer& bytes) = 0;
   // The session of the message that was parsed; null: none.
   virtual const v1::SessionCall* SessionField() const = 0;
+  // HashOfCall of the message that was parsed.
+  virtual uint64_t CallHash() const = 0;
   // The message that was parsed as a request; `session` is null without one. May keep what
   // ToMessage needs.
   virtual absl::StatusOr<Request> Convert(const SessionRecord* session) = 0;

@@ -69,7 +69,7 @@ v1::SessionTier ToProto(Tier tier) {
 
 }  // namespace
 
-absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message,
+absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message, uint64_t request_hash,
                                           const std::string& owner) {
   if (auto status = CheckSessionId(message.session_id(), "session.session_id"); !status.ok()) {
     return status;
@@ -87,7 +87,8 @@ absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message,
   SessionCall call{.owner = owner,
                    .id = message.session_id(),
                    .durability = *durability,
-                   .idempotency_key = message.idempotency_key()};
+                   .idempotency_key = message.idempotency_key(),
+                   .request_hash = request_hash};
   if (message.has_expected_version()) call.expected_version = message.expected_version();
   return call;
 }
@@ -99,6 +100,7 @@ absl::StatusOr<CreateOptions> ToCreateOptions(const v1::CreateSessionRequest& me
                         .label = message.label(),
                         .durability = *durability,
                         .idempotency_key = message.idempotency_key()};
+  if (!message.idempotency_key().empty()) options.request_hash = HashOfCreation(message).value();
   if (message.has_ttl()) {
     const auto ttl = ToTtl(message.ttl());
     if (!ttl.ok()) return ttl.status();

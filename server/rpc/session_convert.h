@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/rpc/request_hash.h"
 #include "server/sessions/session_store.h"
 #include "tvq/v1/session.pb.h"
 
@@ -19,7 +20,14 @@ inline constexpr int64_t kSnapshotChunkBytes = 1 << 20;
 inline constexpr int32_t kMaxForks = 128;
 inline constexpr int32_t kMaxPageSize = 1000;
 
-absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message, const std::string& owner);
+// `request_hash` is that of the request which `message` is part of.
+absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message, uint64_t request_hash,
+                                          const std::string& owner);
+// Of a request with a field `session`.
+template <typename Request>
+absl::StatusOr<SessionCall> ToSessionCall(const Request& request, const std::string& owner) {
+  return ToSessionCall(request.session(), HashOfCall(request), owner);
+}
 absl::StatusOr<CreateOptions> ToCreateOptions(const v1::CreateSessionRequest& message);
 absl::StatusOr<ForkOptions> ToForkOptions(const v1::ForkSessionRequest& message);
 // The default if the message does not say.

@@ -67,7 +67,7 @@ absl::Status List(const CallContext& context, const Caller& caller,
 absl::Status Fork(const CallContext& context, const Caller& caller,
                   const v1::ForkSessionRequest& request, v1::ForkSessionResponse* response) {
   if (auto status = CheckNotDraining(context); !status.ok()) return status;
-  const auto call = ToSessionCall(request.session(), caller.owner);
+  const auto call = ToSessionCall(request, caller.owner);
   if (!call.ok()) return call.status();
   const auto options = ToForkOptions(request);
   if (!options.ok()) return options.status();
@@ -79,7 +79,7 @@ absl::Status Fork(const CallContext& context, const Caller& caller,
 
 absl::Status Delete(const CallContext& context, const Caller& caller,
                     const v1::DeleteSessionRequest& request, v1::DeleteSessionResponse*) {
-  const auto call = ToSessionCall(request.session(), caller.owner);
+  const auto call = ToSessionCall(request, caller.owner);
   if (!call.ok()) return call.status();
   return context.sessions->Delete(*call);
 }
@@ -88,7 +88,7 @@ absl::Status Delete(const CallContext& context, const Caller& caller,
 // StatusOr<SessionView>(const SessionCall&).
 template <typename Request, typename Response, typename Act>
 absl::Status Move(const Caller& caller, const Request& request, Response* response, Act act) {
-  const auto call = ToSessionCall(request.session(), caller.owner);
+  const auto call = ToSessionCall(request, caller.owner);
   if (!call.ok()) return call.status();
   const absl::StatusOr<SessionView> view = act(*call);
   if (!view.ok()) return view.status();

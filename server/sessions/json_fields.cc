@@ -38,6 +38,10 @@ std::optional<int64_t> JsonFields::IntOf(const json& value, int64_t min, int64_t
   return value.get<int64_t>();
 }
 
+bool JsonFields::Has(const char* name) const {
+  return object_.is_object() && object_.contains(name);
+}
+
 int64_t JsonFields::Int(const char* name, int64_t min, int64_t max) {
   const json* field = Find(name);
   if (field == nullptr) return 0;

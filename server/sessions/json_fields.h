@@ -21,6 +21,9 @@ class JsonFields {
   JsonFields(const nlohmann::json& object, std::string where)
       : object_(object), where_(std::move(where)) {}
 
+  // Whether a field that may be missing is there.
+  bool Has(const char* name) const;
+
   int64_t Int(const char* name, int64_t min, int64_t max);
   bool Bool(const char* name);
   std::string String(const char* name);

@@ -49,21 +49,23 @@ json ToJson(const SessionRecord& record) {
     marks.push_back({{"name", mark.name}, {"version", mark.version}, {"position", mark.position}});
   }
   const bool forever = record.ttl == absl::InfiniteDuration();
-  return {{"id", record.id},
-          {"owner", record.owner},
-          {"model", record.model},
-          {"label", record.label},
-          {"parent_id", record.parent_id},
-          {"parent_version", record.parent_version},
-          {"version", record.version},
-          {"persisted_version", record.persisted_version},
-          {"position", record.position},
-          {"created_ns", absl::ToUnixNanos(record.created)},
-          {"last_used_ns", absl::ToUnixNanos(record.last_used)},
-          {"ttl_ns", forever ? kNever : absl::ToInt64Nanoseconds(record.ttl)},
-          {"has_transcript", record.has_transcript},
-          {"marks", std::move(marks)},
-          {"creation_key", record.creation_key}};
+  json object = {{"id", record.id},
+                 {"owner", record.owner},
+                 {"model", record.model},
+                 {"label", record.label},
+                 {"parent_id", record.parent_id},
+                 {"parent_version", record.parent_version},
+                 {"version", record.version},
+                 {"persisted_version", record.persisted_version},
+                 {"position", record.position},
+                 {"created_ns", absl::ToUnixNanos(record.created)},
+                 {"last_used_ns", absl::ToUnixNanos(record.last_used)},
+                 {"ttl_ns", forever ? kNever : absl::ToInt64Nanoseconds(record.ttl)},
+                 {"has_transcript", record.has_transcript},
+                 {"marks", std::move(marks)},
+                 {"creation_key", record.creation_key}};
+  if (!record.creation_asked.empty()) object["creation_asked"] = record.creation_asked;
+  return object;
 }
 
 absl::StatusOr<SessionRecord> RecordFromJson(const json& object, const std::string& where) {
@@ -85,6 +87,7 @@ absl::StatusOr<SessionRecord> RecordFromJson(const json& object, const std::stri
   record.has_transcript = fields.Bool("has_transcript");
   record.marks = Marks(fields, where, record.version);
   record.creation_key = fields.String("creation_key");
+  if (fields.Has("creation_asked")) record.creation_asked = fields.String("creation_asked");
   if (!fields.status().ok()) return fields.status();
   return record;
 }

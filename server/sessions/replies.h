@@ -8,23 +8,51 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
 
 namespace tvq {
+
+enum class CallKind {
+  kCreate,
+  kImport,
+  kFork,
+  kCompute,
+  kMark,
+  kUnmark,
+  kRewind,
+  kSave,
+  kDelete,
+};
+
+// What a call with an idempotency key asks, as it is stored: its kind, a dash and the hash of its
+// content. A retry asks the same.
+std::string AskedBy(CallKind kind, uint64_t request_hash);
+
+// INVALID_ARGUMENT for a key that belongs to another call than the one it came with.
+absl::Status KeyIsTaken(const std::string& key);
 
 // The newest few replies of one session. Copies share the replies' text. Thread-compatible.
 class Replies {
  public:
   struct Entry {
     std::string key;
-    std::shared_ptr<const std::string> reply;
+    std::shared_ptr<const std::string> text;  // what was asked, a space, and the reply
   };
   static constexpr size_t kKept = 8;
   static constexpr size_t kMaxReplyBytes = 1 << 20;
 
   // Remembers the reply in the place of the oldest. A call without a key, or with a longer reply,
   // is not remembered: its retry is done again, which `expected_version` can prevent.
-  void Add(const std::string& key, std::string reply);
-  std::optional<std::string> Find(const std::string& key) const;
+  void Add(const std::string& key, const std::string& asked, std::string_view reply);
+  // What Add remembered, as it is stored.
+  void Restore(const std::string& key, std::string text);
+
+  // Nothing for a key that is new. INVALID_ARGUMENT if something else was asked with it, DATA_LOSS
+  // for a stored text that Add did not make.
+  absl::StatusOr<std::optional<std::string>> Find(const std::string& key,
+                                                  const std::string& asked) const;
 
   const std::deque<Entry>& entries() const { return entries_; }  // oldest first
 

@@ -32,7 +32,8 @@ struct SessionRecord {
   absl::Duration ttl = absl::InfiniteDuration();  // of wall time without use
   bool has_transcript = false;
   std::vector<MarkRecord> marks;
-  std::string creation_key;  // idempotency key of the call that made it
+  std::string creation_key;    // idempotency key of the call that made it
+  std::string creation_asked;  // what that call asked, as AskedBy says; empty: not known
 };
 
 }  // namespace tvq

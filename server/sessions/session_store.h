@@ -50,6 +50,8 @@ struct SessionCall {
   std::optional<int64_t> expected_version;
   Durability durability = Durability::kMemory;
   std::string idempotency_key;
+  // Of what the call asks, the same for a retry: a key belongs to one request.
+  uint64_t request_hash = 0;
 };
 
 struct CreateOptions {
@@ -59,6 +61,7 @@ struct CreateOptions {
   std::string label;
   Durability durability = Durability::kMemory;
   std::string idempotency_key;
+  uint64_t request_hash = 0;  // as in SessionCall
 };
 
 struct ForkOptions {
@@ -115,7 +118,8 @@ class SnapshotUpload {
 
 // Errors, as everywhere: NOT_FOUND for no session of this id or one of another owner, ABORTED for a
 // session that another call works on or at another version than expected, DATA_LOSS for a stored
-// state found corrupt, FAILED_PRECONDITION for a snapshot of another model, dtype or later format,
+// state found corrupt, INVALID_ARGUMENT for an idempotency key that belongs to a call that asked
+// something else, FAILED_PRECONDITION for a snapshot of another model, dtype or later format,
 // RESOURCE_EXHAUSTED for a full tier or the owner's limit, UNAVAILABLE while draining or when the
 // durable tier cannot be reached. Methods may block on disk or network, and are not for the
 // engine's loop. Thread-safe.

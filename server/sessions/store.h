@@ -122,11 +122,10 @@ class Store final : public SessionStore {
   // Puts sessions that are leased into the table and ends their leases; all or none.
   absl::StatusOr<std::vector<SessionView>> Insert(const std::vector<EntryPtr>& entries,
                                                   Durability durability);
-  // For a retry: what a call with this idempotency key has made, as CreatedBy of the table finds
-  // it, and stored if `durability` wants that. ABORTED while that call is under way.
-  absl::StatusOr<std::vector<SessionView>> Made(const std::string& owner,
-                                                const std::string& parent_id,
-                                                const std::string& key, Durability durability);
+  // For a retry: what the call with the record's creation_key has made, as CreatedBy of the table
+  // finds it, and stored if `durability` wants that. ABORTED while that call is under way,
+  // INVALID_ARGUMENT if it asked something else.
+  absl::StatusOr<std::vector<SessionView>> Made(const SessionRecord& wanted, Durability durability);
   absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -142,11 +141,11 @@ class Store final : public SessionStore {
   static absl::Status Busy(const std::string& id);
   static absl::Status NotServed(const SessionRecord& record);
   static absl::Status CheckVersion(const SessionCall& call, const SessionRecord& record);
-  // `kind` keeps the keys of calls apart that answer different things.
-  absl::StatusOr<Begun> Begin(const SessionCall& call, std::string_view kind);
-  absl::Status Lock(const SessionCall& call, std::string_view kind, Begun& begun);
+  // `kind` is part of what a call with an idempotency key asks.
+  absl::StatusOr<Begun> Begin(const SessionCall& call, CallKind kind);
+  absl::Status Lock(const SessionCall& call, CallKind kind, Begun& begun);
   // Loads what the leased session lacks, and looks whether the call is to be done.
-  absl::Status Look(const SessionCall& call, std::string_view kind, Begun& begun);
+  absl::Status Look(const SessionCall& call, CallKind kind, Begun& begun);
   void Release(SessionEntry& entry);
   // Makes `next` the content of the session: version + 1.
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability);
@@ -154,8 +153,7 @@ class Store final : public SessionStore {
                                              Continuation next, std::string reply);
   SessionView Replayed(const Begun& begun) const;
   // A call that changes what is known of a session by pointers alone.
-  absl::StatusOr<SessionView> Change(const SessionCall& call, std::string_view kind,
-                                     const Edit& edit);
+  absl::StatusOr<SessionView> Change(const SessionCall& call, CallKind kind, const Edit& edit);
   // Brings to the device or host memory what only the durable tier has under another version than
   // `next` needs it, and keeps it there.
   absl::StatusOr<std::vector<Tiers::Pin>> Anchor(const SessionContent& next,

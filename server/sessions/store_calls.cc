@@ -153,16 +153,16 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   return views;
 }
 
-absl::StatusOr<std::vector<SessionView>> Store::Made(const std::string& owner,
-                                                     const std::string& parent_id,
-                                                     const std::string& key,
+absl::StatusOr<std::vector<SessionView>> Store::Made(const SessionRecord& wanted,
                                                      Durability durability) {
   std::vector<EntryPtr> entries;
   {
     const MutexLock lock(&mutex_);
-    entries = table_.CreatedBy(owner, parent_id, key);
-    // What is not stored yet, as its call wants it, may still be undone.
+    entries = table_.CreatedBy(wanted.owner, wanted.parent_id, wanted.creation_key);
     for (const EntryPtr& entry : entries) {
+      const std::string& asked = entry->content->record.creation_asked;
+      if (!asked.empty() && asked != wanted.creation_asked) return KeyIsTaken(wanted.creation_key);
+      // What is not stored yet, as its call wants it, may still be undone.
       if (entry->making) return StillMaking();
     }
   }
@@ -184,9 +184,6 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   if (auto status = CheckDurability(options.durability); !status.ok()) return status;
   const auto index = ModelIndex(options.model);
   if (!index.ok()) return index.status();
-  const auto made = Made(owner, "", options.idempotency_key, options.durability);
-  if (!made.ok()) return made.status();
-  if (!made->empty()) return made->front();
   SessionContent content;
   content.model = *index;
   content.record = {.id = NewSessionId(),
@@ -196,7 +193,11 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
                     .created = clock_(),
                     .ttl = options.ttl.value_or(options_.default_ttl),
                     .has_transcript = options.keep_transcript.value_or(options_.keep_transcript),
-                    .creation_key = options.idempotency_key};
+                    .creation_key = options.idempotency_key,
+                    .creation_asked = AskedBy(CallKind::kCreate, options.request_hash)};
+  const auto made = Made(content.record, options.durability);
+  if (!made.ok()) return made.status();
+  if (!made->empty()) return made->front();
   auto moment = NewMoment(*index, {});
   if (!moment.ok()) return moment.status();
   content.present = *std::move(moment);
@@ -243,7 +244,7 @@ absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilt
 }
 
 absl::Status Store::Delete(const SessionCall& call) {
-  auto begun = Begin(call, "delete");
+  auto begun = Begin(call, CallKind::kDelete);
   if (!begun.ok()) return begun.status();
   if (auto status = Remove(*begun->entry); !status.ok()) return status;
   const MutexLock lock(&mutex_);

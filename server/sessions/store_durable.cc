@@ -90,7 +90,7 @@ absl::Status Store::Load(const SessionContent& content, int64_t version, Moment&
   moment.loaded = true;
   if (replies == nullptr) return absl::OkStatus();
   for (const Outcome& outcome : head->outcomes)
-    replies->Add(outcome.idempotency_key, outcome.reply);
+    replies->Restore(outcome.idempotency_key, outcome.reply);
   return absl::OkStatus();
 }
 
@@ -115,7 +115,7 @@ SnapshotHead Store::Head(const SessionRecord& record, int64_t version, const Mom
                     .transcript = moment.tokens.Ids(),
                     .state_bytes = state_bytes};
   for (const Replies::Entry& entry : replies.entries()) {
-    head.outcomes.push_back({entry.key, *entry.reply});
+    head.outcomes.push_back({entry.key, *entry.text});
   }
   return head;
 }
@@ -200,7 +200,7 @@ absl::Status Store::Persist(const std::string& id) {
 
 absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
   if (auto status = CheckDurability(Durability::kDisk); !status.ok()) return status;
-  const auto begun = Begin(call, "save");
+  const auto begun = Begin(call, CallKind::kSave);
   if (!begun.ok()) return begun.status();
   if (auto status = Persist(*begun->entry); !status.ok()) return status;
   const MutexLock lock(&mutex_);

@@ -12,12 +12,14 @@
 namespace tvq {
 namespace {
 
-constexpr std::string_view kComputes = "computes";
-constexpr std::string_view kDeletes = "delete";
-
-std::string ReplyKey(std::string_view kind, const SessionCall& call) {
-  if (call.idempotency_key.empty()) return "";
-  return absl::StrCat(std::string(kind), ":", call.idempotency_key);
+// What a call with this key was answered before. Fork looks for what it made, and to save or delete
+// twice is as once.
+absl::StatusOr<std::optional<std::string>> FindReply(const Replies& replies, CallKind kind,
+                                                     const SessionCall& call) {
+  if (kind == CallKind::kFork || kind == CallKind::kSave || kind == CallKind::kDelete) {
+    return std::nullopt;
+  }
+  return replies.Find(call.idempotency_key, AskedBy(kind, call.request_hash));
 }
 
 }  // namespace
@@ -40,16 +42,18 @@ absl::Status Store::CheckVersion(const SessionCall& call, const SessionRecord& r
 }
 
 // Finds the session and leases it. A retry is answered even if the session is busy.
-absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& begun) {
+absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
   const MutexLock lock(&mutex_);
   auto found = Find(call.owner, call.id);
   if (!found.ok()) return found.status();
   begun.entry = *std::move(found);
   SessionEntry& entry = *begun.entry;
   const SessionRecord& record = entry.content->record;
-  begun.reply = entry.content->replies.Find(ReplyKey(kind, call));
+  auto reply = FindReply(entry.content->replies, kind, call);
+  if (!reply.ok()) return reply.status();
+  begun.reply = *std::move(reply);
   if (begun.reply) return absl::OkStatus();
-  if (!entry.content->model && kind != kDeletes) {
+  if (!entry.content->model && kind != CallKind::kDelete) {
     return NotServed(record);
   }
   if (entry.leased) {
@@ -63,7 +67,7 @@ absl::Status Store::Lock(const SessionCall& call, std::string_view kind, Begun& 
   return absl::OkStatus();
 }
 
-absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_view kind) {
+absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, CallKind kind) {
   if (auto status = CheckNaming("", {}, call.idempotency_key); !status.ok()) return status;
   if (auto status = CheckDurability(call.durability); !status.ok()) return status;
   if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
@@ -79,13 +83,15 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, std::string_v
   return begun;
 }
 
-absl::Status Store::Look(const SessionCall& call, std::string_view kind, Begun& begun) {
-  if (kind != kDeletes) {  // what is stored may be too damaged to load, but not to delete
+absl::Status Store::Look(const SessionCall& call, CallKind kind, Begun& begun) {
+  if (kind != CallKind::kDelete) {  // what is stored may be too damaged to load, but not to delete
     if (auto status = LoadPresent(*begun.hold, begun.state_head); !status.ok()) return status;
   }
   const MutexLock lock(&mutex_);
   const SessionContent& content = *begun.entry->content;
-  begun.reply = content.replies.Find(ReplyKey(kind, call));  // known only after loading
+  auto reply = FindReply(content.replies, kind, call);  // known only after loading
+  if (!reply.ok()) return reply.status();
+  begun.reply = *std::move(reply);
   if (!begun.reply) {
     if (auto status = CheckVersion(call, content.record); !status.ok()) return status;
   }
@@ -165,14 +171,14 @@ SessionView Store::Replayed(const Begun& begun) const {
   return view;
 }
 
-absl::StatusOr<SessionView> Store::Change(const SessionCall& call, std::string_view kind,
+absl::StatusOr<SessionView> Store::Change(const SessionCall& call, CallKind kind,
                                           const Edit& edit) {
   auto begun = Begin(call, kind);
   if (!begun.ok()) return begun.status();
   if (begun->reply) return Replayed(*begun);
   SessionContent next = *begun->entry->content;
   if (auto status = edit(next); !status.ok()) return status;
-  next.replies.Add(ReplyKey(kind, call),
+  next.replies.Add(call.idempotency_key, AskedBy(kind, call.request_hash),
                    absl::StrCat(next.record.version + 1, " ", next.record.position));
   return Commit(*begun->hold, std::move(next), call.durability);
 }
@@ -206,7 +212,7 @@ class Store::StoreLease : public Lease {
 };
 
 absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
-  auto begun = Begin(call, kComputes);
+  auto begun = Begin(call, CallKind::kCompute);
   if (!begun.ok()) return begun.status();
   if (begun->reply) begun->hold.reset();
   SessionRecord record;
@@ -235,7 +241,7 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
   present.checkpoint = tiers_->Add(*content.model, std::move(next));
   const int64_t bytes = PlaceBytes(*content.model, present.checkpoint.get());
   if (auto status = present.place->Resize(bytes); !status.ok()) return status;
-  content.replies.Add(ReplyKey(kComputes, call), std::move(reply));
+  content.replies.Add(call.idempotency_key, AskedBy(CallKind::kCompute, call.request_hash), reply);
   return Commit(hold, std::move(content), call.durability);
 }
 

@@ -194,7 +194,10 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
     return status;
   }
   if (auto status = CheckDurability(options.durability); !status.ok()) return status;
-  const auto made = Made(owner, "", options.idempotency_key, options.durability);
+  const std::string asked = AskedBy(CallKind::kImport, options.request_hash);
+  const auto made =
+      Made({.owner = owner, .creation_key = options.idempotency_key, .creation_asked = asked},
+           options.durability);
   if (!made.ok()) return made.status();
   if (!made->empty()) return made->front();
   auto checked = Check(options.model, std::move(upload));
@@ -215,7 +218,8 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
                      .created = clock_(),
                      .ttl = options.ttl.value_or(options_.default_ttl),
                      .has_transcript = from.has_transcript,
-                     .creation_key = options.idempotency_key};
+                     .creation_key = options.idempotency_key,
+                     .creation_asked = asked};
   auto views = Insert({NewEntry(*std::move(content))}, options.durability);
   if (!views.ok()) return views.status();
   return std::move(views->front());
@@ -233,7 +237,7 @@ absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload)
   auto content = ContentOf(*std::move(checked));
   if (!content.ok()) return content.status();
   for (const Outcome& outcome : outcomes) {
-    content->replies.Add(outcome.idempotency_key, outcome.reply);
+    content->replies.Restore(outcome.idempotency_key, outcome.reply);
   }
   const EntryPtr entry = NewEntry(*std::move(content));
   entry->last_used = last_used;

@@ -50,7 +50,8 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
                   .created = clock_(),
                   .ttl = options.ttl.value_or(parent.record.ttl),
                   .has_transcript = parent.record.has_transcript,
-                  .creation_key = call.idempotency_key};
+                  .creation_key = call.idempotency_key,
+                  .creation_asked = AskedBy(CallKind::kFork, call.request_hash)};
   auto moment = NewMoment(*child.model, from);
   if (!moment.ok()) return moment.status();
   child.present = *std::move(moment);
@@ -67,9 +68,13 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
     const auto parent = Find(call.owner, call.id);
     if (!parent.ok()) return parent.status();
   }
-  auto made = Made(call.owner, call.id, call.idempotency_key, call.durability);
+  auto made = Made({.owner = call.owner,
+                    .parent_id = call.id,
+                    .creation_key = call.idempotency_key,
+                    .creation_asked = AskedBy(CallKind::kFork, call.request_hash)},
+                   call.durability);
   if (!made.ok() || !made->empty()) return made;
-  const auto begun = Begin(call, "fork");
+  const auto begun = Begin(call, CallKind::kFork);
   if (!begun.ok()) return begun.status();
   std::vector<EntryPtr> children;
   for (int32_t i = 0; i < options.count; ++i) {
@@ -85,7 +90,7 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat("name: has ", name.size(), " bytes, must have 1 to ", kMaxMarkName));
   }
-  return Change(call, "mark", [&](SessionContent& next) -> absl::Status {
+  return Change(call, CallKind::kMark, [&](SessionContent& next) -> absl::Status {
     const KeptMark* const old = next.FindMark(name);
     if (old == nullptr && next.marks.size() == kMaxMarks) {
       return absl::ResourceExhaustedError(
@@ -111,7 +116,7 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
 }
 
 absl::StatusOr<SessionView> Store::Unmark(const SessionCall& call, const std::string& name) {
-  return Change(call, "unmark", [&](SessionContent& next) -> absl::Status {
+  return Change(call, CallKind::kUnmark, [&](SessionContent& next) -> absl::Status {
     if (next.FindMark(name) == nullptr) return NoMark(call.id, name);
     std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
     return absl::OkStatus();
@@ -119,7 +124,7 @@ absl::StatusOr<SessionView> Store::Unmark(const SessionCall& call, const std::st
 }
 
 absl::StatusOr<SessionView> Store::Rewind(const SessionCall& call, const std::string& name) {
-  return Change(call, "rewind", [&](SessionContent& next) -> absl::Status {
+  return Change(call, CallKind::kRewind, [&](SessionContent& next) -> absl::Status {
     const KeptMark* const mark = next.FindMark(name);
     if (mark == nullptr) return NoMark(call.id, name);
     Moment back = mark->moment;

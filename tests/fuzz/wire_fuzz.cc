@@ -70,7 +70,7 @@ void Check(const absl::StatusOr<Request>& request, const ModelInfo& info) {
 }
 
 void CheckCall(const v1::SessionCall& message) {
-  const absl::StatusOr<SessionCall> call = ToSessionCall(message, "owner");
+  const absl::StatusOr<SessionCall> call = ToSessionCall(message, 0, "owner");
   if (call.ok()) Expect(call->idempotency_key.size() <= 128 && call->owner == "owner");
 }
 

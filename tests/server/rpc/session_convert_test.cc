@@ -20,7 +20,7 @@ TEST(ToSessionCallTest, KeepsWhatIsSet) {
   message.set_expected_version(7);
   message.set_durability(v1::DURABILITY_DISK);
   message.set_idempotency_key("k");
-  const auto call = ToSessionCall(message, "ann");
+  const auto call = ToSessionCall(message, 0, "ann");
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->owner, "ann");
   EXPECT_EQ(call->id, "s");
@@ -29,19 +29,51 @@ TEST(ToSessionCallTest, KeepsWhatIsSet) {
   EXPECT_EQ(call->idempotency_key, "k");
   message.clear_expected_version();
   message.clear_durability();
-  EXPECT_EQ(ToSessionCall(message, "")->expected_version, std::nullopt);
-  EXPECT_EQ(ToSessionCall(message, "")->durability, Durability::kMemory);
+  EXPECT_EQ(ToSessionCall(message, 0, "")->expected_version, std::nullopt);
+  EXPECT_EQ(ToSessionCall(message, 0, "")->durability, Durability::kMemory);
+}
+
+TEST(ToSessionCallTest, ARetryHasTheHashOfTheFirstCall) {
+  v1::MarkSessionRequest request;
+  request.mutable_session()->set_session_id("s");
+  request.set_name("m");
+  EXPECT_EQ(ToSessionCall(request, "")->request_hash, 0U);
+  request.mutable_session()->set_idempotency_key("k");
+  const uint64_t first = ToSessionCall(request, "")->request_hash;
+  EXPECT_NE(first, 0U);
+  request.mutable_session()->set_durability(v1::DURABILITY_DISK);
+  request.mutable_session()->set_expected_version(7);
+  EXPECT_EQ(ToSessionCall(request, "")->request_hash, first);
+
+  v1::UnmarkSessionRequest other;
+  *other.mutable_session() = request.session();
+  other.set_name("m");
+  EXPECT_NE(ToSessionCall(other, "")->request_hash, first) << "of another method";
+  request.set_name("n");
+  EXPECT_NE(ToSessionCall(request, "")->request_hash, first);
+}
+
+TEST(ToCreateOptionsTest, ARetryHasTheHashOfTheFirstCall) {
+  v1::CreateSessionRequest request;
+  request.set_label("l");
+  request.set_idempotency_key("k");
+  const uint64_t first = ToCreateOptions(request)->request_hash;
+  request.set_durability(v1::DURABILITY_DISK);
+  EXPECT_EQ(ToCreateOptions(request)->request_hash, first);
+  request.set_label("m");
+  EXPECT_NE(ToCreateOptions(request)->request_hash, first);
 }
 
 TEST(ToSessionCallTest, NamesTheFieldThatIsWrong) {
   v1::SessionCall message;
-  EXPECT_THAT(Message(ToSessionCall(message, "").status()), StartsWith("session.session_id:"));
+  EXPECT_THAT(Message(ToSessionCall(message, 0, "").status()), StartsWith("session.session_id:"));
   message.set_session_id("s");
   message.set_durability(static_cast<v1::Durability>(9));
-  EXPECT_THAT(Message(ToSessionCall(message, "").status()), StartsWith("session.durability: is 9"));
+  EXPECT_THAT(Message(ToSessionCall(message, 0, "").status()),
+              StartsWith("session.durability: is 9"));
   message.clear_durability();
   message.set_expected_version(-1);
-  EXPECT_THAT(Message(ToSessionCall(message, "").status()),
+  EXPECT_THAT(Message(ToSessionCall(message, 0, "").status()),
               StartsWith("session.expected_version: is -1"));
 }
 

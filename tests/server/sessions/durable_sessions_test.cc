@@ -157,6 +157,8 @@ TEST(DurableSessionsTest, AnswersRetriesAfterARestart) {
   }
   h.Restart();
   EXPECT_EQ(h.Create({.idempotency_key = "create"}), id);
+  EXPECT_EQ(h.store->Create("", {.idempotency_key = "create", .request_hash = 1}).status().code(),
+            absl::StatusCode::kInvalidArgument);
   const auto retry = h.store->Acquire(call);
   ASSERT_TRUE(retry.ok()) << retry.status();
   ASSERT_TRUE((*retry)->replay().has_value());

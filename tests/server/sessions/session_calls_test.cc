@@ -209,13 +209,37 @@ TEST(SessionCallsTest, AnswersARetryWithTheFirstOutcome) {
   }
   h.ExpectHolds({.id = id}, "once more");
 
-  const auto marked = h.store->Mark({.id = id, .idempotency_key = "k"}, "m");
-  ASSERT_TRUE(marked.ok()) << "the key of another kind of call: " << marked.status();
+  const auto marked = h.store->Mark({.id = id, .idempotency_key = "l"}, "m");
+  ASSERT_TRUE(marked.ok()) << marked.status();
   ASSERT_TRUE(h.Append({.id = id}, "!").ok());
-  const auto again = h.store->Mark({.id = id, .idempotency_key = "k"}, "m");
+  const auto again = h.store->Mark({.id = id, .idempotency_key = "l"}, "m");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->record.version, marked->record.version);
   EXPECT_EQ(again->record.position, marked->record.position);
+}
+
+TEST(SessionCallsTest, RefusesTheKeyOfACallThatAskedSomethingElse) {
+  StoreHarness h;
+  const std::string id =
+      h.Create({.label = "a", .idempotency_key = "the key", .request_hash = 1});
+  const SessionCall call{.id = id, .idempotency_key = "the key", .request_hash = 1};
+  {
+    auto lease = h.store->Acquire(call);
+    ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), "once"), "the reply").ok());
+  }
+  ASSERT_TRUE(h.store->Fork(call, {.count = 2}).ok());
+  SessionCall other = call;
+  other.request_hash = 2;
+  for (const absl::Status& status :
+       {h.store->Create("", {.idempotency_key = "the key", .request_hash = 2}).status(),
+        h.store->Acquire(other).status(), h.store->Fork(other, {}).status(),
+        h.store->Mark(call, "m").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("idempotency_key: \"the key\""));
+  }
+  EXPECT_EQ(h.store->stats().created, 3);
+  EXPECT_EQ(h.store->Get("", id)->record.version, 2);
+  EXPECT_TRUE(h.store->Delete(other).ok()) << "once or twice, it is gone";
 }
 
 TEST(SessionCallsTest, KeepsTheTranscriptOnlyIfWanted) {

@@ -175,10 +175,15 @@ TEST(SessionTransferTest, LimitsAnUpload) {
 TEST(SessionTransferTest, ImportsOnceForOneKey) {
   StoreHarness h;
   const std::string snapshot = Export(h, {.id = h.Create()});
-  const auto first = Import(h, snapshot, {.idempotency_key = "k"});
-  const auto retry = Import(h, snapshot, {.idempotency_key = "k"});
+  const auto first = Import(h, snapshot, {.idempotency_key = "k", .request_hash = 1});
+  const auto retry = Import(h, snapshot, {.idempotency_key = "k", .request_hash = 1});
   ASSERT_TRUE(first.ok() && retry.ok());
   EXPECT_EQ(first->record.id, retry->record.id);
+  for (const absl::Status& status :
+       {Import(h, snapshot, {.idempotency_key = "k", .request_hash = 2}).status(),
+        h.store->Create("", {.idempotency_key = "k", .request_hash = 1}).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  }
 }
 
 TEST(SessionTransferTest, AdoptsWhatAnotherServerHandsOver) {
