@@ -8,8 +8,9 @@ never saved, forked, rewound, exported, moved or interrupted, on a server of its
 import collections
 from dataclasses import dataclass
 
-# Sessions that the reference keeps to go on from. Others are made anew from the first call.
-MAX_MIRRORS = 256
+# Sessions that each Reference keeps to go on from; others are made anew from the first call. Eight times so
+# many states of the shipped model are 0.8 GB.
+MAX_MIRRORS = 32
 
 
 @dataclass(frozen=True)
