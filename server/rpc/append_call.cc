@@ -36,8 +36,7 @@ void AppendCall::Open(const grpc::ByteBuffer& bytes) {
   if (auto status = ParseMessage(bytes, &message); !status.ok()) return Refuse(status);
   const auto call = ToSessionCall(message, scope_.caller().owner);
   if (!call.ok()) return Refuse(call.status());
-  auto session =
-      SessionUse::Open(context_.sessions, *call, /*commit_on_cancel=*/false, kAppend.name);
+  auto session = SessionUse::Open(context_.sessions, *call, /*commit_on_cancel=*/false);
   if (!session.ok()) return Refuse(session.status());
   session_ = *std::move(session);
   const auto replay = session_->Replay();
@@ -52,7 +51,7 @@ void AppendCall::Open(const grpc::ByteBuffer& bytes) {
 
 void AppendCall::Replay(const std::string& reply) {
   v1::AppendSessionResponse response;
-  response.ParseFromString(reply);
+  if (auto status = ParseReply(reply, &response); !status.ok()) return Refuse(status);
   response.mutable_session()->set_persisted_version(session_->record().persisted_version);
   auto bytes = SerializeMessage(response);
   if (bytes.ok()) *out_ = *std::move(bytes);

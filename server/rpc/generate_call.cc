@@ -44,7 +44,7 @@ absl::StatusOr<grpc::ByteBuffer> GenerateCall::ToMessage(const Backlog& backlog)
 absl::StatusOr<grpc::ByteBuffer> GenerateCall::Replay(const std::string& reply,
                                                       int64_t persisted_version) {
   v1::GenerateResponse message;
-  message.ParseFromString(reply);
+  if (auto status = ParseReply(reply, &message); !status.ok()) return status;
   message.mutable_session()->set_persisted_version(persisted_version);
   return SerializeMessage(message);
 }

@@ -32,7 +32,7 @@ v1::GenerateResponse GenerateOutput::ToMessage(const Backlog& backlog) const {
 
 bool GenerateOutput::Fits(size_t bytes) {
   kept_bytes_ += bytes;
-  if (kept_bytes_ <= kMaxKeptReplyBytes) return true;
+  if (kept_bytes_ <= kMaxReplyBytes) return true;
   kept_.Clear();
   return false;
 }

@@ -23,7 +23,7 @@ class GenerateOutput {
   v1::GenerateResponse ToMessage(const Backlog& backlog) const;
 
   // The output of one sample again, as one message, for a call that is retried. What is larger than
-  // kMaxKeptReplyBytes is dropped. One thread at a time.
+  // kMaxReplyBytes is dropped. One thread at a time.
   void Keep(const std::vector<TokenEvent>& prompt);
   void Keep(const Delta& delta);
   std::optional<std::string> Kept(const Usage& usage, const v1::SessionPosition& position);

@@ -44,8 +44,7 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
 
 void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel) {
   if (rpc()->IsCancelled()) return GiveUp(absl::CancelledError("the call was cancelled"));
-  auto session =
-      SessionUse::Open(context().sessions, call, commit_on_cancel, scope().method().name);
+  auto session = SessionUse::Open(context().sessions, call, commit_on_cancel);
   if (!session.ok()) return GiveUp(session.status(), /*busy=*/true);
   session_ = *std::move(session);
   const auto replay = session_->Replay();

@@ -86,13 +86,13 @@ void ScoreCall::KeepPrompt(const std::vector<TokenEvent>& events) {
     v1::TokenLogprobs token;
     ToProto(event, *tokenizer_, &token);
     kept_bytes_ += token.ByteSizeLong();
-    if (kept_bytes_ > kMaxKeptReplyBytes) return kept_.Clear();
+    if (kept_bytes_ > kMaxReplyBytes) return kept_.Clear();
     *kept_.add_tokens() = std::move(token);
   }
 }
 
 std::optional<std::string> ScoreCall::Reply(const Usage&, const v1::SessionPosition& position) {
-  if (kept_bytes_ > kMaxKeptReplyBytes) return std::nullopt;
+  if (kept_bytes_ > kMaxReplyBytes) return std::nullopt;
   Summarize(&kept_);
   *kept_.mutable_session() = position;
   return kept_.SerializeAsString();
@@ -101,7 +101,7 @@ std::optional<std::string> ScoreCall::Reply(const Usage&, const v1::SessionPosit
 absl::StatusOr<grpc::ByteBuffer> ScoreCall::Replay(const std::string& reply,
                                                    int64_t persisted_version) {
   v1::ScoreResponse message;
-  message.ParseFromString(reply);
+  if (auto status = ParseReply(reply, &message); !status.ok()) return status;
   message.mutable_session()->set_persisted_version(persisted_version);
   return SerializeMessage(message);
 }

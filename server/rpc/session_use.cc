@@ -1,7 +1,6 @@
 #include "server/rpc/session_use.h"
 
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,39 +9,41 @@
 namespace tvq {
 namespace {
 
-// A kept reply is the method's name, one of these, and the reply or, if that was too large, the
-// position alone.
+// A kept reply is one of these and the reply or, if that was too large, the position alone.
 constexpr char kWhole = '=';
 constexpr char kTooLarge = '!';
 
+absl::Status Damaged() {
+  return absl::DataLossError(
+      "session.idempotency_key: what the first call was answered is damaged");
+}
+
 }  // namespace
+
+absl::Status ParseReply(const std::string& reply, google::protobuf::Message* message) {
+  return message->ParseFromString(reply) ? absl::OkStatus() : Damaged();
+}
 
 absl::StatusOr<std::unique_ptr<SessionUse>> SessionUse::Open(SessionStore* store,
                                                              const SessionCall& call,
-                                                             bool commit_on_cancel,
-                                                             const char* method) {
+                                                             bool commit_on_cancel) {
   auto lease = store->Acquire(call);
   if (!lease.ok()) return lease.status();
-  return std::unique_ptr<SessionUse>(
-      new SessionUse(call, commit_on_cancel, method, *std::move(lease)));
+  return std::unique_ptr<SessionUse>(new SessionUse(call, commit_on_cancel, *std::move(lease)));
 }
 
 absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
   const std::optional<std::string>& kept = lease_->replay();
   if (!kept) return std::nullopt;
-  const size_t name = std::strlen(method_);
-  if (kept->size() <= name || kept->compare(0, name, method_) != 0 ||
-      ((*kept)[name] != kWhole && (*kept)[name] != kTooLarge)) {
-    return absl::InvalidArgumentError(
-        "session.idempotency_key: belongs to an earlier call of another method");
-  }
-  if ((*kept)[name] == kWhole) return kept->substr(name + 1);
+  const char mark = kept->empty() ? '\0' : kept->front();
+  if (mark == kWhole) return kept->substr(1);
+  if (mark != kTooLarge) return Damaged();
   v1::SessionPosition position;
-  position.ParseFromString(kept->substr(name + 1));
-  return absl::FailedPreconditionError(absl::StrCat(
-      "session.idempotency_key: the first call was done and committed version ", position.version(),
-      " at position ", position.position(), ", but its output has more than ", kMaxKeptReplyBytes,
-      " bytes and was not kept"));
+  if (auto status = ParseReply(kept->substr(1), &position); !status.ok()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("session.idempotency_key: the first call was done and committed version ",
+                   position.version(), " at position ", position.position(),
+                   ", but its output has more than ", kMaxReplyBytes, " bytes and was not kept"));
 }
 
 void SessionUse::Continue(Request* request) {
@@ -62,9 +63,8 @@ v1::SessionPosition SessionUse::Next() const {
 absl::StatusOr<v1::SessionPosition> SessionUse::Commit(std::optional<std::string> reply) {
   std::string kept;
   if (keeps_reply()) {
-    const bool fits = reply && reply->size() <= kMaxKeptReplyBytes;
-    kept = method_;
-    kept += fits ? kWhole : kTooLarge;
+    const bool fits = reply && reply->size() < kMaxReplyBytes;  // with its mark
+    kept = fits ? kWhole : kTooLarge;
     kept += fits ? *reply : Next().SerializeAsString();
   }
   auto view = lease_->Commit(*std::exchange(end_, std::nullopt), std::move(kept));

@@ -1,7 +1,8 @@
 #ifndef TVQ_SERVER_RPC_SESSION_USE_H_
 #define TVQ_SERVER_RPC_SESSION_USE_H_
 
-#include <cstddef>
+#include <google/protobuf/message.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,19 +16,17 @@
 
 namespace tvq {
 
-// The most bytes of a reply that are kept for a retried call.
-inline constexpr size_t kMaxKeptReplyBytes = 1 << 20;
+// Reads what a call was answered that is retried now. DATA_LOSS if that was not kept well.
+absl::Status ParseReply(const std::string& reply, google::protobuf::Message* message);
 
 // A call's use of a session: the lease, the request that continues it, the commit. One thread at a
 // time.
 class SessionUse {
  public:
-  // Blocks. `method`, a literal, tells the replies of one kind of call from another's. Errors of
-  // SessionStore::Acquire.
+  // Blocks. Errors of SessionStore::Acquire.
   static absl::StatusOr<std::unique_ptr<SessionUse>> Open(SessionStore* store,
                                                           const SessionCall& call,
-                                                          bool commit_on_cancel,
-                                                          const char* method);
+                                                          bool commit_on_cancel);
 
   const SessionRecord& record() const { return lease_->record(); }
 
@@ -35,8 +34,8 @@ class SessionUse {
   bool keeps_reply() const { return !call_.idempotency_key.empty(); }
 
   // What an earlier call with this idempotency key was answered; unset: the call is to be done.
-  // INVALID_ARGUMENT if that was a call of another method, FAILED_PRECONDITION, with the position,
-  // if the reply was too large to be kept.
+  // FAILED_PRECONDITION, with the position, if the reply was too large to be kept, DATA_LOSS if it
+  // was not kept well.
   absl::StatusOr<std::optional<std::string>> Replay() const;
 
   // Makes the request begin where the session is, and leave what comes after it.
@@ -52,20 +51,15 @@ class SessionUse {
   v1::SessionPosition Next() const;
 
   // Blocks. `reply` is kept for retries, if there will be any; unset, or larger than
-  // kMaxKeptReplyBytes: only the position is.
+  // what can be kept: only the position is.
   absl::StatusOr<v1::SessionPosition> Commit(std::optional<std::string> reply);
 
  private:
-  SessionUse(const SessionCall& call, bool commit_on_cancel, const char* method,
-             std::unique_ptr<Lease> lease)
-      : call_(call),
-        commit_on_cancel_(commit_on_cancel),
-        method_(method),
-        lease_(std::move(lease)) {}
+  SessionUse(const SessionCall& call, bool commit_on_cancel, std::unique_ptr<Lease> lease)
+      : call_(call), commit_on_cancel_(commit_on_cancel), lease_(std::move(lease)) {}
 
   const SessionCall call_;
   const bool commit_on_cancel_;
-  const char* const method_;
   const std::unique_ptr<Lease> lease_;
   std::optional<Continuation> end_;
 };

@@ -61,7 +61,7 @@ absl::Status KeyIsTaken(const std::string& key) {
 }
 
 void Replies::Add(const std::string& key, const std::string& asked, std::string_view reply) {
-  if (key.empty() || reply.size() > kMaxReplyBytes) return;
+  if (key.empty()) return;
   std::string text;
   text.reserve(asked.size() + 1 + reply.size());
   Restore(key, std::move(text.append(asked).append(" ").append(reply)));

@@ -41,10 +41,8 @@ class Replies {
     std::shared_ptr<const std::string> text;  // what was asked, a space, and the reply
   };
   static constexpr size_t kKept = 8;
-  static constexpr size_t kMaxReplyBytes = 1 << 20;
 
-  // Remembers the reply in the place of the oldest. A call without a key, or with a longer reply,
-  // is not remembered: its retry is done again, which `expected_version` can prevent.
+  // Remembers the reply in the place of the oldest; nothing of a call without a key.
   void Add(const std::string& key, const std::string& asked, std::string_view reply);
   // What Add remembered, as it is stored.
   void Restore(const std::string& key, std::string text);

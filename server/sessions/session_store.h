@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_SESSIONS_SESSION_STORE_H_
 #define TVQ_SERVER_SESSIONS_SESSION_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -81,6 +82,9 @@ struct SessionPage {
   std::string next_page_token;  // empty: the last page
 };
 
+// The most bytes of a reply that is kept for a retry.
+inline constexpr size_t kMaxReplyBytes = 1 << 20;
+
 // The right to change one session, exclusive until it is destroyed. Any one thread at a time.
 class Lease {
  public:
@@ -95,8 +99,8 @@ class Lease {
   virtual std::optional<StartPoint> Start() = 0;
 
   // Makes `next` the session's state: version + 1. `reply` is kept for retries, if the call has an
-  // idempotency key. With Durability::kDisk, returns when it is stored; if that fails the commit is
-  // undone. Blocks. Once.
+  // idempotency key; it must not have more than kMaxReplyBytes then. With Durability::kDisk,
+  // returns when it is stored; if that fails the commit is undone. Blocks. Once.
   virtual absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) = 0;
 };
 

@@ -151,7 +151,7 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability);
   absl::StatusOr<SessionView> CommitComputed(const SessionCall& call, Begun& begun,
                                              Continuation next, std::string reply);
-  SessionView Replayed(const Begun& begun) const;
+  absl::StatusOr<SessionView> Replayed(const Begun& begun) const;
   // A call that changes what is known of a session by pointers alone.
   absl::StatusOr<SessionView> Change(const SessionCall& call, CallKind kind, const Edit& edit);
   // Brings to the device or host memory what only the durable tier has under another version than

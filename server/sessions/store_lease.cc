@@ -160,13 +160,15 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   return View(entry);
 }
 
-SessionView Store::Replayed(const Begun& begun) const {
+absl::StatusOr<SessionView> Store::Replayed(const Begun& begun) const {
   const std::pair<std::string, std::string> outcome = absl::StrSplit(*begun.reply, ' ');
   const MutexLock lock(&mutex_);
   SessionView view = View(*begun.entry);
   if (!absl::SimpleAtoi(outcome.first, &view.record.version) ||
       !absl::SimpleAtoi(outcome.second, &view.record.position)) {
-    std::abort();  // Change wrote something else
+    return absl::DataLossError(
+        absl::StrCat("session ", view.record.id,
+                     ": what the first call with this idempotency_key was answered is damaged"));
   }
   return view;
 }
@@ -226,6 +228,11 @@ absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
 absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun& begun,
                                                   Continuation next, std::string reply) {
   if (!begun.hold) std::abort();  // a second commit, or one after a replay
+  if (!call.idempotency_key.empty() && reply.size() > kMaxReplyBytes) {
+    // A retry would not find it, and be done again.
+    return absl::InternalError(absl::StrCat("session ", call.id, ": a reply of ", reply.size(),
+                                            " bytes cannot be kept, ", kMaxReplyBytes, " can"));
+  }
   const Hold hold = *std::move(begun.hold);
   begun.hold.reset();
   SessionContent content = *hold.entry().content;

@@ -6,11 +6,13 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/server.h"
+#include "server/rpc/session_use.h"
 #include "server/rpc/status.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
@@ -151,15 +153,45 @@ TEST_F(SessionCallsTest, ReplyThatWasKeptIsRepeatedWithoutComputing) {
   EXPECT_EQ(log_.released, 2);
 }
 
-TEST_F(SessionCallsTest, KeyOfAnotherMethodIsWrong) {
-  Expect();
-  v1::GenerateResponse first;
-  ASSERT_TRUE(Generate(Prompt("key"), &first).ok());
-  Expect()->kept = log_.reply;
-  v1::AppendSessionResponse response;
-  const grpc::Status status = Append(&response, "key");
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("idempotency_key"));
+TEST_F(SessionCallsTest, RetryIsKnownByItsContent) {
+  std::vector<uint64_t> hashes;
+  EXPECT_CALL(store_, Acquire(_)).WillRepeatedly([&](const SessionCall& call) {
+    hashes.push_back(call.request_hash);
+    return absl::AbortedError("busy");
+  });
+  v1::AppendSessionResponse appended;
+  v1::GenerateResponse generated;
+  Append(&appended, "key");
+  Append(&appended, "key");
+  Generate(Prompt("key"), &generated);
+  Generate(Prompt("key", 6), &generated);
+  ASSERT_EQ(hashes.size(), 4U);
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(std::set<uint64_t>(hashes.begin(), hashes.end()).size(), 3U);
+}
+
+TEST_F(SessionCallsTest, DamagedReplyIsDataLoss) {
+  for (const char* const kept : {"", "?", "=\x0a\x7f", "!\x0a\x7f"}) {
+    Expect()->kept = kept;
+    v1::AppendSessionResponse appended;
+    EXPECT_EQ(Append(&appended, "key").error_code(), grpc::StatusCode::DATA_LOSS) << kept;
+    Expect()->kept = kept;
+    v1::GenerateResponse generated;
+    EXPECT_EQ(Generate(Prompt("key"), &generated).error_code(), grpc::StatusCode::DATA_LOSS);
+  }
+}
+
+TEST_F(SessionCallsTest, KeepsRepliesUpToWhatTheStoreKeeps) {
+  for (const size_t size : {kMaxReplyBytes - 1, kMaxReplyBytes}) {
+    Expect();
+    auto use = SessionUse::Open(&store_, {.id = kId, .idempotency_key = "key"}, false);
+    ASSERT_TRUE(use.ok()) << use.status();
+    (*use)->Keep({});
+    ASSERT_TRUE((*use)->Commit(std::string(size, 'x')).ok());
+    const bool whole = size < kMaxReplyBytes;
+    EXPECT_EQ(log_.reply.front(), whole ? '=' : '!');
+    EXPECT_EQ(log_.reply.size() == kMaxReplyBytes, whole);
+  }
 }
 
 TEST_F(SessionCallsTest, ReplyTooLargeToKeepSaysWhereTheSessionIs) {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <future>
 
+#include "server/sessions/snapshot.h"
+#include "server/sessions/state_image.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 
@@ -280,6 +282,34 @@ TEST(DurableSessionsTest, SaysThatAStoredSessionIsDamaged) {
   h.Restart();
   EXPECT_EQ(h.store->Transcript("", call.id).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(h.store->Delete(call).ok()) << "what is damaged can be deleted";
+}
+
+// Right checksums around what no server has written.
+TEST(DurableSessionsTest, SaysThatAKeptReplyIsDamaged) {
+  for (const char* const reply : {"mark-0000000000000000 nonsense", "no reply"}) {
+    DurableHarness h;
+    const std::string id = h.Create();
+    ASSERT_TRUE(h.store->Save({.id = id}).ok());
+    SnapshotHead head{.record = h.disk->sessions[id].record, .version = 1};
+    const ModelInfo& info = h.model->info();
+    head.outcomes = {{"k", reply}};
+    head.state_bytes = StateImageBytes(info, {});
+    BlobWriter writer;
+    ASSERT_TRUE(WriteSnapshotHead(head, writer.sink()).ok());
+    ASSERT_TRUE(WriteStateImage(info, {}, writer.sink()).ok());
+    std::string& data = h.disk->sessions[id].versions[1];
+    data.clear();
+    ASSERT_TRUE(writer.Finish()
+                    ->WriteTo([&](std::span<const std::byte> bytes) {
+                      data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    h.Restart();
+    const auto retry = h.store->Mark({.id = id, .idempotency_key = "k"}, "m");
+    EXPECT_EQ(retry.status().code(), absl::StatusCode::kDataLoss) << retry.status();
+    EXPECT_TRUE(h.store->Mark({.id = id, .idempotency_key = "l"}, "m").ok());
+  }
 }
 
 TEST(DurableSessionsTest, LeavesSessionsOfOtherModelsStored) {

@@ -220,8 +220,7 @@ TEST(SessionCallsTest, AnswersARetryWithTheFirstOutcome) {
 
 TEST(SessionCallsTest, RefusesTheKeyOfACallThatAskedSomethingElse) {
   StoreHarness h;
-  const std::string id =
-      h.Create({.label = "a", .idempotency_key = "the key", .request_hash = 1});
+  const std::string id = h.Create({.label = "a", .idempotency_key = "the key", .request_hash = 1});
   const SessionCall call{.id = id, .idempotency_key = "the key", .request_hash = 1};
   {
     auto lease = h.store->Acquire(call);
@@ -240,6 +239,21 @@ TEST(SessionCallsTest, RefusesTheKeyOfACallThatAskedSomethingElse) {
   EXPECT_EQ(h.store->stats().created, 3);
   EXPECT_EQ(h.store->Get("", id)->record.version, 2);
   EXPECT_TRUE(h.store->Delete(other).ok()) << "once or twice, it is gone";
+}
+
+TEST(SessionCallsTest, KeepsEveryReplyOfACallWithAKey) {
+  StoreHarness h;
+  SessionCall call{.id = h.Create(), .idempotency_key = "k"};
+  const auto commit = [&](size_t bytes) {
+    auto lease = h.store->Acquire(call);
+    return (*lease)
+        ->Commit(*h.Compute((*lease)->Start(), "once"), std::string(bytes, 'x'))
+        .status();
+  };
+  EXPECT_EQ(commit(kMaxReplyBytes + 1).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(h.store->Get("", call.id)->record.version, 1);
+  ASSERT_TRUE(commit(kMaxReplyBytes).ok());
+  EXPECT_EQ((*h.store->Acquire(call))->replay()->size(), kMaxReplyBytes);
 }
 
 TEST(SessionCallsTest, KeepsTheTranscriptOnlyIfWanted) {
