@@ -26,7 +26,8 @@ class DurableTier {
 
   virtual ~DurableTier() = default;
 
-  // The newest record of every stored session. What is corrupt is left out and counted.
+  // The newest record of every stored session, also where the state of that version is damaged: the
+  // record's `damage` says so then.
   virtual absl::Status ForEach(const std::function<void(SessionRecord record)>& visit) = 0;
 
   // The newest record of one session. NOT_FOUND.

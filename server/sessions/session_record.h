@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace tvq {
@@ -34,6 +35,10 @@ struct SessionRecord {
   std::vector<MarkRecord> marks;
   std::string creation_key;    // idempotency key of the call that made it
   std::string creation_asked;  // what that call asked, as AskedBy says; empty: not known
+  // No part of a snapshot. Why the version that the durable tier has last cannot be read; OK if it
+  // can. What it has besides is among the marks then.
+  absl::Status damage;
+  bool owner_lost = false;  // and all of the record but the id
 };
 
 }  // namespace tvq

@@ -85,8 +85,10 @@ absl::StatusOr<Moment> Store::NewMoment(size_t model, const Moment& like) {
 
 absl::StatusOr<Store::EntryPtr> Store::Find(const std::string& owner, const std::string& id) const {
   EntryPtr entry = table_.Find(id);
-  // Another owner's session looks exactly like one that does not exist.
-  if (entry == nullptr || entry->content->record.owner != owner) {
+  // Another owner's session looks exactly like one that does not exist. Whose session is lost with
+  // its record cannot be told: it is theirs who know the id, and has nothing to show.
+  if (entry == nullptr ||
+      (entry->content->record.owner != owner && !entry->content->record.owner_lost)) {
     return absl::NotFoundError(absl::StrCat("session_id: there is no session ", Quoted(id)));
   }
   return entry;
@@ -211,6 +213,7 @@ absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::stri
   const MutexLock lock(&mutex_);
   const auto entry = Find(owner, id);
   if (!entry.ok()) return entry.status();
+  if ((*entry)->content->record.owner_lost) return (*entry)->content->record.damage;
   return View(**entry);
 }
 

@@ -29,6 +29,7 @@ absl::Status Store::Busy(const std::string& id) {
 }
 
 absl::Status Store::NotServed(const SessionRecord& record) {
+  if (record.owner_lost) return record.damage;
   return absl::FailedPreconditionError(absl::StrCat("session_id: session ", record.id,
                                                     " is of model \"", record.model,
                                                     "\", which is not served here"));
@@ -85,7 +86,10 @@ absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, CallKind kind
 
 absl::Status Store::Look(const SessionCall& call, CallKind kind, Begun& begun) {
   if (kind != CallKind::kDelete) {  // what is stored may be too damaged to load, but not to delete
-    if (auto status = LoadPresent(*begun.hold, begun.state_head); !status.ok()) return status;
+    auto status = LoadPresent(*begun.hold, begun.state_head);
+    // Nor to go back to a mark or fork it. A fork of what is lost sees for itself.
+    const bool may_do_without = kind == CallKind::kRewind || kind == CallKind::kFork;
+    if (!status.ok() && !(may_do_without && absl::IsDataLoss(status))) return status;
   }
   const MutexLock lock(&mutex_);
   const SessionContent& content = *begun.entry->content;
@@ -138,6 +142,7 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
                                           Durability durability) {
   SessionEntry& entry = hold.entry();
   ++next.record.version;
+  next.record.damage = absl::OkStatus();  // that of another version
   // The lease keeps the content what it is.
   const auto pins = Anchor(next, entry.content.get());
   if (!pins.ok()) return pins.status();

@@ -3,12 +3,21 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq {
 namespace {
 
 // Records of one version differ only by what is no part of a version.
 bool Before(const SessionRecord& a, const SessionRecord& b) {
   return std::tie(a.version, a.last_used) < std::tie(b.version, b.last_used);
+}
+
+int64_t PositionOf(const SessionRecord& record, int64_t version) {
+  for (const MarkRecord& mark : record.marks) {
+    if (mark.version == version) return mark.position;
+  }
+  return record.position;
 }
 
 }  // namespace
@@ -28,10 +37,44 @@ const SessionRecord* StoredSession::Newest() const {
   return newest;
 }
 
+const std::pair<const int64_t, DamagedVersion>* StoredSession::Lost() const {
+  if (damaged_.empty()) return nullptr;
+  const auto& last = *damaged_.rbegin();
+  const SessionRecord* newest = Newest();
+  const bool later = newest != nullptr && newest->version >= last.first;
+  return later ? nullptr : &last;
+}
+
+std::optional<SessionRecord> StoredSession::Current(const std::string& id) const {
+  const auto* lost = Lost();
+  const SessionRecord* known = Newest();
+  if (lost == nullptr) return known != nullptr ? std::optional(*known) : std::nullopt;
+  const auto& [version, damaged] = *lost;
+  // The latest that tells of the session, whether or not its own state is there.
+  for (const auto& [at, stored] : versions_) {
+    if (known == nullptr || Before(*known, stored.record)) known = &stored.record;
+  }
+  if (damaged.record) known = &*damaged.record;
+  SessionRecord record;
+  if (known != nullptr) record = *known;
+  record.id = id;
+  record.owner_lost = known == nullptr;
+  record.position = PositionOf(record, version);
+  record.version = version;
+  record.damage = damaged.problem;
+  for (const auto& [at, stored] : versions_) {
+    const bool named = std::any_of(record.marks.begin(), record.marks.end(),
+                                   [&](const MarkRecord& mark) { return mark.version == at; });
+    if (!named)
+      record.marks.push_back({absl::StrCat("version ", at), at, PositionOf(stored.record, at)});
+  }
+  return record;
+}
+
 std::vector<int64_t> StoredSession::Superseded() const {
   const SessionRecord* newest = Newest();
   std::vector<int64_t> superseded;
-  if (newest == nullptr) return superseded;
+  if (newest == nullptr || Lost() != nullptr) return superseded;
   for (const auto& [version, stored] : versions_) {
     if (NamesVersion(*newest, version) || stored.record.version > newest->version) continue;
     superseded.push_back(version);
@@ -42,6 +85,7 @@ std::vector<int64_t> StoredSession::Superseded() const {
 int64_t StoredSession::bytes() const {
   int64_t sum = 0;
   for (const auto& [version, stored] : versions_) sum += stored.bytes;
+  for (const auto& [version, damaged] : damaged_) sum += damaged.bytes;
   return sum;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -20,10 +21,15 @@ absl::Status CheckId(const std::string& id) {
 }
 
 // As stored: what can be read of it is on the tier.
-SessionRecord Persisted(const SessionRecord& record) {
-  SessionRecord result = record;
-  result.persisted_version = record.version;
-  return result;
+SessionRecord Persisted(SessionRecord record) {
+  record.persisted_version = record.version;
+  return record;
+}
+
+std::string ParentOf(const std::string& directory) {
+  const std::string parent =
+      std::filesystem::absolute(directory + "/.").parent_path().parent_path();
+  return parent.empty() ? "/" : parent;
 }
 
 }  // namespace
@@ -59,7 +65,13 @@ DiskTier::DiskTier(std::string directory, int64_t budget, std::unique_ptr<DiskFi
 absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Open(const std::string& directory,
                                                          int64_t budget,
                                                          std::unique_ptr<DiskFiles> files) {
+  std::error_code error;
+  const bool existed = std::filesystem::exists(directory, error);
   if (absl::Status s = files->MakeDirectory(directory); !s.ok()) return s;
+  // Also of a directory that is there: a start that came no further may have made it. Who else did
+  // may have done so where this process must not look.
+  absl::Status synced = files->SyncDirectory(ParentOf(directory));
+  if (!synced.ok() && !existed) return synced;
   auto lock = FileLock::Take(directory + "/lock");
   if (!lock.ok()) return lock.status();
   std::unique_ptr<DiskTier> tier(
@@ -76,10 +88,8 @@ absl::Status DiskTier::ForEach(const std::function<void(SessionRecord record)>& 
   std::vector<SessionRecord> records;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, entry] : sessions_) {
-      if (const SessionRecord* newest = entry.stored.Newest(); newest != nullptr) {
-        records.push_back(Persisted(*newest));
-      }
+    for (const auto& [id, session] : sessions_) {
+      if (auto record = session.Current(id)) records.push_back(Persisted(*std::move(record)));
     }
   }
   for (SessionRecord& record : records) visit(std::move(record));
@@ -91,11 +101,7 @@ absl::StatusOr<SessionRecord> DiskTier::Find(const std::string& id) {
   const std::lock_guard lock(mutex_);
   const auto found = sessions_.find(id);
   if (found != sessions_.end()) {
-    const SessionRecord* newest = found->second.stored.Newest();
-    if (newest != nullptr) return Persisted(*newest);
-    if (!found->second.corrupt.empty()) {
-      return absl::DataLossError(absl::StrCat(FolderOf(id), ": the session is corrupt"));
-    }
+    if (auto record = found->second.Current(id)) return Persisted(*std::move(record));
   }
   return absl::NotFoundError(absl::StrCat(directory_, " has no session ", id));
 }
@@ -108,7 +114,7 @@ absl::StatusOr<int64_t> DiskTier::Admit(const SessionRecord& record, int64_t ver
   }
   int64_t growth = bytes;
   if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
-    StoredSession after = found->second.stored;
+    StoredSession after = found->second;
     const SessionRecord* newest = after.Newest();
     if (newest != nullptr && newest->version > record.version) {
       return absl::AbortedError(absl::StrCat("session ", record.id, " is stored at version ",
@@ -137,14 +143,14 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(record.id);
     if (found != sessions_.end()) {
-      present.session = !found->second.stored.versions().empty();
-      present.version = found->second.stored.versions().contains(version);
+      present.session = found->second.bytes() > 0;
+      present.version = found->second.versions().contains(version);
     }
     absl::StatusOr<int64_t> growth = Admit(record, version, bytes);
     if (!growth.ok()) return growth.status();
     // Under its own record it is what a restart finds until the record's own state comes.
     if (present.version && version != record.version &&
-        found->second.stored.versions().at(version).record.version == version) {
+        found->second.versions().at(version).record.version == version) {
       return absl::OkStatus();
     }
     reserved = std::max<int64_t>(*growth, 0);
@@ -155,7 +161,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
     const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
     if (!written.ok()) return written;
-    StoredVersion& stored = sessions_[record.id].stored.versions()[version];
+    StoredVersion& stored = sessions_[record.id].versions()[version];
     bytes_ += bytes - stored.bytes;
     stored = {record, bytes};
   }
@@ -214,13 +220,13 @@ void DiskTier::DropSuperseded(const std::string& id) {
   std::vector<int64_t> superseded;
   {
     const std::lock_guard lock(mutex_);
-    superseded = sessions_[id].stored.Superseded();
+    superseded = sessions_[id].Superseded();
   }
   for (int64_t version : superseded) {
     const absl::Status removed = files_->Remove(PathOf(id, version));
     if (!removed.ok() && !absl::IsNotFound(removed)) continue;  // the next Put tries again
     const std::lock_guard lock(mutex_);
-    auto& versions = sessions_[id].stored.versions();
+    auto& versions = sessions_[id].versions();
     bytes_ -= versions[version].bytes;
     versions.erase(version);
   }
@@ -233,9 +239,9 @@ absl::StatusOr<std::unique_ptr<ByteSource>> DiskTier::Get(const std::string& id,
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(id);
     const bool known = found != sessions_.end();
-    if (!known || !found->second.stored.versions().contains(version)) {
-      if (known && found->second.corrupt.contains(version)) {
-        return absl::DataLossError(absl::StrCat(path, " is corrupt"));
+    if (!known || !found->second.versions().contains(version)) {
+      if (known && found->second.damaged().contains(version)) {
+        return found->second.damaged().at(version).problem;
       }
       return absl::NotFoundError(
           absl::StrCat(directory_, " has no version ", version, " of session ", id));
@@ -262,7 +268,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = sessions_.find(id); found != sessions_.end()) {
-      bytes = found->second.stored.bytes();
+      bytes = found->second.bytes();
       sessions_.erase(found);
     }
     bytes_ -= bytes;
@@ -277,9 +283,9 @@ DiskTier::Usage DiskTier::usage() const {
   Usage usage;
   usage.bytes = bytes_;
   usage.budget = budget_;
-  for (const auto& [id, entry] : sessions_) {
-    if (entry.stored.Newest() != nullptr) ++usage.sessions;
-    usage.corrupt += static_cast<int64_t>(entry.corrupt.size());
+  for (const auto& [id, session] : sessions_) {
+    if (session.Current(id)) ++usage.sessions;
+    usage.corrupt += std::ssize(session.damaged());
   }
   return usage;
 }

@@ -48,10 +48,6 @@ class DiskTier : public DurableTier {
   Usage usage() const override;
 
  private:
-  struct Entry {
-    StoredSession stored;
-    std::set<int64_t> corrupt;  // versions that cannot be read
-  };
   class Busy;
   // What of a version to be written is stored already.
   struct Present {
@@ -67,9 +63,10 @@ class DiskTier : public DurableTier {
 
   // Of Open.
   absl::Status Scan();
-  absl::StatusOr<Entry> ScanSession(const std::string& id);
-  absl::StatusOr<SnapshotInfo> ScanFile(const std::string& id, int64_t version, int64_t bytes);
-  void NoteCorrupt(const std::string& path, const absl::Status& problem);
+  absl::StatusOr<StoredSession> ScanSession(const std::string& id);
+  // Adds the file of a version to what is known of its session.
+  void ScanVersion(const std::string& id, int64_t version, const std::string& path, int64_t bytes,
+                   bool set_aside, StoredSession& session);
 
   // Whether the version may be written; the bytes by which the tier will have grown afterwards.
   // Called with the mutex held.
@@ -90,7 +87,7 @@ class DiskTier : public DurableTier {
 
   mutable std::mutex mutex_;  // not held while files are read or written
   // Guarded by mutex_.
-  std::map<std::string, Entry> sessions_;
+  std::map<std::string, StoredSession> sessions_;
   std::set<std::string> busy_;  // one change of a session at a time
   std::condition_variable not_busy_;
   int64_t bytes_ = 0;     // of files, corrupt ones too

@@ -46,6 +46,12 @@ bool TakeSuffix(std::string& name, std::string_view suffix) {
   return true;
 }
 
+absl::StatusOr<SnapshotInfo> ReadInfo(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFileSource(path);
+  if (!source.ok()) return source.status();
+  return ReadSnapshotInfo(source->get());
+}
+
 // Of "v12.snap"; nothing for another name.
 std::optional<int64_t> VersionOf(const std::string& name) {
   int64_t version = 0;
@@ -66,26 +72,25 @@ absl::Status DiskTier::Scan() {
       absl::Status s = RemoveFolder(directory_ + "/" + file.name);
       if (!s.ok()) problems_.push_back(std::string(s.message()));
     } else if (IsSessionId(file.name)) {
-      absl::StatusOr<Entry> entry = ScanSession(file.name);
-      if (!entry.ok()) return entry.status();
+      absl::StatusOr<StoredSession> session = ScanSession(file.name);
+      if (!session.ok()) return session.status();
       const std::lock_guard lock(mutex_);
-      if (entry->stored.versions().empty() && entry->corrupt.empty()) continue;
-      sessions_.emplace(file.name, *std::move(entry));
+      bytes_ += session->bytes();
+      if (session->bytes() > 0) sessions_.emplace(file.name, *std::move(session));
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<DiskTier::Entry> DiskTier::ScanSession(const std::string& id) {
+absl::StatusOr<StoredSession> DiskTier::ScanSession(const std::string& id) {
   const std::string folder = FolderOf(id);
   absl::StatusOr<std::vector<Found>> found = List(folder);
   if (!found.ok()) return found.status();
-  Entry entry;
+  StoredSession session;
   const auto remove = [&](const std::string& path) {
     absl::Status s = files_->Remove(path);
     if (!s.ok()) problems_.push_back(std::string(s.message()));
   };
-  int64_t bytes = 0;
   for (const Found& file : *found) {
     const std::string path = folder + "/" + file.name;
     std::string name = file.name;
@@ -96,64 +101,59 @@ absl::StatusOr<DiskTier::Entry> DiskTier::ScanSession(const std::string& id) {
     const bool set_aside = TakeSuffix(name, kCorrupt);
     const std::optional<int64_t> version = VersionOf(name);
     if (!version) continue;  // somebody else's
-    bytes += file.bytes;
-    if (set_aside) {
-      entry.corrupt.insert(*version);
-      problems_.push_back(path + ": was found corrupt before");
-      continue;
-    }
-    absl::StatusOr<SnapshotInfo> info = ScanFile(id, *version, file.bytes);
-    if (info.ok()) {
-      entry.stored.versions()[*version] = {std::move(info->record), file.bytes};
-    } else {
-      entry.corrupt.insert(*version);
-      NoteCorrupt(path, info.status());
-    }
+    ScanVersion(id, *version, path, file.bytes, set_aside, session);
   }
 
   // A mark's state that was stored before the session's own, which never came: nobody was told that
   // the session is saved.
-  std::vector<int64_t> unneeded = entry.stored.Superseded();
-  if (entry.stored.Newest() == nullptr && entry.corrupt.empty()) {
-    for (const auto& [version, stored] : entry.stored.versions()) unneeded.push_back(version);
+  std::vector<int64_t> unneeded = session.Superseded();
+  if (!session.Current(id)) {
+    for (const auto& [version, stored] : session.versions()) unneeded.push_back(version);
   }
   for (int64_t version : unneeded) {
     remove(PathOf(id, version));
-    bytes -= entry.stored.versions()[version].bytes;
-    entry.stored.versions().erase(version);
+    session.versions().erase(version);
   }
-  if (entry.stored.versions().empty() && entry.corrupt.empty()) {
+  if (session.bytes() == 0) {
     (void)files_->RemoveDirectory(folder);  // refused if somebody else's files are there
   }
-  const std::lock_guard lock(mutex_);
-  bytes_ += bytes;
-  return entry;
+  return session;
 }
 
-absl::StatusOr<SnapshotInfo> DiskTier::ScanFile(const std::string& id, int64_t version,
-                                                int64_t bytes) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFileSource(PathOf(id, version));
-  if (!source.ok()) return source.status();
-  absl::StatusOr<SnapshotInfo> info = ReadSnapshotInfo(source->get());
-  if (!info.ok()) return info.status();
-  if (info->total_bytes != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", bytes, " bytes, must have ", info->total_bytes));
-  }
-  if (info->record.id != id || info->version != version) {
-    return absl::InvalidArgumentError(
+void DiskTier::ScanVersion(const std::string& id, int64_t version, const std::string& path,
+                           int64_t bytes, bool set_aside, StoredSession& session) {
+  absl::StatusOr<SnapshotInfo> info = ReadInfo(path);
+  absl::Status problem = info.status();
+  DamagedVersion damaged{.bytes = bytes};
+  if (info.ok() && (info->record.id != id || info->version != version)) {
+    problem = absl::InvalidArgumentError(
         absl::StrCat("holds version ", info->version, " of session ", info->record.id));
+  } else if (info.ok()) {
+    if (info->total_bytes != bytes) {
+      problem = absl::InvalidArgumentError(
+          absl::StrCat("has ", bytes, " bytes, must have ", info->total_bytes));
+    } else if (set_aside) {
+      problem = absl::InvalidArgumentError("was found corrupt before");
+    } else {
+      session.versions()[version] = {std::move(info->record), bytes};
+      return;
+    }
+    damaged.record = std::move(info->record);
   }
-  return info;
-}
-
-// Only what is damaged for certain gets another name: a file of a later format, or one that the
-// system cannot read now, may be good tomorrow.
-void DiskTier::NoteCorrupt(const std::string& path, const absl::Status& problem) {
+  // Only what is damaged for certain gets another name: a file of a later format, or one that the
+  // system cannot read now, may be good tomorrow.
+  std::string now_at = path;
+  if (absl::IsInvalidArgument(problem) && !set_aside) {
+    now_at += kCorrupt;
+    absl::Status renamed = files_->Rename(path, now_at);
+    if (!renamed.ok()) problems_.push_back(std::string(renamed.message()));
+  }
   problems_.push_back(absl::StrCat(path, ": ", problem.message()));
-  if (!absl::IsInvalidArgument(problem)) return;
-  absl::Status s = files_->Rename(path, absl::StrCat(path, std::string(kCorrupt)));
-  if (!s.ok()) problems_.push_back(std::string(s.message()));
+  const auto code = absl::IsInvalidArgument(problem) ? absl::StatusCode::kDataLoss : problem.code();
+  damaged.problem = absl::Status(
+      code, absl::StrCat("session ", id, ", stored version ", version, ": ", problem.message()));
+  damaged.bytes += session.damaged()[version].bytes;  // once set aside, once more under its name
+  session.damaged()[version] = std::move(damaged);
 }
 
 absl::Status DiskTier::RemoveFolder(const std::string& path) {

@@ -208,6 +208,8 @@ TEST(DiskTierCrashTest, SyncsBytesBeforeTheNameAndTheNameBeforeTheAnswer) {
     if (steps.empty() || steps.back() != what) steps.push_back(what);
     return absl::OkStatus();
   });
+  EXPECT_THAT(steps, ElementsAre("make directory", "sync directory"));
+  steps.clear();
   ASSERT_TRUE(PutNewest(*tier, TestRecord(kOne, 1)).ok());
   EXPECT_THAT(steps, ElementsAre("make directory", "sync directory", "create", "write", "sync",
                                  "rename", "sync directory"));

@@ -224,17 +224,70 @@ TEST(DiskTierTest, SetsAsideWhatIsCorrupt) {
                           HasSubstr(path(3) + ": holds version 2 of session " + TestId(4)),
                           HasSubstr(path(5) + ": snapshot: header: ")));
   EXPECT_EQ(tier->usage().corrupt, 4);
-  EXPECT_EQ(tier->usage().sessions, 1);
-  ASSERT_EQ(Records(*tier).size(), 1U);
+  EXPECT_EQ(tier->usage().sessions, 5);
+  ASSERT_EQ(Records(*tier).size(), 5U);
   EXPECT_TRUE(CheckVersion(*tier, TestId(4), 2).ok());
+  EXPECT_TRUE(tier->Find(TestId(4))->damage.ok());
   for (int i : {1, 2, 3, 5}) {
-    EXPECT_EQ(tier->Find(TestId(i)).status().code(), absl::StatusCode::kDataLoss);
-    EXPECT_EQ(tier->Get(TestId(i), 2).status().code(), absl::StatusCode::kDataLoss);
+    const auto record = tier->Find(TestId(i));
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->version, 2);
+    EXPECT_EQ(record->damage.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(record->damage.message()),
+                HasSubstr("session " + TestId(i) + ", stored version 2: "));
+    // The header of the first is whole; what the last was a mark in knows it as well.
+    EXPECT_EQ(record->owner_lost, i == 2 || i == 3);
+    EXPECT_EQ(tier->Get(TestId(i), 2).status(), record->damage);
     EXPECT_TRUE(std::filesystem::exists(path(i) + ".corrupt"));
     EXPECT_FALSE(std::filesystem::exists(path(i)));
   }
-  // What is left of the session is kept for people.
+  // What is left of the session is kept.
   EXPECT_TRUE(CheckVersion(*tier, TestId(5), 1).ok());
+  ASSERT_EQ(tier->Find(TestId(5))->marks.size(), 1U);
+  EXPECT_EQ(tier->Find(TestId(5))->marks[0].name, "mark 1");
+}
+
+// A version that was stored as the session's own and that later ones name as a mark stays as it
+// was, so once the newest is damaged only its own record is left.
+TEST(DiskTierTest, DoesNotGoBackToAnOlderVersionByItself) {
+  const TempDir dir;
+  const std::string id = TestId(1), newest = dir.path() + "/" + id + "/v6.snap";
+  int64_t bytes = 0;
+  {
+    const auto tier = Open(dir.path());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 3)).ok());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 6, {3})).ok());
+    bytes = tier->usage().bytes;
+  }
+  std::fstream(newest, std::ios::in | std::ios::out | std::ios::binary).seekp(40).put('?');
+  for (int start = 0; start < 2; ++start) {
+    const auto tier = Open(dir.path());
+    const auto record = tier->Find(id);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->version, 6);
+    EXPECT_FALSE(record->owner_lost);
+    EXPECT_EQ(record->damage.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(record->damage.message()), HasSubstr("the header is damaged"));
+    EXPECT_TRUE(CheckVersion(*tier, id, 3).ok());
+    ASSERT_EQ(record->marks.size(), 1U);
+    EXPECT_EQ(record->marks[0].name, "version 3");
+    EXPECT_EQ(record->marks[0].version, 3);
+    EXPECT_EQ(tier->usage().bytes, bytes);
+  }
+  {
+    // What was gone back to is the session's next version.
+    const auto tier = Open(dir.path());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 7, {3})).ok());
+    EXPECT_TRUE(tier->Find(id)->damage.ok());
+  }
+  const auto tier = Open(dir.path());
+  EXPECT_EQ(tier->Find(id)->version, 7);
+  EXPECT_TRUE(tier->Find(id)->damage.ok());
+  EXPECT_TRUE(CheckVersion(*tier, id, 3).ok());
+  EXPECT_TRUE(std::filesystem::exists(newest + ".corrupt"));
+  ASSERT_TRUE(tier->Delete(id).ok());
+  EXPECT_EQ(tier->usage().bytes, 0);
+  EXPECT_THAT(Files(dir.path()), IsEmpty());
 }
 
 TEST(DiskTierTest, CorruptFilesStayKnown) {
@@ -248,10 +301,12 @@ TEST(DiskTierTest, CorruptFilesStayKnown) {
     const auto tier = Open(dir.path());
     EXPECT_EQ(tier->usage().corrupt, 1);
     EXPECT_EQ(tier->usage().bytes, 100);
-    EXPECT_EQ(tier->Find(TestId(1)).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(tier->Find(TestId(1))->damage.code(), absl::StatusCode::kDataLoss);
   }
   const auto tier = Open(dir.path());
   EXPECT_TRUE(tier->Delete(TestId(1)).ok());
+  EXPECT_EQ(tier->usage().bytes, 0);
+  EXPECT_EQ(tier->usage().corrupt, 0);
   EXPECT_THAT(Files(dir.path()), IsEmpty());
 }
 
@@ -266,7 +321,7 @@ TEST(DiskTierTest, LeavesALaterFormatAlone) {
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(8).put(9);
   const auto tier = Open(dir.path());
   EXPECT_THAT(tier->problems(), ElementsAre(HasSubstr("has format version 9")));
-  EXPECT_THAT(Records(*tier), IsEmpty());
+  EXPECT_EQ(tier->Find(TestId(1))->damage.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
