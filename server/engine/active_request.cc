@@ -32,6 +32,7 @@ void ActiveRequest::Start(StateSource::Done filled) {
 
 void ActiveRequest::OnFilled(absl::StatusOr<HeldState> filled) {
   filling_ = false;
+  submission_.request.start->source.reset();  // what it holds is free while the request computes
   if (!filled.ok()) return End(filled.status());
   const int64_t expected = request().start->position;
   if (const int64_t position = filled->state->position(); position != expected) {

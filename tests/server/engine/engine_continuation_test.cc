@@ -191,6 +191,32 @@ TEST(EngineContinuationTest, AnEndingIdIsNoPartOfTheContextAStopStringIs) {
   EXPECT_EQ(stopped.at->pending.size(), 1u);
 }
 
+class StartSink : public RecordingSink {
+ public:
+  explicit StartSink(std::weak_ptr<StateSource> source) : source_(std::move(source)) {}
+  void OnStart() override {
+    gone = source_.expired();
+    RecordingSink::OnStart();
+  }
+  bool gone = false;
+
+ private:
+  const std::weak_ptr<StateSource> source_;
+};
+
+TEST(EngineContinuationTest, LetsGoOfItsSourceBeforeItComputes) {
+  Harness h;
+  TestSession session;
+  Call(*h.engine, session, Purpose::kAppend, "uploaded");
+  std::optional<StartPoint> start = session.Start();
+  const auto sink = std::make_shared<StartSink>(start->source);
+  Request request = On(session, sink, Purpose::kGenerate, "!");
+  request.start = std::move(start);
+  ASSERT_TRUE(h.engine->Submit(std::move(request)).ok());
+  ASSERT_TRUE(sink->Wait().ok());
+  EXPECT_TRUE(sink->gone);
+}
+
 TEST(EngineContinuationTest, SeveralSamplesMayStartFromOneState) {
   Harness h;
   TestSession session;
