@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,8 +65,9 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
   std::shared_ptr<const Blob> host_;            // a state image
   std::shared_ptr<const CheckpointHead> head_;  // null: only the durable tier has it
   std::vector<Holder> holders_;
-  int pins_ = 0;  // threads that read it where it lies: it stays there
-  std::list<Checkpoint*>::iterator by_use_;
+  int pins_ = 0;           // threads that read it where it lies: it stays there
+  int64_t presents_ = 0;   // sessions whose present state it is
+  uint64_t last_use_ = 0;  // larger than that of all that were used before
 };
 
 }  // namespace tvq

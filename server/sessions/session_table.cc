@@ -12,12 +12,33 @@ SessionTable::Age SessionTable::AgeOf(const SessionRecord& record) {
   return {absl::ToUnixNanos(record.created), record.id};
 }
 
+SessionTable::End SessionTable::EndOf(const SessionEntry& entry) {
+  const SessionRecord& record = entry.content->record;
+  return {entry.last_used + record.ttl, record.id};
+}
+
+void SessionTable::Touch(SessionEntry& entry, absl::Time now) {
+  const bool known = by_end_.erase(EndOf(entry)) > 0;
+  entry.last_used = now;
+  if (known) by_end_.insert(EndOf(entry));
+}
+
+std::vector<SessionTable::EntryPtr> SessionTable::Ended(absl::Time now) const {
+  std::vector<EntryPtr> entries;
+  for (const auto& [end, id] : by_end_) {
+    if (end > now) break;
+    entries.push_back(Find(id));
+  }
+  return entries;
+}
+
 void SessionTable::Insert(EntryPtr entry) {
   const SessionRecord& record = entry->content->record;
   by_owner_[record.owner].insert(AgeOf(record));
   if (!record.creation_key.empty()) {
     by_call_[{record.owner, record.parent_id, record.creation_key}].insert(AgeOf(record));
   }
+  if (record.ttl != absl::InfiniteDuration()) by_end_.insert(EndOf(*entry));
   const std::string id = record.id;
   by_id_.emplace(id, std::move(entry));
 }
@@ -32,6 +53,7 @@ void SessionTable::Erase(const std::string& id) {
     ages->second.erase(AgeOf(record));
     if (ages->second.empty()) index.erase(ages);
   };
+  by_end_.erase(EndOf(*found->second));
   forget(by_owner_, record.owner);
   forget(by_call_, Call{record.owner, record.parent_id, record.creation_key});
   by_id_.erase(found);

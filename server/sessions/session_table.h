@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/sessions/session.h"
 #include "server/sessions/session_store.h"
 
@@ -27,6 +28,11 @@ class SessionTable {
   // The id must be new.
   void Insert(EntryPtr entry);
   void Erase(const std::string& id);
+
+  // The session is used: its time-to-live begins anew.
+  void Touch(SessionEntry& entry, absl::Time now);
+  // Sessions whose time-to-live is over at `now`, the longest over first.
+  std::vector<EntryPtr> Ended(absl::Time now) const;
 
   // Null if there is none, whoever's it is.
   EntryPtr Find(const std::string& id) const;
@@ -52,11 +58,14 @@ class SessionTable {
  private:
   using Age = std::pair<int64_t, std::string>;                     // created (ns), id
   using Call = std::tuple<std::string, std::string, std::string>;  // owner, parent, key
+  using End = std::pair<absl::Time, std::string>;                  // of its time-to-live, id
   static Age AgeOf(const SessionRecord& record);
+  static End EndOf(const SessionEntry& entry);
 
   std::unordered_map<std::string, EntryPtr> by_id_;
   std::map<std::string, std::set<Age>> by_owner_;
   std::map<Call, std::set<Age>> by_call_;
+  std::set<End> by_end_;  // those that have one
 };
 
 }  // namespace tvq

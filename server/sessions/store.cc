@@ -37,6 +37,16 @@ absl::StatusOr<int64_t> ImageBound(Model& model) {
   return bytes;
 }
 
+// A state leaves the device by way of host memory, where prefixes lie too.
+absl::Status CheckHostBytes(const SessionOptions& options, const std::string& model,
+                            int64_t state_bytes) {
+  if (options.host_bytes - options.prefix_bytes >= state_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "host_bytes: is ", options.host_bytes, ", must be at least ",
+      options.prefix_bytes + state_bytes, ": prefix_bytes, which is ", options.prefix_bytes,
+      ", and a state of model \"", model, "\", which takes up to ", state_bytes));
+}
+
 int64_t CapacityOf(const SessionOptions& options, const DurableTier* durable, int64_t largest) {
   const int64_t host = options.host_bytes - options.prefix_bytes;
   if (durable == nullptr) return host;
@@ -61,15 +71,11 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     if (!bytes.ok()) return bytes.status();
     known.host_bytes = *bytes;
   }
-  if (known.prefix_bytes >= known.host_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("prefix_bytes: is ", known.prefix_bytes,
-                                                   ", must be less than host_bytes, which is ",
-                                                   known.host_bytes, ": prefixes move there"));
-  }
   std::vector<int64_t> place_bytes;
   for (const ServedModel& served : engine->models()) {
     const auto bound = ImageBound(*served.model);
     if (!bound.ok()) return bound.status();
+    if (auto status = CheckHostBytes(known, served.name, *bound); !status.ok()) return status;
     place_bytes.push_back(*bound);
   }
   const int64_t largest = *std::max_element(place_bytes.begin(), place_bytes.end());
@@ -120,21 +126,6 @@ SessionStats Store::stats() const {
   {
     const MutexLock lock(&mutex_);
     stats = totals_;
-    table_.ForEach([&](const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      stats.leased += entry->leased ? 1 : 0;
-      stats.unsaved += entry->persisted_version < entry->content->record.version ? 1 : 0;
-      switch (View(*entry).tier) {
-        case Tier::kDevice:
-          ++stats.device.sessions;
-          break;
-        case Tier::kHost:
-          ++stats.host.sessions;
-          break;
-        case Tier::kDurable:
-          ++stats.durable.sessions;
-          break;
-      }
-    });
   }
   tiers_->AddStats(stats);
   if (prefixes_ != nullptr) prefixes_->AddStats(stats);

@@ -128,10 +128,32 @@ class Store final : public SessionStore {
   absl::StatusOr<std::vector<SessionView>> Made(const SessionRecord& wanted, Durability durability);
   absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs `read` on the committed version of a session, again on the next one if a commit meanwhile
+  // has dropped what was stored of it. What it reads is of one version.
+  using Reading = std::function<absl::Status(const SessionContent&, const SessionRecord&)>;
+  absl::Status ReadCommitted(const std::string& owner, const std::string& id, const Reading& read);
   SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The durable copy first, so that what cannot be deleted there stays whole.
   absl::Status Remove(SessionEntry& entry);
+  // Into the table and out of it.
+  void Enlist(EntryPtr entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(SessionEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds what the totals count of an entry of the table, or takes it back with `sign` -1.
+  void Count(const SessionEntry& entry, int64_t sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stands around every change of what they count. Under the mutex.
+  class Recount {
+   public:
+    Recount(Store* store, const SessionEntry& entry) ABSL_NO_THREAD_SAFETY_ANALYSIS
+        : store_(store),
+          entry_(entry) {
+      store_->Count(entry_, -1);
+    }
+    ~Recount() ABSL_NO_THREAD_SAFETY_ANALYSIS { store_->Count(entry_, 1); }
+
+   private:
+    Store* const store_;
+    const SessionEntry& entry_;
+  };
 
   // store_tree.cc
   absl::StatusOr<SessionContent> Child(const SessionContent& parent, const SessionCall& call,
@@ -190,6 +212,9 @@ class Store final : public SessionStore {
     size_t model = 0;
     std::optional<Continuation> state;  // unset at position 0
   };
+  absl::StatusOr<std::unique_ptr<SnapshotStream>> OpenExport(const SessionCall& call,
+                                                             const SessionContent& content,
+                                                             SessionRecord record);
   absl::StatusOr<Uploaded> Open(const std::string& model_name, const Blob& blob,
                                 ByteSource* source);
   absl::StatusOr<Checked> Check(const std::string& model_name,
@@ -217,7 +242,10 @@ class Store final : public SessionStore {
 
   mutable Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
+  // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of
+  // now.
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);  // ids for UnloadParked to look at
 
   std::optional<Ticker> ticker_;  // last: it uses all of the above
 };

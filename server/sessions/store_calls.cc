@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxKeyBytes = 128;
+constexpr int kMaxReadings = 10;  // each but the first follows a commit
 constexpr int64_t kDefaultPage = 100;
 constexpr int64_t kMaxPage = 1000;
 
@@ -129,7 +130,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
     for (const EntryPtr& entry : entries) {
       for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
       entry->making = true;
-      table_.Insert(entry);
+      Enlist(entry);
     }
     totals_.created += static_cast<int64_t>(entries.size());
   }
@@ -148,7 +149,10 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   std::vector<SessionView> views;
   const MutexLock lock(&mutex_);
   for (const EntryPtr& entry : entries) {
-    entry->leased = false;
+    {
+      const Recount recount(this, *entry);
+      entry->leased = false;
+    }
     entry->making = false;
     views.push_back(View(*entry));
   }
@@ -219,19 +223,37 @@ absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::stri
 
 absl::StatusOr<std::vector<int32_t>> Store::Transcript(const std::string& owner,
                                                        const std::string& id) {
+  std::vector<int32_t> ids;
+  const auto read = [&](const SessionContent& content, const SessionRecord& record) {
+    Moment present = content.present;
+    auto status = Load(content, record.version, present, nullptr);
+    if (status.ok()) ids = present.tokens.Ids();
+    return status;
+  };
+  if (auto status = ReadCommitted(owner, id, read); !status.ok()) return status;
+  return ids;
+}
+
+absl::Status Store::ReadCommitted(const std::string& owner, const std::string& id,
+                                  const Reading& read) {
   if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
-  ContentPtr content;
-  {
+  for (int tries = kMaxReadings;;) {
+    ContentPtr content;
+    SessionRecord record;
+    {
+      const MutexLock lock(&mutex_);
+      const auto entry = Find(owner, id);
+      if (!entry.ok()) return entry.status();
+      content = (*entry)->content;
+      record = (*entry)->Record();
+    }
+    auto status = read(*content, record);
+    if (status.ok() || --tries == 0) return status;
     const MutexLock lock(&mutex_);
     const auto entry = Find(owner, id);
     if (!entry.ok()) return entry.status();
-    content = (*entry)->content;
+    if ((*entry)->content->record.version == record.version) return status;
   }
-  Moment present = content->present;
-  if (auto status = Load(*content, content->record.version, present, nullptr); !status.ok()) {
-    return status;
-  }
-  return present.tokens.Ids();
 }
 
 absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilter& filter,
@@ -271,7 +293,25 @@ absl::Status Store::Remove(SessionEntry& entry) {
   return absl::OkStatus();
 }
 
+void Store::Count(const SessionEntry& entry, int64_t sign) {
+  if (entry.deleted) return;
+  const bool unsaved = entry.persisted_version < entry.content->record.version;
+  if (entry.leased) totals_.leased += sign;
+  if (unsaved) totals_.unsaved += sign;
+  if (entry.content->present.checkpoint != nullptr) return;  // the tiers count it
+  (unsaved ? totals_.host : totals_.durable).sessions += sign;
+}
+
+void Store::Enlist(EntryPtr entry) {
+  Count(*entry, 1);
+  tiers_->MovePresent(nullptr, entry->content->present.checkpoint.get());
+  table_.Insert(std::move(entry));
+}
+
 void Store::Drop(SessionEntry& entry) {
+  if (entry.deleted) return;
+  Count(entry, -1);
+  tiers_->MovePresent(entry.content->present.checkpoint.get(), nullptr);
   entry.deleted = true;
   for (const auto& [checkpoint, at] : HoldsOf(*entry.content)) tiers_->LetGo(*checkpoint, at);
   table_.Erase(entry.content->record.id);

@@ -58,7 +58,7 @@ absl::Status Store::LoadStored() {
   return durable_->ForEach([&](SessionRecord record) {
     EntryPtr entry = FromRecord(std::move(record), claimed);
     const MutexLock lock(&mutex_);
-    if (table_.Find(entry->content->record.id) == nullptr) table_.Insert(std::move(entry));
+    if (table_.Find(entry->content->record.id) == nullptr) Enlist(std::move(entry));
   });
 }
 
@@ -105,6 +105,7 @@ absl::Status Store::LoadPresent(const Hold& hold,
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
   const MutexLock lock(&mutex_);
   content.swap(entry.content);
+  parked_.push_back(entry.content->record.id);  // if no commit follows
   return absl::OkStatus();
 }
 
@@ -184,7 +185,10 @@ absl::Status Store::Persist(SessionEntry& entry) {
     Drop(entry);  // another server has taken it over
   }
   if (!status.ok()) return status;
-  entry.persisted_version = record.version;
+  {
+    const Recount recount(this, entry);
+    entry.persisted_version = record.version;
+  }
   for (const auto& [checkpoint, at] : HoldsOf(*content)) tiers_->SetStored(*checkpoint, at);
   return absl::OkStatus();
 }
@@ -237,12 +241,19 @@ int64_t Store::Flush(absl::Time until) {
 int64_t Store::UnloadParked() {
   std::vector<ContentPtr> forgotten;  // freed after the lock
   const MutexLock lock(&mutex_);
-  table_.ForEach([&](const EntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  std::vector<std::string> ids = std::exchange(parked_, {});
+  for (std::string& id : tiers_->TakeParked()) ids.push_back(std::move(id));
+  for (std::string& id : ids) {
+    const EntryPtr entry = table_.Find(id);
+    if (entry == nullptr) continue;
     const Moment& present = entry->content->present;
-    if (entry->leased || entry->persisted_version != entry->content->record.version ||
-        !present.loaded || present.checkpoint == nullptr ||
-        tiers_->Where(*present.checkpoint) != Tier::kDurable) {
-      return;
+    if (entry->leased) {
+      parked_.push_back(std::move(id));  // if the call does not change it
+      continue;
+    }
+    if (entry->persisted_version != entry->content->record.version || !present.loaded ||
+        present.checkpoint == nullptr || tiers_->Where(*present.checkpoint) != Tier::kDurable) {
+      continue;
     }
     SessionContent next = *entry->content;
     next.present.tokens = TokenLog();
@@ -250,7 +261,7 @@ int64_t Store::UnloadParked() {
     next.replies = Replies();
     forgotten.push_back(
         std::exchange(entry->content, std::make_shared<const SessionContent>(std::move(next))));
-  });
+  }
   return static_cast<int64_t>(forgotten.size());
 }
 
@@ -262,15 +273,14 @@ int64_t Store::DeleteExpired() {
   const absl::Time now = clock_();
   {
     const MutexLock lock(&mutex_);
-    table_.ForEach([&](const EntryPtr& entry) {
-      if (over(*entry, now)) expired.push_back(entry);
-    });
+    expired = table_.Ended(now);
   }
   int64_t deleted = 0;
   for (const EntryPtr& entry : expired) {
     {
       const MutexLock lock(&mutex_);
       if (entry->deleted || !over(*entry, now)) continue;
+      const Recount recount(this, *entry);
       entry->leased = true;
     }
     const Hold hold(this, entry);

@@ -63,6 +63,7 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
     return absl::AbortedError(absl::StrCat(
         busy.message(), "; if that is the first call with this idempotency_key, try again"));
   }
+  const Recount recount(this, entry);
   entry.leased = true;
   begun.hold.emplace(this, begun.entry);
   return absl::OkStatus();
@@ -99,12 +100,13 @@ absl::Status Store::Look(const SessionCall& call, CallKind kind, Begun& begun) {
   if (!begun.reply) {
     if (auto status = CheckVersion(call, content.record); !status.ok()) return status;
   }
-  begun.entry->last_used = clock_();
+  table_.Touch(*begun.entry, clock_());
   return absl::OkStatus();
 }
 
 void Store::Release(SessionEntry& entry) {
   const MutexLock lock(&mutex_);
+  const Recount recount(this, entry);
   entry.leased = false;
 }
 
@@ -135,6 +137,8 @@ Store::ContentPtr Store::Install(SessionEntry& entry, ContentPtr next, bool stor
       tiers_->LetGo(*hold.first, hold.second);
     }
   }
+  tiers_->MovePresent(entry.content->present.checkpoint.get(), next->present.checkpoint.get());
+  const Recount recount(this, entry);
   return std::exchange(entry.content, std::move(next));
 }
 
@@ -159,8 +163,11 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   const MutexLock lock(&mutex_);
   const bool stored = durability == Durability::kDisk;
   content = Install(entry, std::move(content), stored);  // the old one is let go after the lock
-  if (stored) entry.persisted_version = entry.content->record.version;
-  entry.last_used = now;
+  if (stored) {
+    const Recount recount(this, entry);
+    entry.persisted_version = entry.content->record.version;
+  }
+  table_.Touch(entry, now);
   ++totals_.commits;
   return View(entry);
 }

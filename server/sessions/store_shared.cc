@@ -40,7 +40,7 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   const bool was_saved = known != nullptr && known->persisted_version == lost;
   if (known != nullptr) Drop(*known);
   if (next == nullptr) return absl::OkStatus();  // it was deleted
-  table_.Insert(std::move(next));
+  Enlist(std::move(next));
   if (lost == 0 || was_saved) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("session_id: another server took over session ", id,
                                          "; version ", lost, ", which was not saved, is lost"));

@@ -41,10 +41,12 @@ class UploadSource : public StateSource, public std::enable_shared_from_this<Upl
 
   void Fill(HeldState blank, Done done) override {
     auto held = std::make_shared<HeldState>(std::move(blank));
-    auto fill = [self = shared_from_this(), held, done] {
+    auto fill = [self = shared_from_this(), held, done]() mutable {
       const auto status = self->Load(held->state.get());
-      if (status.ok()) return done(std::move(*held));
-      done(status);
+      self.reset();  // the upload is free when the request goes on
+      auto filled = status.ok() ? absl::StatusOr<HeldState>(std::move(*held)) : status;
+      held.reset();
+      done(std::move(filled));
     };
     if (!tiers_->Schedule(std::move(fill))) {
       done(absl::UnavailableError("the server is shutting down"));
@@ -85,28 +87,31 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call) {
-  if (auto status = Refresh(call.owner, call.id, /*claim=*/false); !status.ok()) return status;
-  ContentPtr content;
-  SessionRecord record;
-  {
-    const MutexLock lock(&mutex_);
-    const auto entry = Find(call.owner, call.id);
-    if (!entry.ok()) return entry.status();
-    content = (*entry)->content;
-    record = (*entry)->Record();
-  }
-  if (!content->model) return NotServed(content->record);
-  if (auto status = CheckVersion(call, content->record); !status.ok()) return status;
-  Moment present = content->present;
-  Replies replies = content->replies;
-  if (auto status = Load(*content, record.version, present, &replies); !status.ok()) return status;
+  std::unique_ptr<SnapshotStream> stream;
+  const auto read = [&](const SessionContent& content, const SessionRecord& record) {
+    auto opened = OpenExport(call, content, record);
+    if (opened.ok()) stream = *std::move(opened);
+    return opened.status();
+  };
+  if (auto status = ReadCommitted(call.owner, call.id, read); !status.ok()) return status;
+  return stream;
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionCall& call,
+                                                                  const SessionContent& content,
+                                                                  SessionRecord record) {
+  if (!content.model) return NotServed(record);
+  if (auto status = CheckVersion(call, record); !status.ok()) return status;
+  Moment present = content.present;
+  Replies replies = content.replies;
+  if (auto status = Load(content, record.version, present, &replies); !status.ok()) return status;
   std::shared_ptr<const Blob> image;
   if (present.checkpoint != nullptr) {
     auto read = tiers_->ReadBlob(present.checkpoint);
     if (!read.ok()) return read.status();
     image = *std::move(read);
   } else {
-    auto written = ImageOf(model(*content->model).info(), {});
+    auto written = ImageOf(model(*content.model).info(), {});
     if (!written.ok()) return written.status();
     image = *std::move(written);
   }
@@ -258,7 +263,7 @@ absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload)
     Drop(*known);
   }
   for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
-  table_.Insert(entry);
+  Enlist(entry);
   return View(*entry);
 }
 

@@ -49,16 +49,39 @@ void Tiers::Stop() {
   }
   if (device_evictor_.joinable()) device_evictor_.join();
   if (host_evictor_.joinable()) host_evictor_.join();
-  restores_.Stop();
+  copies_.Stop();
+  loads_.Stop();
+}
+
+Tier Tiers::PlaceOf(const Checkpoint& checkpoint) {
+  if (checkpoint.device_ != nullptr) return Tier::kDevice;
+  return checkpoint.host_ != nullptr ? Tier::kHost : Tier::kDurable;
+}
+
+void Tiers::Unindex(const Checkpoint& checkpoint) {
+  for (ByUse* const list : {&on_device_, &in_host_, &in_both_}) list->erase(checkpoint.last_use_);
+  if (checkpoint.device_ != nullptr) device_used_ -= checkpoint.device_->share.bytes();
+  if (checkpoint.host_ != nullptr) host_used_ -= checkpoint.host_->memory_bytes();
+  sessions_[static_cast<int>(PlaceOf(checkpoint))] -= checkpoint.presents_;
+}
+
+void Tiers::Index(Checkpoint& checkpoint) {
+  const auto entry = std::pair(checkpoint.last_use_, &checkpoint);
+  if (checkpoint.device_ != nullptr) {
+    device_used_ += checkpoint.device_->share.bytes();
+    on_device_.insert(entry);
+  }
+  if (checkpoint.host_ != nullptr) {
+    host_used_ += checkpoint.host_->memory_bytes();
+    (checkpoint.device_ != nullptr ? in_both_ : in_host_).insert(entry);
+  }
+  sessions_[static_cast<int>(PlaceOf(checkpoint))] += checkpoint.presents_;
 }
 
 std::shared_ptr<Checkpoint> Tiers::Enter(std::shared_ptr<Checkpoint> checkpoint) {
   const MutexLock lock(&mutex_);
-  checkpoint->by_use_ = by_use_.insert(by_use_.end(), checkpoint.get());
-  if (checkpoint->host_ != nullptr) {
-    host_used_ += checkpoint->host_->memory_bytes();
-    WakeHost();
-  }
+  checkpoint->last_use_ = ++uses_;
+  Index(*checkpoint);
   WakeDevice();
   return checkpoint;
 }
@@ -80,15 +103,6 @@ std::shared_ptr<Checkpoint> Tiers::Add(size_t model, Continuation next) {
   return Enter(std::move(checkpoint));
 }
 
-std::shared_ptr<Checkpoint> Tiers::AddImage(size_t model, int64_t bytes, CheckpointHead head,
-                                            std::shared_ptr<const Blob> image) {
-  std::shared_ptr<Checkpoint> checkpoint(
-      new Checkpoint(shared_from_this(), model, bytes, image->size()));
-  checkpoint->head_ = std::make_shared<const CheckpointHead>(std::move(head));
-  checkpoint->host_ = std::move(image);
-  return Enter(std::move(checkpoint));
-}
-
 std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, StoredPlace at) {
   std::shared_ptr<Checkpoint> checkpoint(
       new Checkpoint(shared_from_this(), model, bytes, /*image_bytes=*/bytes));
@@ -98,8 +112,7 @@ std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, Stored
 
 void Tiers::Forget(Checkpoint& checkpoint) {
   const MutexLock lock(&mutex_);
-  by_use_.erase(checkpoint.by_use_);
-  if (checkpoint.host_ != nullptr) host_used_ -= checkpoint.host_->memory_bytes();
+  Unindex(checkpoint);
   WakeDevice();  // host memory may have the room now that it lacked
 }
 
@@ -149,13 +162,30 @@ Tiers::Pin::~Pin() {
 
 Tier Tiers::Where(const Checkpoint& checkpoint) const {
   const MutexLock lock(&mutex_);
-  if (checkpoint.device_ != nullptr) return Tier::kDevice;
-  return checkpoint.host_ != nullptr ? Tier::kHost : Tier::kDurable;
+  return PlaceOf(checkpoint);
+}
+
+void Tiers::MovePresent(Checkpoint* before, Checkpoint* after) {
+  if (before == after) return;
+  const MutexLock lock(&mutex_);
+  for (Checkpoint* const checkpoint : {before, after}) {
+    if (checkpoint == nullptr) continue;
+    Unindex(*checkpoint);
+    checkpoint->presents_ += checkpoint == after ? 1 : -1;
+    Index(*checkpoint);
+  }
+}
+
+std::vector<std::string> Tiers::TakeParked() {
+  const MutexLock lock(&mutex_);
+  return std::exchange(parked_, {});
 }
 
 Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
   const MutexLock lock(&mutex_);
-  by_use_.splice(by_use_.end(), by_use_, checkpoint.by_use_);
+  Unindex(checkpoint);
+  checkpoint.last_use_ = ++uses_;
+  Index(checkpoint);
   Found found{checkpoint.device_, checkpoint.host_, checkpoint.head_, {}};
   for (const Checkpoint::Holder& holder : checkpoint.holders_) {
     if (holder.stored) found.stored.push_back(holder.at);
@@ -165,10 +195,10 @@ Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
 
 void Tiers::AddStats(SessionStats& stats) const {
   const MutexLock lock(&mutex_);
-  for (const Checkpoint* checkpoint : by_use_) {
-    if (checkpoint->device_ == nullptr) continue;
-    stats.device.state_bytes += checkpoint->device_->share.bytes();
-  }
+  stats.device.sessions += sessions_[static_cast<int>(Tier::kDevice)];
+  stats.host.sessions += sessions_[static_cast<int>(Tier::kHost)];
+  stats.durable.sessions += sessions_[static_cast<int>(Tier::kDurable)];
+  stats.device.state_bytes = device_used_;
   stats.host.state_bytes = host_used_;
   stats.device.budget_bytes = device().total();
   stats.host.budget_bytes = options_.host_bytes;

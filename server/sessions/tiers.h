@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -38,13 +38,14 @@ CheckpointHead HeadOf(StateImageReader& image);
 
 // The device is a cache inside the engine's StateBudget: when that runs short, the checkpoints that
 // were not used for longest move to host memory. When that is full, what was not used for longest
-// is stored on the durable tier, if it is not there yet, and dropped. A checkpoint is given up only
-// where every session and mark at it has a copy of its own further down, so that each can lose its
-// own without asking the others. What cannot be stored stays where it is.
+// is stored on the durable tier, if it is not there yet, and dropped. What cannot move is passed
+// over. A checkpoint is given up only where every session and mark at it has a copy of its own
+// further down, so that each can lose its own without asking the others. What cannot be stored
+// stays where it is; what is larger than all of host memory is stored straight from the device.
 //
-// Thread-safe. Two threads of its own evict, others fill; the caller's thread never does either,
-// but where a method says that it blocks. Checkpoints and the state sources made from them keep it
-// alive; after Stop nothing moves.
+// Thread-safe. Two threads of its own evict, others copy and load; the caller's thread never does
+// either, but where a method says that it blocks. Checkpoints and the state sources made from them
+// keep it alive; after Stop nothing moves.
 class Tiers : public std::enable_shared_from_this<Tiers> {
  public:
   struct Options {
@@ -58,9 +59,6 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // A state that was just computed, with its share of the device.
   std::shared_ptr<Checkpoint> Add(size_t model, Continuation next);
-  // A state in host memory.
-  std::shared_ptr<Checkpoint> AddImage(size_t model, int64_t bytes, CheckpointHead head,
-                                       std::shared_ptr<const Blob> image);
   // A state that only the durable tier has, at `at`.
   std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, StoredPlace at);
 
@@ -70,6 +68,12 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   void LetGo(Checkpoint& checkpoint, const StoredPlace& at);
   void SetStored(Checkpoint& checkpoint, const StoredPlace& at);
   bool IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
+
+  // A session's present state was at `before` and is at `after`; null: at none.
+  void MovePresent(Checkpoint* before, Checkpoint* after);
+  // Ids of sessions and marks' sessions at states that left memory since the last call, and are on
+  // the durable tier alone if nobody has used them meanwhile.
+  std::vector<std::string> TakeParked();
 
   // Keeps a checkpoint from being moved.
   class Pin {
@@ -103,12 +107,14 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
       const std::shared_ptr<Checkpoint>& checkpoint);
 
   Tier Where(const Checkpoint& checkpoint) const;
-  // Adds the states' bytes, the restores and their times.
+  // Sets the sessions whose present state lies in each place and the states' bytes, and adds the
+  // restores and their times.
   void AddStats(SessionStats& stats) const;
 
-  // Runs `task` on a thread that fills states. False, and the task is dropped, after Stop.
+  // Runs `task`, which works on memory alone, on a thread that copies states. False, and the task
+  // is dropped, after Stop.
   [[nodiscard]] bool Schedule(std::function<void()> task) {
-    return restores_.Schedule(std::move(task));
+    return copies_.Schedule(std::move(task));
   }
 
   // To be called now and then: tries again what failed.
@@ -135,8 +141,13 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   std::shared_ptr<Checkpoint> Enter(std::shared_ptr<Checkpoint> checkpoint);
   void Forget(Checkpoint& checkpoint);
   Found Find(Checkpoint& checkpoint);  // also counts as a use
+  // Whatever changes where a checkpoint lies, its use or `presents_` stands between these two.
+  void Unindex(const Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Index(Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static Tier PlaceOf(const Checkpoint& checkpoint);
 
   // tiers_read.cc
+  // The checkpoint is pinned.
   absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, HeldState blank);
   absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Found& found, size_t model);
   // Runs `read` on a stored snapshot. What is found corrupt there is DATA_LOSS, and counted.
@@ -158,20 +169,46 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     woken_.Notify();
   }
   bool DeviceIsShort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using CheckpointPtr = std::shared_ptr<Checkpoint>;
+  // What is given up on the way is freed after the lock is given back.
+  struct GivenUp {
+    std::shared_ptr<const HeldState> device;
+    std::shared_ptr<const Blob> host;
+    std::shared_ptr<const CheckpointHead> head;
+  };
   void EvictDevice();
-  bool EvictOneFromDevice();
+  // Passes over what could not be moved since the device ran short, `unmovable`, and adds to it.
+  bool EvictOneFromDevice(std::vector<CheckpointPtr>& unmovable);
+  // Null if nothing can go now; asks then for what is in the way.
+  CheckpointPtr DeviceVictim(const std::vector<CheckpointPtr>& unmovable)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GivenUp DropFromDevice(Checkpoint& victim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EvictHost();
   bool EvictOneFromHost();
+  CheckpointPtr HostVictim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GivenUp DropFromHost(Checkpoint& victim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteParked(Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a session can be stored so that this checkpoint may be given up.
+  bool MayStore(const Checkpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const int64_t headroom_;  // bytes of the device kept free, so that a request seldom waits
 
   mutable Mutex mutex_;
   Changed woken_;
-  std::list<Checkpoint*> by_use_ ABSL_GUARDED_BY(mutex_);  // the last was used last
+  // By last use. What is only on the durable tier is in none: there may be very many.
+  using ByUse = std::map<uint64_t, Checkpoint*>;
+  ByUse on_device_ ABSL_GUARDED_BY(mutex_);
+  ByUse in_host_ ABSL_GUARDED_BY(mutex_);  // and not on the device
+  ByUse in_both_ ABSL_GUARDED_BY(mutex_);
+  uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t device_used_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t host_used_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t device_missing_ ABSL_GUARDED_BY(mutex_) = 0;  // for a request that waits
-  int64_t host_missing_ ABSL_GUARDED_BY(mutex_) = 0;    // for a checkpoint of the device
+  int64_t sessions_[3] ABSL_GUARDED_BY(mutex_) = {};  // by Tier of their present states
+  std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<Checkpoint> too_large_ ABSL_GUARDED_BY(mutex_);  // for host memory: to be stored
+  int64_t device_missing_ ABSL_GUARDED_BY(mutex_) = 0;           // for a request that waits
+  int64_t host_missing_ ABSL_GUARDED_BY(mutex_) = 0;             // for a checkpoint of the device
   bool device_wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool host_wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -182,7 +219,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   int64_t corrupt_ ABSL_GUARDED_BY(mutex_) = 0;
   Histogram restore_time_ ABSL_GUARDED_BY(mutex_);
 
-  Movers restores_{2};
+  // Apart, so that a slow disk does not hold up what is in memory.
+  Movers copies_{2};
+  Movers loads_{4};
   std::thread device_evictor_;
   std::thread host_evictor_;
 };

@@ -12,6 +12,10 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kFirstRetry{100};
 constexpr std::chrono::milliseconds kLastRetry{10'000};
 
+bool IsAmong(const std::vector<std::shared_ptr<Checkpoint>>& some, const Checkpoint* one) {
+  return std::any_of(some.begin(), some.end(), [one](const auto& c) { return c.get() == one; });
+}
+
 }  // namespace
 
 bool Tiers::AllStored(const Checkpoint& checkpoint) const {
@@ -37,34 +41,46 @@ void Tiers::EvictDevice() {
       if (stopping_) return;
       device_wake_ = false;
     }
-    while (EvictOneFromDevice()) {
+    std::vector<CheckpointPtr> unmovable;
+    while (EvictOneFromDevice(unmovable)) {
     }
   }
 }
 
-bool Tiers::EvictOneFromDevice() {
-  // What is dropped is freed after the lock is given back.
-  std::shared_ptr<Checkpoint> victim;
+Tiers::CheckpointPtr Tiers::DeviceVictim(const std::vector<CheckpointPtr>& unmovable) {
+  for (const auto& [use, candidate] : on_device_) {
+    if (candidate->pins_ > 0 || IsAmong(unmovable, candidate)) continue;
+    const int64_t bytes = candidate->image_bytes();
+    if (candidate->host_ != nullptr || AllStored(*candidate) || HostHasRoom(bytes)) {
+      // Only what is returned is locked: the last to let go of one must not have the mutex.
+      CheckpointPtr victim = candidate->weak_from_this().lock();
+      if (victim != nullptr) return victim;
+      continue;  // it is being freed just now
+    }
+    // Its turn comes when it is stored, or host memory has room.
+    if (bytes > options_.host_bytes) {
+      if (!too_large_.expired() || !MayStore(*candidate)) continue;
+      too_large_ = candidate->weak_from_this();
+    } else if (host_missing_ == 0) {
+      host_missing_ = bytes;
+    }
+    WakeHost();
+  }
+  return nullptr;
+}
+
+bool Tiers::EvictOneFromDevice(std::vector<CheckpointPtr>& unmovable) {
+  CheckpointPtr victim;
   std::shared_ptr<const HeldState> device;
   std::shared_ptr<const CheckpointHead> head;
+  GivenUp given_up;
   {
     const MutexLock lock(&mutex_);
     if (stopping_ || !DeviceIsShort()) return false;
-    for (Checkpoint* candidate : by_use_) {
-      if (candidate->device_ == nullptr || candidate->pins_ > 0) continue;
-      victim = candidate->weak_from_this().lock();
-      if (victim != nullptr) break;  // else it is being freed just now
-    }
+    victim = DeviceVictim(unmovable);
     if (victim == nullptr) return false;
-    if (victim->host_ != nullptr || !HostHasRoom(victim->image_bytes())) {
-      if (victim->host_ == nullptr && !AllStored(*victim)) {
-        host_missing_ = std::max(host_missing_, victim->image_bytes());
-        WakeHost();
-        return false;  // goes on when host memory has room
-      }
-      device.swap(victim->device_);
-      if (victim->host_ == nullptr) head.swap(victim->head_);
-      device_missing_ -= std::min(device_missing_, device->share.bytes());
+    if (victim->host_ != nullptr || AllStored(*victim)) {
+      given_up = DropFromDevice(*victim);
       return true;
     }
     host_used_ += victim->image_bytes();  // taken before it is written
@@ -80,12 +96,25 @@ bool Tiers::EvictOneFromDevice() {
   const MutexLock lock(&mutex_);
   --victim->pins_;
   host_used_ -= victim->image_bytes();
-  if (!written.ok()) return false;  // no memory: tried again with the next wake
-  if (victim->host_ == nullptr) {
+  if (!written.ok()) {  // no memory: tried again with the next wake
+    unmovable.push_back(std::move(victim));
+  } else if (victim->host_ == nullptr) {
+    Unindex(*victim);
     victim->host_ = writer.Finish();
-    host_used_ += victim->host_->memory_bytes();
+    Index(*victim);
   }
   return true;  // its place on the device is given back in the next round, unless it is used again
+}
+
+Tiers::GivenUp Tiers::DropFromDevice(Checkpoint& victim) {
+  GivenUp given_up;
+  Unindex(victim);
+  given_up.device.swap(victim.device_);
+  if (victim.host_ == nullptr) given_up.head.swap(victim.head_);
+  Index(victim);
+  NoteParked(victim);
+  device_missing_ -= std::min(device_missing_, given_up.device->share.bytes());
+  return given_up;
 }
 
 void Tiers::EvictHost() {
@@ -103,47 +132,66 @@ void Tiers::EvictHost() {
   }
 }
 
+bool Tiers::MayStore(const Checkpoint& checkpoint) const {
+  return options_.durable != nullptr && !checkpoint.holders_.empty() &&
+         SteadyClock::now() >= retry_at_;
+}
+
+Tiers::CheckpointPtr Tiers::HostVictim() {
+  if (HostHasRoom(host_missing_)) {
+    if (host_missing_ > 0) WakeDevice();
+    host_missing_ = 0;
+    return std::exchange(too_large_, {}).lock();
+  }
+  // What the device has too is given up for nothing.
+  for (const ByUse* const list : {&in_both_, &in_host_}) {
+    for (const auto& [use, candidate] : *list) {
+      if (candidate->pins_ > 0) continue;
+      if (list == &in_host_ && !AllStored(*candidate) && !MayStore(*candidate)) continue;
+      CheckpointPtr victim = candidate->weak_from_this().lock();
+      if (victim != nullptr) return victim;
+    }
+  }
+  return nullptr;
+}
+
+Tiers::GivenUp Tiers::DropFromHost(Checkpoint& victim) {
+  GivenUp given_up;
+  Unindex(victim);
+  given_up.host.swap(victim.host_);
+  if (victim.device_ == nullptr) given_up.head.swap(victim.head_);
+  Index(victim);
+  NoteParked(victim);
+  return given_up;
+}
+
+void Tiers::NoteParked(Checkpoint& checkpoint) {
+  if (checkpoint.device_ != nullptr || checkpoint.host_ != nullptr) return;
+  for (const Checkpoint::Holder& holder : checkpoint.holders_) parked_.push_back(holder.at.id);
+}
+
 bool Tiers::EvictOneFromHost() {
-  std::shared_ptr<Checkpoint> victim;
-  std::shared_ptr<const Blob> host;
-  std::shared_ptr<const CheckpointHead> head;
+  CheckpointPtr victim;
+  GivenUp given_up;
   std::string to_store;
   {
     const MutexLock lock(&mutex_);
     if (stopping_) return false;
-    if (HostHasRoom(host_missing_)) {
-      if (host_missing_ > 0) WakeDevice();
-      host_missing_ = 0;
-      return false;
+    victim = HostVictim();
+    if (victim == nullptr) return false;
+    if (victim->host_ != nullptr && (victim->device_ != nullptr || AllStored(*victim))) {
+      given_up = DropFromHost(*victim);
+      return true;
     }
-    const auto find = [&](auto fits) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      for (Checkpoint* candidate : by_use_) {
-        if (candidate->host_ == nullptr || candidate->pins_ > 0 || !fits(*candidate)) continue;
-        victim = candidate->weak_from_this().lock();
-        if (victim != nullptr) return true;
-      }
-      return false;
-    };
-    // What the device has too is given up for nothing.
-    if (find([](const Checkpoint& c) { return c.device_ != nullptr; }) ||
-        (options_.durable != nullptr && find([&](const Checkpoint& c) {
-           return AllStored(c) || (!c.holders_.empty() && SteadyClock::now() >= retry_at_);
-         }))) {
-      if (victim->device_ != nullptr || AllStored(*victim)) {
-        host.swap(victim->host_);
-        if (victim->device_ == nullptr) head.swap(victim->head_);
-        host_used_ -= host->memory_bytes();
-        return true;
-      }
-      const auto& holders = victim->holders_;
-      to_store = std::find_if(holders.begin(), holders.end(), [](const Checkpoint::Holder& h) {
-                   return !h.stored;
-                 })->at.id;
-    }
-    if (to_store.empty()) return false;
+    if (AllStored(*victim) || !MayStore(*victim)) return false;
+    const auto& holders = victim->holders_;
+    to_store = std::find_if(holders.begin(), holders.end(), [](const Checkpoint::Holder& h) {
+                 return !h.stored;
+               })->at.id;
   }
   const auto stored = options_.persist(to_store);
   const MutexLock lock(&mutex_);
+  WakeDevice();  // what is stored can go from there, too
   const bool still =
       std::any_of(victim->holders_.begin(), victim->holders_.end(),
                   [&](const Checkpoint::Holder& h) { return !h.stored && h.at.id == to_store; });

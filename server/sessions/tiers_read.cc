@@ -47,13 +47,19 @@ class Tiers::Source : public StateSource, public std::enable_shared_from_this<So
   void Fill(HeldState blank, Done done) override {
     // Shared, because a std::function has to be copyable.
     auto held = std::make_shared<HeldState>(std::move(blank));
-    auto fill = [self = shared_from_this(), held, done]() mutable {
+    auto pin = std::make_shared<const Pin>(tiers_, checkpoint_);
+    auto fill = [self = shared_from_this(), held, pin, done]() mutable {
       auto filled = self->tiers_->Fill(*self->checkpoint_, std::move(*held));
-      self.reset();  // nothing is held any more when the request goes on
+      pin.reset();  // nothing is held any more when the request goes on
+      self.reset();
       held.reset();
       done(std::move(filled));
     };
-    if (!tiers_->restores_.Schedule(std::move(fill))) {
+    pin.reset();
+    // It is pinned: what is in memory stays there.
+    const bool stored = tiers_->Where(*checkpoint_) == Tier::kDurable;
+    Movers& movers = stored ? tiers_->loads_ : tiers_->copies_;
+    if (!movers.Schedule(std::move(fill))) {
       done(absl::UnavailableError("the server is shutting down"));
     }
   }
@@ -73,7 +79,6 @@ StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint, const Checkpoint
 
 absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
   const SteadyClock::time_point began = SteadyClock::now();
-  const Pin pin(shared_from_this(), checkpoint.shared_from_this());
   const Found found = Find(checkpoint);
   absl::Status status;
   if (found.device != nullptr) {
@@ -152,9 +157,10 @@ absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>&
   if (!image.ok()) return image.status();
   const MutexLock lock(&mutex_);
   if (checkpoint->device_ != nullptr || checkpoint->host_ != nullptr) return pin;
+  Unindex(*checkpoint);
   checkpoint->head_ = std::make_shared<const CheckpointHead>(HeadOf(*image));
   checkpoint->host_ = *std::move(blob);
-  host_used_ += checkpoint->host_->memory_bytes();
+  Index(*checkpoint);
   WakeHost();
   return pin;
 }

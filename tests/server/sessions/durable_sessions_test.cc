@@ -312,6 +312,53 @@ TEST(DurableSessionsTest, SaysThatAKeptReplyIsDamaged) {
   }
 }
 
+TEST(DurableSessionsTest, ReadsOneVersionWhileCallsCommit) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create(), .durability = Durability::kDisk};
+  ASSERT_TRUE(h.Append(call, "a").ok());
+  // What is being read is replaced, and dropped, before its bytes come.
+  bool busy = false;
+  const auto replace = [&](std::string_view operation) {
+    if (operation != "Get" || busy) return absl::OkStatus();
+    busy = true;
+    EXPECT_TRUE(h.Append(call, "b").ok());
+    return absl::OkStatus();
+  };
+  h.Restart();
+  h.disk->fail = replace;
+  const auto tokens = h.store->Transcript("", call.id);
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_EQ(*tokens, Ids("ab"));
+
+  busy = false;
+  h.Restart();
+  const auto stream = h.store->Export({.id = call.id});
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  std::string snapshot = *(*stream)->Next((*stream)->total_bytes());
+  h.disk->fail = nullptr;
+  auto upload = h.store->NewUpload();
+  ASSERT_TRUE(upload->Add(snapshot).ok());
+  const auto copy = h.store->Import("", {}, std::move(upload));
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  h.ExpectHolds({.id = copy->record.id}, "abb");
+}
+
+TEST(DurableSessionsTest, ForgetsWhatACallLoadedAndDidNotChange) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.Restart();
+  {
+    const auto lease = h.store->Acquire(call);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ(h.store->UnloadParked(), 0) << "somebody works on it";
+  }
+  EXPECT_EQ(h.store->UnloadParked(), 1);
+  EXPECT_EQ(h.store->UnloadParked(), 0);
+  h.ExpectHolds(call, "text");
+}
+
 TEST(DurableSessionsTest, LeavesSessionsOfOtherModelsStored) {
   DurableHarness h;
   const SessionCall call{.id = h.Create()};

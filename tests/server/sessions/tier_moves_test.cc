@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 
@@ -111,6 +113,82 @@ TEST(TierMovesTest, KeepsWhatCannotBeStored) {
   heal.join();
   EXPECT_GE(h.store->stats().saves, 1);
   for (size_t i = 0; i < 30; ++i) h.ExpectHolds(calls[i], TextOf(i));
+}
+
+TEST(TierMovesTest, PassesOverWhatCannotMove) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = place}, {}, Device(16));
+  auto disk = std::make_shared<MemoryDisk>();
+  h.Start(std::make_unique<MemoryTier>(disk));
+  const auto unsaved = Fill(h, 2);
+  const auto saved = Fill(h, 5);
+  for (const SessionCall& call : saved) ASSERT_TRUE(h.store->Save(call).ok());
+  disk->fail = [](std::string_view operation) {
+    return operation == "Put" ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+  };
+  // The first goes to host memory, the second has nowhere to go, and the others make room.
+  const auto more = Fill(h, 10);
+  EXPECT_TRUE(Eventually([&] { return h.store->stats().durable.sessions >= 3; }));
+  EXPECT_EQ(h.store->Get("", unsaved[1].id)->tier, Tier::kDevice);
+  EXPECT_EQ(h.store->Get("", saved[0].id)->tier, Tier::kDurable);
+  for (size_t i = 0; i < unsaved.size(); ++i) h.ExpectHolds(unsaved[i], TextOf(i));
+  for (size_t i = 0; i < saved.size(); ++i) h.ExpectHolds(saved[i], TextOf(i));
+}
+
+TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {
+  const FakeOptions growing{.bytes_per_token = 1000};
+  const int64_t place = StoreHarness({.host_bytes = 1'000'000}, growing).store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = place}, growing, Device(4));
+  auto disk = std::make_shared<MemoryDisk>();
+  h.Start(std::make_unique<MemoryTier>(disk));
+  const std::string text(60, 'x');
+  const SessionCall large{.id = h.Create()};
+  ASSERT_TRUE(h.Append(large, text).ok());
+  const SessionCall next{.id = h.Create()};
+  ASSERT_TRUE(h.Append(next, text).ok());
+  EXPECT_TRUE(Eventually([&] { return h.store->Get("", large.id)->tier == Tier::kDurable; }));
+  EXPECT_EQ(h.store->stats().host.state_bytes, 0);
+  EXPECT_EQ(h.store->Transcript("", large.id)->size(), text.size());
+}
+
+TEST(TierMovesTest, NeedsRoomForAStateInHostMemory) {
+  StoreHarness h;
+  const int64_t place = h.store->PlaceBytes(0);
+  h.options = {.host_bytes = 2 * place - 1, .prefix_bytes = place};
+  const auto opened = Store::Open(h.engine, h.options, nullptr, [] { return absl::Now(); });
+  EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument) << opened.status();
+  EXPECT_EQ(opened.status().message().find(
+                absl::StrCat("host_bytes: is ", 2 * place - 1, ", must be at least ", 2 * place)),
+            0U)
+      << opened.status();
+  h.options.host_bytes = 2 * place;
+  h.Start(nullptr);
+}
+
+TEST(TierMovesTest, ASlowDiskDoesNotHoldUpWhatIsInMemory) {
+  StoreHarness h;
+  auto disk = std::make_shared<MemoryDisk>();
+  h.Start(std::make_unique<MemoryTier>(disk));
+  const auto calls = Fill(h, 10);
+  for (const SessionCall& call : calls) ASSERT_TRUE(h.store->Save(call).ok());
+  h.Start(std::make_unique<MemoryTier>(disk));
+  std::vector<std::unique_ptr<Lease>> leases;
+  for (const SessionCall& call : calls) leases.push_back(*h.store->Acquire(call));
+  const SessionCall in_memory{.id = h.Create()};
+  ASSERT_TRUE(h.Append(in_memory, "here").ok());
+  std::promise<void> slow;
+  const std::shared_future<void> done = slow.get_future();
+  disk->fail = [&](std::string_view operation) {
+    if (operation == "Get") done.wait();
+    return absl::OkStatus();
+  };
+  std::vector<std::thread> waiting;
+  for (auto& lease : leases) {
+    waiting.emplace_back([&] { EXPECT_TRUE(h.Working(lease->Start()).ok()); });
+  }
+  h.ExpectHolds(in_memory, "here");
+  slow.set_value();
+  for (std::thread& thread : waiting) thread.join();
 }
 
 TEST(TierMovesTest, SharesOneImageAmongForks) {
