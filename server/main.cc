@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,17 +20,16 @@
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
 #include "server/startup/open_sessions.h"
+#include "server/startup/plan_memory.h"
 #include "server/startup/serve_metrics.h"
 #include "server/startup/shutdown_signals.h"
 #include "server/startup/watchdog.h"
 
 namespace {
 
-absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(const tvq::Flags& flags,
-                                                         std::shared_ptr<tvq::Device> device) {
-  auto models = tvq::LoadModels(flags, std::move(device));
-  if (!models.ok()) return models.status();
-  auto engine = tvq::Engine::Create(*std::move(models), flags.engine);
+absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(std::vector<tvq::ServedModel> models,
+                                                         const tvq::EngineOptions& options) {
+  auto engine = tvq::Engine::Create(std::move(models), options);
   if (!engine.ok()) return engine;
   for (const tvq::ServedModel& model : (*engine)->models()) {
     const auto capacity = (*engine)->Capacity(model.name);
@@ -88,10 +88,18 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   if (!made.ok()) return made.status();
   const std::shared_ptr<tvq::Device> device = *std::move(made);
   spdlog::info("computing on {}", device->Describe());
-  auto engine = StartEngine(flags, device);
+  auto models = tvq::LoadModels(flags, device);
+  if (!models.ok()) return models.status();
+  const auto memory = tvq::PlanMemory(*models, flags);
+  if (!memory.ok()) return memory.status();
+  tvq::EngineOptions engine_options = flags.engine;
+  engine_options.state_memory_bytes = memory->device;
+  auto engine = StartEngine(*std::move(models), engine_options);
   if (!engine.ok()) return engine.status();
 
-  auto sessions = tvq::OpenSessions(engine->get(), flags.sessions);
+  tvq::SessionFlags session_flags = flags.sessions;
+  session_flags.options.host_bytes = memory->host;
+  auto sessions = tvq::OpenSessions(engine->get(), session_flags);
   if (!sessions.ok()) return sessions.status();
 
   tvq::ServerOptions options = flags.server;

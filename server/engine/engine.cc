@@ -61,13 +61,7 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
   if (budget == 0) {
     const auto facts = ReadMemoryFacts();
     if (!facts.ok()) return facts.status();
-    int64_t workspace = 0;
-    for (const ServedModel& m : models) {
-      const int64_t logits = options.max_num_seqs * m.model->info().config.vocab_size *
-                             static_cast<int64_t>(sizeof(float));
-      workspace += logits + m.model->WorkspaceBytes(options.max_num_seqs);
-    }
-    budget = DefaultStateBudget(*facts, workspace);
+    budget = UsableBytes(*facts, WorkspaceBytes(models, options.max_num_seqs));
   }
   for (const ServedModel& m : models) {
     if (m.model->StateBytes(1) > budget) {
@@ -80,6 +74,15 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
 }
 
 }  // namespace
+
+int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs) {
+  int64_t bytes = 0;
+  for (const ServedModel& m : models) {
+    bytes += max_num_seqs * m.model->info().config.vocab_size * static_cast<int64_t>(sizeof(float));
+    bytes += m.model->WorkspaceBytes(max_num_seqs);
+  }
+  return bytes;
+}
 
 class Engine::Impl {
  public:

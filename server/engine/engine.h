@@ -39,6 +39,9 @@ struct ModelCapacity {
   int64_t sessions_in_use = 0;    // states reserved for running requests
 };
 
+// Bytes that computing takes beside states and weights: scratch and logits of `max_num_seqs` rows.
+int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs);
+
 // Names a submitted request; 0 is none.
 using RequestHandle = uint64_t;
 

@@ -47,10 +47,19 @@ int64_t Used(const std::string& group) {
 
 }  // namespace
 
-int64_t DefaultStateBudget(const MemoryFacts& facts, int64_t workspace) {
+int64_t UsableBytes(const MemoryFacts& facts, int64_t workspace) {
   int64_t free = facts.available;
   if (facts.group_limit) free = std::min(free, *facts.group_limit - facts.group_used);
   return std::max<int64_t>(0, free / 10 * 9 - workspace);
+}
+
+StateMemory DivideMemory(int64_t usable, const StateMemory& asked) {
+  StateMemory memory = asked;
+  if (memory.host == 0) {
+    memory.host = std::min(usable / 4, std::max<int64_t>(0, usable - asked.device));
+  }
+  if (memory.device == 0) memory.device = std::max<int64_t>(0, usable - memory.host);
+  return memory;
 }
 
 absl::StatusOr<MemoryFacts> ReadMemoryFacts(const std::string& proc, const std::string& cgroup) {

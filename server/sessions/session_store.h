@@ -23,7 +23,7 @@
 namespace tvq {
 
 struct SessionOptions {
-  int64_t host_bytes = 0;  // of states in host memory; 0: a quarter of what is free
+  int64_t host_bytes = 0;  // of states in host memory; room for one at least
   absl::Duration default_ttl = absl::InfiniteDuration();
   bool keep_transcript = true;         // when a session does not say
   int64_t max_sessions_per_owner = 0;  // 0: no limit

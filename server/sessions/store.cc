@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/engine/memory_budget.h"
 
 namespace tvq {
 namespace {
@@ -18,13 +17,6 @@ constexpr int64_t kImageHeaderBytes = 1024;
 constexpr int64_t kSectionLineBytes = 128;
 // Versions that the durable tier may hold twice for a moment, while one takes the other's place.
 constexpr int64_t kReplacedAtOnce = 4;
-
-// Bytes of states in host memory when nobody says how many.
-absl::StatusOr<int64_t> DefaultHostBytes() {
-  const auto facts = ReadMemoryFacts();
-  if (!facts.ok()) return facts.status();
-  return DefaultStateBudget(*facts, /*workspace=*/0) / 4;
-}
 
 // An upper bound of a state's image, from its sections.
 absl::StatusOr<int64_t> ImageBound(Model& model) {
@@ -65,22 +57,16 @@ absl::StatusOr<std::unique_ptr<SessionStore>> SessionStore::Open(
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const SessionOptions& options,
                                                    std::unique_ptr<DurableTier> durable,
                                                    Clock clock) {
-  SessionOptions known = options;
-  if (known.host_bytes == 0) {
-    const auto bytes = DefaultHostBytes();
-    if (!bytes.ok()) return bytes.status();
-    known.host_bytes = *bytes;
-  }
   std::vector<int64_t> place_bytes;
   for (const ServedModel& served : engine->models()) {
     const auto bound = ImageBound(*served.model);
     if (!bound.ok()) return bound.status();
-    if (auto status = CheckHostBytes(known, served.name, *bound); !status.ok()) return status;
+    if (auto status = CheckHostBytes(options, served.name, *bound); !status.ok()) return status;
     place_bytes.push_back(*bound);
   }
   const int64_t largest = *std::max_element(place_bytes.begin(), place_bytes.end());
-  const int64_t capacity = CapacityOf(known, durable.get(), largest);
-  std::unique_ptr<Store> store(new Store(engine, known, std::move(durable), std::move(clock),
+  const int64_t capacity = CapacityOf(options, durable.get(), largest);
+  std::unique_ptr<Store> store(new Store(engine, options, std::move(durable), std::move(clock),
                                          capacity, std::move(place_bytes)));
   if (auto status = store->LoadStored(); !status.ok()) return status;
   store->ticker_.emplace(kTick, [s = store.get(), ticks = 0]() mutable {

@@ -99,7 +99,8 @@ void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
       "Tokens computed in one step: one for each decoding sequence, the rest prompts")
       ->check(positive);
   AddSize(app, "--state-memory-bytes", engine.state_memory_bytes,
-          "Memory of all sessions' states; 0: what the machine or container leaves");
+          "Memory of states where they compute; 0: what the machine or container leaves, without "
+          "--session-host-bytes");
 }
 
 void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
@@ -114,7 +115,8 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
           "Sessions in the directory or the Redis; 0: no limit")
       ->check(CLI::NonNegativeNumber);
   AddSize(app, "--session-host-bytes", options.host_bytes,
-          "States of idle sessions in memory; 0: a quarter of what is free")
+          "States of idle sessions in host memory; 0: a quarter of what the machine or container "
+          "leaves")
       ->check(CLI::NonNegativeNumber);
   Add(app, "--session-ttl", sessions.ttl,
       "Seconds after which a session that is not used is deleted, if its creator does not say; 0: "

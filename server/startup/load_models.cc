@@ -8,20 +8,13 @@
 #include "absl/strings/str_format.h"
 #include "models/runtime/registry.h"
 #include "server/startup/progress_bar.h"
+#include "server/startup/readable_bytes.h"
 
 namespace tvq {
 namespace {
 
 DType ParseDType(const std::string& name) {
   return name == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
-}
-
-std::string Bytes(int64_t bytes) {
-  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1000 && unit < 4; ++unit) value /= 1000;
-  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.1f %s", value, units[unit]);
 }
 
 }  // namespace
@@ -53,7 +46,8 @@ std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   return absl::StrFormat(
       "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s, %d fit", served.name,
       info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
-      Bytes(info.weight_bytes), Bytes(capacity.bytes_per_session), capacity.max_sessions);
+      ReadableBytes(info.weight_bytes), ReadableBytes(capacity.bytes_per_session),
+      capacity.max_sessions);
 }
 
 }  // namespace tvq

@@ -28,6 +28,7 @@ namespace tvq::bench {
 namespace {
 
 constexpr char kModelName[] = "bench";
+constexpr int64_t kHostBytes = int64_t{1} << 30;
 
 // A folder that goes with the bench.
 class Folder {
@@ -138,7 +139,7 @@ class Bench {
     store_.reset();
     auto tier = DiskTier::Open(folder_.path(), 0);
     if (!tier.ok()) return tier.status();
-    auto store = SessionStore::Open(&engine_, SessionOptions(), *std::move(tier));
+    auto store = SessionStore::Open(&engine_, {.host_bytes = kHostBytes}, *std::move(tier));
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
     return absl::OkStatus();

@@ -4,22 +4,37 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace tvq {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-TEST(DefaultStateBudgetTest, NineTenthsOfWhatIsFreeLessWorkspace) {
-  EXPECT_EQ(DefaultStateBudget({.available = 1000}, 100), 800);
-  EXPECT_EQ(DefaultStateBudget({.available = 1000, .group_limit = 600, .group_used = 100}, 100),
-            350);
-  EXPECT_EQ(DefaultStateBudget({.available = 1000, .group_limit = 6000}, 0), 900);
+TEST(UsableBytesTest, NineTenthsOfWhatIsFreeLessWorkspace) {
+  EXPECT_EQ(UsableBytes({.available = 1000}, 100), 800);
+  EXPECT_EQ(UsableBytes({.available = 1000, .group_limit = 600, .group_used = 100}, 100), 350);
+  EXPECT_EQ(UsableBytes({.available = 1000, .group_limit = 6000}, 0), 900);
 }
 
-TEST(DefaultStateBudgetTest, IsNeverNegative) {
-  EXPECT_EQ(DefaultStateBudget({.available = 1000}, 5000), 0);
-  EXPECT_EQ(DefaultStateBudget({.available = 1000, .group_limit = 10, .group_used = 90}, 0), 0);
+TEST(UsableBytesTest, IsNeverNegative) {
+  EXPECT_EQ(UsableBytes({.available = 1000}, 5000), 0);
+  EXPECT_EQ(UsableBytes({.available = 1000, .group_limit = 10, .group_used = 90}, 0), 0);
+}
+
+TEST(DivideMemoryTest, GivesOutNoByteTwice) {
+  const auto divide = [](StateMemory asked) {
+    const StateMemory memory = DivideMemory(1000, asked);
+    return std::pair(memory.device, memory.host);
+  };
+  EXPECT_EQ(divide({}), std::pair(int64_t{750}, int64_t{250}));
+  EXPECT_EQ(divide({.device = 400}), std::pair(int64_t{400}, int64_t{250}));
+  EXPECT_EQ(divide({.device = 900}), std::pair(int64_t{900}, int64_t{100}));
+  EXPECT_EQ(divide({.host = 600}), std::pair(int64_t{400}, int64_t{600}));
+  // What is asked for is given.
+  EXPECT_EQ(divide({.device = 2000}), std::pair(int64_t{2000}, int64_t{0}));
+  EXPECT_EQ(divide({.host = 2000}), std::pair(int64_t{0}, int64_t{2000}));
+  EXPECT_EQ(divide({.device = 800, .host = 700}), std::pair(int64_t{800}, int64_t{700}));
 }
 
 class ReadMemoryFactsTest : public ::testing::Test {
