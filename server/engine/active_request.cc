@@ -193,11 +193,11 @@ void ActiveRequest::End(absl::Status outcome) {
   submission_.share.Reset();
 }
 
-void ActiveRequest::Interrupt(absl::Status outcome) {
+void ActiveRequest::Cancel() {
   if (!done() && request().keep && request().keep_on_cancel && !sequences_.empty()) {
     Keep(sequences_[0].TakeHeld(), sequences_.data());
   }
-  End(std::move(outcome));
+  End(absl::CancelledError("the request was cancelled"));
 }
 
 int64_t ActiveRequest::Unfinished() const {

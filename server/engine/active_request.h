@@ -82,8 +82,8 @@ class ActiveRequest {
 
   // Ends the request, if it is not done, and gives back its states.
   void End(absl::Status outcome);
-  // Likewise, but what was generated so far may be kept: nothing is wrong with it.
-  void Interrupt(absl::Status outcome);
+  // Ends it with CANCELLED. What was generated so far may be kept: the client wanted no more.
+  void Cancel();
   // What a request that is done leaves, if anything.
   std::optional<Continuation> TakeKept() { return std::exchange(kept_, std::nullopt); }
 

@@ -30,7 +30,7 @@ void Loop::Run() {
       // The sinks of ended submissions are gone before the loop waits.
       Inbox::News news = inbox_.Take(now);
       stop = stop || news.stop;
-      Retire(news, now);
+      Retire(news);
       TakeFilled(news);
     }
     Admit();
@@ -52,18 +52,20 @@ void Loop::Wait() {
   inbox_.Wait(FirstDeadline());
 }
 
-void Loop::Retire(const Inbox::News& news, SteadyTime now) {
+void Loop::Retire(const Inbox::News& news) {
+  // Later than the news: whoever cancels because the deadline has passed is late, too.
+  const SteadyTime now = std::chrono::steady_clock::now();
   for (const auto& r : running_) {
     const auto& cancelled = news.cancelled;
-    if (std::find(cancelled.begin(), cancelled.end(), r->handle()) != cancelled.end()) {
-      r->Interrupt(absl::CancelledError("the request was cancelled"));
-    } else if (r->request().deadline <= now) {
-      r->Interrupt(absl::DeadlineExceededError("the deadline passed while the request ran"));
+    if (r->request().deadline <= now) {
+      r->End(absl::DeadlineExceededError("the deadline passed while the request ran"));
+    } else if (std::find(cancelled.begin(), cancelled.end(), r->handle()) != cancelled.end()) {
+      r->Cancel();
     } else if (PausedTooLong(*r, now)) {
-      r->Interrupt(absl::DeadlineExceededError(absl::StrCat(
+      r->End(absl::DeadlineExceededError(absl::StrCat(
           "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
     } else if (news.abort) {
-      r->Interrupt(absl::UnavailableError("the server is shutting down"));
+      r->End(absl::UnavailableError("the server is shutting down"));
     }
   }
   Reap(news.ended);

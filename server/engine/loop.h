@@ -37,7 +37,7 @@ class Loop {
 
  private:
   // Ends what was cancelled or is late.
-  void Retire(const Inbox::News& news, SteadyTime now);
+  void Retire(const Inbox::News& news);
   void TakeFilled(Inbox::News& news);
   void Admit();
   // Whether the head's lack of bytes is still to be reported, or again.

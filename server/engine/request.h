@@ -98,7 +98,7 @@ class RequestSink {
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
   // With Request::keep, right before OnDone: where the request ended. Called when it ended well, or
-  // when it was cancelled or ran out of time after its prompt was fed and keep_on_cancel is set.
+  // when it was cancelled after its prompt was fed and keep_on_cancel is set.
   virtual void OnKept(Continuation continuation) { (void)continuation; }
   // OK after every sample has finished; otherwise why the request failed, and samples that had not
   // finished get no last delta.

@@ -78,7 +78,8 @@ void AppendCall::Submit(Request request) {
 
 void AppendCall::OnDone(const absl::Status& status, const Usage&) {
   context_.session_tasks->Schedule([self = shared_from_this(), status] {
-    if (!status.ok() || self->rpc_->IsCancelled() || !self->session_->HasEnd(false)) {
+    if (!status.ok() || self->rpc_->IsCancelled() ||
+        !self->session_->HasEnd(SessionUse::Outcome::kDone)) {
       return self->End(status.ok() ? absl::CancelledError("the call was cancelled") : status);
     }
     self->Commit();

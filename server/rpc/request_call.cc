@@ -1,5 +1,7 @@
 #include "server/rpc/request_call.h"
 
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
 #include "server/rpc/session_convert.h"
 #include "server/rpc/status.h"
@@ -13,6 +15,17 @@ absl::Status CheckMayUseSessions(const CallContext& context, const Caller& calle
   if (caller.sessions) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("session: the key ", caller.owner, " lacks the permission sessions"));
+}
+
+// A client's own deadline comes to the server as a cancellation, and before the server's: that is
+// the time left, which gRPC sends in up to three digits and rounded up.
+bool CancelledByDeadline(std::chrono::system_clock::time_point began,
+                         std::chrono::system_clock::time_point cancelled,
+                         std::chrono::system_clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kOnTheWay{50};
+  constexpr int kRounding = 100;  // 1001 ms are sent as 1010
+  if (deadline == std::chrono::system_clock::time_point::max()) return false;
+  return cancelled >= deadline - (deadline - began) / kRounding - kOnTheWay;
 }
 
 }  // namespace
@@ -79,8 +92,16 @@ void RequestCall::Settle(const absl::Status& status, const Usage& usage) {
       [self = Self(), status, usage] { self->CommitSession(status, usage); });
 }
 
+SessionUse::Outcome RequestCall::Outcome(const absl::Status& status) const {
+  if (!status.ok() && !absl::IsCancelled(status)) return SessionUse::Outcome::kFailed;
+  const auto broken = broken_since();
+  if (!broken) return status.ok() ? SessionUse::Outcome::kDone : SessionUse::Outcome::kFailed;
+  return CancelledByDeadline(began_, *broken, rpc()->deadline()) ? SessionUse::Outcome::kFailed
+                                                                 : SessionUse::Outcome::kCancelled;
+}
+
 void RequestCall::CommitSession(const absl::Status& status, const Usage& usage) {
-  if (!session_->HasEnd(/*cancelled=*/!status.ok() || broken())) {
+  if (!session_->HasEnd(Outcome(status))) {
     session_ = nullptr;
     return Conclude(status.ok() ? absl::CancelledError("the call was cancelled") : status, usage);
   }

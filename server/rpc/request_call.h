@@ -1,6 +1,7 @@
 #ifndef TVQ_SERVER_RPC_REQUEST_CALL_H_
 #define TVQ_SERVER_RPC_REQUEST_CALL_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -58,9 +59,12 @@ class RequestCall : public StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>
   void AnswerRetry(const std::string& reply);
   void ConvertAndSubmit();
   void CommitSession(const absl::Status& status, const Usage& usage);
+  // What became of the call for its session.
+  SessionUse::Outcome Outcome(const absl::Status& status) const;
   // Refuses the call and lets go of its session. `busy`: it may work later.
   void GiveUp(const absl::Status& status, bool busy = false);
 
+  const std::chrono::system_clock::time_point began_ = std::chrono::system_clock::now();
   // From the lease to the commit; the thread that has the call at its beginning, the loop, the task
   // at its end.
   std::unique_ptr<SessionUse> session_;

@@ -44,8 +44,14 @@ class SessionUse {
   // From the sink's OnKept.
   void Keep(Continuation end) { end_ = std::move(end); }
 
-  // Whether there is something to commit, `cancelled` being what became of the call.
-  bool HasEnd(bool cancelled) const { return end_ && (!cancelled || commit_on_cancel_); }
+  // What became of the call. Cancelled is what its client stopped; a deadline, a reader that
+  // stalls, a shutdown and an error are failures.
+  enum class Outcome { kDone, kCancelled, kFailed };
+  // Whether there is something to commit.
+  bool HasEnd(Outcome outcome) const {
+    if (outcome == Outcome::kCancelled) return end_ && commit_on_cancel_;
+    return end_ && outcome == Outcome::kDone;
+  }
 
   // Where the session will stand after Commit. With something to commit.
   v1::SessionPosition Next() const;

@@ -98,7 +98,7 @@ void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events
   Filter(first, &events);
   KeepPrompt(events);
   absl::MutexLock lock(&mutex_);
-  if (broken_) return;
+  if (broken_since_) return;
   backlog_.prompt_done = done;
   backlog_tokens_ += static_cast<int64_t>(events.size());
   for (TokenEvent& event : events) backlog_.prompt.push_back(std::move(event));
@@ -110,7 +110,7 @@ template <typename Reactor>
 void StreamCall<Reactor>::OnDelta(Delta delta) {
   KeepDelta(delta);
   absl::MutexLock lock(&mutex_);
-  if (broken_) return;
+  if (broken_since_) return;
   backlog_tokens_ += Weight(delta);
   backlog_.deltas.push_back(std::move(delta));
   if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
@@ -123,9 +123,9 @@ void StreamCall<Reactor>::OnDone(const absl::Status& status, const Usage& usage)
 }
 
 template <typename Reactor>
-bool StreamCall<Reactor>::broken() const {
+std::optional<std::chrono::system_clock::time_point> StreamCall<Reactor>::broken_since() const {
   absl::MutexLock lock(&mutex_);
-  return broken_;
+  return broken_since_;
 }
 
 template <typename Reactor>
@@ -133,7 +133,7 @@ void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usag
                                    std::optional<v1::SessionPosition> session) {
   absl::MutexLock lock(&mutex_);
   done_ = status;
-  if (status.ok() && !broken_) {
+  if (status.ok() && !broken_since_) {
     backlog_.usage = usage;
     backlog_.session = std::move(session);
   }
@@ -162,11 +162,11 @@ void StreamCall<Reactor>::Advance() {
     absl::MutexLock lock(&mutex_);
     scheduled_ = false;
     if (in_flight_ || finishing_) return;
-    if (headers_wanted_ && !broken_) {
+    if (headers_wanted_ && !broken_since_) {
       next = Next::kHeaders;
       headers_wanted_ = false;
       in_flight_ = true;
-    } else if (!backlog_.empty() && !broken_) {
+    } else if (!backlog_.empty() && !broken_since_) {
       next = Next::kMessage;
       taken = TakeBacklog();
       if (backlog_tokens_ <= kMaxBacklogTokens) wake = !wants_more_.exchange(true);
@@ -252,7 +252,7 @@ void StreamCall<Reactor>::CancelRequest() {
   RequestHandle handle;
   {
     absl::MutexLock lock(&mutex_);
-    broken_ = true;
+    if (!broken_since_) broken_since_ = std::chrono::system_clock::now();
     backlog_ = {};
     cancelled_ = true;
     handle = handle_;

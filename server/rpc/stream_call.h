@@ -13,6 +13,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -104,8 +105,8 @@ class StreamCall : public Reactor,
   const CallScope& scope() const { return scope_; }
   // Known once admitted.
   const Caller& caller() const { return scope_.caller(); }
-  // Whether the client is gone.
-  bool broken() const;
+  // Since when the client is gone; unset: it is not.
+  std::optional<std::chrono::system_clock::time_point> broken_since() const;
 
  private:
   // Ends a call that is not in the engine.
@@ -135,8 +136,9 @@ class StreamCall : public Reactor,
   bool headers_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;  // a writer will call Advance
   bool in_flight_ ABSL_GUARDED_BY(mutex_) = false;  // a gRPC operation
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;     // the client is gone: output is dropped
-  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
+  // The client is gone: output is dropped.
+  std::optional<std::chrono::system_clock::time_point> broken_since_ ABSL_GUARDED_BY(mutex_);
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;            // Finish was called
   std::optional<absl::Status> done_ ABSL_GUARDED_BY(mutex_);  // the request's end
   RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;

@@ -404,6 +404,37 @@ TEST(EngineCancelTest, KeepsWhatWasSaidOnlyWhenAsked) {
   }
 }
 
+TEST(EngineCancelTest, KeepsNothingOfWhatEndedForAnotherReason) {
+  Harness h({}, {.max_num_batched_tokens = 32,
+                 .paused_timeout = milliseconds(20),
+                 .state_memory_bytes = 1'000'000});
+  const auto endless = [&](const std::shared_ptr<RecordingSink>& sink) {
+    Request request = Ask(sink, "on", {.ignore_eos = true, .max_tokens = kForever});
+    request.keep = request.keep_on_cancel = true;
+    return request;
+  };
+  auto late = std::make_shared<RecordingSink>();
+  Request request = endless(late);
+  request.deadline = std::chrono::steady_clock::now() + milliseconds(50);
+  ASSERT_TRUE(h.engine->Submit(request).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late->Wait()));
+  EXPECT_GT(late->sample().tokens.size(), 0U);
+  EXPECT_FALSE(late->TakeKept());
+
+  auto stalled = std::make_shared<RecordingSink>();
+  stalled->on_delta = [&](const Delta&) { stalled->wants_more = false; };
+  ASSERT_TRUE(h.engine->Submit(endless(stalled)).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(stalled->Wait()));
+  EXPECT_FALSE(stalled->TakeKept());
+
+  auto stopped = std::make_shared<RecordingSink>();
+  ASSERT_TRUE(h.engine->Submit(endless(stopped)).ok());
+  stopped->WaitDeltas(5);
+  EXPECT_FALSE(h.engine->Drain(std::chrono::steady_clock::now()));
+  EXPECT_TRUE(absl::IsUnavailable(stopped->Wait()));
+  EXPECT_FALSE(stopped->TakeKept());
+}
+
 TEST(EngineCancelTest, AtRandomPointsASessionIsWholeEitherWay) {
   Harness h({}, {.max_num_seqs = 6, .max_num_batched_tokens = 16, .state_memory_bytes = 100'000});
   std::mt19937 random(3);
@@ -434,22 +465,6 @@ TEST(EngineCancelTest, AtRandomPointsASessionIsWholeEitherWay) {
     const auto next = Call(*h.engine, session, Purpose::kScore, "z", {.prompt_logprobs = 0});
     ASSERT_FLOAT_EQ(next->prompt()[0].token.logprob, h.model->Logprob(context, ByteId('z')));
   }
-}
-
-TEST(EngineDrainTest, KeepsWhatWasSaidWhenTimeIsUp) {
-  Harness h;
-  TestSession session;
-  auto sink = std::make_shared<RecordingSink>();
-  Request request = On(session, sink, Purpose::kGenerate, "a", {.max_tokens = kForever});
-  request.sampling.ignore_eos = true;
-  request.keep_on_cancel = true;
-  ASSERT_TRUE(h.engine->Submit(request).ok());
-  sink->WaitDeltas(2);
-  EXPECT_FALSE(h.engine->Drain(std::chrono::steady_clock::now()));
-  EXPECT_TRUE(absl::IsUnavailable(sink->Wait()));
-  std::optional<Continuation> kept = sink->TakeKept();
-  ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->tokens, Joined(Ids("a"), sink->sample().tokens));
 }
 
 class KeptPrefixes : public PrefixSink {

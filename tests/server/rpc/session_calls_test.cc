@@ -242,6 +242,26 @@ TEST_F(SessionCallsTest, RefusedRequestsLetGoOfTheSession) {
   EXPECT_EQ(log_.commits, 0);
 }
 
+// However the client's clock and the server's stand: half of the deadlines are rounded on their
+// way.
+TEST_F(SessionCallsTest, DeadlineCommitsNothing) {
+  for (const int milliseconds : {100, 333, 1001, 1009}) {
+    Expect();
+    v1::GenerateRequest request = Prompt("", 100'000'000);
+    request.mutable_session()->set_commit_on_cancel(true);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(milliseconds));
+    const auto reader = generation_->Generate(&context, request);
+    v1::GenerateResponse message;
+    while (reader->Read(&message)) continue;
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  EXPECT_EQ(log_.commits, 0);
+  EXPECT_EQ(log_.released, 4);
+}
+
 TEST_F(SessionCallsTest, FullTierSaysWhenToTryAgain) {
   EXPECT_CALL(store_, Create(_, _)).WillOnce(Return(absl::ResourceExhaustedError("full")));
   grpc::ClientContext context;

@@ -120,16 +120,16 @@ TEST(TierMovesTest, PassesOverWhatCannotMove) {
   StoreHarness h({.host_bytes = place}, {}, Device(16));
   auto disk = std::make_shared<MemoryDisk>();
   h.Start(std::make_unique<MemoryTier>(disk));
-  const auto unsaved = Fill(h, 2);
+  const auto unsaved = Fill(h, 4);
   const auto saved = Fill(h, 5);
   for (const SessionCall& call : saved) ASSERT_TRUE(h.store->Save(call).ok());
   disk->fail = [](std::string_view operation) {
     return operation == "Put" ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
   };
-  // The first goes to host memory, the second has nowhere to go, and the others make room.
-  const auto more = Fill(h, 10);
+  // The first go to host memory, the last has nowhere to go, and those that are stored make room.
+  Fill(h, 11);
   EXPECT_TRUE(Eventually([&] { return h.store->stats().durable.sessions >= 3; }));
-  EXPECT_EQ(h.store->Get("", unsaved[1].id)->tier, Tier::kDevice);
+  EXPECT_EQ(h.store->Get("", unsaved[3].id)->tier, Tier::kDevice);
   EXPECT_EQ(h.store->Get("", saved[0].id)->tier, Tier::kDurable);
   for (size_t i = 0; i < unsaved.size(); ++i) h.ExpectHolds(unsaved[i], TextOf(i));
   for (size_t i = 0; i < saved.size(); ++i) h.ExpectHolds(saved[i], TextOf(i));
@@ -146,7 +146,8 @@ TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {
   ASSERT_TRUE(h.Append(large, text).ok());
   const SessionCall next{.id = h.Create()};
   ASSERT_TRUE(h.Append(next, text).ok());
-  EXPECT_TRUE(Eventually([&] { return h.store->Get("", large.id)->tier == Tier::kDurable; }));
+  EXPECT_TRUE(Eventually([&] { return h.store->Get("", large.id)->tier == Tier::kDurable; }))
+      << h.store->Save(large).status();
   EXPECT_EQ(h.store->stats().host.state_bytes, 0);
   EXPECT_EQ(h.store->Transcript("", large.id)->size(), text.size());
 }
