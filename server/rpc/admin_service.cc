@@ -2,13 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "server/rpc/drain_convert.h"
 #include "server/rpc/import_call.h"
 #include "server/rpc/unary_call.h"
 
@@ -17,22 +15,6 @@ namespace {
 
 constexpr MethodInfo kDrain{"AdminService/Drain", Permission::kAdmin};
 constexpr MethodInfo kReloadCredentials{"AdminService/ReloadCredentials", Permission::kAdmin};
-
-// The longest time that --shutdown-timeout takes, too.
-constexpr int64_t kMaxTimeoutSeconds = 86'400;
-
-absl::StatusOr<DrainOrder> ToOrder(const v1::DrainRequest& request) {
-  DrainOrder order{.peer = request.peer()};
-  if (!request.has_timeout()) return order;
-  const int64_t seconds = request.timeout().seconds();
-  const int32_t nanos = request.timeout().nanos();
-  if (seconds < 0 || seconds > kMaxTimeoutSeconds || nanos < 0 || nanos > 999'999'999) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("timeout: must be between 0 and ", kMaxTimeoutSeconds, " seconds"));
-  }
-  order.timeout = std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanos);
-  return order;
-}
 
 // A file is wrong, not the call.
 absl::Status FailedReload(const absl::Status& status) {
@@ -43,7 +25,7 @@ absl::Status FailedReload(const absl::Status& status) {
 
 absl::Status AdminService::BeginDraining(const v1::DrainRequest& request,
                                          v1::DrainResponse* response) const {
-  const absl::StatusOr<DrainOrder> order = ToOrder(request);
+  const absl::StatusOr<DrainOrder> order = ToDrainOrder(request);
   if (!order.ok()) return order.status();
   response->set_requests_running(context_.engine->stats().requests_running);
   return drain_(*order);

@@ -3,16 +3,20 @@
 
 #include <google/protobuf/stubs/logging.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/runtime/tokenizer/types.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/drain_convert.h"
 #include "server/rpc/session_convert.h"
 #include "server/rpc/wire.h"
 
@@ -69,49 +73,148 @@ void Check(const absl::StatusOr<Request>& request, const ModelInfo& info) {
   for (int32_t id : p.allowed_token_ids) Expect(id >= 0 && id < kVocab);
 }
 
-void CheckCall(const v1::SessionCall& message) {
-  const absl::StatusOr<SessionCall> call = ToSessionCall(message, 0, "owner");
-  if (call.ok()) Expect(call->idempotency_key.size() <= 128 && call->owner == "owner");
-}
-
-// The message that `bytes` are, if they are one.
-template <typename Message>
-bool Parse(std::span<const uint8_t> bytes, Message* message) {
-  const grpc::Slice slice(bytes.data(), bytes.size());
-  return ParseMessage(grpc::ByteBuffer(&slice, 1), message).ok();
-}
-
-void Run(int kind, std::span<const uint8_t> bytes) {
+const ServedModel& TheModel() {
   static const auto* const model = new ServedModel{"m", std::make_shared<IdleModel>()};
-  const ModelInfo& info = model->model->info();
-  const RequestLimits limits{.max_prompt_tokens = 500};
-  if (v1::GenerateRequest m; kind == 0 && Parse(bytes, &m)) {
-    Check(ToRequest(m, *model, limits), info);
-    Check(ToRequest(m, *model, limits, {ContextStart::kSession, 7}), info);
-    Check(ToRequest(m, *model, limits, {ContextStart::kUpload, 0}), info);
-    CheckCall(m.session());
-  } else if (v1::ScoreRequest m; kind == 1 && Parse(bytes, &m)) {
-    Check(ToRequest(m, *model, limits), info);
-  } else if (v1::AppendSessionRequest m; kind == 2 && Parse(bytes, &m)) {
-    Check(ToRequest(m, *model, limits), info);
-    CheckCall(m.session());
-  } else if (v1::CreateSessionRequest m; kind == 3 && Parse(bytes, &m)) {
-    const absl::StatusOr<CreateOptions> options = ToCreateOptions(m);
-    if (options.ok()) Expect(options->ttl.value_or(absl::Seconds(1)) > absl::ZeroDuration());
-  } else if (v1::ForkSessionRequest m; kind == 4 && Parse(bytes, &m)) {
-    const absl::StatusOr<ForkOptions> options = ToForkOptions(m);
-    if (options.ok()) Expect(options->count >= 1 && options->count <= kMaxForks);
-  } else if (v1::ListSessionsRequest m; kind == 5 && Parse(bytes, &m)) {
-    const absl::StatusOr<int64_t> size = ToPageSize(m);
-    if (size.ok()) Expect(*size >= 1 && *size <= kMaxPageSize);
-  } else if (v1::ImportSessionRequest m; kind == 6 && Parse(bytes, &m)) {
-    (void)CheckChunk(m.chunk());
-    (void)ToCreateOptions(m.create());
-  } else if (v1::MarkSessionRequest m; kind == 7 && Parse(bytes, &m)) {
-    (void)CheckMarkName(m.name(), "name");
-    CheckCall(m.session());
-  }
+  return *model;
 }
+const ModelInfo& TheInfo() { return TheModel().model->info(); }
+constexpr RequestLimits kLimits{.max_prompt_tokens = 500};
+
+// Of a message with a field `session`.
+template <typename Message>
+void CheckCall(const Message& message) {
+  const absl::StatusOr<SessionCall> call = ToSessionCall(message, "owner");
+  if (!call.ok()) return;
+  Expect(call->idempotency_key.size() <= 128 && call->owner == "owner" && !call->id.empty());
+  Expect(call->expected_version.value_or(1) >= 1);
+}
+
+void CheckMark(const std::string& name, const char* field) {
+  if (CheckMarkName(name, field).ok()) Expect(!name.empty() && name.size() <= 128);
+}
+
+void CheckPiece(const std::string& chunk) {
+  if (CheckChunk(chunk).ok()) Expect(std::ssize(chunk) <= kSnapshotChunkBytes);
+}
+
+void CheckGenerate(const v1::GenerateRequest& m) {
+  (void)FindModel({&TheModel(), 1}, m.model());
+  Check(ToRequest(m, TheModel(), kLimits), TheInfo());
+  Check(ToRequest(m, TheModel(), kLimits, {ContextStart::kSession, 7}), TheInfo());
+  Check(ToRequest(m, TheModel(), kLimits, {ContextStart::kUpload, 0}), TheInfo());
+  if (m.has_session()) CheckCall(m);
+}
+
+void CheckScore(const v1::ScoreRequest& m) { Check(ToRequest(m, TheModel(), kLimits), TheInfo()); }
+
+void CheckAppend(const v1::AppendSessionRequest& m) {
+  Check(ToRequest(m, TheModel(), kLimits), TheInfo());
+  CheckCall(m);
+}
+
+void CheckCreate(const v1::CreateSessionRequest& m) {
+  const absl::StatusOr<CreateOptions> options = ToCreateOptions(m);
+  if (!options.ok()) return;
+  Expect(options->ttl.value_or(absl::Seconds(1)) > absl::ZeroDuration());
+  Expect(options->label.size() <= 256 && options->idempotency_key.size() <= 128);
+}
+
+void CheckFork(const v1::ForkSessionRequest& m) {
+  CheckCall(m);
+  const absl::StatusOr<ForkOptions> options = ToForkOptions(m);
+  if (options.ok()) Expect(options->count >= 1 && options->count <= kMaxForks);
+}
+
+void CheckList(const v1::ListSessionsRequest& m) {
+  const absl::StatusOr<int64_t> size = ToPageSize(m);
+  if (size.ok()) Expect(*size >= 1 && *size <= kMaxPageSize);
+}
+
+void CheckImport(const v1::ImportSessionRequest& m) {
+  CheckPiece(m.chunk());
+  CheckCreate(m.create());
+}
+
+void CheckNewMark(const v1::MarkSessionRequest& m) {
+  CheckMark(m.name(), "name");
+  CheckCall(m);
+}
+
+void CheckUnmark(const v1::UnmarkSessionRequest& m) {
+  CheckMark(m.name(), "name");
+  CheckCall(m);
+}
+
+void CheckRewind(const v1::RewindSessionRequest& m) {
+  CheckMark(m.mark(), "mark");
+  CheckCall(m);
+}
+
+void CheckWithState(const v1::GenerateWithStateRequest& m) {
+  CheckGenerate(m.generate());
+  CheckPiece(m.chunk());
+}
+
+void CheckGet(const v1::GetSessionRequest& m) {
+  (void)CheckSessionId(m.session_id(), "session_id");
+}
+
+void CheckAdopt(const v1::AdoptSessionRequest& m) { CheckPiece(m.chunk()); }
+
+void CheckDrain(const v1::DrainRequest& m) {
+  const absl::StatusOr<DrainOrder> order = ToDrainOrder(m);
+  if (!order.ok() || !order->timeout) return;
+  Expect(*order->timeout >= std::chrono::seconds(0) && *order->timeout <= std::chrono::hours(25));
+}
+
+void CheckTokenize(const v1::TokenizeRequest& m) {
+  const Tokenizer& tokenizer = TheModel().model->tokenizer();
+  if (!CheckTextSize(m.text(), tokenizer, kLimits).ok()) return;
+  const auto ids = tokenizer.Encode(m.text());
+  if (ids.ok()) Expect(tokenizer.Decode(*ids).ok());
+}
+
+void CheckDetokenize(const v1::DetokenizeRequest& m) {
+  if (!CheckTokenCount(m.token_ids_size(), kLimits, "token_ids").ok()) return;
+  const std::vector<int32_t> ids(m.token_ids().begin(), m.token_ids().end());
+  (void)TheModel().model->tokenizer().Decode(ids);
+}
+
+void CheckEncode(const v1::EncodeRequest& m) { (void)FindModel({&TheModel(), 1}, m.model()); }
+void CheckGetModel(const v1::GetModelRequest& m) { (void)FindModel({&TheModel(), 1}, m.name()); }
+
+// Calls `check` with the message that `bytes` are, if they are one.
+template <typename Message, void (*check)(const Message&)>
+void On(std::span<const uint8_t> bytes) {
+  const grpc::Slice slice(bytes.data(), bytes.size());
+  Message message;
+  if (ParseMessage(grpc::ByteBuffer(&slice, 1), &message).ok()) check(message);
+}
+
+// By the input's first byte. New ones go to the end, so that inputs keep their meaning.
+constexpr void (*kMessages[])(std::span<const uint8_t>) = {
+    On<v1::GenerateRequest, CheckGenerate>,
+    On<v1::ScoreRequest, CheckScore>,
+    On<v1::AppendSessionRequest, CheckAppend>,
+    On<v1::CreateSessionRequest, CheckCreate>,
+    On<v1::ForkSessionRequest, CheckFork>,
+    On<v1::ListSessionsRequest, CheckList>,
+    On<v1::ImportSessionRequest, CheckImport>,
+    On<v1::MarkSessionRequest, CheckNewMark>,
+    On<v1::UnmarkSessionRequest, CheckUnmark>,
+    On<v1::RewindSessionRequest, CheckRewind>,
+    On<v1::GenerateWithStateRequest, CheckWithState>,
+    On<v1::GetSessionRequest, CheckGet>,
+    On<v1::SaveSessionRequest, CheckCall>,
+    On<v1::DeleteSessionRequest, CheckCall>,
+    On<v1::ExportSessionRequest, CheckCall>,
+    On<v1::AdoptSessionRequest, CheckAdopt>,
+    On<v1::DrainRequest, CheckDrain>,
+    On<v1::TokenizeRequest, CheckTokenize>,
+    On<v1::DetokenizeRequest, CheckDetokenize>,
+    On<v1::EncodeRequest, CheckEncode>,
+    On<v1::GetModelRequest, CheckGetModel>,
+};
 
 }  // namespace
 }  // namespace tvq
@@ -122,6 +225,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size > 0) tvq::Run(data[0] % 8, {data + 1, size - 1});
+  if (size > 0 && data[0] < std::size(tvq::kMessages))
+    tvq::kMessages[data[0]]({data + 1, size - 1});
   return 0;
 }
