@@ -1,9 +1,17 @@
 #include "kernels/device.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_device.h"
 
 namespace tvq {
+
+absl::StatusOr<Device::Reusable> Device::AllocateReusable(size_t bytes) {
+  absl::StatusOr<Buffer> memory = Allocate(bytes);
+  if (!memory.ok()) return memory.status();
+  return Reusable{*std::move(memory)};
+}
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int threads,
                                                    std::string_view isa) {

@@ -15,9 +15,9 @@ namespace tvq {
 
 struct Backend;
 
-// Allocate, freeing what it gave, and the copies may be called from any thread, as long as nobody
-// writes the memory that they touch; operations from one thread at a time (the engine's loop).
-// Operations are complete, for the host, after Synchronize.
+// Allocate, freeing what it gave, and what follows up to the copies may be called from any thread,
+// as long as nobody writes the memory that they touch; operations from one thread at a time (the
+// engine's loop). Operations are complete, for the host, after Synchronize.
 class Device {
  public:
   virtual ~Device() = default;
@@ -28,6 +28,15 @@ class Device {
 
   // RESOURCE_EXHAUSTED, naming the size, when there is not enough memory. The memory is zeroed.
   virtual absl::StatusOr<Buffer> Allocate(size_t bytes) = 0;
+  // For memory that comes and goes in few sizes, as the states of sessions do: a device may keep
+  // what is freed and hand it out again as it was left, which spares finding and zeroing fresh
+  // memory. Unless it is zeroed, whoever asked must zero it or write all of it before it is read.
+  struct Reusable {
+    Buffer memory;
+    bool zeroed = true;
+  };
+  virtual absl::StatusOr<Reusable> AllocateReusable(size_t bytes);
+  virtual absl::Status Zero(void* device, size_t bytes) = 0;
   virtual absl::Status CopyToHost(void* host, const void* device, size_t bytes) = 0;
   virtual absl::Status CopyFromHost(void* device, const void* host, size_t bytes) = 0;
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;

@@ -8,8 +8,8 @@
 
 namespace tvq {
 
-// A move-only block of device memory, zeroed when allocated, aligned to at least 64 bytes. Freed by
-// the function its device gave it.
+// A move-only block of device memory, aligned to at least 64 bytes. Freed by the function its
+// device gave it.
 class Buffer {
  public:
   using Deleter = std::function<void(void*)>;

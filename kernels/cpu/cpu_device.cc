@@ -14,7 +14,6 @@ namespace tvq {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = CpuDevice::kHugePage;
 
 size_t RoundUp(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
@@ -25,19 +24,17 @@ size_t MappedBytes(size_t bytes) {
   return RoundUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
-// Fresh pages are zero, and huge ones spare the reader of weights most of its TLB misses. The
-// block starts on a huge page; what is mapped around it is given back.
-void* MapHuge(size_t size) {
-  void* mapped =
-      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  char* start = static_cast<char*>(mapped);
-  char* block = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(start), kHugePage));
-  const size_t before = static_cast<size_t>(block - start);
-  if (before > 0) munmap(start, before);
-  if (before < kHugePage) munmap(block + size, kHugePage - before);
-  madvise(block, size, MADV_HUGEPAGE);
-  return block;
+// Up to which a size can be rounded up.
+constexpr size_t kLargest = PTRDIFF_MAX - 2 * kHugePage;
+
+// Too small for a huge page, and left as malloc gives it.
+Buffer AllocateSmall(size_t bytes) {
+  void* data = std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
+  return Buffer(data, bytes, [](void* block) { std::free(block); });
+}
+
+absl::Status NoMemory(size_t bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes, " bytes"));
 }
 
 }  // namespace
@@ -50,20 +47,37 @@ CpuDevice::CpuDevice(const Backend* backend, int threads, bool bf16_dot, std::st
 
 absl::StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   if (bytes == 0) return Buffer();
-  if (bytes > PTRDIFF_MAX - 2 * kHugePage) {
-    return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes, " bytes"));
+  if (bytes > kLargest) return NoMemory(bytes);
+  if (bytes < kHugePage) {
+    Buffer memory = AllocateSmall(bytes);
+    if (memory.data() == nullptr) return NoMemory(bytes);
+    std::memset(memory.data(), 0, bytes);
+    return memory;
   }
-  if (bytes >= kHugePage) {
-    const size_t size = MappedBytes(bytes);
-    if (void* data = MapHuge(size); data != nullptr) {
-      return Buffer(data, bytes, [size](void* block) { munmap(block, size); });
-    }
-  } else if (void* data = std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
-             data != nullptr) {
-    std::memset(data, 0, bytes);
-    return Buffer(data, bytes, [](void* block) { std::free(block); });
+  const size_t size = MappedBytes(bytes);
+  void* data = MapHuge(size);
+  if (data == nullptr) return NoMemory(bytes);
+  return Buffer(data, bytes, [size](void* block) { munmap(block, size); });
+}
+
+absl::StatusOr<Device::Reusable> CpuDevice::AllocateReusable(size_t bytes) {
+  if (bytes == 0) return Reusable();
+  if (bytes > kLargest) return NoMemory(bytes);
+  if (bytes < kHugePage) {
+    Buffer memory = AllocateSmall(bytes);
+    if (memory.data() == nullptr) return NoMemory(bytes);
+    return Reusable{std::move(memory), false};
   }
-  return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes, " bytes"));
+  const size_t size = MappedBytes(bytes);
+  const BlockPool::Block block = reusable_->Take(size);
+  if (block.data == nullptr) return NoMemory(bytes);
+  const auto give = [pool = reusable_, size](void* data) { pool->Give(data, size); };
+  return Reusable{Buffer(block.data, bytes, give), block.zeroed};
+}
+
+absl::Status CpuDevice::Zero(void* device, size_t bytes) {
+  if (bytes > 0) std::memset(device, 0, bytes);
+  return absl::OkStatus();
 }
 
 absl::Status CpuDevice::CopyToHost(void* host, const void* device, size_t bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/block_pool.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/device.h"
 
@@ -21,14 +22,12 @@ class CpuDevice : public Device {
   std::string Describe() const override { return description_; }
   const Backend& backend() const override { return *backend_; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;
+  absl::StatusOr<Reusable> AllocateReusable(size_t bytes) override;
+  absl::Status Zero(void* device, size_t bytes) override;
   absl::Status CopyToHost(void* host, const void* device, size_t bytes) override;
   absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override;
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize() override { return absl::OkStatus(); }
-
-  // Blocks of at least this size start on a huge page. Their last page is huge only if all of it
-  // was asked for, so that a block takes no more memory than it says.
-  static constexpr size_t kHugePage = size_t{2} << 20;
 
   ThreadPool& pool() { return pool_; }
   bool bf16_dot() const { return bf16_dot_; }
@@ -49,6 +48,8 @@ class CpuDevice : public Device {
   bool bf16_dot_;
   std::string description_;
   std::vector<Buffer> scratch_;
+  // Shared with the blocks it gave.
+  std::shared_ptr<BlockPool> reusable_ = std::make_shared<BlockPool>();
 };
 
 inline CpuDevice& AsCpu(Device& device) { return static_cast<CpuDevice&>(device); }

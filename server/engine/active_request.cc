@@ -19,7 +19,7 @@ absl::StatusOr<HeldState> ActiveRequest::NewState() {
   auto state = model_->NewState();
   if (!state.ok()) return state.status();
   const Need& all = submission_.need;
-  return HeldState{*std::move(state), submission_.share.Split(all.state_bytes / all.sequences)};
+  return HeldState{submission_.share.Split(all.state_bytes / all.sequences), *std::move(state)};
 }
 
 void ActiveRequest::Start(StateSource::Done filled) {
@@ -114,7 +114,7 @@ void ActiveRequest::OfferPrefix() {
   if (!share) return;
   auto copy = model_->NewState();
   if (!copy.ok() || !(*copy)->CopyFrom(*prompt_->state()).ok()) return;
-  request().prefixes->OnPrefix(fed, {*std::move(copy), *std::move(share)});
+  request().prefixes->OnPrefix(fed, {*std::move(share), *std::move(copy)});
 }
 
 void ActiveRequest::OnPromptFed() {

@@ -14,10 +14,10 @@
 
 namespace tvq {
 
-// A state and the bytes of the budget that it takes.
+// A state and the bytes of the budget that it takes, which go back when its memory has.
 struct HeldState {
-  std::unique_ptr<State> state;
   StateBudget::Share share;
+  std::unique_ptr<State> state;
 };
 
 // Provides the state that a request starts from. Lives until it has called `done`.

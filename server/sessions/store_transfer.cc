@@ -169,7 +169,7 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     auto state = served.model->NewState();
     if (!state.ok()) return state.status();
     if (auto read = image->ReadState(state->get()); !read.ok()) return read;
-    checked.state = Continuation{.held = {*std::move(state), *std::move(share)},
+    checked.state = Continuation{.held = {*std::move(share), *std::move(state)},
                                  .pending = std::move(image->pending()),
                                  .logits = std::move(image->logits())};
     return checked;

@@ -22,6 +22,10 @@ class HostMemory : public Device {
   absl::StatusOr<Buffer> Allocate(size_t bytes) override {
     return Buffer(std::calloc(bytes, 1), bytes, [](void* block) { std::free(block); });
   }
+  absl::Status Zero(void* device, size_t bytes) override {
+    std::memset(device, 0, bytes);
+    return absl::OkStatus();
+  }
   absl::Status CopyToHost(void* host, const void* device, size_t bytes) override {
     return CopyWithin(host, device, bytes);
   }

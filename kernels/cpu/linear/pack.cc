@@ -35,8 +35,8 @@ void PackBFloat16(const float* const* rows, int64_t in, BFloat16* panel) {
 // Whole huge pages for what is large: every decode step streams all of it, and a tail on small
 // pages made a step of a 190 M model 7% slower.
 size_t BlockBytes(size_t bytes) {
-  if (bytes < CpuDevice::kHugePage) return bytes;
-  return (bytes + CpuDevice::kHugePage - 1) / CpuDevice::kHugePage * CpuDevice::kHugePage;
+  if (bytes < kHugePage) return bytes;
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
 }
 
 }  // namespace

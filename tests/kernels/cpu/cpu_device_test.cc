@@ -28,12 +28,42 @@ TEST(CpuDeviceTest, AllocatesZeroedAlignedMemory) {
   EXPECT_EQ(device->Allocate(0).value().bytes(), 0U);
 }
 
+TEST(CpuDeviceTest, GivesReusableMemoryAgain) {
+  auto device = MakeDevice("cpu", 1).value();
+  for (size_t bytes : {size_t{63}, size_t{2} << 20, (size_t{5} << 20) + 3}) {
+    for (int round = 0; round < 3; ++round) {
+      const Device::Reusable block = device->AllocateReusable(bytes).value();
+      EXPECT_EQ(block.memory.bytes(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(block.memory.data()) % 64, 0U);
+      const uint8_t* data = block.memory.as<uint8_t>();
+      if (block.zeroed) {
+        EXPECT_TRUE(std::all_of(data, data + bytes, [](uint8_t b) { return b == 0; }));
+      }
+      // Only the first large block of a size is fresh.
+      EXPECT_EQ(block.zeroed, round == 0 && bytes >= size_t{2} << 20);
+      std::memset(block.memory.data(), 0xff, bytes);
+      ASSERT_TRUE(device->Zero(block.memory.data(), bytes).ok());
+      EXPECT_TRUE(std::all_of(data, data + bytes, [](uint8_t b) { return b == 0; }));
+    }
+  }
+  EXPECT_EQ(device->AllocateReusable(0).value().memory.bytes(), 0U);
+}
+
+TEST(CpuDeviceTest, ReusableMemoryMayOutliveItsDevice) {
+  auto device = MakeDevice("cpu", 1).value();
+  Device::Reusable block = device->AllocateReusable(size_t{3} << 20).value();
+  device.reset();
+  std::memset(block.memory.data(), 1, block.memory.bytes());
+}
+
 TEST(CpuDeviceTest, TooLargeAnAllocationNamesItsSize) {
   auto device = MakeDevice("cpu", 1).value();
   for (size_t bytes : {size_t{1} << 60, SIZE_MAX}) {
-    const absl::Status status = device->Allocate(bytes).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(bytes)));
+    for (const absl::Status& status :
+         {device->Allocate(bytes).status(), device->AllocateReusable(bytes).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(bytes)));
+    }
   }
 }
 

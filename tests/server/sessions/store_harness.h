@@ -76,7 +76,7 @@ struct StoreHarnessBase {
     if (!share) return absl::ResourceExhaustedError("no room for a working copy");
     auto state = model->NewState();
     if (!state.ok()) return state.status();
-    HeldState blank{*std::move(state), *std::move(share)};
+    HeldState blank{*std::move(share), *std::move(state)};
     if (!start || start->source == nullptr) return blank;
     std::promise<absl::StatusOr<HeldState>> filled;
     start->source->Fill(std::move(blank),

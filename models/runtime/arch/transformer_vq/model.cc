@@ -172,6 +172,7 @@ absl::Status VqModel::PrefillOne(const PrefillChunk& chunk, Logits* logits) {
         " is empty or crosses a multiple of prefill_chunk ", config_.common.prefill_chunk));
   }
   if (absl::Status s = CheckTokens(chunk.tokens); !s.ok()) return s;
+  if (absl::Status s = state.Write(); !s.ok()) return s;
   std::vector<int64_t> positions(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = first + i;
 
@@ -240,6 +241,9 @@ absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits
     positions.push_back(row.state->position());
   }
   if (absl::Status s = CheckTokens(tokens); !s.ok()) return s;
+  for (const DecodeRow& row : rows) {
+    if (absl::Status s = static_cast<VqSessionState&>(*row.state).Write(); !s.ok()) return s;
+  }
 
   std::vector<VqState> states(rows.size());
   absl::Status s = Layers(tokens, positions, [&](int64_t layer) {

@@ -1,6 +1,7 @@
 #include "models/runtime/arch/transformer_vq/state.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,9 +53,21 @@ VqState StateLayout::Layer(std::byte* base, int64_t layer) const {
 
 absl::StatusOr<std::unique_ptr<VqSessionState>> VqSessionState::Create(Device& device,
                                                                        const StateLayout& layout) {
-  absl::StatusOr<Buffer> memory = device.Allocate(static_cast<size_t>(layout.bytes()));
+  absl::StatusOr<Device::Reusable> memory =
+      device.AllocateReusable(static_cast<size_t>(layout.bytes()));
   if (!memory.ok()) return memory.status();
   return std::unique_ptr<VqSessionState>(new VqSessionState(device, layout, *std::move(memory)));
+}
+
+absl::Status VqSessionState::Write() {
+  if (written_) return absl::OkStatus();
+  written_ = true;
+  return device_.Zero(memory_.data(), memory_.bytes());
+}
+
+VqState VqSessionState::Layer(int64_t layer) const {
+  if (!written_) std::abort();  // would show another session's past
+  return layout_.Layer(memory_.as<std::byte>(), layer);
 }
 
 absl::Status VqSessionState::CopyFrom(const State& other) {
@@ -62,17 +75,15 @@ absl::Status VqSessionState::CopyFrom(const State& other) {
   if (source == nullptr || &source->layout_ != &layout_) {
     return absl::FailedPreconditionError("the state to copy belongs to another model");
   }
+  if (!source->written_) return Reset();
   position_ = source->position_;
+  written_ = true;
   return device_.CopyWithin(memory_.data(), source->memory_.data(), memory_.bytes());
 }
 
 absl::Status VqSessionState::Reset() {
-  const std::vector<std::byte> zero(static_cast<size_t>(layout_.layer_bytes()));
   position_ = 0;
-  for (int64_t l = 0; l < layout_.layers(); ++l) {
-    absl::Status s = device_.CopyFromHost(LayerMemory(l), zero.data(), zero.size());
-    if (!s.ok()) return s;
-  }
+  written_ = false;
   return absl::OkStatus();
 }
 
@@ -88,9 +99,9 @@ std::vector<SectionInfo> VqSessionState::Sections() const {
 absl::Status VqSessionState::VisitSections(const SectionVisitor& visit) const {
   std::vector<std::byte> host(static_cast<size_t>(layout_.layer_bytes()));
   for (int64_t l = 0; l < layout_.layers(); ++l) {
-    absl::Status s = device_.CopyToHost(host.data(), LayerMemory(l), host.size());
-    if (!s.ok()) return s;
-    s = VisitLayer(layout_.shape(), l, position_, layout_.Layer(host.data(), 0), visit);
+    absl::Status s;
+    if (written_) s = device_.CopyToHost(host.data(), LayerMemory(l), host.size());
+    if (s.ok()) s = VisitLayer(layout_.shape(), l, position_, layout_.Layer(host.data(), 0), visit);
     if (!s.ok()) return s;
   }
   return absl::OkStatus();
@@ -111,6 +122,7 @@ absl::Status VqSessionState::Load(int64_t position, const SectionReader& read) {
     return s;
   }
   position_ = position;
+  written_ = true;
   return absl::OkStatus();
 }
 
@@ -149,6 +161,7 @@ absl::Status VqSessionState::Synthesize(int64_t position, uint64_t seed) {
     }
   }
   position_ = position;
+  written_ = true;
   return device_.CopyFromHost(memory_.data(), host.data(), host.size());
 }
 

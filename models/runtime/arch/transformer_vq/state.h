@@ -49,12 +49,17 @@ class VqSessionState : public State {
   absl::Status Load(int64_t position, const SectionReader& read) override;
   absl::Status Synthesize(int64_t position, uint64_t seed) override;
 
-  VqState Layer(int64_t layer) const { return layout_.Layer(memory_.as<std::byte>(), layer); }
+  // To be called before Layer, which gives the memory that a token is fed to.
+  absl::Status Write();
+  VqState Layer(int64_t layer) const;
   void Advance(int64_t tokens) { position_ += tokens; }
 
  private:
-  VqSessionState(Device& device, const StateLayout& layout, Buffer memory)
-      : device_(device), layout_(layout), memory_(std::move(memory)) {}
+  VqSessionState(Device& device, const StateLayout& layout, Device::Reusable memory)
+      : device_(device),
+        layout_(layout),
+        memory_(std::move(memory.memory)),
+        written_(memory.zeroed) {}
 
   std::byte* LayerMemory(int64_t layer) const {
     return memory_.as<std::byte>() + layer * layout_.layer_bytes();
@@ -63,6 +68,9 @@ class VqSessionState : public State {
   Device& device_;
   const StateLayout& layout_;
   Buffer memory_;
+  // Before, the memory is as some state left it, nothing reads it, and this state is all zero. Most
+  // states begin as copies and never need the zeros.
+  bool written_;
   int64_t position_ = 0;
 };
 

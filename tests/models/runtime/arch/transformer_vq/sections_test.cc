@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -75,11 +76,23 @@ class SectionsTest : public testing::TestWithParam<DType> {
     const absl::Status status = Load(*state, position, content);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     ExpectBlank(*state);
+    EXPECT_TRUE(state->Write().ok());
+    ExpectZeroMemory(*state);
     return std::string(status.message());
   }
 
-  void ExpectBlank(const VqSessionState& state) const {
+  static void ExpectBlank(const VqSessionState& state) {
     EXPECT_EQ(state.position(), 0);
+    const auto zero = [](std::byte b) { return b == std::byte{0}; };
+    EXPECT_TRUE(state
+                    .VisitSections([&](const SectionInfo& section, std::span<const std::byte> b) {
+                      EXPECT_TRUE(std::all_of(b.begin(), b.end(), zero)) << section.name;
+                      return absl::OkStatus();
+                    })
+                    .ok());
+  }
+
+  void ExpectZeroMemory(const VqSessionState& state) const {
     const std::byte* memory = reinterpret_cast<const std::byte*>(state.Layer(0).sum);
     for (int64_t i = 0; i < layout_.bytes(); ++i) ASSERT_EQ(memory[i], std::byte{0});
   }

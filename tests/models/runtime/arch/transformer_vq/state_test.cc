@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -105,6 +106,7 @@ TEST_P(VqStateTest, SynthesizedCountsAndWindowAddUpToThePosition) {
 // turned.
 TEST_P(VqStateTest, SectionsUnrollTheRing) {
   const std::unique_ptr<VqSessionState> state = New();
+  ASSERT_TRUE(state->Write().ok());
   state->Advance(7);  // positions 2..6 are recent, in slots 2, 3, 4, 0, 1
   for (int64_t l = 0; l < 2; ++l) {
     for (int64_t slot = 0; slot < 10; ++slot) {
@@ -126,6 +128,43 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
   const StateLayout other_layout(SmallConfig(), GetParam());
   const auto other = VqSessionState::Create(*device_, other_layout).value();
   EXPECT_EQ(other->CopyFrom(*a).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Memory that other states have left is handed out again; nobody can tell.
+TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
+  VqConfig large = SmallConfig();
+  large.d_v = 1 << 15;  // blocks that the device keeps: 8 MB or more
+  const StateLayout layout(large, GetParam());
+  const auto create = [&] { return VqSessionState::Create(*device_, layout).value(); };
+  const auto expect_blank = [](const VqSessionState& state) {
+    EXPECT_EQ(state.position(), 0);
+    EXPECT_TRUE(state
+                    .VisitSections([](const SectionInfo& section, std::span<const std::byte> b) {
+                      EXPECT_TRUE(std::all_of(b.begin(), b.end(), [](std::byte v) {
+                        return v == std::byte{0};
+                      })) << section.name;
+                      return absl::OkStatus();
+                    })
+                    .ok());
+  };
+  const std::unique_ptr<VqSessionState> other = create();
+  ASSERT_TRUE(other->Synthesize(50, 1).ok());
+  ASSERT_TRUE(create()->Synthesize(70, 2).ok());
+
+  const std::unique_ptr<VqSessionState> state = create();
+  expect_blank(*state);
+  ASSERT_TRUE(other->CopyFrom(*state).ok());
+  expect_blank(*other);
+  for (VqSessionState* written : {state.get(), other.get()}) {
+    ASSERT_TRUE(written->Write().ok());
+    expect_blank(*written);
+    const auto* memory = reinterpret_cast<const std::byte*>(written->Layer(0).sum);
+    EXPECT_TRUE(std::all_of(memory, memory + layout.bytes(),
+                            [](std::byte v) { return v == std::byte{0}; }));
+  }
+  ASSERT_TRUE(state->Synthesize(50, 1).ok());
+  ASSERT_TRUE(state->Reset().ok());
+  expect_blank(*state);
 }
 
 INSTANTIATE_TEST_SUITE_P(ValueTypes, VqStateTest,
