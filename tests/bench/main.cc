@@ -103,6 +103,10 @@ int Main(int argc, char** argv) {
   restore->add_option("--rounds", options.rounds, "Every case is measured once in every round")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  restore
+      ->add_option("--prefills", options.prefills,
+                   "Rounds that read the context, the first ones; the others add a token to it")
+      ->check(CLI::Range(1, 1000));
   restore->add_option("--session-dir", options.session_dir,
                       "Folder to save in; without it the system's for temporary files");
 

@@ -27,6 +27,7 @@ struct Options {
   int64_t tokens = 0;                // decode: instead, this many tokens in one session
   int64_t prompt_tokens = 2048;      // prefill and serve
   int64_t max_tokens = 64;           // serve: generated per request
+  int64_t prefills = 1000;           // restore: rounds that read their context anew
   std::string session_dir;           // restore: where sessions are saved; empty: the system's own
   std::string json;                  // file for the results; empty: none
   std::string command;               // the command line, for the record

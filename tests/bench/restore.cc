@@ -123,6 +123,7 @@ absl::StatusOr<FirstToken> Ask(Engine& engine, Lease& lease, const std::vector<i
 // Seconds, by round.
 struct Case {
   int64_t context = 0;
+  std::string session;           // the id of the one that was read last
   std::vector<double> prefill;   // to the first token, the whole context being the prompt
   std::vector<double> save;      // to have the session on disk
   std::vector<double> resident;  // to the first token of the next call; the state still in memory
@@ -153,20 +154,19 @@ class Bench {
     return Ask(engine_, **lease, {1}, watch);
   }
 
-  absl::Status Round(const std::vector<int32_t>& prompt, Case& c) {
-    if (absl::Status s = Reopen(); !s.ok()) return s;
-    const auto session = store_->Create("", {.model = kModelName, .keep_transcript = false});
-    if (!session.ok()) return session.status();
-    const std::string id = session->record.id;
-    if (absl::Status s = Read(id, prompt, c); !s.ok()) return s;
+  // Either `prompt` is read into a new session, or that of the last round gets one token more; then
+  // it is saved.
+  absl::Status Round(const std::vector<int32_t>& prompt, bool read, Case& c) {
+    absl::Status s = read ? Start(prompt, c) : Extend({1}, nullptr, c);
+    if (!s.ok()) return s;
 
-    const auto resident = Next(id);
+    const auto resident = Next(c.session);
     if (!resident.ok()) return resident.status();
     c.resident.push_back(resident->seconds);
     for (std::vector<double>* times : {&c.cached, &c.cold}) {
       if (absl::Status s = Reopen(); !s.ok()) return s;
       if (times == &c.cold) folder_.DropCache();
-      const auto restored = Next(id);
+      const auto restored = Next(c.session);
       if (!restored.ok()) return restored.status();
       if (restored->token.id != resident->token.id ||
           restored->token.logprob != resident->token.logprob) {
@@ -174,18 +174,30 @@ class Bench {
       }
       times->push_back(restored->seconds);
     }
-    return store_->Delete({.id = id});
+    return absl::OkStatus();
   }
 
  private:
-  // The first call: the context is read, a token generated, the session saved.
-  absl::Status Read(const std::string& id, const std::vector<int32_t>& prompt, Case& c) {
-    const Stopwatch prefill;
-    auto lease = store_->Acquire({.id = id, .durability = Durability::kDisk});
+  absl::Status Start(const std::vector<int32_t>& prompt, Case& c) {
+    if (absl::Status s = Reopen(); !s.ok()) return s;
+    if (!c.session.empty()) {
+      if (absl::Status s = store_->Delete({.id = c.session}); !s.ok()) return s;
+    }
+    const auto session = store_->Create("", {.model = kModelName, .keep_transcript = false});
+    if (!session.ok()) return session.status();
+    c.session = session->record.id;
+    return Extend(prompt, &c.prefill, c);
+  }
+
+  // Feeds `prompt` to the session, generates a token and saves it.
+  absl::Status Extend(const std::vector<int32_t>& prompt, std::vector<double>* first_token,
+                      Case& c) {
+    const Stopwatch watch;
+    auto lease = store_->Acquire({.id = c.session, .durability = Durability::kDisk});
     if (!lease.ok()) return lease.status();
-    auto first = Ask(engine_, **lease, prompt, prefill);
+    auto first = Ask(engine_, **lease, prompt, watch);
     if (!first.ok()) return first.status();
-    c.prefill.push_back(first->seconds);
+    if (first_token != nullptr) first_token->push_back(first->seconds);
     const Stopwatch save;
     const auto saved = (*lease)->Commit(std::move(first->end), "");
     c.save.push_back(save.Seconds());
@@ -209,7 +221,13 @@ Json ReportCase(const Case& c) {
           {"ms_resident", resident * 1e3},
           {"ms_restore_cached", cached * 1e3},
           {"ms_restore_cold", cold * 1e3},
-          {"prefill_over_cold_restore", prefill / cold}};
+          {"prefill_over_cold_restore", prefill / cold},
+          {"seconds",
+           {{"prefill", c.prefill},
+            {"save", c.save},
+            {"resident", c.resident},
+            {"restore_cached", c.cached},
+            {"restore_cold", c.cold}}}};
 }
 
 }  // namespace
@@ -227,7 +245,8 @@ absl::Status BenchRestore(Subject& subject, const Options& options, Json& report
   for (const int64_t context : options.contexts) cases.push_back({.context = context});
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      if (absl::Status s = bench.Round(PromptTokens(c.context, vocab), c); !s.ok()) return s;
+      const bool read = round < options.prefills;
+      if (absl::Status s = bench.Round(PromptTokens(c.context, vocab), read, c); !s.ok()) return s;
     }
   }
   std::printf("milliseconds to the first token (save: until the session is on disk)\n");

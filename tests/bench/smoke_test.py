@@ -69,7 +69,8 @@ def check_prefill(bench):
 
 
 def check_restore(bench):
-    report = run(bench, "restore", "--context", "10,300", "--rounds", "2")
+    report = run(bench, "restore", "--context", "10,300", "--rounds", "3",
+                 "--prefills", "2")
     assert [c["context"] for c in report["cases"]] == [10, 300]
     for case in report["cases"]:
         for field in ("ms_prefill", "ms_save", "ms_resident", "ms_restore_cached", "ms_restore_cold"):
