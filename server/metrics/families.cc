@@ -169,6 +169,8 @@ void AddSessions(const SessionStats& sessions, Families& out) {
   out.Counter("tvq_sessions_deleted_total", "Sessions deleted by a call.", sessions.deleted);
   out.Counter("tvq_sessions_expired_total", "Sessions whose time to live ended.", sessions.expired);
   out.Counter("tvq_sessions_corrupt_total", "Stored sessions found corrupt.", sessions.corrupt);
+  out.Counter("tvq_session_versions_lost_total",
+              "Versions not saved when another server took their session over.", sessions.lost);
   out.Counter("tvq_session_commits_total", "Calls that made a new version.", sessions.commits);
   out.Counter("tvq_session_saves_total", "Versions written to the durable tier.", sessions.saves);
   out.Counter("tvq_session_save_failures_total", "Writes to the durable tier that failed.",

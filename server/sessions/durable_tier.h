@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/sessions/byte_stream.h"
 #include "server/sessions/session_record.h"
 
@@ -45,17 +46,36 @@ class DurableTier {
   virtual absl::StatusOr<std::unique_ptr<ByteSource>> Get(const std::string& id,
                                                           int64_t version) = 0;
 
-  // All versions. OK if there is none.
+  // All versions. OK if there is none; ABORTED, and nothing is deleted, if another server claimed
+  // the session.
   virtual absl::Status Delete(const std::string& id) = 0;
+
+  // Makes `last_used` the time of the last use in the session's record, unless a later one is
+  // stored. NOT_FOUND without a record; ABORTED if another server claimed the session.
+  virtual absl::Status Touch(const std::string& id, absl::Time last_used) = 0;
 
   // Whether other servers may write here.
   virtual bool shared() const = 0;
 
-  // From now on this server writes the session, and Put of whoever did before is refused. Where
-  // nobody else writes, nothing has to be done.
-  virtual absl::Status Claim(const std::string& id) = 0;
-  // Whether the claim still holds.
-  virtual absl::StatusOr<bool> Owned(const std::string& id) = 0;
+  // The rest is for tiers that are shared; others do as if nobody else wrote there.
+
+  // From now on this server writes the session, and whoever did before is refused. `now` is a use
+  // of the session. Returns the newest record. NOT_FOUND, and no claim, without one.
+  virtual absl::StatusOr<SessionRecord> Claim(const std::string& id, absl::Time now);
+
+  // How a session that this server claimed, or was the first to store, stands.
+  struct Standing {
+    bool owned = true;    // no other server claimed or deleted it since
+    int64_t version = 0;  // of the newest record; 0: there is none
+  };
+  virtual absl::StatusOr<Standing> Look(const std::string& id);
+
+  // Deletes a session that was not used after `since`, whoever claimed it, in one step. False if it
+  // was used, or there is no record.
+  virtual absl::StatusOr<bool> DeleteUnused(const std::string& id, absl::Time since);
+
+  // A name of the storage. Another name than before: what had been stored is lost.
+  virtual absl::StatusOr<std::string> Instance() { return std::string(); }
 
   virtual Usage usage() const = 0;
 };

@@ -36,13 +36,19 @@ class RedisClient {
   RedisClient(const RedisAddress& address, const RedisTimeouts& timeouts)
       : address_(address), timeouts_(timeouts) {}
 
-  // Blocks to connect. Errors as RedisConnection; at once while a Redis that was too slow is left
-  // alone, so that threads do not pile up behind it.
-  absl::StatusOr<Lent> Borrow();
+  // Blocks to connect. Errors as RedisConnection. A Redis that was too slow is left alone for a
+  // second; then one caller tries it while the others still hear at once that it is away, so that
+  // threads do not pile up behind it.
+  absl::StatusOr<Lent> Borrow() { return Borrow(timeouts_.progress); }
+  // For what Redis answers at once, or is not there.
+  absl::StatusOr<Lent> BorrowForQuery() { return Borrow(timeouts_.query); }
 
   const RedisAddress& address() const { return address_; }
 
  private:
+  absl::StatusOr<Lent> Borrow(absl::Duration progress);
+  // Whether Redis answers in time again.
+  absl::Status Try();
   void Return(std::unique_ptr<RedisConnection> connection);
 
   const RedisAddress address_;
@@ -50,6 +56,8 @@ class RedisClient {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::vector<std::unique_ptr<RedisConnection>> idle_;
+  bool away_ = false;   // it was too slow
+  bool tried_ = false;  // by somebody, just now
   std::chrono::steady_clock::time_point leave_alone_until_;
 };
 

@@ -95,11 +95,14 @@ absl::Status RedisConnection::Connect() {
                  ? redisConnectUnixWithTimeout(address_.socket_path.c_str(), connect)
                  : redisConnectWithTimeout(address_.host.c_str(), address_.port, connect);
   if (context_ == nullptr || context_->err != 0) return Broken("cannot connect", errno);
-  if (redisSetTimeout(context_, absl::ToTimeval(timeouts_.progress)) != REDIS_OK) {
-    return Broken("cannot set the socket's timeout", errno);
-  }
+  if (absl::Status status = SetPatience(timeouts_.query); !status.ok()) return status;
   if (!address_.host.empty()) redisEnableKeepAlive(context_);
   return Login();
+}
+
+absl::Status RedisConnection::SetPatience(absl::Duration progress) {
+  if (redisSetTimeout(context_, absl::ToTimeval(progress)) == REDIS_OK) return absl::OkStatus();
+  return Broken("cannot set the socket's timeout", errno);
 }
 
 absl::Status RedisConnection::Login() {

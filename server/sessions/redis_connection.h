@@ -22,6 +22,8 @@ struct RedisTimeouts {
   absl::Duration connect = absl::Seconds(2);
   // For a command or its reply to move on, however long it is.
   absl::Duration progress = absl::Seconds(5);
+  // The same where a caller waits for a short answer and can do without.
+  absl::Duration query = absl::Seconds(1);
 };
 
 struct FreeRedisReply {
@@ -42,6 +44,8 @@ class RedisConnection {
 
   // Connects and logs in. Once, before anything else.
   absl::Status Connect();
+  // How long a command or its reply may stand still from now on; `query` at first.
+  absl::Status SetPatience(absl::Duration progress);
 
   // Sends a command without waiting for the reply. Replies come in the order of the commands. Who
   // sends several long commands that are answered at length before receiving would wait for ever.

@@ -3,6 +3,7 @@
 // A session's manifest is a hash:
 //   record    its newest record, JSON
 //   version   of that record
+//   last_used its last use, microseconds since 1970; later than the record says if it was touched
 //   epoch     of the server that may write it; a later claim has a larger one
 //   s<N>      where the state of version N is: "<token> <bytes> <bytes per piece>"
 //   deleted   there instead of record and states for a day, so that a server that did not hear of
@@ -29,6 +30,7 @@ do
   for i = 1, #all, 2 do old[all[i]] = all[i + 1] end
 end
 local stored_epoch = tonumber(old.epoch or '0')
+local last_used = tonumber(old.last_used or '0')
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -72,12 +74,14 @@ local function usage()
 end
 )lua";
 
-// ARGV: version to store, its record's version, bytes, budget or 0, then the versions to keep.
+// ARGV: version to store, its record's version, bytes, budget or 0, a later version that may be
+// replaced because its Put failed or 0, then the versions to keep.
 // {"ok", epoch to use} | {"deleted"} | {"claimed", epoch} | {"newer", version} | {"full", total}
 inline constexpr char kAdmission[] = R"lua(
 local version, record_version = ARGV[4], tonumber(ARGV[5])
-local bytes, budget = tonumber(ARGV[6]), tonumber(ARGV[7])
+local bytes, budget, undone = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local newest = tonumber(old.version or '0')
+if newest == undone then newest = 0 end
 -- A mark's state that comes before the state of its record changes nothing else.
 local replaces_record = tonumber(version) == record_version or record_version == newest
 local function dropped(versions_to_keep)
@@ -106,16 +110,17 @@ end
 )lua";
 
 inline constexpr char kAdmit[] = R"lua(
-local refused = refusal({unpack(ARGV, 8)})
+local refused = refusal({unpack(ARGV, 9)})
 if refused then return refused end
 return {'ok', text(epoch > 0 and epoch or new_epoch())}
 )lua";
 
-// ARGV as kAdmission but before the versions to keep: record, place, seconds until states without a
-// record expire. The pieces are there. {"ok", total, sessions} | as kAdmit | {"lost", piece}
+// ARGV as kAdmission but before the versions to keep: record, its last use, place, seconds until
+// states without a record expire. The pieces are there. {"ok", total, sessions} | as kAdmit |
+// {"lost", piece}
 inline constexpr char kCommit[] = R"lua(
-local record, place, uncommitted_seconds = ARGV[8], ARGV[9], ARGV[10]
-local versions_to_keep = {unpack(ARGV, 11)}
+local record, used, place, uncommitted_seconds = ARGV[9], tonumber(ARGV[10]), ARGV[11], ARGV[12]
+local versions_to_keep = {unpack(ARGV, 13)}
 local refused = refusal(versions_to_keep)
 if refused then return refused end
 local drops = dropped(versions_to_keep)
@@ -144,12 +149,25 @@ end
 redis.call('HDEL', manifest, 'deleted')
 redis.call('HSET', manifest, 'epoch', text(epoch), 's' .. version, place)
 if replaces_record then
-  redis.call('HSET', manifest, 'record', record, 'version', text(record_version))
+  redis.call('HSET', manifest, 'record', record, 'version', text(record_version), 'last_used',
+             text(math.max(last_used, used)))
   redis.call('SADD', index, id)
 elseif not old.record then
   redis.call('EXPIRE', manifest, uncommitted_seconds)
 end
 return {'ok', usage()}
+)lua";
+
+// ARGV: version, place, seconds as kCommit. Whether a kCommit whose answer was lost has been done:
+// {"stored"}; if not, it never will be: {"ok", epoch to use from now on}. | {"claimed", epoch}
+inline constexpr char kSettle[] = R"lua(
+if old['s' .. ARGV[4]] == ARGV[5] then return {'stored'} end
+if stored_epoch > epoch then return {'claimed', text(stored_epoch)} end
+local later = text(new_epoch())
+redis.call('PERSIST', manifest)
+redis.call('HSET', manifest, 'epoch', later)
+if not old.record then redis.call('EXPIRE', manifest, ARGV[6]) end
+return {'ok', later}
 )lua";
 
 // ARGV: version. {"ok", place} | {"absent"} | {"damaged", piece, bytes there, bytes due}
@@ -166,29 +184,52 @@ end)
 return damaged or {'ok', place}
 )lua";
 
-// {"ok", epoch}. Of a session that is not stored nothing is written.
+// ARGV: the time. {"ok", epoch, record, last use} | {"absent"}
 inline constexpr char kClaim[] = R"lua(
-local claimed = text(new_epoch())
-if next(old) then
-  local life = redis.call('PTTL', manifest)
-  redis.call('PERSIST', manifest)
-  redis.call('HSET', manifest, 'epoch', claimed)
-  if life > 0 then redis.call('PEXPIRE', manifest, life) end
-end
-return {'ok', claimed}
+if not old.record then return {'absent'} end
+local claimed, used = text(new_epoch()), text(math.max(last_used, tonumber(ARGV[4])))
+redis.call('PERSIST', manifest)
+redis.call('HSET', manifest, 'epoch', claimed, 'last_used', used)
+return {'ok', claimed, old.record, used}
 )lua";
 
-// ARGV: seconds to remember that it was deleted. {"ok", total, sessions} | {"claimed", epoch}
-inline constexpr char kDelete[] = R"lua(
-if next(old) and not old.deleted then
-  if epoch > 0 and stored_epoch > epoch then return {'claimed', text(stored_epoch)} end
+// ARGV: the time of the last use. {"ok"} | {"absent"} | {"claimed", epoch}
+inline constexpr char kTouch[] = R"lua(
+if not old.record then return {'absent'} end
+if stored_epoch > epoch then return {'claimed', text(stored_epoch)} end
+if tonumber(ARGV[4]) > last_used then
+  redis.call('PERSIST', manifest)
+  redis.call('HSET', manifest, 'last_used', ARGV[4])
+end
+return {'ok'}
+)lua";
+
+inline constexpr char kErase[] = R"lua(
+-- Only the end of the session is remembered, for so many seconds.
+local function erase(seconds)
   local last = new_epoch()
   each_version(drop)
   redis.call('DEL', manifest)
   redis.call('SREM', index, id)
   redis.call('HSET', manifest, 'deleted', '1', 'epoch', text(last))
-  redis.call('EXPIRE', manifest, ARGV[4])
+  redis.call('EXPIRE', manifest, seconds)
 end
+)lua";
+
+// ARGV: seconds to remember that it was deleted. {"ok", total, sessions} | {"claimed", epoch}
+inline constexpr char kDelete[] = R"lua(
+if next(old) and not old.deleted then
+  if stored_epoch > epoch then return {'claimed', text(stored_epoch)} end
+  erase(ARGV[4])
+end
+return {'ok', usage()}
+)lua";
+
+// ARGV: as kDelete, then the last use that does not count any more.
+// {"ok", total, sessions} | {"used"}
+inline constexpr char kDeleteUnused[] = R"lua(
+if not old.record or not old.last_used or last_used > tonumber(ARGV[5]) then return {'used'} end
+erase(ARGV[4])
 return {'ok', usage()}
 )lua";
 

@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_SESSIONS_SESSION_H_
 #define TVQ_SERVER_SESSIONS_SESSION_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,9 @@ struct SessionEntry {
   std::shared_ptr<const SessionContent> content;
   int64_t persisted_version = 0;
   absl::Time last_used;
+  absl::Time stored_use = absl::InfinitePast();  // the last use, as the durable tier knows it
+  // What the next call is to be told once, ABORTED: a version was lost.
+  std::string lost;
   bool claimed = true;   // false: other servers may write it too; what is known here may be old
   bool leased = false;   // a call works on it
   bool making = false;   // the call that makes it has not succeeded yet
@@ -64,7 +68,7 @@ struct SessionEntry {
   // Held while the session is written to the durable tier or removed from there; not under the
   // store's mutex.
   Mutex saving;
-  bool may_be_stored = false;  // guarded by `saving`: the durable tier was asked to keep it
+  std::atomic<bool> may_be_stored = false;  // the durable tier was asked to keep it
 
   SessionRecord Record() const;
 };

@@ -33,6 +33,7 @@ struct SessionStats {
   int64_t save_failures = 0;
   int64_t restores = 0;  // states brought back from host memory or the durable tier
   int64_t corrupt = 0;   // stored sessions found corrupt
+  int64_t lost = 0;      // versions not saved when another server took their session over
   int64_t prefix_hits = 0;
   int64_t prefix_misses = 0;
   Histogram state_restore;  // seconds until a state that was not on the device is there

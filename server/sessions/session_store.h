@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,8 @@ struct SessionOptions {
   int64_t max_snapshot_bytes = 0;      // of an import; 0: what the largest model needs, and more
   int64_t prefix_bytes = 0;            // of states of common prompts; 0: none are kept
   std::vector<std::string> shared_prompts;  // texts whose states every owner may use
+  // Told of every version that is lost, for people to read. Any thread; must not use the store.
+  std::function<void(const std::string& message)> on_loss;
 };
 
 // Where a committed state lies; the first of the places that apply.

@@ -72,6 +72,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
   store->ticker_.emplace(kTick, [s = store.get(), ticks = 0]() mutable {
     s->tiers_->Retry();
     if (++ticks % kTicksPerSweep != 0) return;
+    s->CheckInstance();
+    s->StoreUses();
     s->DeleteExpired();
     s->UnloadParked();
   });

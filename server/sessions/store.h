@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,8 +74,13 @@ class Store final : public SessionStore {
   void Forget(const std::string& id) override;
   SessionStats stats() const override;
 
-  // Deletes the sessions whose time-to-live is over; returns how many. Done every second anyway.
+  // Done every second anyway, each a limited number of sessions at a time. Deletes sessions whose
+  // time-to-live is over; returns how many.
   int64_t DeleteExpired();
+  // Tells a shared tier of uses, so that no other server ends what is used here.
+  void StoreUses();
+  // Sees whether the durable tier has lost its data.
+  void CheckInstance();
   // Forgets transcripts and replies where only the durable tier has the state, too; returns of how
   // many sessions. Done every second anyway.
   int64_t UnloadParked();
@@ -224,11 +230,34 @@ class Store final : public SessionStore {
   // store_prefixes.cc
   absl::Status FeedSharedPrompts();
 
+  // store_sweep.cc
+  // Tells the durable tier of the session's last use.
+  absl::Status StoreUse(SessionEntry& entry, absl::Time used);
+  // Ends a session whose time is over as far as is known here; false if it was used elsewhere.
+  absl::StatusOr<bool> Expire(const EntryPtr& entry, absl::Time now);
+  absl::StatusOr<bool> ExpireUnclaimed(SessionEntry& entry, absl::Time now);
+
   // store_shared.cc: a durable tier that other servers use too.
   // Brings what is known of the session up to date, and makes it this server's if `claim`.
   absl::Status Refresh(const std::string& owner, const std::string& id, bool claim);
-  // Whether another server has used a session since, whose time seems to be over here.
-  bool Outlived(const SessionEntry& entry, absl::Time now);
+  // How the stored record of a session that this server claimed compares to what is here.
+  enum class Held {
+    kYes,
+    kOvertaken,  // another server has claimed or deleted it
+    kMoved,      // another version is stored than this server was told, and its own is nowhere
+  };
+  absl::StatusOr<Held> Compare(SessionEntry& entry);
+  // Reads the session anew, which is known as `known`, null for not at all.
+  absl::Status Reload(const std::string& owner, const std::string& id, const EntryPtr& known,
+                      Held held, bool claim);
+  // Puts `next`, null if there is none any more, in the place of `known`, which nobody but the
+  // caller, if that, has leased.
+  void Replace(const EntryPtr& known, EntryPtr next, Held held);
+  // The durable tier refused what this server wanted to write: if that is because another server
+  // has the session now, what is stored takes the place of what is here.
+  void GiveUpIfOvertaken(SessionEntry& entry);
+  // What was thought to be stored up to `persisted_version` is not, or no longer.
+  void Unstore(SessionEntry& entry, int64_t persisted_version);
 
   Engine* const engine_;
   const SessionOptions options_;
@@ -242,10 +271,15 @@ class Store final : public SessionStore {
 
   mutable Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> claiming_ ABSL_GUARDED_BY(mutex_);  // ids, each by one call
+  Changed claimed_;
   // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of
   // now.
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);  // ids for UnloadParked to look at
+
+  std::string instance_;  // of the durable tier; the ticker's
+  int64_t sweeps_ = 0;    // the same
 
   std::optional<Ticker> ticker_;  // last: it uses all of the above
 };

@@ -249,6 +249,8 @@ absl::Status Store::ReadCommitted(const std::string& owner, const std::string& i
     }
     auto status = read(*content, record);
     if (status.ok() || --tries == 0) return status;
+    // Another server may have dropped it, too.
+    if (auto again = Refresh(owner, id, /*claim=*/false); !again.ok()) return again;
     const MutexLock lock(&mutex_);
     const auto entry = Find(owner, id);
     if (!entry.ok()) return entry.status();

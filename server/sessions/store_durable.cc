@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kFlushRetry{200};
 Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
   auto entry = std::make_shared<SessionEntry>();
   entry->persisted_version = record.version;
-  entry->last_used = record.last_used;
+  entry->last_used = entry->stored_use = record.last_used;
   entry->claimed = claimed;
   entry->may_be_stored = true;
   SessionContent content;
@@ -77,6 +77,10 @@ absl::Status Store::Load(const SessionContent& content, int64_t version, Moment&
     return loss;
   };
   const auto source = durable_->Get(content.record.id, version);
+  if (absl::IsNotFound(source.status())) {
+    return absl::DataLossError(absl::StrCat("session ", content.record.id, ", version ", version,
+                                            ": it is not stored any more"));
+  }
   if (!source.ok()) return source.status();
   const auto head = ReadSnapshotHead(source->get());
   if (!head.ok()) return damaged(head.status());
@@ -180,15 +184,14 @@ absl::Status Store::Persist(SessionEntry& entry) {
   }
   entry.may_be_stored = true;
   const auto status = Put(*content, record);
-  const MutexLock lock(&mutex_);
-  if (absl::IsAborted(status) && durable_->shared() && !entry.leased && !entry.deleted) {
-    Drop(entry);  // another server has taken it over
-  }
+  if (absl::IsAborted(status)) GiveUpIfOvertaken(entry);
   if (!status.ok()) return status;
+  const MutexLock lock(&mutex_);
   {
     const Recount recount(this, entry);
     entry.persisted_version = record.version;
   }
+  entry.stored_use = record.last_used;
   for (const auto& [checkpoint, at] : HoldsOf(*content)) tiers_->SetStored(*checkpoint, at);
   return absl::OkStatus();
 }
@@ -206,32 +209,59 @@ absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
   if (auto status = CheckDurability(Durability::kDisk); !status.ok()) return status;
   const auto begun = Begin(call, CallKind::kSave);
   if (!begun.ok()) return begun.status();
-  if (auto status = Persist(*begun->entry); !status.ok()) return status;
+  SessionEntry& entry = *begun->entry;
+  if (shares_storage() && entry.may_be_stored) {
+    // What is known to be stored may be lost or another server's since.
+    const auto held = Compare(entry);
+    if (!held.ok()) return held.status();
+    if (*held == Held::kOvertaken) return Busy(call.id);
+  }
+  if (auto status = Persist(entry); !status.ok()) return status;
   const MutexLock lock(&mutex_);
-  return View(*begun->entry);
+  return View(entry);
 }
 
 int64_t Store::Flush(absl::Time until) {
-  std::vector<EntryPtr> unsaved;
+  std::vector<EntryPtr> unsaved, used;
   {
     const MutexLock lock(&mutex_);
     table_.ForEach([&](const EntryPtr& entry) {
-      if (entry->persisted_version < entry->content->record.version) unsaved.push_back(entry);
+      const SessionRecord& record = entry->content->record;
+      if (entry->persisted_version < record.version) {
+        unsaved.push_back(entry);
+      } else if (entry->claimed && entry->stored_use < entry->last_used &&
+                 record.ttl != absl::InfiniteDuration()) {
+        used.push_back(entry);
+      }
     });
   }
   if (durable_ == nullptr) return static_cast<int64_t>(unsaved.size());
   const auto deadline = SteadyClock::now() + absl::ToChronoNanoseconds(until - clock_());
+  // False if it did not work out in time.
+  const auto insist = [deadline](const std::function<absl::Status()>& store) {
+    while (SteadyClock::now() < deadline) {
+      const auto status = store();
+      if (status.ok()) return true;
+      if (!absl::IsUnavailable(status)) return false;  // trying again would not help
+      std::this_thread::sleep_until(std::min(deadline, SteadyClock::now() + kFlushRetry));
+    }
+    return false;
+  };
   std::atomic<int64_t> failed = 0;
   Movers movers(kFlushThreads);
   for (const EntryPtr& entry : unsaved) {
     (void)movers.Schedule([&, entry] {
-      while (SteadyClock::now() < deadline) {
-        const auto status = Persist(*entry);
-        if (status.ok()) return;
-        if (!absl::IsUnavailable(status)) break;  // trying again would not help
-        std::this_thread::sleep_until(std::min(deadline, SteadyClock::now() + kFlushRetry));
+      if (!insist([&] { return Persist(*entry); })) ++failed;
+    });
+  }
+  for (const EntryPtr& entry : used) {
+    (void)movers.Schedule([&, entry] {
+      absl::Time last_used;
+      {
+        const MutexLock lock(&mutex_);
+        last_used = entry->last_used;
       }
-      ++failed;
+      (void)insist([&] { return StoreUse(*entry, last_used); });
     });
   }
   movers.Stop();
@@ -263,34 +293,6 @@ int64_t Store::UnloadParked() {
         std::exchange(entry->content, std::make_shared<const SessionContent>(std::move(next))));
   }
   return static_cast<int64_t>(forgotten.size());
-}
-
-int64_t Store::DeleteExpired() {
-  std::vector<EntryPtr> expired;
-  const auto over = [](const SessionEntry& entry, absl::Time now) {
-    return !entry.leased && entry.last_used + entry.content->record.ttl <= now;
-  };
-  const absl::Time now = clock_();
-  {
-    const MutexLock lock(&mutex_);
-    expired = table_.Ended(now);
-  }
-  int64_t deleted = 0;
-  for (const EntryPtr& entry : expired) {
-    {
-      const MutexLock lock(&mutex_);
-      if (entry->deleted || !over(*entry, now)) continue;
-      const Recount recount(this, *entry);
-      entry->leased = true;
-    }
-    const Hold hold(this, entry);
-    // What cannot be deleted now is tried again in a second.
-    if (Outlived(*entry, now) || !Remove(*entry).ok()) continue;
-    ++deleted;
-    const MutexLock lock(&mutex_);
-    ++totals_.expired;
-  }
-  return deleted;
 }
 
 }  // namespace tvq

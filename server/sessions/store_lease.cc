@@ -57,6 +57,9 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
   if (!entry.content->model && kind != CallKind::kDelete) {
     return NotServed(record);
   }
+  if (!entry.lost.empty() && kind != CallKind::kDelete) {
+    return absl::AbortedError(std::exchange(entry.lost, ""));
+  }
   if (entry.leased) {
     auto busy = Busy(record.id);
     if (call.idempotency_key.empty()) return busy;
@@ -166,6 +169,7 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   if (stored) {
     const Recount recount(this, entry);
     entry.persisted_version = entry.content->record.version;
+    entry.stored_use = now;
   }
   table_.Touch(entry, now);
   ++totals_.commits;

@@ -1,61 +1,212 @@
 // A durable tier that other servers use too.
+#include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "server/sessions/session_id.h"
 #include "server/sessions/store.h"
 
 namespace tvq {
+namespace {
 
-absl::Status Store::Refresh(const std::string& owner, const std::string& id, bool claim) {
-  if (durable_ == nullptr || !durable_->shared() || !IsSessionId(id)) return absl::OkStatus();
-  EntryPtr known;
-  {
-    const MutexLock lock(&mutex_);
-    known = table_.Find(id);
-    if (known != nullptr) {
-      if (known->content->record.owner != owner || known->leased) return absl::OkStatus();
-      // What was never stored, nobody else can know.
-      if (known->claimed && (known->persisted_version == 0 || !claim)) return absl::OkStatus();
-    }
-  }
-  if (known != nullptr && known->claimed) {
-    const auto owned = durable_->Owned(id);
-    if (!owned.ok() || *owned) return absl::OkStatus();  // out of reach: a live session goes on
-  }
-  auto record = durable_->Find(id);
-  if (record.ok() && record->owner != owner) return absl::OkStatus();
-  if (record.ok() && claim) {
-    if (auto status = durable_->Claim(id); !status.ok()) return status;
-    record = durable_->Find(id);  // the one before may have written until the claim
-  }
-  if (!record.ok() && !absl::IsNotFound(record.status())) return record.status();
-  EntryPtr next = record.ok() ? FromRecord(*std::move(record), claim) : nullptr;
-  const MutexLock lock(&mutex_);
-  const EntryPtr now = table_.Find(id);
-  if (now != known || (known != nullptr && known->leased)) return absl::OkStatus();
-  // The version that another server has made since may have the same number as the one that is
-  // lost.
-  const int64_t lost = known != nullptr && known->claimed ? known->content->record.version : 0;
-  const bool was_saved = known != nullptr && known->persisted_version == lost;
-  if (known != nullptr) Drop(*known);
-  if (next == nullptr) return absl::OkStatus();  // it was deleted
-  Enlist(std::move(next));
-  if (lost == 0 || was_saved) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("session_id: another server took over session ", id,
-                                         "; version ", lost, ", which was not saved, is lost"));
+absl::Status Overtaken(const std::string& id) {
+  return absl::AbortedError(
+      absl::StrCat("session_id: another server took over session ", id, "; try again"));
 }
 
-bool Store::Outlived(const SessionEntry& entry, absl::Time now) {
-  if (durable_ == nullptr || !durable_->shared()) return false;
-  SessionRecord known;
+}  // namespace
+
+absl::Status Store::Refresh(const std::string& owner, const std::string& id, bool claim) {
+  if (!shares_storage() || !IsSessionId(id)) return absl::OkStatus();
+  EntryPtr known;
+  bool foreign = false;
   {
     const MutexLock lock(&mutex_);
-    known = entry.Record();
-    if (entry.claimed) return false;
+    if (claim) {
+      claimed_.Await(
+          &mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !claiming_.contains(id); });
+    }
+    known = table_.Find(id);
+    foreign = known != nullptr && known->content->record.owner != owner;
+    if (known != nullptr && !foreign) {
+      if (known->leased && claim) return absl::OkStatus();  // the call hears that it is busy
+      // What was never stored, nobody else can know.
+      if (known->claimed && !known->may_be_stored) return absl::OkStatus();
+    }
   }
-  const auto record = durable_->Find(known.id);
-  return record.ok() && record->last_used + record->ttl > now;
+  if (foreign) {  // is asked for like any other, so that the answer is the same without the tier
+    const auto status = durable_->Find(id).status();
+    return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  }
+  if (known == nullptr || !known->claimed) return Reload(owner, id, known, Held::kYes, claim);
+  const auto held = Compare(*known);
+  if (!held.ok() || *held == Held::kYes) return absl::OkStatus();  // a live session goes on
+  return Reload(owner, id, known, *held, claim);
+}
+
+absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {
+  // What is being stored at this moment must not look like something that nobody knows of.
+  std::optional<MutexLock> saving;
+  for (;;) {
+    std::string id;
+    int64_t persisted = 0;
+    {
+      const MutexLock lock(&mutex_);
+      id = entry.content->record.id;
+      persisted = entry.persisted_version;
+    }
+    const auto standing = durable_->Look(id);
+    if (!standing.ok()) return standing.status();
+    if (!standing->owned) return Held::kOvertaken;
+    if (standing->version == persisted) return Held::kYes;
+    if (!saving) {
+      saving.emplace(&entry.saving);
+      continue;
+    }
+    Unstore(entry, persisted);
+    const MutexLock lock(&mutex_);
+    const SessionContent& content = *entry.content;
+    if (entry.leased || standing->version == 0) return Held::kYes;
+    const auto in_memory = [&](const Moment& moment) {
+      return moment.loaded &&
+             (moment.checkpoint == nullptr || tiers_->Where(*moment.checkpoint) != Tier::kDurable);
+    };
+    // A call that failed as far as its client knows may have been stored, and what it dropped be
+    // gone. What is in memory is stored anew.
+    bool whole = in_memory(content.present);
+    for (const KeptMark& mark : content.marks) {
+      if (standing->version > content.record.version) whole = whole && in_memory(mark.moment);
+    }
+    return whole ? Held::kYes : Held::kMoved;
+  }
+}
+
+absl::Status Store::Reload(const std::string& owner, const std::string& id, const EntryPtr& known,
+                           Held held, bool claim) {
+  {
+    const MutexLock lock(&mutex_);
+    if (table_.Find(id) != known) return absl::OkStatus();
+    if (known != nullptr && known->leased) return claim ? absl::OkStatus() : Overtaken(id);
+    if (claim && !claiming_.insert(id).second) return Overtaken(id);
+    // With the new claim nobody may write what is known so far.
+    if (claim && known != nullptr) {
+      const Recount recount(this, *known);
+      known->leased = true;
+    }
+  }
+  const absl::Cleanup done = [&] {
+    if (!claim) return;
+    if (known != nullptr) Release(*known);
+    const MutexLock lock(&mutex_);
+    claiming_.erase(id);
+    claimed_.Notify();
+  };
+  std::optional<MutexLock> saving;
+  if (claim && known != nullptr) saving.emplace(&known->saving);
+  auto record = durable_->Find(id);
+  if (record.ok() && record->owner != owner) return absl::OkStatus();
+  if (record.ok() && claim) record = durable_->Claim(id, clock_());
+  if (!record.ok() && !absl::IsNotFound(record.status())) return record.status();
+  Replace(known, record.ok() ? FromRecord(*std::move(record), claim) : nullptr, held);
+  return absl::OkStatus();
+}
+
+void Store::Replace(const EntryPtr& known, EntryPtr next, Held held) {
+  std::string loss;
+  {
+    const MutexLock lock(&mutex_);
+    std::string told;
+    if (known != nullptr) {
+      if (known->deleted) return;
+      const SessionRecord& record = known->content->record;
+      const int64_t stored = next != nullptr ? next->persisted_version : 0;
+      const std::string session = absl::StrCat("session ", record.id);
+      told = known->lost;
+      if (held == Held::kMoved && stored > record.version) {
+        told = absl::StrCat(session, ": version ", stored,
+                            ", whose call failed, was stored all the same");
+      } else if (held == Held::kMoved) {
+        loss = absl::StrCat(session, ": the durable tier lost version ", record.version,
+                            "; the newest it has is ", stored);
+      } else if (known->claimed && known->persisted_version != record.version) {
+        // The version that is stored may have the same number as the one that is lost.
+        loss = absl::StrCat("another server took over ", session, "; version ", record.version,
+                            ", which was not saved, is lost");
+      }
+      if (!loss.empty()) {
+        told = loss;
+        ++totals_.lost;
+      }
+      Drop(*known);
+    } else if (next == nullptr || table_.Find(next->content->record.id) != nullptr) {
+      return;
+    }
+    if (next != nullptr) {
+      if (!told.empty()) next->lost = absl::StrCat("session_id: ", told);
+      Enlist(std::move(next));
+    }
+  }
+  if (!loss.empty() && options_.on_loss) options_.on_loss(loss);
+}
+
+void Store::GiveUpIfOvertaken(SessionEntry& entry) {
+  if (!shares_storage()) return;
+  EntryPtr known;
+  std::string id;
+  {
+    const MutexLock lock(&mutex_);
+    id = entry.content->record.id;
+    known = table_.Find(id);
+    if (known.get() != &entry || entry.leased) return;  // the next call finds out
+  }
+  const auto standing = durable_->Look(id);
+  if (!standing.ok() || standing->owned) return;
+  auto record = durable_->Find(id);
+  if (!record.ok() && !absl::IsNotFound(record.status())) return;
+  EntryPtr next = record.ok() ? FromRecord(*std::move(record), /*claimed=*/false) : nullptr;
+  {
+    const MutexLock lock(&mutex_);
+    if (entry.leased) return;
+    const Recount recount(this, entry);
+    entry.leased = true;
+  }
+  Replace(known, std::move(next), Held::kOvertaken);
+  Release(entry);
+}
+
+void Store::Unstore(SessionEntry& entry, int64_t persisted_version) {
+  const MutexLock lock(&mutex_);
+  if (entry.persisted_version != persisted_version) return;
+  const Recount recount(this, entry);
+  entry.persisted_version = 0;
+  entry.stored_use = absl::InfinitePast();
+  for (const auto& [checkpoint, at] : HoldsOf(*entry.content)) {
+    tiers_->SetStored(*checkpoint, at, /*stored=*/false);
+  }
+}
+
+void Store::CheckInstance() {
+  if (!shares_storage()) return;
+  const auto name = durable_->Instance();
+  if (!name.ok() || *name == instance_) return;
+  const bool first = instance_.empty();
+  instance_ = *name;
+  if (first) return;
+  std::vector<std::pair<EntryPtr, int64_t>> stored;
+  {
+    const MutexLock lock(&mutex_);
+    table_.ForEach([&](const EntryPtr& entry) {
+      if (entry->claimed && entry->persisted_version > 0) {
+        stored.emplace_back(entry, entry->persisted_version);
+      }
+    });
+  }
+  for (const auto& [entry, version] : stored) Unstore(*entry, version);
+  if (options_.on_loss) {
+    options_.on_loss(absl::StrCat("the durable tier lost its data; ", stored.size(),
+                                  " sessions of this server are not saved any more"));
+  }
 }
 
 std::vector<SessionRecord> Store::HeldHere() const {

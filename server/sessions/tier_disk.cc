@@ -20,12 +20,6 @@ absl::Status CheckId(const std::string& id) {
       absl::StrCat("session id is ", Quoted(id), ", must be 32 hexadecimal digits"));
 }
 
-// As stored: what can be read of it is on the tier.
-SessionRecord Persisted(SessionRecord record) {
-  record.persisted_version = record.version;
-  return record;
-}
-
 std::string ParentOf(const std::string& directory) {
   const std::string parent =
       std::filesystem::absolute(directory + "/.").parent_path().parent_path();
@@ -34,26 +28,25 @@ std::string ParentOf(const std::string& directory) {
 
 }  // namespace
 
-// The right to change the files of one session.
-class DiskTier::Busy {
- public:
-  Busy(DiskTier* tier, std::string id) : tier_(tier), id_(std::move(id)) {
-    std::unique_lock lock(tier_->mutex_);
-    tier_->not_busy_.wait(lock, [this] { return !tier_->busy_.contains(id_); });
-    tier_->busy_.insert(id_);
-  }
-  ~Busy() {
-    const std::lock_guard lock(tier_->mutex_);
-    tier_->busy_.erase(id_);
-    tier_->not_busy_.notify_all();
-  }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
+DiskTier::Busy::Busy(DiskTier* tier, std::string id) : tier_(tier), id_(std::move(id)) {
+  std::unique_lock lock(tier_->mutex_);
+  tier_->not_busy_.wait(lock, [this] { return !tier_->busy_.contains(id_); });
+  tier_->busy_.insert(id_);
+}
 
- private:
-  DiskTier* const tier_;
-  const std::string id_;
-};
+DiskTier::Busy::~Busy() {
+  const std::lock_guard lock(tier_->mutex_);
+  tier_->busy_.erase(id_);
+  tier_->not_busy_.notify_all();
+}
+
+SessionRecord DiskTier::Persisted(SessionRecord record) const {
+  record.persisted_version = record.version;
+  if (const auto use = uses_.find(record.id); use != uses_.end()) {
+    record.last_used = std::max(record.last_used, use->second);
+  }
+  return record;
+}
 
 DiskTier::DiskTier(std::string directory, int64_t budget, std::unique_ptr<DiskFiles> files,
                    std::unique_ptr<FileLock> lock)
@@ -272,6 +265,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
       sessions_.erase(found);
     }
     bytes_ -= bytes;
+    uses_.erase(id);
   }
   if (!was_there) return absl::OkStatus();
   (void)RemoveFolder(gone);  // the next start does the rest

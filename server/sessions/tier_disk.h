@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,13 +43,23 @@ class DiskTier : public DurableTier {
                    const std::function<absl::Status(const ByteSink&)>& write) override;
   absl::StatusOr<std::unique_ptr<ByteSource>> Get(const std::string& id, int64_t version) override;
   absl::Status Delete(const std::string& id) override;
+  absl::Status Touch(const std::string& id, absl::Time last_used) override;
   bool shared() const override { return false; }
-  absl::Status Claim(const std::string&) override { return absl::OkStatus(); }
-  absl::StatusOr<bool> Owned(const std::string&) override { return true; }
   Usage usage() const override;
 
  private:
-  class Busy;
+  // The right to change the files of one session.
+  class Busy {
+   public:
+    Busy(DiskTier* tier, std::string id);
+    ~Busy();
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    DiskTier* const tier_;
+    const std::string id_;
+  };
   // What of a version to be written is stored already.
   struct Present {
     bool session = false;  // another version, or this one
@@ -75,6 +86,13 @@ class DiskTier : public DurableTier {
                          const std::function<absl::Status(const ByteSink&)>& write);
   absl::Status WriteTemporary(const std::string& path, int64_t bytes,
                               const std::function<absl::Status(const ByteSink&)>& write);
+  // tier_disk_use.cc: when a session was used after its last Put, a file of one number beside the
+  // versions.
+  // As stored; called with the mutex held.
+  SessionRecord Persisted(SessionRecord record) const;
+  std::string UsePathOf(const std::string& id) const { return FolderOf(id) + "/used"; }
+  absl::Time ReadUse(const std::string& id) const;
+
   // Removes what the newest record does not name any more.
   void DropSuperseded(const std::string& id);
   absl::Status RemoveFolder(const std::string& path);
@@ -88,7 +106,8 @@ class DiskTier : public DurableTier {
   mutable std::mutex mutex_;  // not held while files are read or written
   // Guarded by mutex_.
   std::map<std::string, StoredSession> sessions_;
-  std::set<std::string> busy_;  // one change of a session at a time
+  std::map<std::string, absl::Time> uses_;  // what Touch was told
+  std::set<std::string> busy_;              // one change of a session at a time
   std::condition_variable not_busy_;
   int64_t bytes_ = 0;     // of files, corrupt ones too
   int64_t reserved_ = 0;  // that calls are about to add

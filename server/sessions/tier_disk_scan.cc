@@ -76,7 +76,9 @@ absl::Status DiskTier::Scan() {
       if (!session.ok()) return session.status();
       const std::lock_guard lock(mutex_);
       bytes_ += session->bytes();
-      if (session->bytes() > 0) sessions_.emplace(file.name, *std::move(session));
+      if (session->bytes() == 0) continue;
+      sessions_.emplace(file.name, *std::move(session));
+      uses_[file.name] = ReadUse(file.name);
     }
   }
   return absl::OkStatus();
@@ -115,6 +117,7 @@ absl::StatusOr<StoredSession> DiskTier::ScanSession(const std::string& id) {
     session.versions().erase(version);
   }
   if (session.bytes() == 0) {
+    (void)files_->Remove(UsePathOf(id));
     (void)files_->RemoveDirectory(folder);  // refused if somebody else's files are there
   }
   return session;

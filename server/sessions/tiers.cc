@@ -127,10 +127,10 @@ void Tiers::LetGo(Checkpoint& checkpoint, const StoredPlace& at) {
   std::erase_if(checkpoint.holders_, [&](const Checkpoint::Holder& h) { return h.at == at; });
 }
 
-void Tiers::SetStored(Checkpoint& checkpoint, const StoredPlace& at) {
+void Tiers::SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored) {
   const MutexLock lock(&mutex_);
   for (Checkpoint::Holder& holder : checkpoint.holders_) {
-    if (holder.at == at) holder.stored = true;
+    if (holder.at == at) holder.stored = stored;
   }
 }
 

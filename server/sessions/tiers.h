@@ -66,7 +66,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // has can take no further holder: BringToHost first, and keep the pin until it has it.
   void Hold(Checkpoint& checkpoint, StoredPlace at, bool stored = false);
   void LetGo(Checkpoint& checkpoint, const StoredPlace& at);
-  void SetStored(Checkpoint& checkpoint, const StoredPlace& at);
+  void SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored = true);
   bool IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
 
   // A session's present state was at `before` and is at `after`; null: at none.

@@ -112,7 +112,9 @@ absl::Status Tiers::WithStored(
   for (const StoredPlace& at : found.stored) {
     const std::string what = absl::StrCat("session ", at.id, ", stored version ", at.version);
     auto source = options_.durable->Get(at.id, at.version);
-    if (!source.ok()) {
+    if (absl::IsNotFound(source.status())) {
+      status = absl::DataLossError(absl::StrCat(what, ": it is not stored any more"));
+    } else if (!source.ok()) {
       status = source.status();
     } else {
       const auto head = ReadSnapshotHead(source->get());

@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
     if (!prompt.ok()) return prompt.status();
     options.shared_prompts.push_back(*std::move(prompt));
   }
+  options.on_loss = [](const std::string& message) { spdlog::warn("{}", message); };
   auto tier = OpenTier(flags);
   if (!tier.ok()) return tier.status();
   auto store = SessionStore::Open(engine, options, *std::move(tier));

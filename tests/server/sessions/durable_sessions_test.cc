@@ -425,6 +425,45 @@ TEST(DurableSessionsTest, ExpiresAfterARestartToo) {
   EXPECT_EQ(h.store->DeleteExpired(), 1);
 }
 
+TEST(DurableSessionsTest, AnEndOfTheServerDoesNotShortenTheLifeOfWhatWasUsed) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create({.ttl = absl::Hours(1)})};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  const int64_t puts = h.disk->puts;
+  h.clock.Advance(absl::Minutes(50));
+  h.ExpectHolds(call, "text");  // a use that stores nothing
+  EXPECT_EQ(h.store->Flush(h.clock.Now() + absl::Seconds(60)), 0);
+  EXPECT_EQ(h.disk->puts, puts) << "no copy of the state for that";
+  h.Restart();
+  h.clock.Advance(absl::Minutes(50));
+  EXPECT_EQ(h.store->DeleteExpired(), 0);
+  h.clock.Advance(absl::Minutes(10));
+  EXPECT_EQ(h.store->DeleteExpired(), 1);
+}
+
+TEST(DurableSessionsTest, EndsManySessionsBitByBit) {
+  DurableHarness h({.host_bytes = 100'000'000});
+  for (int i = 0; i < 600; ++i) h.Create({.ttl = absl::Hours(1), .durability = Durability::kDisk});
+  h.clock.Advance(absl::Hours(1));
+  // The ticker may take its share.
+  int64_t most = 0;
+  for (int i = 0; i < 10; ++i) most = std::max(most, h.store->DeleteExpired());
+  EXPECT_LE(most, 256);
+  EXPECT_EQ(h.store->stats().expired, 600);
+}
+
+TEST(DurableSessionsTest, SaysThatAStoredStateIsGone) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create({.durability = Durability::kDisk})};
+  ASSERT_TRUE(h.Append({.id = call.id, .durability = Durability::kDisk}, "text").ok());
+  h.Restart();
+  h.disk->sessions[call.id].versions.clear();
+  EXPECT_EQ(h.store->Transcript("", call.id).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(h.store->Acquire(call).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(h.store->Delete(call).ok());
+}
+
 TEST(DurableSessionsTest, FlushesWhatIsNotStored) {
   DurableHarness h;
   std::vector<SessionCall> calls;

@@ -27,6 +27,9 @@ SessionRecord WithMark(SessionRecord record, int64_t version) {
   return record;
 }
 
+// When sessions are claimed: long before they were used.
+const absl::Time kNow = absl::FromUnixSeconds(1'000'000'000);
+
 absl::Status NoState(const ByteSink&) { return absl::OkStatus(); }
 
 absl::StatusOr<std::string> ReadAll(ByteSource* source, int64_t bytes) {
@@ -220,7 +223,7 @@ TEST_P(DurableTierTest, StatesOfMarksStayWhileTheRecordNamesThem) {
   EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 1, 5).value(), "first");
   EXPECT_TRUE(absl::IsNotFound(tier_->Get(Id('1'), 2).status()));
   EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 3, 5).value(), "third");
-  ASSERT_TRUE(tier_->Claim(Id('1')).ok());
+  ASSERT_TRUE(tier_->Claim(Id('1'), kNow).ok());
   ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 4), 4, "fourth").ok());
   EXPECT_TRUE(absl::IsNotFound(tier_->Get(Id('1'), 1).status()));
   EXPECT_THAT(Stored(tier_.get()), ElementsAre(Id('1') + "@4"));
@@ -244,7 +247,7 @@ TEST_P(DurableTierTest, AMarkStoredBeforeTheRecordsOwnStateChangesNothingYet) {
   Reopen();
   EXPECT_EQ(tier_->Find(Id('1'))->version, 1);
   EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 1, 5).value(), "first");
-  ASSERT_TRUE(tier_->Claim(Id('1')).ok());
+  ASSERT_TRUE(tier_->Claim(Id('1'), kNow).ok());
   ASSERT_TRUE(PutSnapshot(tier_.get(), record, 3, "three").ok());
   ASSERT_TRUE(PutSnapshot(tier_.get(), record, 5, "five!").ok());
   EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 3, 5).value(), "three");
@@ -263,7 +266,7 @@ TEST_P(DurableTierTest, AMarkOfTheStoredVersionDoesNotHideIt) {
   ASSERT_TRUE(tier_->Find(Id('1')).ok());
   EXPECT_EQ(tier_->Find(Id('1'))->version, 2);
   EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 2, 6).value(), "second");
-  ASSERT_TRUE(tier_->Claim(Id('1')).ok());
+  ASSERT_TRUE(tier_->Claim(Id('1'), kNow).ok());
   ASSERT_TRUE(PutSnapshot(tier_.get(), record, 2, "second").ok());
   ASSERT_TRUE(PutSnapshot(tier_.get(), record, 3, "third").ok());
   Reopen();
@@ -330,11 +333,58 @@ TEST_P(DurableTierTest, AFullBudgetIsSaidAndDisturbsNothing) {
 
 TEST_P(DurableTierTest, ClaimsHoldWhereNobodyElseClaims) {
   ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "state").ok());
-  EXPECT_TRUE(tier_->Owned(Id('1')).value());
+  EXPECT_TRUE(tier_->Look(Id('1'))->owned);
   Reopen();
-  ASSERT_TRUE(tier_->Claim(Id('1')).ok());
-  EXPECT_TRUE(tier_->Owned(Id('1')).value());
+  const auto claimed = tier_->Claim(Id('1'), kNow);
+  ASSERT_TRUE(claimed.ok()) << claimed.status();
+  EXPECT_EQ(claimed->version, 1);
+  EXPECT_EQ(claimed->label, FullRecord('1', 1).label);
+  EXPECT_TRUE(tier_->Look(Id('1'))->owned);
+  EXPECT_EQ(tier_->Look(Id('1'))->version, 1);
   EXPECT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 2), 2, "state").ok());
+  EXPECT_EQ(tier_->Look(Id('1'))->version, 2);
+  ASSERT_TRUE(tier_->Delete(Id('1')).ok());
+  EXPECT_TRUE(absl::IsNotFound(tier_->Claim(Id('1'), kNow).status()));
+  EXPECT_EQ(tier_->Look(Id('1'))->version, 0);
+}
+
+TEST_P(DurableTierTest, RemembersTheLastUse) {
+  const SessionRecord record = FullRecord('1', 1);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 1, "state").ok());
+  const int64_t bytes = tier_->usage().bytes;
+  const absl::Time later = record.last_used + absl::Hours(5);
+  ASSERT_TRUE(tier_->Touch(Id('1'), later).ok());
+  ASSERT_TRUE(tier_->Touch(Id('1'), later - absl::Hours(1)).ok()) << "a clock that was set back";
+  EXPECT_EQ(tier_->usage().bytes, bytes);
+  for (int restart = 0; restart < 2; ++restart) {
+    EXPECT_LT(absl::AbsDuration(tier_->Find(Id('1'))->last_used - later), absl::Microseconds(1));
+    absl::Time visited;
+    ASSERT_TRUE(tier_->ForEach([&](const SessionRecord& r) { visited = r.last_used; }).ok());
+    EXPECT_EQ(visited, tier_->Find(Id('1'))->last_used);
+    EXPECT_EQ(GetSnapshot(tier_.get(), Id('1'), 1, 5).value(), "state");
+    Reopen();
+  }
+  ASSERT_TRUE(tier_->Claim(Id('1'), later).ok());
+  SessionRecord next = FullRecord('1', 2);
+  next.last_used = later + absl::Hours(1);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), next, 2, "state").ok());
+  EXPECT_EQ(tier_->Find(Id('1'))->last_used, next.last_used);
+  ASSERT_TRUE(tier_->Delete(Id('1')).ok());
+  EXPECT_TRUE(absl::IsNotFound(tier_->Touch(Id('1'), later)));
+  EXPECT_TRUE(absl::IsNotFound(tier_->Touch(Id('2'), later)));
+}
+
+TEST_P(DurableTierTest, DeletesWhatWasNotUsed) {
+  const SessionRecord record = FullRecord('1', 1);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 1, "state").ok());
+  EXPECT_FALSE(tier_->DeleteUnused(Id('1'), record.last_used - absl::Seconds(1)).value());
+  ASSERT_TRUE(tier_->Touch(Id('1'), record.last_used + absl::Hours(1)).ok());
+  EXPECT_FALSE(tier_->DeleteUnused(Id('1'), record.last_used).value());
+  EXPECT_THAT(Stored(tier_.get()), ElementsAre(Id('1') + "@1"));
+  EXPECT_TRUE(tier_->DeleteUnused(Id('1'), record.last_used + absl::Hours(1)).value());
+  EXPECT_THAT(Stored(tier_.get()), IsEmpty());
+  EXPECT_FALSE(tier_->DeleteUnused(Id('1'), absl::InfiniteFuture()).value());
+  EXPECT_EQ(tier_->usage().sessions, 0);
 }
 
 TEST_P(DurableTierTest, ManySessionsAreAllFound) {
@@ -347,6 +397,107 @@ TEST_P(DurableTierTest, ManySessionsAreAllFound) {
   }
   Reopen();
   EXPECT_EQ(Stored(tier_.get()), expected);
+}
+
+// What a tier has to do that several servers write to: `tier_` is one, `other_` another.
+
+TEST_P(SharedTierContract, TheLastToClaimWrites) {
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  EXPECT_TRUE(tier_->shared());
+  EXPECT_FALSE(other_->Look(Id('1'))->owned);
+  EXPECT_EQ(other_->Look(Id('1'))->version, 1);
+  EXPECT_EQ(other_->Claim(Id('1'), kNow)->version, 1);
+  EXPECT_TRUE(other_->Look(Id('1'))->owned);
+  EXPECT_FALSE(tier_->Look(Id('1'))->owned);
+  // Later, same and newer versions alike.
+  for (const int64_t version : {1, 2, 9}) {
+    const absl::Status status =
+        PutSnapshot(tier_.get(), FullRecord('1', version), version, "stale");
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+  }
+  EXPECT_TRUE(absl::IsAborted(tier_->Touch(Id('1'), absl::InfiniteFuture())));
+  EXPECT_TRUE(absl::IsAborted(tier_->Delete(Id('1'))));
+  EXPECT_EQ(GetSnapshot(other_.get(), Id('1'), 1, 3).value(), "one");
+  ASSERT_TRUE(PutSnapshot(other_.get(), FullRecord('1', 2), 2, "two").ok());
+  EXPECT_EQ(tier_->Claim(Id('1'), kNow)->version, 2);
+  EXPECT_FALSE(other_->Look(Id('1'))->owned);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 3), 3, "three").ok());
+  EXPECT_EQ(GetSnapshot(other_.get(), Id('1'), 3, 5).value(), "three");
+}
+
+TEST_P(SharedTierContract, WhoNeverClaimedNeitherWritesNorDeletes) {
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  EXPECT_TRUE(absl::IsAborted(PutSnapshot(other_.get(), FullRecord('1', 2), 2, "two")));
+  EXPECT_TRUE(absl::IsAborted(other_->Delete(Id('1'))));
+  EXPECT_TRUE(absl::IsAborted(other_->Touch(Id('1'), absl::InfiniteFuture())));
+  EXPECT_TRUE(other_->Delete(Id('2')).ok()) << "there is none";
+  EXPECT_EQ(GetSnapshot(other_.get(), Id('1'), 1, 3).value(), "one");
+  EXPECT_TRUE(tier_->Look(Id('1'))->owned);
+}
+
+TEST_P(SharedTierContract, AClaimDuringAPutStopsIt) {
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  const absl::Status status = tier_->Put(FullRecord('1', 2), 2, 3, [&](const ByteSink& sink) {
+    EXPECT_TRUE(other_->Claim(Id('1'), kNow).ok());
+    return sink(std::as_bytes(std::span("two", 3)));
+  });
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_EQ(GetSnapshot(other_.get(), Id('1'), 1, 3).value(), "one");
+}
+
+TEST_P(SharedTierContract, AClaimIsAUse) {
+  const SessionRecord record = FullRecord('1', 1);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 1, "one").ok());
+  const absl::Time later = record.last_used + absl::Hours(1);
+  EXPECT_LT(absl::AbsDuration(other_->Claim(Id('1'), later)->last_used - later),
+            absl::Microseconds(1));
+  EXPECT_FALSE(tier_->DeleteUnused(Id('1'), record.last_used).value());
+  EXPECT_EQ(tier_->Find(Id('1'))->version, 1);
+}
+
+TEST_P(SharedTierContract, AnyServerDeletesWhatNobodyUsed) {
+  const SessionRecord record = FullRecord('1', 1);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 1, "one").ok());
+  EXPECT_TRUE(other_->DeleteUnused(Id('1'), record.last_used).value());
+  EXPECT_FALSE(tier_->Look(Id('1'))->owned);
+  EXPECT_TRUE(absl::IsAborted(PutSnapshot(tier_.get(), FullRecord('1', 2), 2, "two")));
+  EXPECT_THAT(Stored(other_.get()), IsEmpty());
+}
+
+TEST_P(SharedTierContract, ADeletedSessionDoesNotComeBack) {
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  ASSERT_TRUE(other_->Claim(Id('1'), kNow).ok());
+  ASSERT_TRUE(other_->Delete(Id('1')).ok());
+  EXPECT_FALSE(tier_->Look(Id('1'))->owned);
+  EXPECT_TRUE(absl::IsNotFound(tier_->Claim(Id('1'), kNow).status()));
+  const absl::Status status = PutSnapshot(tier_.get(), FullRecord('1', 2), 2, "two");
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("deleted"));
+  EXPECT_THAT(Stored(other_.get()), IsEmpty());
+  EXPECT_TRUE(tier_->Delete(Id('1')).ok()) << "it is gone";
+}
+
+TEST_P(SharedTierContract, AllServersSeeOneStorage) {
+  const auto name = tier_->Instance();
+  ASSERT_TRUE(name.ok()) << name.status();
+  EXPECT_NE(*name, "");
+  EXPECT_EQ(other_->Instance().value(), *name);
+  EXPECT_EQ(storage_->Open(0)->Instance().value(), *name);
+}
+
+// The server that claims last is the last to be told: it writes, and nobody else.
+TEST_P(SharedTierContract, ClaimsAtTheSameTimeLeaveOneOwner) {
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (DurableTier* tier : {tier_.get(), other_.get()}) {
+      for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&, tier] { EXPECT_TRUE(tier->Claim(Id('1'), kNow).ok()); });
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_NE(tier_->Look(Id('1'))->owned, other_->Look(Id('1'))->owned);
+  }
 }
 
 // Readers see one version or say that it was replaced, and never a mixture of two.

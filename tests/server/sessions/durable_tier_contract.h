@@ -35,6 +35,12 @@ class DurableTierTest : public ::testing::TestWithParam<std::unique_ptr<TierStor
   std::unique_ptr<DurableTier> tier_;
 };
 
+// For tiers that are shared.
+class SharedTierContract : public DurableTierTest {
+ protected:
+  std::unique_ptr<DurableTier> other_ = storage_->Open(0);
+};
+
 // A record with all fields set, of 7 tokens.
 SessionRecord FullRecord(char id_digit, int64_t version);
 

@@ -35,6 +35,18 @@ class MemoryStorage : public TierStorage {
   const std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
 };
 
+class SharedMemoryStorage : public TierStorage {
+ public:
+  std::unique_ptr<DurableTier> Open(int64_t budget_bytes) override {
+    disk_->budget = budget_bytes;
+    return std::make_unique<MemoryTier>(disk_, /*shared=*/true);
+  }
+  bool asserts_lengths() const override { return true; }
+
+ private:
+  const std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
+};
+
 // With so small pieces that every state has many.
 class RedisStorage : public TierStorage {
  public:
@@ -53,7 +65,12 @@ std::unique_ptr<TierStorage> New() {
 
 INSTANTIATE_TEST_SUITE_P(Disk, DurableTierTest, ::testing::Values(&New<DiskStorage>));
 INSTANTIATE_TEST_SUITE_P(Memory, DurableTierTest, ::testing::Values(&New<MemoryStorage>));
+INSTANTIATE_TEST_SUITE_P(SharedMemory, DurableTierTest,
+                         ::testing::Values(&New<SharedMemoryStorage>));
 INSTANTIATE_TEST_SUITE_P(Redis, DurableTierTest, ::testing::Values(&New<RedisStorage>));
+
+INSTANTIATE_TEST_SUITE_P(Memory, SharedTierContract, ::testing::Values(&New<SharedMemoryStorage>));
+INSTANTIATE_TEST_SUITE_P(Redis, SharedTierContract, ::testing::Values(&New<RedisStorage>));
 
 }  // namespace
 }  // namespace tvq

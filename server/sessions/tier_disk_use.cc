@@ -1,0 +1,48 @@
+// When a session was used after it was stored. The time is worth no copy of the state, and not much
+// if it is lost: the session ends a little early then.
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "server/sessions/tier_disk.h"
+
+namespace tvq {
+
+absl::Status DiskTier::Touch(const std::string& id, absl::Time last_used) {
+  const Busy busy(this, id);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(id);
+    const auto record = found != sessions_.end() ? found->second.Current(id) : std::nullopt;
+    if (!record) return absl::NotFoundError(absl::StrCat(directory_, " has no session ", id));
+    if (Persisted(*record).last_used >= last_used) return absl::OkStatus();
+  }
+  const std::string path = UsePathOf(id), temporary = path + ".tmp";
+  const std::string text = absl::StrCat(absl::ToUnixNanos(last_used), "\n");
+  const absl::StatusOr<int> file = files_->Create(temporary);
+  if (!file.ok()) return file.status();
+  absl::Status s;
+  {
+    const absl::Cleanup closer = [&] { close(*file); };
+    s = files_->Write(*file, temporary, std::as_bytes(std::span(text)));
+    if (s.ok()) s = files_->Sync(*file, temporary);
+  }
+  if (s.ok()) s = files_->Rename(temporary, path);
+  if (!s.ok()) {
+    (void)files_->Remove(temporary);
+    return s;
+  }
+  const std::lock_guard lock(mutex_);
+  uses_[id] = last_used;
+  return absl::OkStatus();
+}
+
+absl::Time DiskTier::ReadUse(const std::string& id) const {
+  std::ifstream file(UsePathOf(id));
+  int64_t nanos = 0;
+  return file >> nanos ? absl::FromUnixNanos(nanos) : absl::InfinitePast();
+}
+
+}  // namespace tvq
