@@ -86,10 +86,10 @@ class DiskTier : public DurableTier {
                          const std::function<absl::Status(const ByteSink&)>& write);
   absl::Status WriteTemporary(const std::string& path, int64_t bytes,
                               const std::function<absl::Status(const ByteSink&)>& write);
+  // Called with the mutex held.
+  SessionRecord Persisted(SessionRecord record) const;
   // tier_disk_use.cc: when a session was used after its last Put, a file of one number beside the
   // versions.
-  // As stored; called with the mutex held.
-  SessionRecord Persisted(SessionRecord record) const;
   std::string UsePathOf(const std::string& id) const { return FolderOf(id) + "/used"; }
   absl::Time ReadUse(const std::string& id) const;
 

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "tests/server/sessions/durable_tier_contract.h"
 #include "tests/server/sessions/redis_process.h"
+#include "tests/server/sessions/redis_proxy.h"
 
 namespace tvq {
 namespace {
@@ -115,6 +116,73 @@ TEST_F(TierRedis, WithoutRedisEveryCallSaysSoAndAfterItAllWorks) {
   redis_.Start();
   EXPECT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "two").ok());
   EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
+}
+
+// What only a commit contains.
+constexpr char kCommitText[] = "local record, used, place";
+
+class TierRedisCut : public TierRedis {
+ protected:
+  TierRedisCut() {
+    tier_ = OpenRedisTier(proxy_.url(),
+                          {.piece_bytes = kPieceBytes, .timeouts = {timeout_, timeout_, timeout_}})
+                .value();
+    EXPECT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  }
+  RedisProxy proxy_{redis_.socket()};
+};
+
+TEST_F(TierRedisCut, ACommitWhoseAnswerIsLostIsDone) {
+  proxy_.CutAt(kCommitText, RedisProxy::Cut::kAnswer);
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "two").ok());
+  EXPECT_EQ(tier_->Look(kId)->version, 2);
+  EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
+  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), FullRecord('1', 1), 1, "one")));
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 3), 3, "three").ok());
+}
+
+TEST_F(TierRedisCut, ACommitThatArrivesLateIsRefused) {
+  proxy_.CutAt(kCommitText, RedisProxy::Cut::kCommand);
+  const absl::Status status = PutState(tier_.get(), FullRecord('1', 2), 2, "two");
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(proxy_.Deliver(), HasSubstr("claimed"));
+  EXPECT_EQ(tier_->Look(kId)->version, 1);
+  EXPECT_TRUE(tier_->Look(kId)->owned);
+  EXPECT_EQ(GetState(tier_.get(), kId, 1, 3).value(), "one");
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "new").ok());
+  EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "new");
+}
+
+TEST_F(TierRedisCut, TheFirstCommitThatArrivesLateIsRefusedToo) {
+  proxy_.CutAt(kCommitText, RedisProxy::Cut::kCommand);
+  EXPECT_TRUE(absl::IsUnavailable(PutState(tier_.get(), FullRecord('2', 1), 1, "one")));
+  EXPECT_THAT(proxy_.Deliver(), HasSubstr("claimed"));
+  EXPECT_THAT(Stored(tier_.get()), ElementsAre(kId + "@1"));
+  const std::string key = "TTL tvq:session:" + std::string(32, '2');
+  EXPECT_GT(std::stoi(redis_.Cli(key)), 0) << "what nobody stored is forgotten";
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('2', 1), 1, "one").ok());
+  EXPECT_EQ(redis_.Cli(key), "-1\n");
+}
+
+// Until it is known what became of the commit, its version may be replaced by the one before.
+TEST_F(TierRedisCut, ACommitThatNobodyCouldAskForMayBeUndone) {
+  std::string state = "two";
+  const absl::Status status = tier_->Put(FullRecord('1', 2), 2, 3, [&](const ByteSink& sink) {
+    proxy_.CutAt(kCommitText, RedisProxy::Cut::kAnswer);
+    proxy_.Refuse(true);  // but for the connection that is there
+    return sink(std::as_bytes(std::span(state)));
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("not known"));
+  EXPECT_FALSE(tier_->Look(kId).ok());
+  proxy_.Refuse(false);
+  EXPECT_EQ(tier_->Look(kId)->version, 2);
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
+  EXPECT_EQ(tier_->Look(kId)->version, 1);
+  EXPECT_TRUE(absl::IsNotFound(tier_->Get(kId, 2).status()));
+  EXPECT_EQ(tier_->usage().bytes, 3);
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "new").ok());
+  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), FullRecord('1', 1), 1, "one")));
 }
 
 TEST_F(TierRedis, LosingRedisInTheMiddleOfAPutIsAnError) {
