@@ -1,44 +1,8 @@
 #include "server/engine/state_budget.h"
 
-#include <cstdlib>
+#include <utility>
 
 namespace tvq {
-
-StateBudget::Share& StateBudget::Share::operator=(Share&& other) noexcept {
-  if (this == &other) return *this;
-  Reset();
-  budget_ = std::exchange(other.budget_, nullptr);
-  bytes_ = std::exchange(other.bytes_, 0);
-  return *this;
-}
-
-StateBudget::Share StateBudget::Share::Split(int64_t bytes) {
-  if (bytes < 0 || bytes > bytes_) std::abort();  // would count bytes that nobody reserved
-  bytes_ -= bytes;
-  return {budget_, bytes};
-}
-
-void StateBudget::Share::Shrink(int64_t bytes) {
-  if (bytes < bytes_) Split(bytes_ - bytes).Reset();
-}
-
-void StateBudget::Share::Reset() {
-  const int64_t bytes = std::exchange(bytes_, 0);
-  StateBudget* const budget = std::exchange(budget_, nullptr);
-  if (bytes > 0) budget->Release(bytes);
-}
-
-std::optional<StateBudget::Share> StateBudget::TryReserve(int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (bytes > total_ - used_) return std::nullopt;
-  used_ += bytes;
-  return Share(this, bytes);
-}
-
-int64_t StateBudget::used() const {
-  const std::lock_guard lock(mutex_);
-  return used_;
-}
 
 void StateBudget::OnShortage(std::function<void(int64_t missing)> listener) {
   const std::lock_guard lock(shortage_mutex_);
@@ -47,7 +11,7 @@ void StateBudget::OnShortage(std::function<void(int64_t missing)> listener) {
 
 void StateBudget::ReportShortage(int64_t missing) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(short_mutex_);
     short_ = true;
   }
   const std::lock_guard lock(shortage_mutex_);
@@ -55,7 +19,7 @@ void StateBudget::ReportShortage(int64_t missing) {
 }
 
 bool StateBudget::shortage() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(short_mutex_);
   return short_;
 }
 
@@ -64,10 +28,11 @@ void StateBudget::OnRelief(std::function<void()> listener) {
   on_relief_ = std::move(listener);
 }
 
-void StateBudget::Release(int64_t bytes) {
+// The bytes are back by now: who reported before the flag is looked at is called, who reports after
+// it finds them when he tries once more.
+void StateBudget::OnRelease() {
   {
-    const std::lock_guard lock(mutex_);
-    used_ -= bytes;
+    const std::lock_guard lock(short_mutex_);
     if (!std::exchange(short_, false)) return;
   }
   const std::lock_guard lock(relief_mutex_);

@@ -3,60 +3,44 @@
 #include "absl/strings/str_cat.h"
 
 namespace tvq {
+namespace {
 
-Capacity::Place& Capacity::Place::operator=(Place&& other) noexcept {
-  if (this != &other) {
-    if (capacity_ != nullptr) capacity_->GiveBack(bytes_);
-    capacity_ = std::exchange(other.capacity_, nullptr);
-    bytes_ = std::exchange(other.bytes_, 0);
-  }
-  return *this;
+absl::Status NoRoom(const ByteBudget& budget, int64_t bytes, const char* whose) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("sessions: no room for a state of ", bytes, " bytes: ", budget.used(), " of ",
+                   budget.total(), " bytes are taken by ", whose, "sessions and marks"));
 }
 
-Capacity::Place::~Place() {
-  if (capacity_ != nullptr) capacity_->GiveBack(bytes_);
-}
+}  // namespace
 
 absl::Status Capacity::Place::Resize(int64_t bytes) {
-  if (bytes > bytes_) {
-    if (auto status = capacity_->Take(bytes - bytes_); !status.ok()) return status;
-  } else if (bytes < bytes_) {
-    capacity_->GiveBack(bytes_ - bytes);
-  }
-  bytes_ = bytes;
-  return absl::OkStatus();
+  const int64_t before = this->bytes();
+  if (!of_all_.TryResize(bytes)) return NoRoom(*all_, bytes, "");
+  if (of_owners_.TryResize(bytes)) return absl::OkStatus();
+  of_all_.ForceResize(before);
+  return NoRoom(*owners_, bytes, "this key's ");
 }
 
-absl::StatusOr<Capacity::Place> Capacity::Reserve(int64_t bytes) {
-  if (auto status = Take(bytes); !status.ok()) return status;
-  return Place(this, bytes);
+void Capacity::Place::Force(int64_t bytes) {
+  of_owners_.ForceResize(bytes);
+  of_all_.ForceResize(bytes);
 }
 
-Capacity::Place Capacity::Force(int64_t bytes) {
+absl::StatusOr<Capacity::Place> Capacity::Reserve(const std::string& owner, int64_t bytes) {
+  Place place = Empty(owner);
+  if (auto status = place.Resize(bytes); !status.ok()) return status;
+  return place;
+}
+
+Capacity::Place Capacity::Force(const std::string& owner, int64_t bytes) {
+  Place place = Empty(owner);
+  place.Force(bytes);
+  return place;
+}
+
+Capacity::Place Capacity::Empty(const std::string& owner) {
   const MutexLock lock(&mutex_);
-  used_ += bytes;
-  return {this, bytes};
-}
-
-int64_t Capacity::used() const {
-  const MutexLock lock(&mutex_);
-  return used_;
-}
-
-absl::Status Capacity::Take(int64_t bytes) {
-  const MutexLock lock(&mutex_);
-  if (bytes > total_ - used_) {
-    return absl::ResourceExhaustedError(absl::StrCat("sessions: no room for a state of ", bytes,
-                                                     " bytes: ", used_, " of ", total_,
-                                                     " bytes are taken by sessions and marks"));
-  }
-  used_ += bytes;
-  return absl::OkStatus();
-}
-
-void Capacity::GiveBack(int64_t bytes) {
-  const MutexLock lock(&mutex_);
-  used_ -= bytes;
+  return {all_, by_owner_.try_emplace(owner, per_owner_).first->second};
 }
 
 }  // namespace tvq

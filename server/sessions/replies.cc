@@ -72,6 +72,12 @@ void Replies::Restore(const std::string& key, std::string text) {
   entries_.push_back({key, std::make_shared<const std::string>(std::move(text))});
 }
 
+int64_t Replies::bytes() const {
+  size_t bytes = 0;
+  for (const Entry& entry : entries_) bytes += entry.key.size() + entry.text->size();
+  return static_cast<int64_t>(bytes);
+}
+
 absl::StatusOr<std::optional<std::string>> Replies::Find(const std::string& key,
                                                          const std::string& asked) const {
   if (key.empty()) return std::nullopt;

@@ -52,6 +52,7 @@ class Replies {
   absl::StatusOr<std::optional<std::string>> Find(const std::string& key,
                                                   const std::string& asked) const;
 
+  int64_t bytes() const;
   const std::deque<Entry>& entries() const { return entries_; }  // oldest first
 
  private:

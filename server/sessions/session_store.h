@@ -28,6 +28,7 @@ struct SessionOptions {
   absl::Duration default_ttl = absl::InfiniteDuration();
   bool keep_transcript = true;         // when a session does not say
   int64_t max_sessions_per_owner = 0;  // 0: no limit
+  int64_t max_bytes_per_owner = 0;     // of states, marks, transcripts, replies; 0: no limit
   int64_t max_snapshot_bytes = 0;      // of an import; 0: what the largest model needs, and more
   int64_t prefix_bytes = 0;            // of states of common prompts; 0: none are kept
   std::vector<std::string> shared_prompts;  // texts whose states every owner may use

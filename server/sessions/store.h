@@ -84,7 +84,7 @@ class Store final : public SessionStore {
   // Forgets transcripts and replies where only the durable tier has the state, too; returns of how
   // many sessions. Done every second anyway.
   int64_t UnloadParked();
-  // What a session of the model takes of the capacity.
+  // What an empty session of the model takes of the capacity.
   int64_t PlaceBytes(size_t model) const { return place_bytes_[model]; }
 
  private:
@@ -123,8 +123,12 @@ class Store final : public SessionStore {
   const Model& model(size_t index) const { return *engine_->models()[index].model; }
   // Bytes of the present state on the device, and what it takes of the capacity.
   int64_t Bytes(const SessionContent& content) const;
-  int64_t PlaceBytes(size_t model, const Checkpoint* checkpoint) const;
-  absl::StatusOr<Moment> NewMoment(size_t model, const Moment& like);
+  // With its transcript of `position` ids, if the session keeps one, but without replies.
+  int64_t PlaceBytes(const SessionContent& content, const Moment& moment, int64_t position) const;
+  int64_t PresentBytes(const SessionContent& content) const;
+  // For the owner of `content`, whose present state or mark it is to be.
+  absl::StatusOr<Moment> NewMoment(const SessionContent& content, const Moment& like,
+                                   int64_t position);
   // Puts sessions that are leased into the table and ends their leases; all or none.
   absl::StatusOr<std::vector<SessionView>> Insert(const std::vector<EntryPtr>& entries,
                                                   Durability durability);
@@ -175,8 +179,10 @@ class Store final : public SessionStore {
   // Loads what the leased session lacks, and looks whether the call is to be done.
   absl::Status Look(const SessionCall& call, CallKind kind, Begun& begun);
   void Release(SessionEntry& entry);
-  // Makes `next` the content of the session: version + 1.
-  absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability);
+  // Makes `next` the content of the session: version + 1. Its place is resized, `frees` even
+  // without room: who gives up more in return is not refused.
+  absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability,
+                                     bool frees = false);
   absl::StatusOr<SessionView> CommitComputed(const SessionCall& call, Begun& begun,
                                              Continuation next, std::string reply);
   absl::StatusOr<SessionView> Replayed(const Begun& begun) const;

@@ -71,13 +71,20 @@ int64_t Store::Bytes(const SessionContent& content) const {
   return content.model ? model(*content.model).StateBytes(/*tokens=*/1) : 0;
 }
 
-int64_t Store::PlaceBytes(size_t model, const Checkpoint* checkpoint) const {
-  const int64_t image = checkpoint != nullptr ? checkpoint->image_bytes() : 0;
-  return std::max(place_bytes_[model], image);
+int64_t Store::PlaceBytes(const SessionContent& content, const Moment& moment,
+                          int64_t position) const {
+  const int64_t image = moment.checkpoint != nullptr ? moment.checkpoint->image_bytes() : 0;
+  const int64_t ids = content.record.has_transcript ? position : 0;
+  return std::max(place_bytes_[*content.model], image) + ids * int64_t{sizeof(int32_t)};
 }
 
-absl::StatusOr<Moment> Store::NewMoment(size_t model, const Moment& like) {
-  auto place = capacity_.Reserve(PlaceBytes(model, like.checkpoint.get()));
+int64_t Store::PresentBytes(const SessionContent& content) const {
+  return PlaceBytes(content, content.present, content.record.position) + content.replies.bytes();
+}
+
+absl::StatusOr<Moment> Store::NewMoment(const SessionContent& content, const Moment& like,
+                                        int64_t position) {
+  auto place = capacity_.Reserve(content.record.owner, PlaceBytes(content, like, position));
   if (!place.ok()) return place.status();
   Moment moment = like;
   moment.place = std::make_shared<Capacity::Place>(*std::move(place));
@@ -204,7 +211,7 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   const auto made = Made(content.record, options.durability);
   if (!made.ok()) return made.status();
   if (!made->empty()) return made->front();
-  auto moment = NewMoment(*index, {});
+  auto moment = NewMoment(content, {}, 0);
   if (!moment.ok()) return moment.status();
   content.present = *std::move(moment);
   auto views = Insert({NewEntry(std::move(content))}, options.durability);

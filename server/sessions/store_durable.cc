@@ -28,12 +28,14 @@ Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
   entry->claimed = claimed;
   entry->may_be_stored = true;
   SessionContent content;
+  content.record = record;
+  content.record.marks.clear();
   if (const auto index = ModelIndex(record.model); index.ok()) content.model = *index;
   const auto moment = [&](int64_t position, int64_t version) {
     Moment moment{.loaded = false};
     if (!content.model) return moment;
-    moment.place =
-        std::make_shared<Capacity::Place>(capacity_.Force(PlaceBytes(*content.model, nullptr)));
+    moment.place = std::make_shared<Capacity::Place>(
+        capacity_.Force(record.owner, PlaceBytes(content, moment, position)));
     if (position == 0) return moment;
     const int64_t bytes = model(*content.model).StateBytes(position);
     moment.checkpoint = tiers_->AddStored(*content.model, bytes, {record.id, version});
@@ -46,8 +48,6 @@ Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
     if (mark.version == record.version) kept.moment.checkpoint = content.present.checkpoint;
     content.marks.push_back(std::move(kept));
   }
-  record.marks.clear();
-  content.record = std::move(record);
   entry->content = std::make_shared<const SessionContent>(std::move(content));
   return entry;
 }
@@ -106,6 +106,7 @@ absl::Status Store::LoadPresent(const Hold& hold,
   const bool loaded = next.present.loaded;
   auto status = Load(next, next.record.version, next.present, &next.replies, &state_head);
   if (!status.ok() || loaded) return status;
+  next.present.place->Force(PresentBytes(next));
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
   const MutexLock lock(&mutex_);
   content.swap(entry.content);

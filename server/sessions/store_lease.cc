@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -146,9 +147,17 @@ Store::ContentPtr Store::Install(SessionEntry& entry, ContentPtr next, bool stor
 }
 
 absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
-                                          Durability durability) {
+                                          Durability durability, bool frees) {
   SessionEntry& entry = hold.entry();
   ++next.record.version;
+  // Versions share the place; the one that stays has the size that it had.
+  const auto place = next.present.place;
+  absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
+  if (frees) {
+    place->Force(PresentBytes(next));
+  } else if (auto status = place->Resize(PresentBytes(next)); !status.ok()) {
+    return status;
+  }
   next.record.damage = absl::OkStatus();  // that of another version
   // The lease keeps the content what it is.
   const auto pins = Anchor(next, entry.content.get());
@@ -172,6 +181,7 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
     entry.stored_use = now;
   }
   table_.Touch(entry, now);
+  std::move(undo).Cancel();
   ++totals_.commits;
   return View(entry);
 }
@@ -198,7 +208,7 @@ absl::StatusOr<SessionView> Store::Change(const SessionCall& call, CallKind kind
   if (auto status = edit(next); !status.ok()) return status;
   next.replies.Add(call.idempotency_key, AskedBy(kind, call.request_hash),
                    absl::StrCat(next.record.version + 1, " ", next.record.position));
-  return Commit(*begun->hold, std::move(next), call.durability);
+  return Commit(*begun->hold, std::move(next), call.durability, kind == CallKind::kUnmark);
 }
 
 class Store::StoreLease : public Lease {
@@ -262,8 +272,6 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
   Moment& present = content.present;
   if (content.record.has_transcript) present.tokens.Append(next.tokens);
   present.checkpoint = tiers_->Add(*content.model, std::move(next));
-  const int64_t bytes = PlaceBytes(*content.model, present.checkpoint.get());
-  if (auto status = present.place->Resize(bytes); !status.ok()) return status;
   content.replies.Add(call.idempotency_key, AskedBy(CallKind::kCompute, call.request_hash), reply);
   return Commit(hold, std::move(content), call.durability);
 }

@@ -186,7 +186,7 @@ absl::StatusOr<SessionContent> Store::ContentOf(Checked checked) {
   Moment moment;
   if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
   if (content.record.has_transcript) moment.tokens.Append(checked.head.transcript);
-  auto placed = NewMoment(checked.model, moment);
+  auto placed = NewMoment(content, moment, content.record.position);
   if (!placed.ok()) return placed.status();
   content.present = *std::move(placed);
   return content;
@@ -212,6 +212,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
   } else if (options.keep_transcript.has_value() && !checked->head.record.has_transcript) {
     return absl::InvalidArgumentError("keep_transcript: the snapshot has no transcript");
   }
+  checked->head.record.owner = owner;
   auto content = ContentOf(*std::move(checked));
   if (!content.ok()) return content.status();
   const SessionRecord& from = content->record;
@@ -244,6 +245,7 @@ absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload)
   for (const Outcome& outcome : outcomes) {
     content->replies.Restore(outcome.idempotency_key, outcome.reply);
   }
+  content->present.place->Force(PresentBytes(*content));
   const EntryPtr entry = NewEntry(*std::move(content));
   entry->last_used = last_used;
   entry->leased = false;

@@ -52,7 +52,7 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
                   .has_transcript = parent.record.has_transcript,
                   .creation_key = call.idempotency_key,
                   .creation_asked = AskedBy(CallKind::kFork, call.request_hash)};
-  auto moment = NewMoment(*child.model, from);
+  auto moment = NewMoment(child, from, child.record.position);
   if (!moment.ok()) return moment.status();
   child.present = *std::move(moment);
   return child;
@@ -102,11 +102,11 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
     if (old != nullptr) {  // its place serves the new one
       mark.moment = next.present;
       mark.moment.place = old->moment.place;
-      const int64_t bytes = PlaceBytes(*next.model, next.present.checkpoint.get());
+      const int64_t bytes = PlaceBytes(next, next.present, next.record.position);
       if (auto status = mark.moment.place->Resize(bytes); !status.ok()) return status;
       std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
     } else {
-      auto moment = NewMoment(*next.model, next.present);
+      auto moment = NewMoment(next, next.present, next.record.position);
       if (!moment.ok()) return moment.status();
       mark.moment = *std::move(moment);
     }
@@ -132,7 +132,7 @@ absl::StatusOr<SessionView> Store::Rewind(const SessionCall& call, const std::st
     next.record.position = mark->record.position;
     back.place = next.present.place;
     next.present = std::move(back);
-    return next.present.place->Resize(PlaceBytes(*next.model, next.present.checkpoint.get()));
+    return absl::OkStatus();
   });
 }
 

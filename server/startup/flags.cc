@@ -127,6 +127,10 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
   Add(app, "--max-sessions-per-key", options.max_sessions_per_owner,
       "Sessions of a key, or of all without keys; 0: no limit")
       ->check(CLI::NonNegativeNumber);
+  AddSize(app, "--max-session-bytes-per-key", options.max_bytes_per_owner,
+          "States, marks, transcripts and kept replies of a key, or of all without keys; 0: no "
+          "limit")
+      ->check(CLI::NonNegativeNumber);
   AddSize(app, "--max-snapshot-bytes", options.max_snapshot_bytes,
           "Largest snapshot that is imported; 0: what the largest model needs")
       ->check(CLI::NonNegativeNumber);

@@ -145,7 +145,7 @@ TEST(SessionCallsTest, LimitsSessionsPerOwner) {
 
 TEST(SessionCallsTest, PromisesExactlyWhatItHasRoomFor) {
   const int64_t place = StoreHarness().store->PlaceBytes(0);
-  StoreHarness h({.host_bytes = 4 * place - 1});
+  StoreHarness h({.host_bytes = 4 * place - 1, .keep_transcript = false});
   const SessionCall call{.id = h.Create()};
   ASSERT_TRUE(h.Append(call, "state").ok());
   ASSERT_TRUE(h.store->Mark(call, "m").ok());
@@ -161,6 +161,46 @@ TEST(SessionCallsTest, PromisesExactlyWhatItHasRoomFor) {
   ASSERT_TRUE(h.Append(call, " goes on").ok()) << "a commit needs no further place";
   ASSERT_TRUE(h.store->Unmark(call, "m").ok());
   h.Create();
+}
+
+TEST(SessionCallsTest, CountsTranscriptsAndReplies) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 3 * place});
+  const SessionCall call{.id = h.Create()};
+  const std::string long_text(static_cast<size_t>(place / 4), 'x');
+  ASSERT_TRUE(h.Append(call, long_text).ok());
+  ASSERT_TRUE(h.Append(call, long_text).ok());
+  const absl::Status third = h.Append(call, "more than there is room for").status();
+  EXPECT_EQ(third.code(), absl::StatusCode::kResourceExhausted) << third;
+  h.ExpectHolds(call, long_text + long_text);
+  ASSERT_TRUE(h.store->Delete(call).ok());
+
+  const SessionCall keyed{.id = h.Create({.keep_transcript = false}), .idempotency_key = "k"};
+  const auto commit = [&](int64_t bytes) {
+    auto lease = h.store->Acquire(keyed);
+    return (*lease)
+        ->Commit(*h.Compute((*lease)->Start(), "x"), std::string(static_cast<size_t>(bytes), 'r'))
+        .status();
+  };
+  EXPECT_EQ(commit(2 * place).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(commit(place - 100).ok());
+  h.Create();
+  EXPECT_EQ(h.store->Create("", {}).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(SessionCallsTest, LimitsBytesPerOwner) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 100 * place, .max_bytes_per_owner = 2 * place + 40});
+  const SessionCall call{.owner = "ann", .id = h.Create({}, "ann")};
+  ASSERT_TRUE(h.Append(call, "1234567890").ok());
+  ASSERT_TRUE(h.store->Mark(call, "m").status().code() == absl::StatusCode::kResourceExhausted);
+  h.Create({}, "ann");
+  const absl::Status full = h.Append(call, "!").status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("taken by this key's sessions"));
+  h.ExpectHolds(call, "1234567890");
+  h.Create({}, "bob");
+  h.Create({}, "bob");
 }
 
 TEST(SessionCallsTest, ListsOldestFirstInPages) {
@@ -242,7 +282,7 @@ TEST(SessionCallsTest, RefusesTheKeyOfACallThatAskedSomethingElse) {
 }
 
 TEST(SessionCallsTest, KeepsEveryReplyOfACallWithAKey) {
-  StoreHarness h;
+  StoreHarness h({.host_bytes = 2 * int64_t{kMaxReplyBytes}});
   SessionCall call{.id = h.Create(), .idempotency_key = "k"};
   const auto commit = [&](size_t bytes) {
     auto lease = h.store->Acquire(call);
