@@ -34,10 +34,11 @@ local last_used = tonumber(old.last_used or '0')
 
 local function text(number) return string.format('%.0f', number) end
 
--- Larger than any epoch before, also if this Redis has lost its data meanwhile.
+-- Larger than any epoch before, also if this Redis has lost its data meanwhile, and than the caller's.
 local function new_epoch()
   local now = redis.call('TIME')
-  return math.max(stored_epoch + 1, tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
+  local milliseconds = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+  return math.max(stored_epoch + 1, epoch + 1, milliseconds)
 end
 
 local function layout(place)
