@@ -242,6 +242,7 @@ absl::Status BenchRestore(Subject& subject, const Options& options, Json& report
   Bench bench(**engine, *std::move(folder));
 
   std::vector<Case> cases;
+  cases.reserve(options.contexts.size());
   for (const int64_t context : options.contexts) cases.push_back({.context = context});
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {

@@ -69,6 +69,7 @@ TEST(BlockPoolTest, NeverHoldsMoreThanWasOnceInUse) {
 TEST(BlockPoolTest, NoTwoOwnersHaveABlockAtOnce) {
   BlockPool pool;
   std::vector<std::thread> owners;
+  owners.reserve(4);
   for (int owner = 0; owner < 4; ++owner) {
     owners.emplace_back([&pool, owner] {
       for (int round = 0; round < 300; ++round) {
