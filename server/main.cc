@@ -1,11 +1,11 @@
 // tvq-server: loads models, serves them, stops gracefully.
 #include <spdlog/spdlog.h>
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,9 +60,10 @@ const char* CauseOf(const tvq::Shutdown& shutdown) {
   return shutdown.signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
-double TimeoutOf(const tvq::Shutdown& shutdown, const tvq::Flags& flags) {
-  if (!shutdown.order.timeout) return flags.shutdown_timeout;
-  return std::chrono::duration<double>(*shutdown.order.timeout).count();
+std::chrono::nanoseconds TimeoutOf(const tvq::Shutdown& shutdown, const tvq::Flags& flags) {
+  if (shutdown.order.timeout) return *shutdown.order.timeout;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(flags.shutdown_timeout));
 }
 
 // Null if the flags want none.
@@ -119,20 +120,20 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
 
   const auto watchdog = StartWatchdog(flags, **engine, **server);
 
-  std::atomic<bool> now = false;
+  std::stop_source now;
   const tvq::Shutdown shutdown = signals.Wait([&] {
-    now = true;
+    now.request_stop();
     (*engine)->Drain(std::chrono::steady_clock::now());
   });
-  const double timeout = TimeoutOf(shutdown, flags);
+  const std::chrono::nanoseconds timeout = TimeoutOf(shutdown, flags);
   spdlog::info("{}: running requests may finish within {} s; a second signal ends them now",
-               CauseOf(shutdown), timeout);
+               CauseOf(shutdown), std::chrono::duration<double>(timeout).count());
   tvq::Drain({.engine = **engine,
               .sessions = **sessions,
               .server = **server,
-              .seconds = timeout,
+              .timeout = timeout,
               .peer = PeerOf(shutdown.order, flags)},
-             now);
+             now.get_token());
   signals.Disarm();
   spdlog::info("stopped");
   return absl::OkStatus();

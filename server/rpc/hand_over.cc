@@ -3,17 +3,24 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "server/rpc/grpc_time.h"
 #include "server/rpc/session_convert.h"
 #include "server/rpc/task_pool.h"
 #include "tvq/v1/admin.grpc.pb.h"
 
 namespace tvq {
 namespace {
+
+using SteadyClock = std::chrono::steady_clock;
 
 // Sessions on their way at once: enough to hide the network's latency.
 constexpr int kSenders = 4;
@@ -41,10 +48,12 @@ bool TakesNothing(const absl::Status& status) {
 class Sender {
  public:
   Sender(SessionStore& store, const PeerOptions& peer,
-         const std::shared_ptr<grpc::ChannelCredentials>& credentials, absl::Time until)
+         const std::shared_ptr<grpc::ChannelCredentials>& credentials, SteadyTime until,
+         std::stop_token stop)
       : store_(store),
         key_(peer.key),
         until_(until),
+        stop_(std::move(stop)),
         stub_(v1::AdminService::NewStub(grpc::CreateChannel(peer.address, credentials))) {}
 
   absl::Status Send(const SessionRecord& record) {
@@ -52,12 +61,13 @@ class Sender {
     const absl::Status status = Upload(record, &response);
     if (absl::IsAlreadyExists(status)) return absl::OkStatus();
     if (!status.ok()) return status;
-    if (record.persisted_version > 0 && response.persisted_version() < record.version) {
+    if (response.persisted_version() < record.persisted_version) return absl::OkStatus();
+    if (store_.shares_storage()) {
+      store_.Forget(record.id);
       return absl::OkStatus();
     }
-    // Where both share a durable tier, what is there is the peer's now, and stays.
     const absl::Status deleted = store_.Delete({.owner = record.owner, .id = record.id});
-    if (!deleted.ok() && !absl::IsAborted(deleted)) {
+    if (!deleted.ok()) {
       spdlog::warn("session {} was handed over, but a copy is left: {}", record.id,
                    std::string(deleted.message()));
     }
@@ -65,50 +75,67 @@ class Sender {
   }
 
  private:
+  using Writer = grpc::ClientWriter<v1::AdoptSessionRequest>;
+
+  // The session, then its marks.
   absl::Status Upload(const SessionRecord& record, v1::AdoptSessionResponse* response) {
-    auto stream = store_.Export({.owner = record.owner, .id = record.id});
-    if (!stream.ok()) return stream.status();
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(until_));
+    context.set_deadline(ToGrpcTime(until_));
     if (!key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", key_));
     const auto writer = stub_->AdoptSession(&context, response);
-    while (true) {
-      auto chunk = (*stream)->Next(kSnapshotChunkBytes);
-      if (!chunk.ok()) {
-        context.TryCancel();
-        (void)writer->Finish();
-        return chunk.status();
-      }
-      if (chunk->empty()) break;
-      v1::AdoptSessionRequest message;
-      message.set_chunk(*std::move(chunk));
-      if (!writer->Write(message)) return ToAbsl(writer->Finish());
+    const std::stop_callback interrupt(stop_, [&context] { context.TryCancel(); });
+    bool open = true;  // false: the peer takes no more, and says why
+    absl::Status status = Write(record.id, "", *writer, &open);
+    for (const MarkRecord& mark : record.marks) {
+      if (!status.ok() || !open || mark.version == record.version) continue;
+      status = Write(record.id, mark.name, *writer, &open);
+    }
+    if (!status.ok()) {
+      context.TryCancel();
+      (void)writer->Finish();
+      return status;
     }
     writer->WritesDone();
     return ToAbsl(writer->Finish());
   }
 
+  absl::Status Write(const std::string& id, const std::string& mark, Writer& writer, bool* open) {
+    const auto stream = store_.ExportPart(id, mark);
+    if (!stream.ok()) return stream.status();
+    v1::AdoptSessionRequest message;
+    message.set_mark(mark);
+    while (*open) {
+      auto chunk = (*stream)->Next(kSnapshotChunkBytes);
+      if (!chunk.ok()) return chunk.status();
+      if (chunk->empty()) break;
+      message.set_chunk(*std::move(chunk));
+      *open = writer.Write(message);
+    }
+    return absl::OkStatus();
+  }
+
   SessionStore& store_;
   const std::string key_;
-  const absl::Time until_;
+  const SteadyTime until_;
+  const std::stop_token stop_;
   const std::unique_ptr<v1::AdminService::Stub> stub_;
 };
 
 }  // namespace
 
 absl::StatusOr<HandOverResult> HandOver(SessionStore& store, const PeerOptions& peer,
-                                        absl::Time until, const std::atomic<bool>& stop) {
+                                        SteadyTime until, const std::stop_token& stop) {
   const auto credentials = Credentials(peer.tls);
   if (!credentials.ok()) return credentials.status();
-  Sender sender(store, peer, *credentials, until);
-  const std::vector<SessionRecord> records = store.Records();
+  Sender sender(store, peer, *credentials, until, stop);
+  const std::vector<SessionRecord> records = store.HeldHere();
   std::atomic<int64_t> taken = 0;
   std::atomic<bool> hopeless = false;
   {
     TaskPool senders(kSenders);
     for (const SessionRecord& record : records) {
       senders.Schedule([&, record] {
-        if (stop || hopeless || absl::Now() >= until) return;
+        if (stop.stop_requested() || hopeless || SteadyClock::now() >= until) return;
         const absl::Status status = sender.Send(record);
         if (status.ok()) {
           ++taken;

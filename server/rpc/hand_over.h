@@ -1,12 +1,11 @@
 #ifndef TVQ_SERVER_RPC_HAND_OVER_H_
 #define TVQ_SERVER_RPC_HAND_OVER_H_
 
-#include <atomic>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "server/rpc/tls.h"
 #include "server/sessions/session_store.h"
 
@@ -24,12 +23,13 @@ struct HandOverResult {
   int64_t left = 0;  // not taken, and still here
 };
 
-// Sends every session to the peer and forgets those that it has taken; one that was stored here is
-// forgotten only if the peer has stored it, too. Marks stay behind. Ends early at `until`, when
-// `stop` becomes true, and when the peer takes nothing at all. Logs each session that is left.
-// Errors of ReadTlsFiles. No call may use a session meanwhile.
+// Sends the sessions that the peer cannot find by itself, with their marks, and forgets those that
+// it has taken; one that was stored here is forgotten only if the peer has stored it, too. Ends
+// early at `until`, when `stop` is requested, also in the midst of a session, and when the peer
+// takes nothing at all. Logs each session that is left. Errors of ReadTlsFiles. No call may use a
+// session meanwhile.
 absl::StatusOr<HandOverResult> HandOver(SessionStore& store, const PeerOptions& peer,
-                                        absl::Time until, const std::atomic<bool>& stop);
+                                        SteadyTime until, const std::stop_token& stop);
 
 }  // namespace tvq
 

@@ -57,11 +57,20 @@ AdoptCall::AdoptCall(const CallContext& context, grpc::CallbackServerContext* rp
 absl::StatusOr<std::string> AdoptCall::Read(const grpc::ByteBuffer& bytes, bool) {
   v1::AdoptSessionRequest message;
   if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
+  if (adoption_ == nullptr) adoption_ = context().sessions->Adopt();
+  if (message.mark() != mark_) {
+    const auto add = [this](std::unique_ptr<SnapshotUpload> upload) {
+      return adoption_->Add(mark_, std::move(upload));
+    };
+    if (auto status = NextSnapshot(add); !status.ok()) return status;
+    mark_ = message.mark();
+  }
   return std::move(*message.mutable_chunk());
 }
 
 absl::StatusOr<grpc::ByteBuffer> AdoptCall::Complete(std::unique_ptr<SnapshotUpload> upload) {
-  const auto view = context().sessions->Adopt(std::move(upload));
+  if (auto status = adoption_->Add(mark_, std::move(upload)); !status.ok()) return status;
+  const auto view = adoption_->Finish();
   if (!view.ok()) return view.status();
   const SessionRecord& record = view->record;
   v1::AdoptSessionResponse response;
@@ -69,7 +78,8 @@ absl::StatusOr<grpc::ByteBuffer> AdoptCall::Complete(std::unique_ptr<SnapshotUpl
   response.set_version(record.version);
   // The answer says whether that worked; without a durable tier it does not.
   const auto saved = context().sessions->Save({.owner = record.owner, .id = record.id});
-  if (saved.ok()) response.set_persisted_version(saved->record.persisted_version);
+  response.set_persisted_version(saved.ok() ? saved->record.persisted_version
+                                            : record.persisted_version);
   return SerializeMessage(response);
 }
 

@@ -32,6 +32,10 @@ class AdoptCall : public UploadCall {
  protected:
   absl::StatusOr<std::string> Read(const grpc::ByteBuffer& bytes, bool first) override;
   absl::StatusOr<grpc::ByteBuffer> Complete(std::unique_ptr<SnapshotUpload> upload) override;
+
+ private:
+  std::unique_ptr<Adoption> adoption_;
+  std::string mark_;  // whose snapshot is coming; empty: the session's
 };
 
 }  // namespace tvq

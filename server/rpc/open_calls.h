@@ -1,11 +1,10 @@
 #ifndef TVQ_SERVER_RPC_OPEN_CALLS_H_
 #define TVQ_SERVER_RPC_OPEN_CALLS_H_
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
+#include <mutex>
 
 namespace tvq {
 
@@ -14,23 +13,24 @@ namespace tvq {
 class OpenCalls {
  public:
   void Begin() {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     ++count_;
   }
   void End() {
-    absl::MutexLock lock(&mutex_);
-    --count_;
+    const std::lock_guard lock(mutex_);
+    if (--count_ == 0) none_.notify_all();
   }
   // Returns when there is none, or at `until`.
-  void WaitForNone(absl::Time until) {
-    absl::MutexLock lock(&mutex_);
-    const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ == 0; };
-    mutex_.AwaitWithDeadline(absl::Condition(&none), until);
+  void WaitForNone(std::chrono::steady_clock::time_point until) {
+    std::unique_lock lock(mutex_);
+    none_.wait_until(lock, until, [this] { return count_ == 0; });
   }
 
  private:
-  absl::Mutex mutex_;
-  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Not Abseil's, whose waits end by the time of day.
+  std::mutex mutex_;
+  std::condition_variable none_;
+  int64_t count_ = 0;  // guarded by mutex_
 };
 
 }  // namespace tvq

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/generation_service.h"
+#include "server/rpc/grpc_time.h"
 #include "server/rpc/session_service.h"
 
 namespace tvq {
@@ -147,10 +147,11 @@ class Server::Impl {
     SetHealth();
   }
 
-  void Shutdown(std::chrono::system_clock::time_point until) {
+  void Shutdown(SteadyTime until) {
     if (server_ == nullptr) return;
-    open_calls_.WaitForNone(absl::FromChrono(until));
-    server_->Shutdown(std::min(until, std::chrono::system_clock::now() + kLastBytes));
+    open_calls_.WaitForNone(until);
+    const SteadyTime last = std::chrono::steady_clock::now() + kLastBytes;
+    server_->Shutdown(ToGrpcTime(std::min(until, last)));
   }
 
  private:
@@ -191,7 +192,7 @@ class Server::Impl {
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Server::~Server() { Shutdown(std::chrono::system_clock::now()); }
+Server::~Server() { Shutdown(std::chrono::steady_clock::now()); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionStore* sessions,
                                                       ServerDescription description,
@@ -219,6 +220,6 @@ void Server::SetDraining() { impl_->SetDraining(); }
 
 void Server::SetProgressing(bool progressing) { impl_->SetProgressing(progressing); }
 
-void Server::Shutdown(std::chrono::system_clock::time_point until) { impl_->Shutdown(until); }
+void Server::Shutdown(SteadyTime until) { impl_->Shutdown(until); }
 
 }  // namespace tvq

@@ -58,7 +58,7 @@ class Server {
   // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
   // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when
   // no call is left.
-  void Shutdown(std::chrono::system_clock::time_point until);
+  void Shutdown(SteadyTime until);
 
  private:
   class Impl;

@@ -1,7 +1,6 @@
 #ifndef TVQ_SERVER_RPC_STALL_GUARD_H_
 #define TVQ_SERVER_RPC_STALL_GUARD_H_
 
-#include <grpc/support/time.h>
 #include <grpcpp/alarm.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/rpc/grpc_time.h"
 
 namespace tvq {
 
@@ -34,9 +34,7 @@ class StallGuard {
     const int64_t operation = ++operations_;
     *armed_ = operation;
     alarm_.emplace();
-    // A monotonic clock: the time of day may jump.
-    alarm_->Set(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                             gpr_time_from_millis(timeout.count(), GPR_TIMESPAN)),
+    alarm_->Set(ToGrpcTime(std::chrono::steady_clock::now() + timeout),
                 [armed = armed_, operation, stalled = std::move(stalled)](bool) {
                   int64_t expected = operation;
                   if (armed->compare_exchange_strong(expected, 0)) stalled();

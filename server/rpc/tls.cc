@@ -7,18 +7,18 @@
 #include <openssl/x509.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "server/rpc/read_file.h"
 
 namespace tvq {
 namespace {
 
-constexpr absl::Duration kLook = absl::Seconds(1);  // at the files
-constexpr unsigned kRefreshSeconds = 1;             // gRPC's, at the copies
+constexpr std::chrono::seconds kLook{1};  // at the files
+constexpr unsigned kRefreshSeconds = 1;   // gRPC's, at the copies
 
 template <auto Free>
 struct Freer {
@@ -96,16 +96,8 @@ absl::StatusOr<std::unique_ptr<Tls>> Tls::Create(const TlsOptions& options) {
     tls->provider_ = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
         tls->identity_.path(), tls->identity_.path(), tls->ca_.path(), kRefreshSeconds);
   }
-  tls->watcher_ = std::thread([tls = tls.get()] { tls->Watch(); });
+  tls->watcher_.emplace(kLook, [tls = tls.get()] { tls->Look(); });
   return tls;
-}
-
-Tls::~Tls() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  if (watcher_.joinable()) watcher_.join();
 }
 
 std::shared_ptr<grpc::ServerCredentials> Tls::Credentials() const {
@@ -135,21 +127,14 @@ absl::Status Tls::Show(const TlsTexts& texts) {
   return identity_.Replace(absl::StrCat(texts.key, "\n", texts.certificates));
 }
 
-void Tls::Watch() {
-  std::string last_problem;
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kLook)) return;
-    }
-    const absl::StatusOr<bool> changed = Reload();
-    const std::string problem(changed.status().message());
-    if (!problem.empty() && problem != last_problem) {
-      spdlog::warn("the certificates in use stay: {}", problem);
-    }
-    if (changed.ok() && *changed) spdlog::info("new certificates are in use");
-    last_problem = problem;
+void Tls::Look() {
+  const absl::StatusOr<bool> changed = Reload();
+  const std::string problem(changed.status().message());
+  if (!problem.empty() && problem != last_problem_) {
+    spdlog::warn("the certificates in use stay: {}", problem);
   }
+  if (changed.ok() && *changed) spdlog::info("new certificates are in use");
+  last_problem_ = problem;
 }
 
 }  // namespace tvq

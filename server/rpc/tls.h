@@ -6,14 +6,15 @@
 #include <grpcpp/security/tls_certificate_provider.h>
 
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/rpc/memory_file.h"
+#include "server/sessions/ticker.h"
 
 namespace tvq {
 
@@ -47,7 +48,6 @@ class Tls {
  public:
   // Errors of ReadTlsFiles.
   static absl::StatusOr<std::unique_ptr<Tls>> Create(const TlsOptions& options);
-  ~Tls();
 
   // For the server's port. New connections use what the files hold within two seconds.
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
@@ -59,16 +59,16 @@ class Tls {
   explicit Tls(const TlsOptions& options) : options_(options) {}
 
   absl::Status Show(const TlsTexts& texts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Watch();
+  void Look();
 
   const TlsOptions options_;
   absl::Mutex mutex_;
   TlsTexts shown_ ABSL_GUARDED_BY(mutex_);
   MemoryFile identity_ ABSL_GUARDED_BY(mutex_);  // the key, then the chain: one file, one exchange
   MemoryFile ca_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;
-  std::thread watcher_;
+  std::string last_problem_;       // found by the watcher
+  std::optional<Ticker> watcher_;  // last: it uses all of the above
 };
 
 }  // namespace tvq

@@ -39,9 +39,16 @@ void UploadCall::OnReadDone(bool ok) {
 void UploadCall::OnMessage() {
   const absl::StatusOr<std::string> chunk = Read(message_, reads_ == 1);
   message_.Clear();
-  if (!chunk.ok()) return End(chunk.status(), /*busy=*/false);
+  if (!chunk.ok()) return End(chunk.status(), /*busy=*/true);
   if (auto status = receiver_->Add(*chunk); !status.ok()) return End(status, receiver_->busy());
   ReadNext();
+}
+
+absl::Status UploadCall::NextSnapshot(
+    const std::function<absl::Status(std::unique_ptr<SnapshotUpload>)>& take) {
+  auto status = take(receiver_->Take());
+  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
+  return status;
 }
 
 void UploadCall::OnLast() {

@@ -6,6 +6,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,7 @@ class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
  protected:
   // Parses a message and returns its chunk, which may be empty.
+  // May block.
   virtual absl::StatusOr<std::string> Read(const grpc::ByteBuffer& bytes, bool first) = 0;
   // After the last message. May block.
   virtual absl::StatusOr<grpc::ByteBuffer> Complete(std::unique_ptr<SnapshotUpload> upload) = 0;
@@ -45,6 +47,10 @@ class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   const CallContext& context() const { return context_; }
   // Known when Read is called.
   const Caller& caller() const { return scope_.caller(); }
+  // For Read, when the chunk that it returns begins another snapshot: gives the one before to
+  // `take`, and then its part of the quota back.
+  absl::Status NextSnapshot(
+      const std::function<absl::Status(std::unique_ptr<SnapshotUpload>)>& take);
 
  private:
   void ReadNext();

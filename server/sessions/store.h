@@ -60,14 +60,16 @@ class Store final : public SessionStore {
   std::unique_ptr<SnapshotUpload> NewUpload() override;
   absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,
                                      std::unique_ptr<SnapshotUpload> upload) override;
-  absl::StatusOr<SessionView> Adopt(std::unique_ptr<SnapshotUpload> upload) override;
+  absl::StatusOr<std::unique_ptr<SnapshotStream>> ExportPart(const std::string& id,
+                                                             const std::string& mark) override;
+  std::unique_ptr<Adoption> Adopt() override;
   absl::StatusOr<std::unique_ptr<Lease>> Acquire(const SessionCall& call) override;
   absl::StatusOr<std::optional<StartPoint>> StartFrom(
       const std::string& model, std::unique_ptr<SnapshotUpload> upload) override;
   absl::StatusOr<std::unique_ptr<SnapshotStream>> ToSnapshot(const std::string& model,
                                                              Continuation end) override;
   void UsePrefixes(Request* request) override;
-  int64_t Flush(absl::Time until) override;
+  int64_t Flush(SteadyTime until) override;
   std::vector<SessionRecord> Records() const override;
   bool shares_storage() const override { return durable_ != nullptr && durable_->shared(); }
   std::vector<SessionRecord> HeldHere() const override;
@@ -231,7 +233,16 @@ class Store final : public SessionStore {
                                 ByteSource* source);
   absl::StatusOr<Checked> Check(const std::string& model_name,
                                 std::unique_ptr<SnapshotUpload> upload);
+  absl::StatusOr<Moment> MomentOf(const SessionContent& content, Checked& checked);
   absl::StatusOr<SessionContent> ContentOf(Checked checked);
+  // Of a moment of the content, which is of the record's version.
+  absl::StatusOr<std::unique_ptr<SnapshotStream>> Snapshot(const SessionContent& content,
+                                                           SessionRecord record, Moment moment,
+                                                           Replies replies);
+
+  // store_hand_over.cc
+  class StoreAdoption;
+  absl::StatusOr<SessionView> Take(const EntryPtr& entry);
 
   // store_prefixes.cc
   absl::Status FeedSharedPrompts();

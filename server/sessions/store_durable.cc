@@ -222,7 +222,7 @@ absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
   return View(entry);
 }
 
-int64_t Store::Flush(absl::Time until) {
+int64_t Store::Flush(SteadyTime until) {
   std::vector<EntryPtr> unsaved, used;
   {
     const MutexLock lock(&mutex_);
@@ -237,14 +237,13 @@ int64_t Store::Flush(absl::Time until) {
     });
   }
   if (durable_ == nullptr) return static_cast<int64_t>(unsaved.size());
-  const auto deadline = SteadyClock::now() + absl::ToChronoNanoseconds(until - clock_());
   // False if it did not work out in time.
-  const auto insist = [deadline](const std::function<absl::Status()>& store) {
-    while (SteadyClock::now() < deadline) {
+  const auto insist = [until](const std::function<absl::Status()>& store) {
+    while (SteadyClock::now() < until) {
       const auto status = store();
       if (status.ok()) return true;
       if (!absl::IsUnavailable(status)) return false;  // trying again would not help
-      std::this_thread::sleep_until(std::min(deadline, SteadyClock::now() + kFlushRetry));
+      std::this_thread::sleep_until(std::min<SteadyTime>(until, SteadyClock::now() + kFlushRetry));
     }
     return false;
   };

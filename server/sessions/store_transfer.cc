@@ -102,12 +102,17 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionC
                                                                   SessionRecord record) {
   if (!content.model) return NotServed(record);
   if (auto status = CheckVersion(call, record); !status.ok()) return status;
-  Moment present = content.present;
-  Replies replies = content.replies;
-  if (auto status = Load(content, record.version, present, &replies); !status.ok()) return status;
+  record.marks.clear();
+  return Snapshot(content, std::move(record), content.present, content.replies);
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionContent& content,
+                                                                SessionRecord record, Moment moment,
+                                                                Replies replies) {
+  if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
   std::shared_ptr<const Blob> image;
-  if (present.checkpoint != nullptr) {
-    auto read = tiers_->ReadBlob(present.checkpoint);
+  if (moment.checkpoint != nullptr) {
+    auto read = tiers_->ReadBlob(moment.checkpoint);
     if (!read.ok()) return read.status();
     image = *std::move(read);
   } else {
@@ -115,8 +120,7 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionC
     if (!written.ok()) return written.status();
     image = *std::move(written);
   }
-  record.marks.clear();
-  return NewSnapshotStream(Head(record, record.version, present, replies, image->size()), image);
+  return NewSnapshotStream(Head(record, record.version, moment, replies, image->size()), image);
 }
 
 std::unique_ptr<SnapshotUpload> Store::NewUpload() {
@@ -177,18 +181,22 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
   return status;
 }
 
+absl::StatusOr<Moment> Store::MomentOf(const SessionContent& content, Checked& checked) {
+  Moment moment;
+  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
+  if (checked.head.record.has_transcript) moment.tokens.Append(checked.head.transcript);
+  return NewMoment(content, moment, checked.head.record.position);
+}
+
 absl::StatusOr<SessionContent> Store::ContentOf(Checked checked) {
   SessionContent content;
   content.model = checked.model;
   content.record = checked.head.record;
   content.record.model = engine_->models()[checked.model].name;
   content.record.marks.clear();
-  Moment moment;
-  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
-  if (content.record.has_transcript) moment.tokens.Append(checked.head.transcript);
-  auto placed = NewMoment(content, moment, content.record.position);
-  if (!placed.ok()) return placed.status();
-  content.present = *std::move(placed);
+  auto present = MomentOf(content, checked);
+  if (!present.ok()) return present.status();
+  content.present = *std::move(present);
   return content;
 }
 
@@ -229,44 +237,6 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
   auto views = Insert({NewEntry(*std::move(content))}, options.durability);
   if (!views.ok()) return views.status();
   return std::move(views->front());
-}
-
-absl::StatusOr<SessionView> Store::Adopt(std::unique_ptr<SnapshotUpload> upload) {
-  auto checked = Check("", std::move(upload));
-  if (!checked.ok()) return checked.status();
-  const SessionRecord& sent = checked->head.record;
-  if (auto status = CheckNaming(sent.label, sent.ttl, sent.creation_key); !status.ok()) {
-    return status;
-  }
-  const auto outcomes = std::move(checked->head.outcomes);
-  const absl::Time last_used = checked->head.record.last_used;
-  auto content = ContentOf(*std::move(checked));
-  if (!content.ok()) return content.status();
-  for (const Outcome& outcome : outcomes) {
-    content->replies.Restore(outcome.idempotency_key, outcome.reply);
-  }
-  content->present.place->Force(PresentBytes(*content));
-  const EntryPtr entry = NewEntry(*std::move(content));
-  entry->last_used = last_used;
-  entry->leased = false;
-  const SessionRecord& record = entry->content->record;
-  if (auto status = Refresh(record.owner, record.id, /*claim=*/true); !status.ok()) return status;
-  const MutexLock lock(&mutex_);
-  if (const EntryPtr known = table_.Find(record.id); known != nullptr) {
-    const int64_t version = known->content->record.version;
-    if (version >= record.version) {
-      return absl::AlreadyExistsError(absl::StrCat("session ", record.id, " is here at version ",
-                                                   version, ", the snapshot is of version ",
-                                                   record.version));
-    }
-    if (known->leased) return Busy(record.id);
-    entry->persisted_version = known->persisted_version;
-    // Its copy, if there is one, is replaced when this one is stored.
-    Drop(*known);
-  }
-  for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
-  Enlist(entry);
-  return View(*entry);
 }
 
 absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& model_name,

@@ -4,34 +4,29 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <string>
-
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 
 namespace tvq {
 namespace {
+
+using SteadyClock = std::chrono::steady_clock;
 
 // After the engine is done, readers get so long to take what was written for them.
 constexpr std::chrono::seconds kReadersGrace{2};
 
 // Sessions get at least so long: a second is nothing to a disk that syncs.
-constexpr double kLeastSaveSeconds = 10;
+constexpr std::chrono::seconds kLeastSaveTime{10};
 
 // How often saving looks whether it is still wanted.
-constexpr absl::Duration kSlice = absl::Milliseconds(500);
+constexpr std::chrono::milliseconds kSlice{500};
 
 void FinishRequests(const Draining& draining) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(draining.seconds));
+  const auto until = SteadyClock::now() + draining.timeout;
   if (!draining.engine.Drain(until)) spdlog::warn("some requests were ended with UNAVAILABLE");
-  draining.server.Shutdown(std::chrono::system_clock::now() + kReadersGrace);
+  draining.server.Shutdown(SteadyClock::now() + kReadersGrace);
 }
 
-void HandOverSessions(const Draining& draining, absl::Time until, const std::atomic<bool>& now) {
-  if (draining.peer.address.empty()) return;
+void HandOverSessions(const Draining& draining, SteadyTime until, const std::stop_token& now) {
   const auto result = HandOver(draining.sessions, draining.peer, until, now);
   if (!result.ok()) {
     spdlog::error("no session was handed over: {}", std::string(result.status().message()));
@@ -41,13 +36,16 @@ void HandOverSessions(const Draining& draining, absl::Time until, const std::ato
                result->left);
 }
 
-void SaveSessions(SessionStore& sessions, absl::Time until, const std::atomic<bool>& now) {
-  while (!now) {
-    const absl::Time slice = std::min(until, absl::Now() + kSlice);
+void SaveSessions(SessionStore& sessions, SteadyTime until, const std::stop_token& now) {
+  while (!now.stop_requested()) {
+    const SteadyTime slice = std::min<SteadyTime>(until, SteadyClock::now() + kSlice);
     if (sessions.Flush(slice) == 0) return;
     // Who gives up before the time has passed would not succeed in more of it.
-    if (absl::Now() < slice || absl::Now() >= until) break;
+    if (SteadyClock::now() < slice || SteadyClock::now() >= until) return;
   }
+}
+
+void NameLost(const SessionStore& sessions) {
   for (const SessionRecord& record : sessions.Records()) {
     if (record.persisted_version >= record.version) continue;
     spdlog::warn("session {} is lost: version {} was not saved, the newest that was is {}",
@@ -57,13 +55,20 @@ void SaveSessions(SessionStore& sessions, absl::Time until, const std::atomic<bo
 
 }  // namespace
 
-void Drain(const Draining& draining, const std::atomic<bool>& now) {
+void Drain(const Draining& draining, const std::stop_token& now) {
   draining.server.SetDraining();
   FinishRequests(draining);
-  const absl::Time until =
-      absl::Now() + absl::Seconds(std::max(draining.seconds, kLeastSaveSeconds));
-  HandOverSessions(draining, until, now);
-  SaveSessions(draining.sessions, until, now);
+  const SteadyTime begin = SteadyClock::now();
+  const auto time = std::max<std::chrono::nanoseconds>(draining.timeout, kLeastSaveTime);
+  if (!draining.peer.address.empty()) {
+    // What a shared tier takes is the peer's to find there, or any other server's.
+    if (draining.sessions.shares_storage()) {
+      SaveSessions(draining.sessions, begin + time / 2, now);
+    }
+    HandOverSessions(draining, begin + time, now);
+  }
+  SaveSessions(draining.sessions, begin + time, now);
+  NameLost(draining.sessions);
 }
 
 }  // namespace tvq

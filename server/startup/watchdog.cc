@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/time.h"
-
 namespace tvq {
+
+namespace {
+
+std::chrono::milliseconds Period(std::chrono::nanoseconds timeout) {
+  const auto quarter = std::chrono::ceil<std::chrono::milliseconds>(timeout / 4);
+  return std::min<std::chrono::milliseconds>(quarter, std::chrono::seconds(1));
+}
+
+}  // namespace
 
 bool MakesProgress(std::optional<SteadyTime> step_began, SteadyTime now,
                    std::chrono::nanoseconds timeout) {
@@ -13,29 +20,15 @@ bool MakesProgress(std::optional<SteadyTime> step_began, SteadyTime now,
 }
 
 Watchdog::Watchdog(Watched watched, std::chrono::nanoseconds timeout)
-    : watched_(std::move(watched)), timeout_(timeout), thread_([this] { Loop(); }) {}
+    : watched_(std::move(watched)),
+      timeout_(timeout),
+      ticker_(Period(timeout), [this] { Look(); }) {}
 
-Watchdog::~Watchdog() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
-}
-
-void Watchdog::Loop() {
-  const absl::Duration period = std::min(absl::FromChrono(timeout_) / 4, absl::Seconds(1));
-  bool progressing = true;
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period)) return;
-    }
-    const auto step_began = watched_.step_began();  // before `now`, or a step could begin later
-    if (MakesProgress(step_began, watched_.now(), timeout_) == progressing) continue;
-    progressing = !progressing;
-    watched_.on_change(progressing);
-  }
+void Watchdog::Look() {
+  const auto step_began = watched_.step_began();  // before `now`, or a step could begin later
+  if (MakesProgress(step_began, watched_.now(), timeout_) == progressing_) return;
+  progressing_ = !progressing_;
+  watched_.on_change(progressing_);
 }
 
 }  // namespace tvq

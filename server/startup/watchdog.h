@@ -4,10 +4,8 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "server/sessions/ticker.h"
 
 namespace tvq {
 
@@ -31,18 +29,15 @@ class Watchdog {
   // Looks every quarter of `timeout`, but at least every second.
   Watchdog(Watched watched, std::chrono::nanoseconds timeout);
   // on_change is not called afterwards.
-  ~Watchdog();
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog() = default;
 
  private:
-  void Loop();
+  void Look();
 
   const Watched watched_;
   const std::chrono::nanoseconds timeout_;
-  absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  bool progressing_ = true;
+  Ticker ticker_;  // last: it uses all of the above
 };
 
 }  // namespace tvq

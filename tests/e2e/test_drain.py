@@ -1,7 +1,9 @@
 """Sessions of a server that stops: stored, handed to another server, or named as lost."""
 
+import concurrent.futures
 import hashlib
 import signal
+import threading
 
 import grpc
 import pytest
@@ -122,6 +124,48 @@ def test_the_peer_goes_on(start, keys, tmp_path, durable):
         assert SessionClient(start(*keys, "--session-dir", tmp_path / "here"), USER).list() == []
 
 
+def test_marks_go_along(start, keys, tmp_path):
+    peer = start(*keys)
+    server = start(*keys, "--drain-peer", peer.address, "--drain-peer-key", ADMIN)
+    client = SessionClient(server, USER)
+    session = client.create()
+    for mark in "one", "two":
+        client.append(session.id, TEXT)
+        client.mark(session.id, mark)
+    client.append(session.id, TEXT)
+    client.rewind(session.id, "two")
+    fork, = client.fork(session.id, mark="one")
+    expected = client.generate(fork.id, **SAMPLING).sample
+    client.delete(fork.id)
+    marks = client.get(session.id).marks
+    assert "took 1 sessions; 0 are left" in stop(server)
+    client = SessionClient(peer, USER)
+    assert list(client.get(session.id).marks) == list(marks)
+    assert client.rewind(session.id, "one").position == len(TEXT)
+    assert same(client.generate(session.id, **SAMPLING).sample, expected)
+
+
+def test_a_session_whose_mark_cannot_be_read_stays(start, keys, tmp_path):
+    """Nothing of it is lost here because a part of it is."""
+    here = tmp_path / "here"
+    server = start(*keys, "--session-dir", here)
+    client = SessionClient(server, USER)
+    session = client.create()
+    client.append(session.id, TEXT)
+    marked = client.mark(session.id, "kept")
+    client.append(session.id, TEXT, durable=True)
+    stop(server)
+    file, = [f for f in here.rglob("*") if f.is_file() and session.id in str(f) and str(marked.version) in f.name]
+    data = bytearray(file.read_bytes())
+    data[-20] ^= 1
+    file.write_bytes(data)
+    peer = start(*keys)
+    text = stop(start(*keys, "--session-dir", here, "--drain-peer", peer.address, "--drain-peer-key", ADMIN))
+    assert f"session {session.id} was not handed over" in text and "lost" not in text
+    assert SessionClient(peer, USER).list() == []
+    assert SessionClient(start(*keys, "--session-dir", here), USER).get(session.id).position == 2 * len(TEXT)
+
+
 def test_a_session_that_was_stored_is_kept_if_the_peer_cannot_store_it(start, keys, tmp_path):
     peer = start(*keys)
     server = start(*keys, "--drain-peer", peer.address, "--drain-peer-key", ADMIN, "--session-dir", tmp_path / "here")
@@ -145,6 +189,31 @@ def test_a_peer_that_takes_nothing(start, keys, tmp_path, key):
     client = SessionClient(start(*keys, "--session-dir", tmp_path / "here"), USER)
     assert {s.id for s in client.list()} == {session.id, empty.id}
     assert same(client.generate(session.id, **SAMPLING).sample, expected)
+
+
+def test_a_second_signal_ends_a_session_on_its_way(start, keys, tmp_path, api):
+    """The peer has begun to read it and does not go on."""
+    begun, end = threading.Event(), threading.Event()
+
+    class Peer(api.admin_grpc.AdminServiceServicer):
+        def AdoptSession(self, requests, context):
+            next(requests)
+            begun.set()
+            end.wait()
+
+    peer = grpc.server(concurrent.futures.ThreadPoolExecutor())
+    api.admin_grpc.add_AdminServiceServicer_to_server(Peer(), peer)
+    port = peer.add_insecure_port("127.0.0.1:0")
+    peer.start()
+    server = start(*keys, "--session-dir", tmp_path, "--drain-peer", f"127.0.0.1:{port}", "--drain-peer-key", ADMIN,
+                   "--shutdown-timeout", 3600)
+    session = SessionClient(server, USER).create()
+    server.signal(signal.SIGTERM)
+    assert begun.wait(PATIENCE_SECONDS)
+    text = stop(server, signal.SIGINT)
+    end.set()
+    peer.stop(None)
+    assert f"session {session.id} was not handed over" in text and f"session {session.id} is lost" in text
 
 
 def test_an_operator_names_the_peer(start, keys):

@@ -41,13 +41,15 @@ class MockSessionStore : public SessionStore {
   MOCK_METHOD(Upload, NewUpload, (), (override));
   MOCK_METHOD(absl::StatusOr<SessionView>, Import,
               (const std::string&, const CreateOptions&, Upload), (override));
-  MOCK_METHOD(absl::StatusOr<SessionView>, Adopt, (Upload), (override));
+  MOCK_METHOD(std::unique_ptr<Adoption>, Adopt, (), (override));
+  MOCK_METHOD(absl::StatusOr<Bytes>, ExportPart, (const std::string&, const std::string&),
+              (override));
   MOCK_METHOD(absl::StatusOr<std::unique_ptr<Lease>>, Acquire, (const SessionCall&), (override));
   MOCK_METHOD(absl::StatusOr<std::optional<StartPoint>>, StartFrom, (const std::string&, Upload),
               (override));
   MOCK_METHOD(absl::StatusOr<Bytes>, ToSnapshot, (const std::string&, Continuation), (override));
   MOCK_METHOD(void, UsePrefixes, (Request*), (override));
-  MOCK_METHOD(int64_t, Flush, (absl::Time), (override));
+  MOCK_METHOD(int64_t, Flush, (SteadyTime), (override));
   MOCK_METHOD(std::vector<SessionRecord>, Records, (), (const, override));
   MOCK_METHOD(bool, shares_storage, (), (const, override));
   MOCK_METHOD(std::vector<SessionRecord>, HeldHere, (), (const, override));

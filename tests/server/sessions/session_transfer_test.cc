@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/sessions/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
+#include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
@@ -45,6 +46,25 @@ std::unique_ptr<SnapshotUpload> Upload(StoreHarness& h, std::string_view bytes) 
 absl::StatusOr<SessionView> Import(StoreHarness& h, std::string_view bytes,
                                    const CreateOptions& options = {}) {
   return h.store->Import("", options, Upload(h, bytes));
+}
+
+// The session and its marks as they come from another server, without the marks in `without`.
+absl::StatusOr<SessionView> Adopt(StoreHarness& to, StoreHarness& from, const std::string& id,
+                                  const std::string& without = "") {
+  const auto adoption = to.store->Adopt();
+  std::vector<std::string> parts{""};
+  for (const SessionRecord& record : from.store->HeldHere()) {
+    if (record.id != id) continue;
+    for (const MarkRecord& mark : record.marks) {
+      if (mark.version != record.version && mark.name != without) parts.push_back(mark.name);
+    }
+  }
+  for (const std::string& part : parts) {
+    const auto stream = from.store->ExportPart(id, part);
+    EXPECT_TRUE(stream.ok()) << stream.status();
+    if (auto status = adoption->Add(part, Upload(to, Drain(**stream))); !status.ok()) return status;
+  }
+  return adoption->Finish();
 }
 
 TEST(SessionTransferTest, MovesASessionToAnotherServer) {
@@ -152,7 +172,7 @@ TEST(SessionTransferTest, TakesNoPositionOnTheWordOfTheRecord) {
   });
   const auto refused = [&](const std::string& bytes, const std::string& why) {
     for (const absl::Status& status :
-         {Import(h, bytes).status(), h.store->Adopt(Upload(h, bytes)).status(),
+         {Import(h, bytes).status(), h.store->Adopt()->Add("", Upload(h, bytes)),
           h.store->StartFrom("", Upload(h, bytes)).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(why));
@@ -194,12 +214,11 @@ TEST(SessionTransferTest, AdoptsWhatAnotherServerHandsOver) {
     auto lease = from.store->Acquire(keyed);
     ASSERT_TRUE((*lease)->Commit(*from.Compute((*lease)->Start(), "mine"), "reply").ok());
   }
-  const std::string snapshot = Export(from, call);
   const auto before = from.store->Get("ann", call.id)->record;
 
   StoreHarness to;
   to.clock.Advance(absl::Hours(1));
-  const auto adopted = to.store->Adopt(Upload(to, snapshot));
+  const auto adopted = Adopt(to, from, call.id);
   ASSERT_TRUE(adopted.ok()) << adopted.status();
   EXPECT_EQ(adopted->record.id, call.id);
   EXPECT_EQ(adopted->record.owner, "ann");
@@ -210,16 +229,89 @@ TEST(SessionTransferTest, AdoptsWhatAnotherServerHandsOver) {
   to.ExpectHolds(call, "mine");
   EXPECT_EQ((*to.store->Acquire(keyed))->replay(), "reply") << "a retry on the new server";
 
-  EXPECT_EQ(to.store->Adopt(Upload(to, snapshot)).status().code(),
-            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Adopt(to, from, call.id).status().code(), absl::StatusCode::kAlreadyExists);
   ASSERT_TRUE(from.Append(call, " more").ok());
-  const std::string later = Export(from, call);
   {
     const auto lease = to.store->Acquire(call);
-    EXPECT_EQ(to.store->Adopt(Upload(to, later)).status().code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(Adopt(to, from, call.id).status().code(), absl::StatusCode::kAborted);
   }
-  ASSERT_TRUE(to.store->Adopt(Upload(to, later)).ok());
+  ASSERT_TRUE(Adopt(to, from, call.id).ok());
   to.ExpectHolds(call, "mine more");
+}
+
+TEST(SessionTransferTest, AdoptsMarksToo) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create()};
+  ASSERT_TRUE(from.store->Mark(call, "empty").ok());
+  ASSERT_TRUE(from.Append(call, "once", /*pending=*/true).ok());
+  ASSERT_TRUE(from.store->Mark(call, "once").ok());
+  ASSERT_TRUE(from.Append(call, " upon").ok());
+  ASSERT_TRUE(from.store->Mark(call, "now").ok());
+  const auto before = from.store->Get("", call.id)->record;
+
+  const auto disk = std::make_shared<MemoryDisk>();
+  StoreHarness to;
+  to.Start(std::make_unique<MemoryTier>(disk));
+  const auto missing = Adopt(to, from, call.id, /*without=*/"once").status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("once"));
+  EXPECT_EQ(to.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound)
+      << "all or nothing";
+
+  const auto adopted = Adopt(to, from, call.id);
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  ASSERT_EQ(adopted->record.marks.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(adopted->record.marks[i].name, before.marks[i].name);
+    EXPECT_EQ(adopted->record.marks[i].version, before.marks[i].version);
+    EXPECT_EQ(adopted->record.marks[i].position, before.marks[i].position);
+  }
+  ASSERT_TRUE(to.store->Save(call).ok());
+  to.Start(std::make_unique<MemoryTier>(disk));
+  for (const auto& [mark, text] :
+       {std::pair{"once", "once"}, {"now", "once upon"}, {"empty", ""}, {"once", "once"}}) {
+    ASSERT_TRUE(to.store->Rewind(call, mark).ok());
+    to.ExpectHolds(call, text);
+  }
+}
+
+TEST(SessionTransferTest, RefusesMarksThatAreNotTheSessions) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create()};
+  const SessionCall other{.id = from.Create()};
+  for (const SessionCall& c : {call, other}) {
+    ASSERT_TRUE(from.Append(c, "text").ok());
+    ASSERT_TRUE(from.store->Mark(c, "m").ok());
+    ASSERT_TRUE(from.Append(c, " more").ok());
+  }
+  StoreHarness to;
+  const auto add = [&](Adoption& adoption, const std::string& id, const std::string& mark,
+                       const std::string& as) {
+    return adoption.Add(as, Upload(to, Drain(**from.store->ExportPart(id, mark)))).code();
+  };
+  const auto adoption = to.store->Adopt();
+  EXPECT_EQ(add(*adoption, call.id, "m", "m"), absl::StatusCode::kInvalidArgument) << "too soon";
+  EXPECT_EQ(add(*adoption, call.id, "", ""), absl::StatusCode::kOk);
+  EXPECT_EQ(add(*adoption, other.id, "m", "m"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(add(*adoption, call.id, "m", "n"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(add(*adoption, call.id, "", "m"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(add(*adoption, call.id, "m", "m"), absl::StatusCode::kOk);
+  EXPECT_EQ(add(*adoption, call.id, "m", "m"), absl::StatusCode::kInvalidArgument) << "again";
+  EXPECT_TRUE(adoption->Finish().ok());
+}
+
+TEST(SessionTransferTest, DeletesTheOlderCopyOfAnAdoptedSessionWithIt) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create()};
+  const auto disk = std::make_shared<MemoryDisk>();
+  StoreHarness to;
+  to.Start(std::make_unique<MemoryTier>(disk));
+  ASSERT_TRUE(Adopt(to, from, call.id).ok());
+  ASSERT_TRUE(to.store->Save(call).ok());
+  ASSERT_TRUE(from.Append(call, "newer").ok());
+  ASSERT_TRUE(Adopt(to, from, call.id).ok());
+  ASSERT_TRUE(to.store->Delete(call).ok());
+  EXPECT_TRUE(disk->sessions.empty());
 }
 
 TEST(SessionTransferTest, ComputesOnAnUploadWithoutASession) {
