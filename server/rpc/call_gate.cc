@@ -54,7 +54,7 @@ absl::Status CallGate::Admit(const MethodInfo& method, grpc::CallbackServerConte
                              Caller* caller) {
   caller->request_id = RequestId(*rpc);
   if (auto status = Authorize(method, Authorization(*rpc), caller); !status.ok()) {
-    recorder_->Rejected(status);
+    recorder_->Rejected(status, /*draining=*/false);
     return status;
   }
   if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load

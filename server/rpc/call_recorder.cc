@@ -16,7 +16,7 @@ const char* Reason(absl::StatusCode code) {
     case absl::StatusCode::kResourceExhausted:
       return "capacity";
     case absl::StatusCode::kUnavailable:
-      return "draining";
+      return "unavailable";
     case absl::StatusCode::kAborted:
       return "conflict";
     case absl::StatusCode::kDeadlineExceeded:
@@ -38,7 +38,9 @@ void CallRecorder::Finished(const FinishedCall& call) {
   if (log_) log_(call);
 }
 
-void CallRecorder::Rejected(const absl::Status& status) { Rejected(Reason(status.code())); }
+void CallRecorder::Rejected(const absl::Status& status, bool draining) {
+  Rejected(absl::IsUnavailable(status) && draining ? "draining" : Reason(status.code()));
+}
 
 void CallRecorder::RejectedByRate() { Rejected("rate_limit"); }
 

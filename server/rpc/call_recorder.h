@@ -49,8 +49,9 @@ class CallRecorder {
   // Every call of ours, once.
   void Finished(const FinishedCall& call);
 
-  // A call that was refused before it began; the status with which it ends says why.
-  void Rejected(const absl::Status& status);
+  // A call that was refused before it began; the status with which it ends says why, together with
+  // whether the server is `draining`.
+  void Rejected(const absl::Status& status, bool draining);
   void RejectedByRate();
 
   CallCounts counts() const;

@@ -27,7 +27,9 @@ class CallScope {
   }
 
   // Of a call that does not begin, though its caller may call. Before End.
-  void Refuse(const absl::Status& status) const { context_.recorder->Rejected(status); }
+  void Refuse(const absl::Status& status) const {
+    context_.recorder->Rejected(status, *context_.draining);
+  }
 
   // What to Finish with, right then.
   grpc::Status End(const absl::Status& status) const {

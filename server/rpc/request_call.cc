@@ -109,7 +109,10 @@ void RequestCall::CommitSession(const absl::Status& status, const Usage& usage) 
   if (session_->keeps_reply()) reply = Reply(usage, session_->Next());
   auto position = session_->Commit(std::move(reply));
   session_ = nullptr;
-  if (!position.ok()) return Conclude(position.status(), usage);
+  if (!position.ok()) {
+    AddRetryPushback(position.status(), /*fits_idle_server=*/true, rpc());
+    return Conclude(position.status(), usage);
+  }
   Conclude(status, usage, *std::move(position));
 }
 

@@ -73,7 +73,7 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
   }
   if (!busy.ok()) {
     AddRetryPushback(busy, /*fits_idle_server=*/true, rpc);
-    context.recorder->Rejected(busy);
+    context.recorder->Rejected(busy, *context.draining);
     finish(busy);
   }
   return reactor;

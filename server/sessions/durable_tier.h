@@ -22,7 +22,7 @@ class DurableTier {
     int64_t sessions = 0;
     int64_t bytes = 0;
     int64_t budget = 0;   // 0: none
-    int64_t corrupt = 0;  // found corrupt, set aside, not loaded
+    int64_t corrupt = 0;  // found corrupt and not loaded, since the server began
   };
 
   virtual ~DurableTier() = default;

@@ -277,9 +277,9 @@ DiskTier::Usage DiskTier::usage() const {
   Usage usage;
   usage.bytes = bytes_;
   usage.budget = budget_;
+  usage.corrupt = found_corrupt_;
   for (const auto& [id, session] : sessions_) {
     if (session.Current(id)) ++usage.sessions;
-    usage.corrupt += std::ssize(session.damaged());
   }
   return usage;
 }

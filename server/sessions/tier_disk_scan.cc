@@ -155,6 +155,7 @@ void DiskTier::ScanVersion(const std::string& id, int64_t version, const std::st
   const auto code = absl::IsInvalidArgument(problem) ? absl::StatusCode::kDataLoss : problem.code();
   damaged.problem = absl::Status(
       code, absl::StrCat("session ", id, ", stored version ", version, ": ", problem.message()));
+  if (!session.damaged().contains(version)) ++found_corrupt_;
   damaged.bytes += session.damaged()[version].bytes;  // once set aside, once more under its name
   session.damaged()[version] = std::move(damaged);
 }

@@ -286,7 +286,7 @@ DurableTier::Usage RedisTier::usage() const {
   const std::lock_guard lock(mutex_);
   Usage usage = usage_;
   usage.budget = options_.budget_bytes;
-  usage.corrupt = std::ssize(corrupt_);
+  usage.corrupt = found_corrupt_;
   return usage;
 }
 
@@ -310,7 +310,7 @@ void RedisTier::SetEpoch(const std::string& id, int64_t epoch) {
 
 void RedisTier::SetCorrupt(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  corrupt_.insert(id);
+  if (corrupt_.insert(id).second) ++found_corrupt_;
 }
 
 absl::StatusOr<std::unique_ptr<DurableTier>> OpenRedisTier(const std::string& url,

@@ -88,6 +88,7 @@ class RedisTier : public DurableTier {
   absl::flat_hash_map<std::string, int64_t> epochs_;  // of our claims
   absl::flat_hash_map<std::string, Attempt> attempts_;
   absl::flat_hash_set<std::string> corrupt_;
+  int64_t found_corrupt_ = 0;
   Usage usage_;  // as Redis last said; not `corrupt`
 };
 

@@ -38,15 +38,16 @@ TEST(CallRecorderTest, CountsByMethodAndCode) {
 
 TEST(CallRecorderTest, CountsRejectionsByReason) {
   CallRecorder recorder(nullptr);
-  recorder.Rejected(absl::ResourceExhaustedError("the queue is full"));
-  recorder.Rejected(absl::UnavailableError("draining"));
+  recorder.Rejected(absl::ResourceExhaustedError("the queue is full"), /*draining=*/true);
+  recorder.Rejected(absl::UnavailableError("the server is stopping"), /*draining=*/true);
+  recorder.Rejected(absl::UnavailableError("Redis is away"), /*draining=*/false);
   recorder.RejectedByRate();
   recorder.RejectedByRate();
   std::map<std::string, int64_t> counts;
   for (const auto& [reason, count] : recorder.counts().rejected) counts[reason] = count;
-  EXPECT_THAT(counts, testing::UnorderedElementsAre(testing::Pair("capacity", 1),
-                                                    testing::Pair("draining", 1),
-                                                    testing::Pair("rate_limit", 2)));
+  EXPECT_THAT(counts, testing::UnorderedElementsAre(
+                          testing::Pair("capacity", 1), testing::Pair("draining", 1),
+                          testing::Pair("unavailable", 1), testing::Pair("rate_limit", 2)));
 }
 
 TEST(CallRecorderTest, LogsEveryCall) {
