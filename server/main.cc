@@ -39,20 +39,11 @@ absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(std::vector<tvq::Served
   return engine;
 }
 
-tvq::PeerOptions PeerOf(const tvq::DrainOrder& order, const tvq::Flags& flags) {
-  return {.address = order.peer.empty() ? flags.sessions.drain_peer : order.peer,
-          .key = flags.sessions.drain_peer_key,
-          .tls = flags.server.tls};
-}
-
 absl::Status BeginDrain(tvq::ShutdownSignals& signals, const tvq::DrainOrder& order,
                         const tvq::Flags& flags) {
-  if (!order.peer.empty() && flags.sessions.drain_peer_key.empty()) {
-    return absl::FailedPreconditionError(
-        "peer: this server has no key for one, it was started without --drain-peer-key");
-  }
-  signals.Order(order);
-  return absl::OkStatus();
+  auto status = tvq::CheckOrder(order, flags);
+  if (status.ok()) signals.Order(order);
+  return status;
 }
 
 const char* CauseOf(const tvq::Shutdown& shutdown) {
@@ -110,6 +101,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   auto server = tvq::Server::Start(engine->get(), sessions->get(),
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
+  tvq::WarnOfUnreachable(**sessions, flags.server.gate.api_key_file);
   const auto metrics = tvq::ServeMetrics(
       flags, {.engine = engine->get(), .sessions = sessions->get(), .server = server->get()});
   if (!metrics.ok()) return metrics.status();
@@ -132,7 +124,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
               .sessions = **sessions,
               .server = **server,
               .timeout = timeout,
-              .peer = PeerOf(shutdown.order, flags)},
+              .peer = PeerOf(flags)},
              now.get_token());
   signals.Disarm();
   spdlog::info("stopped");

@@ -56,7 +56,9 @@ void AddAdmin(CLI::App& app, Globals& globals) {
                    "End what still runs after so long; else the server's own")
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber.description(""));
-  drain->add_option("--peer", options->peer, "Hand the sessions to this server")
+  drain
+      ->add_option("--peer", options->peer,
+                   "Refuse unless this is the server that takes the sessions over")
       ->type_name("HOST:PORT");
   drain->callback([&globals, options] {
     globals.run = [&globals, options] { return RunDrain(globals, *options); };

@@ -132,4 +132,9 @@ const ApiKey* ApiKeys::Find(std::string_view key) const {
   return found;
 }
 
+bool ApiKeys::HasOwner(std::string_view name) const {
+  return std::any_of(keys_.begin(), keys_.end(),
+                     [&](const ApiKey& key) { return key.name == name; });
+}
+
 }  // namespace tvq

@@ -42,6 +42,9 @@ class ApiKeys {
   // Nothing for a key that is not in the file. The time it takes tells nothing about the keys.
   const ApiKey* Find(std::string_view key) const;
 
+  // Whether a key bears this name.
+  bool HasOwner(std::string_view name) const;
+
   size_t size() const { return keys_.size(); }
 
  private:

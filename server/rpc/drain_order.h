@@ -13,7 +13,8 @@ namespace tvq {
 // How an operator wants the server to stop.
 struct DrainOrder {
   std::optional<std::chrono::nanoseconds> timeout;  // unset: as the server's flags say
-  std::string peer;                                 // who takes the sessions over; empty: nobody
+  // Who the operator believes takes the sessions over; empty: whoever the flags name.
+  std::string peer;
 };
 
 // Begins to drain and returns at once; harmless when that has begun already. Any thread.

@@ -1,6 +1,8 @@
 #include "server/rpc/hand_over.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -29,9 +31,23 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const TlsOptions& tls) {
-  if (!tls.enabled()) return grpc::InsecureChannelCredentials();
-  const auto texts = ReadTlsFiles(tls);
+// Whether HOST:PORT is this machine for certain.
+bool IsLoopback(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost";
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const PeerOptions& peer) {
+  if (auto status = CheckPeer(peer); !status.ok()) return status;
+  if (!peer.tls.enabled()) return grpc::InsecureChannelCredentials();
+  const auto texts = ReadTlsFiles(peer.tls);
   if (!texts.ok()) return texts.status();
   return grpc::SslCredentials({.pem_root_certs = texts->ca,
                                .pem_private_key = texts->key,
@@ -123,9 +139,16 @@ class Sender {
 
 }  // namespace
 
+absl::Status CheckPeer(const PeerOptions& peer) {
+  if (peer.key.empty() || peer.tls.enabled() || IsLoopback(peer.address)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--drain-peer-key: would travel in plain text to ", peer.address,
+      ", another machine; give both servers TLS (--ssl-certfile, --ssl-keyfile, --ssl-ca-certs)"));
+}
+
 absl::StatusOr<HandOverResult> HandOver(SessionStore& store, const PeerOptions& peer,
                                         SteadyTime until, const std::stop_token& stop) {
-  const auto credentials = Credentials(peer.tls);
+  const auto credentials = Credentials(peer);
   if (!credentials.ok()) return credentials.status();
   Sender sender(store, peer, *credentials, until, stop);
   const std::vector<SessionRecord> records = store.HeldHere();

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/rpc/tls.h"
 #include "server/sessions/session_store.h"
@@ -18,6 +19,9 @@ struct PeerOptions {
   TlsOptions tls;       // enabled: our certificate, and whose certificates we believe
 };
 
+// FAILED_PRECONDITION if the key would travel in plain text: without TLS, to another machine.
+absl::Status CheckPeer(const PeerOptions& peer);
+
 struct HandOverResult {
   int64_t taken = 0;
   int64_t left = 0;  // not taken, and still here
@@ -26,8 +30,8 @@ struct HandOverResult {
 // Sends the sessions that the peer cannot find by itself, with their marks, and forgets those that
 // it has taken; one that was stored here is forgotten only if the peer has stored it, too. Ends
 // early at `until`, when `stop` is requested, also in the midst of a session, and when the peer
-// takes nothing at all. Logs each session that is left. Errors of ReadTlsFiles. No call may use a
-// session meanwhile.
+// takes nothing at all. Logs each session that is left. Errors of CheckPeer and ReadTlsFiles. No
+// call may use a session meanwhile.
 absl::StatusOr<HandOverResult> HandOver(SessionStore& store, const PeerOptions& peer,
                                         SteadyTime until, const std::stop_token& stop);
 

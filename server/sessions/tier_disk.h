@@ -109,7 +109,7 @@ class DiskTier : public DurableTier {
   std::map<std::string, absl::Time> uses_;  // what Touch was told
   std::set<std::string> busy_;              // one change of a session at a time
   std::condition_variable not_busy_;
-  int64_t bytes_ = 0;     // of files, corrupt ones too
+  int64_t bytes_ = 0;  // of files, corrupt ones too
   int64_t found_corrupt_ = 0;
   int64_t reserved_ = 0;  // that calls are about to add
 };

@@ -6,6 +6,9 @@
 #include <chrono>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "models/runtime/quoted.h"
+
 namespace tvq {
 namespace {
 
@@ -54,6 +57,23 @@ void NameLost(const SessionStore& sessions) {
 }
 
 }  // namespace
+
+PeerOptions PeerOf(const Flags& flags) {
+  return {.address = flags.sessions.drain_peer,
+          .key = flags.sessions.drain_peer_key,
+          .tls = flags.server.tls};
+}
+
+absl::Status CheckOrder(const DrainOrder& order, const Flags& flags) {
+  const std::string& peer = flags.sessions.drain_peer;
+  if (order.peer.empty() || order.peer == peer) return absl::OkStatus();
+  if (peer.empty()) {
+    return absl::InvalidArgumentError(
+        "peer: must be empty, the server was started without --drain-peer");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("peer: is ", Quoted(order.peer), ", must be empty or --drain-peer's, ", peer));
+}
 
 void Drain(const Draining& draining, const std::stop_token& now) {
   draining.server.SetDraining();

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <stop_token>
 
+#include "absl/status/status.h"
 #include "server/engine/engine.h"
+#include "server/rpc/drain_order.h"
 #include "server/rpc/hand_over.h"
 #include "server/rpc/server.h"
 #include "server/sessions/session_store.h"
+#include "server/startup/flags.h"
 
 namespace tvq {
 
@@ -19,6 +22,13 @@ struct Draining {
   std::chrono::nanoseconds timeout;  // of the requests, and then of the sessions
   PeerOptions peer;                  // without an address: nobody takes the sessions over
 };
+
+// Who takes the sessions over as the flags say; without an address: nobody.
+PeerOptions PeerOf(const Flags& flags);
+
+// INVALID_ARGUMENT for an order to hand the sessions to another server than the flags name: it
+// would get the operator's key.
+absl::Status CheckOrder(const DrainOrder& order, const Flags& flags);
 
 // The graceful stop: health turns, requests finish, answers go out, sessions are handed over or
 // stored. Of `now` a stop is requested by somebody who has lost patience, and who then also ends

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "server/rpc/hand_over.h"
 
 namespace tvq {
 namespace {
@@ -141,7 +142,8 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
       "File with a prompt whose states all keys may use; repeatable");
   Add(app, "--drain-peer", sessions.drain_peer,
       "HOST:PORT of a server that takes over the sessions when this one stops; empty: none");
-  Add(app, "--drain-peer-key", sessions.drain_peer_key, "Key with the peer's admin permission");
+  Add(app, "--drain-peer-key", sessions.drain_peer_key,
+      "Key with the peer's admin permission; needs TLS unless the peer is on this machine");
 }
 
 void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_time,
@@ -211,7 +213,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       "Port of Prometheus metrics over HTTP, at /metrics; 0: none")
       ->check(CLI::Range(0, 65535));
   Add(app, "--metrics-host", flags.metrics_host,
-      "Address to listen on for metrics; default: as --host");
+      "Address to listen on for metrics, which need no key; 0.0.0.0 or :: for all");
   AddLogFlags(app, flags.logs);
   app.footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");
 
@@ -224,6 +226,14 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   if (models.empty()) models = EnvironmentModels();
   if (const std::string wrong = SplitModels(models, &flags.models); !wrong.empty()) {
     std::cerr << wrong << "\n";
+    *exit_code = kUsageError;
+    return std::nullopt;
+  }
+  if (auto status = CheckPeer({.address = flags.sessions.drain_peer,
+                               .key = flags.sessions.drain_peer_key,
+                               .tls = flags.server.tls});
+      !flags.sessions.drain_peer.empty() && !status.ok()) {
+    std::cerr << status.message() << "\n";
     *exit_code = kUsageError;
     return std::nullopt;
   }

@@ -30,7 +30,7 @@ struct Flags {
   double shutdown_timeout = 30;  // seconds
   double watchdog_timeout = 30;  // seconds; 0: no watchdog
   int metrics_port = 0;          // 0: no metrics
-  std::string metrics_host;      // empty: as server.host
+  std::string metrics_host = "127.0.0.1";
   LogOptions logs;
 };
 

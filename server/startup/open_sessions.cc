@@ -4,10 +4,12 @@
 
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/rpc/api_keys.h"
 #include "server/sessions/tier_disk.h"
 #include "server/sessions/tier_redis.h"
 
@@ -32,6 +34,12 @@ absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags)
   return *std::move(disk);
 }
 
+// Nothing if the file is wrong, of which the server has complained.
+std::optional<ApiKeys> KeysOf(const std::string& file) {
+  auto keys = ApiKeys::Read(file);
+  return keys.ok() ? std::optional<ApiKeys>(*std::move(keys)) : std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
@@ -51,6 +59,25 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
   const size_t found = (*store)->Records().size();
   if (found > 0) spdlog::info("found {} sessions", found);
   return store;
+}
+
+void WarnOfUnreachable(const SessionStore& sessions, const std::string& api_key_file) {
+  const auto keys = api_key_file.empty() ? std::optional<ApiKeys>() : KeysOf(api_key_file);
+  int64_t without_key = 0, of_other_keys = 0;
+  for (const SessionRecord& record : sessions.Records()) {
+    if (keys ? keys->HasOwner(record.owner) : record.owner.empty()) continue;
+    ++(record.owner.empty() ? without_key : of_other_keys);
+  }
+  if (without_key > 0) {
+    spdlog::warn(
+        "{} sessions were made without keys: no key reaches them, a server without "
+        "--api-key-file does",
+        without_key);
+  }
+  if (of_other_keys > 0) {
+    spdlog::warn("{} sessions belong to keys that this server does not know: no call reaches them",
+                 of_other_keys);
+  }
 }
 
 }  // namespace tvq

@@ -29,6 +29,10 @@ struct SessionFlags {
 absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
                                                            const SessionFlags& flags);
 
+// Warns of sessions whose owner no caller can be: made with a key that is not in the file of keys,
+// or without keys where there is a file. `api_key_file`: empty without keys.
+void WarnOfUnreachable(const SessionStore& sessions, const std::string& api_key_file);
+
 }  // namespace tvq
 
 #endif  // TVQ_SERVER_STARTUP_OPEN_SESSIONS_H_

@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(const Flags& flags
                                                               const Measured& measured) {
   if (flags.metrics_port == 0) return nullptr;
   StartTime();
-  const std::string& host = flags.metrics_host.empty() ? flags.server.host : flags.metrics_host;
+  const std::string& host = flags.metrics_host;
   auto endpoint = MetricsEndpoint::Start(host, flags.metrics_port,
                                          [measured] { return TakeSnapshot(measured); });
   if (endpoint.ok()) spdlog::info("metrics at http://{}:{}/metrics", host, flags.metrics_port);

@@ -8,7 +8,7 @@ import threading
 import grpc
 import pytest
 from certificates import Authority
-from server_process import PATIENCE_SECONDS, wait_until
+from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
 from session_client import SessionClient, refused
 from test_snapshots import SAMPLING, TEXT, same
 
@@ -217,13 +217,29 @@ def test_a_second_signal_ends_a_session_on_its_way(start, keys, tmp_path, api):
 
 
 def test_an_operator_names_the_peer(start, keys):
-    peer = start(*keys)
-    server = start(*keys, "--drain-peer-key", ADMIN)
+    """Only the one of the flags: no other server is told the key."""
+    peer, other = start(*keys), start(*keys)
+    server = start(*keys, "--drain-peer", peer.address, "--drain-peer-key", ADMIN)
     session, _, expected = two_sessions(SessionClient(server, USER))
-    stub = server.api.admin_grpc.AdminServiceStub(server.channel)
-    stub.Drain(server.api.admin.DrainRequest(peer=peer.address), metadata=[("authorization", f"Bearer {ADMIN}")])
+
+    def drain(server, named):
+        server.api.admin_grpc.AdminServiceStub(server.channel).Drain(
+            server.api.admin.DrainRequest(peer=named), metadata=[("authorization", f"Bearer {ADMIN}")])
+
+    for asked in server, other:
+        code, message = refused(lambda asked=asked: drain(asked, other.address))
+        assert code == grpc.StatusCode.INVALID_ARGUMENT and "peer" in message
+    assert server.info([("authorization", f"Bearer {USER}")]).draining is False
+    drain(server, peer.address)
     assert server.process.wait(PATIENCE_SECONDS) == 0
     assert same(SessionClient(peer, USER).generate(session.id, **SAMPLING).sample, expected)
+
+
+@pytest.mark.parametrize("peer", ["10.1.2.3:50051", "tvq.example:50051", "127.0.0.1.example:50051", "[fe80::1]:50051"])
+def test_the_key_goes_to_no_other_machine_in_plain_text(peer):
+    done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--drain-peer", peer, "--drain-peer-key", "secret")
+    assert done.returncode == 2
+    assert peer in done.stderr and "--ssl-certfile" in done.stderr and "secret" not in done.stderr
 
 
 def test_over_tls_with_certificates_on_both_sides(start, keys, tmp_path):

@@ -5,6 +5,7 @@ import hashlib
 import grpc
 import pytest
 from server_process import GOLDEN, run_server
+from session_client import SessionClient
 from test_lifecycle import SERVING, health
 
 
@@ -84,6 +85,26 @@ def test_damaged_file_is_refused_at_start(tmp_path, text, words):
     for word in [str(file), *words]:
         assert word in done.stderr
     assert "secret" not in done.stderr
+
+
+def test_sessions_that_no_key_reaches_are_told(start, keys, tmp_path):
+    """They were made before there were keys, with a key that is gone, or with one where none is needed."""
+    first = start("--session-dir", tmp_path / "sessions")
+    SessionClient(first).create(durable=True)
+    first.__exit__(None, None, None)
+    second = start("--session-dir", tmp_path / "sessions", "--api-key-file", keys)
+    assert "1 sessions were made without keys" in second.stderr()
+    assert SessionClient(second, "gamma").list() == []
+    SessionClient(second, "gamma").create(durable=True)
+    second.__exit__(None, None, None)
+    keys.write_text(line("ops", "beta", "admin"))
+    third = start("--session-dir", tmp_path / "sessions", "--api-key-file", keys)
+    assert "1 sessions were made without keys" in third.stderr()
+    assert "1 sessions belong to keys that this server does not know" in third.stderr()
+    third.__exit__(None, None, None)
+    fourth = start("--session-dir", tmp_path / "sessions")
+    assert "without keys" not in fourth.stderr()
+    assert "1 sessions belong to keys" in fourth.stderr()
 
 
 def test_rate_limit_is_per_key_and_says_when_to_come_back(start, keys):

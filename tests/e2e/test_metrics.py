@@ -83,7 +83,8 @@ def test_port_in_use_is_an_error_at_start():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--metrics-port", port)
+        # On this machine alone, whatever the server itself listens on.
+        done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--metrics-port", port, "--host", "0.0.0.0")
     assert done.returncode == 1
     assert f"127.0.0.1:{port} for metrics" in done.stderr
     assert "listening" not in done.stdout

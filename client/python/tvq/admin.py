@@ -18,7 +18,7 @@ class Admin:
 
     def drain(self, *, timeout: Optional[Seconds] = None, peer: str = "") -> int:
         """The server accepts nothing new, finishes what runs (for at most `timeout`), keeps its sessions or hands
-        them to `peer`, and stops. Returns how many requests still run."""
+        them to its peer, which must be `peer` if that is given, and stops. Returns how many requests still run."""
         request = admin_pb2.DrainRequest(timeout=options.duration(timeout), peer=peer)
         return self._transport.unary("AdminService/Drain", request, admin_pb2.DrainResponse).requests_running
 
