@@ -4,6 +4,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <algorithm>
 #include <atomic>
@@ -42,6 +43,9 @@ size_t UploadBytes(const Engine& engine) {
 // In which the last answers go out; then streams end that never end by themselves.
 constexpr std::chrono::milliseconds kLastBytes{100};
 
+// Of the largest, being received, when the flags do not say how many bytes.
+constexpr int64_t kDefaultRequestsInMemory = 32;
+
 std::string Address(const ServerOptions& options) {
   // An IPv6 address needs brackets before a port.
   const bool ipv6 = options.host.find(':') != std::string::npos && options.host.front() != '[';
@@ -54,7 +58,16 @@ int Milliseconds(std::chrono::seconds seconds) {
   return static_cast<int>(std::min<int64_t>(ms, std::numeric_limits<int>::max()));
 }
 
+// gRPC reads a whole request before we see its key. Beyond this it ends calls by itself.
+int64_t ConnectionBytes(const ServerOptions& options) {
+  if (options.max_connection_bytes > 0) return options.max_connection_bytes;
+  return kDefaultRequestsInMemory * options.max_message_bytes;
+}
+
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  grpc::ResourceQuota quota("tvq");
+  quota.Resize(static_cast<size_t>(ConnectionBytes(options)));
+  builder->SetResourceQuota(quota);
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,

@@ -156,6 +156,10 @@ void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_tim
       ->check(CLI::NonNegativeNumber);
   AddSize(app, "--max-message-bytes", server.max_message_bytes, "Largest request")
       ->check(CLI::Range(int64_t{1024}, int64_t{1} << 30));
+  AddSize(app, "--max-connection-bytes", server.max_connection_bytes,
+          "Memory of all connections, calls and requests on their way in; 0: 32 of the largest "
+          "requests")
+      ->check(CLI::NonNegativeNumber);
   Add(app, "--keepalive-time", keepalive_time, "Seconds of silence before a client is pinged")
       ->check(CLI::Range(1, 86400));
   Add(app, "--keepalive-timeout", keepalive_timeout,

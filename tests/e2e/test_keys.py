@@ -1,9 +1,12 @@
 """Bearer keys: who may call what."""
 
 import hashlib
+import time
+from pathlib import Path
 
 import grpc
 import pytest
+from raw_http2 import HeldRequest
 from server_process import GOLDEN, run_server
 from session_client import SessionClient
 from test_lifecycle import SERVING, health
@@ -85,6 +88,33 @@ def test_damaged_file_is_refused_at_start(tmp_path, text, words):
     for word in [str(file), *words]:
         assert word in done.stderr
     assert "secret" not in done.stderr
+
+
+def test_requests_without_a_key_do_not_fill_the_memory(start, keys):
+    """gRPC takes a request's whole message in before anybody looks at the key."""
+    quota, size = 64 << 20, 15 << 20
+    server = start("--api-key-file", keys, "--max-connection-bytes", quota)
+    assert generate(server, bearer("alpha"))
+    before = peak_memory(server)
+    held = []
+    try:
+        while sum(request.sent for request in held) < 4 * quota:
+            if len(held) < 100:
+                held.append(HeldRequest(server.address, "/tvq.v1.GenerationService/Tokenize", size))
+            assert len(held) < 100 or not all(request.closed for request in held), "no more was taken"
+            time.sleep(0.05)
+        # Its bytes, and what was on its way when they were full: less than as much again.
+        assert peak_memory(server) - before < 2 * quota
+        assert generate(server, bearer("alpha"))
+    finally:
+        for request in held:
+            request.close()
+
+
+def peak_memory(server):
+    """Bytes that the process has had in memory at most."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
 
 def test_sessions_that_no_key_reaches_are_told(start, keys, tmp_path):

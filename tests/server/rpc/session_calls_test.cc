@@ -220,7 +220,7 @@ TEST_F(SessionCallsTest, CancelledCallCommitsOnlyIfItWasAsked) {
     ASSERT_TRUE(reader->Read(&message));
     context.TryCancel();
     EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    server_->Shutdown(std::chrono::steady_clock::now() + std::chrono::seconds(60));
     EXPECT_EQ(log_.commits, keep ? 1 : 0);
     EXPECT_EQ(log_.released, 1);
     if (keep) break;

@@ -6,6 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
 namespace tvq {
 namespace {
 

@@ -1,0 +1,96 @@
+"""Requests that never come to their end, over HTTP/2 by hand: gRPC's own clients send whole messages."""
+
+import socket
+import struct
+import threading
+
+DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
+END_HEADERS, ACK = 4, 1
+FRAME = 16384  # the largest without asking
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def literal(name, value):
+    """A header field, neither indexed nor compressed."""
+    return b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+class HeldRequest:
+    """A connection that says it sends a message of `size` bytes to `method`, and keeps the last of them."""
+
+    def __init__(self, address, method, size):
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)))
+        headers = [(":method", "POST"), (":scheme", "http"), (":path", method), (":authority", address),
+                   ("content-type", "application/grpc"), ("te", "trailers")]
+        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0)
+                            + frame(HEADERS, END_HEADERS, 1, b"".join(literal(*h) for h in headers)))
+        self.size = size
+        self.windows = {0: 65535, 1: 65535}
+        self.sent = 0        # bytes of the message
+        self.closed = False  # by the server, or the call was ended
+        self.changed = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._send, daemon=True).start()
+
+    def _send(self):
+        left = struct.pack(">BI", 0, self.size) + bytes(self.size - 1)
+        try:
+            while left:
+                with self.changed:
+                    self.changed.wait_for(lambda: self.closed or min(self.windows.values()) > 0)
+                    if self.closed:
+                        return
+                    count = min(len(left), FRAME, *self.windows.values())
+                    for stream in self.windows:
+                        self.windows[stream] -= count
+                self.socket.sendall(frame(DATA, 0, 1, bytes(left[:count])))
+                left = memoryview(left)[count:]
+                self.sent += count
+        except OSError:
+            self._close()
+
+    def _close(self):
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+    def _read(self, count):
+        data = b""
+        while len(data) < count:
+            piece = self.socket.recv(count - len(data))
+            if not piece:
+                raise OSError("closed")
+            data += piece
+        return data
+
+    def _listen(self):
+        try:
+            while not self.closed:
+                head = self._read(9)
+                length = int.from_bytes(head[:3], "big")
+                kind, flags, stream = struct.unpack(">BBI", head[3:])
+                payload = self._read(length)
+                with self.changed:
+                    if kind == WINDOW_UPDATE:
+                        self.windows[stream] += struct.unpack(">I", payload)[0]
+                    elif kind == SETTINGS and not flags & ACK:
+                        for at in range(0, length, 6):
+                            key, value = struct.unpack(">HI", payload[at:at + 6])
+                            if key == 4:  # SETTINGS_INITIAL_WINDOW_SIZE
+                                self.windows[1] += value - 65535
+                        self.socket.sendall(frame(SETTINGS, ACK, 0))
+                    elif kind == PING and not flags & ACK:
+                        self.socket.sendall(frame(PING, ACK, 0, payload))
+                    elif kind in (HEADERS, 3, 7):  # its status, RST_STREAM, GOAWAY
+                        self.closed = True
+                    self.changed.notify_all()
+        except OSError:
+            self._close()
+
+    def close(self):
+        self._close()
+        self.socket.close()
