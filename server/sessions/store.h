@@ -290,13 +290,12 @@ class Store final : public SessionStore {
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> claiming_ ABSL_GUARDED_BY(mutex_);  // ids, each by one call
   Changed claimed_;
+  std::string instance_ ABSL_GUARDED_BY(mutex_);  // of the durable tier; empty: not asked yet
+  int64_t sweeps_ ABSL_GUARDED_BY(mutex_) = 0;    // that had more to end than one may
   // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of
   // now.
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);  // ids for UnloadParked to look at
-
-  std::string instance_;  // of the durable tier; the ticker's
-  int64_t sweeps_ = 0;    // the same
 
   std::optional<Ticker> ticker_;  // last: it uses all of the above
 };

@@ -128,7 +128,8 @@ absl::StatusOr<SessionView> Store::Take(const EntryPtr& entry) {
     if (known->leased) return Busy(record.id);
     // Its copy, if there is one, is replaced when this one is stored, and goes when this one goes.
     entry->persisted_version = known->persisted_version;
-    entry->may_be_stored = known->persisted_version > 0;
+    entry->stored_use = known->stored_use;
+    entry->may_be_stored = known->may_be_stored.load();
     Drop(*known);
   }
   for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);

@@ -23,10 +23,8 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   bool foreign = false;
   {
     const MutexLock lock(&mutex_);
-    if (claim) {
-      claimed_.Await(
-          &mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !claiming_.contains(id); });
-    }
+    claimed_.Await(&mutex_,
+                   [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !claiming_.contains(id); });
     known = table_.Find(id);
     foreign = known != nullptr && known->content->record.owner != owner;
     if (known != nullptr && !foreign) {
@@ -87,7 +85,9 @@ absl::Status Store::Reload(const std::string& owner, const std::string& id, cons
   {
     const MutexLock lock(&mutex_);
     if (table_.Find(id) != known) return absl::OkStatus();
-    if (known != nullptr && known->leased) return claim ? absl::OkStatus() : Overtaken(id);
+    if (known != nullptr && known->leased) {  // by a call that will find out
+      return held == Held::kOvertaken && !claim ? Overtaken(id) : absl::OkStatus();
+    }
     if (claim && !claiming_.insert(id).second) return Overtaken(id);
     // With the new claim nobody may write what is known so far.
     if (claim && known != nullptr) {
@@ -189,13 +189,12 @@ void Store::Unstore(SessionEntry& entry, int64_t persisted_version) {
 void Store::CheckInstance() {
   if (!shares_storage()) return;
   const auto name = durable_->Instance();
-  if (!name.ok() || *name == instance_) return;
-  const bool first = instance_.empty();
-  instance_ = *name;
-  if (first) return;
+  if (!name.ok()) return;
   std::vector<std::pair<EntryPtr, int64_t>> stored;
   {
     const MutexLock lock(&mutex_);
+    const std::string before = std::exchange(instance_, *name);
+    if (before.empty() || before == instance_) return;
     table_.ForEach([&](const EntryPtr& entry) {
       if (entry->claimed && entry->persisted_version > 0) {
         stored.emplace_back(entry, entry->persisted_version);

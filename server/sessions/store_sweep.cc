@@ -99,12 +99,12 @@ int64_t Store::DeleteExpired() {
     const MutexLock lock(&mutex_);
     over = table_.Ended(now);
     std::erase_if(over, [&](const EntryPtr& entry) { return !IsOver(*entry, now); });
-  }
-  // Others each time, so that what cannot be deleted does not keep the rest waiting.
-  if (over.size() > kAtOnce) {
-    const size_t first = static_cast<size_t>(sweeps_++) * kAtOnce % over.size();
-    std::rotate(over.begin(), over.begin() + static_cast<int64_t>(first), over.end());
-    over.resize(kAtOnce);
+    // Others each time, so that what cannot be deleted does not keep the rest waiting.
+    if (over.size() > kAtOnce) {
+      const size_t first = static_cast<size_t>(sweeps_++) * kAtOnce % over.size();
+      std::rotate(over.begin(), over.begin() + static_cast<int64_t>(first), over.end());
+      over.resize(kAtOnce);
+    }
   }
   int64_t deleted = 0;
   for (const EntryPtr& entry : over) {

@@ -433,7 +433,7 @@ TEST(DurableSessionsTest, AnEndOfTheServerDoesNotShortenTheLifeOfWhatWasUsed) {
   const int64_t puts = h.disk->puts;
   h.clock.Advance(absl::Minutes(50));
   h.ExpectHolds(call, "text");  // a use that stores nothing
-  EXPECT_EQ(h.store->Flush(h.clock.Now() + absl::Seconds(60)), 0);
+  EXPECT_EQ(h.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 0);
   EXPECT_EQ(h.disk->puts, puts) << "no copy of the state for that";
   h.Restart();
   h.clock.Advance(absl::Minutes(50));

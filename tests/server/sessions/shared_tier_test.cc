@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "server/sessions/tier_redis.h"
@@ -68,6 +69,19 @@ struct Servers {
   void Advance(absl::Duration by) {
     a.clock.Advance(by);
     b.clock.Advance(by);
+  }
+
+  // From `a` to `b`, marks left out.
+  void HandOver(const std::string& id) {
+    const auto stream = a.store->ExportPart(id, "");
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    const std::string bytes = *(*stream)->Next((*stream)->total_bytes());
+    auto upload = b.store->NewUpload();
+    ASSERT_TRUE(upload->Add({bytes.data(), bytes.size()}).ok());
+    auto adoption = b.store->Adopt();
+    ASSERT_TRUE(adoption->Add("", std::move(upload)).ok());
+    const auto taken = adoption->Finish();
+    ASSERT_TRUE(taken.ok()) << taken.status();
   }
 
   Shared* const storage;
@@ -218,7 +232,7 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
     ASSERT_TRUE(s.b.Append({.id = call.id, .durability = Durability::kDisk}, " newer").ok());
     losses_before_ = s.losses.size();
     if (how == kFlush) {
-      EXPECT_EQ(s.a.store->Flush(s.a.clock.Now() + absl::Seconds(60)), 1);
+      EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 1);
     } else if (how == kUse) {
       s.a.store->StoreUses();
     } else if (how == kExpiry) {
@@ -238,6 +252,31 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
   }
   EXPECT_EQ(s.a.store->stats().lost, 4);
   EXPECT_EQ(s.b.store->stats().lost, 0);
+}
+
+// As when a server hands a session to one that shares its storage.
+TEST_P(SharedTierTest, ASessionHandedOverBelongsToTheOneWhoTookIt) {
+  const SessionCall call{.id = s.a.Create({.durability = Durability::kDisk})};
+  ASSERT_TRUE(s.a.Append(call, "unsaved").ok());
+  s.HandOver(call.id);
+  s.a.store->Forget(call.id);
+  EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 0);
+  s.b.ExpectHolds(call, "unsaved");
+  // And to nobody for ever.
+  ASSERT_TRUE(s.b.store->Save(call).ok());
+  ASSERT_TRUE(s.a.Append({.id = call.id, .durability = Durability::kDisk}, "!").ok());
+  s.b.ExpectHolds(call, "unsaved!");
+  ASSERT_TRUE(s.b.store->Delete(call).ok());
+  EXPECT_EQ(s.a.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_P(SharedTierTest, DeletesWhatWasHandedOverBeforeItWasStored) {
+  const SessionCall call{.id = s.a.Create({.durability = Durability::kDisk})};
+  ASSERT_TRUE(s.a.Append(call, "unsaved").ok());
+  s.HandOver(call.id);
+  ASSERT_TRUE(s.b.store->Delete(call).ok());
+  s.Restart(s.b);
+  EXPECT_EQ(s.b.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_P(SharedTierTest, LooksAtWhatTheOwnerStored) {
@@ -280,7 +319,7 @@ TEST_P(SharedTierTest, NoticesThatTheTierLostItsData) {
   storage_->LoseAll();
   s.a.store->CheckInstance();
   EXPECT_EQ(s.a.store->stats().unsaved, 1);
-  EXPECT_EQ(s.a.store->Flush(s.a.clock.Now() + absl::Seconds(60)), 0);
+  EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 0);
   s.b.ExpectHolds(call, "text");
 }
 
