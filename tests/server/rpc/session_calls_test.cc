@@ -257,7 +257,7 @@ TEST_F(SessionCallsTest, DeadlineCommitsNothing) {
     while (reader->Read(&message)) continue;
     EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   }
-  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  server_->Shutdown(std::chrono::steady_clock::now() + std::chrono::seconds(60));
   EXPECT_EQ(log_.commits, 0);
   EXPECT_EQ(log_.released, 4);
 }
