@@ -14,7 +14,7 @@ import grpc
 from reliability.history import Call, Reference
 from reliability.tracked import Tracked, random_call
 from reliability.world import Server, directory, workers
-from server_process import wait_until
+from server_process import PATIENCE_SECONDS, wait_until
 
 THREADS = 4
 DISK = 2
@@ -189,7 +189,7 @@ def _jump(server, clock, random, tally):
     short = _new(server, ttl=HOUR)
     busy, frozen = _new(server, ttl=HOUR), _new(server)
     call = _endless(server, busy)
-    with _Frozen(server, frozen, seconds=1):
+    with _Frozen(server, frozen):
         before = clock.hours
         clock.set(target)
         wait_until(lambda: _follows(server, clock), "the server sees the jump")
@@ -271,15 +271,26 @@ def _endless(server, session):
 class _Frozen:
     """A call on `session` with a deadline, whose client does not move any more."""
 
-    def __init__(self, server, session, seconds):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", BEGIN_CALL, server.address, session, str(seconds)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-        assert self.process.stdout.readline() == b"begun\n"
-        self.process.send_signal(signal.SIGSTOP)
+    def __init__(self, server, session):
+        self.server, self.session = server, session
 
     def __enter__(self):
-        return self
+        seconds = 1
+        while not self._begins(seconds):  # a machine that is busy needs a later deadline
+            wait_until(lambda: _is_free(self.server, self.session), "a call that passed its deadline ends")
+            assert seconds < PATIENCE_SECONDS, f"a call does not begin in {seconds} s"
+            seconds *= 2
+        self.process.send_signal(signal.SIGSTOP)
+
+    def _begins(self, seconds):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", BEGIN_CALL, self.server.address, self.session, str(seconds)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        begins = self.process.stdout.readline() == b"begun\n"
+        if not begins:
+            self.process.wait()
+        return begins
 
     def __exit__(self, *_):
         self.process.kill()
