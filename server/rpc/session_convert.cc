@@ -8,14 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/sessions/session_limits.h"
 
 namespace tvq {
 namespace {
 
-constexpr int32_t kDefaultPageSize = 100;
-constexpr size_t kMaxKeyBytes = 128;
-constexpr size_t kMaxLabelBytes = 256;
-constexpr size_t kMaxMarkBytes = 128;
 constexpr int64_t kMaxSeconds = 315'576'000'000;  // of google.protobuf.Duration: 10,000 years
 constexpr int32_t kMaxNanos = 999'999'999;
 

@@ -17,9 +17,6 @@ namespace tvq {
 // The most bytes of a snapshot in one message, in either direction.
 inline constexpr int64_t kSnapshotChunkBytes = 1 << 20;
 
-inline constexpr int32_t kMaxForks = 128;
-inline constexpr int32_t kMaxPageSize = 1000;
-
 // `request_hash` is that of the request which `message` is part of.
 absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message, uint64_t request_hash,
                                           const std::string& owner);

@@ -5,16 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/quoted.h"
 #include "server/sessions/session_id.h"
+#include "server/sessions/session_limits.h"
 #include "server/sessions/store.h"
 
 namespace tvq {
 namespace {
 
-constexpr size_t kMaxLabelBytes = 256;
-constexpr size_t kMaxKeyBytes = 128;
 constexpr int kMaxReadings = 10;  // each but the first follows a commit
-constexpr int64_t kDefaultPage = 100;
-constexpr int64_t kMaxPage = 1000;
 
 absl::Status CheckBytes(const char* field, const std::string& value, size_t max) {
   if (value.size() <= max) return absl::OkStatus();
@@ -267,7 +264,7 @@ absl::Status Store::ReadCommitted(const std::string& owner, const std::string& i
 
 absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilter& filter,
                                         int64_t page_size, const std::string& page_token) {
-  const int64_t size = page_size <= 0 ? kDefaultPage : std::min(page_size, kMaxPage);
+  const int64_t size = page_size <= 0 ? kDefaultPageSize : std::min(page_size, kMaxPageSize);
   const MutexLock lock(&mutex_);
   auto found = table_.List(owner, filter, size, page_token);
   if (!found.ok()) return found.status();

@@ -5,14 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/quoted.h"
 #include "server/sessions/session_id.h"
+#include "server/sessions/session_limits.h"
 #include "server/sessions/store.h"
 
 namespace tvq {
 namespace {
 
-constexpr size_t kMaxMarkName = 128;
 constexpr size_t kMaxMarks = 1000;
-constexpr int32_t kMaxForks = 128;
 
 absl::Status NoMark(const std::string& id, const std::string& name) {
   return absl::NotFoundError(absl::StrCat("mark: session ", id, " has no mark ", Quoted(name)));
@@ -86,9 +85,9 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
 }
 
 absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::string& name) {
-  if (name.empty() || name.size() > kMaxMarkName) {
+  if (name.empty() || name.size() > kMaxMarkBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("name: has ", name.size(), " bytes, must have 1 to ", kMaxMarkName));
+        absl::StrCat("name: has ", name.size(), " bytes, must have 1 to ", kMaxMarkBytes));
   }
   return Change(call, CallKind::kMark, [&](SessionContent& next) -> absl::Status {
     const KeptMark* const old = next.FindMark(name);
