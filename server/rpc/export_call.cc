@@ -36,42 +36,20 @@ void ExportCall::Open(const grpc::ByteBuffer& request) {
   if (!call.ok()) return Refuse(call.status());
   auto stream = context_.sessions->Export(*call);
   if (!stream.ok()) return Refuse(stream.status());
-  {
-    absl::MutexLock lock(&mutex_);
-    stream_ = *std::move(stream);
-  }
+  sender_.Start(*std::move(stream));
   SendNext();
 }
 
-absl::Status ExportCall::ReadNext(v1::ExportSessionResponse* message) {
-  absl::MutexLock lock(&mutex_);  // nobody else wants it now
-  auto chunk = stream_->Next(kSnapshotChunkBytes);
-  if (!chunk.ok()) return chunk.status();
-  message->set_chunk(*std::move(chunk));
-  if (std::exchange(first_, false)) message->set_total_bytes(stream_->total_bytes());
-  return absl::OkStatus();
-}
-
 void ExportCall::SendNext() {
-  v1::ExportSessionResponse message;
-  const absl::Status read = ReadNext(&message);
-  if (!read.ok() || message.chunk().empty()) return End(read);
-  auto bytes = SerializeMessage(message);
-  if (!bytes.ok()) return End(bytes.status());
-  message_ = *std::move(bytes);
-  guard_.Arm(context_.stall_timeout, [self = shared_from_this()] { self->DropStream(); });
+  auto message = sender_.Next<v1::ExportSessionResponse>();
+  if (!message.ok() || !*message) return End(message.status());
+  message_ = **std::move(message);
+  sender_.Arm(context_.stall_timeout, shared_from_this());
   StartWrite(&message_);
 }
 
-void ExportCall::DropStream() {
-  absl::MutexLock lock(&mutex_);
-  stream_ = nullptr;
-}
-
 void ExportCall::OnWriteDone(bool ok) {
-  const bool in_time = guard_.Disarm();
-  if (!ok) return End(absl::CancelledError("the client is gone"));
-  if (!in_time) return End(Stalled(context_.stall_timeout));
+  if (auto status = sender_.Written(ok); !status.ok()) return End(status);
   context_.session_tasks->Schedule([self = shared_from_this()] { self->SendNext(); });
 }
 
@@ -82,7 +60,7 @@ void ExportCall::Refuse(const absl::Status& status) {
 }
 
 void ExportCall::End(const absl::Status& status) {
-  DropStream();
+  sender_.Drop();
   Finish(scope_.End(status));
 }
 

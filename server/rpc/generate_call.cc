@@ -25,9 +25,7 @@ const v1::SessionCall* GenerateCall::SessionField() const {
 
 absl::StatusOr<Request> GenerateCall::Convert(const SessionRecord* session) {
   const v1::GenerateRequest message = std::move(message_);
-  const auto& models = context().engine->models();
-  const auto model =
-      session ? FindModel(models, message.model(), *session) : FindModel(models, message.model());
+  const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
   ContextStart start;
   if (session != nullptr) start = {ContextStart::kSession, session->position};

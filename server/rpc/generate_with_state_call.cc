@@ -116,10 +116,7 @@ void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usag
     auto tail = self->context().sessions->ToSnapshot(self->model_->name,
                                                      *std::exchange(self->end_, std::nullopt));
     if (!tail.ok()) return self->Conclude(tail.status(), usage);
-    {
-      absl::MutexLock lock(&self->tail_mutex_);
-      self->tail_ = *std::move(tail);
-    }
+    self->sender_.Start(*std::move(tail));
     self->Conclude(status, usage);
   });
 }
@@ -130,42 +127,22 @@ void GenerateWithStateCall::FinishCall(const absl::Status& status) {
   context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
 }
 
-absl::Status GenerateWithStateCall::ReadTail(v1::GenerateWithStateResponse* message) {
-  absl::MutexLock lock(&tail_mutex_);  // nobody else wants it now
-  if (tail_ == nullptr) return absl::OkStatus();
-  auto chunk = tail_->Next(kSnapshotChunkBytes);
-  if (!chunk.ok()) return chunk.status();
-  message->set_chunk(*std::move(chunk));
-  if (std::exchange(first_chunk_, false)) message->set_total_bytes(tail_->total_bytes());
-  return absl::OkStatus();
-}
-
 void GenerateWithStateCall::SendNext() {
-  v1::GenerateWithStateResponse message;
-  const absl::Status read = ReadTail(&message);
-  if (!read.ok() || message.chunk().empty()) return Finish(read);
-  auto bytes = SerializeMessage(message);
-  if (!bytes.ok()) return Finish(bytes.status());
-  out_ = *std::move(bytes);
-  guard_.Arm(context().stall_timeout, [self = Self()] { self->DropTail(); });
+  auto message = sender_.Next<v1::GenerateWithStateResponse>();
+  if (!message.ok() || !*message) return Finish(message.status());
+  out_ = **std::move(message);
+  sender_.Arm(context().stall_timeout, Self());
   StartWrite(&out_);
 }
 
 void GenerateWithStateCall::OnWriteDone(bool ok) {
   if (!in_tail_) return Base::OnWriteDone(ok);
-  const bool in_time = guard_.Disarm();
-  if (!ok) return Finish(absl::CancelledError("the client is gone"));
-  if (!in_time) return Finish(Stalled(context().stall_timeout));
+  if (auto status = sender_.Written(ok); !status.ok()) return Finish(status);
   context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
 }
 
-void GenerateWithStateCall::DropTail() {
-  absl::MutexLock lock(&tail_mutex_);
-  tail_ = nullptr;
-}
-
 void GenerateWithStateCall::Finish(const absl::Status& status) {
-  DropTail();
+  sender_.Drop();
   Base::FinishCall(status);
 }
 

@@ -7,10 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "server/rpc/generate_output.h"
 #include "server/rpc/snapshot_receiver.h"
+#include "server/rpc/snapshot_sender.h"
 #include "server/rpc/stall_guard.h"
 #include "server/rpc/stream_call.h"
 #include "tvq/v1/generation.pb.h"
@@ -54,11 +53,9 @@ class GenerateWithStateCall
   void RefuseUpload(const absl::Status& status, bool busy);
   // The way out.
   void SendNext();
-  absl::Status ReadTail(v1::GenerateWithStateResponse* message);
-  void DropTail();
   void Finish(const absl::Status& status);
 
-  StallGuard guard_;  // of the read, later the write, in flight
+  StallGuard guard_;  // of the read in flight
 
   // One thread at a time: gRPC when a message has come, then the task that takes it; the task that
   // makes the tail.
@@ -70,13 +67,10 @@ class GenerateWithStateCall
   GenerateOutput output_;
   std::optional<Continuation> end_;
 
-  // One thread at a time: the task that sends, then gRPC when that is written. The guard may take
-  // the tail away meanwhile.
+  // One thread at a time: the task that sends, then gRPC when that is written.
   std::atomic<bool> in_tail_ = false;
-  bool first_chunk_ = true;
   grpc::ByteBuffer out_;  // of the write in flight
-  absl::Mutex tail_mutex_;
-  std::unique_ptr<SnapshotStream> tail_ ABSL_GUARDED_BY(tail_mutex_);
+  SnapshotSender sender_;
 };
 
 }  // namespace tvq

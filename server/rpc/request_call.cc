@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "server/rpc/convert.h"
 #include "server/rpc/session_convert.h"
 #include "server/rpc/status.h"
 
@@ -78,6 +79,12 @@ void RequestCall::ConvertAndSubmit() {
   if (!request.ok()) return GiveUp(request.status());
   if (session_ != nullptr) session_->Continue(&*request);
   if (auto status = Submit(*std::move(request)); !status.ok()) GiveUp(status);
+}
+
+absl::StatusOr<const ServedModel*> RequestCall::Model(const std::string& name,
+                                                      const SessionRecord* session) const {
+  const auto& models = context().engine->models();
+  return session != nullptr ? FindModel(models, name, *session) : FindModel(models, name);
 }
 
 void RequestCall::GiveUp(const absl::Status& status, bool busy) {

@@ -39,6 +39,10 @@ class RequestCall : public StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>
   // ToMessage needs.
   virtual absl::StatusOr<Request> Convert(const SessionRecord* session) = 0;
 
+  // The model that is asked for by `name`, or the session's.
+  absl::StatusOr<const ServedModel*> Model(const std::string& name,
+                                           const SessionRecord* session) const;
+
   // Of a call on a session that may be retried: its reply, to be kept, unset if it is too large;
   // and what a retry is answered with a reply that was kept.
   virtual std::optional<std::string> Reply(const Usage& usage,

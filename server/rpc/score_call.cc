@@ -34,9 +34,7 @@ const v1::SessionCall* ScoreCall::SessionField() const {
 
 absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
   const v1::ScoreRequest message = std::move(message_);
-  const auto& models = context().engine->models();
-  const auto model =
-      session ? FindModel(models, message.model(), *session) : FindModel(models, message.model());
+  const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
   absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);
   if (!request.ok()) return request;
