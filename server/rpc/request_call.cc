@@ -20,12 +20,10 @@ absl::Status CheckMayUseSessions(const CallContext& context, const Caller& calle
 
 // A client's own deadline comes to the server as a cancellation, and before the server's: that is
 // the time left, which gRPC sends in up to three digits and rounded up.
-bool CancelledByDeadline(std::chrono::system_clock::time_point began,
-                         std::chrono::system_clock::time_point cancelled,
-                         std::chrono::system_clock::time_point deadline) {
+bool CancelledByDeadline(SteadyTime began, SteadyTime cancelled, SteadyTime deadline) {
   constexpr std::chrono::milliseconds kOnTheWay{50};
   constexpr int kRounding = 100;  // 1001 ms are sent as 1010
-  if (deadline == std::chrono::system_clock::time_point::max()) return false;
+  if (deadline == SteadyTime::max()) return false;
   return cancelled >= deadline - (deadline - began) / kRounding - kOnTheWay;
 }
 
@@ -103,8 +101,9 @@ SessionUse::Outcome RequestCall::Outcome(const absl::Status& status) const {
   if (!status.ok() && !absl::IsCancelled(status)) return SessionUse::Outcome::kFailed;
   const auto broken = broken_since();
   if (!broken) return status.ok() ? SessionUse::Outcome::kDone : SessionUse::Outcome::kFailed;
-  return CancelledByDeadline(began_, *broken, rpc()->deadline()) ? SessionUse::Outcome::kFailed
-                                                                 : SessionUse::Outcome::kCancelled;
+  return CancelledByDeadline(began_, *broken, ToSteady(rpc()->deadline()))
+             ? SessionUse::Outcome::kFailed
+             : SessionUse::Outcome::kCancelled;
 }
 
 void RequestCall::CommitSession(const absl::Status& status, const Usage& usage) {

@@ -68,7 +68,7 @@ class RequestCall : public StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>
   // Refuses the call and lets go of its session. `busy`: it may work later.
   void GiveUp(const absl::Status& status, bool busy = false);
 
-  const std::chrono::system_clock::time_point began_ = std::chrono::system_clock::now();
+  const SteadyTime began_ = std::chrono::steady_clock::now();
   // From the lease to the commit; the thread that has the call at its beginning, the loop, the task
   // at its end.
   std::unique_ptr<SessionUse> session_;

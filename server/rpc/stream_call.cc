@@ -123,7 +123,7 @@ void StreamCall<Reactor>::OnDone(const absl::Status& status, const Usage& usage)
 }
 
 template <typename Reactor>
-std::optional<std::chrono::system_clock::time_point> StreamCall<Reactor>::broken_since() const {
+std::optional<SteadyTime> StreamCall<Reactor>::broken_since() const {
   absl::MutexLock lock(&mutex_);
   return broken_since_;
 }
@@ -252,7 +252,7 @@ void StreamCall<Reactor>::CancelRequest() {
   RequestHandle handle;
   {
     absl::MutexLock lock(&mutex_);
-    if (!broken_since_) broken_since_ = std::chrono::system_clock::now();
+    if (!broken_since_) broken_since_ = std::chrono::steady_clock::now();
     backlog_ = {};
     cancelled_ = true;
     handle = handle_;

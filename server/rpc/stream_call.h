@@ -106,7 +106,7 @@ class StreamCall : public Reactor,
   // Known once admitted.
   const Caller& caller() const { return scope_.caller(); }
   // Since when the client is gone; unset: it is not.
-  std::optional<std::chrono::system_clock::time_point> broken_since() const;
+  std::optional<SteadyTime> broken_since() const;
 
  private:
   // Ends a call that is not in the engine.
@@ -137,7 +137,7 @@ class StreamCall : public Reactor,
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;  // a writer will call Advance
   bool in_flight_ ABSL_GUARDED_BY(mutex_) = false;  // a gRPC operation
   // The client is gone: output is dropped.
-  std::optional<std::chrono::system_clock::time_point> broken_since_ ABSL_GUARDED_BY(mutex_);
+  std::optional<SteadyTime> broken_since_ ABSL_GUARDED_BY(mutex_);
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;            // Finish was called
   std::optional<absl::Status> done_ ABSL_GUARDED_BY(mutex_);  // the request's end
   RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -281,7 +281,7 @@ def test_retries_are_answered_not_repeated(client):
     assert [t for r in scored for t in r.tokens] == list(message.tokens)
     assert client.get(session.id).version == 4
     code, text = refused(lambda: client.append(session.id, "a", key="generate"))
-    assert code == Code.INVALID_ARGUMENT and "another method" in text
+    assert code == Code.INVALID_ARGUMENT and "asked something else" in text
 
 
 def test_retry_of_a_call_that_was_cancelled_and_committed(client):

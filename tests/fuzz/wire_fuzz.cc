@@ -18,8 +18,8 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/drain_convert.h"
 #include "server/rpc/session_convert.h"
-#include "server/sessions/session_limits.h"
 #include "server/rpc/wire.h"
+#include "server/sessions/session_limits.h"
 
 namespace tvq {
 namespace {
