@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -73,6 +74,12 @@ class DurableTier {
   // Deletes a session that was not used after `since`, whoever claimed it, in one step. False if it
   // was used, or there is no record.
   virtual absl::StatusOr<bool> DeleteUnused(const std::string& id, absl::Time since);
+
+  // Ids of stored sessions that a call with the creation_key of `like` made, for the same owner and
+  // from the same parent. In no order.
+  virtual absl::StatusOr<std::vector<std::string>> CreatedBy(const SessionRecord& /*like*/) {
+    return std::vector<std::string>();
+  }
 
   // A name of the storage. Another name than before: what had been stored is lost.
   virtual absl::StatusOr<std::string> Instance() { return std::string(); }

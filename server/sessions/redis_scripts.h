@@ -6,6 +6,7 @@
 //   last_used its last use, microseconds since 1970; later than the record says if it was touched
 //   epoch     of the server that may write it; a later claim has a larger one
 //   s<N>      where the state of version N is: "<token> <bytes> <bytes per piece>"
+//   created   the key of the set of all sessions that one call with an idempotency key made
 //   deleted   there instead of record and states for a day, so that a server that did not hear of
 //             the end cannot bring the session back
 // States of marks may come before there is a record; until it comes, all of them expire.
@@ -121,7 +122,8 @@ return {'ok', text(epoch > 0 and epoch or new_epoch())}
 // {"lost", piece}
 inline constexpr char kCommit[] = R"lua(
 local record, used, place, uncommitted_seconds = ARGV[9], tonumber(ARGV[10]), ARGV[11], ARGV[12]
-local versions_to_keep = {unpack(ARGV, 13)}
+local created = ARGV[13]
+local versions_to_keep = {unpack(ARGV, 14)}
 local refused = refusal(versions_to_keep)
 if refused then return refused end
 local drops = dropped(versions_to_keep)
@@ -153,6 +155,10 @@ if replaces_record then
   redis.call('HSET', manifest, 'record', record, 'version', text(record_version), 'last_used',
              text(math.max(last_used, used)))
   redis.call('SADD', index, id)
+  if created ~= '' then
+    redis.call('HSET', manifest, 'created', created)
+    redis.call('SADD', created, id)
+  end
 elseif not old.record then
   redis.call('EXPIRE', manifest, uncommitted_seconds)
 end
@@ -210,6 +216,7 @@ inline constexpr char kErase[] = R"lua(
 local function erase(seconds)
   local last = new_epoch()
   each_version(drop)
+  if old.created then redis.call('SREM', old.created, id) end
   redis.call('DEL', manifest)
   redis.call('SREM', index, id)
   redis.call('HSET', manifest, 'deleted', '1', 'epoch', text(last))

@@ -257,6 +257,8 @@ class Store final : public SessionStore {
   // store_shared.cc: a durable tier that other servers use too.
   // Brings what is known of the session up to date, and makes it this server's if `claim`.
   absl::Status Refresh(const std::string& owner, const std::string& id, bool claim);
+  // Learns of the stored sessions that a call with the record's creation_key made elsewhere.
+  absl::Status FindMade(const SessionRecord& wanted);
   // How the stored record of a session that this server claimed compares to what is here.
   enum class Held {
     kYes,

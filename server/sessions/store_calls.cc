@@ -165,6 +165,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
 
 absl::StatusOr<std::vector<SessionView>> Store::Made(const SessionRecord& wanted,
                                                      Durability durability) {
+  if (auto status = FindMade(wanted); !status.ok()) return status;
   std::vector<EntryPtr> entries;
   {
     const MutexLock lock(&mutex_);

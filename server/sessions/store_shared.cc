@@ -43,6 +43,17 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   return Reload(owner, id, known, *held, claim);
 }
 
+absl::Status Store::FindMade(const SessionRecord& wanted) {
+  if (!shares_storage() || wanted.creation_key.empty()) return absl::OkStatus();
+  const auto ids = durable_->CreatedBy(wanted);
+  if (absl::IsUnavailable(ids.status())) return absl::OkStatus();  // sessions in memory go on
+  if (!ids.ok()) return ids.status();
+  for (const std::string& id : *ids) {
+    if (auto status = Refresh(wanted.owner, id, /*claim=*/false); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {
   // What is being stored at this moment must not look like something that nobody knows of.
   std::optional<MutexLock> saving;

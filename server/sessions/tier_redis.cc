@@ -52,6 +52,7 @@ std::string_view Text(const redisReply& reply) {
 
 std::vector<std::string> Texts(const redisReply& reply) {
   std::vector<std::string> texts;
+  texts.reserve(reply.elements);
   for (size_t i = 0; i < reply.elements; ++i) texts.emplace_back(Text(*reply.element[i]));
   return texts;
 }
@@ -67,6 +68,13 @@ std::array<std::string_view, 4> RecordCommand(std::string_view manifest) {
 
 std::string RedisManifestKey(const std::string& id) { return absl::StrCat("tvq:session:", id); }
 std::string RedisPiecesPrefix(const std::string& id) { return absl::StrCat("tvq:piece:", id, ":"); }
+
+std::string RedisCreatedKey(const SessionRecord& record) {
+  if (record.creation_key.empty()) return "";
+  // Lengths keep apart what could be split in two ways.
+  return absl::StrCat("tvq:created:", record.owner.size(), ":", record.owner, ":", record.parent_id,
+                      ":", record.creation_key);
+}
 
 int64_t RedisNumber(const std::vector<std::string>& answer, size_t word) {
   int64_t number = 0;
@@ -263,6 +271,14 @@ absl::StatusOr<bool> RedisTier::DeleteUnused(const std::string& id, absl::Time s
   if ((*answer)[0] != "ok") return Refused(id, *answer, 0);
   SetUsage(*answer);
   return true;
+}
+
+absl::StatusOr<std::vector<std::string>> RedisTier::CreatedBy(const SessionRecord& like) {
+  absl::StatusOr<Connection> connection = client_.BorrowForQuery();
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<RedisReply> ids = (*connection)->Call({"SMEMBERS", RedisCreatedKey(like)});
+  if (!ids.ok()) return ids.status();
+  return Texts(**ids);
 }
 
 absl::StatusOr<std::string> RedisTier::Instance() {

@@ -39,6 +39,7 @@ class RedisTier : public DurableTier {
   absl::StatusOr<SessionRecord> Claim(const std::string& id, absl::Time now) override;
   absl::StatusOr<Standing> Look(const std::string& id) override;
   absl::StatusOr<bool> DeleteUnused(const std::string& id, absl::Time since) override;
+  absl::StatusOr<std::vector<std::string>> CreatedBy(const SessionRecord& like) override;
   absl::StatusOr<std::string> Instance() override;
   Usage usage() const override;
 
@@ -69,7 +70,7 @@ class RedisTier : public DurableTier {
   // done by now never is.
   absl::Status Settle(const std::string& id);
   // What Put answers that got `why` for its commit.
-  absl::Status SettleNow(const std::string& id, Attempt attempt, const absl::Status& why);
+  absl::Status SettleNow(const std::string& id, const Attempt& attempt, const absl::Status& why);
   void Forget(const PieceLayout& layout);
   absl::StatusOr<std::string> Locate(const std::string& id, int64_t version);
   absl::Status Lost(const std::string& id, int64_t version, const std::string& place,
@@ -95,6 +96,7 @@ class RedisTier : public DurableTier {
 // Where things are in Redis.
 std::string RedisManifestKey(const std::string& id);
 std::string RedisPiecesPrefix(const std::string& id);
+std::string RedisCreatedKey(const SessionRecord& record);  // empty without a creation_key
 
 std::string NewRedisToken();  // 16 random hexadecimal digits
 

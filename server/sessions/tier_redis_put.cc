@@ -75,10 +75,10 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
     return status;
   }
   const std::string place = absl::StrCat(token, " ", bytes, " ", options_.piece_bytes);
-  arguments.insert(
-      arguments.begin() + 5,
-      {ToJson(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-       absl::StrCat(absl::ToUnixMicros(record.last_used)), place, kUncommittedSeconds});
+  arguments.insert(arguments.begin() + 5,
+                   {ToJson(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                    absl::StrCat(absl::ToUnixMicros(record.last_used)), place, kUncommittedSeconds,
+                    RedisCreatedKey(record)});
   const absl::StatusOr<Words> committed =
       Run(*connection, {kCommon, kAdmission, kCommit}, record.id, arguments);
   if (!committed.ok()) {
@@ -98,7 +98,8 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   return absl::OkStatus();
 }
 
-absl::Status RedisTier::SettleNow(const std::string& id, Attempt attempt, const absl::Status& why) {
+absl::Status RedisTier::SettleNow(const std::string& id, const Attempt& attempt,
+                                  const absl::Status& why) {
   {
     const std::lock_guard lock(mutex_);
     attempts_[id] = attempt;

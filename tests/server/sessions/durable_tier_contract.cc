@@ -19,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 std::string Id(char digit) { return std::string(32, digit); }
 
@@ -483,6 +484,24 @@ TEST_P(SharedTierContract, AllServersSeeOneStorage) {
   EXPECT_NE(*name, "");
   EXPECT_EQ(other_->Instance().value(), *name);
   EXPECT_EQ(storage_->Open(0)->Instance().value(), *name);
+}
+
+TEST_P(SharedTierContract, FindsWhatACallMade) {
+  const SessionRecord record = FullRecord('1', 1);
+  ASSERT_TRUE(PutSnapshot(tier_.get(), record, 1, "one").ok());
+  ASSERT_TRUE(PutSnapshot(tier_.get(), FullRecord('2', 1), 1, "one").ok());
+  SessionRecord without = FullRecord('3', 1);
+  without.creation_key.clear();
+  ASSERT_TRUE(PutSnapshot(tier_.get(), without, 1, "one").ok());
+  EXPECT_THAT(other_->CreatedBy(record).value(), UnorderedElementsAre(Id('1'), Id('2')));
+  for (std::string SessionRecord::* field :
+       {&SessionRecord::owner, &SessionRecord::parent_id, &SessionRecord::creation_key}) {
+    SessionRecord like = record;
+    (like.*field).back() ^= 1;
+    EXPECT_THAT(other_->CreatedBy(like).value(), IsEmpty());
+  }
+  ASSERT_TRUE(tier_->Delete(Id('1')).ok());
+  EXPECT_THAT(other_->CreatedBy(record).value(), ElementsAre(Id('2')));
 }
 
 // The server that claims last is the last to be told: it writes, and nobody else.

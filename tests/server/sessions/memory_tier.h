@@ -175,6 +175,20 @@ class MemoryTier : public DurableTier {
     return true;
   }
 
+  absl::StatusOr<std::vector<std::string>> CreatedBy(const SessionRecord& like) override {
+    if (auto status = Begin("CreatedBy"); !status.ok()) return status;
+    const std::lock_guard lock(disk_->mutex);
+    std::vector<std::string> ids;
+    for (const auto& [id, session] : disk_->sessions) {
+      const SessionRecord& record = session.record;
+      if (session.whole && record.owner == like.owner && record.parent_id == like.parent_id &&
+          record.creation_key == like.creation_key) {
+        ids.push_back(id);
+      }
+    }
+    return ids;
+  }
+
   absl::StatusOr<std::string> Instance() override {
     if (auto status = Begin("Instance"); !status.ok()) return status;
     const std::lock_guard lock(disk_->mutex);

@@ -21,12 +21,15 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-// What is received from it is empty if nobody is there.
+// Negative if nobody is there.
 int ConnectTo(const std::string& path) {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
   const sockaddr_un address = AddressOf(path);
-  (void)connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  return socket;
+  if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return socket;
+  }
+  close(socket);
+  return -1;
 }
 
 // Empty at the end.
@@ -105,6 +108,10 @@ RedisProxy::Cut RedisProxy::Look(const std::string& bytes) {
 
 void RedisProxy::Pass(int client) {
   const int redis = ConnectTo(redis_socket_);
+  if (redis < 0) {
+    shutdown(client, SHUT_RDWR);
+    return;
+  }
   std::array<pollfd, 2> ends = {{{client, POLLIN, 0}, {redis, POLLIN, 0}}};
   Cut cut = Cut::kNever;
   while (poll(ends.data(), ends.size(), -1) >= 0) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "server/sessions/tier_redis.h"
@@ -252,6 +253,27 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
   }
   EXPECT_EQ(s.a.store->stats().lost, 4);
   EXPECT_EQ(s.b.store->stats().lost, 0);
+}
+
+// A retry goes to whichever server there is.
+TEST_P(SharedTierTest, MakesNothingTwiceForARetryElsewhere) {
+  const CreateOptions create{.durability = Durability::kDisk, .idempotency_key = "k"};
+  const std::string id = s.a.Create(create, "ann");
+  EXPECT_EQ(s.b.Create(create, "ann"), id);
+  EXPECT_NE(s.b.Create(create, "bob"), id);
+  const SessionCall fork{
+      .owner = "ann", .id = id, .durability = Durability::kDisk, .idempotency_key = "k"};
+  const auto made = s.b.store->Fork(fork, {.count = 3});
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto again = s.a.store->Fork(fork, {.count = 3});
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto ids = [](const std::vector<SessionView>& views) {
+    std::set<std::string> found;
+    for (const SessionView& view : views) found.insert(view.record.id);
+    return found;
+  };
+  EXPECT_EQ(again->size(), 3u);
+  EXPECT_EQ(ids(*again), ids(*made));
 }
 
 // As when a server hands a session to one that shares its storage.
