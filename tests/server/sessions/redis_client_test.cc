@@ -26,6 +26,7 @@ class RedisClientTest : public ::testing::Test {
   int PingFromManyThreads() {
     std::atomic<int> answered = 0;
     std::vector<std::thread> callers;
+    callers.reserve(16);
     for (int i = 0; i < 16; ++i) {
       callers.emplace_back([&] {
         const absl::Status status = Ping();

@@ -364,6 +364,7 @@ TEST_P(SharedTierTest, ClaimsOfManyCallsAreOne) {
   for (int round = 0; round < 10; ++round) {
     std::atomic<int> done = 0;
     std::vector<std::thread> calls;
+    calls.reserve(4);
     for (int i = 0; i < 4; ++i) {
       calls.emplace_back([&, h = round % 2 == 0 ? &s.a : &s.b] {
         const auto appended = h->Append(call, "x");
@@ -455,7 +456,7 @@ TEST_P(SharedTierTest, HandsOverOnlyWhatOthersCannotFind) {
 TEST(UnsharedTierTest, HandsOverAllThatLiesOnADiskOfItsOwn) {
   StoreHarness h;
   h.Start(std::make_unique<MemoryTier>(std::make_shared<MemoryDisk>()));
-  const std::string stored = h.Create({.durability = Durability::kDisk});
+  h.Create({.durability = Durability::kDisk});
   EXPECT_FALSE(h.store->shares_storage());
   EXPECT_EQ(h.store->HeldHere().size(), 1u);
 }
