@@ -8,6 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "models/runtime/quoted.h"
 #include "server/sessions/session_id.h"
 
@@ -126,6 +127,12 @@ absl::StatusOr<int64_t> DiskTier::Admit(const SessionRecord& record, int64_t ver
   return growth;
 }
 
+absl::Status DiskTier::Inside(const absl::Status& status) const {
+  return absl::Status(status.code(), absl::StrReplaceAll(status.message(),
+                                                         {{directory_ + "/", ""},
+                                                          {directory_, "the session directory"}}));
+}
+
 absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t bytes,
                            const std::function<absl::Status(const ByteSink&)>& write) {
   if (absl::Status s = CheckId(record.id); !s.ok()) return s;
@@ -140,7 +147,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
       present.version = found->second.versions().contains(version);
     }
     absl::StatusOr<int64_t> growth = Admit(record, version, bytes);
-    if (!growth.ok()) return growth.status();
+    if (!growth.ok()) return Inside(growth.status());
     // Under its own record it is what a restart finds until the record's own state comes.
     if (present.version && version != record.version &&
         found->second.versions().at(version).record.version == version) {
@@ -153,7 +160,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   {
     const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
-    if (!written.ok()) return written;
+    if (!written.ok()) return Inside(written);
     StoredVersion& stored = sessions_[record.id].versions()[version];
     bytes_ += bytes - stored.bytes;
     stored = {record, bytes};
@@ -236,8 +243,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> DiskTier::Get(const std::string& id,
       if (known && found->second.damaged().contains(version)) {
         return found->second.damaged().at(version).problem;
       }
-      return absl::NotFoundError(
-          absl::StrCat(directory_, " has no version ", version, " of session ", id));
+      return absl::NotFoundError(absl::StrCat("there is no version ", version, " of session ", id));
     }
   }
   return OpenFileSource(path);
@@ -253,9 +259,9 @@ absl::Status DiskTier::Delete(const std::string& id) {
   const bool was_there = !absl::IsNotFound(s);
   if (s.ok()) {
     s = files_->SyncDirectory(directory_);
-    if (!s.ok() && files_->Rename(gone, folder).ok()) return s;
+    if (!s.ok() && files_->Rename(gone, folder).ok()) return Inside(s);
   } else if (was_there) {
-    return s;
+    return Inside(s);
   }
   int64_t bytes = 0;
   {

@@ -88,6 +88,9 @@ class DiskTier : public DurableTier {
                               const std::function<absl::Status(const ByteSink&)>& write);
   // Called with the mutex held.
   SessionRecord Persisted(SessionRecord record) const;
+  // An error as clients may see it, whom the place of the directory does not concern.
+  absl::Status Inside(const absl::Status& status) const;
+
   // tier_disk_use.cc: when a session was used after its last Put, a file of one number beside the
   // versions.
   std::string UsePathOf(const std::string& id) const { return FolderOf(id) + "/used"; }

@@ -21,6 +21,7 @@ using testing::CheckVersion;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::PutNewest;
 using testing::PutVersion;
 using testing::TempDir;
@@ -169,6 +170,7 @@ TEST(DiskTierTest, CountsWhatIsKeptAgainstTheBudget) {
   const absl::Status full = PutNewest(*tier, TestRecord(TestId(3), 1));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(full.message()), HasSubstr("no room for"));
+  EXPECT_THAT(std::string(full.message()), Not(HasSubstr(dir.path()))) << "clients read it";
   EXPECT_THAT(Files(dir.path()), ElementsAre(TestId(1) + "/v1.snap", TestId(2) + "/v1.snap"));
   // A new version takes the place of the old one.
   EXPECT_TRUE(PutNewest(*tier, TestRecord(TestId(1), 2)).ok());
@@ -401,6 +403,7 @@ TEST(DiskTierTest, AFileThatMayNotGrowIsSaidAndChangesNothing) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_THAT(std::string(full.message()), Not(HasSubstr(dir.path()))) << "clients read it";
   EXPECT_THAT(Files(dir.path()), ElementsAre(TestId(1) + "/v1.snap"));
   EXPECT_TRUE(CheckVersion(*tier, TestId(1), 1).ok());
 }
