@@ -186,7 +186,7 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability,
                                      bool frees = false);
   absl::StatusOr<SessionView> CommitComputed(const SessionCall& call, Begun& begun,
-                                             Continuation next, std::string reply);
+                                             Continuation next, const std::string& reply);
   absl::StatusOr<SessionView> Replayed(const Begun& begun) const;
   // A call that changes what is known of a session by pointers alone.
   absl::StatusOr<SessionView> Change(const SessionCall& call, CallKind kind, const Edit& edit);

@@ -182,6 +182,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Made(const SessionRecord& wanted
     if (auto status = Persist(*entry); !status.ok()) return status;
   }
   std::vector<SessionView> views;
+  views.reserve(entries.size());
   const MutexLock lock(&mutex_);
   for (const EntryPtr& entry : entries) views.push_back(View(*entry));
   return views;

@@ -229,7 +229,7 @@ class Store::StoreLease : public Lease {
   }
 
   absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) override {
-    return store_->CommitComputed(call_, begun_, std::move(next), std::move(reply));
+    return store_->CommitComputed(call_, begun_, std::move(next), reply);
   }
 
  private:
@@ -252,7 +252,7 @@ absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
 }
 
 absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun& begun,
-                                                  Continuation next, std::string reply) {
+                                                  Continuation next, const std::string& reply) {
   if (!begun.hold) std::abort();  // a second commit, or one after a replay
   if (!call.idempotency_key.empty() && reply.size() > kMaxReplyBytes) {
     // A retry would not find it, and be done again.

@@ -90,8 +90,9 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall&
   std::unique_ptr<SnapshotStream> stream;
   const auto read = [&](const SessionContent& content, const SessionRecord& record) {
     auto opened = OpenExport(call, content, record);
-    if (opened.ok()) stream = *std::move(opened);
-    return opened.status();
+    if (!opened.ok()) return opened.status();
+    stream = *std::move(opened);
+    return absl::OkStatus();
   };
   if (auto status = ReadCommitted(call.owner, call.id, read); !status.ok()) return status;
   return stream;

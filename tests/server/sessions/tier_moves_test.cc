@@ -174,6 +174,7 @@ TEST(TierMovesTest, ASlowDiskDoesNotHoldUpWhatIsInMemory) {
   for (const SessionCall& call : calls) ASSERT_TRUE(h.store->Save(call).ok());
   h.Start(std::make_unique<MemoryTier>(disk));
   std::vector<std::unique_ptr<Lease>> leases;
+  leases.reserve(calls.size());
   for (const SessionCall& call : calls) leases.push_back(*h.store->Acquire(call));
   const SessionCall in_memory{.id = h.Create()};
   ASSERT_TRUE(h.Append(in_memory, "here").ok());
@@ -184,6 +185,7 @@ TEST(TierMovesTest, ASlowDiskDoesNotHoldUpWhatIsInMemory) {
     return absl::OkStatus();
   };
   std::vector<std::thread> waiting;
+  waiting.reserve(leases.size());
   for (auto& lease : leases) {
     waiting.emplace_back([&] { EXPECT_TRUE(h.Working(lease->Start()).ok()); });
   }
