@@ -133,8 +133,8 @@ absl::StatusOr<SessionView> Store::Take(const EntryPtr& entry) {
     Drop(*known);
   }
   for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
-  Enlist(entry);
   entry->leased = false;
+  Enlist(entry);
   return View(*entry);
 }
 

@@ -220,6 +220,7 @@ TEST(SessionTransferTest, AdoptsWhatAnotherServerHandsOver) {
   to.clock.Advance(absl::Hours(1));
   const auto adopted = Adopt(to, from, call.id);
   ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(to.store->stats().leased, 0);
   EXPECT_EQ(adopted->record.id, call.id);
   EXPECT_EQ(adopted->record.owner, "ann");
   EXPECT_EQ(adopted->record.version, before.version);
