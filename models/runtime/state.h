@@ -2,6 +2,7 @@
 #ifndef TVQ_MODELS_RUNTIME_STATE_H_
 #define TVQ_MODELS_RUNTIME_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,11 +57,15 @@ class State {
   // The sections of this state, in a fixed order. Names and sizes follow from the position.
   virtual std::vector<SectionInfo> Sections() const = 0;
 
-  // Calls `visit` for every section in the order of Sections, its bytes in one or several pieces;
-  // they are valid during the call.
+  // Calls `visit` for every section in the order of Sections from the one with index `first` on, its
+  // bytes in one or several pieces; they are valid during the call. Whatever `visit` returns but OK
+  // ends it.
   using SectionVisitor =
       std::function<absl::Status(const SectionInfo& section, std::span<const std::byte> bytes)>;
-  virtual absl::Status VisitSections(const SectionVisitor& visit) const = 0;
+  virtual absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const = 0;
+  absl::Status VisitSections(const SectionVisitor& visit) const {
+    return VisitSectionsFrom(0, visit);
+  }
 
   // Makes this the state of the given sections: `read` is called for every section that a state at
   // `position` has, in the order of Sections, and fills all of `bytes`. INVALID_ARGUMENT, naming

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 60;
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 // The image's own sections, before the state's.
+constexpr size_t kOwnSections = 2;
 SectionInfo PendingSection(size_t count) {
   return MakeSection("pending", sizeof(int32_t), {static_cast<int64_t>(count)});
 }
@@ -66,6 +68,35 @@ int64_t ImageBytes(int64_t header_bytes, const std::vector<SectionInfo>& section
   int64_t bytes = header_bytes + static_cast<int64_t>(kEndMark.size());
   for (const SectionInfo& section : sections) bytes += section.bytes + kChecksumBytes;
   return bytes;
+}
+
+// Header and the image's own sections.
+absl::Status WriteOwn(FrameWriter& frame, const ModelInfo& model, const StateContent& content,
+                      const std::vector<SectionInfo>& sections) {
+  absl::Status s = frame.Header(kFormat, HeaderText(model, content, sections));
+  if (s.ok()) s = frame.Add(std::as_bytes(content.pending));
+  if (s.ok()) s = frame.End();
+  if (s.ok()) s = frame.Add(std::as_bytes(content.logits));
+  return s.ok() ? frame.End() : s;
+}
+
+// The state's sections from the image's `*next` on, until `full` says so behind one of them.
+absl::Status WriteSections(FrameWriter& frame, const State& state, size_t* next,
+                           const std::function<bool()>& full) {
+  int64_t seen = 0;  // of a section, whose pieces follow one another
+  bool stopped = false;
+  const absl::Status visited = state.VisitSectionsFrom(
+      *next - kOwnSections, [&](const SectionInfo& section, std::span<const std::byte> bytes) {
+        seen += static_cast<int64_t>(bytes.size());
+        absl::Status s = frame.Add(bytes);
+        if (!s.ok() || seen < section.bytes) return s;
+        seen = 0;
+        ++*next;
+        s = frame.End();
+        stopped = s.ok() && full();
+        return stopped ? absl::CancelledError() : s;
+      });
+  return stopped ? absl::OkStatus() : visited;
 }
 
 std::string Describe(const SectionInfo& section) {
@@ -109,24 +140,50 @@ absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content
                              const ByteSink& sink) {
   const std::vector<SectionInfo> sections = SectionsOf(content);
   FrameWriter frame(sink);
-  absl::Status s = frame.Header(kFormat, HeaderText(model, content, sections));
-  if (s.ok()) s = frame.Add(std::as_bytes(content.pending));
-  if (s.ok()) s = frame.End();
-  if (s.ok()) s = frame.Add(std::as_bytes(content.logits));
-  if (s.ok()) s = frame.End();
-  if (s.ok() && sections.size() > 2) {
-    // Pieces of one section follow one another; it ends when it has all its bytes.
-    int64_t seen = 0;
-    s = content.state->VisitSections(
-        [&](const SectionInfo& section, std::span<const std::byte> bytes) {
-          seen += static_cast<int64_t>(bytes.size());
-          absl::Status added = frame.Add(bytes);
-          if (!added.ok() || seen < section.bytes) return added;
-          seen = 0;
-          return frame.End();
-        });
+  absl::Status s = WriteOwn(frame, model, content, sections);
+  for (size_t next = kOwnSections; s.ok() && next < sections.size();) {
+    s = WriteSections(frame, *content.state, &next, [] { return false; });
   }
   return s.ok() ? sink(std::as_bytes(std::span(kEndMark))) : s;
+}
+
+StateImageSource::StateImageSource(const ModelInfo& model, const StateContent& content)
+    : model_(model),
+      content_(content),
+      sections_(SectionsOf(content)),
+      sink_([this](std::span<const std::byte> bytes) {
+        made_.insert(made_.end(), bytes.begin(), bytes.end());
+        return absl::OkStatus();
+      }),
+      frame_(sink_) {}
+
+absl::Status StateImageSource::Refill() {
+  made_.clear();
+  read_ = 0;
+  if (next_ == 0) {
+    next_ = kOwnSections;
+    return WriteOwn(frame_, model_, content_, sections_);
+  }
+  if (next_ < sections_.size()) {
+    return WriteSections(frame_, *content_.state, &next_,
+                         [this] { return made_.size() >= kPieceBytes; });
+  }
+  if (ended_) return absl::OutOfRangeError("the state image has ended");
+  ended_ = true;
+  return sink_(std::as_bytes(std::span(kEndMark)));
+}
+
+absl::Status StateImageSource::Read(std::span<std::byte> out) {
+  while (!out.empty()) {
+    if (read_ == made_.size()) {
+      if (absl::Status s = Refill(); !s.ok()) return s;
+    }
+    const size_t n = std::min(out.size(), made_.size() - read_);
+    std::memcpy(out.data(), made_.data() + read_, n);
+    read_ += n;
+    out = out.subspan(n);
+  }
+  return absl::OkStatus();
 }
 
 StateImageReader::StateImageReader(ByteSource* source, const ModelInfo& model)

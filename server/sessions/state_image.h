@@ -32,6 +32,33 @@ int64_t StateImageBytes(const ModelInfo& model, const StateContent& content);
 absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content,
                              const ByteSink& sink);
 
+// The same bytes, made as they are read: of the state, one section or about kPieceBytes are in
+// memory at a time. One thread at a time.
+class StateImageSource : public ByteSource {
+ public:
+  static constexpr size_t kPieceBytes = 1 << 20;
+
+  // `model` and what `content` refers to must outlive this.
+  StateImageSource(const ModelInfo& model, const StateContent& content);
+  StateImageSource(const StateImageSource&) = delete;
+  StateImageSource& operator=(const StateImageSource&) = delete;
+
+  absl::Status Read(std::span<std::byte> out) override;
+
+ private:
+  absl::Status Refill();
+
+  const ModelInfo& model_;
+  const StateContent content_;
+  const std::vector<SectionInfo> sections_;
+  std::vector<std::byte> made_;
+  size_t read_ = 0;  // bytes of made_
+  const ByteSink sink_;
+  FrameWriter frame_;
+  size_t next_ = 0;  // section
+  bool ended_ = false;
+};
+
 // Reads an image that anybody may have written. Errors are INVALID_ARGUMENT for what is no image,
 // is damaged or holds what no state can, FAILED_PRECONDITION for one of another model, dtype,
 // prefill_chunk or a later format, and the source's own if it cannot be read.

@@ -111,17 +111,15 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionCon
                                                                 SessionRecord record, Moment moment,
                                                                 Replies replies) {
   if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
-  std::shared_ptr<const Blob> image;
+  const ModelInfo& info = model(*content.model).info();
+  Tiers::ImageReader image{StateImageBytes(info, {}), NewImageSource(info, {})};
   if (moment.checkpoint != nullptr) {
-    auto read = tiers_->ReadBlob(moment.checkpoint);
-    if (!read.ok()) return read.status();
-    image = *std::move(read);
-  } else {
-    auto written = ImageOf(model(*content.model).info(), {});
-    if (!written.ok()) return written.status();
-    image = *std::move(written);
+    auto opened = tiers_->OpenImage(moment.checkpoint);
+    if (!opened.ok()) return opened.status();
+    image = *std::move(opened);
   }
-  return NewSnapshotStream(Head(record, record.version, moment, replies, image->size()), image);
+  return NewSnapshotStream(Head(record, record.version, moment, replies, image.bytes),
+                           std::move(image.source));
 }
 
 std::unique_ptr<SnapshotUpload> Store::NewUpload() {
@@ -266,10 +264,6 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::str
                                                                   Continuation end) {
   const auto index = ModelIndex(model_name);
   if (!index.ok()) return index.status();
-  auto image =
-      ImageOf(model(*index).info(),
-              {.state = end.held.state.get(), .pending = end.pending, .logits = end.logits});
-  if (!image.ok()) return image.status();
   const absl::Time now = clock_();
   SessionRecord record{
       .id = NewSessionId(),
@@ -277,7 +271,10 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::str
       .position = end.held.state->position() + static_cast<int64_t>(end.pending.size()),
       .created = now,
       .last_used = now};
-  return NewSnapshotStream(Head(record, record.version, {}, {}, (*image)->size()), *image);
+  const ModelInfo& info = model(*index).info();
+  const int64_t bytes = StateImageBytes(info, StateContentOf(end));
+  return NewSnapshotStream(Head(record, record.version, {}, {}, bytes),
+                           NewImageSource(info, std::move(end)));
 }
 
 }  // namespace tvq

@@ -102,9 +102,13 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::function<absl::Status(const ByteSink&)> write;
   };
   absl::StatusOr<Image> Read(const std::shared_ptr<Checkpoint>& checkpoint);
-  // The same as a blob, made for the caller if host memory has none. Blocks.
-  absl::StatusOr<std::shared_ptr<const Blob>> ReadBlob(
-      const std::shared_ptr<Checkpoint>& checkpoint);
+  // The same for a reader that takes its time: nothing is made before it is read, and until it is
+  // gone the state stays where it is. Blocks.
+  struct ImageReader {
+    int64_t bytes = 0;
+    std::unique_ptr<ByteSource> source;
+  };
+  absl::StatusOr<ImageReader> OpenImage(const std::shared_ptr<Checkpoint>& checkpoint);
 
   Tier Where(const Checkpoint& checkpoint) const;
   // Sets the sessions whose present state lies in each place and the states' bytes, and adds the
@@ -125,6 +129,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
  private:
   friend class Checkpoint;
   class Source;
+  class PinnedSource;
   // A checkpoint as it lay at one moment; shares what it was found with.
   struct Found {
     std::shared_ptr<const HeldState> device;
@@ -153,7 +158,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // Runs `read` on a stored snapshot. What is found corrupt there is DATA_LOSS, and counted.
   absl::Status WithStored(
       const Found& found,
-      const std::function<absl::Status(const SnapshotHead& head, ByteSource& rest)>& read);
+      const std::function<absl::Status(const StoredPlace& at, const SnapshotHead& head,
+                                       ByteSource& rest)>& read);
+  absl::StatusOr<ImageReader> OpenStored(const Found& found, const ModelInfo& model);
 
   // tiers_evict.cc
   bool AllStored(const Checkpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -38,6 +38,19 @@ CheckpointHead HeadOf(StateImageReader& image) {
   return head;
 }
 
+// What stays pinned while it is read.
+class Tiers::PinnedSource : public ByteSource {
+ public:
+  PinnedSource(std::unique_ptr<const Pin> pin, std::unique_ptr<ByteSource> source, Found found = {})
+      : pin_(std::move(pin)), found_(std::move(found)), source_(std::move(source)) {}
+  absl::Status Read(std::span<std::byte> out) override { return source_->Read(out); }
+
+ private:
+  const std::unique_ptr<const Pin> pin_;
+  const Found found_;  // outlives the source
+  const std::unique_ptr<ByteSource> source_;
+};
+
 // Copies a checkpoint into the blank state of an admitted request.
 class Tiers::Source : public StateSource, public std::enable_shared_from_this<Source> {
  public:
@@ -92,10 +105,11 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
     status = image.ok() ? image->ReadState(blank.state.get()) : image.status();
     status = AsDataLoss(status, "a state in host memory");
   } else {
-    status = WithStored(found, [&](const SnapshotHead& head, ByteSource& source) {
-      auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
-      return image.ok() ? image->ReadState(blank.state.get()) : image.status();
-    });
+    status =
+        WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+          auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
+          return image.ok() ? image->ReadState(blank.state.get()) : image.status();
+        });
   }
   if (!status.ok()) return status;
   const MutexLock lock(&mutex_);
@@ -106,7 +120,8 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
 
 absl::Status Tiers::WithStored(
     const Found& found,
-    const std::function<absl::Status(const SnapshotHead& head, ByteSource& rest)>& read) {
+    const std::function<absl::Status(const StoredPlace& at, const SnapshotHead& head,
+                                     ByteSource& rest)>& read) {
   absl::Status status = absl::DataLossError("a state that no tier has");
   // Where the first copy is damaged, another session's may serve.
   for (const StoredPlace& at : found.stored) {
@@ -118,7 +133,7 @@ absl::Status Tiers::WithStored(
       status = source.status();
     } else {
       const auto head = ReadSnapshotHead(source->get());
-      status = AsDataLoss(head.ok() ? read(*head, **source) : head.status(), what);
+      status = AsDataLoss(head.ok() ? read(at, *head, **source) : head.status(), what);
     }
     if (status.ok()) return status;
     const MutexLock lock(&mutex_);
@@ -130,20 +145,22 @@ absl::Status Tiers::WithStored(
 absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model) {
   std::shared_ptr<const Blob> blob;
   // The bytes as they are: whoever reads the state from them checks it then.
-  const auto status = WithStored(found, [&](const SnapshotHead& head, ByteSource& source) {
-    BlobWriter writer(head.state_bytes);
-    std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
-    for (int64_t left = head.state_bytes; left > 0;) {
-      const auto next = std::span(buffer).first(static_cast<size_t>(std::min(left, kCopyBytes)));
-      absl::Status copied = source.Read(next);
-      if (copied.ok()) copied = writer.Add(next);
-      if (!copied.ok()) return copied;
-      left -= static_cast<int64_t>(next.size());
-    }
-    blob = writer.Finish();
-    const auto image = NewSource(blob);
-    return StateImageReader::Open(image.get(), info(model)).status();
-  });
+  const auto status =
+      WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+        BlobWriter writer(head.state_bytes);
+        std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
+        for (int64_t left = head.state_bytes; left > 0;) {
+          const auto next =
+              std::span(buffer).first(static_cast<size_t>(std::min(left, kCopyBytes)));
+          absl::Status copied = source.Read(next);
+          if (copied.ok()) copied = writer.Add(next);
+          if (!copied.ok()) return copied;
+          left -= static_cast<int64_t>(next.size());
+        }
+        blob = writer.Finish();
+        const auto image = NewSource(blob);
+        return StateImageReader::Open(image.get(), info(model)).status();
+      });
   if (!status.ok()) return status;
   return blob;
 }
@@ -186,14 +203,38 @@ absl::StatusOr<Tiers::Image> Tiers::Read(const std::shared_ptr<Checkpoint>& chec
   return Image{blob->size(), [pin, blob](const ByteSink& sink) { return blob->WriteTo(sink); }};
 }
 
-absl::StatusOr<std::shared_ptr<const Blob>> Tiers::ReadBlob(
-    const std::shared_ptr<Checkpoint>& checkpoint) {
-  if (auto host = Find(*checkpoint).host; host != nullptr) return host;
-  const auto image = Read(checkpoint);
-  if (!image.ok()) return image.status();
-  BlobWriter writer(image->bytes);
-  if (auto status = image->write(writer.sink()); !status.ok()) return status;
-  return writer.Finish();
+absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Found& found, const ModelInfo& model) {
+  ImageReader opened;
+  const auto status =
+      WithStored(found, [&](const StoredPlace& at, const SnapshotHead& head, ByteSource& source) {
+        // As far as it can be checked without a state: who reads the rest checks that.
+        auto checked = StateImageReader::Open(&source, model);
+        if (!checked.ok()) return checked.status();
+        auto again = options_.durable->Get(at.id, at.version);
+        if (!again.ok()) return again.status();
+        if (const auto skipped = ReadSnapshotHead(again->get()); !skipped.ok())
+          return skipped.status();
+        opened = {head.state_bytes, *std::move(again)};
+        return absl::OkStatus();
+      });
+  if (!status.ok()) return status;
+  return opened;
+}
+
+absl::StatusOr<Tiers::ImageReader> Tiers::OpenImage(const std::shared_ptr<Checkpoint>& checkpoint) {
+  auto pin = std::make_unique<const Pin>(shared_from_this(), checkpoint);
+  const Found found = Find(*checkpoint);
+  const ModelInfo& model = info(checkpoint->model());
+  if (found.host != nullptr) {
+    return ImageReader{found.host->size(),
+                       std::make_unique<PinnedSource>(std::move(pin), NewSource(found.host))};
+  }
+  if (found.device == nullptr) return OpenStored(found, model);
+  const StateContent content = Content(*found.device, *found.head);
+  return ImageReader{
+      StateImageBytes(model, content),
+      std::make_unique<PinnedSource>(std::move(pin),
+                                     std::make_unique<StateImageSource>(model, content), found)};
 }
 
 }  // namespace tvq

@@ -9,11 +9,12 @@
 namespace tvq {
 namespace {
 
-class BlobStream : public SnapshotStream {
+class PartsStream : public SnapshotStream {
  public:
-  BlobStream(const std::shared_ptr<const Blob>& head, const std::shared_ptr<const Blob>& image)
-      : parts_{{NewSource(head), head->size()}, {NewSource(image), image->size()}},
-        total_(head->size() + image->size()) {}
+  PartsStream(const std::shared_ptr<const Blob>& head, std::unique_ptr<ByteSource> image,
+              int64_t image_bytes)
+      : parts_{{NewSource(head), head->size()}, {std::move(image), image_bytes}},
+        total_(head->size() + image_bytes) {}
 
   int64_t total_bytes() const override { return total_; }
 
@@ -28,6 +29,7 @@ class BlobStream : public SnapshotStream {
       auto status = part.source->Read(std::as_writable_bytes(std::span(bytes).subspan(at)));
       if (!status.ok()) return status;
       part.left -= count;
+      if (part.left == 0) part.source.reset();  // with what it kept
     }
     return bytes;
   }
@@ -41,6 +43,17 @@ class BlobStream : public SnapshotStream {
   const int64_t total_;
 };
 
+class ContinuationSource : public ByteSource {
+ public:
+  ContinuationSource(const ModelInfo& model, Continuation content)
+      : content_(std::move(content)), image_(model, StateContentOf(content_)) {}
+  absl::Status Read(std::span<std::byte> out) override { return image_.Read(out); }
+
+ private:
+  const Continuation content_;
+  StateImageSource image_;
+};
+
 }  // namespace
 
 absl::Status BlobUpload::Add(std::span<const char> bytes) {
@@ -50,18 +63,19 @@ absl::Status BlobUpload::Add(std::span<const char> bytes) {
       absl::StrCat("snapshot: ", status.message(), " (an upload may have ", limit_, " bytes)"));
 }
 
-absl::StatusOr<std::shared_ptr<const Blob>> ImageOf(const ModelInfo& model,
-                                                    const StateContent& content) {
-  BlobWriter writer(StateImageBytes(model, content));
-  if (auto status = WriteStateImage(model, content, writer.sink()); !status.ok()) return status;
-  return writer.Finish();
+StateContent StateContentOf(const Continuation& content) {
+  return {.state = content.held.state.get(), .pending = content.pending, .logits = content.logits};
+}
+
+std::unique_ptr<ByteSource> NewImageSource(const ModelInfo& model, Continuation content) {
+  return std::make_unique<ContinuationSource>(model, std::move(content));
 }
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> NewSnapshotStream(
-    const SnapshotHead& head, const std::shared_ptr<const Blob>& image) {
+    const SnapshotHead& head, std::unique_ptr<ByteSource> image) {
   BlobWriter writer(SnapshotHeadBytes(head));
   if (auto status = WriteSnapshotHead(head, writer.sink()); !status.ok()) return status;
-  return std::make_unique<BlobStream>(writer.Finish(), image);
+  return std::make_unique<PartsStream>(writer.Finish(), std::move(image), head.state_bytes);
 }
 
 }  // namespace tvq

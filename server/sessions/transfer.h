@@ -1,4 +1,4 @@
-// Snapshots on their way between a client and the store, as blobs.
+// Snapshots on their way between a client and the store: in as blobs, out as they are read.
 #ifndef TVQ_SERVER_SESSIONS_TRANSFER_H_
 #define TVQ_SERVER_SESSIONS_TRANSFER_H_
 
@@ -26,12 +26,13 @@ class BlobUpload : public SnapshotUpload {
   BlobWriter writer_;
 };
 
-absl::StatusOr<std::shared_ptr<const Blob>> ImageOf(const ModelInfo& model,
-                                                    const StateContent& content);
+StateContent StateContentOf(const Continuation& content);
+// The image of a state that nobody else has any more: it goes with the source.
+std::unique_ptr<ByteSource> NewImageSource(const ModelInfo& model, Continuation content);
 
-// The snapshot of `head` and the state image `image`.
+// The snapshot of `head` and the state image that `image` gives; it has head.state_bytes.
 absl::StatusOr<std::unique_ptr<SnapshotStream>> NewSnapshotStream(
-    const SnapshotHead& head, const std::shared_ptr<const Blob>& image);
+    const SnapshotHead& head, std::unique_ptr<ByteSource> image);
 
 }  // namespace tvq
 

@@ -116,11 +116,12 @@ class FakeState : public State {
     return absl::OkStatus();
   }
   std::vector<SectionInfo> Sections() const override { return SectionsAt(position_); }
-  absl::Status VisitSections(const SectionVisitor& visit) const override {
+  absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override {
     const std::vector<SectionInfo> sections = Sections();
-    absl::Status status = visit(sections[0], std::as_bytes(std::span(&hash, 1)));
+    absl::Status status;
+    if (first == 0) status = visit(sections[0], std::as_bytes(std::span(&hash, 1)));
     const std::vector<std::byte> growth(static_cast<size_t>(sections[1].bytes));
-    return status.ok() ? visit(sections[1], growth) : status;
+    return status.ok() && first <= 1 ? visit(sections[1], growth) : status;
   }
   absl::Status Load(int64_t position, const SectionReader& read) override {
     const std::vector<SectionInfo> sections = SectionsAt(position);

@@ -133,6 +133,48 @@ TEST(StateImageTest, KeepsAPendingTokenInPlaceOfLogits) {
   EXPECT_TRUE(reader->logits().empty());
 }
 
+TEST(StateImageTest, IsMadeAsItIsRead) {
+  const auto model = TinyModel();
+  const std::vector<int32_t> pending{3};
+  const auto check = [&](const StateContent& content) {
+    const Bytes whole = Image(*model, content);
+    for (const size_t piece : {size_t{1}, size_t{100}, whole.size()}) {
+      StateImageSource source(model->info(), content);
+      Bytes read(whole.size());
+      for (size_t at = 0; at < read.size(); at += piece) {
+        const size_t n = std::min(piece, read.size() - at);
+        ASSERT_TRUE(source.Read(std::span(read).subspan(at, n)).ok());
+      }
+      EXPECT_EQ(read, whole);
+      std::byte more;
+      EXPECT_EQ(source.Read({&more, 1}).code(), absl::StatusCode::kOutOfRange);
+    }
+  };
+  check({});
+  const Fed fed = FeedTokens(*model, 9);
+  check({fed.state.get(), {}, fed.logits});
+  check({fed.state.get(), pending, {}});
+}
+
+// A source that is interrupted between two sections goes on with the next.
+TEST(StateImageTest, AStateIsVisitedFromAnySection) {
+  const auto model = TinyModel();
+  const Fed fed = FeedTokens(*model, 9);
+  const std::vector<SectionInfo> sections = fed.state->Sections();
+  for (size_t first = 0; first <= sections.size(); ++first) {
+    std::vector<std::string> seen;
+    const auto status =
+        fed.state->VisitSectionsFrom(first, [&](const SectionInfo& section, auto bytes) {
+          EXPECT_EQ(std::ssize(bytes), section.bytes);
+          seen.push_back(section.name);
+          return absl::OkStatus();
+        });
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(seen.size(), sections.size() - first);
+    for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], sections[first + i].name);
+  }
+}
+
 TEST(StateImageTest, PositionZeroTakesNoState) {
   const auto model = TinyModel();
   const std::vector<int32_t> pending{2};
@@ -281,9 +323,9 @@ TEST(StateImageTest, SaysWhatTheModelRefuses) {
     absl::Status CopyFrom(const State&) override { return absl::OkStatus(); }
     absl::Status Reset() override { return absl::OkStatus(); }
     std::vector<SectionInfo> Sections() const override { return state_.Sections(); }
-    absl::Status VisitSections(const SectionVisitor& visit) const override {
-      return state_.VisitSections(
-          [&](const SectionInfo& section, std::span<const std::byte> bytes) {
+    absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override {
+      return state_.VisitSectionsFrom(
+          first, [&](const SectionInfo& section, std::span<const std::byte> bytes) {
             Bytes bent(bytes.begin(), bytes.end());
             if (section.name == "layers.1.win_code") bent[0] = std::byte{99};
             // In pieces, as a state may visit.

@@ -147,7 +147,8 @@ absl::Status ReadValues(const VqShape& shape, int64_t position, const State::Sec
 
 }  // namespace
 
-std::array<SectionInfo, 5> LayerSections(const VqShape& shape, int64_t layer, int64_t position) {
+std::array<SectionInfo, kLayerSections> LayerSections(const VqShape& shape, int64_t layer,
+                                                      int64_t position) {
   const int64_t heads = shape.kv_heads, recent = Recent(shape, position);
   const auto value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
   const std::string prefix = absl::StrCat("layers.", layer, ".");
@@ -159,19 +160,32 @@ std::array<SectionInfo, 5> LayerSections(const VqShape& shape, int64_t layer, in
 }
 
 absl::Status VisitLayer(const VqShape& shape, int64_t layer, int64_t position, const VqState& host,
-                        const State::SectionVisitor& visit) {
+                        int64_t skipped, const State::SectionVisitor& visit) {
   const auto sections = LayerSections(shape, layer, position);
-  absl::Status s = visit(sections[kSum], BytesOf(host.sum, sections[kSum]));
-  if (s.ok()) s = visit(sections[kCarry], BytesOf(host.carry, sections[kCarry]));
-  if (s.ok()) s = visit(sections[kCount], BytesOf(host.count, sections[kCount]));
-  if (s.ok()) {
-    s = visit(sections[kCode],
-              Unrolled(shape, position, host.window_code, sizeof(int32_t), sections[kCode]));
+  const auto unrolled = [&](const SectionInfo& info, const void* ring, int64_t slot_bytes) {
+    return visit(info, Unrolled(shape, position, ring, slot_bytes, info));
+  };
+  absl::Status s;
+  for (int64_t part = skipped; s.ok() && part < kLayerSections; ++part) {
+    const SectionInfo& info = sections[static_cast<size_t>(part)];
+    switch (part) {
+      case kSum:
+        s = visit(info, BytesOf(host.sum, info));
+        break;
+      case kCarry:
+        s = visit(info, BytesOf(host.carry, info));
+        break;
+      case kCount:
+        s = visit(info, BytesOf(host.count, info));
+        break;
+      case kCode:
+        s = unrolled(info, host.window_code, sizeof(int32_t));
+        break;
+      default:
+        s = unrolled(info, host.window_value, shape.value * info.element_bytes);
+    }
   }
-  if (!s.ok()) return s;
-  const SectionInfo& value = sections[kValue];
-  return visit(value, Unrolled(shape, position, host.window_value,
-                               shape.value * value.element_bytes, value));
+  return s;
 }
 
 absl::Status ReadLayer(const VqShape& shape, int64_t layer, int64_t position,

@@ -15,10 +15,13 @@ namespace tvq::transformer_vq {
 // "layers.N.acc_sum", "acc_carry", "acc_count", "win_code" and "win_value". The window's two list
 // the recent positions, min(position, W), from the oldest to the newest, one key/value head after
 // the other; the rest is as VqState has it.
-std::array<SectionInfo, 5> LayerSections(const VqShape& shape, int64_t layer, int64_t position);
+inline constexpr int64_t kLayerSections = 5;
+std::array<SectionInfo, kLayerSections> LayerSections(const VqShape& shape, int64_t layer,
+                                                      int64_t position);
 
+// All but the first `skipped` of them.
 absl::Status VisitLayer(const VqShape& shape, int64_t layer, int64_t position, const VqState& host,
-                        const State::SectionVisitor& visit);
+                        int64_t skipped, const State::SectionVisitor& visit);
 
 // Reads the sections of one layer into `host`, which is all zero. INVALID_ARGUMENT, naming section
 // and element, unless codes are in [0, S), sums, carries and values finite, counts not negative

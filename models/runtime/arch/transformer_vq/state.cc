@@ -96,12 +96,15 @@ std::vector<SectionInfo> VqSessionState::Sections() const {
   return all;
 }
 
-absl::Status VqSessionState::VisitSections(const SectionVisitor& visit) const {
+absl::Status VqSessionState::VisitSectionsFrom(size_t first, const SectionVisitor& visit) const {
   std::vector<std::byte> host(static_cast<size_t>(layout_.layer_bytes()));
-  for (int64_t l = 0; l < layout_.layers(); ++l) {
+  const auto sections = static_cast<int64_t>(first);
+  for (int64_t l = sections / kLayerSections; l < layout_.layers(); ++l) {
     absl::Status s;
     if (written_) s = device_.CopyToHost(host.data(), LayerMemory(l), host.size());
-    if (s.ok()) s = VisitLayer(layout_.shape(), l, position_, layout_.Layer(host.data(), 0), visit);
+    if (!s.ok()) return s;
+    const int64_t skipped = std::max<int64_t>(0, sections - l * kLayerSections);
+    s = VisitLayer(layout_.shape(), l, position_, layout_.Layer(host.data(), 0), skipped, visit);
     if (!s.ok()) return s;
   }
   return absl::OkStatus();

@@ -45,7 +45,7 @@ class VqSessionState : public State {
   absl::Status CopyFrom(const State& other) override;
   absl::Status Reset() override;
   std::vector<SectionInfo> Sections() const override;
-  absl::Status VisitSections(const SectionVisitor& visit) const override;
+  absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override;
   absl::Status Load(int64_t position, const SectionReader& read) override;
   absl::Status Synthesize(int64_t position, uint64_t seed) override;
 
