@@ -53,8 +53,17 @@ int RunShow(const Globals& globals, const Query& query) {
   v1::GetSessionRequest request;
   request.set_session_id(query.id);
   request.set_include_transcript(query.transcript);
-  const auto response = globals.client->sessions().Get(request, globals.Call());
+  auto response = globals.client->sessions().Get(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
+  // A long transcript comes in several answers.
+  while (response->transcript_size() > 0 &&
+         response->transcript_size() < response->session().position()) {
+    request.set_transcript_start(response->transcript_size());
+    const auto next = globals.client->sessions().Get(request, globals.Call());
+    if (!next.ok()) return globals.Fail(next.status());
+    if (next->transcript().empty()) break;
+    response->mutable_transcript()->MergeFrom(next->transcript());
+  }
   if (globals.json) {
     nlohmann::json json = ToJson(response->session());
     if (query.transcript) json["transcript"] = response->transcript();

@@ -57,9 +57,9 @@ class State {
   // The sections of this state, in a fixed order. Names and sizes follow from the position.
   virtual std::vector<SectionInfo> Sections() const = 0;
 
-  // Calls `visit` for every section in the order of Sections from the one with index `first` on, its
-  // bytes in one or several pieces; they are valid during the call. Whatever `visit` returns but OK
-  // ends it.
+  // Calls `visit` for every section in the order of Sections from the one with index `first` on,
+  // its bytes in one or several pieces; they are valid during the call. Whatever `visit` returns
+  // but OK ends it.
   using SectionVisitor =
       std::function<absl::Status(const SectionInfo& section, std::span<const std::byte> bytes)>;
   virtual absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const = 0;

@@ -31,13 +31,16 @@ constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those 
 constexpr int kSessionThreads = 16;
 constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
 
-// Two of the largest snapshots, or a number of small ones, may be on their way in at once.
-size_t UploadBytes(const Engine& engine) {
+// Two of the models' largest snapshots, or a number of small ones, may be on their way in at once;
+// in any case one as large as is taken at all.
+size_t UploadBytes(const Engine& engine, const SessionStore* sessions) {
   int64_t largest = int64_t{32} << 20;
   for (const ServedModel& served : engine.models()) {
     largest = std::max(largest, served.model->StateBytes(1));
   }
-  return 2 * (static_cast<size_t>(largest) + (size_t{16} << 20));
+  const int64_t two = 2 * (largest + (int64_t{16} << 20));
+  const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();
+  return static_cast<size_t>(std::max(two, one));
 }
 
 // In which the last answers go out; then streams end that never end by themselves.
@@ -100,7 +103,7 @@ class Server::Impl {
         writers_(kWriters),
         workers_(kWorkers, kMaxWorkerBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
-        uploads_(UploadBytes(*engine)),
+        uploads_(UploadBytes(*engine, sessions)),
         context_{.engine = engine,
                  .sessions = sessions,
                  .gate = gate_.get(),

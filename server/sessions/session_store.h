@@ -174,6 +174,7 @@ class SessionStore {
 
   // Of the committed state, also while another call works on the session.
   virtual absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call) = 0;
+  virtual int64_t max_upload_bytes() const = 0;
   virtual std::unique_ptr<SnapshotUpload> NewUpload() = 0;
   // INVALID_ARGUMENT for a corrupt snapshot.
   virtual absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,

@@ -7,6 +7,21 @@
 #include "server/sessions/session_id.h"
 
 namespace tvq {
+namespace {
+
+// Of a page, about, so that an answer stays well below the 4 MiB that gRPC's clients take. One
+// session has less, with all the marks it may have.
+constexpr int64_t kMostPageBytes = int64_t{1} << 20;
+
+int64_t RecordBytes(const SessionContent& content) {
+  constexpr size_t kNumbers = 128, kMarkNumbers = 24;  // and ids
+  const SessionRecord& record = content.record;
+  size_t bytes = kNumbers + record.model.size() + record.label.size();
+  for (const KeptMark& mark : content.marks) bytes += mark.record.name.size() + kMarkNumbers;
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
 
 SessionTable::Age SessionTable::AgeOf(const SessionRecord& record) {
   return {absl::ToUnixNanos(record.created), record.id};
@@ -83,6 +98,7 @@ absl::StatusOr<SessionTable::Page> SessionTable::List(const std::string& owner,
                                                       const ListFilter& filter, int64_t page_size,
                                                       const std::string& page_token) const {
   Page page;
+  int64_t bytes = 0;
   Age after{INT64_MIN, ""};
   if (!page_token.empty()) {
     const std::pair<std::string, std::string> parts = absl::StrSplit(page_token, '_');
@@ -99,11 +115,12 @@ absl::StatusOr<SessionTable::Page> SessionTable::List(const std::string& owner,
     const SessionRecord& record = entry->content->record;
     if (!filter.model.empty() && record.model != filter.model) continue;
     if (!filter.parent_id.empty() && record.parent_id != filter.parent_id) continue;
-    if (static_cast<int64_t>(page.entries.size()) == page_size) {
+    if (std::ssize(page.entries) == page_size || bytes >= kMostPageBytes) {
       const Age last = AgeOf(page.entries.back()->content->record);
       page.next_page_token = absl::StrCat(last.first, "_", last.second);
       break;
     }
+    bytes += RecordBytes(*entry->content);
     page.entries.push_back(std::move(entry));
   }
   return page;

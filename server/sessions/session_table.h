@@ -42,8 +42,9 @@ class SessionTable {
                                   const std::string& key) const;
   int64_t CountOf(const std::string& owner) const;
 
-  // Up to `page_size` of the owner's sessions that the filter lets through, oldest first, after the
-  // one that the token names. INVALID_ARGUMENT for a token that is none.
+  // Up to `page_size` of the owner's sessions that the filter lets through, fewer if they have many
+  // marks, oldest first, after the one that the token names. INVALID_ARGUMENT for a token that is
+  // none.
   struct Page {
     std::vector<EntryPtr> entries;
     std::string next_page_token;

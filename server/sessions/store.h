@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_SESSIONS_STORE_H_
 #define TVQ_SERVER_SESSIONS_STORE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -57,6 +58,7 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionView> Save(const SessionCall& call) override;
   absl::Status Delete(const SessionCall& call) override;
   absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call) override;
+  int64_t max_upload_bytes() const override;
   std::unique_ptr<SnapshotUpload> NewUpload() override;
   absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,
                                      std::unique_ptr<SnapshotUpload> upload) override;
@@ -243,6 +245,8 @@ class Store final : public SessionStore {
   // store_hand_over.cc
   class StoreAdoption;
   absl::StatusOr<SessionView> Take(const EntryPtr& entry);
+
+  std::atomic<int> imports_waiting_ = 0;  // for room on the device
 
   // store_prefixes.cc
   absl::Status FeedSharedPrompts();

@@ -75,6 +75,11 @@ class Store::StoreAdoption : public Adoption {
     for (const MarkRecord& record : marks) {
       KeptMark mark{.record = record};
       if (record.version == content_.record.version) {  // it is at the present state
+        if (record.position != content_.record.position) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("snapshot: mark ", Quoted(record.name), " is at position ",
+                           record.position, ", its version at ", content_.record.position));
+        }
         auto moment = store_->NewMoment(content_, content_.present, record.position);
         if (!moment.ok()) return moment.status();
         mark.moment = *std::move(moment);

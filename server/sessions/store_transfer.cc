@@ -1,10 +1,12 @@
 // Snapshots in and out.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "server/sessions/session_id.h"
 #include "server/sessions/snapshot.h"
@@ -17,17 +19,22 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 // How long an import waits for room on the device to check the state in.
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::chrono::milliseconds kNone{0};
+constexpr int kMostWaiting = 4;
 constexpr std::chrono::milliseconds kPoll{5};
 
-absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t bytes) {
-  const auto deadline = SteadyClock::now() + kPatience;
-  for (;;) {
-    if (auto share = budget.TryReserve(bytes)) return *std::move(share);
-    if (SteadyClock::now() >= deadline) break;
+// `waiting` counts the threads that wait here: few may, so that the others' calls find one.
+absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t bytes,
+                                                   std::atomic<int>& waiting) {
+  if (auto share = budget.TryReserve(bytes)) return *std::move(share);
+  const absl::Cleanup leave = [&] { --waiting; };
+  const auto deadline = SteadyClock::now() + (++waiting <= kMostWaiting ? kPatience : kNone);
+  do {
     budget.ReportShortage(bytes);
-    std::this_thread::sleep_for(kPoll);
-  }
+    if (auto share = budget.TryReserve(bytes)) return *std::move(share);
+    if (SteadyClock::now() < deadline) std::this_thread::sleep_for(kPoll);
+  } while (SteadyClock::now() < deadline);
   return absl::ResourceExhaustedError(absl::StrCat("no room for a state of ", bytes,
                                                    " bytes: ", budget.used(), " of ",
                                                    budget.total(), " bytes are in use"));
@@ -122,10 +129,14 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionCon
                            std::move(image.source));
 }
 
-std::unique_ptr<SnapshotUpload> Store::NewUpload() {
+int64_t Store::max_upload_bytes() const {
   const int64_t largest = *std::max_element(place_bytes_.begin(), place_bytes_.end());
   const int64_t limit = options_.max_snapshot_bytes;
-  return std::make_unique<BlobUpload>(limit > 0 ? limit : largest + kSnapshotSlack);
+  return limit > 0 ? limit : largest + kSnapshotSlack;
+}
+
+std::unique_ptr<SnapshotUpload> Store::NewUpload() {
+  return std::make_unique<BlobUpload>(max_upload_bytes());
 }
 
 absl::StatusOr<Store::Uploaded> Store::Open(const std::string& model_name, const Blob& blob,
@@ -167,7 +178,8 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     if (image->position() == 0 && image->pending().empty()) {
       return checked;
     }
-    auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()));
+    auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()),
+                                 imports_waiting_);
     if (!share.ok()) return share.status();
     auto state = served.model->NewState();
     if (!state.ok()) return state.status();
@@ -214,7 +226,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
   if (!made->empty()) return made->front();
   auto checked = Check(options.model, std::move(upload));
   if (!checked.ok()) return checked.status();
-  if (!options.keep_transcript.value_or(true)) {
+  if (!options.keep_transcript.value_or(options_.keep_transcript)) {
     checked->head.record.has_transcript = false;
   } else if (options.keep_transcript.has_value() && !checked->head.record.has_transcript) {
     return absl::InvalidArgumentError("keep_transcript: the snapshot has no transcript");

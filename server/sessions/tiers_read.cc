@@ -223,13 +223,19 @@ absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Found& found, const M
 
 absl::StatusOr<Tiers::ImageReader> Tiers::OpenImage(const std::shared_ptr<Checkpoint>& checkpoint) {
   auto pin = std::make_unique<const Pin>(shared_from_this(), checkpoint);
-  const Found found = Find(*checkpoint);
+  Found found = Find(*checkpoint);
   const ModelInfo& model = info(checkpoint->model());
+  if (found.device == nullptr && found.host == nullptr) {
+    // A file can be read to its end although another took its place; what others write too cannot.
+    if (!options_.durable->shared()) return OpenStored(found, model);
+    const auto here = BringToHost(checkpoint);
+    if (!here.ok()) return here.status();
+    found = Find(*checkpoint);
+  }
   if (found.host != nullptr) {
     return ImageReader{found.host->size(),
                        std::make_unique<PinnedSource>(std::move(pin), NewSource(found.host))};
   }
-  if (found.device == nullptr) return OpenStored(found, model);
   const StateContent content = Content(*found.device, *found.head);
   return ImageReader{
       StateImageBytes(model, content),

@@ -83,6 +83,20 @@ std::unique_ptr<SnapshotUpload> Upload(std::span<const char> bytes) {
   return upload;
 }
 
+// With the same bytes as those of a mark, which they may be if it is at the session's state.
+absl::StatusOr<SessionView> Adopt(std::span<const char> bytes) {
+  const auto adoption = TheWorld().store->Adopt();
+  if (auto status = adoption->Add("", Upload(bytes)); !status.ok()) return status;
+  (void)adoption->Add("m", Upload(bytes));
+  auto view = adoption->Finish();
+  if (!view.ok()) return view;
+  for (const MarkRecord& mark : view->record.marks) {
+    Expect(mark.version <= view->record.version);
+    Expect(mark.version != view->record.version || mark.position == view->record.position);
+  }
+  return view;
+}
+
 std::string Drain(SnapshotStream& stream) {
   std::string all;
   for (;;) {
@@ -159,7 +173,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     tvq::Expect(imported->record.version == 1 && imported->record.owner == "ann");
     tvq::CheckSession("ann", *imported);
   }
-  const auto adopted = store.Adopt(tvq::Upload(bytes));
+  const auto adopted = tvq::Adopt(bytes);
   if (adopted.ok()) {
     const tvq::SessionRecord& record = adopted->record;
     if (record.ttl == absl::InfiniteDuration()) {

@@ -55,7 +55,12 @@ class Session:
 
     def transcript(self) -> list[int]:
         """The token ids it holds; empty if it keeps none."""
-        return list(self._get(True).transcript)
+        ids: list[int] = []
+        while True:  # a long one comes in several answers
+            reply = self._get(True, start=len(ids))
+            ids += reply.transcript
+            if not reply.transcript or len(ids) >= reply.session.position:
+                return ids
 
     def append(self, prompt: Prompt, **call: Unpack[Call]) -> Position:
         """Feeds a text or token ids without generating."""
@@ -168,8 +173,9 @@ class Session:
             durability=options.durability_value(call.get("durability")),
             idempotency_key=call.get("idempotency_key") or "")
 
-    def _get(self, transcript: bool) -> session_pb2.GetSessionResponse:
-        request = session_pb2.GetSessionRequest(session_id=self.id, include_transcript=transcript)
+    def _get(self, transcript: bool, start: int = 0) -> session_pb2.GetSessionResponse:
+        request = session_pb2.GetSessionRequest(session_id=self.id, include_transcript=transcript,
+                                                transcript_start=start)
         return self._transport.unary("SessionService/GetSession", request, session_pb2.GetSessionResponse)
 
     def _write(self, method: str, request: Any, kind: Any, call: Any) -> Position:

@@ -316,5 +316,30 @@ TEST(SessionCallsTest, FreesStatesWithTheirSessions) {
   EXPECT_EQ(h.harness.engine->budget().used(), 0);
 }
 
+// Marks have long names, and an answer must stay below what a client takes.
+TEST(SessionCallsTest, EndsAPageOfLargeSessionsEarly) {
+  StoreHarness h({.host_bytes = 1'000'000'000});
+  constexpr int kSessions = 50, kMarks = 200;
+  for (int i = 0; i < kSessions; ++i) {
+    const SessionCall call{.id = h.Create()};
+    for (int m = 0; m < kMarks; ++m) {
+      ASSERT_TRUE(h.store->Mark(call, absl::StrCat(std::string(120, 'm'), m)).ok());
+    }
+    h.clock.Advance(absl::Seconds(1));
+  }
+  int seen = 0, pages = 0;
+  for (std::string token;; ++pages) {
+    const auto page = h.store->List("", {}, 1000, token);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LT(std::ssize(page->sessions) * kMarks * 120, 2 << 20);
+    EXPECT_FALSE(page->sessions.empty());
+    seen += static_cast<int>(page->sessions.size());
+    token = page->next_page_token;
+    if (token.empty()) break;
+  }
+  EXPECT_EQ(seen, kSessions);
+  EXPECT_GE(pages, 1);
+}
+
 }  // namespace
 }  // namespace tvq

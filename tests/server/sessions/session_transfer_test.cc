@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "server/sessions/snapshot.h"
@@ -180,6 +182,48 @@ TEST(SessionTransferTest, TakesNoPositionOnTheWordOfTheRecord) {
   };
   refused(of_a_mark, "holds the state of version 2, a mark's, beside the record of version 9");
   refused(longer, "the state has 4 tokens and 0 pending, must have 5 in all");
+}
+
+TEST(SessionTransferTest, KeepsATranscriptOnlyWhereTheServerDoes) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create()};
+  ASSERT_TRUE(from.Append(call, "text").ok());
+  const std::string snapshot = Export(from, call);
+  StoreHarness to({.host_bytes = 1'000'000, .keep_transcript = false});
+  const auto silent = Import(to, snapshot);
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  EXPECT_FALSE(silent->record.has_transcript);
+  EXPECT_TRUE(to.store->Transcript("", silent->record.id)->empty());
+  const auto asked = Import(to, snapshot, {.keep_transcript = true});
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(*to.store->Transcript("", asked->record.id), Ids("text"));
+}
+
+// Of many that find no room, only a few take a thread to wait in.
+TEST(SessionTransferTest, FewImportsWaitForRoom) {
+  StoreHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  const std::string snapshot = Export(h, call);
+  const auto reader = h.store->Export(call);  // what is read stays on the device
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  StateBudget& budget = h.harness.engine->budget();
+  auto all = budget.TryReserve(budget.total() - budget.used());
+  ASSERT_TRUE(all.has_value());
+  std::atomic<int> refused = 0, taken = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 7; ++i) {
+    threads.emplace_back([&] {
+      const auto imported = Import(h, snapshot);
+      if (imported.ok()) ++taken;
+      if (absl::IsResourceExhausted(imported.status())) ++refused;
+    });
+  }
+  while (refused < 3) std::this_thread::yield();
+  all.reset();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 3);
+  EXPECT_EQ(taken, 4);
 }
 
 TEST(SessionTransferTest, LimitsAnUpload) {
