@@ -136,6 +136,20 @@ int64_t StateImageBytes(const ModelInfo& model, const StateContent& content) {
   return ImageBytes(FrameHeaderBytes(static_cast<int64_t>(header.size())), sections);
 }
 
+absl::StatusOr<int64_t> LargestStateImage(Model& model) {
+  constexpr int64_t kHeaderBytes = 1024;  // beside the lines of the sections
+  constexpr int64_t kLineBytes = 128;     // of a section, beside its name; with its checksum
+  const auto state = model.NewState();
+  if (!state.ok()) return state.status();
+  // Sections may grow until the window is full, up to what the state takes on the device.
+  int64_t bytes =
+      kHeaderBytes + model.StateBytes(0) + model.info().config.vocab_size * int64_t{sizeof(float)};
+  for (const SectionInfo& section : (*state)->Sections()) {
+    bytes += static_cast<int64_t>(section.name.size()) + kLineBytes;
+  }
+  return bytes;
+}
+
 absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content,
                              const ByteSink& sink) {
   const std::vector<SectionInfo> sections = SectionsOf(content);

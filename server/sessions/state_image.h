@@ -28,6 +28,9 @@ struct StateContent {
 // Of the image that WriteStateImage writes.
 int64_t StateImageBytes(const ModelInfo& model, const StateContent& content);
 
+// A bound of every image of the model, whatever the position.
+absl::StatusOr<int64_t> LargestStateImage(Model& model);
+
 // Streams the image, a section's piece at a time. An image is equal bytes for equal content.
 absl::Status WriteStateImage(const ModelInfo& model, const StateContent& content,
                              const ByteSink& sink);

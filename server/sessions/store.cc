@@ -6,28 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/sessions/state_image.h"
 
 namespace tvq {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{200};
 constexpr int kTicksPerSweep = 5;
-// What the header of an image takes beside a line per section.
-constexpr int64_t kImageHeaderBytes = 1024;
-constexpr int64_t kSectionLineBytes = 128;
 // Versions that the durable tier may hold twice for a moment, while one takes the other's place.
 constexpr int64_t kReplacedAtOnce = 4;
-
-// An upper bound of a state's image, from its sections.
-absl::StatusOr<int64_t> ImageBound(Model& model) {
-  const auto state = model.NewState();
-  if (!state.ok()) return state.status();
-  int64_t bytes = kImageHeaderBytes + model.info().config.vocab_size * int64_t{sizeof(float)};
-  for (const SectionInfo& section : (*state)->Sections()) {
-    bytes += section.bytes + static_cast<int64_t>(section.name.size()) + kSectionLineBytes;
-  }
-  return bytes;
-}
 
 // A state leaves the device by way of host memory, where prefixes lie too.
 absl::Status CheckHostBytes(const SessionOptions& options, const std::string& model,
@@ -59,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
                                                    Clock clock) {
   std::vector<int64_t> place_bytes;
   for (const ServedModel& served : engine->models()) {
-    const auto bound = ImageBound(*served.model);
+    const auto bound = LargestStateImage(*served.model);
     if (!bound.ok()) return bound.status();
     if (auto status = CheckHostBytes(options, served.name, *bound); !status.ok()) return status;
     place_bytes.push_back(*bound);

@@ -121,6 +121,16 @@ TEST(StateImageTest, RestoresTheStateBitForBit) {
   }
 }
 
+TEST(StateImageTest, NoImageIsLargerThanTheBound) {
+  for (DType state_dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const auto model = TinyModel(1, DType::kFloat32, state_dtype);
+    const int64_t bound = LargestStateImage(*model).value();
+    for (int64_t tokens : {1, 4, 5, 6, 40, 400}) {
+      EXPECT_LE(std::ssize(ImageAfter(*model, tokens)), bound) << tokens;
+    }
+  }
+}
+
 TEST(StateImageTest, KeepsAPendingTokenInPlaceOfLogits) {
   const auto model = TinyModel();
   const Fed fed = FeedTokens(*model, 7);
