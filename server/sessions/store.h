@@ -239,8 +239,8 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionContent> ContentOf(Checked checked);
   // Of a moment of the content, which is of the record's version.
   absl::StatusOr<std::unique_ptr<SnapshotStream>> Snapshot(const SessionContent& content,
-                                                           SessionRecord record, Moment moment,
-                                                           Replies replies);
+                                                           const SessionRecord& record,
+                                                           Moment moment, Replies replies);
 
   // store_hand_over.cc
   class StoreAdoption;

@@ -111,12 +111,12 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionC
   if (!content.model) return NotServed(record);
   if (auto status = CheckVersion(call, record); !status.ok()) return status;
   record.marks.clear();
-  return Snapshot(content, std::move(record), content.present, content.replies);
+  return Snapshot(content, record, content.present, content.replies);
 }
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionContent& content,
-                                                                SessionRecord record, Moment moment,
-                                                                Replies replies) {
+                                                                const SessionRecord& record,
+                                                                Moment moment, Replies replies) {
   if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
   const ModelInfo& info = model(*content.model).info();
   Tiers::ImageReader image{StateImageBytes(info, {}), NewImageSource(info, {})};

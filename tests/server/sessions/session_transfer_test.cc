@@ -212,7 +212,9 @@ TEST(SessionTransferTest, FewImportsWaitForRoom) {
   ASSERT_TRUE(all.has_value());
   std::atomic<int> refused = 0, taken = 0;
   std::vector<std::thread> threads;
-  for (int i = 0; i < 7; ++i) {
+  constexpr int kImports = 7;
+  threads.reserve(kImports);
+  for (int i = 0; i < kImports; ++i) {
     threads.emplace_back([&] {
       const auto imported = Import(h, snapshot);
       if (imported.ok()) ++taken;
