@@ -8,6 +8,7 @@ import hashlib
 import threading
 
 import grpc
+from reliability.crowd import all_at_once
 from reliability.history import Call, Node, Reference, perform
 from reliability.world import Server, directory, workers
 
@@ -50,23 +51,13 @@ class _Crowd:
         self.server, self.lives, self.limit = server, lives, steps
         self.lock = threading.Lock()
         self.steps = self.sessions = self.refused = 0
-        self.error = None
 
     def run(self, randoms):
-        threads = [threading.Thread(target=self._work, args=(random,)) for random in randoms]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self.error:
-            raise self.error
+        all_at_once(self._work, randoms)
 
     def _work(self, random):
-        try:
-            while self.steps < self.limit and not self.error:
-                self._live(random, *random.choice(self.lives))
-        except BaseException as error:
-            self.error = error
+        while self.steps < self.limit:
+            self._live(random, *random.choice(self.lives))
 
     def _live(self, random, key, nodes):
         server, api = self.server, self.server.api

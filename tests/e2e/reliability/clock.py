@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import grpc
+from reliability.crowd import working
 from reliability.history import Call, Reference
 from reliability.tracked import Tracked, random_call
 from reliability.world import Server, directory, workers
@@ -88,7 +89,6 @@ class Client:
         self.sessions = [Tracked() for _ in range(sessions)]
         self.calls = 0
         self.stopping = False
-        self.error = None
 
     def begin(self, server):
         for index, tracked in enumerate(self.sessions):
@@ -98,11 +98,12 @@ class Client:
                 tracked.found(server)
 
     def work(self, server):
-        try:
-            while not self.stopping:
-                self._step(server, self.random.randrange(len(self.sessions)))
-        except BaseException as error:
-            self.error = error
+        self.stopping = False
+        while not self.stopping:
+            self._step(server, self.random.randrange(len(self.sessions)))
+
+    def stop(self):
+        self.stopping = True
 
     def _step(self, server, index):
         tracked = self.sessions[index]
@@ -114,29 +115,6 @@ class Client:
         outcome = tracked.call(server, call, self.random.choice([0, DISK]), timeout=GENEROUS_SECONDS)
         self.reference.check(tracked.node, outcome, f"session {tracked.id}")
         self.calls += 1
-
-
-class Load:
-    """All clients work until the end of the block."""
-
-    def __init__(self, server, clients):
-        self.server, self.clients = server, clients
-
-    def __enter__(self):
-        for client in self.clients:
-            client.stopping = False
-        self.threads = [threading.Thread(target=client.work, args=(self.server,)) for client in self.clients]
-        for thread in self.threads:
-            thread.start()
-
-    def __exit__(self, *_):
-        for client in self.clients:
-            client.stopping = True
-        for thread in self.threads:
-            thread.join()
-        for client in self.clients:
-            if client.error:
-                raise client.error
 
 
 def run(api, jumps, restarts, sessions, seed, report=print):
@@ -155,7 +133,8 @@ def run(api, jumps, restarts, sessions, seed, report=print):
                 tally["ended"] += len(waiting)
                 for client in clients:
                     client.begin(server)
-                with Load(server, clients):
+                with working(lambda client, server=server: client.work(server), clients,
+                             stop=lambda: [client.stop() for client in clients]):
                     for _ in range(jumps):
                         _jump(server, clock, random, tally)
                 if life == restarts:

@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import threading
 import time
 
 import grpc
+from reliability.crowd import all_at_once
 from reliability.history import Call, Reference, collect
 from reliability.tracked import Tracked, random_call
 from reliability.world import Server, directory, workers
@@ -89,30 +89,19 @@ def _saved(tracked, server):
 def run_cancels(api, cancels, seed, flags=(), report=print):
     """Calls are cancelled at random points: they are done whole, not at all, or, if asked, as far as they came."""
     counts = {"whole": 0, "not at all": 0, "in part": 0}
-    error_of = []
 
-    def work(server, reference, random, share):
-        try:
-            checker = Reference(reference)
-            tracked = _begun(server, checker, random)
-            for _ in range(share):
-                if tracked.node.depth >= 12:
-                    tracked.delete(server)
-                    tracked = _begun(server, checker, random)
-                _cancel_once(server, random, tracked, counts)
-                _go_on(server, checker, tracked, random_call(random, first=False))
-        except BaseException as error:
-            error_of.append(error)
+    def work(server, reference, random):
+        checker = Reference(reference)
+        tracked = _begun(server, checker, random)
+        for _ in range(cancels // 8):
+            if tracked.node.depth >= 12:
+                tracked.delete(server)
+                tracked = _begun(server, checker, random)
+            _cancel_once(server, random, tracked, counts)
+            _go_on(server, checker, tracked, random_call(random, first=False))
 
     with Server(api) as reference, Server(api, *flags) as server:
-        threads = [threading.Thread(target=work, args=(server, reference, random, cancels // 8))
-                   for random in workers(8, seed)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if error_of:
-            raise error_of[0]
+        all_at_once(lambda random: work(server, reference, random), workers(8, seed))
         server.wait_idle()
     report(f"{sum(counts.values())} calls cancelled at random points, done {counts}: every session went on equal to the "
            "reference")

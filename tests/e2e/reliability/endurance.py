@@ -4,11 +4,11 @@ import json
 import statistics
 import struct
 import subprocess
-import threading
 import time
 from dataclasses import dataclass
 
 from metrics_endpoint import free_port, scrape
+from reliability.crowd import all_at_once
 from reliability.history import Call, perform
 from reliability.world import TINY, Server, directory, workers
 from server_process import BIN
@@ -104,17 +104,13 @@ def _check_tiers(metrics, device_bytes, host_bytes):
 
 
 def _make_idle(server, count, seed):
-    def make(random, share):
+    def make(random):
         api = server.api
-        for _ in range(share):
+        for _ in range(count // 8):
             session = server.sessions.CreateSession(api.session.CreateSessionRequest()).session.id
             perform(server, session, Call(tuple(random.choices(range(3, 259), k=4)), 0), durability=DISK)
 
-    threads = [threading.Thread(target=make, args=(random, count // 8)) for random in workers(8, seed)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(make, workers(8, seed))
 
 
 @dataclass(frozen=True)
@@ -127,8 +123,10 @@ class _Active:
     def __init__(self, server, count, seed):
         self.server, self.seed = server, seed
         api = server.api
-        self.sessions = [server.sessions.CreateSession(api.session.CreateSessionRequest()).session.id
-                         for _ in range(count)]
+        # Transcripts grow with what is generated, and it is what the idle ones take that is measured.
+        self.sessions = [
+            server.sessions.CreateSession(api.session.CreateSessionRequest(keep_transcript=False)).session.id
+            for _ in range(count)]
         for session in self.sessions:
             perform(server, session, Call((40,), 0))
 
@@ -143,10 +141,6 @@ class _Active:
             for _ in self.server.generation.Generate(request):
                 pass
 
-        threads = [threading.Thread(target=generate, args=(session,)) for session in self.sessions]
         begin, cpu = time.monotonic(), self.server.cpu_seconds()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        all_at_once(generate, self.sessions)
         return Took(time.monotonic() - begin, self.server.cpu_seconds() - cpu)

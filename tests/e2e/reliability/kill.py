@@ -5,6 +5,7 @@ import threading
 import time
 
 import grpc
+from reliability.crowd import working
 from reliability.history import Reference
 from reliability.tracked import Tracked, random_call
 from reliability.world import TINY, Server, directory, workers
@@ -24,7 +25,6 @@ class Client:
         self.sessions = [Tracked() for _ in range(sessions)]
         self.leaving = set()  # ids whose deletion was asked for and not acknowledged
         self.tally = collections.Counter()
-        self.error = None
 
     def work(self, server, killing):
         """Until the server is gone: `killing` is set before it is killed, and not a call may fail before."""
@@ -33,9 +33,7 @@ class Client:
                 self._step(server, self.random.randrange(len(self.sessions)))
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.UNAVAILABLE or not killing.is_set():
-                self.error = error
-        except BaseException as error:
-            self.error = error
+                raise
 
     def _step(self, server, index):
         tracked = self.sessions[index]
@@ -99,17 +97,10 @@ def run(api, rounds, sessions, seed, model=TINY, report=print):
                 if round_number == rounds:
                     break
                 killing = threading.Event()
-                threads = [threading.Thread(target=client.work, args=(server, killing)) for client in clients]
-                for thread in threads:
-                    thread.start()
-                time.sleep(pause.uniform(0.01, LONGEST_LOAD_SECONDS))
-                killing.set()
-                server.kill()
-                for thread in threads:
-                    thread.join()
-                for client in clients:
-                    if client.error:
-                        raise client.error
+                with working(lambda client, server=server, killing=killing: client.work(server, killing), clients):
+                    time.sleep(pause.uniform(0.01, LONGEST_LOAD_SECONDS))
+                    killing.set()
+                    server.kill()
         tally = sum((client.tally for client in clients), collections.Counter())
         report(f"{rounds} times killed under load ({tally['calls']} calls, {tally['saved']} of them acknowledged as "
                f"saved, {tally['deleted']} sessions deleted): 0 saved sessions lost, 0 found damaged or too old, all "

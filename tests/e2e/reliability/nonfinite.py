@@ -9,10 +9,10 @@ import itertools
 import json
 import shutil
 import struct
-import threading
 
 import grpc
 from golden_file import read
+from reliability.crowd import all_at_once
 from reliability.history import Call, Reference, perform
 from reliability.tracked import Tracked, random_call
 from reliability.world import Server, directory, workers
@@ -77,25 +77,21 @@ class Worker:
         self.sessions = [Tracked() for _ in range(sessions)]
         self.faults = itertools.cycle(random.sample(list(FAULTS), len(FAULTS)))
         self.tally = collections.Counter()
-        self.error = None
 
     def run(self, server, steps):
-        try:
-            for tracked in self.sessions:
+        for tracked in self.sessions:
+            tracked.create(server)
+            self.go_on(server, tracked)
+        for step in range(steps):
+            tracked = self.random.choice(self.sessions)
+            if step % 4 == 3:
+                self.fail(server, tracked, next(self.faults))
+            if tracked.node.depth >= LONGEST_HISTORY:
+                tracked.delete(server)
+                self.sessions.remove(tracked)
+                self.sessions.append(tracked := Tracked())
                 tracked.create(server)
-                self.go_on(server, tracked)
-            for step in range(steps):
-                tracked = self.random.choice(self.sessions)
-                if step % 4 == 3:
-                    self.fail(server, tracked, next(self.faults))
-                if tracked.node.depth >= LONGEST_HISTORY:
-                    tracked.delete(server)
-                    self.sessions.remove(tracked)
-                    self.sessions.append(tracked := Tracked())
-                    tracked.create(server)
-                self.go_on(server, tracked)
-        except BaseException as error:
-            self.error = error
+            self.go_on(server, tracked)
 
     def go_on(self, server, tracked):
         call = random_call(self.random, first=tracked.node.depth == 0, most_tokens=20)
@@ -139,14 +135,7 @@ def run(api, steps, sessions, seed, report=print):
         with Server(api, model=model) as reference, \
                 Server(api, "--session-dir", data / "sessions", model=model) as server:
             crowd = [Worker(reference, random, sessions // THREADS) for random in workers(THREADS, seed)]
-            threads = [threading.Thread(target=worker.run, args=(server, steps)) for worker in crowd]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            for worker in crowd:
-                if worker.error:
-                    raise worker.error
+            all_at_once(lambda worker: worker.run(server, steps), crowd)
             server.wait_idle()
             tally = sum((worker.tally for worker in crowd), collections.Counter())
             report(f"{tally['failed']} calls with logits that are not finite: each ended with INTERNAL and left its "

@@ -1,8 +1,8 @@
 """Random operations on many sessions; every continuation is the reference's, bit for bit."""
 
 import collections
-import threading
 
+from reliability.crowd import all_at_once
 from reliability.history import Reference
 from reliability.tracked import Tracked, imported, random_call
 from reliability.world import TINY, Server, directory, workers
@@ -24,7 +24,6 @@ class Worker:
         self.slots = [None] * sessions
         self.snapshots = []  # (node, bytes)
         self.tally = tally
-        self.error = None
 
     def durability(self):
         return self.random.choice([0, 0, DISK])
@@ -106,23 +105,6 @@ class Worker:
             self.generate(server, tracked)
 
 
-def _in_threads(members, action):
-    def guarded(worker):
-        try:
-            action(worker)
-        except BaseException as error:  # handed to the caller
-            worker.error = error
-
-    threads = [threading.Thread(target=guarded, args=(worker,)) for worker in members]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for worker in members:
-        if worker.error:
-            raise worker.error
-
-
 def run(api, operations, sessions, restarts, seed, model=TINY, flags=(), report=print):
     """`operations` in all, over `sessions` sessions, with `restarts` restarts, every other a kill -9."""
     tally = collections.Counter()
@@ -132,17 +114,17 @@ def run(api, operations, sessions, restarts, seed, model=TINY, flags=(), report=
         share = -(-(operations - restarts) // ((restarts + 1) * THREADS))
         for part in range(restarts + 1):
             with Server(api, "--session-dir", data, *flags, model=model) as server:
-                _in_threads(crowd, lambda worker: worker.resume(server))
+                all_at_once(lambda worker: worker.resume(server), crowd)
                 known = {tracked.id for worker in crowd for tracked in worker.slots if tracked}
                 assert set(server.session_ids()) == known
-                _in_threads(crowd, lambda worker: worker.run(server, share))
-                _in_threads(crowd, lambda worker: worker.finish(server))
+                all_at_once(lambda worker: worker.run(server, share), crowd)
+                all_at_once(lambda worker: worker.finish(server), crowd)
                 if part == restarts:
                     break
                 if part % 2 == 0:
                     server.stop()
                 else:
-                    _in_threads(crowd, lambda worker: [t.save(server) for t in worker.slots if t])
+                    all_at_once(lambda worker: [t.save(server) for t in worker.slots if t], crowd)
                     server.kill()
                 tally["restart"] += 1
         for worker in crowd:

@@ -2,10 +2,10 @@
 
 import collections
 import signal
-import threading
 import time
 
 import grpc
+from reliability.crowd import working
 from reliability.history import Reference
 from reliability.tracked import Tracked, random_call
 from reliability.world import Redis, Server, directory, workers
@@ -25,18 +25,17 @@ class Client:
         self.sessions = [Tracked() for _ in range(sessions)]
         self.tally = collections.Counter()
         self.stopping = False
-        self.error = None
 
     def prepare(self, server):
         for tracked in self.sessions:
             tracked.create(server, DISK)
 
     def work(self, server):
-        try:
-            while not self.stopping:
-                self._step(server, self.random.choice(self.sessions))
-        except BaseException as error:
-            self.error = error
+        while not self.stopping:
+            self._step(server, self.random.choice(self.sessions))
+
+    def stop(self):
+        self.stopping = True
 
     def _step(self, server, tracked):
         durability = self.random.choice([0, DISK])
@@ -91,22 +90,13 @@ def run_outages(api, outages, sessions, seed, load_seconds, report=print):
         with Server(api, "--redis", redis.url) as server:
             for client in clients:
                 client.prepare(server)
-            threads = [threading.Thread(target=client.work, args=(server,)) for client in clients]
-            for thread in threads:
-                thread.start()
-            for outage in range(outages):
-                time.sleep(pause.uniform(0.2, 1) * load_seconds)
-                redis.freeze() if outage % 4 == 3 else redis.kill()
-                time.sleep(pause.uniform(0.2, 1) * load_seconds)
-                redis.thaw() if outage % 4 == 3 else redis.start()
-            time.sleep(load_seconds)
-            for client in clients:
-                client.stopping = True
-            for thread in threads:
-                thread.join()
-            for client in clients:
-                if client.error:
-                    raise client.error
+            with working(lambda client: client.work(server), clients, stop=lambda: [c.stop() for c in clients]):
+                for outage in range(outages):
+                    time.sleep(pause.uniform(0.2, 1) * load_seconds)
+                    redis.freeze() if outage % 4 == 3 else redis.kill()
+                    time.sleep(pause.uniform(0.2, 1) * load_seconds)
+                    redis.thaw() if outage % 4 == 3 else redis.start()
+                time.sleep(load_seconds)
             wait_until(lambda: _can_save(server, clients[0].sessions[0]), "Redis is used again")
             for client in clients:
                 client.finish(server, after_restart=False)
