@@ -1,4 +1,5 @@
-// What every DurableTier has to do, as tests that each implementation instantiates:
+// What every DurableTier has to do, and what every shared one (shared_tier_contract.cc), as tests
+// that each implementation instantiates:
 //
 //   INSTANTIATE_TEST_SUITE_P(Disk, DurableTierTest, ::testing::Values(&NewDiskStorage));
 #ifndef TVQ_TESTS_SERVER_SESSIONS_DURABLE_TIER_CONTRACT_H_
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "server/sessions/durable_tier.h"
 
 namespace tvq {
@@ -40,6 +42,12 @@ class SharedTierContract : public DurableTierTest {
  protected:
   std::unique_ptr<DurableTier> other_ = storage_->Open(0);
 };
+
+// When sessions are claimed: long before they were used.
+inline const absl::Time kNow = absl::FromUnixSeconds(1'000'000'000);
+
+// The id of a session.
+std::string Id(char digit);
 
 // A record with all fields set, of 7 tokens.
 SessionRecord FullRecord(char id_digit, int64_t version);
