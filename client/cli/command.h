@@ -56,9 +56,6 @@ void AddSessionChat(CLI::App& session, Globals& globals);
 // --model, for a command that needs one.
 CLI::Option* AddModel(CLI::App& command, std::string& model);
 
-// The whole of a file, or of stdin for "-".
-absl::Status ReadInput(const std::string& path, std::string* content);
-
 }  // namespace tvq::cli
 
 #endif  // TVQ_CLIENT_CLI_COMMAND_H_

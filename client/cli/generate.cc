@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cli/command.h"
+#include "client/cli/input.h"
 #include "client/cli/output.h"
 #include "client/cli/sampling_options.h"
 #include "client/cli/session_call_options.h"

@@ -1,10 +1,7 @@
 // tvq: the command line of a tvq server.
 #include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/command.h"
 
 namespace tvq::cli {
@@ -41,18 +38,6 @@ int Globals::FailUsage(const absl::Status& status) const {
 
 CLI::Option* AddModel(CLI::App& command, std::string& model) {
   return command.add_option("--model", model, "Name of the model; may be left out if there is one");
-}
-
-absl::Status ReadInput(const std::string& path, std::string* content) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file) return absl::NotFoundError(absl::StrCat("cannot open ", path));
-  }
-  std::istream& in = path == "-" ? std::cin : file;
-  content->assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  if (in.bad()) return absl::DataLossError(absl::StrCat("cannot read ", path));
-  return absl::OkStatus();
 }
 
 namespace {

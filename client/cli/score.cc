@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
+#include "client/cli/input.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
 

@@ -10,14 +10,12 @@
 #include "client/cli/atomic_file.h"
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
+#include "client/cli/input.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
 
 namespace tvq::cli {
 namespace {
-
-// Read at once: the largest piece a message holds.
-constexpr size_t kPieceBytes = size_t{1} << 20;
 
 struct SaveOptions {
   SessionCallOptions session;
@@ -99,21 +97,12 @@ int SaveToFile(const Globals& globals, const SaveOptions& options) {
 }
 
 int RunLoad(const Globals& globals, const LoadOptions& options) {
-  const bool from_stdin = options.file == "-";
-  const auto failure = [&] {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", options.file));
-  };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      from_stdin ? stdin : std::fopen(options.file.c_str(), "rb"),
-      [](std::FILE* open) { return open == stdin ? 0 : std::fclose(open); });
-  if (!file) return globals.FailUsage(failure());
-  absl::Status read;
-  const auto source = [&]() -> absl::StatusOr<std::string> {
-    std::string piece(kPieceBytes, '\0');
-    errno = 0;
-    piece.resize(std::fread(piece.data(), 1, piece.size(), file.get()));
-    if (std::ferror(file.get()) != 0) read = failure();
-    if (!read.ok()) return read;
+  Input file(options.file);
+  absl::Status read = file.Open();
+  if (!read.ok()) return globals.FailUsage(read);
+  const auto source = [&] {
+    absl::StatusOr<std::string> piece = file.Read();
+    read.Update(piece.status());
     return piece;
   };
   v1::CreateSessionRequest create;

@@ -6,6 +6,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
+#include "client/cli/input.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cli/command.h"
+#include "client/cli/input.h"
 
 namespace tvq::cli {
 namespace {

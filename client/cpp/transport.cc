@@ -1,8 +1,8 @@
 #include "client/cpp/transport.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,10 @@ namespace {
 absl::Status ReadPem(std::string_view what, const std::string& path, std::string* content) {
   if (path.empty()) return absl::OkStatus();
   std::ifstream file(path, std::ios::binary);
-  content->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  std::array<char, 4096> piece;
+  while (file.read(piece.data(), piece.size()) || file.gcount() > 0) {
+    content->append(piece.data(), static_cast<size_t>(file.gcount()));
+  }
   if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(absl::StrCat(std::string(what), ": cannot read ", path));
   }

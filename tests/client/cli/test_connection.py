@@ -6,6 +6,8 @@ import subprocess
 import grpc
 import pytest
 
+from command_line import TVQ
+
 
 def environment(**variables):
     return {"PATH": os.environ["PATH"], **variables}
@@ -51,6 +53,33 @@ def test_exit_codes(cli, fake, at):
     fake.token_seconds = 0.05
     slow = cli.run("--timeout", 0.3, "generate", "--prompt", "a", "--max-tokens", 1_000_000)
     assert slow.returncode == 4
+
+
+@pytest.mark.parametrize("arguments", [
+    ["score", "--file"],
+    ["generate", "--prompt-file"],
+    ["session", "append", "s1", "--file"],
+    ["session", "load"],
+    ["info", "--ssl-ca-certs"],
+])
+def test_a_folder_is_no_file(cli, tmp_path, arguments):
+    done = cli.run(*arguments, tmp_path)
+    assert done.returncode == 2 and str(tmp_path).encode() in done.stderr, done.stderr
+
+
+def test_a_folder_holds_no_key(cli, tmp_path):
+    done = cli.run("info", "--api-key", f"@{tmp_path}")
+    assert done.returncode == 2 and str(tmp_path).encode() in done.stderr, done.stderr
+
+
+def test_a_folder_as_stdin(cli, tmp_path):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for arguments in (["tokenize"], ["detokenize"], ["score"]):
+            done = subprocess.run([TVQ, "--server", cli.address, *arguments], stdin=folder, capture_output=True)
+            assert done.returncode == 2 and b"stdin" in done.stderr, done.stderr
+    finally:
+        os.close(folder)
 
 
 @pytest.fixture(scope="module")

@@ -155,6 +155,10 @@ TEST(ConnectTest, SaysWhichFileIsWrong) {
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nothing/here.pem"));
 
+  options.ca_file = Files().Path("");  // a folder
+  status = Client::Connect(options).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+
   options.ca_file = Files().Path("names");  // no PEM
   status = Client::Connect(options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
