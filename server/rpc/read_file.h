@@ -8,7 +8,7 @@
 namespace tvq {
 
 // The whole of a small file, such as keys or certificates. NOT_FOUND says that `what` (as "key
-// file") at `file` cannot be read, and why.
+// file") at `file`, perhaps a directory, cannot be read, and why.
 absl::StatusOr<std::string> ReadFile(const std::string& what, const std::string& file);
 
 }  // namespace tvq

@@ -2,26 +2,17 @@
 
 #include <spdlog/spdlog.h>
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "server/rpc/api_keys.h"
+#include "server/rpc/read_file.h"
 #include "server/sessions/tier_disk.h"
 #include "server/sessions/tier_redis.h"
 
 namespace tvq {
 namespace {
-
-absl::StatusOr<std::string> ReadPrompt(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (in.is_open() && !in.bad()) return text;
-  return absl::NotFoundError(absl::StrCat("--shared-prompt-file: cannot read ", file));
-}
 
 absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags) {
   if (!flags.redis.empty()) {
@@ -47,7 +38,7 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
   SessionOptions options = flags.options;
   if (flags.ttl > 0) options.default_ttl = absl::Seconds(flags.ttl);
   for (const std::string& file : flags.shared_prompt_files) {
-    auto prompt = ReadPrompt(file);
+    auto prompt = ReadFile("--shared-prompt-file", file);
     if (!prompt.ok()) return prompt.status();
     options.shared_prompts.push_back(*std::move(prompt));
   }
