@@ -30,6 +30,14 @@ CLI::Option* Add(CLI::App& app, const std::string& flag, T& value, const std::st
   return app.add_option(flag, value, help)->envname(EnvironmentName(flag))->capture_default_str();
 }
 
+// --NAME, --no-NAME, or either with =true or =false.
+CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
+                       const std::string& help) {
+  return app.add_flag(flag + ",!--no-" + flag.substr(2), value, help)
+      ->envname(EnvironmentName(flag))
+      ->capture_default_str();
+}
+
 // Sizes also as 512KB, 2GB (powers of 1024).
 CLI::Option* AddSize(CLI::App& app, const std::string& flag, int64_t& value,
                      const std::string& help) {
@@ -123,8 +131,9 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
       "Seconds after which a session that is not used is deleted, if its creator does not say; 0: "
       "never")
       ->check(CLI::Range(0.0, 1e10));
-  Add(app, "--session-transcripts", options.keep_transcript,
-      "Keep the token ids of sessions beside their states, if their creator does not say");
+  AddSwitch(
+      app, "--session-transcripts", options.keep_transcript,
+      "Keep the token ids of sessions beside their states, if their creator does not say; on");
   Add(app, "--max-sessions-per-key", options.max_sessions_per_owner,
       "Sessions of a key, or of all without keys; 0: no limit")
       ->check(CLI::NonNegativeNumber);
