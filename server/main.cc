@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
 #include "server/engine/engine.h"
+#include "server/rpc/host_port.h"
 #include "server/rpc/server.h"
 #include "server/startup/drain.h"
 #include "server/startup/flags.h"
@@ -107,7 +108,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   if (!metrics.ok()) return metrics.status();
   signals.Arm();
   // Scripts read this line, for the port.
-  std::printf("listening on %s:%d\n", flags.server.host.c_str(), (*server)->port());
+  std::printf("listening on %s\n", tvq::HostPort(flags.server.host, (*server)->port()).c_str());
   std::fflush(stdout);
 
   const auto watchdog = StartWatchdog(flags, **engine, **server);

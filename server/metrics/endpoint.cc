@@ -43,10 +43,7 @@ MetricsEndpoint::MetricsEndpoint(std::unique_ptr<Impl> impl) : impl_(std::move(i
 MetricsEndpoint::~MetricsEndpoint() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
-    const std::string& host, int port, std::function<MetricsSnapshot()> snapshot) {
-  // An IPv6 address needs brackets before a port.
-  const bool ipv6 = host.find(':') != std::string::npos && host.front() != '[';
-  const std::string address = absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
+    const std::string& address, std::function<MetricsSnapshot()> snapshot) {
   try {
     return std::unique_ptr<MetricsEndpoint>(
         new MetricsEndpoint(std::make_unique<Impl>(address, std::move(snapshot))));

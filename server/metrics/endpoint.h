@@ -13,10 +13,10 @@ namespace tvq {
 // Serves GET /metrics over plain HTTP, in Prometheus' text format, in threads of its own.
 class MetricsEndpoint {
  public:
-  // `snapshot` is called by those threads, once for each request. UNAVAILABLE, naming the address,
-  // when it cannot listen. `port`: 1 to 65535.
+  // `address`: HOST:PORT or [IPV6]:PORT. `snapshot` is called by those threads, once for each
+  // request. UNAVAILABLE, naming the address, when it cannot listen.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
-      const std::string& host, int port, std::function<MetricsSnapshot()> snapshot);
+      const std::string& address, std::function<MetricsSnapshot()> snapshot);
   // `snapshot` is not called afterwards.
   ~MetricsEndpoint();
 

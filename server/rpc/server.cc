@@ -16,6 +16,7 @@
 #include "server/rpc/admin_service.h"
 #include "server/rpc/generation_service.h"
 #include "server/rpc/grpc_time.h"
+#include "server/rpc/host_port.h"
 #include "server/rpc/session_service.h"
 
 namespace tvq {
@@ -48,13 +49,6 @@ constexpr std::chrono::milliseconds kLastBytes{100};
 
 // Of the largest, being received, when the flags do not say how many bytes.
 constexpr int64_t kDefaultRequestsInMemory = 32;
-
-std::string Address(const ServerOptions& options) {
-  // An IPv6 address needs brackets before a port.
-  const bool ipv6 = options.host.find(':') != std::string::npos && options.host.front() != '[';
-  return ipv6 ? absl::StrCat("[", options.host, "]:", options.port)
-              : absl::StrCat(options.host, ":", options.port);
-}
 
 int Milliseconds(std::chrono::seconds seconds) {
   const auto ms = std::chrono::milliseconds(seconds).count();
@@ -130,7 +124,7 @@ class Server::Impl {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    const std::string address = Address(options);
+    const std::string address = HostPort(options.host, options.port);
     builder.AddListeningPort(
         address, tls_ == nullptr ? grpc::InsecureServerCredentials() : tls_->Credentials(), &port_);
     builder.RegisterService(&generation_);

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "server/rpc/host_port.h"
+
 namespace tvq {
 namespace {
 
@@ -52,10 +54,9 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(const Flags& flags
                                                               const Measured& measured) {
   if (flags.metrics_port == 0) return nullptr;
   StartTime();
-  const std::string& host = flags.metrics_host;
-  auto endpoint = MetricsEndpoint::Start(host, flags.metrics_port,
-                                         [measured] { return TakeSnapshot(measured); });
-  if (endpoint.ok()) spdlog::info("metrics at http://{}:{}/metrics", host, flags.metrics_port);
+  const std::string address = HostPort(flags.metrics_host, flags.metrics_port);
+  auto endpoint = MetricsEndpoint::Start(address, [measured] { return TakeSnapshot(measured); });
+  if (endpoint.ok()) spdlog::info("metrics at http://{}/metrics", address);
   return endpoint;
 }
 

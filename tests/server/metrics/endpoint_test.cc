@@ -36,6 +36,8 @@ class Socket {
 
 int FreePort() { return Socket().port(); }
 
+std::string Local(int port) { return "127.0.0.1:" + std::to_string(port); }
+
 std::string Get(int port, const std::string& path) {
   const int connection = socket(AF_INET, SOCK_STREAM, 0);
   const sockaddr_in address{.sin_family = AF_INET,
@@ -60,7 +62,7 @@ std::string Get(int port, const std::string& path) {
 TEST(MetricsEndpointTest, ServesASnapshotOfTheMoment) {
   const int port = FreePort();
   int64_t scrapes = 0;
-  const auto endpoint = MetricsEndpoint::Start("127.0.0.1", port, [&] {
+  const auto endpoint = MetricsEndpoint::Start(Local(port), [&] {
     MetricsSnapshot snapshot;
     snapshot.engine.steps = ++scrapes;
     return snapshot;
@@ -75,11 +77,11 @@ TEST(MetricsEndpointTest, NamesTheAddressItCannotHave) {
   const Socket taken;
   taken.Listen();
   const auto endpoint =
-      MetricsEndpoint::Start("127.0.0.1", taken.port(), [] { return MetricsSnapshot(); });
+      MetricsEndpoint::Start(Local(taken.port()), [] { return MetricsSnapshot(); });
   EXPECT_EQ(endpoint.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(endpoint.status().message()),
               HasSubstr("127.0.0.1:" + std::to_string(taken.port())));
-  EXPECT_FALSE(MetricsEndpoint::Start("no-such-host.invalid", FreePort(), [] {
+  EXPECT_FALSE(MetricsEndpoint::Start("no-such-host.invalid:" + std::to_string(FreePort()), [] {
                  return MetricsSnapshot();
                }).ok());
 }
