@@ -111,12 +111,19 @@ std::shared_ptr<grpc::ServerCredentials> Tls::Credentials() const {
 }
 
 absl::StatusOr<bool> Tls::Reload() {
-  absl::MutexLock lock(&mutex_);  // so that the last to read is the last to show
+  absl::MutexLock lock(&mutex_);
+  if (const auto refreshed = Refresh(); !refreshed.ok()) return refreshed.status();
+  return std::exchange(changed_, false);
+}
+
+// One thread at a time, so that the last to read is the last to show.
+absl::StatusOr<bool> Tls::Refresh() {
   absl::StatusOr<TlsTexts> texts = ReadTlsFiles(options_);
   if (!texts.ok()) return texts.status();
   if (*texts == shown_) return false;
   if (auto status = Show(*texts); !status.ok()) return status;
   shown_ = *std::move(texts);
+  changed_ = true;
   return true;
 }
 
@@ -128,7 +135,11 @@ absl::Status Tls::Show(const TlsTexts& texts) {
 }
 
 void Tls::Look() {
-  const absl::StatusOr<bool> changed = Reload();
+  absl::StatusOr<bool> changed;
+  {
+    absl::MutexLock lock(&mutex_);
+    changed = Refresh();
+  }
   const std::string problem(changed.status().message());
   if (!problem.empty() && problem != last_problem_) {
     spdlog::warn("the certificates in use stay: {}", problem);

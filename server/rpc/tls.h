@@ -52,18 +52,22 @@ class Tls {
   // For the server's port. New connections use what the files hold within two seconds.
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
-  // Looks at the files now. True if they had changed. Errors of ReadTlsFiles. Any thread.
+  // Looks at the files now. True if they have changed since the last Reload or Create. Errors of
+  // ReadTlsFiles. Any thread.
   absl::StatusOr<bool> Reload();
 
  private:
   explicit Tls(const TlsOptions& options) : options_(options) {}
 
+  // True if the files had changed.
+  absl::StatusOr<bool> Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Show(const TlsTexts& texts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Look();
 
   const TlsOptions options_;
   absl::Mutex mutex_;
   TlsTexts shown_ ABSL_GUARDED_BY(mutex_);
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // since the last Reload
   MemoryFile identity_ ABSL_GUARDED_BY(mutex_);  // the key, then the chain: one file, one exchange
   MemoryFile ca_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;

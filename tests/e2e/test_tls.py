@@ -129,6 +129,13 @@ def test_reload_credentials(start, authority, files, tmp_path):
         response = admin.ReloadCredentials(request, metadata=bearer("beta"))
         assert (response.keys, response.certificates_reloaded) == (1, False)
 
+        # Also when the server has found them by itself.
+        for made, used in zip(authority.issue("successor"), files):
+            shutil.copy(made, used)
+        wait_until(lambda: name_shown(server, authority.ca) == "successor", "the new certificate is shown")
+        assert admin.ReloadCredentials(request, metadata=bearer("beta")).certificates_reloaded
+        assert not admin.ReloadCredentials(request, metadata=bearer("beta")).certificates_reloaded
+
         # Neither keys nor certificates change when one of them is wrong.
         keys.write_text(line("ops", "beta", "admin") + line("ana", "alpha"))
         open(files[1], "w").write("no key")
@@ -139,7 +146,7 @@ def test_reload_credentials(start, authority, files, tmp_path):
         with pytest.raises(grpc.RpcError) as caught:
             list_models(server, channel, bearer("alpha"))
         assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
-        assert name_shown(server, authority.ca) == "server"
+        assert name_shown(server, authority.ca) == "successor"
 
 
 @pytest.mark.parametrize("damage, words", [
