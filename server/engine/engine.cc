@@ -1,7 +1,6 @@
 #include "server/engine/engine.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -124,29 +123,9 @@ class Engine::Impl {
     return inbox.Push(*std::move(submission));
   }
 
-  void CountRejected(const absl::Status& status) {
-    const std::lock_guard lock(mutex);
-    if (absl::IsResourceExhausted(status)) {
-      ++rejected.exhausted;
-    } else if (absl::IsUnavailable(status)) {
-      ++rejected.draining;
-    } else if (absl::IsDeadlineExceeded(status)) {
-      ++rejected.late;
-    } else {
-      ++rejected.invalid;
-    }
-  }
-
-  Rejections Rejected() const {
-    const std::lock_guard lock(mutex);
-    return rejected;
-  }
-
   const std::vector<ServedModel> models;
   const EngineOptions options;
   StateBudget budget;  // of all states
-  mutable std::mutex mutex;
-  Rejections rejected;  // guarded by mutex
   Inbox inbox;
   Loop loop;
   std::thread thread;  // last: it uses all of the above
@@ -175,9 +154,7 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
 absl::StatusOr<RequestHandle> Engine::Submit(Request request) {
-  auto handle = impl_->Accept(std::move(request));
-  if (!handle.ok()) impl_->CountRejected(handle.status());
-  return handle;
+  return impl_->Accept(std::move(request));
 }
 
 void Engine::Cancel(RequestHandle handle) { impl_->inbox.Cancel(handle); }
@@ -195,9 +172,6 @@ bool Engine::Drain(SteadyTime until) {
 EngineStats Engine::stats() const {
   EngineStats stats = impl_->loop.stats();
   stats.requests_waiting = impl_->inbox.waiting();
-  stats.rejected = impl_->Rejected();
-  stats.requests_rejected = stats.rejected.invalid + stats.rejected.exhausted +
-                            stats.rejected.draining + stats.rejected.late;
   return stats;
 }
 

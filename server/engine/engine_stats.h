@@ -10,14 +10,6 @@
 
 namespace tvq {
 
-// Why Submit refused requests.
-struct Rejections {
-  int64_t invalid = 0;    // a wrong field or an unknown model
-  int64_t exhausted = 0;  // a full queue, or a need above the whole budget
-  int64_t draining = 0;
-  int64_t late = 0;  // its deadline had passed
-};
-
 struct EngineStats {
   int64_t requests_running = 0;
   int64_t requests_waiting = 0;
@@ -28,8 +20,6 @@ struct EngineStats {
 
   // Totals since start. Every accepted request ends as one of finished, cancelled and failed.
   int64_t requests_finished = 0;
-  int64_t requests_rejected = 0;  // refused by Submit, for one of the reasons of `rejected`
-  Rejections rejected;
   int64_t requests_cancelled = 0;  // by Cancel
   int64_t requests_failed = 0;     // for any other reason: deadline, shutdown, a model's error
   int64_t prompt_tokens = 0;       // of requests that started

@@ -208,26 +208,5 @@ TEST(EngineStatsTest, AStepThatHangsShows) {
   while (h.engine->stats().step_began) std::this_thread::yield();  // it waits for work
 }
 
-TEST(EngineStatsTest, RejectionsHaveReasons) {
-  Harness h({}, {.max_num_queued_reqs = 1, .state_memory_bytes = 1000});
-  const auto submit = [&](auto change) {
-    Request request = Ask(std::make_shared<RecordingSink>(), "x");
-    change(request);
-    EXPECT_FALSE(h.engine->Submit(request).ok());
-  };
-  submit([](Request& r) { r.prompt.clear(); });
-  submit([](Request& r) { r.model = "other"; });
-  submit([](Request& r) { r.sampling.n = 2; });
-  submit([](Request& r) { r.deadline = std::chrono::steady_clock::now(); });
-  EXPECT_TRUE(h.engine->Drain(SteadyTime::max()));
-  submit([](Request&) {});
-  const EngineStats stats = h.engine->stats();
-  EXPECT_EQ(stats.rejected.invalid, 2);
-  EXPECT_EQ(stats.rejected.exhausted, 1);
-  EXPECT_EQ(stats.rejected.late, 1);
-  EXPECT_EQ(stats.rejected.draining, 1);
-  EXPECT_EQ(stats.requests_rejected, 5);
-}
-
 }  // namespace
 }  // namespace tvq

@@ -84,7 +84,7 @@ TEST(EngineStressTest, ManyThreadsSubmitCancelPauseAndRead) {
                    .max_num_queued_reqs = 20,
                    .max_num_batched_tokens = 24,
                    .state_memory_bytes = 10000});
-  std::atomic<int64_t> accepted = 0, rejected = 0;
+  std::atomic<int64_t> accepted = 0;
   std::vector<std::thread> threads;
   threads.reserve(6);
   for (uint32_t t = 0; t < 6; ++t) {
@@ -102,10 +102,7 @@ TEST(EngineStressTest, ManyThreadsSubmitCancelPauseAndRead) {
             request.deadline =
                 std::chrono::steady_clock::now() + std::chrono::milliseconds(random() % 5);
           const auto handle = h.engine->Submit(std::move(request));
-          if (!handle.ok()) {
-            ++rejected;
-            continue;
-          }
+          if (!handle.ok()) continue;
           ++accepted;
           if (fate == 3) h.engine->Cancel(*handle);
           open.emplace_back(which, std::move(sink));
@@ -126,7 +123,6 @@ TEST(EngineStressTest, ManyThreadsSubmitCancelPauseAndRead) {
   for (std::thread& thread : threads) thread.join();
   const EngineStats stats = h.engine->stats();
   EXPECT_EQ(stats.requests_finished + stats.requests_cancelled + stats.requests_failed, accepted);
-  EXPECT_EQ(stats.requests_rejected, rejected);
   EXPECT_GT(stats.requests_finished, 0);
   EXPECT_EQ(stats.state_bytes_reserved, 0);
   EXPECT_EQ(h.model->live_states, 0);
