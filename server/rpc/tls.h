@@ -68,7 +68,7 @@ class Tls {
   absl::Mutex mutex_;
   TlsTexts shown_ ABSL_GUARDED_BY(mutex_);
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // since the last Reload
-  MemoryFile identity_ ABSL_GUARDED_BY(mutex_);  // the key, then the chain: one file, one exchange
+  MemoryFile identity_ ABSL_GUARDED_BY(mutex_);   // the key, then the chain: one file, one exchange
   MemoryFile ca_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;
   std::string last_problem_;       // found by the watcher
