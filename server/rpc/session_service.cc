@@ -48,19 +48,23 @@ absl::Status Create(const CallContext& context, const Caller& caller,
 absl::Status Get(const CallContext& context, const Caller& caller,
                  const v1::GetSessionRequest& request, v1::GetSessionResponse* response) {
   if (auto status = CheckSessionId(request.session_id(), "session_id"); !status.ok()) return status;
-  const auto view = context.sessions->Get(caller.owner, request.session_id());
-  if (!view.ok()) return view.status();
-  ToProto(*view, response->mutable_session());
-  if (!request.include_transcript()) return absl::OkStatus();
-  const auto ids = context.sessions->Transcript(caller.owner, request.session_id());
-  if (!ids.ok()) return ids.status();
-  const int64_t start = request.transcript_start(), size = std::ssize(*ids);
+  if (!request.include_transcript()) {
+    const auto view = context.sessions->Get(caller.owner, request.session_id());
+    if (!view.ok()) return view.status();
+    ToProto(*view, response->mutable_session());
+    return absl::OkStatus();
+  }
+  const auto transcript = context.sessions->Transcript(caller.owner, request.session_id());
+  if (!transcript.ok()) return transcript.status();
+  ToProto(transcript->view, response->mutable_session());
+  const std::vector<int32_t>& ids = transcript->ids;
+  const int64_t start = request.transcript_start(), size = std::ssize(ids);
   if (start < 0 || start > size) {
     return absl::InvalidArgumentError(
         absl::StrCat("transcript_start: is ", start, ", must be 0 to ", size));
   }
   const int64_t count = std::min(kMostTranscriptIds, size - start);
-  response->mutable_transcript()->Add(ids->begin() + start, ids->begin() + start + count);
+  response->mutable_transcript()->Add(ids.begin() + start, ids.begin() + start + count);
   return absl::OkStatus();
 }
 

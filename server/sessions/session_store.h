@@ -46,6 +46,12 @@ struct SessionView {
   int64_t bytes = 0;  // of the state, marks not counted
 };
 
+// A session and its token ids, of one version; no ids if it has no transcript.
+struct SessionTranscript {
+  SessionView view;
+  std::vector<int32_t> ids;
+};
+
 enum class Durability { kMemory, kDisk };
 
 // How a call uses a session, as the wire says.
@@ -156,9 +162,8 @@ class SessionStore {
   virtual absl::StatusOr<SessionView> Create(const std::string& owner,
                                              const CreateOptions& options) = 0;
   virtual absl::StatusOr<SessionView> Get(const std::string& owner, const std::string& id) = 0;
-  // Empty if the session has none.
-  virtual absl::StatusOr<std::vector<int32_t>> Transcript(const std::string& owner,
-                                                          const std::string& id) = 0;
+  virtual absl::StatusOr<SessionTranscript> Transcript(const std::string& owner,
+                                                       const std::string& id) = 0;
   // Oldest first.
   virtual absl::StatusOr<SessionPage> List(const std::string& owner, const ListFilter& filter,
                                            int64_t page_size, const std::string& page_token) = 0;

@@ -46,8 +46,8 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionView> Create(const std::string& owner,
                                      const CreateOptions& options) override;
   absl::StatusOr<SessionView> Get(const std::string& owner, const std::string& id) override;
-  absl::StatusOr<std::vector<int32_t>> Transcript(const std::string& owner,
-                                                  const std::string& id) override;
+  absl::StatusOr<SessionTranscript> Transcript(const std::string& owner,
+                                               const std::string& id) override;
   absl::StatusOr<SessionPage> List(const std::string& owner, const ListFilter& filter,
                                    int64_t page_size, const std::string& page_token) override;
   absl::StatusOr<std::vector<SessionView>> Fork(const SessionCall& call,
@@ -144,7 +144,7 @@ class Store final : public SessionStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs `read` on the committed version of a session, again on the next one if a commit meanwhile
   // has dropped what was stored of it. What it reads is of one version.
-  using Reading = std::function<absl::Status(const SessionContent&, const SessionRecord&)>;
+  using Reading = std::function<absl::Status(const SessionContent&, const SessionView&)>;
   absl::Status ReadCommitted(const std::string& owner, const std::string& id, const Reading& read);
   SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The durable copy first, so that what cannot be deleted there stays whole.

@@ -227,17 +227,17 @@ absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::stri
   return View(**entry);
 }
 
-absl::StatusOr<std::vector<int32_t>> Store::Transcript(const std::string& owner,
-                                                       const std::string& id) {
-  std::vector<int32_t> ids;
-  const auto read = [&](const SessionContent& content, const SessionRecord& record) {
+absl::StatusOr<SessionTranscript> Store::Transcript(const std::string& owner,
+                                                    const std::string& id) {
+  SessionTranscript transcript;
+  const auto read = [&](const SessionContent& content, const SessionView& view) {
     Moment present = content.present;
-    auto status = Load(content, record.version, present, nullptr);
-    if (status.ok()) ids = present.tokens.Ids();
+    auto status = Load(content, view.record.version, present, nullptr);
+    if (status.ok()) transcript = {view, present.tokens.Ids()};
     return status;
   };
   if (auto status = ReadCommitted(owner, id, read); !status.ok()) return status;
-  return ids;
+  return transcript;
 }
 
 absl::Status Store::ReadCommitted(const std::string& owner, const std::string& id,
@@ -245,22 +245,22 @@ absl::Status Store::ReadCommitted(const std::string& owner, const std::string& i
   if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
   for (int tries = kMaxReadings;;) {
     ContentPtr content;
-    SessionRecord record;
+    SessionView view;
     {
       const MutexLock lock(&mutex_);
       const auto entry = Find(owner, id);
       if (!entry.ok()) return entry.status();
       content = (*entry)->content;
-      record = (*entry)->Record();
+      view = View(**entry);
     }
-    auto status = read(*content, record);
+    auto status = read(*content, view);
     if (status.ok() || --tries == 0) return status;
     // Another server may have dropped it, too.
     if (auto again = Refresh(owner, id, /*claim=*/false); !again.ok()) return again;
     const MutexLock lock(&mutex_);
     const auto entry = Find(owner, id);
     if (!entry.ok()) return entry.status();
-    if ((*entry)->content->record.version == record.version) return status;
+    if ((*entry)->content->record.version == view.record.version) return status;
   }
 }
 

@@ -95,8 +95,8 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call) {
   std::unique_ptr<SnapshotStream> stream;
-  const auto read = [&](const SessionContent& content, const SessionRecord& record) {
-    auto opened = OpenExport(call, content, record);
+  const auto read = [&](const SessionContent& content, const SessionView& view) {
+    auto opened = OpenExport(call, content, view.record);
     if (!opened.ok()) return opened.status();
     stream = *std::move(opened);
     return absl::OkStatus();

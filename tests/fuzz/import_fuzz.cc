@@ -128,8 +128,9 @@ void CheckSession(const std::string& owner, const SessionView& view) {
   const auto exported = store.Export(call);
   Expect(exported.ok());
   CheckSnapshot(Drain(**exported), view.record);
-  const auto ids = store.Transcript(owner, call.id);
-  Expect(ids.ok() && std::ssize(*ids) == (view.record.has_transcript ? view.record.position : 0));
+  const auto transcript = store.Transcript(owner, call.id);
+  Expect(transcript.ok() &&
+         std::ssize(transcript->ids) == (view.record.has_transcript ? view.record.position : 0));
   {
     auto lease = store.Acquire(call);
     Expect(lease.ok() && !(*lease)->replay());

@@ -24,7 +24,7 @@ class MockSessionStore : public SessionStore {
               (override));
   MOCK_METHOD(absl::StatusOr<SessionView>, Get, (const std::string&, const std::string&),
               (override));
-  MOCK_METHOD(absl::StatusOr<std::vector<int32_t>>, Transcript,
+  MOCK_METHOD(absl::StatusOr<SessionTranscript>, Transcript,
               (const std::string&, const std::string&), (override));
   MOCK_METHOD(absl::StatusOr<SessionPage>, List,
               (const std::string&, const ListFilter&, int64_t, const std::string&), (override));

@@ -25,6 +25,7 @@ namespace {
 using testing::_;
 using testing::AllOf;
 using testing::ByMove;
+using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 using testing::NiceMock;
@@ -279,6 +280,22 @@ TEST_F(SessionCallsTest, CreateNamesTheModel) {
   const grpc::Status status = sessions_->CreateSession(&context, {}, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.session().id(), kId);
+}
+
+TEST_F(SessionCallsTest, TranscriptAndSessionAreOfOneVersion) {
+  EXPECT_CALL(store_, Get(_, _)).Times(0);
+  EXPECT_CALL(store_, Transcript("", kId))
+      .WillOnce(Return(SessionTranscript{.view = {.record = Record()}, .ids = {1, 2, 3}}));
+  grpc::ClientContext context;
+  v1::GetSessionRequest request;
+  request.set_session_id(kId);
+  request.set_include_transcript(true);
+  request.set_transcript_start(1);
+  v1::GetSessionResponse response;
+  const grpc::Status status = sessions_->GetSession(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.session().version(), 3);
+  EXPECT_THAT(response.transcript(), ElementsAre(2, 3));
 }
 
 // Lets Get of the store wait until the test opens it.

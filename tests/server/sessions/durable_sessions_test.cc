@@ -326,9 +326,9 @@ TEST(DurableSessionsTest, ReadsOneVersionWhileCallsCommit) {
   };
   h.Restart();
   h.disk->fail = replace;
-  const auto tokens = h.store->Transcript("", call.id);
-  ASSERT_TRUE(tokens.ok()) << tokens.status();
-  EXPECT_EQ(*tokens, Ids("ab"));
+  const auto transcript = h.store->Transcript("", call.id);
+  ASSERT_TRUE(transcript.ok()) << transcript.status();
+  EXPECT_EQ(transcript->ids, Ids("ab"));
 
   busy = false;
   h.Restart();

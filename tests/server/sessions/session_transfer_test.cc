@@ -193,10 +193,10 @@ TEST(SessionTransferTest, KeepsATranscriptOnlyWhereTheServerDoes) {
   const auto silent = Import(to, snapshot);
   ASSERT_TRUE(silent.ok()) << silent.status();
   EXPECT_FALSE(silent->record.has_transcript);
-  EXPECT_TRUE(to.store->Transcript("", silent->record.id)->empty());
+  EXPECT_TRUE(to.store->Transcript("", silent->record.id)->ids.empty());
   const auto asked = Import(to, snapshot, {.keep_transcript = true});
   ASSERT_TRUE(asked.ok()) << asked.status();
-  EXPECT_EQ(*to.store->Transcript("", asked->record.id), Ids("text"));
+  EXPECT_EQ(to.store->Transcript("", asked->record.id)->ids, Ids("text"));
 }
 
 // Of many that find no room, only a few take a thread to wait in.

@@ -159,12 +159,13 @@ struct StoreHarnessBase {
     ASSERT_TRUE(held.ok()) << held.status();
     Feed(*held->state, start->pending);
     EXPECT_TRUE(Image(*held->state) == ImageOf(text)) << "other bits than those of " << text;
-    const auto tokens = store->Transcript(call.owner, call.id);
-    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    const auto transcript = store->Transcript(call.owner, call.id);
+    ASSERT_TRUE(transcript.ok()) << transcript.status();
+    EXPECT_EQ(transcript->view.record.version, (*lease)->record().version);
     if ((*lease)->record().has_transcript) {
-      EXPECT_EQ(*tokens, TokensOf(text));
+      EXPECT_EQ(transcript->ids, TokensOf(text));
     } else {
-      EXPECT_TRUE(tokens->empty());
+      EXPECT_TRUE(transcript->ids.empty());
     }
   }
 
