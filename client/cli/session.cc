@@ -49,21 +49,17 @@ int RunList(const Globals& globals, const Query& query) {
   return kOk;
 }
 
-int RunShow(const Globals& globals, const Query& query) {
+absl::StatusOr<v1::GetSessionResponse> Get(const Globals& globals, const Query& query) {
+  client::Sessions& sessions = globals.client->sessions();
+  if (query.transcript) return sessions.GetWithTranscript(query.id, globals.Call());
   v1::GetSessionRequest request;
   request.set_session_id(query.id);
-  request.set_include_transcript(query.transcript);
-  auto response = globals.client->sessions().Get(request, globals.Call());
+  return sessions.Get(request, globals.Call());
+}
+
+int RunShow(const Globals& globals, const Query& query) {
+  const auto response = Get(globals, query);
   if (!response.ok()) return globals.Fail(response.status());
-  // A long transcript comes in several answers.
-  while (response->transcript_size() > 0 &&
-         response->transcript_size() < response->session().position()) {
-    request.set_transcript_start(response->transcript_size());
-    const auto next = globals.client->sessions().Get(request, globals.Call());
-    if (!next.ok()) return globals.Fail(next.status());
-    if (next->transcript().empty()) break;
-    response->mutable_transcript()->MergeFrom(next->transcript());
-  }
   if (globals.json) {
     nlohmann::json json = ToJson(response->session());
     if (query.transcript) json["transcript"] = response->transcript();

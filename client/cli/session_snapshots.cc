@@ -1,16 +1,12 @@
 // tvq session save, load.
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
-#include "client/cli/atomic_file.h"
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
 #include "client/cli/input.h"
+#include "client/cli/output_file.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
 
@@ -37,55 +33,24 @@ int SaveOnServer(const Globals& globals, const SaveOptions& options) {
   return kOk;
 }
 
-// Writes the chunks of an export and counts their bytes. `write` says what went wrong here; the
-// result, what went wrong there.
-absl::Status Receive(const Globals& globals, const v1::ExportSessionRequest& request,
-                     const std::function<absl::Status(std::string_view)>& write, int64_t* received,
-                     absl::Status* written) {
-  const auto stream = globals.client->sessions().Export(request, globals.Call());
-  const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
-  v1::ExportSessionResponse response;
-  int64_t total = 0;
-  while (stream->Next(&response)) {
-    total = std::max(total, response.total_bytes());
-    *received += static_cast<int64_t>(response.chunk().size());
-    if (written->ok()) *written = write(response.chunk());
-    if (!written->ok()) stream->Cancel();
-  }
-  const absl::Status status = stream->Finish();
-  if (status.ok() && *received != total) {
-    return absl::DataLossError(
-        absl::StrCat("the snapshot has ", total, " bytes, the server sent ", *received));
-  }
-  return status;
-}
-
-absl::Status WriteStdout(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size()) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, "cannot write to stdout");
-}
-
 int SaveToFile(const Globals& globals, const SaveOptions& options) {
   v1::ExportSessionRequest request;
   options.session.Fill(request.mutable_session());
-  const bool to_stdout = options.file == "-";
-  AtomicFile file(options.file);
-  absl::Status written = to_stdout ? absl::OkStatus() : file.Open();
+  OutputFile file(options.file);
+  absl::Status written = file.Open();
   if (!written.ok()) return globals.FailUsage(written);
   int64_t bytes = 0;
-  const absl::Status status = Receive(
-      globals, request,
-      [&](std::string_view chunk) { return to_stdout ? WriteStdout(chunk) : file.Write(chunk); },
-      &bytes, &written);
+  const auto stream = globals.client->sessions().Export(request, globals.Call());
+  const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
+  const absl::Status status =
+      client::Sessions::Receive(*stream, [&](std::string_view chunk, int64_t) {
+        bytes += static_cast<int64_t>(chunk.size());
+        return written = file.Write(chunk);
+      });
   if (!written.ok()) return globals.FailUsage(written);
   if (!status.ok()) return globals.Fail(status);
-  if (to_stdout) {
-    if (std::fflush(stdout) != 0) {
-      return globals.FailUsage(absl::ErrnoToStatus(errno, "cannot write to stdout"));
-    }
-    return kOk;
-  }
   if (written = file.Commit(); !written.ok()) return globals.FailUsage(written);
+  if (options.file == "-") return kOk;
   if (globals.json) {
     const nlohmann::json json = {
         {"session_id", options.session.id()}, {"file", options.file}, {"bytes", bytes}};

@@ -134,19 +134,47 @@ absl::StatusOr<std::vector<v1::Session>> Sessions::ListAll(v1::ListSessionsReque
   }
 }
 
+absl::StatusOr<v1::GetSessionResponse> Sessions::GetWithTranscript(const std::string& session_id,
+                                                                   const CallOptions& options) {
+  v1::GetSessionRequest request;
+  request.set_session_id(session_id);
+  request.set_include_transcript(true);
+  v1::GetSessionResponse whole;
+  while (true) {
+    request.set_transcript_start(whole.transcript_size());
+    absl::StatusOr<v1::GetSessionResponse> part = Get(request, options);
+    // After a rewind the next part may begin behind the end.
+    const bool changed = part.ok() ? part->session().version() != whole.session().version()
+                                   : absl::IsInvalidArgument(part.status());
+    if (changed && whole.transcript_size() > 0) {
+      whole.Clear();
+      continue;
+    }
+    if (!part.ok()) return part.status();
+    *whole.mutable_session() = part->session();
+    whole.mutable_transcript()->MergeFrom(part->transcript());
+    if (part->transcript().empty() || whole.transcript_size() >= whole.session().position()) {
+      return whole;
+    }
+  }
+}
+
 absl::Status Sessions::Export(const v1::ExportSessionRequest& request, const CallOptions& options,
                               const ChunkSink& sink) {
-  const std::unique_ptr<ExportStream> stream = Export(request, options);
+  return Receive(*Export(request, options), sink);
+}
+
+absl::Status Sessions::Receive(ExportStream& stream, const ChunkSink& sink) {
   v1::ExportSessionResponse response;
   int64_t received = 0, total = 0;
   absl::Status taken;
-  while (stream->Next(&response)) {
+  while (stream.Next(&response)) {
     if (received == 0) total = response.total_bytes();
     received += static_cast<int64_t>(response.chunk().size());
     if (taken.ok()) taken = sink(response.chunk(), total);
-    if (!taken.ok()) stream->Cancel();
+    if (!taken.ok()) stream.Cancel();
   }
-  const absl::Status status = stream->Finish();
+  const absl::Status status = stream.Finish();
   if (!taken.ok()) return taken;
   if (status.ok() && received != total) {
     return absl::DataLossError(

@@ -33,6 +33,10 @@ class Sessions {
                                              const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<v1::GetSessionResponse> Get(const v1::GetSessionRequest& request,
                                                      const CallOptions& options = {}) = 0;
+  // The session with all its token ids, of one version: a long transcript comes in several
+  // answers, which are read again when another call writes meanwhile. The options hold for each.
+  absl::StatusOr<v1::GetSessionResponse> GetWithTranscript(const std::string& session_id,
+                                                           const CallOptions& options = {});
   // One page.
   virtual absl::StatusOr<v1::ListSessionsResponse> List(const v1::ListSessionsRequest& request,
                                                         const CallOptions& options = {}) = 0;
@@ -62,6 +66,8 @@ class Sessions {
   // The same with a function for each chunk. DATA_LOSS when the server ends early without an error.
   absl::Status Export(const v1::ExportSessionRequest& request, const CallOptions& options,
                       const ChunkSink& sink);
+  // The same of a stream that was not read yet, and that its owner may cancel meanwhile.
+  static absl::Status Receive(ExportStream& stream, const ChunkSink& sink);
   // A session from a snapshot.
   virtual absl::StatusOr<v1::Session> Import(const v1::CreateSessionRequest& create,
                                              const ChunkSource& source,

@@ -4,6 +4,7 @@ The answer to a prompt is the prompt in capitals, repeated, a token per byte. Th
 proto/tvq/v1 as far as a client can see them.
 """
 
+import itertools
 import json
 import threading
 import time
@@ -161,7 +162,20 @@ class FakeServer:
         session = self.find(call, writes=False)
         transcript = [byte + 3 for byte in session.text.encode()] if request.include_transcript else []
         begin = request.transcript_start  # short answers, to have several
+        if begin > len(transcript):
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"transcript_start: is {begin}")
         return session_pb2.GetSessionResponse(session=session.message(), transcript=transcript[begin:begin + 2])
+
+    def change_amid_transcript(self, session, text):
+        """Has the session hold another text after the first of the answers that bring its transcript."""
+        answer, calls = self.GetSession, itertools.count()
+
+        def watched(request, context):
+            if next(calls) == 1:
+                self.commit(session, session_pb2.SessionCall(), text)
+            return answer(request, context)
+
+        self.GetSession = watched
 
     def ListSessions(self, request, context):
         chosen = [s for s in self.sessions.values()

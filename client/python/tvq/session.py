@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Optional, TypedDict, Unpack
+from typing import IO, Any, Optional, TypedDict, Unpack
 
 from tvq import errors, options, values
 from tvq.generation import Generation
@@ -54,10 +54,21 @@ class Session:
         return info
 
     def transcript(self) -> list[int]:
-        """The token ids it holds; empty if it keeps none."""
+        """The token ids it holds, of one version; empty if it keeps none."""
         ids: list[int] = []
-        while True:  # a long one comes in several answers
-            reply = self._get(True, start=len(ids))
+        version = 0
+        while True:  # a long one comes in several answers, which are read again when the session changes meanwhile
+            try:
+                reply = self._get(True, start=len(ids))
+            except errors.InvalidArgument:
+                if not ids:
+                    raise
+                ids = []  # after a rewind the next part may begin behind the end
+                continue
+            if ids and reply.session.version != version:
+                ids = []
+                continue
+            version = reply.session.version
             ids += reply.transcript
             if not reply.transcript or len(ids) >= reply.session.position:
                 return ids
@@ -152,19 +163,30 @@ class Session:
             raise errors.incomplete(received, total)
 
     def export_to(self, path: options.Path, **call: Unpack[Call]) -> int:
-        """Writes the snapshot to a file, which appears whole or not at all; returns its size in bytes."""
-        target = Path(path)
+        """Writes the snapshot to a file, which appears whole or not at all; returns its size in bytes.
+
+        Of a link, the file it points to is replaced. What is there and no regular file, such as a device or a pipe,
+        is written in place.
+        """
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
+                return self._write_snapshot(file, call)
+        target = Path(os.path.realpath(path))
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name + ".", delete=False) as file:
             try:
-                for chunk in self.export(**call):
-                    file.write(chunk)
-                size = file.tell()
-                file.flush()
+                size = self._write_snapshot(file, call)
                 os.fsync(file.fileno())
                 os.replace(file.name, target)
             except BaseException:
                 os.unlink(file.name)
                 raise
+        return size
+
+    def _write_snapshot(self, file: IO[bytes], call: Any) -> int:
+        size = 0
+        for chunk in self.export(**call):
+            size += file.write(chunk)
+        file.flush()
         return size
 
     def _call(self, call: Any) -> session_pb2.SessionCall:

@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import stat
+
+import pytest
 
 
 def test_create_prints_the_id(cli, fake):
@@ -36,6 +39,15 @@ def test_append_and_show(cli, fake, tmp_path):
     shown = cli.json("session", "show", "s1", "--transcript")
     assert shown["position"] == 14 and len(shown["transcript"]) == 14 and shown["transcript"][0] == 100
     assert "position   14" in cli.ok("session", "show", "s1")
+
+
+@pytest.mark.parametrize("text", ["other, and longer", "a"])
+def test_a_transcript_is_of_one_version(cli, fake, text):
+    """A session that changes between the answers that bring its transcript: grows, or is rewound."""
+    fake.change_amid_transcript(fake.new_session(text="a text"), text)
+    shown = cli.json("session", "show", "s1", "--transcript")
+    assert (shown["version"], shown["position"]) == (1, len(text))
+    assert shown["transcript"] == [ord(char) + 3 for char in text]
 
 
 def test_expected_version_durability_and_idempotency(cli, fake):
@@ -102,6 +114,42 @@ def test_save_and_load(cli, fake, tmp_path):
     assert cli.json("session", "load", "-", input=piped)["position"] == 34
 
 
+def test_save_into_a_pipe(cli, fake, tmp_path):
+    """What is no regular file is written, not replaced."""
+    fake.new_session(text="a text of more than one chunk")
+    expected = cli.run("session", "save", "s1", "-").stdout
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert cli.json("session", "save", "s1", pipe)["bytes"] == len(expected)
+        assert os.read(reader, 1 << 16) == expected
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode) and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_save_through_links(cli, fake, tmp_path):
+    """The links stay; what they point to is replaced, or made."""
+    fake.new_session(text="a text of more than one chunk")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "old").write_text("older")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "one").symlink_to("two")
+    (tmp_path / "links" / "two").symlink_to("../data/old")
+    (tmp_path / "links" / "new").symlink_to(tmp_path / "data" / "new")
+    for link, file in (("one", "old"), ("new", "new")):
+        cli.ok("session", "save", "s1", tmp_path / "links" / link)
+        assert cli.ok("session", "load", tmp_path / "data" / file)
+        assert (tmp_path / "links" / link).is_symlink()
+    assert sorted(os.listdir(tmp_path / "data")) == ["new", "old"]
+    assert sorted(os.listdir(tmp_path / "links")) == ["new", "one", "two"]
+    (tmp_path / "links" / "two").unlink()
+    (tmp_path / "links" / "two").symlink_to("one")
+    circle = cli.run("session", "save", "s1", tmp_path / "links" / "one")
+    assert circle.returncode == 2 and b"links/one" in circle.stderr
+
+
 def test_failed_save_leaves_the_old_file(cli, fake, tmp_path):
     file = tmp_path / "snapshot"
     file.write_text("older")
@@ -110,6 +158,7 @@ def test_failed_save_leaves_the_old_file(cli, fake, tmp_path):
     fake.new_session()
     nowhere = cli.run("session", "save", "s1", tmp_path / "no" / "where")
     assert nowhere.returncode == 2 and b"no/where" in nowhere.stderr
+    assert cli.run("session", "save", "s1", tmp_path).returncode == 2  # a folder
     fake.ExportSession = lambda request, context: iter(())
     assert cli.run("session", "save", "s1", file).returncode == 0  # no bytes, and none promised
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -14,6 +15,7 @@ namespace tvq::client {
 namespace {
 
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -154,6 +156,38 @@ TEST_F(SessionsTest, ListAllFollowsThePages) {
   EXPECT_TRUE(absl::IsInternal(sessions().ListAll({}).status()));
 }
 
+// Answers with the ids of a transcript, two at a time.
+grpc::Status TwoIds(const std::vector<int32_t>& ids, int64_t version,
+                    const v1::GetSessionRequest& request, v1::GetSessionResponse* response) {
+  EXPECT_TRUE(request.include_transcript());
+  const size_t begin = static_cast<size_t>(request.transcript_start());
+  if (begin > ids.size()) return {grpc::StatusCode::INVALID_ARGUMENT, "transcript_start"};
+  response->mutable_session()->set_version(version);
+  response->mutable_session()->set_position(static_cast<int64_t>(ids.size()));
+  const size_t end = std::min(begin + 2, ids.size());
+  for (size_t i = begin; i < end; ++i) response->add_transcript(ids[i]);
+  return grpc::Status::OK;
+}
+
+TEST_F(SessionsTest, TranscriptIsOfOneVersion) {
+  for (const std::vector<int32_t>& later :
+       {std::vector<int32_t>{9, 8, 7, 6, 5, 4}, std::vector<int32_t>{9}}) {
+    int calls = 0;
+    server_.sessions.get = [&](auto*, const auto& request, auto* response) {
+      return calls++ == 0 ? TwoIds({1, 2, 3, 4, 5}, 1, request, response)
+                          : TwoIds(later, 2, request, response);
+    };
+    const auto whole = sessions().GetWithTranscript("s1");
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ(whole->session().version(), 2);
+    EXPECT_THAT(whole->transcript(), ElementsAreArray(later));
+  }
+  server_.sessions.get = [](auto*, const auto&, auto*) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "session_id");
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(sessions().GetWithTranscript("s1").status()));
+}
+
 TEST_F(SessionsTest, ExportGivesEveryChunk) {
   server_.sessions.export_session = [](auto*, const auto&, auto* writer) {
     v1::ExportSessionResponse response;
@@ -208,6 +242,25 @@ TEST_F(SessionsTest, ExportIsCancelledBySink) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_EQ(calls, 1);
   while (!cancelled) std::this_thread::yield();
+}
+
+TEST_F(SessionsTest, ExportIsCancelledByItsOwner) {
+  server_.sessions.export_session = [&](auto*, const auto&, auto* writer) {
+    v1::ExportSessionResponse response;
+    response.set_total_bytes(1 << 30);
+    response.set_chunk("abc");
+    while (writer->Write(response)) {
+    }
+    return grpc::Status::OK;
+  };
+  const auto stream = sessions().Export({});
+  std::thread owner;
+  const absl::Status status = Sessions::Receive(*stream, [&](std::string_view, int64_t) {
+    if (!owner.joinable()) owner = std::thread([&] { stream->Cancel(); });
+    return absl::OkStatus();
+  });
+  owner.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
 // Pieces of a snapshot, then the end.

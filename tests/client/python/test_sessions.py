@@ -1,6 +1,7 @@
 """Session, and the Client's methods that give one."""
 
 import os
+import stat
 from datetime import timedelta
 
 import pytest
@@ -29,6 +30,15 @@ def test_append_generate_score(client, fake, tvq):
     assert session.generate(max_tokens=1).text() == "."
     assert fake.sessions["s1"].text == "abcdeDEDd."
     assert session.transcript()[:3] == [100, 101, 102]
+
+
+@pytest.mark.parametrize("text", ["other, and longer", "a"])
+def test_a_transcript_is_of_one_version(client, fake, text):
+    """A session that changes between the answers that bring its transcript: grows, or is rewound."""
+    session = client.create_session()
+    session.append("a text")
+    fake.change_amid_transcript(fake.sessions["s1"], text)
+    assert session.transcript() == [ord(char) + 3 for char in text]
 
 
 def test_failed_generation_leaves_the_session(client, fake, tvq):
@@ -110,6 +120,35 @@ def test_save_export_import(client, fake, tvq, tmp_path):
         client.import_session("snapshot")
     with pytest.raises(FileNotFoundError):
         client.import_session(tmp_path / "nothing")
+
+
+def test_export_into_a_pipe(client, tmp_path):
+    """What is no regular file is written, not replaced."""
+    session = client.create_session()
+    session.append("a text of more than one chunk")
+    expected = b"".join(session.export())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert session.export_to(pipe) == len(expected)
+        assert os.read(reader, 1 << 16) == expected
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode) and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_export_through_links(client, tmp_path):
+    """The links stay; what they point to is replaced, or made."""
+    session = client.create_session()
+    session.append("a text of more than one chunk")
+    (tmp_path / "old").write_text("older")
+    for name in ("old", "new"):
+        link = tmp_path / f"link to {name}"
+        link.symlink_to(name)
+        session.export_to(link)
+        assert link.is_symlink() and client.import_session(tmp_path / name).position == session.position
+    assert len(os.listdir(tmp_path)) == 4
 
 
 def test_incomplete_export(client, fake, tvq, tmp_path):
