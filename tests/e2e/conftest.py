@@ -1,5 +1,6 @@
 """Fixtures: the generated Python stubs, and servers started for the tests."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -30,15 +31,9 @@ def server(api):
 @pytest.fixture
 def start(api):
     """start(*flags) starts a server of the model `bytes`, stopped at the end of the test."""
-    started = []
-
-    def begin(*flags):
-        started.append(ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", *flags))
-        return started[-1].__enter__()
-
-    yield begin
-    for process in started:
-        process.__exit__(None, None, None)
+    with contextlib.ExitStack() as started:
+        yield lambda *flags: started.enter_context(
+            ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", *flags))
 
 
 @pytest.fixture(scope="session")
