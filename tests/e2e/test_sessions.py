@@ -1,10 +1,10 @@
 """Sessions over the wire: their calls, their versions, what cancelling and retrying does."""
 
 import random
-import threading
 
 import grpc
 import pytest
+from reliability.crowd import all_at_once
 from server_process import wait_until
 from session_client import SessionClient, refused
 
@@ -190,7 +190,7 @@ def test_two_threads_take_turns(client):
     session = client.create()
     outcomes = []
 
-    def write():
+    def write(_):
         for _ in range(20):
             version = client.get(session.id).version
             try:
@@ -198,13 +198,9 @@ def test_two_threads_take_turns(client):
             except grpc.RpcError as e:
                 assert e.code() == Code.ABORTED
 
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(write, range(4))
     after = client.get(session.id)
-    assert sorted(outcomes) == list(range(2, after.version + 1))
+    assert outcomes and sorted(outcomes) == list(range(2, after.version + 1))
     assert after.position == len(outcomes)
 
 

@@ -138,8 +138,9 @@ class _Active:
             request = api.generation.GenerateRequest(
                 session=api.session.SessionCall(session_id=session),
                 sampling=api.generation.SamplingParams(max_tokens=tokens, seed=self.seed, ignore_eos=True))
-            for _ in self.server.generation.Generate(request):
+            for response in self.server.generation.Generate(request):
                 pass
+            assert response.usage.completion_tokens == tokens
 
         begin, cpu = time.monotonic(), self.server.cpu_seconds()
         all_at_once(generate, self.sessions)
