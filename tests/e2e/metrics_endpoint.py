@@ -26,3 +26,23 @@ def scrape(port):
             assert name not in samples
             samples[name] = float(value)
     return samples
+
+
+class Metrics:
+    """A server's endpoint; metrics[name] is the value now, by a name with labels."""
+
+    def __init__(self, start, *flags):
+        self.port = free_port()
+        self.server = start("--metrics-port", self.port, *flags)
+
+    def scrape(self):
+        return scrape(self.port)
+
+    def __getitem__(self, name):
+        return self.scrape().get(name, 0)
+
+    def calls(self, method):
+        """How many calls of a method have ended, by status code."""
+        counter = re.compile(rf'tvq_grpc_calls_total\{{method="{method}",code="(\w+)"\}}')
+        found = {counter.fullmatch(name): value for name, value in self.scrape().items()}
+        return {match.group(1): value for match, value in found.items() if match}

@@ -1,9 +1,10 @@
 """Sessions as tests use them."""
 
+import threading
 import time
 
 import grpc
-from server_process import PATIENCE_SECONDS, Sample
+from server_process import PATIENCE_SECONDS, Sample, wait_until
 
 CHUNK = 1 << 20
 
@@ -139,6 +140,36 @@ class SessionClient:
                 if e.code() != grpc.StatusCode.ABORTED or time.monotonic() > end:
                     raise
             time.sleep(0.01)
+
+
+class Stopped:
+    """The messages of a call, which then sends nothing more: neither another one nor an end."""
+
+    def __init__(self, messages):
+        self.messages = messages
+        self.sent, self.released = threading.Event(), threading.Event()
+
+    def __iter__(self):
+        yield from self.messages
+        self.sent.set()  # gRPC asks for the next when what came before is under way
+        self.released.wait(PATIENCE_SECONDS)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.released.set()
+
+
+def cancel_uploads(begin, first, chunk, metrics, method):
+    """Cancels calls amid uploads, each as the server reads its last bytes. Together they send 160 MiB, more than the
+    server lets be on their way at once."""
+    for count in range(1, 21):
+        with Stopped([first] + [chunk] * 8) as upload:
+            call = begin(iter(upload))
+            assert upload.sent.wait(PATIENCE_SECONDS)
+            call.cancel()
+            wait_until(lambda count=count: metrics.calls(method) == {"CANCELLED": count}, "the call was cancelled")
 
 
 def refused(act):

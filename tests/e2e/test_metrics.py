@@ -6,22 +6,9 @@ import urllib.request
 
 import grpc
 import pytest
-from metrics_endpoint import free_port, scrape
+from metrics_endpoint import Metrics, free_port
 from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
 from test_keys import bearer, line
-
-class Metrics:
-    """A server's endpoint; metrics[name] is the value now, by a name with labels."""
-
-    def __init__(self, start, *flags):
-        self.port = free_port()
-        self.server = start("--metrics-port", self.port, *flags)
-
-    def scrape(self):
-        return scrape(self.port)
-
-    def __getitem__(self, name):
-        return self.scrape().get(name, 0)
 
 
 def test_counts_what_was_done(start):

@@ -5,8 +5,9 @@ import signal
 
 import grpc
 import pytest
+from metrics_endpoint import Metrics
 from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess
-from session_client import CHUNK, SessionClient, refused
+from session_client import CHUNK, SessionClient, Stopped, cancel_uploads, refused
 
 Code = grpc.StatusCode
 TEXT = "Once upon a time there was a miller who had three sons. "
@@ -143,33 +144,21 @@ def test_messages_out_of_order(client, snapshot):
     assert send(client.request("ImportSession", create=create, chunk=b"x" * (CHUNK + 1))).startswith("chunk:")
 
 
-def test_cancelled_upload_leaves_nothing(client, snapshot):
-    import threading
-    before = len(client.list())
-    block = threading.Event()
-
-    def messages():
-        yield client.request("ImportSession", create=client.request("CreateSession"), chunk=snapshot[:1000])
-        block.wait(PATIENCE_SECONDS)
-
-    call = client.stub.ImportSession.future(messages())
-    call.cancel()
-    block.set()
-    assert len(client.list()) == before
+def test_cancelled_upload_leaves_nothing(start, snapshot):
+    metrics = Metrics(start)
+    client = SessionClient(metrics.server)
+    cancel_uploads(client.stub.ImportSession.future,
+                   client.request("ImportSession", create=client.request("CreateSession")),
+                   client.request("ImportSession", chunk=b"x" * CHUNK), metrics, "SessionService/ImportSession")
+    assert client.list() == []
     client.import_(snapshot)
 
 
 def test_upload_that_stops_is_ended(start, snapshot):
-    import threading
     client = SessionClient(start("--paused-timeout", 1))
-    block = threading.Event()
-
-    def messages():
-        yield client.request("ImportSession", create=client.request("CreateSession"), chunk=snapshot[:1000])
-        block.wait(PATIENCE_SECONDS)
-
-    assert refused(lambda: client.stub.ImportSession(messages()))[0] == Code.DEADLINE_EXCEEDED
-    block.set()
+    first = client.request("ImportSession", create=client.request("CreateSession"), chunk=snapshot[:1000])
+    with Stopped([first]) as upload:
+        assert refused(lambda: client.stub.ImportSession(iter(upload)))[0] == Code.DEADLINE_EXCEEDED
     client.import_(snapshot)
 
 

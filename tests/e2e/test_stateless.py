@@ -4,8 +4,8 @@ import threading
 
 import grpc
 import pytest
-from server_process import PATIENCE_SECONDS
-from session_client import CHUNK, Generated, SessionClient, refused
+from metrics_endpoint import Metrics
+from session_client import CHUNK, Generated, SessionClient, Stopped, cancel_uploads, refused
 from test_snapshots import TEXT, same
 
 Code = grpc.StatusCode
@@ -94,17 +94,18 @@ def test_messages_out_of_order(server):
     assert code == Code.INVALID_ARGUMENT and "session" in message
 
 
-def test_cancel(server):
-    block = threading.Event()
+def test_cancel_amid_uploads(start):
+    metrics = Metrics(start)
+    WithState = metrics.server.api.generation.GenerateWithStateRequest
+    cancel_uploads(metrics.server.generation.GenerateWithState,
+                   WithState(generate=metrics.server.request("Once")), WithState(chunk=b"x" * CHUNK), metrics,
+                   "GenerationService/GenerateWithState")
+    assert stateless(metrics.server, text="Once", max_tokens=2)
 
-    def slow():
-        yield from messages(server, b"", text="Once")
-        block.wait(PATIENCE_SECONDS)
 
-    call = server.generation.GenerateWithState(slow())  # in the midst of the upload
-    call.cancel()
-    block.set()
-    call = server.generation.GenerateWithState(messages(server, b"", text="Once", max_tokens=100_000_000, ignore_eos=True))
+def test_cancel_amid_output(server):
+    call = server.generation.GenerateWithState(
+        messages(server, b"", text="Once", max_tokens=100_000_000, ignore_eos=True))
     next(call)
     call.cancel()
     server.wait_idle()
@@ -113,15 +114,9 @@ def test_cancel(server):
 
 def test_a_client_that_waits_loses_the_call(start):
     server = start("--paused-timeout", 1)
-    block = threading.Event()
-
-    def slow():
-        yield from messages(server, b"", text="Once")
-        block.wait(PATIENCE_SECONDS)
-
-    call = server.generation.GenerateWithState(slow())
-    assert refused(lambda: call)[0] == Code.DEADLINE_EXCEEDED
-    block.set()
+    with Stopped(messages(server, b"", text="Once")) as upload:
+        call = server.generation.GenerateWithState(iter(upload))
+        assert refused(lambda: call)[0] == Code.DEADLINE_EXCEEDED
 
 
 def test_many_at_once(server, client):
