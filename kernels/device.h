@@ -26,6 +26,9 @@ class Device {
   virtual std::string Describe() const = 0;
   virtual const Backend& backend() const = 0;
 
+  // Whether the host can read device memory: then ops check the indices in their arguments, too.
+  virtual bool host_memory() const = 0;
+
   // RESOURCE_EXHAUSTED, naming the size, when there is not enough memory. The memory is zeroed.
   virtual absl::StatusOr<Buffer> Allocate(size_t bytes) = 0;
   // For memory that comes and goes in few sizes, as the states of sessions do: a device may keep

@@ -4,6 +4,7 @@
 #define TVQ_KERNELS_TENSOR_H_
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -43,7 +44,10 @@ struct Tensor {
   }
 
   // NOLINTNEXTLINE(google-explicit-constructor): a view to write to is a view to read from.
-  operator Tensor<const T, R>() const { return {data, shape}; }
+  template <std::same_as<const T> U>
+  operator Tensor<U, R>() const {
+    return {data, shape};
+  }
 };
 
 template <typename T>

@@ -21,6 +21,7 @@ class CpuDevice : public Device {
 
   std::string Describe() const override { return description_; }
   const Backend& backend() const override { return *backend_; }
+  bool host_memory() const override { return true; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;
   absl::StatusOr<Reusable> AllocateReusable(size_t bytes) override;
   absl::Status Zero(void* device, size_t bytes) override;

@@ -46,33 +46,39 @@ absl::Status CheckCodes(const char* op, Matrix<const int32_t> codes, int64_t lim
   return absl::OkStatus();
 }
 
-absl::Status CheckDecode(const VqDecodeAttentionArgs& args) {
+// What lies in device memory: states and positions.
+absl::Status CheckSessions(const char* op, Vector<const VqState> states,
+                           Vector<const int64_t> positions) {
+  for (int64_t n = 0; n < states.size(); ++n) {
+    absl::Status status = FirstError({CheckState(op, "a state", states.data[n]),
+                                      CheckPosition(op, "a position", positions.data[n])});
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args) {
   constexpr const char* kOp = "VqDecodeAttention";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
-  const int64_t rows = static_cast<int64_t>(args.states.size());
+  const int64_t rows = args.states.dim(0);
   const int64_t heads = args.code_scores.dim(1);
-  if (args.positions.size() != args.states.size()) {
-    return ArgumentError(kOp, absl::StrCat("positions has ", args.positions.size(),
-                                           " entries, expected ", rows, ", one per state"));
-  }
-  for (size_t n = 0; n < args.states.size(); ++n) {
-    absl::Status status = FirstError({CheckState(kOp, "a state", args.states[n]),
-                                      CheckPosition(kOp, "a position", args.positions[n])});
-    if (!status.ok()) return status;
-  }
   absl::Status status = FirstError({
       CheckHeads(kOp, heads, shape.kv_heads),
+      CheckShape(kOp, "states", args.states, {rows}),
+      CheckShape(kOp, "positions", args.positions, {rows}),
       CheckShape(kOp, "code_scores", args.code_scores, {rows, heads, shape.codes}),
       CheckShape(kOp, "position_scores", args.position_scores, {rows, heads, shape.window}),
       CheckShape(kOp, "codes", args.codes, {rows, shape.kv_heads}),
       CheckShape(kOp, "v", args.v, {rows, shape.kv_heads, shape.value}),
       CheckShape(kOp, "out", args.out, {rows, heads, shape.value}),
   });
+  if (!status.ok() || !device.host_memory()) return status;
+  status = CheckSessions(kOp, args.states, args.positions);
   return status.ok() ? CheckCodes(kOp, args.codes, shape.codes) : status;
 }
 
-absl::Status CheckPrefill(const VqPrefillAttentionArgs& args) {
+absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& args) {
   constexpr const char* kOp = "VqPrefillAttention";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
@@ -88,10 +94,11 @@ absl::Status CheckPrefill(const VqPrefillAttentionArgs& args) {
       CheckShape(kOp, "v", args.v, {tokens, shape.kv_heads, shape.value}),
       CheckShape(kOp, "out", args.out, {tokens, heads, shape.value}),
   });
-  return status.ok() ? CheckCodes(kOp, args.codes, shape.codes) : status;
+  if (!status.ok() || !device.host_memory()) return status;
+  return CheckCodes(kOp, args.codes, shape.codes);
 }
 
-absl::Status CheckAppend(const VqAppendArgs& args) {
+absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
   constexpr const char* kOp = "VqAppend";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
@@ -102,7 +109,8 @@ absl::Status CheckAppend(const VqAppendArgs& args) {
       CheckShape(kOp, "codes", args.codes, {tokens, shape.kv_heads}),
       CheckShape(kOp, "v", args.v, {tokens, shape.kv_heads, shape.value}),
   });
-  return status.ok() ? CheckCodes(kOp, args.codes, shape.codes) : status;
+  if (!status.ok() || !device.host_memory()) return status;
+  return CheckCodes(kOp, args.codes, shape.codes);
 }
 
 }  // namespace
@@ -110,21 +118,21 @@ absl::Status CheckAppend(const VqAppendArgs& args) {
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
   const Backend& backend = device.backend();
   if (backend.vq_decode_attention == nullptr) return MissingOp("VqDecodeAttention", backend.name);
-  const absl::Status status = CheckDecode(args);
+  const absl::Status status = CheckDecode(device, args);
   return status.ok() ? backend.vq_decode_attention(device, args) : status;
 }
 
 absl::Status VqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args) {
   const Backend& backend = device.backend();
   if (backend.vq_prefill_attention == nullptr) return MissingOp("VqPrefillAttention", backend.name);
-  const absl::Status status = CheckPrefill(args);
+  const absl::Status status = CheckPrefill(device, args);
   return status.ok() ? backend.vq_prefill_attention(device, args) : status;
 }
 
 absl::Status VqAppend(Device& device, const VqAppendArgs& args) {
   const Backend& backend = device.backend();
   if (backend.vq_append == nullptr) return MissingOp("VqAppend", backend.name);
-  const absl::Status status = CheckAppend(args);
+  const absl::Status status = CheckAppend(device, args);
   return status.ok() ? backend.vq_append(device, args) : status;
 }
 

@@ -10,8 +10,6 @@
 #ifndef TVQ_KERNELS_OPS_VQ_ATTENTION_H_
 #define TVQ_KERNELS_OPS_VQ_ATTENTION_H_
 
-#include <span>
-
 #include "absl/status/status.h"
 #include "kernels/device.h"
 #include "kernels/tensor.h"
@@ -41,13 +39,13 @@ struct VqShape {
   DType value_dtype = DType::kFloat32;
 };
 
-// One new position for each of N sessions. Retires the position that leaves each window, appends
-// (code, v) at positions[n], then attends. Two phases inside: the weights of all rows, then the
-// values of rows. A session's result does not depend on N.
+// One new position for each of N sessions; no state twice. Retires the position that leaves each
+// window, appends (code, v) at positions[n], then attends. Two phases inside: the weights of all
+// rows, then the values of rows. A session's result does not depend on N.
 struct VqDecodeAttentionArgs {
   VqShape shape;
-  std::span<const VqState> states;         // [N]
-  std::span<const int64_t> positions;      // [N] position of the new token, from 0
+  Vector<const VqState> states;            // [N]
+  Vector<const int64_t> positions;         // [N] position of the new token, from 0
   Tensor<const float, 3> code_scores;      // [N, H, S]
   Tensor<const float, 3> position_scores;  // [N, H, W] by distance
   Matrix<const int32_t> codes;             // [N, G]

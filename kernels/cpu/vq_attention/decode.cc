@@ -121,7 +121,7 @@ class Decode {
       : args_(args),
         shape_(args.shape),
         shared_(args.code_scores.dim(1) / args.shape.kv_heads),
-        units_(static_cast<int64_t>(args.states.size()) * args.shape.kv_heads),
+        units_(args.states.size() * args.shape.kv_heads),
         max_keys_(AttentionKeys::MaxSize(shape_.codes, shape_.window)),
         key_bytes_(AttentionKeys::Bytes(shape_.codes, shape_.window)),
         units_memory_(cpu.Scratch<Unit>(0, units_)),
@@ -149,8 +149,8 @@ class Decode {
   void ComputeWeights(int64_t unit) {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;
-    const VqState& state = args_.states[static_cast<size_t>(n)];
-    const int64_t position = args_.positions[static_cast<size_t>(n)];
+    const VqState& state = args_.states.data[n];
+    const int64_t position = args_.positions.data[n];
     Unit& u = units_memory_[unit];
     u.retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
     u.keys =
@@ -167,7 +167,7 @@ class Decode {
   void SumValues(int64_t unit, int64_t first, int64_t end) {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;
-    const VqState& state = args_.states[static_cast<size_t>(n)];
+    const VqState& state = args_.states.data[n];
     const Unit& u = units_memory_[unit];
     const int64_t columns = end - first;
     const AttentionKeys& keys = u.keys;
@@ -193,8 +193,7 @@ class Decode {
                             max_keys_,
                             out,
                             shape_.value};
-    const AppendRows<T> append =
-        RowsOf<T>(shape_, state, g, args_.positions[static_cast<size_t>(n)], u.retired);
+    const AppendRows<T> append = RowsOf<T>(shape_, state, g, args_.positions.data[n], u.retired);
     PrefetchRow(append.slot + first, columns);
     if (append.sum != nullptr) {
       PrefetchRow(append.sum + first, columns);

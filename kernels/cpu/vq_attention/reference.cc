@@ -113,8 +113,7 @@ absl::Status ReferenceVqAppend(Device&, const VqAppendArgs& args) {
 
 absl::Status ReferenceVqDecodeAttention(Device&, const VqDecodeAttentionArgs& args) {
   for (int64_t n = 0; n < args.code_scores.dim(0); ++n) {
-    const auto i = static_cast<size_t>(n);
-    Step(args.shape, args.states[i], args.positions[i], args.code_scores.dim(1),
+    Step(args.shape, args.states.data[n], args.positions.data[n], args.code_scores.dim(1),
          args.code_scores.row(n), args.position_scores.row(n), args.codes.row(n), args.v.row(n),
          args.out.row(n));
   }

@@ -35,13 +35,16 @@ struct Data {
   // Scores of rows [first, first + rows).
   std::vector<float> Scores(Device& device, const HeadKeys& packed, int64_t first,
                             int64_t rows) const {
-    std::vector<float> out(static_cast<size_t>(rows * shape.heads * shape.keys), NAN);
-    const absl::Status status = HeadScores(
-        device, {{x.data() + first * shape.heads * shape.width, {rows, shape.heads, shape.width}},
-                 &packed,
-                 {out.data(), {rows, shape.heads, shape.keys}}});
+    const int64_t stride = shape.heads * shape.width;
+    const DeviceArray<float> in(device, std::span(x).subspan(static_cast<size_t>(first * stride),
+                                                             static_cast<size_t>(rows * stride)));
+    const DeviceArray<float> out(
+        device, std::vector<float>(static_cast<size_t>(rows * shape.heads * shape.keys), NAN));
+    const absl::Status status = HeadScores(device, {{in.data(), {rows, shape.heads, shape.width}},
+                                                    &packed,
+                                                    {out.data(), {rows, shape.heads, shape.keys}}});
     EXPECT_TRUE(status.ok()) << status.ToString();
-    return out;
+    return out.Read();
   }
 
   // sum |x_k key_k|: what the bound of a dot product's rounding error is relative to.
@@ -58,16 +61,30 @@ struct Data {
   std::vector<float> x, keys;
 };
 
-class HeadScoresTest : public ::testing::TestWithParam<std::string> {
+// The codes of k [rows, heads, width].
+std::vector<int32_t> Assign(Device& device, const std::vector<float>& k, const HeadKeys& codebook) {
+  const int64_t rows = static_cast<int64_t>(k.size()) / (codebook.heads * codebook.width);
+  const DeviceArray<float> in(device, k);
+  const DeviceArray<int32_t> codes(
+      device, std::vector<int32_t>(static_cast<size_t>(rows * codebook.heads), -1));
+  const absl::Status status = VqAssign(device, {{in.data(), {rows, codebook.heads, codebook.width}},
+                                                &codebook,
+                                                {codes.data(), {rows, codebook.heads}}});
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return codes.Read();
+}
+
+class HeadScoresTest : public ::testing::TestWithParam<DeviceCase> {
  protected:
-  std::unique_ptr<Device> cpu_ = MakeTestDevice("cpu", GetParam());
+  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
 };
 
 TEST_P(HeadScoresTest, MatchesReference) {
   for (const Shape& shape : kShapes) {
     const Data data(shape);
-    const auto got = data.Scores(*cpu_, data.Pack(*cpu_), 0, shape.rows);
+    const auto got = data.Scores(*device_, data.Pack(*device_), 0, shape.rows);
     const auto want = data.Scores(*reference_, data.Pack(*reference_), 0, shape.rows);
     for (size_t i = 0; i < got.size(); ++i) {
       const auto key = static_cast<int64_t>(i) % shape.keys;
@@ -83,13 +100,13 @@ TEST_P(HeadScoresTest, MatchesReference) {
 TEST_P(HeadScoresTest, ARowHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
   for (const Shape& shape : kShapes) {
     const Data data(shape);
-    const HeadKeys packed = data.Pack(*cpu_);
-    const auto all = data.Scores(*cpu_, packed, 0, shape.rows);
-    const auto single = MakeTestDevice("cpu", GetParam(), 1);
+    const HeadKeys packed = data.Pack(*device_);
+    const auto all = data.Scores(*device_, packed, 0, shape.rows);
+    const auto single = MakeTestDevice(GetParam(), 1);
     EXPECT_EQ(data.Scores(*single, packed, 0, shape.rows), all);
     const int64_t stride = shape.heads * shape.keys;
     for (int64_t row = 0; row < shape.rows; ++row) {
-      const auto alone = data.Scores(*cpu_, packed, row, 1);
+      const auto alone = data.Scores(*device_, packed, row, 1);
       ASSERT_TRUE(std::equal(alone.begin(), alone.end(), all.begin() + row * stride)) << row;
     }
   }
@@ -99,17 +116,15 @@ TEST_P(HeadScoresTest, AssignsTheNearestCode) {
   for (const Shape& shape : kShapes) {
     if (shape.heads != shape.key_heads) continue;
     const Data data(shape);
-    const HeadKeys codebook = data.Pack(*cpu_);
-    std::vector<int32_t> codes(static_cast<size_t>(shape.rows * shape.heads), -1);
-    const Tensor<const float, 3> k{data.x.data(), {shape.rows, shape.heads, shape.width}};
-    ASSERT_TRUE(VqAssign(*cpu_, {k, &codebook, {codes.data(), {shape.rows, shape.heads}}}).ok());
+    const HeadKeys codebook = data.Pack(*device_);
+    const std::vector<int32_t> codes = Assign(*device_, data.x, codebook);
     for (size_t i = 0; i < codes.size(); ++i) {
       const auto row = static_cast<int64_t>(i) / shape.heads;
       const auto head = static_cast<int64_t>(i) % shape.heads;
       ASSERT_GE(codes[i], 0);
       ASSERT_LT(codes[i], shape.keys);
       const auto distance = [&](int64_t s, double& delta) {
-        const float* a = k.row(row) + head * shape.width;
+        const float* a = data.x.data() + (row * shape.heads + head) * shape.width;
         const float* b = data.keys.data() + (head * shape.keys + s) * shape.width;
         double sum = 0;
         double norm = 0;
@@ -137,20 +152,15 @@ TEST_P(HeadScoresTest, TheFirstCodeWinsATie) {
   constexpr int64_t kCodes = 50;
   std::vector<float> keys(kCodes * 2, 3.0F);
   for (const int64_t s : {11, 12, 27, 43, 49}) keys[static_cast<size_t>(2 * s)] = 1;
-  auto codebook = PackHeadKeys(*cpu_, {keys.data(), {1, kCodes, 2}});
+  auto codebook = PackHeadKeys(*device_, {keys.data(), {1, kCodes, 2}});
   ASSERT_TRUE(codebook.ok());
-  const float k[] = {1, 3};
-  int32_t code = -1;
-  ASSERT_TRUE(VqAssign(*cpu_, {{k, {1, 1, 2}}, &*codebook, {&code, {1, 1}}}).ok());
-  EXPECT_EQ(code, 11);
+  EXPECT_EQ(Assign(*device_, {1, 3}, *codebook), std::vector<int32_t>{11});
 }
 
 TEST_P(HeadScoresTest, AssignsACodeEvenToNan) {
   const Data data({1, 1, 1, 40, 4});
-  const HeadKeys codebook = data.Pack(*cpu_);
-  const std::vector<float> k(4, NAN);
-  int32_t code = -1;
-  ASSERT_TRUE(VqAssign(*cpu_, {{k.data(), {1, 1, 4}}, &codebook, {&code, {1, 1}}}).ok());
+  const HeadKeys codebook = data.Pack(*device_);
+  const int32_t code = Assign(*device_, std::vector<float>(4, NAN), codebook)[0];
   EXPECT_GE(code, 0);
   EXPECT_LT(code, 40);
 }
@@ -172,7 +182,7 @@ TEST(HeadScoresCheckTest, NamesWhatIsWrong) {
   EXPECT_FALSE(PackHeadKeys(*cpu, {data.keys.data(), {0, 1, 1}}).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, HeadScoresTest, ::testing::ValuesIn(AvailableIsas()), IsaName);
+INSTANTIATE_TEST_SUITE_P(All, HeadScoresTest, ::testing::ValuesIn(AllDevices()), kCaseName);
 
 }  // namespace
 }  // namespace tvq

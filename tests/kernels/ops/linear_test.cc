@@ -22,7 +22,7 @@ struct Options {
 
 class LinearTest : public testing::TestWithParam<OpCase> {
  protected:
-  void SetUp() override { device_ = MakeDevice("cpu", 2, GetParam().isa).value(); }
+  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
 
   LinearWeight Pack(Device& device, const std::vector<float>& w, int64_t out, int64_t in) {
     const HostMatrix matrix{w.data(), out, in};
@@ -32,6 +32,24 @@ class LinearTest : public testing::TestWithParam<OpCase> {
   // The value that a product really uses.
   double Rounded(float value) const {
     return GetParam().dtype == DType::kFloat32 ? value : ToFloat(ToBFloat16(value));
+  }
+
+  // y after Linear of x [rows, in]; y0 is what is there before.
+  static std::vector<float> Run(Device& device, const LinearWeight& weight,
+                                std::span<const float> x, const std::vector<float>& bias,
+                                const std::vector<float>& y0, const Options& options) {
+    const auto rows = static_cast<int64_t>(x.size()) / weight.in;
+    const DeviceArray<float> in(device, x), b(device, bias), y(device, y0);
+    LinearArgs args{.x = {in.data(), {rows, weight.in}},
+                    .weight = &weight,
+                    .scale = options.scale,
+                    .activation = options.activation,
+                    .accumulate = options.accumulate,
+                    .y = {y.data(), {rows, weight.out}}};
+    if (options.bias) args.bias = {b.data(), {weight.out}};
+    const absl::Status status = Linear(device, args);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return y.Read();
   }
 
   void Compare(int64_t rows, int64_t in, int64_t out, const Options& options);
@@ -49,21 +67,9 @@ void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& o
   const std::vector<float> w = RandomFloats(out * in, 2);
   const std::vector<float> bias = RandomFloats(out, 3);
   const std::vector<float> y0 = RandomFloats(rows * out, 4);
-  std::vector<float> y = y0;
-  std::vector<float> expected = y0;
-  const LinearWeight weight = Pack(*device_, w, out, in);
-  const LinearWeight reference_weight = Pack(*reference_, w, out, in);
-  LinearArgs args{.x = {x.data(), {rows, in}},
-                  .weight = &weight,
-                  .scale = options.scale,
-                  .activation = options.activation,
-                  .accumulate = options.accumulate,
-                  .y = {y.data(), {rows, out}}};
-  if (options.bias) args.bias = {bias.data(), {out}};
-  ASSERT_TRUE(Linear(*device_, args).ok());
-  args.weight = &reference_weight;
-  args.y.data = expected.data();
-  ASSERT_TRUE(Linear(*reference_, args).ok());
+  const std::vector<float> y = Run(*device_, Pack(*device_, w, out, in), x, bias, y0, options);
+  const std::vector<float> expected =
+      Run(*reference_, Pack(*reference_, w, out, in), x, bias, y0, options);
   for (int64_t n = 0; n < rows; ++n) {
     for (int64_t o = 0; o < out; ++o) {
       double terms = options.bias ? std::abs(bias[static_cast<size_t>(o)]) : 0;
@@ -112,18 +118,19 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
     const std::vector<float> o = RandomFloats(rows * in, 1);
     const std::vector<float> g = RandomFloats(rows * in, 2);
     const std::vector<float> w = RandomFloats(out * in, 3);
-    std::vector<float> y = RandomFloats(rows * out, 4);
-    std::vector<float> expected = y;
-    const LinearWeight weight = Pack(*device_, w, out, in);
-    const LinearWeight reference_weight = Pack(*reference_, w, out, in);
-    GatedOutputArgs args{.o = {o.data(), {rows, in}},
-                         .g = {g.data(), {rows, in}},
-                         .weight = &weight,
-                         .y = {y.data(), {rows, out}}};
-    ASSERT_TRUE(GatedOutput(*device_, args).ok());
-    args.weight = &reference_weight;
-    args.y.data = expected.data();
-    ASSERT_TRUE(GatedOutput(*reference_, args).ok());
+    const std::vector<float> y0 = RandomFloats(rows * out, 4);
+    const auto run = [&](Device& device) {
+      const LinearWeight weight = Pack(device, w, out, in);
+      const DeviceArray<float> o_in(device, o), g_in(device, g), y_out(device, y0);
+      EXPECT_TRUE(GatedOutput(device, {.o = {o_in.data(), {rows, in}},
+                                       .g = {g_in.data(), {rows, in}},
+                                       .weight = &weight,
+                                       .y = {y_out.data(), {rows, out}}})
+                      .ok());
+      return y_out.Read();
+    };
+    const std::vector<float> y = run(*device_);
+    const std::vector<float> expected = run(*reference_);
     for (size_t i = 0; i < y.size(); ++i) {
       double terms = 0;
       for (int64_t c = 0; c < in; ++c) {
@@ -149,17 +156,14 @@ TEST_P(LinearTest, ARowsBitsDependOnThatRowAlone) {
   const std::vector<float> w = RandomFloats(out * in, 3);
   const LinearWeight weight = Pack(*device_, w, out, in);
   const auto run = [&](Device& device, int64_t first, int64_t rows) {
-    std::vector<float> y(static_cast<size_t>(rows * out));
-    EXPECT_TRUE(Linear(device, {.x = {x.data() + first * in, {rows, in}},
-                                .weight = &weight,
-                                .bias = {bias.data(), {out}},
-                                .activation = Activation::kSilu,
-                                .y = {y.data(), {rows, out}}})
-                    .ok());
-    return y;
+    return Run(
+        device, weight,
+        std::span(x).subspan(static_cast<size_t>(first * in), static_cast<size_t>(rows * in)), bias,
+        std::vector<float>(static_cast<size_t>(rows * out)),
+        {.bias = true, .activation = Activation::kSilu});
   };
   const std::vector<float> all = run(*device_, 0, most);
-  const std::unique_ptr<Device> one_thread = MakeDevice("cpu", 1, GetParam().isa).value();
+  const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
   EXPECT_EQ(all, run(*one_thread, 0, most));
   for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 16, 33, 64}) {
     for (const int64_t first : {int64_t{0}, int64_t{5}, most - rows}) {
@@ -181,7 +185,12 @@ TEST_P(LinearTest, PacksSeveralMatricesAsOne) {
   const LinearWeight whole = Pack(*device_, both, 59, in);
   EXPECT_EQ(packed.out, 59);
   ASSERT_EQ(packed.data.bytes(), whole.data.bytes());
-  EXPECT_EQ(std::memcmp(packed.data.data(), whole.data.data(), whole.data.bytes()), 0);
+  const auto bytes = [&](const LinearWeight& weight) {
+    std::vector<uint8_t> host(weight.data.bytes());
+    EXPECT_TRUE(device_->CopyToHost(host.data(), weight.data.data(), host.size()).ok());
+    return host;
+  };
+  EXPECT_EQ(bytes(packed), bytes(whole));
 }
 
 // Rounded to bfloat16, a NaN whose payload lies in the lower half must not become an infinity or,
@@ -192,21 +201,18 @@ TEST_P(LinearTest, EveryNaNStaysNaN) {
     std::memcpy(&nan, &bits, sizeof(nan));
     const std::vector<float> x = {1, nan, 1, 1};
     const std::vector<float> w(4, 1.0F);
-    float y = 0;
-    const LinearWeight weight = Pack(*device_, w, 1, 4);
-    const LinearArgs args{.x = {x.data(), {1, 4}}, .weight = &weight, .y = {&y, {1, 1}}};
-    ASSERT_TRUE(Linear(*device_, args).ok());
-    EXPECT_TRUE(std::isnan(y)) << std::hex << bits;
+    const std::vector<float> y = Run(*device_, Pack(*device_, w, 1, 4), x, {}, {0}, {});
+    EXPECT_TRUE(std::isnan(y[0])) << std::hex << bits;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(AllOpCases()), OpCaseName);
+INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(AllOpCases()), kCaseName);
 
 // The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it.
-class LinearRoundingTest : public testing::TestWithParam<std::string> {};
+class LinearRoundingTest : public testing::TestWithParam<DeviceCase> {};
 
 TEST_P(LinearRoundingTest, RoundsToNearestEven) {
-  const std::unique_ptr<Device> device = MakeDevice("cpu", 1, GetParam()).value();
+  const std::unique_ptr<Device> device = MakeTestDevice(GetParam());
   std::vector<float> x = {1.0F,
                           0x1.01p0F,
                           0x1.03p0F,
@@ -220,15 +226,16 @@ TEST_P(LinearRoundingTest, RoundsToNearestEven) {
   const float one = 1;
   const HostMatrix matrix{&one, 1, 1};
   const LinearWeight weight = PackLinear(*device, {&matrix, 1}, DType::kBFloat16).value();
-  std::vector<float> y(x.size());
-  const int64_t rows = static_cast<int64_t>(x.size());
-  ASSERT_TRUE(
-      Linear(*device, {.x = {x.data(), {rows, 1}}, .weight = &weight, .y = {y.data(), {rows, 1}}})
-          .ok());
+  const auto rows = static_cast<int64_t>(x.size());
+  const DeviceArray<float> in(*device, x), out(*device, std::vector<float>(x.size()));
+  ASSERT_TRUE(Linear(*device,
+                     {.x = {in.data(), {rows, 1}}, .weight = &weight, .y = {out.data(), {rows, 1}}})
+                  .ok());
+  const std::vector<float> y = out.Read();
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], ToFloat(ToBFloat16(x[i]))) << x[i];
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, LinearRoundingTest, testing::ValuesIn(AvailableIsas()), IsaName);
+INSTANTIATE_TEST_SUITE_P(All, LinearRoundingTest, testing::ValuesIn(AllDevices()), kCaseName);
 
 class LinearChecksTest : public testing::Test {
  protected:

@@ -6,43 +6,62 @@
 #include <memory>
 #include <ostream>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_device.h"
+#include "kernels/device.h"
+#include "tests/kernels/test_devices.h"
 
 namespace tvq {
 
 struct OpCase {
-  std::string isa;
+  DeviceCase device;
   DType dtype;
 };
 
-inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.isa << " " << Name(c.dtype); }
-
 inline std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
-  for (const std::string& isa : AvailableIsas()) {
-    cases.push_back({isa, DType::kFloat32});
-    cases.push_back({isa, DType::kBFloat16});
+  for (const DeviceCase& device : AllDevices()) {
+    cases.push_back({device, DType::kFloat32});
+    cases.push_back({device, DType::kBFloat16});
   }
   return cases;
 }
 
-inline std::string OpCaseName(const testing::TestParamInfo<OpCase>& info) {
-  std::string name = info.param.isa + "_" + Name(info.param.dtype);
-  std::erase(name, '-');
-  return name;
-}
+inline std::string NameOf(const OpCase& c) { return NameOf(c.device) + "_" + Name(c.dtype); }
+inline void PrintTo(const OpCase& c, std::ostream* out) { *out << NameOf(c); }
+inline constexpr auto kCaseName = [](const auto& info) { return NameOf(info.param); };
 
-inline std::string IsaName(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::erase(name, '-');
-  return name;
-}
+// Memory of a device with a copy of `values`.
+template <typename T>
+class DeviceArray {
+ public:
+  DeviceArray(Device& device, std::span<const T> values) : device_(device), size_(values.size()) {
+    absl::StatusOr<Buffer> buffer = device.Allocate(values.size_bytes());
+    EXPECT_TRUE(buffer.ok()) << buffer.status().ToString();
+    buffer_ = *std::move(buffer);
+    EXPECT_TRUE(device.CopyFromHost(data(), values.data(), values.size_bytes()).ok());
+  }
+  DeviceArray(Device& device, const std::vector<T>& values)
+      : DeviceArray(device, std::span<const T>(values)) {}
+
+  T* data() const { return buffer_.as<T>(); }
+  std::vector<T> Read() const {
+    std::vector<T> values(size_);
+    const absl::Status status = device_.CopyToHost(values.data(), data(), size_ * sizeof(T));
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return values;
+  }
+
+ private:
+  Device& device_;
+  size_t size_;
+  Buffer buffer_;
+};
 
 // Normal numbers, the same for the same seed.
 inline std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale = 1) {
@@ -60,13 +79,6 @@ inline std::vector<int32_t> RandomIndices(int64_t count, int64_t limit, uint32_t
   std::vector<int32_t> values(static_cast<size_t>(count));
   for (int32_t& value : values) value = index(engine);
   return values;
-}
-
-inline std::unique_ptr<Device> MakeTestDevice(std::string_view name, std::string_view isa = "",
-                                              int threads = 2) {
-  auto device = MakeDevice(name, threads, isa);
-  EXPECT_TRUE(device.ok()) << device.status().ToString();
-  return *std::move(device);
 }
 
 // Half of float32's distance between 1 and the next number: the error of one rounding.

@@ -36,21 +36,50 @@ struct Call {
     const Shape& s = shape;
     const HostMatrix matrix{w.data(), s.outputs(), s.width};
     const LinearWeight weight = PackLinear(device, {&matrix, 1}, dtype).value();
-    const auto part = [&](std::vector<float>& all, int64_t a, int64_t b) {
-      return Tensor<float, 3>{all.data() + first * a * b, {rows, a, b}};
-    };
-    return QkvgProjection(device, {.x = {x.data() + first * s.width, {rows, s.width}},
-                                   .gain = {gain.data(), {s.width}},
-                                   .bias = {bias.data(), {s.width}},
-                                   .weight = &weight,
-                                   .u = {bias_u.data(), {s.heads, s.key}},
-                                   .w = {bias_w.data(), {s.heads, s.key}},
-                                   .q_u = part(q_u, s.heads, s.key),
-                                   .q_w = part(q_w, s.heads, s.key),
-                                   .k = part(k, s.kv_heads, s.key),
-                                   .v = part(v, s.kv_heads, s.value),
-                                   .g = part(g, s.heads, s.value)});
+    const std::span<const float> rows_of_x(x.data() + first * s.width,
+                                           static_cast<size_t>(rows * s.width));
+    const DeviceArray<float> x_in(device, rows_of_x), gain_in(device, gain), bias_in(device, bias),
+        u_in(device, bias_u), w_in(device, bias_w);
+    Part out[] = {{device, q_u, first, rows, s.heads, s.key},
+                  {device, q_w, first, rows, s.heads, s.key},
+                  {device, k, first, rows, s.kv_heads, s.key},
+                  {device, v, first, rows, s.kv_heads, s.value},
+                  {device, g, first, rows, s.heads, s.value}};
+    const absl::Status status = QkvgProjection(device, {.x = {x_in.data(), {rows, s.width}},
+                                                        .gain = {gain_in.data(), {s.width}},
+                                                        .bias = {bias_in.data(), {s.width}},
+                                                        .weight = &weight,
+                                                        .u = {u_in.data(), {s.heads, s.key}},
+                                                        .w = {w_in.data(), {s.heads, s.key}},
+                                                        .q_u = out[0].View(),
+                                                        .q_w = out[1].View(),
+                                                        .k = out[2].View(),
+                                                        .v = out[3].View(),
+                                                        .g = out[4].View()});
+    for (Part& part : out) part.Store();
+    return status;
   }
+
+  // Rows [first, first + rows) of one output [all rows, heads, width], on a device.
+  struct Part {
+    Part(Device& device, std::vector<float>& all, int64_t first, int64_t rows_, int64_t heads_,
+         int64_t width_)
+        : values(all.data() + first * heads_ * width_,
+                 static_cast<size_t>(rows_ * heads_ * width_)),
+          memory(device, values),
+          rows(rows_),
+          heads(heads_),
+          width(width_) {}
+    Tensor<float, 3> View() const { return {memory.data(), {rows, heads, width}}; }
+    void Store() {
+      const std::vector<float> read = memory.Read();
+      std::copy(read.begin(), read.end(), values.begin());
+    }
+
+    std::span<float> values;
+    DeviceArray<float> memory;
+    int64_t rows, heads, width;
+  };
 
   Shape shape;
   std::vector<float> x, gain, bias, w, bias_u, bias_w, q_u, q_w, k, v, g;
@@ -58,12 +87,13 @@ struct Call {
 
 class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
  protected:
+  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
   void Compare(const Shape& shape);
   // Value and error bound of x~ W for all outputs of one row.
   void ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,
                        std::vector<double>& bound);
 
-  std::unique_ptr<Device> device_ = MakeDevice("cpu", 2, GetParam().isa).value();
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
 };
 
@@ -178,7 +208,7 @@ TEST_P(QkvgProjectionTest, ARowsBitsDependOnThatRowAlone) {
   EXPECT_EQ(all.g, alone.g);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, QkvgProjectionTest, testing::ValuesIn(AllOpCases()), OpCaseName);
+INSTANTIATE_TEST_SUITE_P(All, QkvgProjectionTest, testing::ValuesIn(AllOpCases()), kCaseName);
 
 TEST(QkvgProjectionChecksTest, NameTheArgument) {
   const auto device = MakeDevice("cpu", 1).value();

@@ -28,7 +28,8 @@ Result Choose(Device& device, const std::vector<float>& logits, int64_t vocab,
                 std::vector<TokenLogprob>(rows.size() * static_cast<size_t>(max_top)),
                 std::vector<absl::Status>(rows.size())};
   const auto count = static_cast<int64_t>(logits.size()) / vocab;
-  result.status = Sample(device, {{logits.data(), {count, vocab}},
+  const DeviceArray<float> memory(device, logits);
+  result.status = Sample(device, {{memory.data(), {count, vocab}},
                                   rows,
                                   result.chosen,
                                   result.top,
@@ -37,14 +38,14 @@ Result Choose(Device& device, const std::vector<float>& logits, int64_t vocab,
   return result;
 }
 
-class SampleTest : public ::testing::TestWithParam<std::string> {
+class SampleTest : public ::testing::TestWithParam<DeviceCase> {
  protected:
   // How often each id comes in `draws` draws at different positions.
   std::map<int32_t, int> Histogram(const std::vector<float>& logits, SampleRow row, int draws) {
     std::vector<SampleRow> rows(static_cast<size_t>(draws), row);
     for (size_t i = 0; i < rows.size(); ++i) rows[i].position = i;
     std::map<int32_t, int> histogram;
-    const Result result = Choose(*cpu_, logits, static_cast<int64_t>(logits.size()), rows);
+    const Result result = Choose(*device_, logits, static_cast<int64_t>(logits.size()), rows);
     EXPECT_TRUE(result.status.ok()) << result.status.ToString();
     for (const TokenLogprob& chosen : result.chosen) ++histogram[chosen.id];
     return histogram;
@@ -60,12 +61,14 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
 
   int32_t Greedy(const std::vector<float>& logits, SampleRow row) {
     row.temperature = 0;
-    const Result result = Choose(*cpu_, logits, static_cast<int64_t>(logits.size()), {row});
+    const Result result = Choose(*device_, logits, static_cast<int64_t>(logits.size()), {row});
     EXPECT_TRUE(result.status.ok() && result.row_status[0].ok());
     return result.chosen[0].id;
   }
 
-  std::unique_ptr<Device> cpu_ = MakeTestDevice("cpu", GetParam());
+  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
 };
 
@@ -113,7 +116,7 @@ TEST_P(SampleTest, IdsAreAllowedBannedAndBiased) {
   EXPECT_EQ(Greedy(logits, {.logit_bias = twice}), 0);
   // A bias does not bring back what is not allowed.
   EXPECT_EQ(Greedy(logits, {.logit_bias = twice, .allowed_ids = top}), 3);
-  const Result none = Choose(*cpu_, logits, 4, {{.allowed_ids = top, .banned_ids = top}});
+  const Result none = Choose(*device_, logits, 4, {{.allowed_ids = top, .banned_ids = top}});
   EXPECT_EQ(none.row_status[0].code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -175,7 +178,7 @@ TEST_P(SampleTest, MatchesReference) {
       row.top_logprobs = static_cast<int64_t>(i % 5) - 1;
       rows.push_back(row);
     }
-    const Result got = Choose(*cpu_, logits, vocab, rows, 3);
+    const Result got = Choose(*device_, logits, vocab, rows, 3);
     const Result want = Choose(*reference_, logits, vocab, rows, 3);
     ASSERT_TRUE(got.status.ok()) << got.status.ToString();
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -199,11 +202,11 @@ TEST_P(SampleTest, ATokenDoesNotDependOnItsNeighbours) {
     rows.push_back(
         {.logits_row = static_cast<int64_t>(i), .seed = 5, .sample_index = i, .position = 100 + i});
   }
-  const Result all = Choose(*cpu_, logits, kVocab, rows);
+  const Result all = Choose(*device_, logits, kVocab, rows);
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(Choose(*cpu_, logits, kVocab, {rows[i]}).chosen[0].id, all.chosen[i].id);
+    EXPECT_EQ(Choose(*device_, logits, kVocab, {rows[i]}).chosen[0].id, all.chosen[i].id);
   }
-  const auto single = MakeTestDevice("cpu", GetParam(), 1);
+  const auto single = MakeTestDevice(GetParam(), 1);
   const Result other = Choose(*single, logits, kVocab, rows);
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(other.chosen[i].id, all.chosen[i].id);
 }
@@ -212,7 +215,7 @@ TEST_P(SampleTest, ARowThatIsNotFiniteFailsAlone) {
   std::vector<float> logits = RandomFloats(3 * 20, 8);
   logits[25] = NAN;
   const Result result =
-      Choose(*cpu_, logits, 20, {{.logits_row = 0}, {.logits_row = 1}, {.logits_row = 2}});
+      Choose(*device_, logits, 20, {{.logits_row = 0}, {.logits_row = 1}, {.logits_row = 2}});
   ASSERT_TRUE(result.status.ok());
   EXPECT_TRUE(result.row_status[0].ok());
   EXPECT_EQ(result.row_status[1].code(), absl::StatusCode::kInternal);
@@ -233,7 +236,7 @@ TEST(SampleCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(message({.top_logprobs = 1}), HasSubstr("top_logprobs is 1"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, SampleTest, ::testing::ValuesIn(AvailableIsas()), IsaName);
+INSTANTIATE_TEST_SUITE_P(All, SampleTest, ::testing::ValuesIn(AllDevices()), kCaseName);
 
 }  // namespace
 }  // namespace tvq

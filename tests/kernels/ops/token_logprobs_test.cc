@@ -24,8 +24,9 @@ Result Score(Device& device, const std::vector<float>& logits, int64_t vocab,
   Result result{{},
                 std::vector<TokenLogprob>(targets.size()),
                 std::vector<TokenLogprob>(targets.size() * static_cast<size_t>(top))};
+  const DeviceArray<float> memory(device, logits);
   result.status = TokenLogprobs(
-      device, {{logits.data(), {rows, vocab}}, targets, top, result.target, result.top});
+      device, {{memory.data(), {rows, vocab}}, targets, top, result.target, result.top});
   return result;
 }
 
@@ -44,9 +45,11 @@ void ExpectSame(const std::vector<TokenLogprob>& got, const std::vector<TokenLog
   }
 }
 
-class TokenLogprobsTest : public ::testing::TestWithParam<std::string> {
+class TokenLogprobsTest : public ::testing::TestWithParam<DeviceCase> {
  protected:
-  std::unique_ptr<Device> cpu_ = MakeTestDevice("cpu", GetParam());
+  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
 };
 
@@ -57,7 +60,7 @@ TEST_P(TokenLogprobsTest, MatchesReference) {
     const auto targets = RandomIndices(kRows, vocab, 2);
     for (const int64_t top : {int64_t{0}, int64_t{1}, std::min<int64_t>(vocab, 20), vocab}) {
       if (top > 1000) continue;
-      const Result got = Score(*cpu_, logits, vocab, targets, top);
+      const Result got = Score(*device_, logits, vocab, targets, top);
       const Result want = Score(*reference_, logits, vocab, targets, top);
       ASSERT_TRUE(got.status.ok()) << got.status.ToString();
       ExpectSame(got.target, want.target);
@@ -72,7 +75,7 @@ TEST_P(TokenLogprobsTest, TiesAndMaskedEntriesKeepTheLowerIdFirst) {
   for (const size_t i : {5, 17, 18, 33}) logits[i] = 2;
   logits[20] = 3;
   for (const int32_t target : {0, 5, 17, 18, 20, 33, 39}) {
-    const Result got = Score(*cpu_, logits, kVocab, {target}, 7);
+    const Result got = Score(*device_, logits, kVocab, {target}, 7);
     const Result want = Score(*reference_, logits, kVocab, {target}, 7);
     ASSERT_TRUE(got.status.ok());
     ExpectSame(got.target, want.target);
@@ -88,24 +91,24 @@ TEST_P(TokenLogprobsTest, NamesARowThatIsNotFinite) {
     for (const size_t at : {0, 20, 49}) {
       auto logits = good;
       logits[kVocab + at] = bad;
-      const Result result = Score(*cpu_, logits, kVocab, {1, 2, 3}, 0);
+      const Result result = Score(*device_, logits, kVocab, {1, 2, 3}, 0);
       EXPECT_EQ(result.status.code(), absl::StatusCode::kInternal);
       EXPECT_THAT(std::string(result.status.message()), HasSubstr("row 1"));
     }
   }
   auto logits = good;
   std::fill_n(logits.begin() + 2 * kVocab, kVocab, -kInfinity);
-  EXPECT_THAT(std::string(Score(*cpu_, logits, kVocab, {1, 2, 3}, 0).status.message()),
+  EXPECT_THAT(std::string(Score(*device_, logits, kVocab, {1, 2, 3}, 0).status.message()),
               HasSubstr("row 2"));
 }
 
 TEST_P(TokenLogprobsTest, ARowHasTheSameBitsInAnyBatch) {
   constexpr int64_t kVocab = 3001;
   const auto logits = RandomFloats(4 * kVocab, 3);
-  const Result all = Score(*cpu_, logits, kVocab, {1, 2, 3, 4}, 0);
+  const Result all = Score(*device_, logits, kVocab, {1, 2, 3, 4}, 0);
   for (int64_t n = 0; n < 4; ++n) {
     const std::vector<float> row(logits.begin() + n * kVocab, logits.begin() + (n + 1) * kVocab);
-    const Result alone = Score(*cpu_, row, kVocab, {static_cast<int32_t>(n + 1)}, 0);
+    const Result alone = Score(*device_, row, kVocab, {static_cast<int32_t>(n + 1)}, 0);
     EXPECT_EQ(alone.target[0].logprob, all.target[static_cast<size_t>(n)].logprob);
   }
 }
@@ -119,7 +122,7 @@ TEST(TokenLogprobsCheckTest, NamesWhatIsWrong) {
               HasSubstr("top is 11, expected 0 to 10"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, TokenLogprobsTest, ::testing::ValuesIn(AvailableIsas()), IsaName);
+INSTANTIATE_TEST_SUITE_P(All, TokenLogprobsTest, ::testing::ValuesIn(AllDevices()), kCaseName);
 
 }  // namespace
 }  // namespace tvq

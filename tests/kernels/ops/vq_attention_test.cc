@@ -32,9 +32,9 @@ class VqAttentionTest : public ::testing::TestWithParam<OpCase> {
   VqShape Shape(const Case& c) const {
     return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype};
   }
-  const std::string& isa() const { return GetParam().isa; }
+  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
 
-  std::unique_ptr<Device> cpu_ = MakeTestDevice("cpu", isa());
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
 };
 
@@ -47,18 +47,18 @@ void ExpectNear(const std::vector<A>& got, const std::vector<B>& want, double bo
 TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
   for (const Case& c : kCases) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 1);
-    OwnedState state(inputs.shape);
+    OwnedState state(*device_, inputs.shape);
     // U is a sum of up to `tokens` values that is rounded to float32 once.
-    ExpectNear(inputs.Decode(*cpu_, state), inputs.Quadratic(), inputs.Bound());
+    ExpectNear(inputs.Decode(*device_, state), inputs.Quadratic(), inputs.Bound());
   }
 }
 
 TEST_P(VqAttentionTest, DecodeMatchesReference) {
   for (const Case& c : kCases) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 2);
-    OwnedState got(inputs.shape);
-    OwnedState want(inputs.shape);
-    ExpectNear(inputs.Decode(*cpu_, got), inputs.Decode(*reference_, want), inputs.Bound());
+    OwnedState got(*device_, inputs.shape);
+    OwnedState want(*reference_, inputs.shape);
+    ExpectNear(inputs.Decode(*device_, got), inputs.Decode(*reference_, want), inputs.Bound());
     EXPECT_TRUE(got == want) << "states differ";
   }
 }
@@ -66,19 +66,19 @@ TEST_P(VqAttentionTest, DecodeMatchesReference) {
 TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
   for (const Case& c : kCases) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 3);
-    OwnedState decoded(inputs.shape);
-    inputs.Decode(*cpu_, decoded);
-    OwnedState appended(inputs.shape);
-    inputs.Append(*cpu_, appended, 0, c.tokens);
+    OwnedState decoded(*device_, inputs.shape);
+    inputs.Decode(*device_, decoded);
+    OwnedState appended(*device_, inputs.shape);
+    inputs.Append(*device_, appended, 0, c.tokens);
     EXPECT_TRUE(decoded == appended);
-    OwnedState prefilled(inputs.shape);
+    OwnedState prefilled(*device_, inputs.shape);
     std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
-    inputs.Prefill(*cpu_, prefilled, 0, c.tokens, out);
+    inputs.Prefill(*device_, prefilled, 0, c.tokens, out);
     EXPECT_TRUE(decoded == prefilled);
-    OwnedState pieces(inputs.shape);
-    inputs.Append(*cpu_, pieces, 0, 3);
-    inputs.Prefill(*cpu_, pieces, 3, 40, out);
-    inputs.Append(*cpu_, pieces, 43, c.tokens - 43);
+    OwnedState pieces(*device_, inputs.shape);
+    inputs.Append(*device_, pieces, 0, 3);
+    inputs.Prefill(*device_, pieces, 3, 40, out);
+    inputs.Append(*device_, pieces, 43, c.tokens - 43);
     EXPECT_TRUE(decoded == pieces);
   }
 }
@@ -89,14 +89,14 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 4);
     const auto want = inputs.Quadratic();
     for (int round = 0; round < 3; ++round) {
-      OwnedState state(inputs.shape);
+      OwnedState state(*device_, inputs.shape);
       std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
       int64_t first = 0;
       while (first < c.tokens) {
         const int64_t longest = round == 0 ? c.tokens : std::min<int64_t>(c.tokens - first, 100);
         const int64_t count =
             round == 0 ? c.tokens : std::uniform_int_distribution<int64_t>(1, longest)(random);
-        inputs.Prefill(*cpu_, state, first, count, out);
+        inputs.Prefill(*device_, state, first, count, out);
         first += count;
       }
       ExpectNear(out, want, inputs.Bound());
@@ -105,24 +105,26 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
 }
 
 TEST_P(VqAttentionTest, ChunksThatEndAtBlocksDoNotChangeBits) {
+  const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
   for (const Case& c : kCases) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 5);
     const auto prefill = [&](Device& device, int64_t chunk) {
-      OwnedState state(inputs.shape);
+      OwnedState state(device, inputs.shape);
       std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
       for (int64_t first = 0; first < c.tokens; first += chunk) {
         inputs.Prefill(device, state, first, std::min(chunk, c.tokens - first), out);
       }
       return out;
     };
-    const auto whole = prefill(*cpu_, c.tokens);
-    EXPECT_EQ(prefill(*cpu_, kVqPrefillBlock), whole);
-    EXPECT_EQ(prefill(*cpu_, 2 * kVqPrefillBlock), whole);
-    EXPECT_EQ(prefill(*MakeTestDevice("cpu", isa(), 1), c.tokens), whole);
+    const auto whole = prefill(*device_, c.tokens);
+    EXPECT_EQ(prefill(*device_, kVqPrefillBlock), whole);
+    EXPECT_EQ(prefill(*device_, 2 * kVqPrefillBlock), whole);
+    EXPECT_EQ(prefill(*one_thread, c.tokens), whole);
   }
 }
 
 TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
+  const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
   for (const Case& c : kCases) {
     // Sessions at different positions, all fed the last token of their own inputs.
     constexpr int64_t kSessions = 5;
@@ -137,10 +139,10 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
     for (int64_t n = 0; n < kSessions; ++n) {
       const int64_t tokens = 1 + n * (c.tokens - 1) / (kSessions - 1);
       inputs.emplace_back(shape, c.heads, tokens, 6 + static_cast<uint32_t>(n));
-      states.emplace_back(shape);
-      inputs.back().Append(*cpu_, states.back(), 0, tokens - 1);
-      OwnedState whole(shape);
-      const auto outs = inputs.back().Decode(*MakeTestDevice("cpu", isa(), 1), whole);
+      states.emplace_back(*device_, shape);
+      inputs.back().Append(*device_, states.back(), 0, tokens - 1);
+      OwnedState whole(*one_thread, shape);
+      const auto outs = inputs.back().Decode(*one_thread, whole);
       alone.emplace_back(outs.end() - c.heads * c.value, outs.end());
       positions.push_back(tokens - 1);
       const VqInputs& last = inputs.back();
@@ -153,16 +155,8 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
       append(v, last.v, c.kv_heads * c.value);
     }
     for (OwnedState& state : states) views.push_back(state.View());
-    std::vector<float> out(static_cast<size_t>(kSessions * c.heads * c.value));
-    ASSERT_TRUE(VqDecodeAttention(*cpu_, {shape,
-                                          views,
-                                          positions,
-                                          {code_scores.data(), {kSessions, c.heads, c.codes}},
-                                          {position_scores.data(), {kSessions, c.heads, c.window}},
-                                          {codes.data(), {kSessions, c.kv_heads}},
-                                          {v.data(), {kSessions, c.kv_heads, c.value}},
-                                          {out.data(), {kSessions, c.heads, c.value}}})
-                    .ok());
+    const std::vector<float> out = DecodeStep(*device_, shape, c.heads, views, positions,
+                                              code_scores, position_scores, codes, v);
     for (size_t n = 0; n < alone.size(); ++n) {
       EXPECT_TRUE(std::equal(alone[n].begin(), alone[n].end(),
                              out.begin() + int64_t(n) * c.heads * c.value))
@@ -183,15 +177,17 @@ TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
   v[4] = std::bit_cast<float>(0x00008001U);
   v[5] = std::bit_cast<float>(0x3f808000U);
   v[6] = std::bit_cast<float>(0x3f818000U);
-  const int32_t code = 1;
-  OwnedState got(shape);
-  OwnedState want(shape);
+  OwnedState got(*device_, shape);
+  OwnedState want(*reference_, shape);
   const auto append = [&](Device& device, OwnedState& state) {
-    return VqAppend(device, {shape, state.View(), 0, {&code, {1, 1}}, {v.data(), {1, 1, kValues}}});
+    const DeviceArray<int32_t> code(device, std::vector<int32_t>{1});
+    const DeviceArray<float> value(device, v);
+    return VqAppend(
+        device, {shape, state.View(), 0, {code.data(), {1, 1}}, {value.data(), {1, 1, kValues}}});
   };
-  ASSERT_TRUE(append(*cpu_, got).ok());
+  ASSERT_TRUE(append(*device_, got).ok());
   ASSERT_TRUE(append(*reference_, want).ok());
-  EXPECT_EQ(got.window_value, want.window_value);
+  EXPECT_EQ(got.window_value(), want.window_value());
 }
 
 // Scores far apart: the maximum has to cover codes and recent positions together, and only codes
@@ -202,22 +198,22 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
   for (float& score : inputs.code_scores) score *= 200;
   for (float& score : inputs.position_scores) score *= 200;
   for (int32_t& code : inputs.codes) code %= 4;  // 4 to 7 never occur, whatever they score
-  OwnedState state(inputs.shape);
+  OwnedState state(*device_, inputs.shape);
   const auto want = inputs.Quadratic();
-  ExpectNear(inputs.Decode(*cpu_, state), want, inputs.Bound());
-  OwnedState other(inputs.shape);
+  ExpectNear(inputs.Decode(*device_, state), want, inputs.Bound());
+  OwnedState other(*device_, inputs.shape);
   std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
-  inputs.Prefill(*cpu_, other, 0, c.tokens, out);
+  inputs.Prefill(*device_, other, 0, c.tokens, out);
   ExpectNear(out, want, inputs.Bound());
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(AllOpCases()), OpCaseName);
+INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(AllOpCases()), kCaseName);
 
 TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");
   const VqShape shape{1, 4, 3, 2, DType::kFloat32};
   VqInputs inputs(shape, 2, 1, 1);
-  OwnedState state(shape);
+  OwnedState state(*cpu, shape);
   const auto append = [&](const VqShape& s, const VqState& view, int64_t position) {
     return std::string(
         VqAppend(*cpu,

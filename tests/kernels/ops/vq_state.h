@@ -10,31 +10,68 @@
 
 namespace tvq {
 
-// Owns the memory of one VqState, zeroed as a new session's is.
-struct OwnedState {
-  explicit OwnedState(const VqShape& s)
-      : shape(s),
-        sum(static_cast<size_t>(s.kv_heads * s.codes * s.value)),
-        carry(sum.size()),
-        count(static_cast<size_t>(s.kv_heads * s.codes)),
-        window_code(static_cast<size_t>(s.kv_heads * s.window)),
-        window_value(static_cast<size_t>(s.kv_heads * s.window * s.value) * SizeOf(s.value_dtype)) {
+// Owns the memory of one VqState on a device, zeroed as a new session's is.
+class OwnedState {
+ public:
+  OwnedState(Device& device, const VqShape& s)
+      : sum_(device, std::vector<float>(static_cast<size_t>(s.kv_heads * s.codes * s.value))),
+        carry_(device, std::vector<float>(static_cast<size_t>(s.kv_heads * s.codes * s.value))),
+        count_(device, std::vector<int64_t>(static_cast<size_t>(s.kv_heads * s.codes))),
+        window_code_(device, std::vector<int32_t>(static_cast<size_t>(s.kv_heads * s.window))),
+        window_value_(device,
+                      std::vector<uint8_t>(static_cast<size_t>(s.kv_heads * s.window * s.value) *
+                                           SizeOf(s.value_dtype))) {}
+
+  VqState View() const {
+    return {sum_.data(), carry_.data(), count_.data(), window_code_.data(), window_value_.data()};
   }
 
-  VqState View() {
-    return {sum.data(), carry.data(), count.data(), window_code.data(), window_value.data()};
-  }
+  // Host copies.
+  std::vector<float> sum() const { return sum_.Read(); }
+  std::vector<float> carry() const { return carry_.Read(); }
+  std::vector<int64_t> count() const { return count_.Read(); }
+  std::vector<uint8_t> window_value() const { return window_value_.Read(); }
+
   bool operator==(const OwnedState& other) const {
-    return sum == other.sum && carry == other.carry && count == other.count &&
-           window_code == other.window_code && window_value == other.window_value;
+    return sum() == other.sum() && carry() == other.carry() && count() == other.count() &&
+           window_code_.Read() == other.window_code_.Read() &&
+           window_value() == other.window_value();
   }
 
-  VqShape shape;
-  std::vector<float> sum, carry;
-  std::vector<int64_t> count;
-  std::vector<int32_t> window_code;
-  std::vector<uint8_t> window_value;
+ private:
+  DeviceArray<float> sum_, carry_;
+  DeviceArray<int64_t> count_;
+  DeviceArray<int32_t> window_code_;
+  DeviceArray<uint8_t> window_value_;
 };
+
+// One decode step of sessions `states` at `positions`; the inputs' rows, one a session.
+inline std::vector<float> DecodeStep(Device& device, const VqShape& shape, int64_t heads,
+                                     const std::vector<VqState>& states,
+                                     const std::vector<int64_t>& positions,
+                                     std::span<const float> code_scores,
+                                     std::span<const float> position_scores,
+                                     std::span<const int32_t> codes, std::span<const float> v) {
+  const auto n = static_cast<int64_t>(states.size());
+  const DeviceArray<VqState> state(device, states);
+  const DeviceArray<int64_t> position(device, positions);
+  const DeviceArray<float> code_score(device, code_scores), position_score(device, position_scores),
+      value(device, v);
+  const DeviceArray<int32_t> code(device, codes);
+  const DeviceArray<float> out(
+      device, std::vector<float>(static_cast<size_t>(n * heads * shape.value), NAN));
+  const absl::Status status =
+      VqDecodeAttention(device, {shape,
+                                 {state.data(), {n}},
+                                 {position.data(), {n}},
+                                 {code_score.data(), {n, heads, shape.codes}},
+                                 {position_score.data(), {n, heads, shape.window}},
+                                 {code.data(), {n, shape.kv_heads}},
+                                 {value.data(), {n, shape.kv_heads, shape.value}},
+                                 {out.data(), {n, heads, shape.value}}});
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return out.Read();
+}
 
 // What a layer would give attention for `tokens` positions of one session, and what comes out.
 struct VqInputs {
@@ -49,21 +86,23 @@ struct VqInputs {
 
   int64_t OutSize() const { return tokens * heads * shape.value; }
 
-  // Position t by decode, beside other sessions or alone.
+  // Rows [first, first + count) of an input of `width` elements a position.
+  template <typename T>
+  static std::span<const T> Rows(const std::vector<T>& all, int64_t width, int64_t first,
+                                 int64_t count) {
+    return std::span(all).subspan(static_cast<size_t>(first * width),
+                                  static_cast<size_t>(count * width));
+  }
+
+  // Every position by decode, alone.
   std::vector<float> Decode(Device& device, OwnedState& state) const {
-    std::vector<float> out(static_cast<size_t>(OutSize()), NAN);
+    std::vector<float> out;
     for (int64_t t = 0; t < tokens; ++t) {
-      const VqState view = state.View();
-      const absl::Status status = VqDecodeAttention(
-          device, {shape,
-                   {&view, 1},
-                   {&t, 1},
-                   {code_scores.data() + t * heads * shape.codes, {1, heads, shape.codes}},
-                   {position_scores.data() + t * heads * shape.window, {1, heads, shape.window}},
-                   {codes.data() + t * shape.kv_heads, {1, shape.kv_heads}},
-                   {v.data() + t * shape.kv_heads * shape.value, {1, shape.kv_heads, shape.value}},
-                   {out.data() + t * heads * shape.value, {1, heads, shape.value}}});
-      EXPECT_TRUE(status.ok()) << status.ToString();
+      const std::vector<float> row = DecodeStep(
+          device, shape, heads, {state.View()}, {t}, Rows(code_scores, heads * shape.codes, t, 1),
+          Rows(position_scores, heads * shape.window, t, 1), Rows(codes, shape.kv_heads, t, 1),
+          Rows(v, shape.kv_heads * shape.value, t, 1));
+      out.insert(out.end(), row.begin(), row.end());
     }
     return out;
   }
@@ -71,27 +110,38 @@ struct VqInputs {
   // Positions [first, first + count) by prefill, into `out` (all positions).
   void Prefill(Device& device, OwnedState& state, int64_t first, int64_t count,
                std::vector<float>& out) const {
-    const absl::Status status = VqPrefillAttention(
-        device,
-        {shape,
-         state.View(),
-         first,
-         {code_scores.data() + first * heads * shape.codes, {count, heads, shape.codes}},
-         {position_scores.data() + first * heads * shape.window, {count, heads, shape.window}},
-         {codes.data() + first * shape.kv_heads, {count, shape.kv_heads}},
-         {v.data() + first * shape.kv_heads * shape.value, {count, shape.kv_heads, shape.value}},
-         {out.data() + first * heads * shape.value, {count, heads, shape.value}}});
+    const DeviceArray<float> code_score(device,
+                                        Rows(code_scores, heads * shape.codes, first, count));
+    const DeviceArray<float> position_score(
+        device, Rows(position_scores, heads * shape.window, first, count));
+    const DeviceArray<int32_t> code(device, Rows(codes, shape.kv_heads, first, count));
+    const DeviceArray<float> value(device, Rows(v, shape.kv_heads * shape.value, first, count));
+    const int64_t width = heads * shape.value;
+    const DeviceArray<float> result(device,
+                                    std::vector<float>(static_cast<size_t>(count * width), NAN));
+    const absl::Status status =
+        VqPrefillAttention(device, {shape,
+                                    state.View(),
+                                    first,
+                                    {code_score.data(), {count, heads, shape.codes}},
+                                    {position_score.data(), {count, heads, shape.window}},
+                                    {code.data(), {count, shape.kv_heads}},
+                                    {value.data(), {count, shape.kv_heads, shape.value}},
+                                    {result.data(), {count, heads, shape.value}}});
     EXPECT_TRUE(status.ok()) << status.ToString();
+    const std::vector<float> read = result.Read();
+    std::copy(read.begin(), read.end(), out.begin() + first * width);
   }
 
   void Append(Device& device, OwnedState& state, int64_t first, int64_t count) const {
-    const absl::Status status = VqAppend(
-        device,
-        {shape,
-         state.View(),
-         first,
-         {codes.data() + first * shape.kv_heads, {count, shape.kv_heads}},
-         {v.data() + first * shape.kv_heads * shape.value, {count, shape.kv_heads, shape.value}}});
+    const DeviceArray<int32_t> code(device, Rows(codes, shape.kv_heads, first, count));
+    const DeviceArray<float> value(device, Rows(v, shape.kv_heads * shape.value, first, count));
+    const absl::Status status =
+        VqAppend(device, {shape,
+                          state.View(),
+                          first,
+                          {code.data(), {count, shape.kv_heads}},
+                          {value.data(), {count, shape.kv_heads, shape.value}}});
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
 

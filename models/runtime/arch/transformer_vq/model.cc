@@ -13,11 +13,6 @@
 namespace tvq::transformer_vq {
 namespace {
 
-template <typename T>
-Vector<const T> AsVector(std::span<const T> values) {
-  return {values.data(), {static_cast<int64_t>(values.size())}};
-}
-
 // Heads side by side: [N, H, V] as [N, H*V].
 Matrix<const float> Flat(Tensor<float, 3> t) { return {t.data, {t.dim(0), t.dim(1) * t.dim(2)}}; }
 
@@ -99,16 +94,16 @@ absl::Status VqModel::WriteLogits(std::span<const float> values, Logits* logits,
 }
 
 template <typename Attend>
-absl::Status VqModel::Layers(std::span<const int32_t> tokens, std::span<const int64_t> positions,
-                             const Attend& attend) {
-  const int64_t n = static_cast<int64_t>(tokens.size());
+absl::Status VqModel::Layers(const Attend& attend) {
   Device& device = *device_;
+  const RowInputs& rows = workspace_.inputs();
+  const int64_t n = rows.tokens().size();
   EmbeddingArgs embed;
   embed.table = weights_.embedding.data();
   embed.dtype = weights_.dtype;
   embed.vocab = config_.common.vocab_size;
-  embed.ids = AsVector(tokens);
-  embed.positions = AsVector(positions);
+  embed.ids = rows.tokens();
+  embed.positions = rows.positions();
   embed.position_scale = weights_.position_scale;
   embed.position_lam = config_.pe_lam;
   embed.out = workspace_.x(n);
@@ -176,7 +171,9 @@ absl::Status VqModel::PrefillOne(const PrefillChunk& chunk, Logits* logits) {
   std::vector<int64_t> positions(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = first + i;
 
-  absl::Status s = Layers(chunk.tokens, positions, [&](int64_t layer) {
+  absl::Status s = workspace_.inputs().Set(*device_, chunk.tokens, positions, {});
+  if (!s.ok()) return s;
+  s = Layers([&](int64_t layer) {
     VqPrefillAttentionArgs args;
     args.shape = layout_.shape();
     args.state = state.Layer(layer);
@@ -245,15 +242,19 @@ absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits
     if (absl::Status s = static_cast<VqSessionState&>(*row.state).Write(); !s.ok()) return s;
   }
 
-  std::vector<VqState> states(rows.size());
-  absl::Status s = Layers(tokens, positions, [&](int64_t layer) {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      states[i] = static_cast<const VqSessionState&>(*rows[i].state).Layer(layer);
+  std::vector<VqState> states;
+  for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
+    for (const DecodeRow& row : rows) {
+      states.push_back(static_cast<const VqSessionState&>(*row.state).Layer(layer));
     }
+  }
+  absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, states);
+  if (!s.ok()) return s;
+  s = Layers([&](int64_t layer) {
     VqDecodeAttentionArgs args;
     args.shape = layout_.shape();
-    args.states = states;
-    args.positions = positions;
+    args.states = workspace_.inputs().states(layer);
+    args.positions = workspace_.inputs().positions();
     args.code_scores = workspace_.code_scores(n);
     args.position_scores = workspace_.position_scores(n);
     args.codes = workspace_.codes(n);

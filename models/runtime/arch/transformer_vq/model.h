@@ -45,11 +45,10 @@ class VqModel : public Model, public QuantizedKeys {
   VqModel(VqConfig config, Weights weights, std::unique_ptr<Tokenizer> tokenizer,
           std::shared_ptr<Device> device, StateLayout layout, Workspace workspace, ModelInfo info);
 
-  // Runs rows through all layers; leaves them in the workspace's x. `attend` is the layer's
+  // Runs the workspace's rows through all layers; leaves them in its x. `attend` is the layer's
   // attention over the projected rows: the only thing in which prefill and decode differ.
   template <typename Attend>
-  absl::Status Layers(std::span<const int32_t> tokens, std::span<const int64_t> positions,
-                      const Attend& attend);
+  absl::Status Layers(const Attend& attend);
   absl::Status TapCodes(int64_t layer, int64_t rows);
   absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
   absl::Status DecodeTile(std::span<const DecodeRow> rows, Logits* logits);

@@ -47,6 +47,9 @@ absl::StatusOr<Workspace> Workspace::Create(Device& device, const VqConfig& c) {
   }
   w.code_ = reinterpret_cast<int32_t*>(next);
   w.memory_ = *std::move(memory);
+  absl::StatusOr<RowInputs> inputs = RowInputs::Create(device, n, c.n_layer);
+  if (!inputs.ok()) return inputs.status();
+  w.inputs_ = *std::move(inputs);
   return w;
 }
 

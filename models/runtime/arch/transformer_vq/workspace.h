@@ -8,6 +8,7 @@
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 #include "models/runtime/arch/transformer_vq/config.h"
+#include "models/runtime/arch/transformer_vq/row_inputs.h"
 
 namespace tvq::transformer_vq {
 
@@ -21,7 +22,9 @@ class Workspace {
   static absl::StatusOr<Workspace> Create(Device& device, const VqConfig& config);
 
   int64_t rows() const { return rows_; }  // most rows of one pass through the layers
-  int64_t bytes() const { return static_cast<int64_t>(memory_.bytes()); }
+  int64_t bytes() const { return static_cast<int64_t>(memory_.bytes()) + inputs_.bytes(); }
+
+  RowInputs& inputs() { return inputs_; }
 
   // Views of the first `n` rows.
   Matrix<float> x(int64_t n) const { return {x_, {n, d_model_}}; }
@@ -41,6 +44,7 @@ class Workspace {
 
  private:
   Buffer memory_;
+  RowInputs inputs_;
   int64_t rows_ = 0, d_model_ = 0, heads_ = 0, kv_heads_ = 0, key_ = 0, value_ = 0, codes_ = 0,
           window_ = 0, vocab_ = 0;
   float *x_ = nullptr, *normed_ = nullptr, *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr,
