@@ -6,13 +6,12 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/call_scope.h"
 #include "server/rpc/status.h"
 #include "server/rpc/wire.h"
 
@@ -33,48 +32,43 @@ grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo
                                     RunOn where = RunOn::kThisThread) {
   grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
   // gRPC keeps `in` and `out` until Finish.
-  context.open_calls->Begin();
-  const auto caller = std::make_shared<Caller>();
-  const auto finish = [reactor, rpc, caller, &context, &method,
-                       start = std::chrono::steady_clock::now()](const absl::Status& status) {
-    if (status.ok()) rpc->AddInitialMetadata("x-request-id", caller->request_id);
-    const auto took = absl::FromChrono(std::chrono::steady_clock::now() - start);
-    context.recorder->Finished({method, *caller, status, took});
-    reactor->Finish(ToGrpc(status));
-    context.open_calls->End();
+  const auto scope = std::make_shared<CallScope>(context, method, rpc);
+  const auto finish = [reactor, scope](const absl::Status& status) {
+    reactor->Finish(scope->End(status));
+    scope->Done();
   };
-  if (const absl::Status status = context.gate->Admit(method, rpc, caller.get()); !status.ok()) {
-    finish(status);
+  if (const absl::Status admitted = scope->Begin(); !admitted.ok()) {
+    finish(admitted);
     return reactor;
   }
-  const auto run = [rpc, finish, caller, in, out, handle] {
-    if (rpc->IsCancelled()) return finish(absl::CancelledError("the call was cancelled"));
-    Request request;
-    Response response;
-    absl::Status status = ParseMessage(*in, &request);
-    if (status.ok()) status = handle(*caller, request, &response);
-    if (status.ok()) {
-      auto bytes = SerializeMessage(response);
-      status = bytes.status();
-      if (bytes.ok()) *out = *std::move(bytes);
-    }
+  // A method that fails has done nothing.
+  const auto refuse = [rpc, scope, finish](const absl::Status& status) {
+    scope->Refuse(status);
     AddRetryPushback(status, /*fits_idle_server=*/true, rpc);
     finish(status);
   };
-  absl::Status busy;
+  const auto run = [rpc, scope, finish, refuse, in, out, handle] {
+    if (rpc->IsCancelled()) return refuse(absl::CancelledError("the call was cancelled"));
+    Request request;
+    if (auto status = ParseMessage(*in, &request); !status.ok()) return refuse(status);
+    Response response;
+    if (auto status = handle(scope->caller(), request, &response); !status.ok()) {
+      return refuse(status);
+    }
+    auto bytes = SerializeMessage(response);
+    if (!bytes.ok()) return finish(bytes.status());
+    *out = *std::move(bytes);
+    rpc->AddInitialMetadata("x-request-id", scope->caller().request_id);
+    finish(absl::OkStatus());
+  };
   if (where == RunOn::kSessionTasks) {
     if (!context.session_tasks->TrySchedule(kSessionTaskBytes + in->Length(), run)) {
-      busy = SessionTasksBusy();
+      refuse(SessionTasksBusy());
     }
   } else if (in->Length() <= kInlineRequestBytes) {
     run();
   } else if (!context.workers->TrySchedule(in->Length(), run)) {
-    busy = WorkersBusy();
-  }
-  if (!busy.ok()) {
-    AddRetryPushback(busy, /*fits_idle_server=*/true, rpc);
-    context.recorder->Rejected(busy, *context.draining);
-    finish(busy);
+    refuse(WorkersBusy());
   }
   return reactor;
 }

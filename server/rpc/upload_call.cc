@@ -9,10 +9,10 @@ namespace tvq {
 void UploadCall::Begin() {
   self_ = shared_from_this();
   if (const auto admitted = scope_.Begin(); !admitted.ok()) {
-    return End(admitted, /*busy=*/false);
+    return Finish(scope_.End(admitted));
   }
-  if (context_.sessions == nullptr) return End(NoSessions(), /*busy=*/false);
-  if (auto status = CheckNotDraining(context_); !status.ok()) return End(status, /*busy=*/false);
+  if (context_.sessions == nullptr) return Refuse(NoSessions(), /*busy=*/false);
+  if (auto status = CheckNotDraining(context_); !status.ok()) return Refuse(status, /*busy=*/false);
   receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
   ReadNext();
 }
@@ -20,7 +20,7 @@ void UploadCall::Begin() {
 void UploadCall::ReadNext() {
   ++reads_;
   guard_.Arm(context_.stall_timeout, [self = shared_from_this()] {
-    self->End(Stalled(self->context_.stall_timeout), /*busy=*/false);
+    self->Refuse(Stalled(self->context_.stall_timeout), /*busy=*/false);
   });
   StartRead(&message_);
 }
@@ -28,19 +28,19 @@ void UploadCall::ReadNext() {
 void UploadCall::OnReadDone(bool ok) {
   if (!guard_.Disarm()) return;  // ended
   if (rpc_->IsCancelled()) {
-    return End(absl::CancelledError("the call was cancelled"), /*busy=*/false);
+    return Refuse(absl::CancelledError("the call was cancelled"), /*busy=*/false);
   }
   const bool room = context_.session_tasks->TrySchedule(
       kSessionTaskBytes + message_.Length(),
       [self = self_, ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!room) End(SessionTasksBusy(), /*busy=*/true);
+  if (!room) Refuse(SessionTasksBusy(), /*busy=*/true);
 }
 
 void UploadCall::OnMessage() {
   const absl::StatusOr<std::string> chunk = Read(message_, reads_ == 1);
   message_.Clear();
-  if (!chunk.ok()) return End(chunk.status(), /*busy=*/true);
-  if (auto status = receiver_->Add(*chunk); !status.ok()) return End(status, receiver_->busy());
+  if (!chunk.ok()) return Refuse(chunk.status(), /*busy=*/true);
+  if (auto status = receiver_->Add(*chunk); !status.ok()) return Refuse(status, receiver_->busy());
   ReadNext();
 }
 
@@ -53,18 +53,20 @@ absl::Status UploadCall::NextSnapshot(
 
 void UploadCall::OnLast() {
   if (reads_ == 1) {
-    return End(absl::InvalidArgumentError("the call has no message; the first must have come"),
-               /*busy=*/false);
+    return Refuse(absl::InvalidArgumentError("the call has no message; the first must have come"),
+                  /*busy=*/false);
   }
   auto response = Complete(receiver_->Take());
-  if (!response.ok()) return End(response.status(), /*busy=*/true);
+  if (!response.ok()) return Refuse(response.status(), /*busy=*/true);
   *out_ = *std::move(response);
-  End(absl::OkStatus(), /*busy=*/false);
+  receiver_ = nullptr;
+  Finish(scope_.End(absl::OkStatus()));
 }
 
-void UploadCall::End(const absl::Status& status, bool busy) {
+void UploadCall::Refuse(const absl::Status& status, bool busy) {
   receiver_ = nullptr;
   if (busy) AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
+  scope_.Refuse(status);
   Finish(scope_.End(status));
 }
 

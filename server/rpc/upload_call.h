@@ -56,8 +56,8 @@ class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   void ReadNext();
   void OnMessage();
   void OnLast();
-  // `busy`: it may work later.
-  void End(const absl::Status& status, bool busy);
+  // Of an admitted call: nothing was taken. `busy`: it may work later.
+  void Refuse(const absl::Status& status, bool busy);
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;

@@ -65,6 +65,23 @@ def test_refusals_by_reason(start, tmp_path):
         urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/other", timeout=PATIENCE_SECONDS)
 
 
+def test_a_full_key_and_unknown_sessions_are_refusals(start):
+    metrics = Metrics(start, "--max-sessions-per-key", 1)
+    server = metrics.server
+    sessions = server.api.session_grpc.SessionServiceStub(server.channel)
+    create = server.api.session.CreateSessionRequest(model="bytes")
+    sessions.CreateSession(create)
+    with pytest.raises(grpc.RpcError):
+        sessions.CreateSession(create)
+    with pytest.raises(grpc.RpcError):
+        sessions.GetSession(server.api.session.GetSessionRequest(session_id="0" * 32))
+    with pytest.raises(grpc.RpcError):
+        sessions.ImportSession(iter([server.api.session.ImportSessionRequest(chunk=b"no snapshot")]))
+    assert metrics['tvq_requests_rejected_total{reason="capacity"}'] == 1
+    assert metrics['tvq_requests_rejected_total{reason="not_found"}'] == 1
+    assert metrics['tvq_requests_rejected_total{reason="invalid_argument"}'] == 1
+
+
 def test_port_in_use_is_an_error_at_start():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -27,9 +27,11 @@ using testing::AllOf;
 using testing::ByMove;
 using testing::ElementsAre;
 using testing::Field;
+using testing::FieldsAre;
 using testing::HasSubstr;
 using testing::NiceMock;
 using testing::Return;
+using testing::UnorderedElementsAre;
 
 constexpr char kId[] = "0123456789abcdef0123456789abcdef";
 
@@ -296,6 +298,21 @@ TEST_F(SessionCallsTest, TranscriptAndSessionAreOfOneVersion) {
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.session().version(), 3);
   EXPECT_THAT(response.transcript(), ElementsAre(2, 3));
+}
+
+TEST_F(SessionCallsTest, EveryRefusalIsCountedOnce) {
+  EXPECT_CALL(store_, Create(_, _)).WillOnce(Return(absl::ResourceExhaustedError("full")));
+  grpc::ClientContext create, get, import;
+  v1::CreateSessionResponse created;
+  EXPECT_FALSE(sessions_->CreateSession(&create, {}, &created).ok());
+  v1::GetSessionResponse got;
+  EXPECT_FALSE(sessions_->GetSession(&get, {}, &got).ok());
+  v1::ImportSessionResponse imported;
+  const auto writer = sessions_->ImportSession(&import, &imported);
+  writer->WritesDone();
+  EXPECT_FALSE(writer->Finish().ok());
+  EXPECT_THAT(server_->call_counts().rejected,
+              UnorderedElementsAre(FieldsAre("capacity", 1), FieldsAre("invalid_argument", 2)));
 }
 
 // Lets Get of the store wait until the test opens it.
