@@ -125,7 +125,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
               .sessions = **sessions,
               .server = **server,
               .timeout = timeout,
-              .peer = PeerOf(flags)},
+              .peer = PeerOf(flags),
+              .stores = !flags.sessions.dir.empty() || !flags.sessions.redis.empty()},
              now.get_token());
   signals.Disarm();
   spdlog::info("stopped");

@@ -5,18 +5,25 @@
 #include <netinet/in.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/rpc/grpc_time.h"
 #include "server/rpc/session_convert.h"
-#include "server/rpc/task_pool.h"
+#include "server/rpc/status.h"
 #include "tvq/v1/admin.grpc.pb.h"
 
 namespace tvq {
@@ -24,7 +31,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Sessions on their way at once: enough to hide the network's latency.
+// Sessions on their way at once, if the peer has room: enough to hide the network's latency.
 constexpr int kSenders = 4;
 
 absl::Status ToAbsl(const grpc::Status& status) {
@@ -61,6 +68,23 @@ bool TakesNothing(const absl::Status& status) {
          absl::IsDeadlineExceeded(status);
 }
 
+// How long the peer wants to be left alone before it is asked again; nothing if that is of no use.
+std::optional<std::chrono::milliseconds> Pushback(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto it = trailers.find(kRetryPushbackTrailer);
+  int64_t ms = -1;
+  if (it == trailers.end() ||
+      !absl::SimpleAtoi(absl::string_view(it->second.data(), it->second.size()), &ms) || ms < 0) {
+    return std::nullopt;
+  }
+  return std::chrono::milliseconds(ms);
+}
+
+struct Sent {
+  absl::Status status;
+  std::optional<std::chrono::milliseconds> again_in;  // the peer has no room at the moment
+};
+
 class Sender {
  public:
   Sender(SessionStore& store, const PeerOptions& peer,
@@ -72,29 +96,28 @@ class Sender {
         stop_(std::move(stop)),
         stub_(v1::AdminService::NewStub(grpc::CreateChannel(peer.address, credentials))) {}
 
-  absl::Status Send(const SessionRecord& record) {
+  Sent Send(const SessionRecord& record) {
     v1::AdoptSessionResponse response;
-    const absl::Status status = Upload(record, &response);
-    if (absl::IsAlreadyExists(status)) return absl::OkStatus();
-    if (!status.ok()) return status;
-    if (response.persisted_version() < record.persisted_version) return absl::OkStatus();
-    if (store_.shares_storage()) {
-      store_.Forget(record.id);
-      return absl::OkStatus();
-    }
-    const absl::Status deleted = store_.Delete({.owner = record.owner, .id = record.id});
-    if (!deleted.ok()) {
-      spdlog::warn("session {} was handed over, but a copy is left: {}", record.id,
-                   std::string(deleted.message()));
-    }
-    return absl::OkStatus();
+    Sent sent = Upload(record, &response);
+    // Whether what the peer has is the same cannot be known: what is here stays.
+    if (absl::IsAlreadyExists(sent.status)) return {};
+    if (sent.status.ok() && response.persisted_version() >= record.persisted_version) Drop(record);
+    return sent;
   }
 
  private:
   using Writer = grpc::ClientWriter<v1::AdoptSessionRequest>;
 
+  void Drop(const SessionRecord& record) {
+    if (store_.shares_storage()) return store_.Forget(record.id);
+    const absl::Status deleted = store_.Delete({.owner = record.owner, .id = record.id});
+    if (deleted.ok()) return;
+    spdlog::warn("session {} was handed over, but a copy is left: {}", record.id,
+                 std::string(deleted.message()));
+  }
+
   // The session, then its marks.
-  absl::Status Upload(const SessionRecord& record, v1::AdoptSessionResponse* response) {
+  Sent Upload(const SessionRecord& record, v1::AdoptSessionResponse* response) {
     grpc::ClientContext context;
     context.set_deadline(ToGrpcTime(until_));
     if (!key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", key_));
@@ -109,10 +132,11 @@ class Sender {
     if (!status.ok()) {
       context.TryCancel();
       (void)writer->Finish();
-      return status;
+      return {status, std::nullopt};
     }
     writer->WritesDone();
-    return ToAbsl(writer->Finish());
+    status = ToAbsl(writer->Finish());
+    return {status, absl::IsResourceExhausted(status) ? Pushback(context) : std::nullopt};
   }
 
   absl::Status Write(const std::string& id, const std::string& mark, Writer& writer, bool* open) {
@@ -137,6 +161,77 @@ class Sender {
   const std::unique_ptr<v1::AdminService::Stub> stub_;
 };
 
+// The sessions that are still to be sent, and the threads that send them. One that the peer has no
+// room for is put back behind the others, and its thread waits before it sends the next: so there
+// are as many at once as the peer takes.
+class HandingOver {
+ public:
+  HandingOver(Sender& sender, const std::vector<SessionRecord>& records, SteadyTime until,
+              std::stop_token stop)
+      : sender_(sender),
+        until_(until),
+        stop_(std::move(stop)),
+        waiting_(records.begin(), records.end()) {}
+
+  // Returns how many were taken.
+  int64_t Run() {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kSenders; ++i) threads.emplace_back([this] { SendAll(); });
+    threads.clear();  // joins them
+    return taken_;
+  }
+
+ private:
+  void SendAll() {
+    while (const std::optional<SessionRecord> record = Next()) {
+      const Sent sent = sender_.Send(*record);
+      if (sent.status.ok()) {
+        ++taken_;
+      } else if (sent.again_in && Wait(*sent.again_in)) {
+        PutBack(*record);
+      } else {
+        spdlog::warn("session {} was not handed over: {}", record->id, sent.status.ToString());
+        if (TakesNothing(sent.status)) hopeless_ = true;
+      }
+    }
+  }
+
+  std::optional<SessionRecord> Next() {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty() || IsOver()) return std::nullopt;
+    SessionRecord record = std::move(waiting_.front());
+    waiting_.pop_front();
+    return record;
+  }
+
+  void PutBack(const SessionRecord& record) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(record);
+  }
+
+  // False if that is the end of it.
+  bool Wait(std::chrono::milliseconds time) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    never.wait_until(lock, stop_, std::min<SteadyTime>(until_, SteadyClock::now() + time),
+                     [] { return false; });
+    return !IsOver();
+  }
+
+  bool IsOver() const {
+    return stop_.stop_requested() || hopeless_ || SteadyClock::now() >= until_;
+  }
+
+  Sender& sender_;
+  const SteadyTime until_;
+  const std::stop_token stop_;
+  std::atomic<int64_t> taken_ = 0;
+  std::atomic<bool> hopeless_ = false;
+  std::mutex mutex_;
+  std::deque<SessionRecord> waiting_;  // guarded by mutex_
+};
+
 }  // namespace
 
 absl::Status CheckPeer(const PeerOptions& peer) {
@@ -152,23 +247,7 @@ absl::StatusOr<HandOverResult> HandOver(SessionStore& store, const PeerOptions& 
   if (!credentials.ok()) return credentials.status();
   Sender sender(store, peer, *credentials, until, stop);
   const std::vector<SessionRecord> records = store.HeldHere();
-  std::atomic<int64_t> taken = 0;
-  std::atomic<bool> hopeless = false;
-  {
-    TaskPool senders(kSenders);
-    for (const SessionRecord& record : records) {
-      senders.Schedule([&, record] {
-        if (stop.stop_requested() || hopeless || SteadyClock::now() >= until) return;
-        const absl::Status status = sender.Send(record);
-        if (status.ok()) {
-          ++taken;
-          return;
-        }
-        spdlog::warn("session {} was not handed over: {}", record.id, status.ToString());
-        if (TakesNothing(status)) hopeless = true;
-      });
-    }
-  }  // runs all of them
+  const int64_t taken = HandingOver(sender, records, until, stop).Run();
   return HandOverResult{.taken = taken, .left = static_cast<int64_t>(records.size()) - taken};
 }
 

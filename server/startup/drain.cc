@@ -85,7 +85,9 @@ void Drain(const Draining& draining, const std::stop_token& now) {
     if (draining.sessions.shares_storage()) {
       SaveSessions(draining.sessions, begin + time / 2, now);
     }
-    HandOverSessions(draining, begin + time, now);
+    // Half of the time is for what the peer does not take, if it can be stored and is not already.
+    const bool stores_rest = draining.stores && !draining.sessions.shares_storage();
+    HandOverSessions(draining, begin + (stores_rest ? time / 2 : time), now);
   }
   SaveSessions(draining.sessions, begin + time, now);
   NameLost(draining.sessions);

@@ -21,6 +21,7 @@ struct Draining {
   Server& server;
   std::chrono::nanoseconds timeout;  // of the requests, and then of the sessions
   PeerOptions peer;                  // without an address: nobody takes the sessions over
+  bool stores = false;               // there is somewhere to store them
 };
 
 // Who takes the sessions over as the flags say; without an address: nobody.
