@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "client/cli/command.h"
-#include "client/cli/create_options.h"
+#include "client/cli/seconds.h"
 
 namespace tvq::cli {
 namespace {
@@ -20,11 +20,11 @@ int RunDrain(const Globals& globals, const Options& options) {
   request.set_peer(options.peer);
   const auto response = globals.client->admin().Drain(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
-  const auto running = static_cast<long long>(response->requests_running());
+  const int64_t running = response->requests_running();
   if (globals.json) {
     std::printf("%s\n", nlohmann::json({{"requests_running", running}}).dump(2).c_str());
   } else {
-    std::printf("draining; %lld requests still run\n", running);
+    std::printf("draining; %s running\n", Counted(running, "request").c_str());
   }
   return kOk;
 }
@@ -37,7 +37,7 @@ int RunReload(const Globals& globals) {
                                  {"certificates_reloaded", response->certificates_reloaded()}};
     std::printf("%s\n", json.dump(2).c_str());
   } else {
-    std::printf("%d keys%s\n", response->keys(),
+    std::printf("%s%s\n", Counted(response->keys(), "key").c_str(),
                 response->certificates_reloaded() ? ", new certificates" : "");
   }
   return kOk;
@@ -46,16 +46,13 @@ int RunReload(const Globals& globals) {
 }  // namespace
 
 void AddAdmin(CLI::App& app, Globals& globals) {
-  CLI::App* admin = app.add_subcommand("admin", "Operates a server; needs a key that may");
+  CLI::App* admin = app.add_subcommand("admin", "Operates a server; needs a key that allows it");
   admin->require_subcommand(1);
   auto options = std::make_shared<Options>();
   CLI::App* drain = admin->add_subcommand(
       "drain", "The server accepts nothing new, finishes what runs, keeps its sessions, and stops");
-  drain
-      ->add_option("--shutdown-timeout", options->shutdown_timeout,
-                   "End what still runs after so long; else the server's own")
-      ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber.description(""));
+  AsSeconds(drain->add_option("--shutdown-timeout", options->shutdown_timeout,
+                              "End what still runs after so long; else the server's own"));
   drain
       ->add_option("--peer", options->peer,
                    "Refuse unless this is the server that takes the sessions over")

@@ -3,9 +3,11 @@
 #define TVQ_CLIENT_CLI_COMMAND_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "client/cli/connect_flags.h"
@@ -55,6 +57,9 @@ void AddSessionChat(CLI::App& session, Globals& globals);
 
 // --model, for a command that needs one.
 CLI::Option* AddModel(CLI::App& command, std::string& model);
+
+// "1 key", "2 keys".
+std::string Counted(int64_t count, std::string_view noun);
 
 }  // namespace tvq::cli
 

@@ -28,7 +28,6 @@ class CreateOptions {
 
 // --ttl alone, in seconds.
 CLI::Option* AddTtl(CLI::App& command, std::optional<double>& ttl);
-google::protobuf::Duration ToDuration(double seconds);
 
 // A session that was made: its id, or all of it with --json.
 void Print(const Globals& globals, const v1::Session& session);

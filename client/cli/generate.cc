@@ -76,13 +76,16 @@ void AddGenerate(CLI::App& app, Globals& globals) {
   auto* prompt = command->add_option(
       "--prompt", options->prompt,
       "Text to continue; - or nothing: from stdin, every byte of it. Empty: starts a new text");
-  auto* file = command->add_option("--prompt-file", options->prompt_file, "Text to continue");
+  auto* file =
+      command->add_option("--prompt-file", options->prompt_file, "File that holds the text");
+  file->type_name("FILE");
   auto* ids = command->add_option("--prompt-ids", options->prompt_ids, "Token ids, such as 5,9,2");
   ids->delimiter(',');
   prompt->excludes(file, ids);
   file->excludes(ids);
   options->sampling.AddTo(*command);
   options->session.AddTo(*command);
+  options->session.AddCommitOnCancel(*command);
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return Run(globals, *options); };
   });

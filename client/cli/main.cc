@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/command.h"
+#include "client/cli/seconds.h"
 
 namespace tvq::cli {
 
@@ -37,10 +39,25 @@ int Globals::FailUsage(const absl::Status& status) const {
 }
 
 CLI::Option* AddModel(CLI::App& command, std::string& model) {
-  return command.add_option("--model", model, "Name of the model; may be left out if there is one");
+  return command.add_option("--model", model, "The model; may be left out where there is only one")
+      ->type_name("NAME");
+}
+
+std::string Counted(int64_t count, std::string_view noun) {
+  return absl::StrCat(count, " ", std::string(noun), count == 1 ? "" : "s");
 }
 
 namespace {
+
+// CLI11 asks for what is missing, also when something else stands in its place.
+std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
+  const std::vector<std::string> left = app->remaining(/*recurse=*/true);
+  if (error.get_name() != "RequiredError" || left.empty())
+    return CLI::FailureMessage::simple(app, error);
+  return absl::StrCat("\"", left.front(), "\" is no ",
+                      left.front().starts_with('-') ? "option" : "command", " here\n",
+                      "Run with --help for more information.\n");
+}
 
 int Main(int argc, char** argv) {
   Interrupt interrupt;  // before any thread starts
@@ -50,8 +67,9 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", TVQ_VERSION);
   globals.connect.AddTo(app);
   app.add_flag("--json", globals.json, "Print one JSON object instead of text");
-  app.add_option("--timeout", globals.timeout, "Seconds the call may take; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+  AsSeconds(
+      app.add_option("--timeout", globals.timeout, "How long the call may take; 0: no limit"));
+  app.failure_message(FailureMessage);
   app.require_subcommand(1);
   app.fallthrough();  // the options above may follow the subcommand
   AddGenerate(app, globals);

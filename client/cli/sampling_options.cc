@@ -20,7 +20,7 @@ const CLI::Validator kBias(
       float bias;
       return ParseBias(text, &id, &bias) ? std::string() : "\"" + text + "\" is not ID=BIAS";
     },
-    "ID=BIAS");
+    "");
 
 }  // namespace
 
@@ -43,6 +43,7 @@ void SamplingOptions::AddTo(CLI::App& command) {
   add("--allowed-token-ids", allowed_token_ids_, "Only these ids")->delimiter(',');
   add("--logit-bias", logit_bias_, "Added to the logit of an id; repeatable")
       ->allow_extra_args(false)
+      ->type_name("ID=BIAS")
       ->check(kBias);
   add("--logprobs", logprobs_, "With --json: log-probabilities, and so many alternatives");
   add("--prompt-logprobs", prompt_logprobs_, "The same for the prompt");

@@ -109,6 +109,7 @@ void AddScore(CLI::App& app, Globals& globals) {
       app.add_subcommand("score", "Bits per byte of a text, the whole of it being one context");
   AddModel(*command, options->model);
   command->add_option("--file", options->file, "Text to score, UTF-8; -: stdin")
+      ->type_name("FILE")
       ->capture_default_str();
   options->session.AddTo(*command);
   command->add_flag("--no-eos", options->no_eos,

@@ -124,16 +124,16 @@ void AddSessionQueries(CLI::App& session, Globals& globals) {
     return std::make_pair(command, query);
   };
   const auto [list, listed] = add("list", "All sessions, oldest first", RunList);
-  list->add_option("--model", listed->model, "Only those of this model");
+  list->add_option("--model", listed->model, "Only those of this model")->type_name("NAME");
   list->add_option("--parent", listed->parent, "Only forks of this session")->type_name("ID");
-  const auto [show, shown] = add("show", "One session", RunShow);
-  show->add_option("id", shown->id)->required();
+  const auto [show, shown] = add("show", "What the server knows of a session", RunShow);
+  show->add_option("id", shown->id, "The session")->type_name("")->required();
   show->add_flag("--transcript", shown->transcript, "Its token ids too, if it keeps them");
   const auto [tree, root] = add("tree", "Sessions and their forks", RunTree);
-  tree->add_option("id", root->id, "Only this session and what descends from it");
-  tree->add_option("--model", root->model, "Only those of this model");
+  tree->add_option("id", root->id, "Only this session and what descends from it")->type_name("");
+  tree->add_option("--model", root->model, "Only those of this model")->type_name("NAME");
   const auto [remove, removed] = add("delete", "Deletes sessions; their forks stay", RunDelete);
-  remove->add_option("ids", removed->ids)->required();
+  remove->add_option("ids", removed->ids, "The sessions")->type_name("")->required();
 }
 
 void AddSession(CLI::App& app, Globals& globals) {

@@ -1,7 +1,5 @@
 #include "client/cli/session_call_options.h"
 
-#include <map>
-
 namespace tvq::cli {
 namespace {
 
@@ -10,13 +8,15 @@ constexpr char kGroup[] = "Session";
 }  // namespace
 
 CLI::Option* AddDurability(CLI::App& command, v1::Durability& durability) {
-  static const std::map<std::string, v1::Durability> kNames = {{"memory", v1::DURABILITY_MEMORY},
-                                                               {"disk", v1::DURABILITY_DISK}};
   return command
-      .add_option("--durability", durability,
-                  "memory, the default, or disk: done means on the durable tier")
-      ->transform(CLI::CheckedTransformer(kNames).description("memory|disk"))
-      ->group(kGroup);
+      .add_option_function<std::string>(
+          "--durability",
+          [&durability](const std::string& name) {
+            durability = name == "disk" ? v1::DURABILITY_DISK : v1::DURABILITY_MEMORY;
+          },
+          "memory, the default, or disk: done means on the durable tier")
+      ->type_name("memory|disk")
+      ->check(CLI::IsMember({"memory", "disk"}).description(""));
 }
 
 void SessionCallOptions::AddTo(CLI::App& command) {
@@ -26,15 +26,18 @@ void SessionCallOptions::AddTo(CLI::App& command) {
           ->type_name("ID")
           ->group(kGroup);
   AddCommon(command, session);
+}
+
+void SessionCallOptions::AddCommitOnCancel(CLI::App& command) {
   command
       .add_flag("--commit-on-cancel", commit_on_cancel_,
                 "At Ctrl-C the session keeps what was generated so far")
-      ->needs(session)
+      ->needs("--session")
       ->group(kGroup);
 }
 
 void SessionCallOptions::AddTo(CLI::App& command, const char* id_help) {
-  command.add_option("id", id_, id_help)->required();
+  command.add_option("id", id_, id_help)->type_name("")->required();
   AddCommon(command, nullptr);
 }
 
@@ -42,11 +45,13 @@ void SessionCallOptions::AddCommon(CLI::App& command, CLI::Option* needs) {
   CLI::Option* version = command
                              .add_option("--expected-version", expected_version_,
                                          "Refuse unless the session is at this version")
+                             ->type_name("VERSION")
                              ->group(kGroup);
-  CLI::Option* durability = AddDurability(command, durability_);
+  CLI::Option* durability = AddDurability(command, durability_)->group(kGroup);
   CLI::Option* key = command
                          .add_option("--idempotency-key", idempotency_key_,
                                      "A call repeated with the same key is done once")
+                         ->type_name("KEY")
                          ->group(kGroup);
   if (needs == nullptr) return;
   for (CLI::Option* option : {version, durability, key}) option->needs(needs);

@@ -15,6 +15,8 @@ class SessionCallOptions {
  public:
   // For a command that may run on a session: --session ID and what belongs to it.
   void AddTo(CLI::App& command);
+  // --commit-on-cancel beside them, for a command that generates.
+  void AddCommitOnCancel(CLI::App& command);
   // For a command on a session: the id is its first argument.
   void AddTo(CLI::App& command, const char* id_help);
 

@@ -32,7 +32,7 @@ void AddSessionChat(CLI::App& session, Globals& globals) {
   auto options = std::make_shared<Options>();
   CLI::App* command = session.add_subcommand(
       "chat", "A conversation: a line in, an answer out; /help inside tells more");
-  command->add_option("id", options->chat.id, "The session; without it: a new one");
+  command->add_option("id", options->chat.id, "The session; without it: a new one")->type_name("");
   command->add_option("--suffix", options->chat.suffix, "Follows each line; default: a newline");
   options->create.AddTo(*command);
   options->chat.sampling.AddTo(*command);

@@ -86,7 +86,8 @@ void AddSessionSnapshots(CLI::App& session, Globals& globals) {
   CLI::App* command = session.add_subcommand(
       "save", "Makes a session outlive the server; with a file: writes a snapshot of it there");
   save->session.AddTo(*command, "The session");
-  command->add_option("file", save->file, "Where to; -: stdout. Marks are not part of a snapshot");
+  command->add_option("file", save->file, "Where to; -: stdout. Marks are not part of a snapshot")
+      ->type_name("");
   command->callback([&globals, save] {
     globals.run = [&globals, save] {
       return save->file.empty() ? SaveOnServer(globals, *save) : SaveToFile(globals, *save);
@@ -95,7 +96,9 @@ void AddSessionSnapshots(CLI::App& session, Globals& globals) {
 
   auto load = std::make_shared<LoadOptions>();
   command = session.add_subcommand("load", "A new session from a snapshot; prints its id");
-  command->add_option("file", load->file, "What `session save` wrote; -: stdin")->required();
+  command->add_option("file", load->file, "What `session save` wrote; -: stdin")
+      ->type_name("")
+      ->required();
   load->create.AddTo(*command);
   command->callback(
       [&globals, load] { globals.run = [&globals, load] { return RunLoad(globals, *load); }; });

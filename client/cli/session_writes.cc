@@ -7,6 +7,7 @@
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
 #include "client/cli/input.h"
+#include "client/cli/seconds.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
 
@@ -53,7 +54,7 @@ int RunAppend(const Globals& globals, const Options& options) {
     json["tokens"] = response->tokens();
     std::printf("%s\n", json.dump(2).c_str());
   } else {
-    std::printf("%lld tokens: %s\n", static_cast<long long>(response->tokens()),
+    std::printf("%s: %s\n", Counted(response->tokens(), "token").c_str(),
                 Text(response->session()).c_str());
   }
   return kOk;
@@ -113,6 +114,7 @@ void AddSessionWrites(CLI::App& session, Globals& globals) {
   auto* text = append->add_option("--text", input->text, "Text; - or nothing: from stdin");
   auto* file = append->add_option("--file", input->file, "File that holds the text");
   auto* ids = append->add_option("--ids", input->ids, "Token ids, such as 5,9,2")->delimiter(',');
+  file->type_name("FILE");
   text->excludes(file, ids);
   file->excludes(ids);
 
@@ -120,15 +122,19 @@ void AddSessionWrites(CLI::App& session, Globals& globals) {
       add("fork", "Exact copies that go their own ways; prints ids", RunFork);
   fork->add_option("--count", forks->count, "How many")->capture_default_str();
   fork->add_option("--label", forks->label, "A name of your own for them");
-  fork->add_option("--mark", forks->mark, "Fork from this mark, not from the present state");
+  fork->add_option("--mark", forks->mark, "Fork from this mark, not from the present state")
+      ->type_name("NAME");
   AddTtl(*fork, forks->ttl);
 
-  const auto [mark, marked] = add("mark", "Keeps the present state to rewind to", RunMark);
-  mark->add_option("name", marked->mark)->required();
+  const auto [mark, marked] =
+      add("mark", "Keeps the present state under a name, to rewind to or fork from", RunMark);
+  mark->add_option("name", marked->mark, "Name of the mark; replaces one of this name")
+      ->type_name("")
+      ->required();
   const auto [unmark, unmarked] = add("unmark", "Forgets a mark", RunUnmark);
-  unmark->add_option("name", unmarked->mark)->required();
+  unmark->add_option("name", unmarked->mark, "Name of the mark")->type_name("")->required();
   const auto [rewind, rewound] = add("rewind", "Back to a mark, which stays", RunRewind);
-  rewind->add_option("mark", rewound->mark)->required();
+  rewind->add_option("mark", rewound->mark, "Name of the mark")->type_name("")->required();
 }
 
 }  // namespace tvq::cli

@@ -67,7 +67,7 @@ void AddTokenize(CLI::App& app, Globals& globals) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids");
   AddModel(*command, options->model);
-  command->add_option("--text", options->text, "Without it: from stdin");
+  command->add_option("--text", options->text, "The text; without it: from stdin");
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return RunTokenize(globals, *options); };
   });
@@ -77,7 +77,9 @@ void AddDetokenize(CLI::App& app, Globals& globals) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("detokenize", "Token ids to text");
   AddModel(*command, options->model);
-  command->add_option("ids", options->ids, "Without them: from stdin")->delimiter(',');
+  command->add_option("ids", options->ids, "Such as 5,9,2; without them: from stdin")
+      ->type_name("")
+      ->delimiter(',');
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return RunDetokenize(globals, *options); };
   });

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
   auto store = SessionStore::Open(engine, options, *std::move(tier));
   if (!store.ok()) return store.status();
   const size_t found = (*store)->Records().size();
-  if (found > 0) spdlog::info("found {} sessions", found);
+  if (found > 0) spdlog::info("sessions found: {}", found);
   return store;
 }
 

@@ -1,0 +1,79 @@
+"""What a new user reads: --help of every command, and what is said of wrong usage."""
+
+import re
+
+import pytest
+
+COLUMN = 30  # where descriptions begin
+
+
+def sections(text):
+    """The lines of each part of a help text, by its title."""
+    found, title = {}, None
+    for line in text.splitlines():
+        if re.fullmatch(r"[A-Z]\w+:", line):
+            title = found.setdefault(line[:-1], [])
+        elif title is not None:
+            title.append(line)
+    return found
+
+
+def described(lines):
+    """What each entry of a part is called, and how it is described."""
+    entries = []
+    for line in lines:
+        if not line.startswith("  "):
+            continue
+        name, text = line[:COLUMN].strip(), line[COLUMN:].strip()
+        if not line[COLUMN - 1].isspace():  # a long name has its description on the next line
+            name, text = line.strip(), ""
+        if name:
+            entries.append([name, text])
+        else:
+            entries[-1][1] += text
+    return entries
+
+
+def commands(cli, *words):
+    """All commands, as lists of words, with their help texts."""
+    text = cli.ok(*words, "--help")
+    yield words, text
+    for name, _ in described(sections(text).get("Subcommands", [])):
+        yield from commands(cli, *words, name)
+
+
+def test_help_describes_all_there_is(cli):
+    found = dict(commands(cli))
+    assert len(found) == 23
+    for words, text in found.items():
+        assert f"Usage: {' '.join(('tvq', *words))} [OPTIONS]" in text
+        for title, lines in sections(text).items():
+            for name, description in described(lines):
+                assert description, f"{words}: {title}: {name}"
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["session", "create", "--durability", "tape"], "--durability: tape not in {memory,disk}"),
+    (["--timeout", "-1", "info"], '--timeout: "-1" is no number of seconds'),
+    (["session", "create", "--ttl", "soon"], '--ttl: "soon" is no number of seconds'),
+    (["session", "create", "--ttl", "1e300"], '--ttl: "1e300" is no number of seconds'),
+    (["admin", "drain", "--shutdown-timeout", "nan"], '--shutdown-timeout: "nan" is no number of seconds'),
+    (["generate", "--logit-bias", "x"], '--logit-bias: "x" is not ID=BIAS'),
+    (["session", "create", "--transcript", "--no-transcript"], "excludes"),
+    (["score", "--session", "s1", "--commit-on-cancel"], "--commit-on-cancel"),
+    (["frob"], '"frob" is no command here'),
+    (["session", "frob"], '"frob" is no command here'),
+    (["session", "show", "--frob"], '"--frob" is no option here'),
+    (["session"], "A subcommand is required"),
+    (["session", "mark", "s1"], "name is required"),
+])
+def test_wrong_usage_is_told(cli, arguments, words):
+    done = cli.run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr.decode() and done.stderr.endswith(b"Run with --help for more information.\n")
+
+
+def test_one_is_not_many(cli, fake):
+    fake.new_session()
+    assert cli.ok("session", "append", "s1", "--text", "a").startswith("1 token: ")
+    assert cli.ok("session", "append", "s1", "--text", "bc").startswith("2 tokens: ")
