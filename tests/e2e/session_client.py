@@ -167,7 +167,8 @@ def cancel_uploads(begin, first, chunk, metrics, method):
     for count in range(1, 21):
         with Stopped([first] + [chunk] * 8) as upload:
             call = begin(iter(upload))
-            assert upload.sent.wait(PATIENCE_SECONDS)
+            wait_until(lambda sent=upload.sent, call=call: sent.is_set() or call.done(), "the server read the chunks")
+            assert upload.sent.is_set(), call
             call.cancel()
             wait_until(lambda count=count: metrics.calls(method) == {"CANCELLED": count}, "the call was cancelled")
 

@@ -85,7 +85,33 @@ def test_exit_codes(call, tvq, tmp_path):
     assert slow.returncode == 4
 
 
-def test_help(tvq):
-    for arguments in [[], ["generate"], ["score"], ["tokenize"], ["detokenize"], ["info"]]:
-        done = tvq(*arguments, "--help")
-        assert done.returncode == 0 and b"--server" in done.stdout + done.stderr or arguments
+@pytest.mark.parametrize("command, words", [
+    ("", "--server HOST:PORT"),
+    ("generate", "--prompt-file FILE"),
+    ("score", "--no-eos"),
+    ("tokenize", "--text TEXT"),
+    ("detokenize", "[ids...]"),
+    ("info", "how much fits"),
+    ("session", "outlive the server"),
+    ("session create", "--no-transcript"),
+    ("session list", "--parent ID"),
+    ("session show", "--transcript"),
+    ("session tree", "descends from it"),
+    ("session delete", "ids..."),
+    ("session append", "--ids INT"),
+    ("session fork", "--count INT"),
+    ("session mark", "id name"),
+    ("session unmark", "id name"),
+    ("session rewind", "id mark"),
+    ("session save", "id [file]"),
+    ("session load", "--label TEXT"),
+    ("session chat", "--suffix TEXT"),
+    ("admin", "drain"),
+    ("admin drain", "--shutdown-timeout SECONDS"),
+    ("admin reload", "certificates"),
+])
+def test_help(tvq, command, words):
+    done = tvq(*command.split(), "--help")
+    assert done.returncode == 0 and done.stderr == b""
+    text = done.stdout.decode()
+    assert f"Usage: tvq {command}".rstrip() + " [OPTIONS]" in text and words in text
