@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cuda/make_device.h"
 
 namespace tvq {
 
@@ -21,8 +22,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int th
   }
   if (name == "cpu") return MakeCpuDevice(threads, isa);
   if (name == "reference") return MakeReferenceDevice();
+  if (name == "cuda") return MakeCudaDevice();
   return absl::InvalidArgumentError(
-      absl::StrCat("device '", std::string(name), "': unknown; available: cpu, reference"));
+      absl::StrCat("device '", std::string(name), "': unknown; available: cpu, cuda, reference"));
 }
 
 }  // namespace tvq

@@ -46,11 +46,11 @@ class Device {
   virtual absl::Status Synchronize() = 0;
 };
 
-// `name` is "cpu" (SIMD, multi-threaded) or "reference" (naive float64 loops, the oracle of the
-// tests). `threads` = 0 takes the cores this process may use (affinity and container quota
-// counted). `isa` limits the instruction set: "" takes the best the processor has; otherwise one of
-// "scalar", "sse4", "avx2", "avx512", "avx512-bf16", "neon". INVALID_ARGUMENT names what is
-// available.
+// `name` is "cpu" (SIMD, multi-threaded), "cuda" (an NVIDIA GPU; FAILED_PRECONDITION says what is
+// missing for it) or "reference" (naive float64 loops, the oracle of the tests). `threads` = 0
+// takes the cores this process may use (affinity and container quota counted). `isa` limits the
+// instruction set: "" takes the best the processor has; otherwise one of "scalar", "sse4", "avx2",
+// "avx512", "avx512-bf16", "neon". INVALID_ARGUMENT names what is available.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int threads = 0,
                                                    std::string_view isa = "");
 

@@ -10,10 +10,12 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cuda/host/make_device.h"
 
 namespace tvq {
 
-// A device under test: the CPU with each instruction set.
+// A device under test: the CPU with each instruction set; the CUDA kernels on the CPU, the threads
+// of a block in different orders; a GPU.
 struct DeviceCase {
   std::string name;
   std::string variant;
@@ -22,6 +24,10 @@ struct DeviceCase {
 inline std::vector<DeviceCase> AllDevices() {
   std::vector<DeviceCase> cases;
   for (const std::string& isa : AvailableIsas()) cases.push_back({"cpu", isa});
+  for (const char* order : {"forwards", "backwards", "shuffled"}) {
+    cases.push_back({"cuda_host", order});
+  }
+  cases.push_back({"cuda", ""});
   return cases;
 }
 
@@ -35,6 +41,7 @@ inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << NameO
 
 inline std::unique_ptr<Device> MakeTestDevice(std::string_view name, std::string_view variant = "",
                                               int threads = 2) {
+  if (name == "cuda_host") return MakeCudaHostDevice(variant);
   auto device = MakeDevice(name, threads, variant);
   EXPECT_TRUE(device.ok()) << device.status().ToString();
   return *std::move(device);
@@ -43,6 +50,15 @@ inline std::unique_ptr<Device> MakeTestDevice(std::string_view name, std::string
 inline std::unique_ptr<Device> MakeTestDevice(const DeviceCase& device, int threads = 2) {
   return MakeTestDevice(device.name, device.variant, threads);
 }
+
+// Skips the test, saying why, when its device is a GPU and there is none.
+#define TVQ_SKIP_WITHOUT_DEVICE(device_case)                \
+  if ((device_case).name == "cuda") {                       \
+    if (const auto made = MakeDevice("cuda"); !made.ok()) { \
+      GTEST_SKIP() << made.status().ToString();             \
+    }                                                       \
+  }                                                         \
+  static_assert(true)
 
 }  // namespace tvq
 

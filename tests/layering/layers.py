@@ -14,9 +14,11 @@ SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 
 ALLOWED = {
     "kernels": ["kernels/ops"],
-    "kernels/device.cc": KERNELS + ["kernels/cpu"],
+    "kernels/device.cc": KERNELS + ["kernels/cpu", "kernels/cuda/make_device.h"],
     "kernels/ops": ["kernels"],
     "kernels/cpu": KERNELS,
+    "kernels/cuda": KERNELS,
+    "kernels/no_cuda": KERNELS + ["kernels/cuda/make_device.h"],
     "models/runtime": KERNELS + ["models/runtime/tokenizer"],
     "models/runtime/tokenizer": ["models/runtime", "models/runtime/sentencepiece_shim"],
     "models/runtime/registry.cc": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch"],
@@ -43,6 +45,7 @@ GRPC = ["proto", "server/rpc", "client/cpp", "client/cli", "client/gateway", "cl
 THIRD_PARTY = {
     r"(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$": GRPC,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
+    r"(cu(da|blas)\w*)(\.h|/.*)$": ["kernels/cuda"],
     r"openssl/": ["server/rpc"],
     r"prometheus/": ["server/metrics"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],

@@ -11,7 +11,10 @@ namespace {
 
 class EmbeddingTest : public testing::TestWithParam<OpCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam().device);
+    device_ = MakeTestDevice(GetParam().device);
+  }
 
   // A random table [vocab, width] in the dtype of the case; `args` says the rest but memory.
   std::vector<float> Run(Device& device, EmbeddingArgs args, const std::vector<int32_t>& ids,

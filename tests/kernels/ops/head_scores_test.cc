@@ -76,7 +76,10 @@ std::vector<int32_t> Assign(Device& device, const std::vector<float>& k, const H
 
 class HeadScoresTest : public ::testing::TestWithParam<DeviceCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam());
+    device_ = MakeTestDevice(GetParam());
+  }
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
 };

@@ -22,7 +22,10 @@ struct Options {
 
 class LinearTest : public testing::TestWithParam<OpCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam().device);
+    device_ = MakeTestDevice(GetParam().device);
+  }
 
   LinearWeight Pack(Device& device, const std::vector<float>& w, int64_t out, int64_t in) {
     const HostMatrix matrix{w.data(), out, in};
@@ -212,6 +215,7 @@ INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(AllOpCases()), kCase
 class LinearRoundingTest : public testing::TestWithParam<DeviceCase> {};
 
 TEST_P(LinearRoundingTest, RoundsToNearestEven) {
+  TVQ_SKIP_WITHOUT_DEVICE(GetParam());
   const std::unique_ptr<Device> device = MakeTestDevice(GetParam());
   std::vector<float> x = {1.0F,
                           0x1.01p0F,

@@ -87,7 +87,10 @@ struct Call {
 
 class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam().device);
+    device_ = MakeTestDevice(GetParam().device);
+  }
   void Compare(const Shape& shape);
   // Value and error bound of x~ W for all outputs of one row.
   void ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,

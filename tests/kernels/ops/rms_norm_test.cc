@@ -10,7 +10,10 @@ namespace {
 
 class RmsNormTest : public testing::TestWithParam<DeviceCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam());
+    device_ = MakeTestDevice(GetParam());
+  }
 
   // x [rows, width]; gain, bias [width] or empty.
   static std::vector<float> Run(Device& device, const std::vector<float>& x, int64_t width,

@@ -47,7 +47,10 @@ void ExpectSame(const std::vector<TokenLogprob>& got, const std::vector<TokenLog
 
 class TokenLogprobsTest : public ::testing::TestWithParam<DeviceCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam());
+    device_ = MakeTestDevice(GetParam());
+  }
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "tests/kernels/ops/op_testing.h"
 #include "tests/kernels/ops/vq_state.h"
@@ -32,7 +33,17 @@ class VqAttentionTest : public ::testing::TestWithParam<OpCase> {
   VqShape Shape(const Case& c) const {
     return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype};
   }
-  void SetUp() override { device_ = MakeTestDevice(GetParam().device); }
+  // The CUDA kernels on the CPU take milliseconds a step: the last two cases, which are the
+  // largest, are not for them, and few positions are decoded.
+  bool slow() const { return GetParam().device.name == "cuda_host"; }
+  std::span<const Case> Cases() const {
+    return std::span(kCases).first(std::size(kCases) - (slow() ? 2 : 0));
+  }
+  int64_t FirstDecoded(const Case& c) const { return slow() ? c.tokens - 2 : 0; }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam().device);
+    device_ = MakeTestDevice(GetParam().device);
+  }
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
@@ -45,29 +56,31 @@ void ExpectNear(const std::vector<A>& got, const std::vector<B>& want, double bo
 }
 
 TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 1);
     OwnedState state(*device_, inputs.shape);
     // U is a sum of up to `tokens` values that is rounded to float32 once.
-    ExpectNear(inputs.Decode(*device_, state), inputs.Quadratic(), inputs.Bound());
+    ExpectNear(inputs.Decode(*device_, state, FirstDecoded(c)), inputs.Quadratic(FirstDecoded(c)),
+               inputs.Bound());
   }
 }
 
 TEST_P(VqAttentionTest, DecodeMatchesReference) {
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 2);
     OwnedState got(*device_, inputs.shape);
     OwnedState want(*reference_, inputs.shape);
-    ExpectNear(inputs.Decode(*device_, got), inputs.Decode(*reference_, want), inputs.Bound());
+    ExpectNear(inputs.Decode(*device_, got, FirstDecoded(c)),
+               inputs.Decode(*reference_, want, FirstDecoded(c)), inputs.Bound());
     EXPECT_TRUE(got == want) << "states differ";
   }
 }
 
 TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 3);
     OwnedState decoded(*device_, inputs.shape);
-    inputs.Decode(*device_, decoded);
+    inputs.Decode(*device_, decoded, FirstDecoded(c));
     OwnedState appended(*device_, inputs.shape);
     inputs.Append(*device_, appended, 0, c.tokens);
     EXPECT_TRUE(decoded == appended);
@@ -85,7 +98,7 @@ TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
 
 TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
   std::mt19937 random(4);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 4);
     const auto want = inputs.Quadratic();
     for (int round = 0; round < 3; ++round) {
@@ -106,7 +119,7 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
 
 TEST_P(VqAttentionTest, ChunksThatEndAtBlocksDoNotChangeBits) {
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 5);
     const auto prefill = [&](Device& device, int64_t chunk) {
       OwnedState state(device, inputs.shape);
@@ -125,7 +138,7 @@ TEST_P(VqAttentionTest, ChunksThatEndAtBlocksDoNotChangeBits) {
 
 TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     // Sessions at different positions, all fed the last token of their own inputs.
     constexpr int64_t kSessions = 5;
     const VqShape shape = Shape(c);
@@ -142,7 +155,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
       states.emplace_back(*device_, shape);
       inputs.back().Append(*device_, states.back(), 0, tokens - 1);
       OwnedState whole(*one_thread, shape);
-      const auto outs = inputs.back().Decode(*one_thread, whole);
+      const auto outs = inputs.back().Decode(*one_thread, whole, tokens - 1);
       alone.emplace_back(outs.end() - c.heads * c.value, outs.end());
       positions.push_back(tokens - 1);
       const VqInputs& last = inputs.back();
@@ -200,7 +213,8 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
   for (int32_t& code : inputs.codes) code %= 4;  // 4 to 7 never occur, whatever they score
   OwnedState state(*device_, inputs.shape);
   const auto want = inputs.Quadratic();
-  ExpectNear(inputs.Decode(*device_, state), want, inputs.Bound());
+  const auto first = FirstDecoded(c);
+  ExpectNear(inputs.Decode(*device_, state, first), inputs.Quadratic(first), inputs.Bound());
   OwnedState other(*device_, inputs.shape);
   std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
   inputs.Prefill(*device_, other, 0, c.tokens, out);

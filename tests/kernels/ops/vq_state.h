@@ -94,10 +94,11 @@ struct VqInputs {
                                   static_cast<size_t>(count * width));
   }
 
-  // Every position by decode, alone.
-  std::vector<float> Decode(Device& device, OwnedState& state) const {
+  // Positions from `first` on by decode, alone, those before by append.
+  std::vector<float> Decode(Device& device, OwnedState& state, int64_t first = 0) const {
+    Append(device, state, 0, first);
     std::vector<float> out;
-    for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t t = first; t < tokens; ++t) {
       const std::vector<float> row = DecodeStep(
           device, shape, heads, {state.View()}, {t}, Rows(code_scores, heads * shape.codes, t, 1),
           Rows(position_scores, heads * shape.window, t, 1), Rows(codes, shape.kv_heads, t, 1),
@@ -134,6 +135,7 @@ struct VqInputs {
   }
 
   void Append(Device& device, OwnedState& state, int64_t first, int64_t count) const {
+    if (count == 0) return;
     const DeviceArray<int32_t> code(device, Rows(codes, shape.kv_heads, first, count));
     const DeviceArray<float> value(device, Rows(v, shape.kv_heads * shape.value, first, count));
     const absl::Status status =
@@ -146,11 +148,14 @@ struct VqInputs {
   }
 
   // The definition, quadratic in float64: softmax over every position so far. `retired_as_stored`
-  // values went through the window's dtype before they retired.
-  std::vector<double> Quadratic() const {
-    std::vector<double> out(static_cast<size_t>(OutSize()));
-    for (int64_t i = 0; i < tokens; ++i) {
-      for (int64_t h = 0; h < heads; ++h) Attend(i, h, out.data() + (i * heads + h) * shape.value);
+  // values went through the window's dtype before they retired. Of positions from `first` on.
+  std::vector<double> Quadratic(int64_t first = 0) const {
+    std::vector<double> out;
+    for (int64_t i = first; i < tokens; ++i) {
+      for (int64_t h = 0; h < heads; ++h) {
+        out.resize(out.size() + static_cast<size_t>(shape.value));
+        Attend(i, h, out.data() + out.size() - shape.value);
+      }
     }
     return out;
   }

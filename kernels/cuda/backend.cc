@@ -1,0 +1,27 @@
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_ops.h"
+
+namespace tvq::TVQ_CUDA {
+
+const Backend& CudaBackend() {
+  static constexpr Backend kBackend = {
+      .name = "cuda",
+      .embedding = CudaEmbedding,
+      .rms_norm = CudaRmsNorm,
+      .pack_linear = CudaPackLinear,
+      .linear = CudaLinear,
+      .gated_output = CudaGatedOutput,
+      .qkvg_projection = CudaQkvgProjection,
+      .pack_head_keys = CudaPackHeadKeys,
+      .head_scores = CudaHeadScores,
+      .vq_assign = CudaVqAssign,
+      .vq_append = CudaVqAppend,
+      .vq_decode_attention = CudaVqDecodeAttention,
+      .vq_prefill_attention = CudaVqPrefillAttention,
+      .token_logprobs = CudaTokenLogprobs,
+      .sample = CudaSample,
+  };
+  return kBackend;
+}
+
+}  // namespace tvq::TVQ_CUDA

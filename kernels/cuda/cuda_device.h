@@ -1,0 +1,71 @@
+// An NVIDIA GPU as a device: its memory and one stream of operations.
+#ifndef TVQ_KERNELS_CUDA_CUDA_DEVICE_H_
+#define TVQ_KERNELS_CUDA_CUDA_DEVICE_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/platform.h"
+#include "kernels/device.h"
+
+namespace tvq::TVQ_CUDA {
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(cudaStream_t stream, std::string description)
+      : stream_(stream), description_(std::move(description)) {}
+
+  std::string Describe() const override { return description_; }
+  const Backend& backend() const override;
+  bool host_memory() const override { return false; }
+  absl::StatusOr<Buffer> Allocate(size_t bytes) override;
+  absl::Status Zero(void* device, size_t bytes) override;
+  absl::Status CopyToHost(void* host, const void* device, size_t bytes) override;
+  absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override;
+  absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
+  absl::Status Synchronize() override;
+
+  // Operations run on it one after the other.
+  cudaStream_t stream() const { return stream_; }
+
+  // A buffer with a copy of `values`.
+  template <typename T>
+  absl::StatusOr<Buffer> Upload(std::span<const T> values) {
+    absl::StatusOr<Buffer> buffer = Allocate(values.size_bytes());
+    if (!buffer.ok()) return buffer;
+    const absl::Status status = CopyFromHost(buffer->data(), values.data(), values.size_bytes());
+    return status.ok() ? std::move(buffer) : status;
+  }
+
+  // Device memory for one op's intermediates, valid until the next call with the same slot; not
+  // zeroed. Grows, never shrinks; growing waits for the stream.
+  template <typename T>
+  absl::StatusOr<T*> Scratch(size_t slot, int64_t count) {
+    absl::StatusOr<void*> bytes = ScratchBytes(slot, static_cast<size_t>(count) * sizeof(T));
+    if (!bytes.ok()) return bytes.status();
+    return static_cast<T*>(*bytes);
+  }
+
+ private:
+  absl::StatusOr<void*> ScratchBytes(size_t slot, size_t bytes);
+
+  const cudaStream_t stream_;
+  const std::string description_;
+  std::vector<Buffer> scratch_;
+};
+
+// OK, or INTERNAL "<what>: <CUDA's message>"; RESOURCE_EXHAUSTED when memory is short.
+absl::Status ToStatus(cudaError_t error, const char* what);
+
+inline CudaDevice& AsCuda(Device& device) { return static_cast<CudaDevice&>(device); }
+
+// The table of the backend.
+const Backend& CudaBackend();
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_CUDA_DEVICE_H_

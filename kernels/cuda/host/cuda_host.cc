@@ -1,0 +1,295 @@
+#include "kernels/cuda/host/cuda_host.h"
+
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace tvq::cuda_host {
+namespace {
+
+// The sanitizer must know on which stack it is; without one these are nothing.
+#if defined(__SANITIZE_ADDRESS__)
+void StartSwitch(void** save, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(save, stack, bytes);
+}
+void FinishSwitch(void* save, const void** stack, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(save, stack, bytes);
+}
+#else
+void StartSwitch(void**, const void*, size_t) {}
+void FinishSwitch(void*, const void**, size_t*) {}
+#endif
+
+constexpr size_t kStackBytes = size_t{128} << 10;
+
+// Where a stack is left and entered again. The compiler's own jump, which is two loads and a
+// branch: the library's calls the sanitizer, which unpoisons the stacks, each time.
+using Place = std::array<void*, 5>;
+
+// Of functions that return on another stack than they were called on: the caller must not rely on
+// what the compiler sees them do to registers.
+#if defined(__clang__)
+#define TVQ_SWITCHES __attribute__((no_sanitize_address, noinline))
+#else
+#define TVQ_SWITCHES __attribute__((no_sanitize_address, noipa))
+#endif
+
+enum class Wait : uint8_t { kNothing, kBlock, kWarp, kEnded };
+
+// A context makes the stack; from then on the fiber is left and entered by jumps, which, unlike
+// swapcontext, are no system calls. It lives on from thread to thread.
+struct Fiber {
+  bool started = false;
+  ucontext_t context{};
+  Place place{};
+  std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(kStackBytes);
+  void* sanitizer_stack = nullptr;
+  ThreadPosition position;
+  int index = 0;  // in the block
+  Wait wait = Wait::kNothing;
+  uint32_t mask = 0;  // of a warp's barrier
+  bool odd_exchange = false;
+};
+
+struct Warp {
+  Exchange exchange[2];
+};
+
+// Heap memory of exactly so many bytes, all NaN whatever it is read as.
+class SharedMemory {
+ public:
+  void* Take(size_t bytes) {
+    if (bytes != bytes_) memory_.reset(static_cast<std::byte*>(std::malloc(bytes)));
+    bytes_ = bytes;
+    taken_ = true;
+    return std::memset(memory_.get(), 0xff, bytes);
+  }
+  // The block has ended; the next often takes as much.
+  void Leave() { taken_ = false; }
+  bool taken() const { return taken_; }
+  void* data() const { return memory_.get(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_{static_cast<std::byte*>(std::malloc(0))};
+  size_t bytes_ = 0;
+  bool taken_ = false;
+};
+
+[[noreturn]] void Fail(const char* kernel, const char* what) {
+  std::fprintf(stderr, "cuda_host: kernel %s: %s\n", kernel, what);
+  std::abort();
+}
+
+ThreadOrder g_order;
+
+std::vector<int> Order(int count, uint32_t salt) {
+  std::vector<int> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  if (g_order.kind == ThreadOrder::kBackwards) std::reverse(order.begin(), order.end());
+  if (g_order.kind == ThreadOrder::kShuffled) {
+    std::shuffle(order.begin(), order.end(), std::mt19937(g_order.seed + salt));
+  }
+  return order;
+}
+
+// Runs one block at a time; fibers and their stacks are kept from block to block.
+class Scheduler {
+ public:
+  static Scheduler& Current() {
+    static thread_local Scheduler scheduler;
+    return scheduler;
+  }
+
+  void RunBlock(const char* kernel, dim3 block, dim3 index, dim3 grid, size_t shared_bytes,
+                const std::function<void()>& thread) {
+    kernel_ = kernel;
+    thread_ = &thread;
+    dynamic_shared_.Take(shared_bytes);
+    static_shared_.Leave();
+    count_ = static_cast<int>(block.x * block.y * block.z);
+    Prepare(block, index, grid);
+    uint32_t turn = 0;
+    do {
+      for (const int i : Order(count_, turn)) {
+        if (fibers_[static_cast<size_t>(i)]->wait == Wait::kNothing) Resume(i);
+      }
+      ++turn;
+    } while (Release());
+    running_ = nullptr;
+  }
+
+  Fiber& Running() { return *running_; }
+  const char* kernel() const { return kernel_; }
+  void* dynamic_shared() const { return dynamic_shared_.data(); }
+  void* StaticShared(size_t bytes) {
+    if (!static_shared_.taken()) return static_shared_.Take(bytes);
+    if (static_shared_.bytes() != bytes) Fail(kernel_, "more than one static shared memory");
+    return static_shared_.data();
+  }
+  Warp& RunningWarp() { return warps_[static_cast<size_t>(running_->index / kWarpSize)]; }
+
+  TVQ_SWITCHES void Yield(Wait wait, uint32_t mask = 0) {
+    running_->wait = wait;
+    running_->mask = mask;
+    if (__builtin_setjmp(running_->place.data()) == 0) {
+      StartSwitch(&running_->sanitizer_stack, main_stack_, main_stack_bytes_);
+      Jump(main_place_);
+    }
+    FinishSwitch(running_->sanitizer_stack, &main_stack_, &main_stack_bytes_);
+  }
+
+ private:
+  static void Enter() {
+    Scheduler& scheduler = Current();
+    FinishSwitch(nullptr, &scheduler.main_stack_, &scheduler.main_stack_bytes_);
+    while (true) {
+      (*scheduler.thread_)();
+      scheduler.Yield(Wait::kEnded);
+    }
+  }
+
+  void Prepare(dim3 block, dim3 index, dim3 grid) {
+    while (fibers_.size() < static_cast<size_t>(count_))
+      fibers_.push_back(std::make_unique<Fiber>());
+    warps_.resize(static_cast<size_t>((count_ + kWarpSize - 1) / kWarpSize));
+    for (int i = 0; i < count_; ++i) {
+      Fiber& fiber = *fibers_[static_cast<size_t>(i)];
+      const auto u = static_cast<unsigned>(i);
+      fiber.position = {
+          {u % block.x, u / block.x % block.y, u / (block.x * block.y)}, index, block, grid};
+      fiber.index = i;
+      fiber.wait = Wait::kNothing;
+      fiber.odd_exchange = false;
+    }
+  }
+
+  TVQ_SWITCHES void Resume(int i) {
+    running_ = fibers_[static_cast<size_t>(i)].get();
+    if (__builtin_setjmp(main_place_.data()) == 0) {
+      StartSwitch(&main_sanitizer_stack_, running_->stack.get(), kStackBytes);
+      if (running_->started) Jump(running_->place);
+      Start(*running_);
+    }
+    FinishSwitch(main_sanitizer_stack_, nullptr, nullptr);
+  }
+
+  [[noreturn]] TVQ_SWITCHES static void Jump(Place& place) { __builtin_longjmp(place.data(), 1); }
+
+  [[noreturn]] static void Start(Fiber& fiber) {
+    fiber.started = true;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, Enter, 0);
+    setcontext(&fiber.context);
+    std::abort();
+  }
+
+  // Lets those go on whose barrier is complete. False when the block has ended.
+  bool Release() {
+    int ended = 0, at_barrier = 0, released = 0;
+    for (int i = 0; i < count_; ++i) {
+      const Fiber& fiber = *fibers_[static_cast<size_t>(i)];
+      ended += fiber.wait == Wait::kEnded;
+      at_barrier += fiber.wait == Wait::kBlock;
+    }
+    if (ended == count_) return false;
+    for (size_t w = 0; w < warps_.size(); ++w) released += ReleaseWarp(static_cast<int>(w));
+    if (at_barrier == count_) {
+      for (int i = 0; i < count_; ++i) fibers_[static_cast<size_t>(i)]->wait = Wait::kNothing;
+    } else if (released == 0) {
+      Fail(kernel_, "a barrier or warp function that not all of its threads reach");
+    }
+    return true;
+  }
+
+  int ReleaseWarp(int warp) {
+    const int first = warp * kWarpSize;
+    const int lanes = std::min(kWarpSize, count_ - first);
+    uint32_t waiting = 0;
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (fibers_[static_cast<size_t>(first + lane)]->wait == Wait::kWarp) waiting |= 1U << lane;
+    }
+    // Lanes that do not exist cannot be waited for: CUDA leaves that open, we forbid it.
+    int released = 0;
+    for (int lane = 0; lane < lanes; ++lane) {
+      Fiber& fiber = *fibers_[static_cast<size_t>(first + lane)];
+      if (fiber.wait != Wait::kWarp || (fiber.mask & ~waiting) != 0) continue;
+      fiber.wait = Wait::kNothing;
+      ++released;
+    }
+    return released;
+  }
+
+  const char* kernel_ = "";
+  const std::function<void()>* thread_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Warp> warps_;
+  SharedMemory dynamic_shared_, static_shared_;
+  int count_ = 0;
+  Fiber* running_ = nullptr;
+  Place main_place_{};
+  void* main_sanitizer_stack_ = nullptr;
+  const void* main_stack_ = nullptr;
+  size_t main_stack_bytes_ = 0;
+};
+
+}  // namespace
+
+const ThreadPosition& Position() { return Scheduler::Current().Running().position; }
+
+void SetThreadOrder(ThreadOrder order) { g_order = order; }
+
+void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+             const std::function<void()>& thread) {
+  constexpr unsigned kMostThreads = 1024;
+  const unsigned threads = block.x * block.y * block.z;
+  if (threads == 0 || threads > kMostThreads) Fail(kernel, "a block has 1 to 1024 threads");
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) {
+    Fail(kernel, "a grid that CUDA does not launch");
+  }
+  for (const int i : Order(static_cast<int>(grid.x * grid.y * grid.z), 0)) {
+    const auto u = static_cast<unsigned>(i);
+    const dim3 index{u % grid.x, u / grid.x % grid.y, u / (grid.x * grid.y)};
+    Scheduler::Current().RunBlock(kernel, block, index, grid, shared_bytes, thread);
+  }
+}
+
+void* DynamicSharedMemory() { return Scheduler::Current().dynamic_shared(); }
+void* StaticSharedMemory(size_t bytes) { return Scheduler::Current().StaticShared(bytes); }
+void BlockBarrier() { Scheduler::Current().Yield(Wait::kBlock); }
+void WarpBarrier(uint32_t mask) { Scheduler::Current().Yield(Wait::kWarp, mask); }
+int Lane() { return Scheduler::Current().Running().index % kWarpSize; }
+
+Exchange& NextExchange() {
+  Scheduler& scheduler = Scheduler::Current();
+  Fiber& fiber = scheduler.Running();
+  fiber.odd_exchange = !fiber.odd_exchange;
+  return scheduler.RunningWarp().exchange[fiber.odd_exchange ? 1 : 0];
+}
+
+}  // namespace tvq::cuda_host
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  *data = std::malloc(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+cudaError_t cudaFree(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}

@@ -1,0 +1,172 @@
+// Stands in for the CUDA toolkit where kernels run on the CPU (tests without a GPU): enough of the
+// language for our own sources, the threads of a block as fibers that switch at barriers and warp
+// functions. Index arithmetic, bounds and barriers are the subject, speed is not.
+//
+// What a GPU leaves open is made visible: the fibers of a block run in a chosen order (forwards,
+// backwards, shuffled), so that a missing barrier shows as a difference between orders or from the
+// oracle; shared memory is a block of the heap, filled with NaN patterns, so that AddressSanitizer
+// sees its bounds and nothing lives on from the block before; a barrier that not all threads reach
+// ends the process, naming the kernel.
+#ifndef TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
+#define TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+// The language.
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+
+namespace tvq::cuda_host {
+
+// Where the running fiber stands.
+struct ThreadPosition {
+  dim3 thread, block, block_size, grid_size;
+};
+const ThreadPosition& Position();
+
+// In which order the fibers of a block, and the blocks of a grid, take turns. For the whole
+// process.
+struct ThreadOrder {
+  enum Kind { kForwards, kBackwards, kShuffled } kind = kForwards;
+  uint32_t seed = 1;  // of kShuffled
+};
+void SetThreadOrder(ThreadOrder order);
+
+// Runs `thread` once for every thread of the grid; returns when all have ended. `shared_bytes` of
+// dynamic shared memory a block.
+void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+             const std::function<void()>& thread);
+
+// Shared memory of the running block. The static one exists from its first use on, with the size
+// of that use; a kernel has at most one.
+void* DynamicSharedMemory();
+void* StaticSharedMemory(size_t bytes);
+
+// All threads of the block wait for each other; all lanes of `mask` in the running warp do.
+void BlockBarrier();
+void WarpBarrier(uint32_t mask);
+
+constexpr int kWarpSize = 32;
+constexpr size_t kExchangeBytes = 32;
+
+// A place of kExchangeBytes for each lane of the running warp, where warp functions leave what the
+// other lanes read after a WarpBarrier. Every second call gets the same places: a lane cannot be
+// two calls ahead of another.
+using Exchange = std::array<std::array<std::byte, kExchangeBytes>, kWarpSize>;
+Exchange& NextExchange();
+int Lane();
+
+// Every lane of `mask` gives `value`; afterwards Read(lane) is what that lane gave.
+template <typename T>
+class WarpValues {
+ public:
+  WarpValues(uint32_t mask, const T& value) : places_(NextExchange()) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kExchangeBytes);
+    std::memcpy(places_[static_cast<size_t>(Lane())].data(), &value, sizeof(T));
+    WarpBarrier(mask);
+  }
+  T Read(int lane) const {
+    T value;
+    std::memcpy(&value, places_[static_cast<size_t>(lane)].data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  Exchange& places_;
+};
+
+}  // namespace tvq::cuda_host
+
+#define threadIdx (tvq::cuda_host::Position().thread)
+#define blockIdx (tvq::cuda_host::Position().block)
+#define blockDim (tvq::cuda_host::Position().block_size)
+#define gridDim (tvq::cuda_host::Position().grid_size)
+
+inline void __syncthreads() { tvq::cuda_host::BlockBarrier(); }
+inline void __syncwarp(uint32_t mask = 0xffffffffU) { tvq::cuda_host::WarpBarrier(mask); }
+
+template <typename T>
+T __shfl_sync(uint32_t mask, T value, int lane) {
+  return tvq::cuda_host::WarpValues<T>(mask, value).Read(lane & 31);
+}
+template <typename T>
+T __shfl_xor_sync(uint32_t mask, T value, int bits) {
+  return tvq::cuda_host::WarpValues<T>(mask, value).Read(tvq::cuda_host::Lane() ^ bits);
+}
+template <typename T>
+T __shfl_down_sync(uint32_t mask, T value, unsigned lanes) {
+  const int from = tvq::cuda_host::Lane() + static_cast<int>(lanes);
+  const tvq::cuda_host::WarpValues<T> values(mask, value);
+  return from < tvq::cuda_host::kWarpSize ? values.Read(from) : value;
+}
+inline uint32_t __ballot_sync(uint32_t mask, bool predicate) {
+  const tvq::cuda_host::WarpValues<bool> values(mask, predicate);
+  uint32_t votes = 0;
+  for (int lane = 0; lane < tvq::cuda_host::kWarpSize; ++lane) {
+    if ((mask >> lane & 1U) != 0 && values.Read(lane)) votes |= 1U << lane;
+  }
+  return votes;
+}
+
+using std::isfinite;
+using std::min;
+inline unsigned long long __double2ull_rn(double x) {
+  return static_cast<unsigned long long>(std::nearbyint(x));
+}
+inline uint32_t __float_as_uint(float x) { return std::bit_cast<uint32_t>(x); }
+inline float __uint_as_float(uint32_t x) { return std::bit_cast<float>(x); }
+
+// Fibers take turns only at barriers.
+template <typename T>
+T atomicAdd(T* to, T value) {
+  const T before = *to;
+  *to += value;
+  return before;
+}
+
+// The runtime: one memory, every call is complete when it returns.
+using cudaStream_t = void*;
+using cudaEvent_t = void*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+
+inline const char* cudaGetErrorString(cudaError_t) { return "out of memory"; }
+cudaError_t cudaMalloc(void** data, size_t bytes);
+cudaError_t cudaFree(void* data);
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t) {
+  std::memset(data, value, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+
+#endif  // TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_

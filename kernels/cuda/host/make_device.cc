@@ -1,0 +1,19 @@
+#include "kernels/cuda/host/make_device.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/host/cuda_host.h"
+
+namespace tvq {
+
+std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order) {
+  using cuda_host::ThreadOrder;
+  cuda_host::SetThreadOrder({order == "backwards"  ? ThreadOrder::kBackwards
+                             : order == "shuffled" ? ThreadOrder::kShuffled
+                                                   : ThreadOrder::kForwards,
+                             1});
+  return std::make_unique<cuda_host::CudaDevice>(
+      nullptr, absl::StrCat("cuda_host (threads ", std::string(order), ")"));
+}
+
+}  // namespace tvq

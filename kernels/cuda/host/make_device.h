@@ -1,0 +1,18 @@
+// The CUDA kernels on the CPU, for tests.
+#ifndef TVQ_KERNELS_CUDA_HOST_MAKE_DEVICE_H_
+#define TVQ_KERNELS_CUDA_HOST_MAKE_DEVICE_H_
+
+#include <memory>
+#include <string_view>
+
+#include "kernels/device.h"
+
+namespace tvq {
+
+// The threads of a block take turns "forwards", "backwards" or "shuffled": in the whole process, so
+// devices of different order must not be used alternately.
+std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CUDA_HOST_MAKE_DEVICE_H_

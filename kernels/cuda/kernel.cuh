@@ -1,0 +1,68 @@
+// What kernels are written with: places in the block, shared memory, launches.
+#ifndef TVQ_KERNELS_CUDA_KERNEL_CUH_
+#define TVQ_KERNELS_CUDA_KERNEL_CUH_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/platform.h"
+
+namespace tvq::TVQ_CUDA {
+
+constexpr int kWarp = 32;
+constexpr uint32_t kAllLanes = 0xffffffffU;
+
+__device__ inline int LaneId() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ inline int WarpId() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+// The block's one T in shared memory, uninitialised; T has a trivial constructor.
+template <typename T>
+__device__ inline T& BlockShared() {
+#if defined(TVQ_CUDA_HOST)
+  return *static_cast<T*>(StaticSharedMemory(sizeof(T)));
+#else
+  __shared__ T memory;
+  return memory;
+#endif
+}
+
+// The shared memory that the launch asked for, 16 byte aligned.
+template <typename T>
+__device__ inline T* LaunchShared() {
+#if defined(TVQ_CUDA_HOST)
+  return static_cast<T*>(DynamicSharedMemory());
+#else
+  extern __shared__ __align__(16) unsigned char memory[];
+  return reinterpret_cast<T*>(memory);
+#endif
+}
+
+struct LaunchShape {
+  int64_t blocks = 1;    // x
+  int64_t blocks_y = 1;  // at most 65,535
+  int threads = kWarp;   // of a block
+  int shared_bytes = 0;  // LaunchShared; at most 48 KiB
+};
+
+// Puts one run of `kernel` on the device's stream. What goes wrong inside shows at a later call.
+template <typename... Parameters, typename... Arguments>
+absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
+                    void (*kernel)(Parameters...), Arguments... arguments) {
+  const dim3 grid{static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y), 1};
+  const dim3 block{static_cast<unsigned>(shape.threads), 1, 1};
+#if defined(TVQ_CUDA_HOST)
+  (void)device;
+  RunGrid(name, grid, block, static_cast<size_t>(shape.shared_bytes),
+          [&] { kernel(Parameters(arguments)...); });
+  return absl::OkStatus();
+#else
+  kernel<<<grid, block, shape.shared_bytes, AsCuda(device).stream()>>>(Parameters(arguments)...);
+  return ToStatus(cudaGetLastError(), name);
+#endif
+}
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_KERNEL_CUH_

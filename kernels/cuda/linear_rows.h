@@ -1,0 +1,58 @@
+// The two steps of every projection: rows in the form that the weight's kernel reads, and the
+// product.
+#ifndef TVQ_KERNELS_CUDA_LINEAR_ROWS_H_
+#define TVQ_KERNELS_CUDA_LINEAR_ROWS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/platform.h"
+#include "kernels/ops/linear.h"
+
+namespace tvq::TVQ_CUDA {
+
+// A row of a weight, and of what it is multiplied with, takes a multiple of 64 elements, so that
+// 16-byte loads and matrix instructions need no tail. The rest is zero.
+constexpr int64_t kRowElements = 64;
+constexpr int64_t RowStride(int64_t in) {
+  return (in + kRowElements - 1) / kRowElements * kRowElements;
+}
+
+// What becomes of x on the way: nothing, x * gate, or rms norm with gain and bias.
+struct RowSource {
+  Matrix<const float> x;        // [N, in]
+  const float* gate = nullptr;  // [N, in]
+  bool norm = false;
+  const float* gain = nullptr;  // [in], of the norm
+  const float* bias = nullptr;  // [in]
+};
+
+// [N][RowStride(in)] of `dtype` in the device's scratch memory of slot 0.
+absl::StatusOr<const void*> PrepareRows(Device& device, const RowSource& source, DType dtype);
+
+// Outputs [first, first + count) of a weight go to y, rows of `stride` floats.
+struct OutputColumns {
+  int64_t first = 0;
+  int64_t count = 0;
+  float* y = nullptr;
+  int64_t stride = 0;
+  Activation activation = Activation::kNone;
+};
+
+struct LinearRun {
+  static constexpr int kMostColumns = 4;
+
+  const void* x = nullptr;  // from PrepareRows, of the weight's dtype
+  int64_t rows = 0;
+  const LinearWeight* weight = nullptr;
+  const float* bias = nullptr;  // [out]
+  float scale = 1;
+  bool accumulate = false;
+  OutputColumns columns[kMostColumns];  // in order, all outputs
+  int column_count = 0;
+};
+
+absl::Status RunLinear(Device& device, const LinearRun& run);
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_LINEAR_ROWS_H_

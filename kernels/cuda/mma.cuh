@@ -1,0 +1,59 @@
+// A warp's matrix instruction, and 16-byte loads.
+#ifndef TVQ_KERNELS_CUDA_MMA_CUH_
+#define TVQ_KERNELS_CUDA_MMA_CUH_
+
+#include "kernels/bfloat16.h"
+#include "kernels/cuda/kernel.cuh"
+
+namespace tvq::TVQ_CUDA {
+
+// D[16,8] += A[16,16] B[16,8] over a whole warp: bfloat16 factors, float32 sums (PTX mma.m16n8k16).
+// With g = lane / 4 and t = lane % 4 a register holds two elements that follow one another along k:
+//
+//   a[0] A[g, 2t..]   a[1] A[g+8, 2t..]   a[2] A[g, 2t+8..]   a[3] A[g+8, 2t+8..]
+//   b[0] B[2t.., g]   b[1] B[2t+8.., g]
+//   d[0..1] D[g, 2t..2t+1]   d[2..3] D[g+8, 2t..2t+1]
+__device__ inline void MultiplyAdd16x8x16(const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                          float (&d)[4]) {
+#if defined(TVQ_CUDA_HOST)
+  struct Registers {
+    uint32_t a[4], b[2];
+  };
+  const WarpValues<Registers> warp(kAllLanes, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+  const auto half = [](uint32_t two, int k) {
+    return ToFloat(BFloat16{static_cast<uint16_t>(two >> (k % 2 * 16))});
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int row = LaneId() / 4 + i / 2 * 8;
+    const int column = LaneId() % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {
+      const Registers of_row = warp.Read(row % 8 * 4 + k % 8 / 2);
+      const Registers of_column = warp.Read(column * 4 + k % 8 / 2);
+      d[i] += half(of_row.a[row / 8 + k / 8 * 2], k) * half(of_column.b[k / 8], k);
+    }
+  }
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+// 16 bytes that are read once: past the first cache.
+__device__ inline uint4 LoadStreamed(const uint4* from) {
+#if defined(TVQ_CUDA_HOST)
+  return *from;
+#else
+  uint4 value;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(from));
+  return value;
+#endif
+}
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_MMA_CUH_

@@ -1,0 +1,10 @@
+#include "kernels/cuda/make_device.h"
+
+namespace tvq {
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
+  return absl::FailedPreconditionError(
+      "device 'cuda': this build has no CUDA backend; build with cmake --preset cuda");
+}
+
+}  // namespace tvq

@@ -1,0 +1,156 @@
+// What running kernels as fibers must find: each planted mistake is one that a GPU may well hide.
+#include "kernels/cuda/host/cuda_host.h"
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tvq::cuda_host {
+namespace {
+
+constexpr ThreadOrder kOrders[] = {{ThreadOrder::kForwards, 1},
+                                   {ThreadOrder::kBackwards, 1},
+                                   {ThreadOrder::kShuffled, 1},
+                                   {ThreadOrder::kShuffled, 2}};
+constexpr unsigned kThreads = 96;
+
+// Reverses a block's part of `in` through shared memory; without the barrier it is wrong.
+std::vector<int> ReverseBlocks(const std::vector<int>& in, bool barrier) {
+  std::vector<int> out(in.size(), -1);
+  const auto blocks = static_cast<unsigned>(in.size()) / kThreads;
+  RunGrid("Reverse", {blocks}, {kThreads}, kThreads * sizeof(int), [&] {
+    int* shared = static_cast<int*>(DynamicSharedMemory());
+    const unsigned first = blockIdx.x * blockDim.x;
+    shared[threadIdx.x] = in[first + threadIdx.x];
+    if (barrier) __syncthreads();
+    out[first + threadIdx.x] = shared[blockDim.x - 1 - threadIdx.x];
+  });
+  return out;
+}
+
+class CudaHostTest : public testing::Test {
+ protected:
+  void TearDown() override { SetThreadOrder({}); }
+
+  CudaHostTest() : in_(3 * kThreads) { std::iota(in_.begin(), in_.end(), 0); }
+  std::vector<int> in_;
+};
+
+TEST_F(CudaHostTest, ABarrierOrdersTheBlock) {
+  for (const ThreadOrder order : kOrders) {
+    SetThreadOrder(order);
+    const std::vector<int> out = ReverseBlocks(in_, true);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const size_t first = i / kThreads * kThreads;
+      ASSERT_EQ(out[i], in_[first + kThreads - 1 - (i - first)]);
+    }
+  }
+}
+
+TEST_F(CudaHostTest, AMissingBarrierShows) {
+  const std::vector<int> right = ReverseBlocks(in_, true);
+  for (const ThreadOrder order : kOrders) {
+    SetThreadOrder(order);
+    EXPECT_NE(ReverseBlocks(in_, false), right);
+  }
+}
+
+// A thread that reads what only an earlier one writes sees it when threads run forwards: another
+// order finds the mistake.
+TEST_F(CudaHostTest, AnotherOrderFindsWhatOneOrderHides) {
+  const auto shift = [] {
+    std::vector<int> out(kThreads, -1);
+    RunGrid("Shift", {1}, {kThreads}, (kThreads + 1) * sizeof(int), [&] {
+      int* shared = static_cast<int*>(DynamicSharedMemory());
+      if (threadIdx.x == 0) shared[0] = 0;
+      shared[threadIdx.x + 1] = static_cast<int>(threadIdx.x) + 1;
+      out[threadIdx.x] = shared[threadIdx.x];
+    });
+    return out;
+  };
+  const std::vector<int> forwards = shift();
+  SetThreadOrder({ThreadOrder::kBackwards, 1});
+  EXPECT_NE(shift(), forwards);
+}
+
+TEST_F(CudaHostTest, SharedMemoryIsNotInitialised) {
+  std::vector<float> out(2);
+  RunGrid("Uninitialised", {2}, {1}, sizeof(float), [&] {
+    float* shared = static_cast<float*>(DynamicSharedMemory());
+    out[blockIdx.x] = *shared;
+    *shared = 1;
+  });
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_TRUE(std::isnan(out[1])) << "left over from the block before";
+}
+
+TEST_F(CudaHostTest, WarpFunctionsExchangeWithinTheWarp) {
+  for (const ThreadOrder order : kOrders) {
+    SetThreadOrder(order);
+    std::vector<int> sum(kThreads), from_next(kThreads), first(kThreads);
+    std::vector<uint32_t> odd(kThreads);
+    RunGrid("Warp", {1}, {kThreads}, 0, [&] {
+      const int me = static_cast<int>(threadIdx.x);
+      int value = me;
+      for (int bits = 16; bits > 0; bits /= 2) value += __shfl_xor_sync(~0U, value, bits);
+      sum[threadIdx.x] = value;
+      from_next[threadIdx.x] = __shfl_down_sync(~0U, me, 1);
+      first[threadIdx.x] = __shfl_sync(~0U, me, 0);
+      odd[threadIdx.x] = __ballot_sync(~0U, me % 2 == 1);
+    });
+    for (int i = 0; i < static_cast<int>(kThreads); ++i) {
+      const int warp = i / 32 * 32;
+      const auto at = static_cast<size_t>(i);
+      EXPECT_EQ(sum[at], 32 * warp + 31 * 32 / 2);
+      EXPECT_EQ(from_next[at], i % 32 == 31 ? i : i + 1);
+      EXPECT_EQ(first[at], warp);
+      EXPECT_EQ(odd[at], 0xaaaaaaaaU);
+    }
+  }
+}
+
+using CudaHostDeathTest = CudaHostTest;
+
+TEST_F(CudaHostDeathTest, ABarrierThatSomeThreadsMiss) {
+  const auto run = [] {
+    RunGrid("Half", {1}, {64}, 0, [] {
+      if (threadIdx.x < 32) __syncthreads();
+    });
+  };
+  EXPECT_DEATH(run(), "kernel Half: a barrier or warp function that not all of its threads reach");
+}
+
+TEST_F(CudaHostDeathTest, AWarpFunctionThatSomeLanesMiss) {
+  const auto run = [] {
+    RunGrid("Lanes", {1}, {32}, 0, [] {
+      if (threadIdx.x != 7) __syncwarp();
+    });
+  };
+  EXPECT_DEATH(run(), "kernel Lanes: a barrier or warp function");
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST_F(CudaHostDeathTest, OneElementBeyondSharedMemory) {
+  const auto run = [] {
+    RunGrid("OffByOne", {1}, {32}, 32 * sizeof(float),
+            [] { static_cast<float*>(DynamicSharedMemory())[threadIdx.x + 1] = 0; });
+  };
+  EXPECT_DEATH(run(), "heap-buffer-overflow");
+}
+
+TEST_F(CudaHostDeathTest, OneElementBeyondGlobalMemory) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 32 * sizeof(float)), cudaSuccess);
+  const auto run = [memory] {
+    RunGrid("OffByOne", {1}, {32}, 0,
+            [memory] { static_cast<float*>(memory)[threadIdx.x + 1] = 0; });
+  };
+  EXPECT_DEATH(run(), "heap-buffer-overflow");
+  cudaFree(memory);
+}
+#endif
+
+}  // namespace
+}  // namespace tvq::cuda_host
