@@ -1,11 +1,11 @@
 """What is generated and scored."""
 
 import math
-import threading
 
 import numpy as np
 import pytest
 from golden_file import read
+from reliability.crowd import all_at_once
 from server_process import GOLDEN
 
 STOP, LENGTH = 1, 2  # FinishReason
@@ -123,11 +123,7 @@ def test_concurrent_streams_are_each_as_alone(server):
     def run(i):
         together[i] = ask(i)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(run, range(32))
     assert together == alone
 
 

@@ -1,10 +1,9 @@
 """GenerateWithState: the state travels with the call, and the server keeps nothing."""
 
-import threading
-
 import grpc
 import pytest
 from metrics_endpoint import Metrics
+from reliability.crowd import all_at_once
 from session_client import CHUNK, Generated, SessionClient, Stopped, cancel_uploads, refused
 from test_snapshots import TEXT, same
 
@@ -134,11 +133,7 @@ def test_many_at_once(server, client):
         second, _ = stateless(server, state, **steps[i][1])
         results[i] = [first.sample, second.sample]
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(run, range(8))
     for samples, wanted in zip(results, expected):
         assert [len(sample.ids) for sample in samples] == [5, 10]
         assert all(same(sample, other) for sample, other in zip(samples, wanted))
