@@ -16,7 +16,7 @@ constexpr MethodInfo kExport{"SessionService/ExportSession", Permission::kSessio
 }  // namespace
 
 ExportCall::ExportCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : context_(context), rpc_(rpc), scope_(context, kExport, rpc) {}
+    : context_(context), rpc_(rpc), scope_(context, kExport, rpc), reader_(rpc) {}
 
 void ExportCall::Begin(const grpc::ByteBuffer& request) {
   self_ = shared_from_this();
@@ -45,10 +45,12 @@ void ExportCall::SendNext() {
   if (!message.ok() || !*message) return End(message.status());
   message_ = **std::move(message);
   sender_.Arm(context_.stall_timeout, shared_from_this());
+  reader_.Arm(2 * context_.stall_timeout, shared_from_this());
   StartWrite(&message_);
 }
 
 void ExportCall::OnWriteDone(bool ok) {
+  reader_.Disarm();
   if (auto status = sender_.Written(ok); !status.ok()) return End(status);
   context_.session_tasks->Schedule([self = shared_from_this()] { self->SendNext(); });
 }
@@ -65,6 +67,7 @@ void ExportCall::End(const absl::Status& status) {
 }
 
 void ExportCall::OnDone() {
+  reader_.Done();
   scope_.Done();
   self_.reset();
 }

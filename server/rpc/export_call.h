@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
+#include "server/rpc/reader_guard.h"
 #include "server/rpc/snapshot_sender.h"
 
 namespace tvq {
@@ -39,6 +40,7 @@ class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::shared_ptr<ExportCall> self_;  // gRPC's share; reset by its OnDone
   grpc::ByteBuffer message_;          // of the write in flight
   SnapshotSender sender_;
+  ReaderGuard reader_;
 };
 
 }  // namespace tvq

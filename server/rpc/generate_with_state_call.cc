@@ -132,11 +132,13 @@ void GenerateWithStateCall::SendNext() {
   if (!message.ok() || !*message) return Finish(message.status());
   out_ = **std::move(message);
   sender_.Arm(context().stall_timeout, Self());
+  WatchReader(2 * context().stall_timeout);
   StartWrite(&out_);
 }
 
 void GenerateWithStateCall::OnWriteDone(bool ok) {
   if (!in_tail_) return Base::OnWriteDone(ok);
+  ReaderTook();
   if (auto status = sender_.Written(ok); !status.ok()) return Finish(status);
   context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
 }

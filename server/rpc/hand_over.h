@@ -29,9 +29,9 @@ struct HandOverResult {
 
 // Sends the sessions that the peer cannot find by itself, with their marks, and forgets those that
 // it has taken; one that was stored here is forgotten only if the peer has stored it, too. What the
-// peer has no room for at the moment is sent again. Ends early at `until`, when `stop` is requested,
-// also in the midst of a session, and when the peer takes nothing at all. Logs each session that is left. Errors of CheckPeer and ReadTlsFiles. No
-// call may use a session meanwhile.
+// peer has no room for at the moment is sent again. Ends early at `until`, when `stop` is
+// requested, also in the midst of a session, and when the peer takes nothing at all. Logs each
+// session that is left. Errors of CheckPeer and ReadTlsFiles. No call may use a session meanwhile.
 absl::StatusOr<HandOverResult> HandOver(SessionStore& store, const PeerOptions& peer,
                                         SteadyTime until, const std::stop_token& stop);
 

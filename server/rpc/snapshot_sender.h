@@ -21,7 +21,8 @@ namespace tvq {
 
 // A snapshot on its way out, in messages with the fields `chunk` and, in the first, `total_bytes`.
 // The next is made when gRPC has taken the one before; a client that takes nothing for too long
-// loses the snapshot, and what that holds.
+// loses the snapshot, and what that holds. It hears so if it takes something after all, before the
+// call's ReaderGuard ends the call.
 //
 // One thread at a time: the task that makes a message, then gRPC when that is written. Only the
 // guard comes between, while a write is in flight, and takes the snapshot away.
@@ -56,9 +57,8 @@ class SnapshotSender {
 
   // When it is written, `ok` or not: OK, or how the call ends.
   absl::Status Written(bool ok) {
-    const bool in_time = guard_.Disarm();
-    if (!ok) return absl::CancelledError("the client is gone");
-    return in_time ? absl::OkStatus() : Stalled(timeout_);
+    if (!guard_.Disarm()) return Stalled(timeout_);
+    return ok ? absl::OkStatus() : absl::CancelledError("the client is gone");
   }
 
   void Drop() {

@@ -16,7 +16,7 @@ int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.token
 template <typename Reactor>
 StreamCall<Reactor>::StreamCall(const CallContext& context, const MethodInfo& method,
                                 grpc::CallbackServerContext* rpc)
-    : context_(context), rpc_(rpc), scope_(context, method, rpc) {}
+    : context_(context), rpc_(rpc), scope_(context, method, rpc), reader_(rpc) {}
 
 template <typename Reactor>
 bool StreamCall<Reactor>::Admit() {
@@ -66,6 +66,7 @@ void StreamCall<Reactor>::Answer(grpc::ByteBuffer message) {
   {
     absl::MutexLock lock(&mutex_);
     finishing_ = true;
+    reader_.Arm(context_.stall_timeout, this->shared_from_this());
   }
   message_ = std::move(message);
   rpc_->AddInitialMetadata("x-request-id", caller().request_id);
@@ -137,7 +138,25 @@ void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usag
     backlog_.usage = usage;
     backlog_.session = std::move(session);
   }
+  if (in_flight_ && !finishing_) WatchAfterEnd();
   ScheduleWrite();
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::WatchReader(std::chrono::milliseconds timeout) {
+  absl::MutexLock lock(&mutex_);
+  reader_.Arm(timeout, this->shared_from_this());
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::ReaderTook() {
+  absl::MutexLock lock(&mutex_);
+  reader_.Disarm();
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::WatchAfterEnd() {
+  reader_.Arm(context_.stall_timeout, this->shared_from_this());
 }
 
 template <typename Reactor>
@@ -171,6 +190,7 @@ void StreamCall<Reactor>::Advance() {
       taken = TakeBacklog();
       if (backlog_tokens_ <= kMaxBacklogTokens) wake = !wants_more_.exchange(true);
       in_flight_ = true;
+      if (done_) WatchAfterEnd();
       finishing_ = taken.usage.has_value() && !HasTail();
     } else if (done_) {
       next = Next::kFinish;
@@ -237,6 +257,7 @@ void StreamCall<Reactor>::OnOperationDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     in_flight_ = false;
+    reader_.Disarm();
   }
   if (!ok) CancelRequest();
   Advance();
@@ -262,6 +283,7 @@ void StreamCall<Reactor>::CancelRequest() {
 
 template <typename Reactor>
 void StreamCall<Reactor>::OnDone() {
+  reader_.Done();
   scope_.Done();
   self_.reset();
 }

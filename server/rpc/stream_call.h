@@ -27,6 +27,7 @@
 #include "server/engine/request.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
+#include "server/rpc/reader_guard.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq {
@@ -105,6 +106,9 @@ class StreamCall : public Reactor,
   const CallScope& scope() const { return scope_; }
   // Known once admitted.
   const Caller& caller() const { return scope_.caller(); }
+  // Before and after each write of what follows the last message.
+  void WatchReader(std::chrono::milliseconds timeout);
+  void ReaderTook();
   // Since when the client is gone; unset: it is not.
   std::optional<SteadyTime> broken_since() const;
 
@@ -119,6 +123,8 @@ class StreamCall : public Reactor,
   // Starts the next gRPC operation, if there is one to start and none in flight.
   void Advance();
   void CancelRequest();
+  // While the request runs the engine watches the reader, afterwards the guard.
+  void WatchAfterEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;
@@ -142,6 +148,7 @@ class StreamCall : public Reactor,
   std::optional<absl::Status> done_ ABSL_GUARDED_BY(mutex_);  // the request's end
   RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  ReaderGuard reader_;  // under mutex_, until gRPC is done with the call
 };
 
 }  // namespace tvq

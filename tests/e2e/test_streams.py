@@ -99,7 +99,7 @@ def test_slow_reader_pauses_alone_and_loses_nothing(server):
 
 
 def test_reader_that_stops_loses_its_place(start):
-    server = start("--max-num-seqs", 1, "--paused-timeout", 1)
+    server = start("--max-num-seqs", 1, "--paused-timeout", 3)
     stopped = server.stream("Once", max_tokens=100_000_000, ignore_eos=True, logprobs=20)
     next(stopped)
     assert server.generate("Twice", max_tokens=2)  # waits for the place
