@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "absl/status/status.h"
@@ -22,7 +23,7 @@ class CallScope {
 
   // First of all, once. Not OK: End the call with it.
   absl::Status Begin() {
-    context_.open_calls->Begin();
+    came_ = context_.open_calls->Begin();
     return context_.gate->Admit(method_, rpc_, &caller_);
   }
 
@@ -38,8 +39,16 @@ class CallScope {
     return ToGrpc(status);
   }
 
+  // Nothing is left but what the client may read. Any thread, after Begin; Done does it otherwise.
+  void Worked() {
+    if (!worked_.exchange(true)) context_.open_calls->Worked(came_);
+  }
+
   // Last, when gRPC is done with the call.
-  void Done() const { context_.open_calls->End(); }
+  void Done() {
+    Worked();
+    context_.open_calls->End();
+  }
 
   // Constant after Begin.
   const Caller& caller() const { return caller_; }
@@ -51,6 +60,8 @@ class CallScope {
   grpc::CallbackServerContext* const rpc_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
+  OpenCalls::Came came_ = OpenCalls::Came::kBefore;
+  std::atomic<bool> worked_ = false;
 };
 
 }  // namespace tvq

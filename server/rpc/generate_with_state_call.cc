@@ -46,6 +46,8 @@ void GenerateWithStateCall::OnReadDone(bool ok) {
 }
 
 absl::Status GenerateWithStateCall::ReadMessage() {
+  // The engine would refuse it when all of it has come.
+  if (auto status = CheckNotDraining(context()); !status.ok()) return status;
   v1::GenerateWithStateRequest message;
   if (auto status = ParseMessage(in_, &message); !status.ok()) return status;
   in_.Clear();

@@ -157,6 +157,10 @@ class Server::Impl {
     SetHealth();
   }
 
+  void FinishCalls(SteadyTime until, const std::stop_token& stop) {
+    open_calls_.WaitForWork(until, stop);
+  }
+
   void Shutdown(SteadyTime until) {
     if (server_ == nullptr) return;
     open_calls_.WaitForNone(until);
@@ -229,6 +233,10 @@ CallCounts Server::call_counts() const { return impl_->call_counts(); }
 void Server::SetDraining() { impl_->SetDraining(); }
 
 void Server::SetProgressing(bool progressing) { impl_->SetProgressing(progressing); }
+
+void Server::FinishCalls(SteadyTime until, const std::stop_token& stop) {
+  impl_->FinishCalls(until, stop);
+}
 
 void Server::Shutdown(SteadyTime until) { impl_->Shutdown(until); }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -55,6 +56,11 @@ class Server {
 
   // While the engine makes no progress, health says NOT_SERVING. It does at first.
   void SetProgressing(bool progressing);
+
+  // For a server whose engine has drained: waits for the calls that are open, as those that move a
+  // state or store a session, but not for clients to read what was written for them. Returns at
+  // `until` at the latest, and when `stop` is requested. Calls that come later are not waited for.
+  void FinishCalls(SteadyTime until, const std::stop_token& stop);
 
   // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
   // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when

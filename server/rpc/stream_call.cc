@@ -132,6 +132,7 @@ std::optional<SteadyTime> StreamCall<Reactor>::broken_since() const {
 template <typename Reactor>
 void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usage,
                                    std::optional<v1::SessionPosition> session) {
+  if (!HasTail()) scope_.Worked();
   absl::MutexLock lock(&mutex_);
   done_ = status;
   if (status.ok() && !broken_since_) {

@@ -14,7 +14,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// After the engine is done, readers get so long to take what was written for them.
+// After all is done, readers get so long to take what was written for them; also the answers of
+// requests that a second signal has ended.
 constexpr std::chrono::seconds kReadersGrace{2};
 
 // Sessions get at least so long: a second is nothing to a disk that syncs.
@@ -23,9 +24,10 @@ constexpr std::chrono::seconds kLeastSaveTime{10};
 // How often saving looks whether it is still wanted.
 constexpr std::chrono::milliseconds kSlice{500};
 
-void FinishRequests(const Draining& draining) {
+void FinishRequests(const Draining& draining, const std::stop_token& now) {
   const auto until = SteadyClock::now() + draining.timeout;
   if (!draining.engine.Drain(until)) spdlog::warn("some requests were ended with UNAVAILABLE");
+  draining.server.FinishCalls(until, now);
   draining.server.Shutdown(SteadyClock::now() + kReadersGrace);
 }
 
@@ -77,7 +79,7 @@ absl::Status CheckOrder(const DrainOrder& order, const Flags& flags) {
 
 void Drain(const Draining& draining, const std::stop_token& now) {
   draining.server.SetDraining();
-  FinishRequests(draining);
+  FinishRequests(draining, now);
   const SteadyTime begin = SteadyClock::now();
   const auto time = std::max<std::chrono::nanoseconds>(draining.timeout, kLeastSaveTime);
   if (!draining.peer.address.empty()) {

@@ -4,6 +4,7 @@ import concurrent.futures
 import hashlib
 import signal
 import threading
+import time
 
 import grpc
 import pytest
@@ -69,6 +70,24 @@ def test_a_running_call_commits_before_the_end(start, tmp_path):
     assert server.process.wait(PATIENCE_SECONDS) == 0
     found = SessionClient(start("--session-dir", tmp_path)).get(session.id)
     assert (found.version, found.position) == (position.version, position.position)
+
+
+def test_a_snapshot_on_its_way_arrives_before_the_end(start, tmp_path):
+    server = start("--session-dir", tmp_path, "--shutdown-timeout", PATIENCE_SECONDS)
+    client = SessionClient(server)
+    snapshot = client.export(client.create().id)
+
+    def slowly():
+        yield client.request("ImportSession", create=client.request("CreateSession", label="slow"))
+        server.info()  # comes after it on the connection
+        server.signal(signal.SIGTERM)
+        wait_until(lambda: server.info().draining, "it stops")
+        time.sleep(3)  # longer than readers of finished requests get
+        yield client.request("ImportSession", chunk=snapshot)
+
+    session = client.stub.ImportSession(slowly()).session
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    assert SessionClient(start("--session-dir", tmp_path)).get(session.id).label == "slow"
 
 
 def test_nothing_new_while_it_stops(start):

@@ -1,0 +1,194 @@
+// Clients that are slow to take what a call writes, or never do: while the server runs, and when it
+// stops.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/server.h"
+#include "tests/server/engine/harness.h"
+#include "tests/server/rpc/mock_session_store.h"
+#include "tvq/v1/generation.grpc.pb.h"
+#include "tvq/v1/session.grpc.pb.h"
+
+namespace tvq {
+namespace {
+
+using testing::_;
+using testing::NiceMock;
+
+// More than gRPC takes for a client that does not read.
+constexpr int64_t kManyBytes = int64_t{64} << 20;
+
+class Zeros : public SnapshotStream {
+ public:
+  int64_t total_bytes() const override { return kManyBytes; }
+  absl::StatusOr<std::string> Next(int64_t max) override {
+    const int64_t count = std::min(max, left_);
+    left_ -= count;
+    return std::string(static_cast<size_t>(count), '\0');
+  }
+
+ private:
+  int64_t left_ = kManyBytes;
+};
+
+class NoUpload : public SnapshotUpload {
+ public:
+  absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
+};
+
+SteadyTime In(std::chrono::hours time) { return std::chrono::steady_clock::now() + time; }
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> NewZeros() { return std::make_unique<Zeros>(); }
+
+class ReadersTest : public testing::Test {
+ protected:
+  explicit ReadersTest(std::chrono::milliseconds stall_timeout) {
+    ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(); });
+    ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) { return NewZeros(); });
+    ON_CALL(store_, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
+    auto server = Server::Start(engine_.engine.get(), &store_, {},
+                                {.port = 0, .stall_timeout = stall_timeout});
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                   grpc::InsecureChannelCredentials());
+  }
+
+  std::unique_ptr<grpc::ClientReader<v1::ExportSessionResponse>> Export() {
+    v1::ExportSessionRequest request;
+    request.mutable_session()->set_session_id("0123456789abcdef0123456789abcdef");
+    return v1::SessionService::NewStub(channel_)->ExportSession(&context_, request);
+  }
+
+  // More than gRPC takes, in too few tokens for the request to pause.
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> Generate() {
+    v1::GenerateRequest request;
+    request.set_text("abc");
+    request.mutable_sampling()->set_max_tokens(1000);
+    request.mutable_sampling()->set_ignore_eos(true);
+    request.mutable_sampling()->set_logprobs(20);
+    return v1::GenerationService::NewStub(channel_)->Generate(&context_, request);
+  }
+
+  // How the server's only call ended; empty if it did not.
+  std::string WaitForEnd() const {
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < patience) {
+      const auto finished = server_->call_counts().finished;
+      if (!finished.empty()) return finished.front().code;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return "";
+  }
+
+  Harness engine_;
+  NiceMock<MockSessionStore> store_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+};
+
+class StalledReadersTest : public ReadersTest {
+ protected:
+  StalledReadersTest() : ReadersTest(std::chrono::milliseconds(50)) {}
+};
+
+TEST_F(StalledReadersTest, OfAnExportLoseTheCall) {
+  const auto reader = Export();
+  EXPECT_EQ(WaitForEnd(), "DEADLINE_EXCEEDED");
+  context_.TryCancel();
+  (void)reader->Finish();
+}
+
+TEST_F(StalledReadersTest, OfAStateLoseTheCall) {
+  const auto stub = v1::GenerationService::NewStub(channel_);
+  const auto call = stub->GenerateWithState(&context_);
+  v1::GenerateWithStateRequest request;
+  request.mutable_generate()->set_text("abc");
+  request.mutable_generate()->mutable_sampling()->set_max_tokens(1);
+  ASSERT_TRUE(call->Write(request));
+  call->WritesDone();
+  EXPECT_EQ(WaitForEnd(), "DEADLINE_EXCEEDED");
+  context_.TryCancel();
+  (void)call->Finish();
+}
+
+// Once the request is over, of which the engine watches the reader.
+TEST_F(StalledReadersTest, OfTokensLoseTheCall) {
+  const auto reader = Generate();
+  EXPECT_NE(WaitForEnd(), "");
+  server_->Shutdown(In(std::chrono::hours(1)));  // returns
+  context_.TryCancel();
+  (void)reader->Finish();
+}
+
+class DrainTest : public ReadersTest {
+ protected:
+  DrainTest() : ReadersTest(std::chrono::hours(1)) {}
+};
+
+TEST_F(DrainTest, ASnapshotOnItsWayArrives) {
+  const auto reader = Export();
+  v1::ExportSessionResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  server_->SetDraining();
+  std::jthread drain([&] {
+    server_->FinishCalls(In(std::chrono::hours(1)), {});
+    server_->Shutdown(std::chrono::steady_clock::now());
+  });
+  size_t bytes = message.chunk().size();
+  while (reader->Read(&message)) bytes += message.chunk().size();
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(bytes, kManyBytes);
+}
+
+TEST_F(DrainTest, EndsASnapshotOnItsWayWhenToldTo) {
+  const auto reader = Export();
+  v1::ExportSessionResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  std::stop_source stop;
+  std::jthread drain([&] {
+    server_->FinishCalls(In(std::chrono::hours(1)), stop.get_token());
+    server_->Shutdown(std::chrono::steady_clock::now());
+  });
+  stop.request_stop();
+  drain.join();
+  while (reader->Read(&message)) continue;
+  EXPECT_FALSE(reader->Finish().ok());
+}
+
+TEST_F(DrainTest, DoesNotWaitForReadersOfFinishedRequests) {
+  const auto reader = Generate();
+  v1::GenerateResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  ASSERT_TRUE(engine_.engine->Drain(In(std::chrono::hours(1))));
+  server_->FinishCalls(In(std::chrono::hours(1)), {});  // returns
+  server_->Shutdown(std::chrono::steady_clock::now());
+  context_.TryCancel();
+  (void)reader->Finish();
+}
+
+// Who calls again and again does not keep the server from stopping.
+TEST_F(DrainTest, DoesNotWaitForCallsThatComeLater) {
+  server_->FinishCalls(std::chrono::steady_clock::now(), {});
+  const auto reader = Export();
+  v1::ExportSessionResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  server_->FinishCalls(In(std::chrono::hours(1)), {});  // returns
+  context_.TryCancel();
+  (void)reader->Finish();
+}
+
+}  // namespace
+}  // namespace tvq
