@@ -72,7 +72,7 @@ absl::StatusOr<Device::Reusable> CpuDevice::AllocateReusable(size_t bytes) {
   const BlockPool::Block block = reusable_->Take(size);
   if (block.data == nullptr) return NoMemory(bytes);
   const auto give = [pool = reusable_, size](void* data) { pool->Give(data, size); };
-  return Reusable{Buffer(block.data, bytes, give), block.zeroed};
+  return Reusable{Buffer(block.data, bytes, give), block.fresh};
 }
 
 absl::Status CpuDevice::Zero(void* device, size_t bytes) {

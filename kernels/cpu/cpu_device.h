@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/block_pool.h"
+#include "kernels/block_pool.h"
+#include "kernels/cpu/huge_pages.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/device.h"
 
@@ -50,7 +51,7 @@ class CpuDevice : public Device {
   std::string description_;
   std::vector<Buffer> scratch_;
   // Shared with the blocks it gave.
-  std::shared_ptr<BlockPool> reusable_ = std::make_shared<BlockPool>();
+  std::shared_ptr<BlockPool> reusable_ = std::make_shared<BlockPool>(HugePageSource());
 };
 
 inline CpuDevice& AsCpu(Device& device) { return static_cast<CpuDevice&>(device); }

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/block_pool.h"
+#include "kernels/cuda/copy_lanes.h"
+#include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/platform.h"
 #include "kernels/device.h"
 
@@ -16,13 +19,15 @@ namespace tvq::TVQ_CUDA {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(cudaStream_t stream, std::string description)
-      : stream_(stream), description_(std::move(description)) {}
+  // Takes the stream, which is not the default one.
+  CudaDevice(cudaStream_t stream, std::string description);
+  ~CudaDevice() override;
 
   std::string Describe() const override { return description_; }
   const Backend& backend() const override;
   bool host_memory() const override { return false; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;
+  absl::StatusOr<Reusable> AllocateReusable(size_t bytes) override;
   absl::Status Zero(void* device, size_t bytes) override;
   absl::Status CopyToHost(void* host, const void* device, size_t bytes) override;
   absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override;
@@ -55,11 +60,11 @@ class CudaDevice : public Device {
 
   const cudaStream_t stream_;
   const std::string description_;
+  CopyLanes lanes_;
   std::vector<Buffer> scratch_;
+  // Shared with the blocks it gave.
+  std::shared_ptr<BlockPool> reusable_;
 };
-
-// OK, or INTERNAL "<what>: <CUDA's message>"; RESOURCE_EXHAUSTED when memory is short.
-absl::Status ToStatus(cudaError_t error, const char* what);
 
 inline CudaDevice& AsCuda(Device& device) { return static_cast<CudaDevice&>(device); }
 

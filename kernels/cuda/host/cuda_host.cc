@@ -283,13 +283,3 @@ Exchange& NextExchange() {
 }
 
 }  // namespace tvq::cuda_host
-
-cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = std::malloc(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-
-cudaError_t cudaFree(void* data) {
-  std::free(data);
-  return cudaSuccess;
-}

@@ -149,24 +149,6 @@ T atomicAdd(T* to, T value) {
   return before;
 }
 
-// The runtime: one memory, every call is complete when it returns.
-using cudaStream_t = void*;
-using cudaEvent_t = void*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-
-inline const char* cudaGetErrorString(cudaError_t) { return "out of memory"; }
-cudaError_t cudaMalloc(void** data, size_t bytes);
-cudaError_t cudaFree(void* data);
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                                   cudaStream_t) {
-  std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t) {
-  std::memset(data, value, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+#include "kernels/cuda/host/runtime.h"
 
 #endif  // TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_

@@ -12,8 +12,10 @@ std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order) {
                              : order == "shuffled" ? ThreadOrder::kShuffled
                                                    : ThreadOrder::kForwards,
                              1});
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   return std::make_unique<cuda_host::CudaDevice>(
-      nullptr, absl::StrCat("cuda_host (threads ", std::string(order), ")"));
+      stream, absl::StrCat("cuda_host (threads ", std::string(order), ")"));
 }
 
 }  // namespace tvq

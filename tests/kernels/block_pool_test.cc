@@ -1,4 +1,4 @@
-#include "kernels/cpu/block_pool.h"
+#include "kernels/block_pool.h"
 
 #include <absl/base/config.h>
 #include <gtest/gtest.h>
@@ -12,17 +12,19 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/huge_pages.h"
+
 namespace tvq {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
 TEST(BlockPoolTest, HandsOutTheLatestFreedBlockOfItsSize) {
-  BlockPool pool;
+  BlockPool pool(HugePageSource());
   const BlockPool::Block a = pool.Take(4 * kMiB), b = pool.Take(4 * kMiB);
   for (const BlockPool::Block& block : {a, b}) {
     const auto* bytes = static_cast<const uint8_t*>(block.data);
-    EXPECT_TRUE(block.zeroed);
+    EXPECT_TRUE(block.fresh);
     EXPECT_TRUE(std::all_of(bytes, bytes + 4 * kMiB, [](uint8_t v) { return v == 0; }));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block.data) % kHugePage, 0U);
   }
@@ -33,7 +35,7 @@ TEST(BlockPoolTest, HandsOutTheLatestFreedBlockOfItsSize) {
   for (void* expected : {b.data, a.data}) {
     const BlockPool::Block again = pool.Take(4 * kMiB);
     EXPECT_EQ(again.data, expected);
-    EXPECT_FALSE(again.zeroed);
+    EXPECT_FALSE(again.fresh);
   }
   EXPECT_EQ(pool.kept_bytes(), 0U);
   pool.Give(a.data, 4 * kMiB);
@@ -42,7 +44,7 @@ TEST(BlockPoolTest, HandsOutTheLatestFreedBlockOfItsSize) {
 
 // A budget over the blocks in use is one over all memory of the pool, whatever the sizes.
 TEST(BlockPoolTest, NeverHoldsMoreThanWasOnceInUse) {
-  BlockPool pool;
+  BlockPool pool(HugePageSource());
   std::mt19937 random(1);
   std::vector<std::pair<void*, size_t>> in_use;
   size_t used = 0, peak = 0;
@@ -67,7 +69,7 @@ TEST(BlockPoolTest, NeverHoldsMoreThanWasOnceInUse) {
 }
 
 TEST(BlockPoolTest, NoTwoOwnersHaveABlockAtOnce) {
-  BlockPool pool;
+  BlockPool pool(HugePageSource());
   std::vector<std::thread> owners;
   owners.reserve(4);
   for (int owner = 0; owner < 4; ++owner) {
@@ -89,7 +91,7 @@ TEST(BlockPoolTest, NoTwoOwnersHaveABlockAtOnce) {
 
 #ifdef ABSL_HAVE_ADDRESS_SANITIZER
 TEST(BlockPoolTest, KeptBlocksArePoisoned) {
-  BlockPool pool;
+  BlockPool pool(HugePageSource());
   const BlockPool::Block block = pool.Take(2 * kMiB);
   auto* const last = static_cast<uint8_t*>(block.data) + 2 * kMiB - 1;
   EXPECT_FALSE(__asan_address_is_poisoned(last));

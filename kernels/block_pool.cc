@@ -1,40 +1,16 @@
-#include "kernels/cpu/block_pool.h"
-
-#include <sanitizer/asan_interface.h>
-#include <sys/mman.h>
-
-#include <cstdint>
-#include <utility>
+#include "kernels/block_pool.h"
 
 namespace tvq {
-namespace {
-
-void Unmap(void* data, size_t size) {
-  ASAN_UNPOISON_MEMORY_REGION(data, size);  // whatever is mapped there next
-  munmap(data, size);
-}
-
-}  // namespace
-
-// Huge pages spare the reader of weights and states most of its TLB misses. What is mapped around
-// the aligned block is given back.
-void* MapHuge(size_t size) {
-  void* mapped =
-      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  char* start = static_cast<char*>(mapped);
-  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
-  char* block = start + before;
-  if (before > 0) munmap(start, before);
-  if (before < kHugePage) munmap(block + size, kHugePage - before);
-  madvise(block, size, MADV_HUGEPAGE);
-  return block;
-}
 
 BlockPool::~BlockPool() {
   for (const auto& [size, blocks] : kept_) {
     for (void* data : blocks) Unmap(data, size);
   }
+}
+
+void BlockPool::Unmap(void* data, size_t size) {
+  if (source_.wake) source_.wake(data, size);
+  source_.unmap(data, size);
 }
 
 BlockPool::Block BlockPool::Take(size_t size) {
@@ -45,7 +21,7 @@ BlockPool::Block BlockPool::Take(size_t size) {
       void* data = same->second.back();
       same->second.pop_back();
       if (same->second.empty()) kept_.erase(same);
-      ASAN_UNPOISON_MEMORY_REGION(data, size);
+      if (source_.wake) source_.wake(data, size);
       return {data, false};
     }
     // Either as much is dropped as is mapped, or everything kept is: the most that was in use at
@@ -59,12 +35,11 @@ BlockPool::Block BlockPool::Take(size_t size) {
     }
   }
   for (const auto& [data, other_size] : dropped) Unmap(data, other_size);
-  return {MapHuge(size), true};
+  return {source_.map(size), true};
 }
 
 void BlockPool::Give(void* data, size_t size) {
-  madvise(data, size, MADV_FREE);
-  ASAN_POISON_MEMORY_REGION(data, size);
+  if (source_.rest) source_.rest(data, size);
   const std::lock_guard lock(mutex_);
   kept_[size].push_back(data);
 }

@@ -1,0 +1,37 @@
+#include "kernels/cpu/huge_pages.h"
+
+#include <sanitizer/asan_interface.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+
+namespace tvq {
+
+// Huge pages spare the reader of weights and states most of its TLB misses. What is mapped around
+// the aligned block is given back.
+void* MapHuge(size_t size) {
+  void* mapped =
+      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* start = static_cast<char*>(mapped);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
+  char* block = start + before;
+  if (before > 0) munmap(start, before);
+  if (before < kHugePage) munmap(block + size, kHugePage - before);
+  madvise(block, size, MADV_HUGEPAGE);
+  return block;
+}
+
+BlockSource HugePageSource() {
+  return {.map = MapHuge,
+          .unmap = [](void* data, size_t size) { munmap(data, size); },
+          .rest =
+              [](void* data, size_t size) {
+                madvise(data, size, MADV_FREE);
+                ASAN_POISON_MEMORY_REGION(data, size);
+              },
+          // Before an unmap, too: something else may be mapped there next.
+          .wake = [](void* data, size_t size) { ASAN_UNPOISON_MEMORY_REGION(data, size); }};
+}
+
+}  // namespace tvq
