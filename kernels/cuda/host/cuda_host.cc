@@ -262,6 +262,7 @@ void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) {
     Fail(kernel, "a grid that CUDA does not launch");
   }
+  const DeviceMemoryAccess access;
   for (const int i : Order(static_cast<int>(grid.x * grid.y * grid.z), 0)) {
     const auto u = static_cast<unsigned>(i);
     const dim3 index{u % grid.x, u / grid.x % grid.y, u / (grid.x * grid.y)};

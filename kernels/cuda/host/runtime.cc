@@ -1,13 +1,64 @@
 #include "kernels/cuda/host/runtime.h"
 
+#include <sanitizer/asan_interface.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <utility>
 
 namespace tvq::cuda_host {
+namespace {
+
+// What cudaMalloc gave. Poisoned unless somebody has access.
+class DeviceMemory {
+ public:
+  static DeviceMemory& Instance() {
+    static DeviceMemory memory;
+    return memory;
+  }
+
+  void* Allocate(size_t bytes) {
+    void* data = std::malloc(bytes);
+    const std::lock_guard lock(mutex_);
+    if (data != nullptr) {
+      blocks_[data] = bytes;
+      if (users_ == 0) ASAN_POISON_MEMORY_REGION(data, bytes);
+    }
+    return data;
+  }
+  void Free(void* data) {
+    const std::lock_guard lock(mutex_);
+    if (const auto block = blocks_.find(data); block != blocks_.end()) {
+      ASAN_UNPOISON_MEMORY_REGION(data, block->second);
+      blocks_.erase(block);
+    }
+    std::free(data);
+  }
+  void Enter() {
+    const std::lock_guard lock(mutex_);
+    if (users_++ > 0) return;
+    for (const auto& [data, bytes] : blocks_) ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+  }
+  void Leave() {
+    const std::lock_guard lock(mutex_);
+    if (--users_ > 0) return;
+    for (const auto& [data, bytes] : blocks_) ASAN_POISON_MEMORY_REGION(data, bytes);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, size_t> blocks_;
+  int users_ = 0;
+};
+
+}  // namespace
+
+DeviceMemoryAccess::DeviceMemoryAccess() { DeviceMemory::Instance().Enter(); }
+DeviceMemoryAccess::~DeviceMemoryAccess() { DeviceMemory::Instance().Leave(); }
 
 // Work that waits, in its order. Kernels, and what is on the GPU alone, run when they are queued,
 // behind all that waits. Any thread.
@@ -50,15 +101,21 @@ using tvq::cuda_host::Stream;
 const char* cudaGetErrorString(cudaError_t) { return "out of memory"; }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = std::malloc(bytes);
+  *data = tvq::cuda_host::DeviceMemory::Instance().Allocate(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
+  tvq::cuda_host::DeviceMemory::Instance().Free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  *data = std::malloc(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   return cudaSuccess;
 }
-cudaError_t cudaMallocHost(void** data, size_t bytes) { return cudaMalloc(data, bytes); }
-cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = *total = 0;
   return cudaSuccess;
@@ -99,12 +156,18 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  stream->Queue([=] { std::memcpy(to, from, bytes); });
+  stream->Queue([=] {
+    const tvq::cuda_host::DeviceMemoryAccess access;
+    std::memcpy(to, from, bytes);
+  });
   if (kind == cudaMemcpyDeviceToDevice) stream->RunAll();
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
-  stream->Queue([=] { std::memset(data, value, bytes); });
+  stream->Queue([=] {
+    const tvq::cuda_host::DeviceMemoryAccess access;
+    std::memset(data, value, bytes);
+  });
   stream->RunAll();
   return cudaSuccess;
 }

@@ -11,6 +11,15 @@ namespace tvq::cuda_host {
 class Stream;
 struct Event;
 
+// While one lives, what cudaMalloc gave may be touched: by a kernel, by a copy. Any thread.
+class DeviceMemoryAccess {
+ public:
+  DeviceMemoryAccess();
+  ~DeviceMemoryAccess();
+  DeviceMemoryAccess(const DeviceMemoryAccess&) = delete;
+  DeviceMemoryAccess& operator=(const DeviceMemoryAccess&) = delete;
+};
+
 }  // namespace tvq::cuda_host
 
 using cudaStream_t = tvq::cuda_host::Stream*;
