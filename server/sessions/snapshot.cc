@@ -10,6 +10,9 @@
 #include "server/sessions/frame.h"
 #include "server/sessions/json_fields.h"
 #include "server/sessions/record_json.h"
+#include "server/sessions/replies.h"
+#include "server/sessions/session_limits.h"
+#include "server/sessions/session_store.h"
 
 namespace tvq {
 namespace {
@@ -21,6 +24,10 @@ constexpr char kTranscript[] = "transcript";
 constexpr char kOutcomes[] = "outcomes";
 // So that sums of the parts stay within 64 bits.
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / 8;
+// Beside key and reply: their lengths, what was asked, a space.
+constexpr size_t kOutcomeFraming = 2 * sizeof(uint32_t) + 32;
+constexpr int64_t kMostOutcomesBytes =
+    Replies::kKept * (kMaxKeyBytes + kMaxReplyBytes + kOutcomeFraming);
 
 int64_t TranscriptBytes(const SnapshotHead& head) {
   return static_cast<int64_t>(head.transcript.size() * sizeof(int32_t));
@@ -81,7 +88,7 @@ absl::StatusOr<Header> ReadHeader(FrameReader& frame) {
   fields.Update(record.status());
   header.info.version = fields.Int("version", 1, kMostBytes);
   header.transcript_bytes = fields.Int("transcript_bytes", 0, kMostBytes);
-  header.outcomes_bytes = fields.Int("outcomes_bytes", 0, kMostBytes);
+  header.outcomes_bytes = fields.Int("outcomes_bytes", 0, kMostOutcomesBytes);
   header.state_bytes = fields.Int("state_bytes", 1, kMostBytes);
   if (!fields.status().ok()) return fields.status();
 
@@ -127,6 +134,10 @@ absl::Status ParseOutcomes(const FrameReader& frame, std::string_view text,
     return true;
   };
   while (!text.empty()) {
+    // Each takes more memory than it may have bytes.
+    if (outcomes->size() == Replies::kKept) {
+      return frame.Invalid(absl::StrCat("has more than ", Replies::kKept, " outcomes"));
+    }
     Outcome& outcome = outcomes->emplace_back();
     if (take(&outcome.idempotency_key) && take(&outcome.reply)) continue;
     return frame.Invalid(

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "server/sessions/blob.h"
+#include "server/sessions/replies.h"
+#include "server/sessions/session_limits.h"
+#include "server/sessions/session_store.h"
 #include "tests/server/sessions/byte_vector.h"
 #include "tests/server/sessions/tiny_model.h"
 
@@ -215,6 +218,21 @@ TEST_F(SnapshotTest, RefusesRecordsThatNoSessionHas) {
                 h.transcript.push_back(1);
               }),
               HasSubstr("the state has 9 tokens and 0 pending, must have 10 in all"));
+}
+
+// Empty ones take 8 bytes of a snapshot and many times that in memory.
+TEST_F(SnapshotTest, HoldsNoMoreOutcomesThanASessionKeeps) {
+  SnapshotHead head = Head(9);
+  const std::string asked = AskedBy(CallKind::kCompute, 0) + " ";
+  const Outcome largest{std::string(kMaxKeyBytes, 'k'), asked + std::string(kMaxReplyBytes, 'r')};
+  head.outcomes.assign(Replies::kKept, largest);
+  EXPECT_TRUE(Read(Written(head)).ok());
+  head.outcomes.assign(Replies::kKept + 1, Outcome{});
+  EXPECT_THAT(Problem(head), HasSubstr("has more than 8 outcomes"));
+  head.outcomes.assign(2'000'000, Outcome{});
+  EXPECT_THAT(Problem(head), HasSubstr("field \"outcomes_bytes\" must be"));
+  head.outcomes.assign(1, {"k", std::string(9 * kMaxReplyBytes, 'r')});
+  EXPECT_THAT(Problem(head), HasSubstr("field \"outcomes_bytes\" must be"));
 }
 
 TEST_F(SnapshotTest, ARecordTooLargeIsNotWritten) {
