@@ -179,6 +179,7 @@ absl::StatusOr<SnapshotHead> ReadSnapshotHead(ByteSource* source) {
   head.record = std::move(header->info.record);
   head.version = header->info.version;
   head.state_bytes = header->state_bytes;
+  head.read_bytes = header->info.total_bytes - header->state_bytes;
   absl::Status s = ReadSection(frame, kTranscript, header->transcript_bytes, &head.transcript);
   std::string outcomes;
   if (s.ok()) s = ReadSection(frame, kOutcomes, header->outcomes_bytes, &outcomes);

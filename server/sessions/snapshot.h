@@ -30,9 +30,11 @@ struct SnapshotHead {
   std::vector<int32_t> transcript;
   std::vector<Outcome> outcomes;
   int64_t state_bytes = 0;  // of the state image that follows, StateImageBytes
+  int64_t read_bytes = 0;   // of the head as ReadSnapshotHead found it; nothing that is written
 };
 
-// Bytes of the head; the snapshot has state_bytes more.
+// Bytes of the head as it is written, which may differ from those it was read from; the snapshot
+// has state_bytes more.
 int64_t SnapshotHeadBytes(const SnapshotHead& head);
 
 // The state image is to be written behind it, by WriteStateImage or from a blob that holds one.
@@ -48,8 +50,8 @@ struct SnapshotInfo {
 absl::StatusOr<SnapshotInfo> ReadSnapshotInfo(ByteSource* source);
 
 // Reads what anybody may have written, up to the state image. Errors as StateImageReader's. Memory
-// is taken as the bytes come. Does not see what follows the snapshot: compare total bytes, head and
-// state, with the size of the stream.
+// is taken as the bytes come. Does not see what follows the snapshot: compare read_bytes +
+// state_bytes with the size of the stream.
 absl::StatusOr<SnapshotHead> ReadSnapshotHead(ByteSource* source);
 
 // Opens the state image behind `head`, and checks that the two fit each other and the model.

@@ -77,7 +77,7 @@ class UploadSource : public StateSource, public std::enable_shared_from_this<Upl
 absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
   auto head = ReadSnapshotHead(source);
   if (!head.ok()) return head.status();
-  const int64_t bytes = SnapshotHeadBytes(*head) + head->state_bytes;
+  const int64_t bytes = head->read_bytes + head->state_bytes;
   if (bytes != blob.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("snapshot: has ", blob.size(), " bytes, its header tells of ", bytes));
@@ -169,7 +169,7 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
   absl::Status status;
   for (const size_t index : opened->models) {
     const ServedModel& served = engine_->models()[index];
-    const auto source = NewSource(blob, SnapshotHeadBytes(head));
+    const auto source = NewSource(blob, head.read_bytes);
     auto image = OpenSnapshotState(head, source.get(), served.model->info());
     status = image.status();
     if (absl::IsFailedPrecondition(status)) continue;  // it may fit another

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "server/sessions/frame.h"
 #include "server/sessions/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
 #include "tests/server/sessions/memory_tier.h"
@@ -154,6 +156,56 @@ std::string Rewritten(const std::string& snapshot, const std::function<void(Snap
   EXPECT_TRUE(WriteSnapshotHead(*head, testing::AppendTo(&bytes)).ok());
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) +
          snapshot.substr(snapshot.size() - image);
+}
+
+// With the same header in other words: spaces, escapes, a field that this server does not know.
+std::string Reworded(const std::string& snapshot) {
+  constexpr size_t kPrefix = 24;
+  const size_t length = static_cast<unsigned char>(snapshot[16]) +
+                        256 * size_t{static_cast<unsigned char>(snapshot[17])};
+  auto header = nlohmann::json::parse(snapshot.substr(kPrefix, length));
+  header["record"]["colour"] = "blue";
+  testing::Bytes bytes;
+  const ByteSink sink = testing::AppendTo(&bytes);
+  FrameWriter frame(sink);
+  const FrameFormat format{.name = "snapshot", .magic = "TVQSNAPS", .version = 1};
+  EXPECT_TRUE(frame.Header(format, header.dump(2, ' ', /*ensure_ascii=*/true)).ok());
+  size_t at = kPrefix + length + kChecksumBytes;
+  for (const char* size : {"transcript_bytes", "outcomes_bytes"}) {
+    const auto n = header[size].get<size_t>();
+    EXPECT_TRUE(frame.Add(std::as_bytes(std::span(snapshot).subspan(at, n))).ok());
+    EXPECT_TRUE(frame.End().ok());
+    at += n + kChecksumBytes;
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) +
+         snapshot.substr(at);
+}
+
+TEST(SessionTransferTest, ReadsHeadersInOtherWords) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create({.label = "K\u00e4se"})};
+  const SessionCall keyed{.id = call.id, .idempotency_key = "k"};
+  {
+    auto lease = from.store->Acquire(keyed);
+    ASSERT_TRUE((*lease)->Commit(*from.Compute((*lease)->Start(), "text"), "reply").ok());
+  }
+  const std::string snapshot = Reworded(Export(from, call));
+  StoreHarness to;
+  const auto imported = Import(to, snapshot);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  to.ExpectHolds({.id = imported->record.id}, "text");
+  const auto adoption = to.store->Adopt();
+  const auto added = adoption->Add("", Upload(to, snapshot));
+  ASSERT_TRUE(added.ok()) << added;
+  const auto adopted = adoption->Finish();
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(adopted->record.label, "K\u00e4se");
+  to.ExpectHolds(call, "text");
+  EXPECT_EQ((*to.store->Acquire(keyed))->replay(), "reply");
+  const auto start = to.store->StartFrom("", Upload(to, snapshot));
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_TRUE(to.Working(*start).ok());
+  EXPECT_EQ(Import(to, snapshot + "x").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // The state says how many tokens it holds, whatever the record claims.
