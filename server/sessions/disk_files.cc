@@ -34,6 +34,13 @@ absl::Status Result(int returned, const char* action, const std::string& path) {
   return returned == 0 ? absl::OkStatus() : FileError(errno, action, path);
 }
 
+absl::Status SyncOpened(const std::string& path, int (*sync)(int)) {
+  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return FileError(errno, "open", path);
+  absl::Cleanup closer = [&] { close(directory); };
+  return Result(sync(directory), "sync", path);
+}
+
 class FileSource : public ByteSource {
  public:
   FileSource(int file, std::string path) : file_(file), path_(std::move(path)) {}
@@ -87,12 +94,9 @@ absl::Status DiskFiles::Sync(int file, const std::string& path) {
   return Result(fsync(file), "sync", path);
 }
 
-absl::Status DiskFiles::SyncDirectory(const std::string& path) {
-  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return FileError(errno, "open", path);
-  absl::Cleanup closer = [&] { close(directory); };
-  return Result(fsync(directory), "sync", path);
-}
+absl::Status DiskFiles::SyncDirectory(const std::string& path) { return SyncOpened(path, fsync); }
+
+absl::Status DiskFiles::SyncFileSystem(const std::string& path) { return SyncOpened(path, syncfs); }
 
 absl::Status DiskFiles::Rename(const std::string& from, const std::string& to) {
   return Result(rename(from.c_str(), to.c_str()), "rename", from);

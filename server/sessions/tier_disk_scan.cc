@@ -64,6 +64,9 @@ std::optional<int64_t> VersionOf(const std::string& name) {
 }  // namespace
 
 absl::Status DiskTier::Scan() {
+  // An end may have come between a new name and its sync. What is found here is told of as stored,
+  // and what it supersedes is removed. One call for all folders: there may be ten thousand.
+  if (absl::Status s = files_->SyncFileSystem(directory_); !s.ok()) return s;
   absl::StatusOr<std::vector<Found>> found = List(directory_);
   if (!found.ok()) return found.status();
   for (const Found& file : *found) {

@@ -40,6 +40,7 @@ class SteppedFiles : public DiskFiles {
   }
   absl::Status Sync(int, const std::string&) override { return before_("sync"); }
   absl::Status SyncDirectory(const std::string&) override { return before_("sync directory"); }
+  absl::Status SyncFileSystem(const std::string&) override { return before_("sync file system"); }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     absl::Status s = before_("rename");
     return s.ok() ? DiskFiles::Rename(from, to) : s;
@@ -208,7 +209,7 @@ TEST(DiskTierCrashTest, SyncsBytesBeforeTheNameAndTheNameBeforeTheAnswer) {
     if (steps.empty() || steps.back() != what) steps.push_back(what);
     return absl::OkStatus();
   });
-  EXPECT_THAT(steps, ElementsAre("make directory", "sync directory"));
+  EXPECT_THAT(steps, ElementsAre("make directory", "sync directory", "sync file system"));
   steps.clear();
   ASSERT_TRUE(PutNewest(*tier, TestRecord(kOne, 1)).ok());
   EXPECT_THAT(steps, ElementsAre("make directory", "sync directory", "create", "write", "sync",
@@ -219,6 +220,29 @@ TEST(DiskTierCrashTest, SyncsBytesBeforeTheNameAndTheNameBeforeTheAnswer) {
   steps.clear();
   ASSERT_TRUE(tier->Delete(kOne).ok());
   EXPECT_THAT(steps, ElementsAre("rename", "sync directory", "remove", "remove directory"));
+}
+
+// Nobody knows whether an end came before the new names were synced.
+TEST(DiskTierCrashTest, ANewStartSyncsWhatItFindsBeforeItRemovesWhatThatSupersedes) {
+  const TempDir dir;
+  const std::string first = dir.path() + "/" + kOne + "/v1.snap", aside = dir.path() + "/aside";
+  {
+    const auto tier = Open(dir.path());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(kOne, 1)).ok());
+    std::filesystem::copy_file(first, aside);
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(kOne, 2)).ok());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(kTwo, 1)).ok());
+  }
+  std::filesystem::rename(aside, first);
+  std::filesystem::rename(dir.path() + "/" + kTwo, dir.path() + "/" + kTwo + ".deleted");
+  std::vector<std::string> steps;
+  const auto tier = Open(dir.path(), [&](const std::string& what) {
+    steps.push_back(what);
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(steps, ElementsAre("make directory", "sync directory", "sync file system", "remove",
+                                 "remove", "remove directory"));
+  EXPECT_EQ(tier->Find(kOne)->version, 2);
 }
 
 }  // namespace
