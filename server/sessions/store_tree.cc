@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "models/runtime/quoted.h"
 #include "server/sessions/session_id.h"
@@ -89,29 +90,35 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat("name: has ", name.size(), " bytes, must have 1 to ", kMaxMarkBytes));
   }
-  return Change(call, CallKind::kMark, [&](SessionContent& next) -> absl::Status {
-    const KeptMark* const old = next.FindMark(name);
-    if (old == nullptr && next.marks.size() == kMaxMarks) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("name: the session has ", kMaxMarks, " marks, and may have no more"));
-    }
-    KeptMark mark;
-    mark.record = {
-        .name = name, .version = next.record.version + 1, .position = next.record.position};
-    if (old != nullptr) {  // its place serves the new one
-      mark.moment = next.present;
-      mark.moment.place = old->moment.place;
-      const int64_t bytes = PlaceBytes(next, next.present, next.record.position);
-      if (auto status = mark.moment.place->Resize(bytes); !status.ok()) return status;
-      std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
-    } else {
-      auto moment = NewMoment(next, next.present, next.record.position);
-      if (!moment.ok()) return moment.status();
-      mark.moment = *std::move(moment);
-    }
-    next.marks.push_back(std::move(mark));
-    return absl::OkStatus();
-  });
+  auto begun = Begin(call, CallKind::kMark);
+  if (!begun.ok()) return begun.status();
+  if (begun->reply) return Replayed(*begun);
+  SessionContent next = *begun->entry->content;
+  Moment moment = next.present;
+  const int64_t position = next.record.position;
+  if (const KeptMark* const old = next.FindMark(name); old != nullptr) {
+    moment.place = old->moment.place;  // serves the new one
+  } else if (next.marks.size() == kMaxMarks) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("name: the session has ", kMaxMarks, " marks, and may have no more"));
+  } else {
+    auto placed = NewMoment(next, next.present, position);
+    if (!placed.ok()) return placed.status();
+    moment = *std::move(placed);
+  }
+  // If the call fails, the older mark stays, and has its place as it was before the lease ends.
+  const auto place = moment.place;
+  absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
+  if (auto status = place->Resize(PlaceBytes(next, moment, position)); !status.ok()) return status;
+  std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
+  next.marks.push_back(
+      {.record = {.name = name, .version = next.record.version + 1, .position = position},
+       .moment = std::move(moment)});
+  next.replies.Add(call.idempotency_key, AskedBy(CallKind::kMark, call.request_hash),
+                   absl::StrCat(next.record.version + 1, " ", position));
+  auto view = Commit(*begun->hold, std::move(next), call.durability);
+  if (view.ok()) std::move(undo).Cancel();
+  return view;
 }
 
 absl::StatusOr<SessionView> Store::Unmark(const SessionCall& call, const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
@@ -95,6 +96,28 @@ TEST(SessionTreeTest, ForgetsMarks) {
         h.store->Fork(call, {.mark = "m"}).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
   }
+}
+
+TEST(SessionTreeTest, AMarkThatCannotBeMovedKeepsItsPlace) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 100 * place, .max_bytes_per_owner = 5 * place});
+  const auto disk = std::make_shared<MemoryDisk>();
+  h.Start(std::make_unique<MemoryTier>(disk));
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.store->Mark(call, "start").ok());
+  // With a transcript as large as a state: the present state and the mark take two places each.
+  ASSERT_TRUE(h.Append(call, std::string(static_cast<size_t>(place / 4), 'x')).ok());
+  ASSERT_TRUE(h.store->Mark(call, "m").ok());
+  ASSERT_TRUE(h.store->Rewind(call, "start").ok());
+  disk->fail = [](std::string_view) { return absl::ResourceExhaustedError("full"); };
+  const auto moved = h.store->Mark({.id = call.id, .durability = Durability::kDisk}, "m");
+  EXPECT_EQ(moved.status().code(), absl::StatusCode::kResourceExhausted) << moved.status();
+  disk->fail = nullptr;
+  h.Create();  // the fifth place
+  const absl::Status sixth = h.store->Create("", {}).status();
+  EXPECT_EQ(sixth.code(), absl::StatusCode::kResourceExhausted) << sixth;
+  ASSERT_TRUE(h.store->Mark(call, "m").ok());
+  h.Create();  // where the mark's transcript was
 }
 
 TEST(SessionTreeTest, RefusesImpossibleCounts) {
