@@ -115,18 +115,21 @@ void PrefixCache::Keep(Entry entry) {
   Entries dropped;  // freed after the lock
   const MutexLock lock(&mutex_);
   const bool known = Find(entry.owner, entry.model, entry.hash, entry.tokens) != entries_.end();
-  if (known || entry.bytes > max_bytes_) return;
+  if (known) return;
+  // The operator's are not dropped for others'.
+  const auto stays = [&](const Entry& old) { return old.owner.empty() && !entry.owner.empty(); };
+  int64_t staying = 0;
+  for (const Entry& old : entries_) staying += stays(old) ? old.bytes : 0;
+  if (staying + entry.bytes > max_bytes_) return;
   auto next = entries_.begin();
-  while (bytes_ + entry.bytes > max_bytes_ && next != entries_.end()) {
+  while (bytes_ + entry.bytes > max_bytes_) {
     const auto victim = next++;
-    // The operator's are not dropped for others'.
-    if (victim->owner.empty() && !entry.owner.empty()) continue;
+    if (stays(*victim)) continue;
     const auto [begin, end] = by_hash_.equal_range(victim->hash);
     by_hash_.erase(std::find_if(begin, end, [&](const auto& h) { return h.second == victim; }));
     bytes_ -= victim->bytes;
     dropped.splice(dropped.end(), entries_, victim);
   }
-  if (bytes_ + entry.bytes > max_bytes_) return;
   bytes_ += entry.bytes;
   const uint64_t hash = entry.hash;
   entries_.push_back(std::move(entry));

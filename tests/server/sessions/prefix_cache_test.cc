@@ -125,6 +125,16 @@ TEST(PrefixCacheTest, StaysWithinItsBytes) {
   EXPECT_EQ(h.Ask("ann", "a" + kLong).usage.cached_tokens, 0);
 }
 
+TEST(PrefixCacheTest, DropsNothingForWhatDoesNotFitAllTheSame) {
+  const std::string large(4000, 'x');  // 4 bytes a token, more than three states
+  PrefixHarness h(16'000 + 3 * StoreHarness().store->PlaceBytes(0), {large});
+  h.Ask("ann", kLong);
+  h.Ask("ann", "y" + large);  // has no room beside the operator's
+  EXPECT_EQ(h.Ask("ann", kLong).usage.cached_tokens, 2 * kChunk);
+  EXPECT_EQ(h.Ask("ann", "y" + large).usage.cached_tokens, 0);
+  EXPECT_EQ(h.Ask("bob", large + "z").usage.cached_tokens, 4000);
+}
+
 TEST(PrefixCacheTest, LeavesRequestsThatStartElsewhereAlone) {
   PrefixHarness h;
   h.Ask("ann", kLong);
