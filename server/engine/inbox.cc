@@ -119,7 +119,7 @@ Inbox::Admission Inbox::Admit(int64_t places, StateBudget& budget) {
     if (need.sequences > places) break;
     std::optional<StateBudget::Share> share = budget.TryReserve(need.state_bytes);
     if (!share) {
-      result.missing = std::max<int64_t>(1, need.state_bytes - (budget.total() - budget.used()));
+      result.wanted = need.state_bytes;
       result.head = *head;
       break;
     }

@@ -55,10 +55,9 @@ class Inbox {
   News Take(SteadyTime now);
   struct Admission {
     std::vector<Submission> admitted;  // with their shares
-    // The first of those that wait lacks so many bytes of the budget; 0: it lacks places, or
-    // nothing waits.
-    int64_t missing = 0;
+    // The first of those that wait, if it waits for bytes of the budget, and how many it takes.
     RequestHandle head = 0;
+    int64_t wanted = 0;
   };
   // The requests whose turn it is, as many as there are places and bytes for. In FairQueue's order:
   // one that does not fit is not overtaken.

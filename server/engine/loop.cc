@@ -95,17 +95,15 @@ void Loop::Admit() {
       Start(std::move(s));
     }
     if (!ReportIsDue(admission)) break;
-    budget_.ReportShortage(admission.missing);
+    budget_.ReportShortage(admission.wanted);
   }
   Reap();
 }
 
 bool Loop::ReportIsDue(const Inbox::Admission& admission) {
-  const bool same = admission.head == reported_head_ && admission.missing == reported_missing_ &&
-                    budget_.shortage();
+  const bool same = admission.head == reported_head_ && budget_.shortage();
   reported_head_ = admission.head;
-  reported_missing_ = admission.missing;
-  return admission.missing > 0 && !same;
+  return admission.head != 0 && !same;
 }
 
 void Loop::Start(Submission submission) {

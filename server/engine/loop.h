@@ -68,9 +68,7 @@ class Loop {
   const std::chrono::milliseconds paused_timeout_;
   std::vector<std::unique_ptr<ActiveRequest>> running_;  // in the order of admission
   int64_t fills_ = 0;                                    // states that others fill now
-  // The shortage that was reported last, until a request has ended.
-  RequestHandle reported_head_ = 0;
-  int64_t reported_missing_ = 0;
+  RequestHandle reported_head_ = 0;  // whose shortage was reported last; 0 when a request has ended
   EngineStats totals_;
 
   mutable std::mutex mutex_;

@@ -4,18 +4,18 @@
 
 namespace tvq {
 
-void StateBudget::OnShortage(std::function<void(int64_t missing)> listener) {
+void StateBudget::OnShortage(std::function<void(int64_t wanted)> listener) {
   const std::lock_guard lock(shortage_mutex_);
   on_shortage_ = std::move(listener);
 }
 
-void StateBudget::ReportShortage(int64_t missing) {
+void StateBudget::ReportShortage(int64_t wanted) {
   {
     const std::lock_guard lock(short_mutex_);
     short_ = true;
   }
   const std::lock_guard lock(shortage_mutex_);
-  if (on_shortage_) on_shortage_(missing);
+  if (on_shortage_) on_shortage_(wanted);
 }
 
 bool StateBudget::shortage() const {

@@ -17,13 +17,13 @@ class StateBudget : public ByteBudget {
  public:
   using ByteBudget::ByteBudget;
 
-  // Who keeps states that are not in use is told how many bytes are missing now for what wants to
-  // run, and is expected to give some back soon; it is told again while they do not suffice. The
-  // call must not block; it may use the budget. Setting a listener waits for a call under way.
-  void OnShortage(std::function<void(int64_t missing)> listener);
-  // Tells the listener. Whoever has to wait after a TryReserve that failed calls it, and then tries
-  // once more: what came back in between has rung no bell.
-  void ReportShortage(int64_t missing);
+  // Who keeps states that are not in use is told how many bytes what wants to run takes, and is
+  // expected to give back soon until so many are free at once; it is told again while they are not.
+  // The call must not block; it may use the budget. Setting a listener waits for a call under way.
+  void OnShortage(std::function<void(int64_t wanted)> listener);
+  // Tells the listener. Whoever has to wait after TryReserve(wanted) failed calls it, and then
+  // tries once more: what came back in between has rung no bell.
+  void ReportShortage(int64_t wanted);
   // Whether one was reported and nothing has come back since.
   bool shortage() const;
 

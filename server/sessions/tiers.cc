@@ -27,11 +27,11 @@ std::shared_ptr<Tiers> Tiers::Create(Options options) {
   tiers->device_evictor_ = std::thread([t = tiers.get()] { t->EvictDevice(); });
   tiers->host_evictor_ = std::thread([t = tiers.get()] { t->EvictHost(); });
   // Weak, for the loop may be telling while the store ends.
-  tiers->device().OnShortage([weak = std::weak_ptr<Tiers>(tiers)](int64_t missing) {
+  tiers->device().OnShortage([weak = std::weak_ptr<Tiers>(tiers)](int64_t wanted) {
     const std::shared_ptr<Tiers> t = weak.lock();
     if (t == nullptr) return;
     const MutexLock lock(&t->mutex_);
-    t->device_missing_ = std::max(t->device_missing_, missing);
+    t->device_wanted_ = std::max(t->device_wanted_, wanted);
     t->WakeDevice();
   });
   return tiers;

@@ -214,7 +214,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   int64_t sessions_[3] ABSL_GUARDED_BY(mutex_) = {};  // by Tier of their present states
   std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<Checkpoint> too_large_ ABSL_GUARDED_BY(mutex_);  // for host memory: to be stored
-  int64_t device_missing_ ABSL_GUARDED_BY(mutex_) = 0;           // for a request that waits
+  int64_t device_wanted_ ABSL_GUARDED_BY(mutex_) = 0;            // free, for what waits; 0: nothing
   int64_t host_missing_ ABSL_GUARDED_BY(mutex_) = 0;             // for a checkpoint of the device
   bool device_wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool host_wake_ ABSL_GUARDED_BY(mutex_) = false;

@@ -26,8 +26,8 @@ bool Tiers::AllStored(const Checkpoint& checkpoint) const {
 
 bool Tiers::DeviceIsShort() {
   const int64_t available = device().total() - device().used();
-  if (available >= device_missing_) device_missing_ = 0;
-  return available < std::max(headroom_, device_missing_);
+  if (available >= device_wanted_) device_wanted_ = 0;
+  return available < std::max(headroom_, device_wanted_);
 }
 
 void Tiers::EvictDevice() {
@@ -113,7 +113,6 @@ Tiers::GivenUp Tiers::DropFromDevice(Checkpoint& victim) {
   if (victim.host_ == nullptr) given_up.head.swap(victim.head_);
   Index(victim);
   NoteParked(victim);
-  device_missing_ -= std::min(device_missing_, given_up.device->share.bytes());
   return given_up;
 }
 

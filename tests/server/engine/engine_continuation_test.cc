@@ -519,10 +519,10 @@ TEST(EngineBudgetTest, AShortageIsReportedAndReliefLetsTheRequestRun) {
   Harness h({}, {.max_num_seqs = 4, .state_memory_bytes = 3000});
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<int64_t> missing;
+  std::vector<int64_t> wanted;
   h.engine->budget().OnShortage([&](int64_t bytes) {
     const std::lock_guard lock(mutex);
-    missing.push_back(bytes);
+    wanted.push_back(bytes);
     changed.notify_all();
   });
   std::optional<StateBudget::Share> kept = h.engine->budget().TryReserve(2500);
@@ -532,16 +532,16 @@ TEST(EngineBudgetTest, AShortageIsReportedAndReliefLetsTheRequestRun) {
   ASSERT_TRUE(h.engine->Submit(Ask(sink, "waits", {.n = 2})).ok());
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return !missing.empty(); });
-    EXPECT_THAT(missing, ElementsAre(1500));
+    changed.wait(lock, [&] { return !wanted.empty(); });
+    EXPECT_THAT(wanted, ElementsAre(2000));
   }
   ASSERT_TRUE(h.engine->Submit(Ask(behind, "is not let past")).ok());
   h.engine->Wake();
   kept->Shrink(1900);
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return missing.size() > 1; });
-    EXPECT_THAT(missing, ElementsAre(1500, 900));
+    changed.wait(lock, [&] { return wanted.size() > 1; });
+    EXPECT_THAT(wanted, ElementsAre(2000, 2000));
   }
   EXPECT_FALSE(sink->started() || behind->started());
   kept.reset();

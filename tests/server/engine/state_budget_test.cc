@@ -53,9 +53,9 @@ TEST(StateBudgetTest, PartsOfAShareAreGivenBackEachOnItsOwn) {
 
 TEST(StateBudgetTest, TellsOfAShortageAndOfTheFirstBytesAfterIt) {
   StateBudget budget(100);
-  std::vector<int64_t> missing;
+  std::vector<int64_t> wanted;
   int relieved = 0;
-  budget.OnShortage([&](int64_t bytes) { missing.push_back(bytes); });
+  budget.OnShortage([&](int64_t bytes) { wanted.push_back(bytes); });
   budget.OnRelief([&] { ++relieved; });
   Share a = *budget.TryReserve(50), b = *budget.TryReserve(50);
   a.Shrink(40);
@@ -63,7 +63,7 @@ TEST(StateBudgetTest, TellsOfAShortageAndOfTheFirstBytesAfterIt) {
   EXPECT_FALSE(budget.shortage());
   budget.ReportShortage(20);
   EXPECT_TRUE(budget.shortage());
-  EXPECT_EQ(missing, std::vector<int64_t>{20});
+  EXPECT_EQ(wanted, std::vector<int64_t>{20});
   a.Shrink(30);
   EXPECT_EQ(relieved, 1);
   EXPECT_FALSE(budget.shortage());

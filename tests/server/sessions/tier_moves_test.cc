@@ -59,6 +59,37 @@ TEST(TierMovesTest, KeepsRoomForTheNextRequest) {
   EXPECT_EQ(h.engine->budget().used(), 30'000) << "and no more than that";
 }
 
+// A request of the engine's, which waits until what is kept makes room; but not forever.
+absl::Status Generate(StoreHarness& h, int32_t n, std::optional<StartPoint> start = std::nullopt) {
+  auto sink = std::make_shared<RecordingSink>();
+  Request request = Ask(sink, "a prompt", {.n = n});
+  request.start = std::move(start);
+  request.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto handle = h.engine->Submit(std::move(request));
+  return handle.ok() ? sink->Wait() : handle.status();
+}
+
+TEST(TierMovesTest, MakesRoomForRequestsOfManyStates) {
+  StoreHarness h({.host_bytes = 1'000'000}, {}, Device(64));
+  Fill(h, 64);
+  for (const int32_t n : {4, 5, 16}) {
+    ASSERT_TRUE(Eventually([&] { return h.engine->budget().used() <= 62'000; }));
+    const auto status = Generate(h, n);
+    EXPECT_TRUE(status.ok()) << "n=" << n << ": " << status;
+    Fill(h, 16);
+  }
+}
+
+TEST(TierMovesTest, MakesRoomWhereLessThanAStateIsMissing) {
+  StoreHarness h({.host_bytes = 200'000}, {},
+                 {.max_num_seqs = 16, .max_num_batched_tokens = 32, .state_memory_bytes = 1600});
+  const auto calls = Fill(h, 1);
+  const auto lease = h.store->Acquire(calls[0]);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const auto status = Generate(h, 1, (*lease)->Start());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(TierMovesTest, MovesTheLeastRecentlyUsedFirst) {
   StoreHarness h({.host_bytes = 200'000}, {}, Device(10));
   const auto calls = Fill(h, 8);
