@@ -228,6 +228,7 @@ absl::Status RedisTier::Delete(const std::string& id) {
   const std::lock_guard lock(mutex_);
   epochs_.erase(id);
   attempts_.erase(id);
+  undone_.erase(id);
   corrupt_.erase(id);
   return absl::OkStatus();
 }
@@ -244,9 +245,10 @@ absl::StatusOr<SessionRecord> RedisTier::Claim(const std::string& id, absl::Time
   if ((*answer)[0] != "ok" || answer->size() != 4) return Refused(id, *answer, 0);
   SetEpoch(id, RedisNumber(*answer, 1));
   {
-    // What was under way belongs to an earlier claim now.
+    // What was under way belongs to an earlier claim now, and what is stored is what counts.
     const std::lock_guard lock(mutex_);
     attempts_.erase(id);
+    undone_.erase(id);
   }
   return Parse(id, (*answer)[2], (*answer)[3]);
 }

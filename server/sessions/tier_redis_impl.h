@@ -47,11 +47,11 @@ class RedisTier : public DurableTier {
   using Connection = RedisClient::Lent;
   using Words = std::vector<std::string>;  // what a script answered, at least one
 
-  // A kCommit whose answer was lost.
+  // A kCommit whose answer was lost, until it is known what became of it.
   struct Attempt {
     int64_t version = 0;
     std::string place;
-    bool stored = false;  // as it turned out; its version may be replaced by an earlier one
+    bool with_record = false;  // that version's own; else of a mark
   };
 
   absl::StatusOr<Words> Run(Connection& connection, std::initializer_list<const char*> script,
@@ -69,6 +69,8 @@ class RedisTier : public DurableTier {
   // Learns what became of the session's Attempt, if there is one, and sees to it that what was not
   // done by now never is.
   absl::Status Settle(const std::string& id);
+  // Whether the Attempt was done.
+  absl::StatusOr<bool> Settle(const std::string& id, const Attempt& attempt);
   // What Put answers that got `why` for its commit.
   absl::Status SettleNow(const std::string& id, const Attempt& attempt, const absl::Status& why);
   void Forget(const PieceLayout& layout);
@@ -88,6 +90,9 @@ class RedisTier : public DurableTier {
   // Guarded by mutex_.
   absl::flat_hash_map<std::string, int64_t> epochs_;  // of our claims
   absl::flat_hash_map<std::string, Attempt> attempts_;
+  // The newest version in Redis, where its Put failed and only later turned out to be done: an
+  // earlier one may replace it.
+  absl::flat_hash_map<std::string, int64_t> undone_;
   absl::flat_hash_set<std::string> corrupt_;
   int64_t found_corrupt_ = 0;
   Usage usage_;  // as Redis last said; not `corrupt`

@@ -38,8 +38,8 @@ RedisTier::Words RedisTier::Admission(const SessionRecord& record, int64_t versi
   int64_t undone = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto attempt = attempts_.find(record.id);
-    if (attempt != attempts_.end() && attempt->second.stored) undone = attempt->second.version;
+    const auto found = undone_.find(record.id);
+    if (found != undone_.end()) undone = found->second;
   }
   Words arguments = {absl::StrCat(version), absl::StrCat(record.version),
                      absl::StrCat(bytes),   absl::StrCat(options_.budget_bytes),
@@ -86,7 +86,9 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
       Forget(layout);
       return committed.status();
     }
-    return SettleNow(record.id, {.version = version, .place = place}, committed.status());
+    return SettleNow(record.id,
+                     {.version = version, .place = place, .with_record = version == record.version},
+                     committed.status());
   }
   if ((*committed)[0] != "ok") {
     Forget(layout);
@@ -94,7 +96,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   }
   SetUsage(*committed);
   const std::lock_guard lock(mutex_);
-  attempts_.erase(record.id);
+  if (version == record.version) undone_.erase(record.id);
   return absl::OkStatus();
 }
 
@@ -104,14 +106,14 @@ absl::Status RedisTier::SettleNow(const std::string& id, const Attempt& attempt,
     const std::lock_guard lock(mutex_);
     attempts_[id] = attempt;
   }
-  if (!Settle(id).ok()) {
+  const absl::StatusOr<bool> done = Settle(id, attempt);
+  if (!done.ok()) {
     return absl::UnavailableError(absl::StrCat(why.message(), "; whether version ", attempt.version,
                                                " of session ", id, " was stored is not known yet"));
   }
+  if (!*done) return why;
   const std::lock_guard lock(mutex_);
-  const auto settled = attempts_.find(id);
-  if (settled == attempts_.end() || !settled->second.stored) return why;
-  attempts_.erase(settled);  // it is stored, and the caller hears it
+  if (attempt.with_record) undone_.erase(id);  // the caller hears that it is stored
   return absl::OkStatus();
 }
 
@@ -120,19 +122,24 @@ absl::Status RedisTier::Settle(const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = attempts_.find(id);
-    if (found == attempts_.end() || found->second.stored) return absl::OkStatus();
+    if (found == attempts_.end()) return absl::OkStatus();
     attempt = found->second;
   }
+  return Settle(id, attempt).status();
+}
+
+absl::StatusOr<bool> RedisTier::Settle(const std::string& id, const Attempt& attempt) {
   const absl::StatusOr<Words> answer = Run(
       {kCommon, kSettle}, id, {absl::StrCat(attempt.version), attempt.place, kUncommittedSeconds});
   if (!answer.ok()) return answer.status();
   if ((*answer)[0] == "ok") SetEpoch(id, RedisNumber(*answer, 1));
+  const bool done = (*answer)[0] == "stored";
   const std::lock_guard lock(mutex_);
   const auto found = attempts_.find(id);
-  if (found == attempts_.end() || found->second.place != attempt.place) return absl::OkStatus();
-  found->second.stored = (*answer)[0] == "stored";
-  if (!found->second.stored) attempts_.erase(found);
-  return absl::OkStatus();
+  if (found == attempts_.end() || found->second.place != attempt.place) return done;
+  attempts_.erase(found);
+  if (done && attempt.with_record) undone_[id] = attempt.version;
+  return done;
 }
 
 // Pieces that nothing refers to; Redis forgets what stays.

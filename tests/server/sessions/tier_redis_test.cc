@@ -129,6 +129,21 @@ class TierRedisCut : public TierRedis {
                 .value();
     EXPECT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   }
+
+  // A Put of the record's own version whose commit is cut, and nobody can be asked about it.
+  void PutUnasked(const SessionRecord& record, const std::string& state, RedisProxy::Cut cut) {
+    const absl::Status status =
+        tier_->Put(record, record.version, std::ssize(state), [&](const ByteSink& sink) {
+          proxy_.CutAt(kCommitText, cut);
+          proxy_.Refuse(true);  // but for the connection that is there
+          return sink(std::as_bytes(std::span(state)));
+        });
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(Message(status), HasSubstr("not known"));
+    EXPECT_FALSE(tier_->Look(kId).ok());
+    proxy_.Refuse(false);
+  }
+
   RedisProxy proxy_{redis_.socket()};
 };
 
@@ -166,22 +181,50 @@ TEST_F(TierRedisCut, TheFirstCommitThatArrivesLateIsRefusedToo) {
 
 // Until it is known what became of the commit, its version may be replaced by the one before.
 TEST_F(TierRedisCut, ACommitThatNobodyCouldAskForMayBeUndone) {
-  std::string state = "two";
-  const absl::Status status = tier_->Put(FullRecord('1', 2), 2, 3, [&](const ByteSink& sink) {
-    proxy_.CutAt(kCommitText, RedisProxy::Cut::kAnswer);
-    proxy_.Refuse(true);  // but for the connection that is there
-    return sink(std::as_bytes(std::span(state)));
-  });
-  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(Message(status), HasSubstr("not known"));
-  EXPECT_FALSE(tier_->Look(kId).ok());
-  proxy_.Refuse(false);
+  PutUnasked(FullRecord('1', 2), "two", RedisProxy::Cut::kAnswer);
   EXPECT_EQ(tier_->Look(kId)->version, 2);
   ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   EXPECT_EQ(tier_->Look(kId)->version, 1);
   EXPECT_TRUE(absl::IsNotFound(tier_->Get(kId, 2).status()));
   EXPECT_EQ(tier_->usage().bytes, 3);
   ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 2), 2, "new").ok());
+  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), FullRecord('1', 1), 1, "one")));
+}
+
+TEST_F(TierRedisCut, MarksThatComeFirstLeaveItUndone) {
+  SessionRecord record = FullRecord('1', 2);
+  record.marks = {{"here", 1, 7}};
+  ASSERT_TRUE(PutState(tier_.get(), record, 2, "two").ok());
+  PutUnasked(FullRecord('1', 3), "three", RedisProxy::Cut::kAnswer);
+  EXPECT_EQ(tier_->Look(kId)->version, 3);
+  ASSERT_TRUE(PutState(tier_.get(), record, 1, "one").ok());
+  const absl::Status status = PutState(tier_.get(), record, 2, "two");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(tier_->Look(kId)->version, 2);
+  EXPECT_EQ(GetState(tier_.get(), kId, 1, 3).value(), "one");
+  EXPECT_EQ(GetState(tier_.get(), kId, 2, 3).value(), "two");
+  EXPECT_TRUE(absl::IsNotFound(tier_->Get(kId, 3).status()));
+}
+
+TEST_F(TierRedisCut, AnotherCommitThatFailsLeavesItUndone) {
+  PutUnasked(FullRecord('1', 3), "three", RedisProxy::Cut::kAnswer);
+  const SessionRecord before = FullRecord('1', 2);
+  // Asked about at once, and later.
+  proxy_.CutAt(kCommitText, RedisProxy::Cut::kCommand);
+  EXPECT_TRUE(absl::IsUnavailable(PutState(tier_.get(), before, 2, "two")));
+  PutUnasked(before, "two", RedisProxy::Cut::kCommand);
+  const absl::Status status = PutState(tier_.get(), before, 2, "two");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(tier_->Look(kId)->version, 2);
+  EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), FullRecord('1', 1), 1, "one")));
+}
+
+TEST_F(TierRedisCut, AnotherCommitWhoseAnswerIsLostEndsIt) {
+  PutUnasked(FullRecord('1', 3), "three", RedisProxy::Cut::kAnswer);
+  proxy_.CutAt(kCommitText, RedisProxy::Cut::kAnswer);
+  const absl::Status status = PutState(tier_.get(), FullRecord('1', 2), 2, "two");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(tier_->Look(kId)->version, 2);
   EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), FullRecord('1', 1), 1, "one")));
 }
 
