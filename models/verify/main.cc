@@ -213,7 +213,7 @@ int main(int argc, char** argv) {
   app.add_option("MODEL_DIR", options.model_dir, "Model directory")->required();
   app.add_option("EXPECTED", options.expected_path, "Expected log-probabilities (safetensors)")
       ->required();
-  app.add_option("--device", options.device, "cpu, or reference (naive float64 loops)")
+  app.add_option("--device", options.device, "cpu, cuda, or reference (naive float64 loops)")
       ->capture_default_str();
   app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2");
   app.add_option("--dtype", options.dtype, "Of the weights")

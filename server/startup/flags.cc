@@ -56,7 +56,7 @@ void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models
                  "A model to serve, NAME=DIR; repeatable (Env:TVQ_MODEL, separated by commas)")
       ->required(EnvironmentModels().empty())
       ->type_name("NAME=DIR");
-  Add(app, "--device", flags.device, "Where to compute: cpu, reference");
+  Add(app, "--device", flags.device, "Where to compute: cpu, cuda (a build with it), reference");
   Add(app, "--threads", flags.threads, "Threads that compute; 0: one for each core")
       ->check(CLI::Range(0, 4096));
   Add(app, "--dtype", flags.dtype, "Weights in memory")

@@ -8,11 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "kernels/cpu/cpu_device.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/byte_model.h"
+#include "tests/bench/ceiling.h"
 #include "tests/bench/machine.h"
-#include "tests/bench/read_ceiling.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/statistics.h"
 
@@ -32,7 +31,7 @@ struct Case {
   std::vector<double> step_ms;    // of all rounds
   std::vector<double> round_ms;   // medians of the rounds
   std::vector<double> ceiling_1;  // GB/s, one thread
-  std::vector<double> ceiling_n;  // GB/s, all threads: mean of before and after
+  std::vector<double> ceiling_n;  // GB/s, all of the device: mean of before and after
   std::vector<double> percent;    // of ceiling_n, by round
   std::vector<OpTime> ops;        // only with --profile
   std::unique_ptr<Sessions> sessions;
@@ -52,11 +51,11 @@ absl::Status StartCase(Subject& subject, Case& c) {
   return absl::OkStatus();
 }
 
-absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, ThreadPool& pool,
-                      ReadCeiling& ceiling) {
-  ThreadPool one_thread(1);
-  c.ceiling_1.push_back(ceiling.Measure(one_thread));
-  const double before = ceiling.Measure(pool);
+absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, Ceiling& ceiling) {
+  const absl::StatusOr<double> one_thread = ceiling.MeasureOneThread();
+  if (!one_thread.ok()) return one_thread.status();
+  const absl::StatusOr<double> before = ceiling.Measure();
+  if (!before.ok()) return before.status();
   for (int i = 0; i < kWarmUpSteps; ++i) {
     if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
   }
@@ -74,10 +73,13 @@ absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, ThreadPool& p
     same->calls += time.calls;
     same->seconds += time.seconds;
   }
-  const double around = (before + ceiling.Measure(pool)) / 2;
+  const absl::StatusOr<double> after = ceiling.Measure();
+  if (!after.ok()) return after.status();
+  const double around = (*before + *after) / 2;
   const double median = Median(steps);
   c.step_ms.insert(c.step_ms.end(), steps.begin(), steps.end());
   c.round_ms.push_back(median);
+  c.ceiling_1.push_back(*one_thread);
   c.ceiling_n.push_back(around);
   c.percent.push_back(static_cast<double>(step_bytes) / (median * 1e-3) / 1e9 / around * 100);
   return absl::OkStatus();
@@ -159,9 +161,8 @@ size_t ContextsAtOnce(const Subject& subject, int64_t batch, size_t contexts) {
 
 absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
                       std::span<const int64_t> contexts, const std::vector<ByteLine>& lines,
-                      ReadCeiling& ceiling, Json& report) {
+                      Ceiling& ceiling, Json& report) {
   const int64_t step_bytes = StepBytes(lines, batch);
-  ThreadPool& pool = AsCpu(*subject.device).pool();
   std::vector<Case> cases;
   for (const int64_t context : contexts) {
     cases.push_back({.batch = batch, .context = context});
@@ -169,7 +170,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      absl::Status s = RunRound(c, options.seconds, step_bytes, pool, ceiling);
+      absl::Status s = RunRound(c, options.seconds, step_bytes, ceiling);
       if (!s.ok()) return s;
     }
   }
@@ -184,8 +185,12 @@ absl::Status BenchDecode(Subject& subject, const Options& options, Json& report)
   const ModelInfo& info = subject.model->info();
   const std::vector<ByteLine> lines = StepByteLines(subject.config, info.dtype, info.state_dtype);
   report["bytes"] = ReportBytes(lines);
-  if (absl::Status s = MeasureSession(subject, report); !s.ok()) return s;
-  ReadCeiling ceiling(static_cast<size_t>(options.ceiling_megabytes) << 20);
+  if (subject.device->host_memory()) {
+    if (absl::Status s = MeasureSession(subject, report); !s.ok()) return s;
+  }
+  const auto ceiling =
+      MakeCeiling(*subject.device, static_cast<size_t>(options.ceiling_megabytes) << 20);
+  if (!ceiling.ok()) return ceiling.status();
   std::printf("%5s %9s %9s %8s %8s %15s %7s %6s %6s %6s %s\n", "batch", "context", "tokens/s", "ms",
               "p99", "of rounds", "GB/s", "1 thr", "all", "of all", "hash of logits");
   for (const int64_t batch : options.batches) {
@@ -194,7 +199,7 @@ absl::Status BenchDecode(Subject& subject, const Options& options, Json& report)
       const std::span<const int64_t> all(options.contexts);
       const std::span<const int64_t> group =
           all.subspan(first, std::min(at_once, all.size() - first));
-      absl::Status s = RunCases(subject, options, batch, group, lines, ceiling, report);
+      absl::Status s = RunCases(subject, options, batch, group, lines, **ceiling, report);
       if (!s.ok()) return s;
     }
   }

@@ -39,6 +39,9 @@ void AddModelOptions(CLI::App& app, Options& options) {
   app.add_option("--state-dtype", options.state_dtype,
                  "Of recent values in a session's state; as --dtype unless given")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option("--device", options.device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "0: all usable cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -145,7 +148,7 @@ int Main(int argc, char** argv) {
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "tvq-bench: %s\n", std::string(status.message()).c_str());
-  return status.code() == absl::StatusCode::kFailedPrecondition ? 1 : 2;
+  return status.code() == absl::StatusCode::kAborted ? 1 : 2;
 }
 
 }  // namespace

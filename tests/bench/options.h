@@ -14,9 +14,10 @@ struct Options {
   std::string model_dir;
   std::string dtype = "float32";
   std::string state_dtype;  // empty: as dtype
-  int threads = 0;          // 0: all usable cores
-  std::string isa;          // empty: the best there is
-  bool profile = false;     // time per op
+  std::string device = "cpu";
+  int threads = 0;       // 0: all usable cores
+  std::string isa;       // empty: the best there is
+  bool profile = false;  // time per op
 
   // What is measured. A case is one batch size at one context length.
   std::vector<int64_t> batches = {1};

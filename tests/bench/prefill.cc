@@ -31,6 +31,7 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
   const Stopwatch prefill;
   const absl::StatusOr<int64_t> chunks = FeedPrompt(*subject.model, state, prompt, logits);
   if (!chunks.ok()) return chunks.status();
+  if (absl::Status s = subject.device->Synchronize(); !s.ok()) return s;
   c.prefill.push_back(static_cast<double>(prompt.size()) / prefill.Seconds());
   c.chunks = *chunks;
   c.ops = TakeOpTimes();

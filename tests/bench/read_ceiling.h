@@ -1,4 +1,4 @@
-// The speed at which this machine's threads can read memory: what decode is measured against.
+// The speed at which this machine's threads can read memory.
 #ifndef TVQ_TESTS_BENCH_READ_CEILING_H_
 #define TVQ_TESTS_BENCH_READ_CEILING_H_
 
@@ -10,8 +10,6 @@
 namespace tvq::bench {
 
 // Owns a buffer far larger than any cache, on huge pages, and reads all of it with vector loads.
-// Bandwidth drifts with what else the machine does, so it is measured right before and right after
-// whatever is compared with it.
 class ReadCeiling {
  public:
   // With 1 GiB less than 5% can be left by the pass before in a cache of 32 MiB.
@@ -21,8 +19,7 @@ class ReadCeiling {
   ReadCeiling& operator=(const ReadCeiling&) = delete;
 
   // GB/s (1e9 bytes) of `passes` passes over the buffer by the threads of `pool`, which take tiles
-  // of 2 MiB as they get to them. With the pool that the model runs on, both have the same threads
-  // on the same cores.
+  // of 2 MiB as they get to them.
   double Measure(ThreadPool& pool, int passes = 3);
 
  private:

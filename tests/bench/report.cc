@@ -49,7 +49,7 @@ absl::Status ValidateInto(Subject& subject, Json& report) {
   }
   std::fflush(stdout);
   if (ok) return absl::OkStatus();
-  return absl::FailedPreconditionError("a check failed: what computes wrongly is not timed");
+  return absl::AbortedError("a check failed: what computes wrongly is not timed");
 }
 
 void ReportOpTimes(std::vector<OpTime> times, const std::string& unit, int64_t count,

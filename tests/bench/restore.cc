@@ -170,7 +170,7 @@ class Bench {
       if (!restored.ok()) return restored.status();
       if (restored->token.id != resident->token.id ||
           restored->token.logprob != resident->token.logprob) {
-        return absl::FailedPreconditionError("a restored session gave another token");
+        return absl::AbortedError("a restored session gave another token");
       }
       times->push_back(restored->seconds);
     }

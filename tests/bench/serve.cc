@@ -217,7 +217,7 @@ absl::Status BenchServe(Subject& subject, const Options& options, Json& report) 
   }
   if (!s.ok()) return s;
   if (bare.tokens != remote.tokens) {
-    return absl::FailedPreconditionError("gRPC delivered other tokens than the engine made");
+    return absl::AbortedError("gRPC delivered other tokens than the engine made");
   }
   Report(alone, bare, remote, report);
   return absl::OkStatus();

@@ -88,10 +88,15 @@ def check_serve(bench):
 def check_usage(bench):
     for arguments in ([], ["decode"], ["decode", "--preset", "none"],
                       ["decode", "--model", "/does/not/exist"],
-                      ["decode", "--preset", "tiny", "--isa", "mmx"]):
+                      ["decode", "--preset", "tiny", "--isa", "mmx"],
+                      ["decode", "--preset", "tiny", "--device", "cuda", "--profile"]):
         result = subprocess.run([bench, *arguments], capture_output=True, text=True, check=False)
         assert result.returncode == 2, (arguments, result)
         assert result.stderr + result.stdout, arguments
+    # No GPU, or no CUDA in the build: said, and not taken for a failed check.
+    result = subprocess.run([bench, "decode", "--preset", "tiny", "--device", "cuda", "--rounds", "1"],
+                            capture_output=True, text=True, check=False)
+    assert result.returncode == 0 or (result.returncode == 2 and "device 'cuda': " in result.stderr), result
 
 
 CHECKS = {"decode": check_decode, "growth": check_growth, "prefill": check_prefill,

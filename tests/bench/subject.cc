@@ -125,9 +125,12 @@ absl::StatusOr<Subject> OpenSubject(const Options& options) {
     if (!parsed.ok()) return parsed.status();
     state_dtype = *parsed;
   }
+  if (options.profile && options.device != "cpu") {
+    return absl::InvalidArgumentError("--profile: times the ops of --device cpu alone");
+  }
   absl::StatusOr<std::unique_ptr<Device>> device =
       options.profile ? MakeProfilingDevice(options.threads, options.isa)
-                      : MakeDevice("cpu", options.threads, options.isa);
+                      : MakeDevice(options.device, options.threads, options.isa);
   if (!device.ok()) return device.status();
 
   Subject subject;

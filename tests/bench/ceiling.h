@@ -1,0 +1,30 @@
+// The speed at which a device moves bytes: what decode is measured against.
+#ifndef TVQ_TESTS_BENCH_CEILING_H_
+#define TVQ_TESTS_BENCH_CEILING_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+
+namespace tvq::bench {
+
+// GB/s (1e9 bytes). Bandwidth drifts with what else the machine does, so it is measured right
+// before and right after whatever is compared with it.
+class Ceiling {
+ public:
+  virtual ~Ceiling() = default;
+  // Everything the device has: on the CPU its threads read, each other device copies within its
+  // memory, bytes read and written counted.
+  virtual absl::StatusOr<double> Measure() = 0;
+  // One thread of the CPU reads; 0 on other devices.
+  virtual absl::StatusOr<double> MeasureOneThread() = 0;
+};
+
+// On `bytes` of memory, which are more than any cache holds. The device outlives it.
+absl::StatusOr<std::unique_ptr<Ceiling>> MakeCeiling(Device& device, size_t bytes);
+
+}  // namespace tvq::bench
+
+#endif  // TVQ_TESTS_BENCH_CEILING_H_
