@@ -221,6 +221,8 @@ absl::StatusOr<SessionRecord> RedisTier::Find(const std::string& id) {
 }
 
 absl::Status RedisTier::Delete(const std::string& id) {
+  // A first commit that has yet to arrive would find nothing to tell it of the end.
+  if (absl::Status status = Settle(id); !status.ok()) return status;
   const absl::StatusOr<Words> answer = Run({kCommon, kErase, kDelete}, id, {kDeletedSeconds});
   if (!answer.ok()) return answer.status();
   if ((*answer)[0] != "ok") return Refused(id, *answer, 0);

@@ -179,6 +179,14 @@ TEST_F(TierRedisCut, TheFirstCommitThatArrivesLateIsRefusedToo) {
   EXPECT_EQ(redis_.Cli(key), "-1\n");
 }
 
+TEST_F(TierRedisCut, TheFirstCommitThatArrivesAfterTheDeleteIsRefused) {
+  PutUnasked(FullRecord('2', 1), "one", RedisProxy::Cut::kCommand);
+  const absl::Status status = tier_->Delete(std::string(32, '2'));
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(proxy_.Deliver(), HasSubstr("deleted"));
+  EXPECT_THAT(Stored(tier_.get()), ElementsAre(kId + "@1"));
+}
+
 // Until it is known what became of the commit, its version may be replaced by the one before.
 TEST_F(TierRedisCut, ACommitThatNobodyCouldAskForMayBeUndone) {
   PutUnasked(FullRecord('1', 2), "two", RedisProxy::Cut::kAnswer);
