@@ -43,17 +43,17 @@ absl::Status SyncOpened(const std::string& path, int (*sync)(int)) {
 
 class FileSource : public ByteSource {
  public:
-  FileSource(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  FileSource(int file, std::string name) : file_(file), name_(std::move(name)) {}
   ~FileSource() override { close(file_); }
 
   absl::Status Read(std::span<std::byte> out) override {
     while (!out.empty()) {
       const ssize_t got = read(file_, out.data(), out.size());
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return FileError(errno, "read", path_);
+      if (got < 0) return FileError(errno, "read", name_);
       if (got == 0) {
         return absl::OutOfRangeError(
-            absl::StrCat(path_, " ends at byte ", at_, ", ", out.size(), " more were to come"));
+            absl::StrCat(name_, " ends at byte ", at_, ", ", out.size(), " more were to come"));
       }
       out = out.subspan(static_cast<size_t>(got));
       at_ += got;
@@ -63,7 +63,7 @@ class FileSource : public ByteSource {
 
  private:
   const int file_;
-  const std::string path_;
+  const std::string name_;
   int64_t at_ = 0;
 };
 
@@ -124,7 +124,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& pa
   // Without O_NONBLOCK the open of a named pipe would wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (file < 0) return FileError(errno, "open", path);
-  return std::make_unique<FileSource>(file, path);
+  return std::make_unique<FileSource>(file, path.substr(path.rfind('/') + 1));
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> FileLock::Take(const std::string& path) {

@@ -42,7 +42,8 @@ class DiskFiles {
 // For people and by code, what went wrong with `path`.
 absl::Status FileError(int error, const std::string& action, const std::string& path);
 
-// A file from its first byte on.
+// A file from its first byte on. Clients read what goes wrong with a source, so it names the file
+// without its directory.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path);
 
 // Held by this process until it is destroyed.

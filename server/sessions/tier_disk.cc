@@ -246,7 +246,9 @@ absl::StatusOr<std::unique_ptr<ByteSource>> DiskTier::Get(const std::string& id,
       return absl::NotFoundError(absl::StrCat("there is no version ", version, " of session ", id));
     }
   }
-  return OpenFileSource(path);
+  auto source = OpenFileSource(path);
+  if (!source.ok()) return Inside(source.status());
+  return source;
 }
 
 absl::Status DiskTier::Delete(const std::string& id) {
@@ -275,7 +277,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
   }
   if (!was_there) return absl::OkStatus();
   (void)RemoveFolder(gone);  // the next start does the rest
-  return s;
+  return Inside(s);
 }
 
 DiskTier::Usage DiskTier::usage() const {

@@ -156,8 +156,8 @@ void DiskTier::ScanVersion(const std::string& id, int64_t version, const std::st
   }
   problems_.push_back(absl::StrCat(path, ": ", problem.message()));
   const auto code = absl::IsInvalidArgument(problem) ? absl::StatusCode::kDataLoss : problem.code();
-  damaged.problem = absl::Status(
-      code, absl::StrCat("session ", id, ", stored version ", version, ": ", problem.message()));
+  damaged.problem = Inside(absl::Status(
+      code, absl::StrCat("session ", id, ", stored version ", version, ": ", problem.message())));
   if (!session.damaged().contains(version)) ++found_corrupt_;
   damaged.bytes += session.damaged()[version].bytes;  // once set aside, once more under its name
   session.damaged()[version] = std::move(damaged);

@@ -39,6 +39,15 @@ class DamagedSessionsTest : public ::testing::Test {
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr(dir_.path())));
   }
 
+  // A stored session of one version, 2, that a server has found at its start.
+  SessionCall Stored() {
+    const SessionCall call{.id = h_.Create()};
+    EXPECT_TRUE(h_.Append(call, "text").ok());
+    EXPECT_TRUE(h_.store->Save(call).ok());
+    Restart();
+    return call;
+  }
+
   const TempDir dir_;
   StoreHarness h_;
 };
@@ -132,6 +141,31 @@ TEST_F(DamagedSessionsTest, WithoutARecordItIsTheirsWhoKnowTheId) {
   ASSERT_TRUE(h_.store->Delete(call).ok());
   EXPECT_EQ(h_.store->stats().durable.state_bytes, 0);
   EXPECT_EQ(h_.store->Get("ann", call.id).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(DamagedSessionsTest, KeepsToItselfWhereFilesThatEndTooSoonAre) {
+  for (const uintmax_t size : {10, 100, 900}) {
+    const SessionCall running = Stored(), starting = Stored();
+    std::filesystem::resize_file(File(running.id, 2), size);
+    ExpectLost(h_.store->Acquire(running).status(), running.id, 2);
+    std::filesystem::resize_file(File(starting.id, 2), size);
+    Restart();
+    ExpectLost(h_.store->Acquire(starting).status(), starting.id, 2);
+  }
+}
+
+TEST_F(DamagedSessionsTest, KeepsToItselfWhereFilesThatCannotBeOpenedAre) {
+  const SessionCall call = Stored();
+  const std::string file = File(call.id, 2);
+  std::filesystem::rename(file, file + ".moved");
+  std::filesystem::create_symlink(file + ".moved", file);  // not followed
+  for (int start = 0; start < 2; ++start) {
+    const absl::Status status = h_.store->Acquire(call).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("v2.snap: Too many levels"));
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr(dir_.path())));
+    Restart();
+  }
 }
 
 }  // namespace
