@@ -176,6 +176,7 @@ class HandingOver {
   // Returns how many were taken.
   int64_t Run() {
     std::vector<std::jthread> threads;
+    threads.reserve(kSenders);
     for (int i = 0; i < kSenders; ++i) threads.emplace_back([this] { SendAll(); });
     threads.clear();  // joins them
     return taken_;
