@@ -9,7 +9,8 @@
 //   created   the key of the set of all sessions that one call with an idempotency key made
 //   deleted   there instead of record and states for a day, so that a server that did not hear of
 //             the end cannot bring the session back
-// States of marks may come before there is a record; until it comes, all of them expire.
+// States of marks may come before there is a record; until it comes, all of them expire together,
+// some time after the last.
 // Piece n of a state is a string under <pieces prefix><N>:<token>:<n>; the token differs for every
 // attempt to store, so that what is committed is never written over. Beside them are a set of the
 // ids of all sessions and the sum of the bytes of all states.
@@ -71,6 +72,14 @@ local function each_version(visit)
   end
 end
 
+-- What comes before a record.
+local function expire(seconds)
+  redis.call('EXPIRE', manifest, seconds)
+  each_version(function(stored, place)
+    each_piece(stored, place, function(key) redis.call('EXPIRE', key, seconds) end)
+  end)
+end
+
 local function usage()
   return redis.call('GET', total) or '0', tostring(redis.call('SCARD', index))
 end
@@ -78,7 +87,8 @@ end
 
 // ARGV: version to store, its record's version, bytes, budget or 0, a later version that may be
 // replaced because its Put failed or 0, then the versions to keep.
-// {"ok", epoch to use} | {"deleted"} | {"claimed", epoch} | {"newer", version} | {"full", total}
+// {"ok", epoch to use, epoch found} | {"deleted"} | {"claimed", epoch} | {"newer", version} |
+// {"full", total}
 inline constexpr char kAdmission[] = R"lua(
 local version, record_version = ARGV[4], tonumber(ARGV[5])
 local bytes, budget, undone = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -114,18 +124,20 @@ end
 inline constexpr char kAdmit[] = R"lua(
 local refused = refusal({unpack(ARGV, 9)})
 if refused then return refused end
-return {'ok', text(epoch > 0 and epoch or new_epoch())}
+return {'ok', text(epoch > 0 and epoch or new_epoch()), text(stored_epoch)}
 )lua";
 
 // ARGV as kAdmission but before the versions to keep: record, its last use, place, seconds until
-// states without a record expire. The pieces are there. {"ok", total, sessions} | as kAdmit |
-// {"lost", piece}
+// states without a record expire, key of `created` or nothing, the epoch that kAdmit found. The
+// pieces are there. {"ok", total, sessions} | as kAdmit | {"lost", what}
 inline constexpr char kCommit[] = R"lua(
 local record, used, place, uncommitted_seconds = ARGV[9], tonumber(ARGV[10]), ARGV[11], ARGV[12]
-local created = ARGV[13]
-local versions_to_keep = {unpack(ARGV, 14)}
+local created, found_epoch = ARGV[13], tonumber(ARGV[14])
+local versions_to_keep = {unpack(ARGV, 15)}
 local refused = refusal(versions_to_keep)
 if refused then return refused end
+-- With the manifest went the states of marks.
+if stored_epoch < found_epoch then return {'lost', 'the manifest'} end
 local drops = dropped(versions_to_keep)
 -- What becomes lasting now: this state, and with the first record those that came before it.
 local lasting = {}
@@ -137,7 +149,7 @@ if replaces_record and not old.record then
   for _, stored in ipairs(drops) do if stored ~= version then lasting[stored] = nil end end
 end
 local lost
-local function look(key, n) if redis.call('EXISTS', key) == 0 then lost = text(n) end end
+local function look(key, n) if redis.call('EXISTS', key) == 0 then lost = 'piece ' .. n end end
 each_piece(version, place, look)
 for stored, stored_place in pairs(lasting) do each_piece(stored, stored_place, look) end
 if lost then return {'lost', lost} end
@@ -160,7 +172,8 @@ if replaces_record then
     redis.call('SADD', created, id)
   end
 elseif not old.record then
-  redis.call('EXPIRE', manifest, uncommitted_seconds)
+  old['s' .. version] = place
+  expire(uncommitted_seconds)
 end
 return {'ok', usage()}
 )lua";
@@ -173,7 +186,7 @@ if stored_epoch > epoch then return {'claimed', text(stored_epoch)} end
 local later = text(new_epoch())
 redis.call('PERSIST', manifest)
 redis.call('HSET', manifest, 'epoch', later)
-if not old.record then redis.call('EXPIRE', manifest, ARGV[6]) end
+if not old.record then expire(ARGV[6]) end
 return {'ok', later}
 )lua";
 

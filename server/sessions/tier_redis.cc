@@ -154,7 +154,8 @@ absl::Status RedisTier::Refused(const std::string& id, const Words& answer,
   }
   if (why == "lost") {
     return absl::UnavailableError(absl::StrCat(session, ": Redis at ", client_.address().Display(),
-                                               " lost piece ", answer[1], " before it was stored"));
+                                               " lost ", answer[1],
+                                               " before the state was stored"));
   }
   return absl::InternalError(
       absl::StrCat(session, ": Redis at ", client_.address().Display(), " answered \"", why, "\""));

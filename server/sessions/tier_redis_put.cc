@@ -78,7 +78,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   arguments.insert(arguments.begin() + 5,
                    {ToJson(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
                     absl::StrCat(absl::ToUnixMicros(record.last_used)), place, kUncommittedSeconds,
-                    RedisCreatedKey(record)});
+                    RedisCreatedKey(record), absl::StrCat(RedisNumber(*admitted, 2))});
   const absl::StatusOr<Words> committed =
       Run(*connection, {kCommon, kAdmission, kCommit}, record.id, arguments);
   if (!committed.ok()) {

@@ -389,6 +389,45 @@ TEST_F(TierRedis, ARecordWhoseMarkExpiredIsRefused) {
   EXPECT_TRUE(absl::IsNotFound(tier_->Find(kId).status()));
 }
 
+// So that a session with many marks may take longer than any of its states.
+TEST_F(TierRedis, WhatComesBeforeTheRecordExpiresTogether) {
+  SessionRecord record = FullRecord('1', 5);
+  record.marks = {{"here", 3, 7}, {"there", 4, 7}};
+  ASSERT_TRUE(PutState(tier_.get(), record, 3, TestState(3, 2000)).ok());
+  const auto seconds_left = [&](const std::string& key) {
+    return std::stoi(redis_.Cli("TTL " + key));
+  };
+  const std::string first = redis_.Cli("--scan --pattern 'tvq:piece:*:3:*:0'");
+  const std::string second = redis_.Cli("--scan --pattern 'tvq:piece:*:3:*:1'");
+  for (const std::string& key : {first, second, "tvq:session:" + kId + "\n"}) {
+    redis_.Cli("EXPIRE " + key.substr(0, key.size() - 1) + " 60");
+    EXPECT_LE(seconds_left(key), 60);
+  }
+  ASSERT_TRUE(PutState(tier_.get(), record, 4, "four").ok());
+  for (const std::string& key : {first, second, "tvq:session:" + kId + "\n"}) {
+    EXPECT_GT(seconds_left(key), 60) << key;
+  }
+  EXPECT_GT(seconds_left(redis_.Cli("--scan --pattern 'tvq:piece:*:4:*:0'")), 60);
+}
+
+TEST_F(TierRedis, ARecordWhoseManifestExpiredMeanwhileIsRefused) {
+  SessionRecord record = FullRecord('1', 5);
+  record.marks = {{"here", 3, 7}};
+  ASSERT_TRUE(PutState(tier_.get(), record, 3, "three").ok());
+  const std::string state = "five!";
+  const absl::Status status = tier_->Put(record, 5, 5, [&](const ByteSink& sink) {
+    redis_.Cli("DEL tvq:session:" + kId);
+    return sink(std::as_bytes(std::span(state)));
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("lost"));
+  EXPECT_TRUE(absl::IsNotFound(tier_->Find(kId).status()));
+  for (const int64_t version : {3, 5}) {
+    ASSERT_TRUE(PutState(tier_.get(), record, version, "again").ok());
+  }
+  EXPECT_EQ(GetState(tier_.get(), kId, 3, 5).value(), "again");
+}
+
 TEST_F(TierRedis, PiecesNobodyCommittedExpire) {
   ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   const std::string state = TestState(2, 5000);
