@@ -133,9 +133,10 @@ class Store final : public SessionStore {
   // For the owner of `content`, whose present state or mark it is to be.
   absl::StatusOr<Moment> NewMoment(const SessionContent& content, const Moment& like,
                                    int64_t position);
-  // Puts sessions that are leased into the table and ends their leases; all or none.
+  // Puts sessions that are leased into the table and ends their leases; all or none. ABORTED unless
+  // there are `made` others of the same call.
   absl::StatusOr<std::vector<SessionView>> Insert(const std::vector<EntryPtr>& entries,
-                                                  Durability durability);
+                                                  Durability durability, size_t made = 0);
   // For a retry: what the call with the record's creation_key has made, as CreatedBy of the table
   // finds it, and stored if `durability` wants that. ABORTED while that call is under way,
   // INVALID_ARGUMENT if it asked something else.
@@ -172,6 +173,10 @@ class Store final : public SessionStore {
   // store_tree.cc
   absl::StatusOr<SessionContent> Child(const SessionContent& parent, const SessionCall& call,
                                        const ForkOptions& options);
+  // Another like a fork that is as it was made.
+  absl::StatusOr<SessionContent> Twin(const SessionContent& fork);
+  // The content of one of the forks that is as it was made; ABORTED if there is none.
+  absl::StatusOr<ContentPtr> Untouched(const std::vector<SessionView>& forks) const;
 
   // store_lease.cc
   static absl::Status Busy(const std::string& id);

@@ -112,7 +112,7 @@ SessionView Store::View(const SessionEntry& entry) const {
 }
 
 absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPtr>& entries,
-                                                       Durability durability) {
+                                                       Durability durability, size_t made) {
   const SessionRecord& record = entries.front()->content->record;
   std::vector<Tiers::Pin> pins;
   for (const EntryPtr& entry : entries) {
@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   }
   {
     const MutexLock lock(&mutex_);
-    if (!table_.CreatedBy(record.owner, record.parent_id, record.creation_key).empty()) {
+    if (table_.CreatedBy(record.owner, record.parent_id, record.creation_key).size() != made) {
       return StillMaking();
     }
     const int64_t count = table_.CountOf(record.owner);

@@ -58,6 +58,29 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
   return child;
 }
 
+absl::StatusOr<SessionContent> Store::Twin(const SessionContent& fork) {
+  Moment from = fork.present;
+  if (auto status = Load(fork, fork.record.version, from, nullptr); !status.ok()) return status;
+  SessionContent twin = fork;
+  twin.record.id = NewSessionId();
+  twin.record.created = clock_();
+  auto moment = NewMoment(twin, from, twin.record.position);
+  if (!moment.ok()) return moment.status();
+  twin.present = *std::move(moment);
+  return twin;
+}
+
+absl::StatusOr<Store::ContentPtr> Store::Untouched(const std::vector<SessionView>& forks) const {
+  const MutexLock lock(&mutex_);
+  for (const SessionView& fork : forks) {
+    const EntryPtr entry = table_.Find(fork.record.id);
+    if (entry != nullptr && entry->content->record.version == 1) return entry->content;
+  }
+  return absl::AbortedError(
+      absl::StrCat("idempotency_key: of the first call with this key ", forks.size(),
+                   " forks are left, and none as it was made; others are made with another key"));
+}
+
 absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
                                                      const ForkOptions& options) {
   if (auto status = CheckFork(options); !status.ok()) return status;
@@ -73,16 +96,29 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
                     .creation_key = call.idempotency_key,
                     .creation_asked = AskedBy(CallKind::kFork, call.request_hash)},
                    call.durability);
-  if (!made.ok() || !made->empty()) return made;
-  const auto begun = Begin(call, CallKind::kFork);
+  if (!made.ok() || std::ssize(*made) >= options.count) return made;
+  // The first call may have come to an end, and could not be undone, with some of them stored. The
+  // parent may have changed since; the others are made from one of these.
+  SessionCall rest = call;
+  if (!made->empty()) rest.expected_version.reset();  // it was at this version then
+  const auto begun = Begin(rest, CallKind::kFork);
   if (!begun.ok()) return begun.status();
+  ContentPtr untouched;
+  if (!made->empty()) {
+    auto found = Untouched(*made);
+    if (!found.ok()) return found.status();
+    untouched = *std::move(found);
+  }
   std::vector<EntryPtr> children;
-  for (int32_t i = 0; i < options.count; ++i) {
-    auto child = Child(*begun->entry->content, call, options);
+  for (auto i = std::ssize(*made); i < options.count; ++i) {
+    auto child =
+        untouched != nullptr ? Twin(*untouched) : Child(*begun->entry->content, call, options);
     if (!child.ok()) return child.status();
     children.push_back(NewEntry(*std::move(child)));
   }
-  return Insert(children, call.durability);
+  auto views = Insert(children, call.durability, made->size());
+  if (views.ok()) views->insert(views->begin(), made->begin(), made->end());
+  return views;
 }
 
 absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::string& name) {

@@ -50,6 +50,62 @@ TEST(SessionTreeTest, ForksOnceForOneKey) {
   EXPECT_EQ(ids(*first), ids(*retry));
 }
 
+// A call of which some forks were stored and could not be removed again.
+struct PartlyForked : StoreHarness {
+  explicit PartlyForked(bool shared) {
+    Start(std::make_unique<MemoryTier>(disk, shared));
+    call.id = Create({.durability = Durability::kDisk});
+    const auto root = Append({.id = call.id, .durability = Durability::kDisk}, "root");
+    EXPECT_TRUE(root.ok()) << root.status();
+    call.expected_version = root->record.version;
+    disk->fail = [puts = 0](std::string_view operation) mutable {
+      const bool fails = operation == "Delete" || (operation == "Put" && ++puts > 2);
+      return fails ? absl::UnavailableError("away") : absl::OkStatus();
+    };
+    EXPECT_EQ(store->Fork(call, {.count = 5}).status().code(), absl::StatusCode::kUnavailable);
+    disk->fail = nullptr;
+  }
+
+  std::shared_ptr<MemoryDisk> disk = std::make_shared<MemoryDisk>();
+  SessionCall call{.durability = Durability::kDisk, .idempotency_key = "k"};
+};
+
+TEST(SessionTreeTest, ARetryMakesTheForksThatTheFirstCallDidNot) {
+  for (const bool shared : {false, true}) {
+    SCOPED_TRACE(shared);
+    PartlyForked h(shared);
+    if (!shared) h.Start(std::make_unique<MemoryTier>(h.disk));
+    ASSERT_TRUE(h.Append({.id = h.call.id}, " that goes on").ok());
+    h.clock.Advance(absl::Hours(1));
+    const auto forks = h.store->Fork(h.call, {.count = 5});
+    ASSERT_TRUE(forks.ok()) << forks.status();
+    std::set<std::string> ids;
+    for (const SessionView& fork : *forks) {
+      ids.insert(fork.record.id);
+      EXPECT_EQ(fork.record.parent_id, h.call.id);
+      EXPECT_EQ(fork.record.parent_version, h.call.expected_version);
+      EXPECT_EQ(fork.record.persisted_version, 1);
+    }
+    EXPECT_EQ(ids.size(), 5u);
+    h.Start(std::make_unique<MemoryTier>(h.disk, shared));
+    for (const std::string& id : ids) h.ExpectHolds({.id = id}, "root");
+    EXPECT_EQ(h.store->Fork(h.call, {.count = 5})->size(), 5u);
+    EXPECT_EQ(h.disk->sessions.size(), 6u);
+  }
+}
+
+TEST(SessionTreeTest, ARetryMixesNoForksOfDifferentStates) {
+  PartlyForked h(/*shared=*/false);
+  h.Start(std::make_unique<MemoryTier>(h.disk));
+  const auto left = h.store->List("", {.parent_id = h.call.id}, 0, "");
+  ASSERT_EQ(left->sessions.size(), 2u);
+  for (const SessionView& fork : left->sessions) {
+    ASSERT_TRUE(h.Append({.id = fork.record.id}, "other").ok());
+  }
+  const auto retry = h.store->Fork(h.call, {.count = 5});
+  EXPECT_EQ(retry.status().code(), absl::StatusCode::kAborted) << retry.status();
+}
+
 TEST(SessionTreeTest, RewindsToMarks) {
   StoreHarness h;
   const SessionCall call{.id = h.Create()};
