@@ -311,6 +311,22 @@ absl::Status StateImageReader::ReadState(State* state) {
   return s;
 }
 
+absl::Status StateImageReader::CheckState() {
+  constexpr int64_t kPieceBytes = int64_t{64} << 10;
+  std::vector<std::byte> piece(kPieceBytes);
+  for (; next_ < sections_.size(); ++next_) {
+    const SectionInfo& section = sections_[next_];
+    for (int64_t left = section.bytes; left > 0;) {
+      const int64_t n = std::min(left, kPieceBytes);
+      absl::Status s = frame_.Read(section.name, std::span(piece).first(static_cast<size_t>(n)));
+      if (!s.ok()) return s;
+      left -= n;
+    }
+    if (absl::Status s = frame_.End(section.name); !s.ok()) return s;
+  }
+  return ReadEnd();
+}
+
 absl::Status StateImageReader::ReadEnd() {
   if (next_ != sections_.size()) {
     return frame_.Invalid(absl::StrCat("has ", sections_.size(), " sections, must have ", next_));

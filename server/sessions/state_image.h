@@ -78,6 +78,8 @@ class StateImageReader {
   // Makes `state` the image's, and reads to the image's end. `state` is one of the model given to
   // Open. After an error it is as after Reset. Once.
   absl::Status ReadState(State* state);
+  // In its stead, where there is no state: finds all damage, but not what no state can hold.
+  absl::Status CheckState();
 
  private:
   StateImageReader(ByteSource* source, const ModelInfo& model);

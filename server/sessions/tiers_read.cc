@@ -144,7 +144,7 @@ absl::Status Tiers::WithStored(
 
 absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model) {
   std::shared_ptr<const Blob> blob;
-  // The bytes as they are: whoever reads the state from them checks it then.
+  // The bytes as they are, but none that are damaged: they may become the only copy there is.
   const auto status =
       WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
         BlobWriter writer(head.state_bytes);
@@ -159,7 +159,8 @@ absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, 
         }
         blob = writer.Finish();
         const auto image = NewSource(blob);
-        return StateImageReader::Open(image.get(), info(model)).status();
+        auto reader = StateImageReader::Open(image.get(), info(model));
+        return reader.ok() ? reader->CheckState() : reader.status();
       });
   if (!status.ok()) return status;
   return blob;

@@ -44,6 +44,12 @@ absl::Status ReadAll(const Bytes& bytes, Model& model, State* state) {
   return reader.ok() ? reader->ReadState(state) : reader.status();
 }
 
+absl::Status CheckAll(const Bytes& bytes, const Model& model) {
+  BytesSource source(bytes);
+  auto reader = StateImageReader::Open(&source, model.info());
+  return reader.ok() ? reader->CheckState() : reader.status();
+}
+
 // Reads into a state that held something else; on an error it must be blank.
 absl::Status Read(const Bytes& bytes, Model& model) {
   const Fed other = FeedTokens(model, 30, 5);
@@ -237,6 +243,7 @@ TEST(StateImageTest, SeesEveryTruncation) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
     ASSERT_THAT(Problem(Read(cut, *model)), HasSubstr("ends at byte ")) << size;
+    ASSERT_THAT(Problem(CheckAll(cut, *model)), HasSubstr("ends at byte ")) << size;
   }
 }
 
@@ -250,9 +257,11 @@ TEST(StateImageTest, SeesEveryFlippedBit) {
     // A version can look like one to come.
     ASSERT_TRUE(absl::IsInvalidArgument(status) || (i < 16 && absl::IsFailedPrecondition(status)))
         << "byte " << i << ": " << status;
+    EXPECT_EQ(CheckAll(bytes, *model), status);
     bytes[i] ^= flip;
   }
   EXPECT_TRUE(Read(bytes, *model).ok());
+  EXPECT_TRUE(CheckAll(bytes, *model).ok());
 }
 
 // Sections of one size, each with its own right checksum, but not in their places.

@@ -225,6 +225,43 @@ TEST(TierMovesTest, ASlowDiskDoesNotHoldUpWhatIsInMemory) {
   for (std::thread& thread : waiting) thread.join();
 }
 
+// A session and its fork at one state that only the durable tier has, in a file of each.
+struct StoredPair {
+  StoredPair() {
+    h.Start(std::make_unique<MemoryTier>(disk));
+    parent = {.id = h.Create()};
+    EXPECT_TRUE(h.Append(parent, "root").ok());
+    const auto forks = h.store->Fork(parent, {});
+    EXPECT_TRUE(forks.ok()) << forks.status();
+    fork = {.id = forks->front().record.id, .durability = Durability::kDisk};
+    for (const SessionCall& call : {parent, fork}) EXPECT_TRUE(h.store->Save(call).ok());
+    Fill(h, 30);
+    EXPECT_TRUE(Eventually([&] { return h.store->Get("", fork.id)->tier == Tier::kDurable; }));
+  }
+  std::map<int64_t, std::string>& Files(const SessionCall& call) {
+    return disk->sessions.at(call.id).versions;
+  }
+
+  StoreHarness h{{.host_bytes = 5 * StoreHarness().store->PlaceBytes(0)}, {}, Device(4)};
+  std::shared_ptr<MemoryDisk> disk = std::make_shared<MemoryDisk>();
+  SessionCall parent, fork;
+};
+
+TEST(TierMovesTest, ADamagedCopyDoesNotReplaceAGoodOne) {
+  StoredPair pair;
+  {
+    const std::lock_guard lock(pair.disk->mutex);
+    std::string& data = pair.Files(pair.parent).at(2);
+    data[data.size() - 30] ^= 1;  // in the state, before its last checksums and the end mark
+  }
+  const auto marked = pair.h.store->Mark(pair.fork, "m");
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  pair.h.ExpectHolds(pair.fork, "root");
+  EXPECT_GE(pair.h.store->stats().corrupt, 1);
+  pair.h.Start(std::make_unique<MemoryTier>(pair.disk));
+  pair.h.ExpectHolds(pair.fork, "root");
+}
+
 TEST(TierMovesTest, SharesOneImageAmongForks) {
   StoreHarness h({.host_bytes = 400'000}, {}, Device(4));
   const SessionCall root{.id = h.Create()};
