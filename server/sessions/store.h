@@ -184,6 +184,7 @@ class Store final : public SessionStore {
   static absl::Status CheckVersion(const SessionCall& call, const SessionRecord& record);
   // `kind` is part of what a call with an idempotency key asks.
   absl::StatusOr<Begun> Begin(const SessionCall& call, CallKind kind);
+  // Leaves neither a reply nor a hold if the session is not this server's, or not any more.
   absl::Status Lock(const SessionCall& call, CallKind kind, Begun& begun);
   // Loads what the leased session lacks, and looks whether the call is to be done.
   absl::Status Look(const SessionCall& call, CallKind kind, Begun& begun);
@@ -264,7 +265,11 @@ class Store final : public SessionStore {
   absl::StatusOr<bool> ExpireUnclaimed(SessionEntry& entry, absl::Time now);
 
   // store_shared.cc: a durable tier that other servers use too.
-  // Brings what is known of the session up to date, and makes it this server's if `claim`.
+  static absl::Status Overtaken(const std::string& id);
+  // Until no call is claiming the session.
+  void AwaitClaim(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings what is known of the session up to date, and makes it this server's if `claim`, unless
+  // another call changes meanwhile what is known.
   absl::Status Refresh(const std::string& owner, const std::string& id, bool claim);
   // Learns of the stored sessions that a call with the record's creation_key made elsewhere.
   absl::Status FindMade(const SessionRecord& wanted);
@@ -278,9 +283,10 @@ class Store final : public SessionStore {
   // Reads the session anew, which is known as `known`, null for not at all.
   absl::Status Reload(const std::string& owner, const std::string& id, const EntryPtr& known,
                       Held held, bool claim);
-  // Puts `next`, null if there is none any more, in the place of `known`, which nobody but the
-  // caller, if that, has leased.
-  void Replace(const EntryPtr& known, EntryPtr next, Held held);
+  // Puts `next`, null if there is none any more, in the place of `known`. The caller has leased or
+  // is claiming the session if it is `alone`; if not, a call that claims it meanwhile knows better,
+  // and false, and nothing is changed, if a call has leased it.
+  bool Replace(const std::string& id, const EntryPtr& known, EntryPtr next, Held held, bool alone);
   // The durable tier refused what this server wanted to write: if that is because another server
   // has the session now, what is stored takes the place of what is here.
   void GiveUpIfOvertaken(SessionEntry& entry);

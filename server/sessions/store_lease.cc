@@ -13,6 +13,8 @@
 namespace tvq {
 namespace {
 
+constexpr int kMaxClaims = 10;  // each but the first follows another call that looked meanwhile
+
 // What a call with this key was answered before. Fork looks for what it made, and to save or delete
 // twice is as once.
 absl::StatusOr<std::optional<std::string>> FindReply(const Replies& replies, CallKind kind,
@@ -67,6 +69,7 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
     return absl::AbortedError(absl::StrCat(
         busy.message(), "; if that is the first call with this idempotency_key, try again"));
   }
+  if (shares_storage() && !entry.claimed) return absl::OkStatus();
   const Recount recount(this, entry);
   entry.leased = true;
   begun.hold.emplace(this, begun.entry);
@@ -76,9 +79,12 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
 absl::StatusOr<Store::Begun> Store::Begin(const SessionCall& call, CallKind kind) {
   if (auto status = CheckNaming("", {}, call.idempotency_key); !status.ok()) return status;
   if (auto status = CheckDurability(call.durability); !status.ok()) return status;
-  if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
   Begun begun;
-  if (auto status = Lock(call, kind, begun); !status.ok()) return status;
+  for (int tries = kMaxClaims; !begun.hold && !begun.reply; --tries) {
+    if (tries == 0) return Overtaken(call.id);
+    if (auto status = Refresh(call.owner, call.id, /*claim=*/true); !status.ok()) return status;
+    if (auto status = Lock(call, kind, begun); !status.ok()) return status;
+  }
   if (begun.hold) {
     if (auto status = Look(call, kind, begun); !status.ok()) return status;
   }

@@ -8,14 +8,16 @@
 #include "server/sessions/store.h"
 
 namespace tvq {
-namespace {
 
-absl::Status Overtaken(const std::string& id) {
+absl::Status Store::Overtaken(const std::string& id) {
   return absl::AbortedError(
       absl::StrCat("session_id: another server took over session ", id, "; try again"));
 }
 
-}  // namespace
+void Store::AwaitClaim(const std::string& id) {
+  claimed_.Await(&mutex_,
+                 [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !claiming_.contains(id); });
+}
 
 absl::Status Store::Refresh(const std::string& owner, const std::string& id, bool claim) {
   if (!shares_storage() || !IsSessionId(id)) return absl::OkStatus();
@@ -23,8 +25,7 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
   bool foreign = false;
   {
     const MutexLock lock(&mutex_);
-    claimed_.Await(&mutex_,
-                   [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !claiming_.contains(id); });
+    AwaitClaim(id);
     known = table_.Find(id);
     foreign = known != nullptr && known->content->record.owner != owner;
     if (known != nullptr && !foreign) {
@@ -93,13 +94,15 @@ absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {
 
 absl::Status Store::Reload(const std::string& owner, const std::string& id, const EntryPtr& known,
                            Held held, bool claim) {
+  const auto leased = [&] {  // by a call that will find out
+    return held == Held::kOvertaken && !claim ? Overtaken(id) : absl::OkStatus();
+  };
   {
     const MutexLock lock(&mutex_);
+    AwaitClaim(id);
     if (table_.Find(id) != known) return absl::OkStatus();
-    if (known != nullptr && known->leased) {  // by a call that will find out
-      return held == Held::kOvertaken && !claim ? Overtaken(id) : absl::OkStatus();
-    }
-    if (claim && !claiming_.insert(id).second) return Overtaken(id);
+    if (known != nullptr && known->leased) return leased();
+    if (claim) claiming_.insert(id);
     // With the new claim nobody may write what is known so far.
     if (claim && known != nullptr) {
       const Recount recount(this, *known);
@@ -119,20 +122,25 @@ absl::Status Store::Reload(const std::string& owner, const std::string& id, cons
   if (record.ok() && record->owner != owner) return absl::OkStatus();
   if (record.ok() && claim) record = durable_->Claim(id, clock_());
   if (!record.ok() && !absl::IsNotFound(record.status())) return record.status();
-  Replace(known, record.ok() ? FromRecord(*std::move(record), claim) : nullptr, held);
-  return absl::OkStatus();
+  EntryPtr next = record.ok() ? FromRecord(*std::move(record), claim) : nullptr;
+  return Replace(id, known, std::move(next), held, claim) ? absl::OkStatus() : leased();
 }
 
-void Store::Replace(const EntryPtr& known, EntryPtr next, Held held) {
+bool Store::Replace(const std::string& id, const EntryPtr& known, EntryPtr next, Held held,
+                    bool alone) {
   std::string loss;
   {
     const MutexLock lock(&mutex_);
+    if (!alone) {
+      AwaitClaim(id);
+      if (known != nullptr && known->leased) return false;
+    }
     std::string told;
     if (known != nullptr) {
-      if (known->deleted) return;
+      if (known->deleted) return true;
       const SessionRecord& record = known->content->record;
       const int64_t stored = next != nullptr ? next->persisted_version : 0;
-      const std::string session = absl::StrCat("session ", record.id);
+      const std::string session = absl::StrCat("session ", id);
       told = known->lost;
       if (held == Held::kMoved && stored > record.version) {
         told = absl::StrCat(session, ": version ", stored,
@@ -150,8 +158,8 @@ void Store::Replace(const EntryPtr& known, EntryPtr next, Held held) {
         ++totals_.lost;
       }
       Drop(*known);
-    } else if (next == nullptr || table_.Find(next->content->record.id) != nullptr) {
-      return;
+    } else if (next == nullptr || table_.Find(id) != nullptr) {
+      return true;
     }
     if (next != nullptr) {
       if (!told.empty()) next->lost = absl::StrCat("session_id: ", told);
@@ -159,6 +167,7 @@ void Store::Replace(const EntryPtr& known, EntryPtr next, Held held) {
     }
   }
   if (!loss.empty() && options_.on_loss) options_.on_loss(loss);
+  return true;
 }
 
 void Store::GiveUpIfOvertaken(SessionEntry& entry) {
@@ -182,7 +191,7 @@ void Store::GiveUpIfOvertaken(SessionEntry& entry) {
     const Recount recount(this, entry);
     entry.leased = true;
   }
-  Replace(known, std::move(next), Held::kOvertaken);
+  Replace(id, known, std::move(next), Held::kOvertaken, /*alone=*/true);
   Release(entry);
 }
 

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -434,6 +437,87 @@ TEST_F(FailingSharedTierTest, SavesNothingUnseen) {
   const SessionCall call{.id = s.a.Create({.durability = Durability::kDisk})};
   disk->fail = [](std::string_view) { return absl::UnavailableError("down"); };
   EXPECT_EQ(s.a.store->Save(call).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Runs `then` when the tier is next asked for `operation`, before it answers.
+auto Before(std::string_view operation, std::function<void()> then) {
+  return [=, done = std::make_shared<std::atomic<bool>>(false)](std::string_view asked) {
+    if (asked == operation && !done->exchange(true)) then();
+    return absl::OkStatus();
+  };
+}
+
+// The call that looks reads the record before the other's claim, and comes back during it.
+TEST_F(FailingSharedTierTest, ACallThatLooksDoesNotTakeAClaimedSessionsPlace) {
+  for (const bool known : {false, true}) {
+    const SessionCall call{.id = s.b.Create(), .durability = Durability::kDisk};
+    ASSERT_TRUE(s.b.Append(call, "stored").ok());
+    if (known) {
+      ASSERT_TRUE(s.a.store->Get("", call.id).ok());
+    }
+    std::promise<void> looking, claiming;
+    disk->fail = [&, reads = std::make_shared<std::atomic<int>>(0),
+                  claims = std::make_shared<std::atomic<int>>(0)](std::string_view operation) {
+      if (operation == "Find" && ++*reads == 1) {
+        looking.set_value();
+        claiming.get_future().wait();
+      }
+      if (operation == "Claim" && ++*claims == 1) {
+        claiming.set_value();
+        // Time for the other call to do the harm that it may not do.
+        absl::SleepFor(absl::Milliseconds(50));
+      }
+      return absl::OkStatus();
+    };
+    std::thread look([&] { EXPECT_TRUE(s.a.store->Get("", call.id).ok()); });
+    looking.get_future().wait();
+    const auto appended = s.a.Append({.id = call.id}, " here");
+    look.join();
+    disk->fail = nullptr;
+    ASSERT_TRUE(appended.ok()) << appended.status();
+    s.a.ExpectHolds(call, "stored here");
+    EXPECT_EQ(s.a.store->HeldHere().size(), 1u);
+    ASSERT_TRUE(s.a.store->Save(call).ok());
+  }
+}
+
+// While the call compares, another that looks finds out that the session was overtaken.
+TEST_F(FailingSharedTierTest, ACallThatChangesClaimsWhatAnotherPutInPlaceMeanwhile) {
+  const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};
+  ASSERT_TRUE(s.a.Append(call, "one").ok());
+  ASSERT_TRUE(s.b.Append(call, " two").ok());
+  disk->fail = Before("Look", [&] { EXPECT_TRUE(s.a.store->Get("", call.id).ok()); });
+  const auto appended = s.a.Append({.id = call.id}, " three");
+  disk->fail = nullptr;
+  ASSERT_TRUE(appended.ok()) << appended.status();
+  s.a.ExpectHolds(call, "one two three");
+  ASSERT_TRUE(s.a.store->Save(call).ok());
+  s.b.ExpectHolds(call, "one two three");
+}
+
+// A call begins, out of touch with the tier, while one that looks reads what took the place.
+TEST_F(FailingSharedTierTest, ACallThatLooksDoesNotDropWhatACallWorksOn) {
+  const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};
+  ASSERT_TRUE(s.a.Append(call, "one").ok());
+  ASSERT_TRUE(s.b.Append(call, " two").ok());
+  std::unique_ptr<Lease> lease;
+  bool down = false;
+  disk->fail = [&](std::string_view operation) {
+    if (down) return absl::UnavailableError("down");
+    if (operation != "Find" || lease != nullptr) return absl::OkStatus();
+    down = true;
+    auto acquired = s.a.store->Acquire({.id = call.id});
+    down = false;
+    EXPECT_TRUE(acquired.ok()) << acquired.status();
+    if (acquired.ok()) lease = *std::move(acquired);
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(absl::IsAborted(s.a.store->Get("", call.id).status()));
+  disk->fail = nullptr;
+  ASSERT_NE(lease, nullptr);
+  ASSERT_TRUE(lease->Commit(*s.a.Compute(lease->Start(), " stale"), "").ok());
+  EXPECT_THAT(Message(s.a.Append(call, "?").status()), HasSubstr("which was not saved, is lost"));
+  s.a.ExpectHolds(call, "one two");
 }
 
 TEST_P(SharedTierTest, HandsOverOnlyWhatOthersCannotFind) {
