@@ -289,7 +289,7 @@ class Store final : public SessionStore {
   bool Replace(const std::string& id, const EntryPtr& known, EntryPtr next, Held held, bool alone);
   // The durable tier refused what this server wanted to write: if that is because another server
   // has the session now, what is stored takes the place of what is here.
-  void GiveUpIfOvertaken(SessionEntry& entry);
+  void GiveUpIfOvertaken(SessionEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entry.saving);
   // What was thought to be stored up to `persisted_version` is not, or no longer.
   void Unstore(SessionEntry& entry, int64_t persisted_version);
 

@@ -56,7 +56,8 @@ absl::Status Store::FindMade(const SessionRecord& wanted) {
 }
 
 absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {
-  // What is being stored at this moment must not look like something that nobody knows of.
+  // What is being stored at this moment must not look like something that nobody knows of, nor its
+  // claim, which the durable tier renews for a Put whose answer is lost, like another server's.
   std::optional<MutexLock> saving;
   for (;;) {
     std::string id;
@@ -68,12 +69,12 @@ absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {
     }
     const auto standing = durable_->Look(id);
     if (!standing.ok()) return standing.status();
-    if (!standing->owned) return Held::kOvertaken;
-    if (standing->version == persisted) return Held::kYes;
+    if (standing->owned && standing->version == persisted) return Held::kYes;
     if (!saving) {
       saving.emplace(&entry.saving);
       continue;
     }
+    if (!standing->owned) return Held::kOvertaken;
     Unstore(entry, persisted);
     const MutexLock lock(&mutex_);
     const SessionContent& content = *entry.content;

@@ -33,7 +33,10 @@ absl::Status Store::StoreUse(SessionEntry& entry, absl::Time used) {
     id = entry.content->record.id;
   }
   const auto status = durable_->Touch(id, used);
-  if (absl::IsAborted(status)) GiveUpIfOvertaken(entry);
+  if (absl::IsAborted(status)) {
+    const MutexLock saving(&entry.saving);
+    GiveUpIfOvertaken(entry);
+  }
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   const MutexLock lock(&mutex_);
   entry.stored_use = std::max(entry.stored_use, used);
@@ -87,7 +90,10 @@ absl::StatusOr<bool> Store::Expire(const EntryPtr& entry, absl::Time now) {
     if (!entry->claimed) return ExpireUnclaimed(*entry, now);
     status = Remove(*entry);
   }
-  if (absl::IsAborted(status)) GiveUpIfOvertaken(*entry);
+  if (absl::IsAborted(status)) {
+    const MutexLock saving(&entry->saving);
+    GiveUpIfOvertaken(*entry);
+  }
   if (!status.ok()) return status;
   return true;
 }

@@ -520,6 +520,34 @@ TEST_F(FailingSharedTierTest, ACallThatLooksDoesNotDropWhatACallWorksOn) {
   s.a.ExpectHolds(call, "one two");
 }
 
+// As when a Put's answer is lost: the tier renews the claim, and this server is about to hear of
+// it.
+TEST_F(FailingSharedTierTest, DoesNotTakeItsOwnNewClaimForAnothers) {
+  const SessionCall call{.id = s.a.Create({.durability = Durability::kDisk})};
+  ASSERT_TRUE(s.a.Append(call, "unsaved").ok());
+  std::promise<void> looking;
+  std::thread look;
+  disk->fail = [&, looks = std::make_shared<std::atomic<int>>(0)](std::string_view operation) {
+    if (operation == "Look" && ++*looks == 1) looking.set_value();
+    if (operation != "write" || look.joinable()) return absl::OkStatus();
+    const auto renew = [&](int64_t by) {
+      const std::lock_guard lock(disk->mutex);
+      disk->sessions[call.id].epoch += by;
+    };
+    renew(1);
+    look = std::thread([&] { EXPECT_EQ(s.a.store->Get("", call.id)->record.position, 7); });
+    looking.get_future().wait();
+    absl::SleepFor(absl::Milliseconds(50));  // for the look to end
+    renew(-1);
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 0);
+  look.join();
+  disk->fail = nullptr;
+  EXPECT_TRUE(s.losses.empty()) << s.losses.front();
+  s.a.ExpectHolds(call, "unsaved");
+}
+
 TEST_P(SharedTierTest, HandsOverOnlyWhatOthersCannotFind) {
   const SessionCall stored{.id = s.a.Create({.durability = Durability::kDisk})};
   const SessionCall unsaved{.id = s.a.Create({.durability = Durability::kDisk})};
