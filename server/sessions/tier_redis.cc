@@ -130,7 +130,7 @@ absl::StatusOr<RedisTier::Words> RedisTier::Run(std::initializer_list<const char
 }
 
 absl::Status RedisTier::Refused(const std::string& id, const Words& answer,
-                                int64_t record_version) const {
+                                int64_t record_version) {
   const std::string& why = answer[0];
   const std::string session = absl::StrCat("session ", id);
   if (why == "newer") {
@@ -144,6 +144,7 @@ absl::Status RedisTier::Refused(const std::string& id, const Words& answer,
         Epoch(id) == 0 ? "none" : absl::StrCat("claim ", Epoch(id))));
   }
   if (why == "deleted") {
+    ForgetSession(id);
     return absl::AbortedError(absl::StrCat(session, ": it was deleted, perhaps by another server"));
   }
   if (why == "absent") return absl::NotFoundError(absl::StrCat(session, " is not stored"));
@@ -228,11 +229,7 @@ absl::Status RedisTier::Delete(const std::string& id) {
   if (!answer.ok()) return answer.status();
   if ((*answer)[0] != "ok") return Refused(id, *answer, 0);
   SetUsage(*answer);
-  const std::lock_guard lock(mutex_);
-  epochs_.erase(id);
-  attempts_.erase(id);
-  undone_.erase(id);
-  corrupt_.erase(id);
+  ForgetSession(id);
   return absl::OkStatus();
 }
 
@@ -261,11 +258,12 @@ absl::StatusOr<DurableTier::Standing> RedisTier::Look(const std::string& id) {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<RedisReply> reply =
-      (*connection)->Call({"HMGET", RedisManifestKey(id), "epoch", "version"});
+      (*connection)->Call({"HMGET", RedisManifestKey(id), "epoch", "version", "deleted"});
   if (!reply.ok()) return reply.status();
   const Words standing = Texts(**reply);
-  return Standing{.owned = Epoch(id) >= RedisNumber(standing, 0),
-                  .version = RedisNumber(standing, 1)};
+  const bool owned = Epoch(id) >= RedisNumber(standing, 0);
+  if (!owned && RedisNumber(standing, 2) != 0) ForgetSession(id);
+  return Standing{.owned = owned, .version = RedisNumber(standing, 1)};
 }
 
 absl::StatusOr<bool> RedisTier::DeleteUnused(const std::string& id, absl::Time since) {
@@ -275,6 +273,7 @@ absl::StatusOr<bool> RedisTier::DeleteUnused(const std::string& id, absl::Time s
   if ((*answer)[0] == "used") return false;
   if ((*answer)[0] != "ok") return Refused(id, *answer, 0);
   SetUsage(*answer);
+  ForgetSession(id);
   return true;
 }
 
@@ -332,6 +331,14 @@ void RedisTier::SetEpoch(const std::string& id, int64_t epoch) {
 void RedisTier::SetCorrupt(const std::string& id) {
   const std::lock_guard lock(mutex_);
   if (corrupt_.insert(id).second) ++found_corrupt_;
+}
+
+void RedisTier::ForgetSession(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  epochs_.erase(id);
+  attempts_.erase(id);
+  undone_.erase(id);
+  corrupt_.erase(id);
 }
 
 absl::StatusOr<std::unique_ptr<DurableTier>> OpenRedisTier(const std::string& url,

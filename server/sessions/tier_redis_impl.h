@@ -60,7 +60,7 @@ class RedisTier : public DurableTier {
   absl::StatusOr<Words> Run(std::initializer_list<const char*> script, const std::string& id,
                             const Words& arguments);
   // For a script's answer that is not "ok".
-  absl::Status Refused(const std::string& id, const Words& answer, int64_t record_version) const;
+  absl::Status Refused(const std::string& id, const Words& answer, int64_t record_version);
   absl::StatusOr<SessionRecord> Parse(const std::string& id, std::string_view record,
                                       std::string_view last_used);
 
@@ -83,6 +83,8 @@ class RedisTier : public DurableTier {
   // Claims may be answered in another order than they were made in.
   void SetEpoch(const std::string& id, int64_t epoch);
   void SetCorrupt(const std::string& id);
+  // For a session that was deleted: what Redis has left of it refuses those without a claim, too.
+  void ForgetSession(const std::string& id);
 
   const RedisTierOptions options_;
   RedisClient client_;

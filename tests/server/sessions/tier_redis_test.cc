@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -71,6 +73,32 @@ TEST_F(TierRedis, RemembersForADayThatASessionWasDeleted) {
   ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, "one").ok());
   ASSERT_TRUE(tier_->Delete(kId).ok());
   EXPECT_THAT(redis_.Cli("TTL tvq:session:" + kId), StartsWith("86"));
+}
+
+// However a server hears of the end; else its memory would fill with sessions that are no more.
+TEST_F(TierRedis, AClaimIsForgottenWithTheSession) {
+  const SessionRecord record = FullRecord('1', 1);
+  const std::vector<std::function<void()>> ways = {
+      [&] { EXPECT_TRUE(tier_->DeleteUnused(kId, record.last_used).value()); },
+      [&] {
+        EXPECT_TRUE(other_->DeleteUnused(kId, record.last_used).value());
+        EXPECT_FALSE(tier_->Look(kId)->owned);
+      },
+      [&] {
+        EXPECT_TRUE(other_->DeleteUnused(kId, record.last_used).value());
+        EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), record, 1, "one")));
+      },
+  };
+  for (const std::function<void()>& hear : ways) {
+    ASSERT_TRUE(PutState(tier_.get(), record, 1, "one").ok());
+    hear();
+    redis_.Cli("DEL tvq:session:" + kId);  // as after a day
+    ASSERT_TRUE(PutState(other_.get(), record, 1, "one").ok());
+    EXPECT_THAT(Message(PutState(tier_.get(), record, 1, "one")),
+                HasSubstr("this server has none"));
+    ASSERT_TRUE(other_->Delete(kId).ok());
+    redis_.Cli("DEL tvq:session:" + kId);
+  }
 }
 
 TEST_F(TierRedis, ARedisThatLostItsDataIsFilledAgain) {
