@@ -286,9 +286,7 @@ DiskTier::Usage DiskTier::usage() const {
   usage.bytes = bytes_;
   usage.budget = budget_;
   usage.corrupt = found_corrupt_;
-  for (const auto& [id, session] : sessions_) {
-    if (session.Current(id)) ++usage.sessions;
-  }
+  usage.sessions = static_cast<int64_t>(sessions_.size());
   return usage;
 }
 
