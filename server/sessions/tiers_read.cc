@@ -128,10 +128,12 @@ absl::Status Tiers::WithStored(
     const std::string what = absl::StrCat("session ", at.id, ", stored version ", at.version);
     auto source = options_.durable->Get(at.id, at.version);
     if (absl::IsNotFound(source.status())) {
+      // Not corrupt: the session may just have been stored at a later version.
       status = absl::DataLossError(absl::StrCat(what, ": it is not stored any more"));
-    } else if (!source.ok()) {
-      status = source.status();
-    } else {
+      continue;
+    }
+    status = source.status();
+    if (status.ok()) {
       const auto head = ReadSnapshotHead(source->get());
       status = AsDataLoss(head.ok() ? read(at, *head, **source) : head.status(), what);
     }

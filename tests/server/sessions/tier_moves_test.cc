@@ -262,6 +262,19 @@ TEST(TierMovesTest, ADamagedCopyDoesNotReplaceAGoodOne) {
   pair.h.ExpectHolds(pair.fork, "root");
 }
 
+// As in the moment between a later version's coming and its session's letting go of the earlier.
+TEST(TierMovesTest, AReplacedCopyIsNotCorrupt) {
+  StoredPair pair;
+  {
+    const std::lock_guard lock(pair.disk->mutex);
+    pair.Files(pair.parent).erase(2);
+  }
+  const auto marked = pair.h.store->Mark(pair.fork, "m");
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  pair.h.ExpectHolds(pair.fork, "root");
+  EXPECT_EQ(pair.h.store->stats().corrupt, 0);
+}
+
 TEST(TierMovesTest, SharesOneImageAmongForks) {
   StoreHarness h({.host_bytes = 400'000}, {}, Device(4));
   const SessionCall root{.id = h.Create()};
