@@ -87,7 +87,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::shared_ptr<Checkpoint> checkpoint_;
   };
   // Makes sure that the checkpoint is on the device or in host memory. Blocks.
-  absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint);
+  absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint) {
+    return BringToHost(checkpoint, [](int64_t) { return absl::OkStatus(); });
+  }
 
   // What Start needs is dropped with a state that only the durable tier has.
   // Null then. It may be dropped at any time, so who needs it keeps what this returns.
@@ -103,7 +105,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   };
   absl::StatusOr<Image> Read(const std::shared_ptr<Checkpoint>& checkpoint);
   // The same for a reader that takes its time: nothing is made before it is read, and until it is
-  // gone the state stays where it is. Blocks.
+  // gone the state stays where it is. RESOURCE_EXHAUSTED if it had to be brought to host memory,
+  // and others that do so leave no room there. Blocks.
   struct ImageReader {
     int64_t bytes = 0;
     std::unique_ptr<ByteSource> source;
@@ -154,7 +157,15 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // tiers_read.cc
   // The checkpoint is pinned.
   absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, HeldState blank);
-  absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Found& found, size_t model);
+  // `admit` is asked with the bytes before they are loaded.
+  using Admit = std::function<absl::Status(int64_t bytes)>;
+  absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Found& found, size_t model,
+                                                       const Admit& admit);
+  absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint,
+                                  const Admit& admit);
+  // Takes host memory for an image that will stay there for long: RESOURCE_EXHAUSTED if what stays
+  // there now leaves no room. One is always let in.
+  absl::Status ReserveHost(int64_t bytes);
   // Runs `read` on a stored snapshot. What is found corrupt there is DATA_LOSS, and counted.
   absl::Status WithStored(
       const Found& found,
@@ -211,7 +222,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t device_used_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t host_used_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t sessions_[3] ABSL_GUARDED_BY(mutex_) = {};  // by Tier of their present states
+  int64_t host_reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // of host_used_, by ReserveHost
+  int64_t sessions_[3] ABSL_GUARDED_BY(mutex_) = {};   // by Tier of their present states
   std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<Checkpoint> too_large_ ABSL_GUARDED_BY(mutex_);  // for host memory: to be stored
   int64_t device_wanted_ ABSL_GUARDED_BY(mutex_) = 0;            // free, for what waits; 0: nothing

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "server/sessions/snapshot.h"
 #include "server/sessions/state_image.h"
@@ -144,11 +145,13 @@ absl::Status Tiers::WithStored(
   return status;
 }
 
-absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model) {
+absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model,
+                                                            const Admit& admit) {
   std::shared_ptr<const Blob> blob;
   // The bytes as they are, but none that are damaged: they may become the only copy there is.
   const auto status =
       WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+        if (auto admitted = admit(head.state_bytes); !admitted.ok()) return admitted;
         BlobWriter writer(head.state_bytes);
         std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
         for (int64_t left = head.state_bytes; left > 0;) {
@@ -168,11 +171,31 @@ absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, 
   return blob;
 }
 
-absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>& checkpoint) {
+absl::Status Tiers::ReserveHost(int64_t bytes) {
+  const MutexLock lock(&mutex_);
+  int64_t staying = host_reserved_;
+  for (const ByUse* const list : {&in_both_, &in_host_}) {
+    for (const auto& [use, checkpoint] : *list) {
+      if (checkpoint->pins_ > 0) staying += checkpoint->host_->memory_bytes();
+    }
+  }
+  if (staying > 0 && bytes > options_.host_bytes - staying) {
+    return absl::ResourceExhaustedError(absl::StrCat("no room in host memory for a state of ",
+                                                     bytes, " bytes: ", staying, " of ",
+                                                     options_.host_bytes, " bytes are being read"));
+  }
+  host_reserved_ += bytes;
+  host_used_ += bytes;
+  WakeHost();  // makes the room
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>& checkpoint,
+                                              const Admit& admit) {
   Pin pin(shared_from_this(), checkpoint);
   const Found found = Find(*checkpoint);
   if (found.device != nullptr || found.host != nullptr) return pin;
-  auto blob = LoadBlob(found, checkpoint->model());
+  auto blob = LoadBlob(found, checkpoint->model(), admit);
   if (!blob.ok()) return blob.status();
   const auto source = NewSource(*blob);
   auto image = StateImageReader::Open(source.get(), info(checkpoint->model()));
@@ -199,7 +222,7 @@ absl::StatusOr<Tiers::Image> Tiers::Read(const std::shared_ptr<Checkpoint>& chec
   }
   std::shared_ptr<const Blob> blob = found.host;
   if (blob == nullptr) {
-    auto loaded = LoadBlob(found, checkpoint->model());
+    auto loaded = LoadBlob(found, checkpoint->model(), [](int64_t) { return absl::OkStatus(); });
     if (!loaded.ok()) return loaded.status();
     blob = *std::move(loaded);
   }
@@ -231,7 +254,19 @@ absl::StatusOr<Tiers::ImageReader> Tiers::OpenImage(const std::shared_ptr<Checkp
   if (found.device == nullptr && found.host == nullptr) {
     // A file can be read to its end although another took its place; what others write too cannot.
     if (!options_.durable->shared()) return OpenStored(found, model);
-    const auto here = BringToHost(checkpoint);
+    // Until it lies there, and the pin keeps its place.
+    int64_t reserved = 0;
+    const absl::Cleanup give_back = [&] {
+      const MutexLock lock(&mutex_);
+      host_reserved_ -= reserved;
+      host_used_ -= reserved;
+    };
+    const auto here = BringToHost(checkpoint, [&](int64_t bytes) {
+      if (reserved > 0) return absl::OkStatus();  // for another copy, which was damaged
+      auto status = ReserveHost(bytes);
+      if (status.ok()) reserved = bytes;
+      return status;
+    });
     if (!here.ok()) return here.status();
     found = Find(*checkpoint);
   }

@@ -166,6 +166,33 @@ TEST(TierMovesTest, PassesOverWhatCannotMove) {
   for (size_t i = 0; i < saved.size(); ++i) h.ExpectHolds(saved[i], TextOf(i));
 }
 
+// What others write, too, is read into memory before it is sent.
+TEST(TierMovesTest, ExportsOfStoredSessionsStayWithinHostMemory) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  StoreHarness h({.host_bytes = 2 * place}, {}, Device(16));
+  auto disk = std::make_shared<MemoryDisk>();
+  h.Start(std::make_unique<MemoryTier>(disk, /*shared=*/true));
+  const auto calls = Fill(h, 10);
+  for (const SessionCall& call : calls) ASSERT_TRUE(h.store->Save(call).ok());
+  h.Start(std::make_unique<MemoryTier>(disk, /*shared=*/true));
+  std::vector<std::unique_ptr<SnapshotStream>> readers;
+  std::vector<SessionCall> refused;
+  for (const SessionCall& call : calls) {
+    auto stream = h.store->Export(call);
+    if (stream.ok()) {
+      readers.push_back(*std::move(stream));
+    } else {
+      EXPECT_TRUE(absl::IsResourceExhausted(stream.status())) << stream.status();
+      refused.push_back(call);
+    }
+    EXPECT_LE(h.store->stats().host.state_bytes, 2 * place);
+  }
+  EXPECT_GE(readers.size(), 2u);
+  ASSERT_FALSE(refused.empty());
+  readers.clear();
+  for (const SessionCall& call : refused) EXPECT_TRUE(h.store->Export(call).ok()) << "one by one";
+}
+
 TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {
   const FakeOptions growing{.bytes_per_token = 1000};
   const int64_t place = StoreHarness({.host_bytes = 1'000'000}, growing).store->PlaceBytes(0);
