@@ -45,6 +45,8 @@ Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
   for (const MarkRecord& mark : record.marks) {
     // A mark of the present version is at the present state.
     KeptMark kept{.record = mark, .moment = moment(mark.position, mark.version)};
+    // It has no replies.
+    kept.moment.loaded = content.model && (!record.has_transcript || mark.position == 0);
     if (mark.version == record.version) kept.moment.checkpoint = content.present.checkpoint;
     content.marks.push_back(std::move(kept));
   }
@@ -149,7 +151,11 @@ absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
   record.persisted_version = record.version;
   record.marks.clear();
   for (const KeptMark& mark : content.marks) record.marks.push_back(mark.record);
-  absl::Status status;
+  if (!content.model) return NotServed(record);
+  // It is not loaded if the durable tier seems to have lost it: what is stored must be whole.
+  Moment present = content.present;
+  Replies replies = content.replies;
+  absl::Status status = Load(content, record.version, present, &replies);
   // The present state last: with it the record counts, and what it does not name is dropped.
   for (const KeptMark& mark : content.marks) {
     const int64_t version = mark.record.version;
@@ -159,7 +165,7 @@ absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
     status = PutMoment(record, version, mark.moment, {}, *content.model);
   }
   if (status.ok()) {
-    status = PutMoment(record, record.version, content.present, content.replies, *content.model);
+    status = PutMoment(record, record.version, present, replies, *content.model);
   }
   const MutexLock lock(&mutex_);
   if (!status.ok()) {

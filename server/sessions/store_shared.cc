@@ -202,8 +202,15 @@ void Store::Unstore(SessionEntry& entry, int64_t persisted_version) {
   const Recount recount(this, entry);
   entry.persisted_version = 0;
   entry.stored_use = absl::InfinitePast();
-  for (const auto& [checkpoint, at] : HoldsOf(*entry.content)) {
-    tiers_->SetStored(*checkpoint, at, /*stored=*/false);
+  const SessionContent& content = *entry.content;
+  const auto unstore = [&](const Moment& moment, int64_t version) {
+    // What is not loaded is there or lost: nobody can store it anew.
+    if (moment.checkpoint == nullptr || !moment.loaded) return;
+    tiers_->SetStored(*moment.checkpoint, {content.record.id, version}, /*stored=*/false);
+  };
+  unstore(content.present, content.record.version);
+  for (const KeptMark& mark : content.marks) {
+    if (mark.record.version != content.record.version) unstore(mark.moment, mark.record.version);
   }
 }
 

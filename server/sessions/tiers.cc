@@ -129,6 +129,8 @@ void Tiers::LetGo(Checkpoint& checkpoint, const StoredPlace& at) {
 
 void Tiers::SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored) {
   const MutexLock lock(&mutex_);
+  // What is not in memory is there or lost.
+  if (!stored && checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) return;
   for (Checkpoint::Holder& holder : checkpoint.holders_) {
     if (holder.at == at) holder.stored = stored;
   }

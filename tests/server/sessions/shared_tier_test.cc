@@ -348,6 +348,56 @@ TEST_P(SharedTierTest, NoticesThatTheTierLostItsData) {
   s.b.ExpectHolds(call, "text");
 }
 
+// The state is in memory, but what belongs to it was there alone.
+TEST_P(SharedTierTest, StoresNoHalfOfWhatTheTierLost) {
+  for (const bool keep_transcript : {false, true}) {
+    const SessionCall call{.id = s.a.Create({.keep_transcript = keep_transcript})};
+    ASSERT_TRUE(s.a.Append(call, "text").ok());
+    ASSERT_TRUE(s.a.store->Save(call).ok());
+    s.Restart(s.a);
+    ASSERT_TRUE(s.a.store->Acquire(call).ok());
+    while (s.a.store->UnloadParked() > 0) {
+    }
+    ASSERT_TRUE(s.a.store->Export(call).ok());
+    EXPECT_EQ(s.a.store->Get("", call.id)->tier, Tier::kHost);
+    s.a.store->CheckInstance();
+    storage_->LoseAll();
+    s.a.store->CheckInstance();
+    EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 1);
+    EXPECT_TRUE(absl::IsNotFound(s.b.store->Get("", call.id).status()));
+    EXPECT_TRUE(absl::IsDataLoss(s.a.store->Save(call).status()));
+    ASSERT_TRUE(s.a.store->Delete(call).ok());
+  }
+}
+
+TEST_P(SharedTierTest, SavesMarksAgainThatTheTierLost) {
+  const SessionCall call{.id = s.a.Create({.keep_transcript = false})};
+  ASSERT_TRUE(s.a.store->Mark(call, "empty").ok());
+  ASSERT_TRUE(s.a.Append(call, "text").ok());
+  ASSERT_TRUE(s.a.store->Mark(call, "here").ok());
+  ASSERT_TRUE(s.a.Append(call, " more").ok());
+  ASSERT_TRUE(s.a.store->Mark(call, "lost").ok());
+  ASSERT_TRUE(s.a.Append(call, "!").ok());
+  ASSERT_TRUE(s.a.store->Save(call).ok());
+  s.Restart(s.a);
+  ASSERT_TRUE(s.a.Append(call, "!").ok());
+  ASSERT_TRUE(s.a.store->Save(call).ok());
+  const auto fork = s.a.store->Fork(call, {.mark = "here"});
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  s.a.store->CheckInstance();
+  storage_->LoseAll();
+  s.a.store->CheckInstance();
+  const auto saved = s.a.store->Save(call);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  s.Restart(s.a);
+  s.a.ExpectHolds(call, "text more!!");
+  ASSERT_TRUE(s.a.store->Rewind(call, "here").ok());
+  s.a.ExpectHolds(call, "text");
+  ASSERT_TRUE(s.a.store->Rewind(call, "empty").ok());
+  s.a.ExpectHolds(call, "");
+  EXPECT_TRUE(absl::IsDataLoss(s.a.store->Rewind(call, "lost").status()));
+}
+
 TEST_P(SharedTierTest, SaysThatAStateIsGone) {
   const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};
   ASSERT_TRUE(s.a.Append(call, "text").ok());
