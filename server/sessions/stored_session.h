@@ -46,7 +46,8 @@ class StoredSession {
   // while a later version is damaged: each may be the best that is left.
   std::vector<int64_t> Superseded() const;
 
-  int64_t bytes() const;  // of damaged versions too
+  bool empty() const { return versions_.empty() && damaged_.empty(); }
+  int64_t bytes() const;  // of damaged versions too, which may have none
 
  private:
   // Of the version that the session should be at, if that is damaged.

@@ -143,7 +143,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(record.id);
     if (found != sessions_.end()) {
-      present.session = found->second.bytes() > 0;
+      present.session = !found->second.empty();
       present.version = found->second.versions().contains(version);
     }
     absl::StatusOr<int64_t> growth = Admit(record, version, bytes);

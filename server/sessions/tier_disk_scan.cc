@@ -79,7 +79,7 @@ absl::Status DiskTier::Scan() {
       if (!session.ok()) return session.status();
       const std::lock_guard lock(mutex_);
       bytes_ += session->bytes();
-      if (session->bytes() == 0) continue;
+      if (session->empty()) continue;
       sessions_.emplace(file.name, *std::move(session));
       uses_[file.name] = ReadUse(file.name);
     }
@@ -119,7 +119,7 @@ absl::StatusOr<StoredSession> DiskTier::ScanSession(const std::string& id) {
     remove(PathOf(id, version));
     session.versions().erase(version);
   }
-  if (session.bytes() == 0) {
+  if (session.empty()) {
     (void)files_->Remove(UsePathOf(id));
     (void)files_->RemoveDirectory(folder);  // refused if somebody else's files are there
   }

@@ -144,7 +144,7 @@ TEST_F(DamagedSessionsTest, WithoutARecordItIsTheirsWhoKnowTheId) {
 }
 
 TEST_F(DamagedSessionsTest, KeepsToItselfWhereFilesThatEndTooSoonAre) {
-  for (const uintmax_t size : {10, 100, 900}) {
+  for (const uintmax_t size : {0, 10, 100, 900}) {
     const SessionCall running = Stored(), starting = Stored();
     std::filesystem::resize_file(File(running.id, 2), size);
     ExpectLost(h_.store->Acquire(running).status(), running.id, 2);
