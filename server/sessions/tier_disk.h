@@ -74,7 +74,7 @@ class DiskTier : public DurableTier {
 
   // Of Open.
   absl::Status Scan();
-  absl::StatusOr<StoredSession> ScanSession(const std::string& id);
+  StoredSession ScanSession(const std::string& id);
   // Adds the file of a version to what is known of its session.
   void ScanVersion(const std::string& id, int64_t version, const std::string& path, int64_t bytes,
                    bool set_aside, StoredSession& session);

@@ -75,23 +75,29 @@ absl::Status DiskTier::Scan() {
       absl::Status s = RemoveFolder(directory_ + "/" + file.name);
       if (!s.ok()) problems_.push_back(std::string(s.message()));
     } else if (IsSessionId(file.name)) {
-      absl::StatusOr<StoredSession> session = ScanSession(file.name);
-      if (!session.ok()) return session.status();
+      StoredSession session = ScanSession(file.name);
       const std::lock_guard lock(mutex_);
-      bytes_ += session->bytes();
-      if (session->empty()) continue;
-      sessions_.emplace(file.name, *std::move(session));
+      bytes_ += session.bytes();
+      if (session.empty()) continue;
+      sessions_.emplace(file.name, std::move(session));
       uses_[file.name] = ReadUse(file.name);
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<StoredSession> DiskTier::ScanSession(const std::string& id) {
+StoredSession DiskTier::ScanSession(const std::string& id) {
   const std::string folder = FolderOf(id);
-  absl::StatusOr<std::vector<Found>> found = List(folder);
-  if (!found.ok()) return found.status();
   StoredSession session;
+  absl::StatusOr<std::vector<Found>> found = List(folder);
+  if (!found.ok()) {
+    problems_.push_back(std::string(found.status().message()));
+    ++found_corrupt_;
+    // Of versions that nobody knows; the first stands for all.
+    session.damaged()[1].problem = Inside(
+        absl::UnavailableError(absl::StrCat("session ", id, ": ", found.status().message())));
+    return session;
+  }
   const auto remove = [&](const std::string& path) {
     absl::Status s = files_->Remove(path);
     if (!s.ok()) problems_.push_back(std::string(s.message()));

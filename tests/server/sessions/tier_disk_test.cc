@@ -327,6 +327,39 @@ TEST(DiskTierTest, LeavesALaterFormatAlone) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+TEST(DiskTierTest, ASessionThatCannotBeListedLeavesTheOthersBe) {
+  const TempDir dir;
+  {
+    const auto tier = Open(dir.path());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(TestId(2), 4)).ok());
+  }
+  const std::string file = TestId(1), loop = TestId(3);
+  dir.Write(file, "x");
+  std::filesystem::create_symlink(loop, dir.path() + "/" + loop);
+  const auto opened = DiskTier::Open(dir.path(), 0);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  DiskTier& tier = **opened;
+  EXPECT_THAT(
+      tier.problems(),
+      ElementsAre(HasSubstr("cannot list " + dir.path() + "/" + file + ": Not a directory"),
+                  HasSubstr("cannot list " + dir.path() + "/" + loop + ": Too many levels")));
+  EXPECT_TRUE(CheckVersion(tier, TestId(2), 4).ok());
+  EXPECT_EQ(tier.usage().corrupt, 2);
+  ASSERT_EQ(Records(tier).size(), 3U);
+  for (const std::string& id : {file, loop}) {
+    const auto record = tier.Find(id);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_TRUE(record->owner_lost);
+    EXPECT_EQ(record->damage.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(record->damage.message()),
+                HasSubstr("session " + id + ": cannot list"));
+    EXPECT_THAT(std::string(record->damage.message()), Not(HasSubstr(dir.path())));
+    EXPECT_EQ(tier.Get(id, record->version).status(), record->damage);
+    EXPECT_TRUE(tier.Delete(id).ok());
+    EXPECT_TRUE(absl::IsNotFound(tier.Find(id).status()));
+  }
+}
+
 TEST(DiskTierTest, ForeignNamesAreNotTouched) {
   const TempDir dir;
   {
