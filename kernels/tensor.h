@@ -43,8 +43,9 @@ struct Tensor {
     return data + i * stride;
   }
 
-  // NOLINTNEXTLINE(google-explicit-constructor): a view to write to is a view to read from.
+  // A view to write to is a view to read from.
   template <std::same_as<const T> U>
+  // NOLINTNEXTLINE(google-explicit-constructor): see above.
   operator Tensor<U, R>() const {
     return {data, shape};
   }
