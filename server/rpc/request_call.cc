@@ -69,7 +69,7 @@ void RequestCall::AnswerRetry(const std::string& reply) {
   auto message = Replay(reply, session_->record().persisted_version);
   if (!message.ok()) return GiveUp(message.status());
   session_ = nullptr;
-  Answer(*std::move(message));
+  Answer(*message);
 }
 
 void RequestCall::ConvertAndSubmit() {

@@ -62,13 +62,13 @@ void StreamCall<Reactor>::Refuse(const absl::Status& status) {
 }
 
 template <typename Reactor>
-void StreamCall<Reactor>::Answer(grpc::ByteBuffer message) {
+void StreamCall<Reactor>::Answer(const grpc::ByteBuffer& message) {
   {
     absl::MutexLock lock(&mutex_);
     finishing_ = true;
     reader_.Arm(context_.stall_timeout, this->shared_from_this());
   }
-  message_ = std::move(message);
+  message_ = message;
   rpc_->AddInitialMetadata("x-request-id", caller().request_id);
   this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
 }

@@ -81,7 +81,7 @@ class StreamCall : public Reactor,
   // Refuses a call that has not begun.
   void Refuse(const absl::Status& status);
   // Answers a call that has not begun with one message.
-  void Answer(grpc::ByteBuffer message);
+  void Answer(const grpc::ByteBuffer& message);
 
   // Called before any ToMessage, on the loop: may drop what the client does not want.
   virtual void Filter(int64_t first, std::vector<TokenEvent>* events);

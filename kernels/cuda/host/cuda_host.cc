@@ -124,7 +124,7 @@ class Scheduler {
     uint32_t turn = 0;
     do {
       for (const int i : Order(count_, turn)) {
-        if (fibers_[static_cast<size_t>(i)]->wait == Wait::kNothing) Resume(i);
+        if (FiberAt(i).wait == Wait::kNothing) Resume(i);
       }
       ++turn;
     } while (Release());
@@ -166,7 +166,7 @@ class Scheduler {
       fibers_.push_back(std::make_unique<Fiber>());
     warps_.resize(static_cast<size_t>((count_ + kWarpSize - 1) / kWarpSize));
     for (int i = 0; i < count_; ++i) {
-      Fiber& fiber = *fibers_[static_cast<size_t>(i)];
+      Fiber& fiber = FiberAt(i);
       const auto u = static_cast<unsigned>(i);
       fiber.position = {
           {u % block.x, u / block.x % block.y, u / (block.x * block.y)}, index, block, grid};
@@ -177,7 +177,7 @@ class Scheduler {
   }
 
   TVQ_SWITCHES void Resume(int i) {
-    running_ = fibers_[static_cast<size_t>(i)].get();
+    running_ = &FiberAt(i);
     if (__builtin_setjmp(main_place_.data()) == 0) {
       StartSwitch(&main_sanitizer_stack_, running_->stack.get(), kStackBytes);
       if (running_->started) Jump(running_->place);
@@ -203,31 +203,33 @@ class Scheduler {
   bool Release() {
     int ended = 0, at_barrier = 0, released = 0;
     for (int i = 0; i < count_; ++i) {
-      const Fiber& fiber = *fibers_[static_cast<size_t>(i)];
+      const Fiber& fiber = FiberAt(i);
       ended += fiber.wait == Wait::kEnded;
       at_barrier += fiber.wait == Wait::kBlock;
     }
     if (ended == count_) return false;
     for (size_t w = 0; w < warps_.size(); ++w) released += ReleaseWarp(static_cast<int>(w));
     if (at_barrier == count_) {
-      for (int i = 0; i < count_; ++i) fibers_[static_cast<size_t>(i)]->wait = Wait::kNothing;
+      for (int i = 0; i < count_; ++i) FiberAt(i).wait = Wait::kNothing;
     } else if (released == 0) {
       Fail(kernel_, "a barrier or warp function that not all of its threads reach");
     }
     return true;
   }
 
+  Fiber& FiberAt(int i) { return *fibers_[static_cast<size_t>(i)]; }
+
   int ReleaseWarp(int warp) {
     const int first = warp * kWarpSize;
     const int lanes = std::min(kWarpSize, count_ - first);
     uint32_t waiting = 0;
     for (int lane = 0; lane < lanes; ++lane) {
-      if (fibers_[static_cast<size_t>(first + lane)]->wait == Wait::kWarp) waiting |= 1U << lane;
+      if (FiberAt(first + lane).wait == Wait::kWarp) waiting |= 1U << lane;
     }
     // Lanes that do not exist cannot be waited for: CUDA leaves that open, we forbid it.
     int released = 0;
     for (int lane = 0; lane < lanes; ++lane) {
-      Fiber& fiber = *fibers_[static_cast<size_t>(first + lane)];
+      Fiber& fiber = FiberAt(first + lane);
       if (fiber.wait != Wait::kWarp || (fiber.mask & ~waiting) != 0) continue;
       fiber.wait = Wait::kNothing;
       ++released;

@@ -20,6 +20,7 @@
 #include <functional>
 #include <type_traits>
 
+// The names are CUDA's: NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 // The language.
 #define __global__
 #define __device__
@@ -150,5 +151,6 @@ T atomicAdd(T* to, T value) {
 }
 
 #include "kernels/cuda/host/runtime.h"
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #endif  // TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_

@@ -22,6 +22,7 @@ class DeviceMemoryAccess {
 
 }  // namespace tvq::cuda_host
 
+// The names are CUDA's: NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 using cudaStream_t = tvq::cuda_host::Stream*;
 using cudaEvent_t = tvq::cuda_host::Event*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
@@ -47,5 +48,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #endif  // TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
