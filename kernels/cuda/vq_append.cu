@@ -7,6 +7,7 @@
 // its carry and of the window. Bytes per position and head: 3 V floats of U, carry and window, each
 // in and out.
 #include "kernels/cuda/vq_append.cuh"
+#include "kernels/two_sum.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {
@@ -40,16 +41,6 @@ __global__ void __launch_bounds__(kCodeThreads)
   for (int64_t t = threadIdx.x; t < tokens; t += kCodeThreads) {
     if (t + window >= tokens) codes[(first + t) % window] = run.codes[row(t)];
   }
-}
-
-// sum + carry += x: Knuth's two-sum, the error into the carry, then sum takes what it can hold.
-__device__ void AddTwoSum(float x, float& sum, float& carry) {
-  const float total = sum + x;
-  const float other = total - sum;
-  const float error = (sum - (total - other)) + (x - other);
-  const float rest = carry + error;
-  sum = total + rest;
-  carry = rest - (sum - total);
 }
 
 template <typename T>

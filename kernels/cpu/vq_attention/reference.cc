@@ -7,6 +7,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/cpu/vq_attention/window.h"
+#include "kernels/two_sum.h"
 
 namespace tvq {
 namespace {
@@ -23,16 +24,6 @@ void SetWindowValue(const VqShape& shape, const VqState& state, int64_t index, f
   } else {
     static_cast<BFloat16*>(state.window_value)[index] = ToBFloat16(value);
   }
-}
-
-// sum + carry += x: Knuth's two-sum, the error into the carry, then sum takes what it can hold.
-void AddTwoSum(float x, float& sum, float& carry) {
-  const float total = sum + x;
-  const float other = total - sum;
-  const float error = (sum - (total - other)) + (x - other);
-  const float rest = carry + error;
-  sum = total + rest;
-  carry = rest - (sum - total);
 }
 
 // codes [G], v [G, V].
