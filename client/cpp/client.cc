@@ -61,8 +61,8 @@ class GrpcClient final : public Client {
   std::unique_ptr<GenerateStream> Generate(const v1::GenerateRequest& request,
                                            const CallOptions& options) override {
     return std::make_unique<ServerStream<v1::GenerateResponse>>(
-        transport_, options,
-        [&](auto* context) { return generation_->Generate(context, request); });
+        transport_, options, [&](auto* context) { return generation_->Generate(context, request); },
+        SessionId(request));
   }
 
   std::unique_ptr<GenerateWithStateStream> GenerateWithState(const v1::GenerateRequest& request,
@@ -75,7 +75,8 @@ class GrpcClient final : public Client {
   std::unique_ptr<ScoreStream> Score(const v1::ScoreRequest& request,
                                      const CallOptions& options) override {
     return std::make_unique<ServerStream<v1::ScoreResponse>>(
-        transport_, options, [&](auto* context) { return generation_->Score(context, request); });
+        transport_, options, [&](auto* context) { return generation_->Score(context, request); },
+        SessionId(request));
   }
 
   absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 
@@ -9,6 +11,8 @@ namespace tvq::client {
 namespace {
 
 constexpr char kPushback[] = "grpc-retry-pushback-ms";
+constexpr char kSessionId[] = "tvq-session-id";
+constexpr size_t kMaxSessionIdBytes = 128;
 
 }  // namespace
 
@@ -22,7 +26,8 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
   return result;
 }
 
-void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context) {
+void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context,
+           const std::string& session_id) {
   if (options.timeout != absl::InfiniteDuration()) {
     context->set_deadline(std::chrono::system_clock::now() +
                           absl::ToChronoMicroseconds(options.timeout));
@@ -30,6 +35,11 @@ void Apply(const CallOptions& options, const Transport& transport, grpc::ClientC
   if (!options.request_id.empty()) context->AddMetadata("x-request-id", options.request_id);
   if (!transport.authorization.empty()) {
     context->AddMetadata("authorization", transport.authorization);
+  }
+  // What no header can carry is no id that a server made; it says so itself.
+  if (!session_id.empty() && session_id.size() <= kMaxSessionIdBytes &&
+      absl::c_all_of(session_id, absl::ascii_isgraph)) {
+    context->AddMetadata(kSessionId, session_id);
   }
 }
 

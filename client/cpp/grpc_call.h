@@ -21,15 +21,29 @@ inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
 absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context);
 
-// Puts deadline, request id and key into the context of a call.
-void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context);
+// The session that a request is about; empty: none.
+template <typename Request>
+std::string SessionId(const Request& request) {
+  if constexpr (requires { request.session().session_id(); }) {
+    return request.session().session_id();
+  } else if constexpr (requires { request.session_id(); }) {
+    return request.session_id();
+  } else {
+    return "";
+  }
+}
+
+// Puts deadline, request id and key into the context of a call, and the id of its session, by which
+// a proxy before several servers can choose one.
+void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context,
+           const std::string& session_id = "");
 
 // `call` makes the call: (context, response) -> grpc::Status.
 template <typename Response, typename Call>
 absl::StatusOr<Response> Unary(const Transport& transport, const CallOptions& options,
-                               const Call& call) {
+                               const Call& call, const std::string& session_id = "") {
   grpc::ClientContext context;
-  Apply(options, transport, &context);
+  Apply(options, transport, &context, session_id);
   Response response;
   const grpc::Status status = call(&context, &response);
   if (!status.ok()) return FromGrpc(status, context);
@@ -42,8 +56,9 @@ class GrpcStream : public Stream<Message> {
  public:
   // `start` makes the reader of a call with this context.
   template <typename Start>
-  GrpcStream(const Transport& transport, const CallOptions& options, const Start& start) {
-    Apply(options, transport, &context_);
+  GrpcStream(const Transport& transport, const CallOptions& options, const Start& start,
+             const std::string& session_id = "") {
+    Apply(options, transport, &context_, session_id);
     reader_ = start(&context_);
   }
   ~GrpcStream() override {

@@ -83,7 +83,8 @@ class GrpcSessions final : public Sessions {
   std::unique_ptr<ExportStream> Export(const v1::ExportSessionRequest& request,
                                        const CallOptions& options) override {
     return std::make_unique<ServerStream<v1::ExportSessionResponse>>(
-        transport_, options, [&](auto* context) { return stub_->ExportSession(context, request); });
+        transport_, options, [&](auto* context) { return stub_->ExportSession(context, request); },
+        SessionId(request));
   }
 
   absl::StatusOr<v1::Session> Import(const v1::CreateSessionRequest& create,
@@ -111,9 +112,12 @@ class GrpcSessions final : public Sessions {
   absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
                                 const Request& request, const CallOptions& options) {
-    return Unary<Response>(transport_, options, [&](auto* context, auto* response) {
-      return ((*stub_).*method)(context, request, response);
-    });
+    return Unary<Response>(
+        transport_, options,
+        [&](auto* context, auto* response) {
+          return ((*stub_).*method)(context, request, response);
+        },
+        SessionId(request));
   }
 
   const Transport transport_;

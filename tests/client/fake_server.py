@@ -58,7 +58,7 @@ class FakeServer:
     def __init__(self, credentials=None):
         self.lock = threading.RLock()
         self.sessions, self.outcomes, self.made = {}, {}, 0
-        self.keys, self.calls, self.refuse, self.requests = set(), [], {}, []
+        self.keys, self.calls, self.routes, self.refuse, self.requests = set(), [], [], {}, []
         self.token_seconds, self.commit_seconds = 0, 0
         self.server = grpc.server(futures.ThreadPoolExecutor(16))
         for name, module in SERVICES.items():
@@ -97,6 +97,7 @@ class FakeServer:
     def _handler(self, name, streams):
         def begin(request, context):
             self.calls.append(name)
+            self.routes.append(dict(context.invocation_metadata()).get("tvq-session-id"))
             self.requests.append(request)
             key = dict(context.invocation_metadata()).get("authorization")
             if self.keys and key not in {f"Bearer {k}" for k in self.keys}:

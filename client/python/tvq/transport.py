@@ -46,7 +46,7 @@ class Transport:
         """One request, one reply."""
         call = self._method(method, self.channel.unary_unary, type(request), reply)
         try:
-            return call(request, timeout=timeout or self.timeout, metadata=self.metadata)
+            return call(request, timeout=timeout or self.timeout, metadata=self._metadata_of(request))
         except grpc.RpcError as error:
             raise errors.from_rpc(error) from None
 
@@ -54,7 +54,7 @@ class Transport:
                       timeout: Optional[float] = None) -> "ReplyStream[_Reply]":
         """One request, many replies."""
         call = self._method(method, self.channel.unary_stream, type(request), reply)
-        return ReplyStream(call(request, timeout=timeout or self.timeout, metadata=self.metadata))
+        return ReplyStream(call(request, timeout=timeout or self.timeout, metadata=self._metadata_of(request)))
 
     def both_stream(self, method: str, requests: "RequestStream", kind: type[Message], reply: type[_Reply],
                     timeout: Optional[float] = None) -> "ReplyStream[_Reply]":
@@ -71,6 +71,14 @@ class Transport:
             return call(requests, timeout=timeout or self.timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             raise requests.failure or errors.from_rpc(error) from None
+
+    def _metadata_of(self, request: Message) -> list[tuple[str, str]]:
+        """With the id of the request's session, by which a proxy before several servers can choose one."""
+        named = getattr(request, "session", request)
+        session_id = getattr(named, "session_id", "")
+        if session_id and len(session_id) <= 128 and all("!" <= character <= "~" for character in session_id):
+            return [*self.metadata, ("tvq-session-id", session_id)]
+        return self.metadata
 
     def _method(self, method: str, make: Callable[..., Any], request: Any, reply: Any) -> Callable[..., Any]:
         if method not in self._methods:

@@ -51,6 +51,43 @@ void ExpectPosition(const absl::StatusOr<v1::SessionPosition>& position) {
   EXPECT_EQ(position->version(), 8);
 }
 
+TEST_F(SessionsTest, TheIdGoesAsAHeaderThatAProxyCanRouteBy) {
+  std::vector<std::string> seen;
+  const auto see = [&seen](auto* context, const auto&, auto*) {
+    seen.push_back(Header(*context, "tvq-session-id"));
+    return grpc::Status::OK;
+  };
+  server_.sessions.get = see;
+  server_.sessions.append = see;
+  server_.sessions.list = see;
+  server_.sessions.export_session = see;
+  server_.generation.generate = see;
+  const auto calls = [&](const std::string& id) {
+    seen.clear();
+    v1::GetSessionRequest get;
+    get.set_session_id(id);
+    EXPECT_TRUE(sessions().Get(get).ok());
+    v1::AppendSessionRequest append;
+    append.mutable_session()->set_session_id(id);
+    EXPECT_TRUE(sessions().Append(append).ok());
+    EXPECT_TRUE(sessions().List({}).ok());
+    v1::ExportSessionRequest save;
+    save.mutable_session()->set_session_id(id);
+    v1::ExportSessionResponse chunk;
+    const auto exported = sessions().Export(save);
+    EXPECT_FALSE(exported->Next(&chunk));
+    EXPECT_TRUE(exported->Finish().ok());
+    v1::GenerateRequest generate;
+    generate.mutable_session()->set_session_id(id);
+    EXPECT_TRUE(client_->Generate(generate, {}, [](const auto&) { return true; }).ok());
+    return seen;
+  };
+  EXPECT_THAT(calls("s-1"), ElementsAre("s-1", "s-1", "", "s-1", "s-1"));
+  for (const std::string& id : {std::string("two\nlines"), std::string(100'000, 'x')}) {
+    EXPECT_THAT(calls(id), testing::Each("")) << "no header can carry it";
+  }
+}
+
 TEST_F(SessionsTest, PassesRequestsOnAndUnwrapsReplies) {
   server_.sessions.create = [](auto*, const auto& request, auto* response) {
     response->mutable_session()->set_label(request.label());

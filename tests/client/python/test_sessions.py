@@ -32,6 +32,18 @@ def test_append_generate_score(client, fake, tvq):
     assert session.transcript()[:3] == [100, 101, 102]
 
 
+def test_the_id_goes_as_a_header_that_a_proxy_can_route_by(client, fake, tvq):
+    session = client.create_session()
+    session.append("abc")
+    session.generate("de", max_tokens=3).text()
+    session.score([103])
+    assert fake.routes == [None, "s1", "s1", "s1"]
+    for id in ["two\nlines", "x" * 1000]:
+        with pytest.raises(tvq.NotFound):
+            client.session(id)
+        assert fake.routes[-1] is None
+
+
 @pytest.mark.parametrize("text", ["other, and longer", "a"])
 def test_a_transcript_is_of_one_version(client, fake, text):
     """A session that changes between the answers that bring its transcript: grows, or is rewound."""
