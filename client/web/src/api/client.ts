@@ -1,0 +1,151 @@
+// One way to the gateway: keys, errors, retries, streams.
+
+import { ApiError, errorFrom, isAbort } from './errors.ts';
+import { readEvents } from './sse.ts';
+
+export interface CallOptions {
+  method?: string;
+  body?: unknown;
+  signal?: AbortSignal;
+  headers?: Record<string, string>;
+  /** Told before each wait for a server that is full or starting. */
+  onWait?: (ms: number) => void;
+}
+
+export interface ApiSettings {
+  base?: string;
+  key?: () => string;
+  fetch?: typeof fetch;
+  sleep?: (ms: number, signal?: AbortSignal) => Promise<void>;
+  random?: () => number;
+}
+
+/** Calls that were refused before anything was done for them are tried so often. */
+const ATTEMPTS = 4;
+/** A person waits no longer than this for a retry; then the sentence is better. */
+const LONGEST_WAIT_MS = 8000;
+
+export class Api {
+  private readonly base: string;
+  private readonly key: () => string;
+  private readonly fetch: typeof fetch;
+  private readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  private readonly random: () => number;
+
+  constructor(settings: ApiSettings = {}) {
+    this.base = settings.base ?? '';
+    this.key = settings.key ?? (() => '');
+    this.fetch = settings.fetch ?? ((...args) => globalThis.fetch(...args));
+    this.sleep = settings.sleep ?? sleep;
+    this.random = settings.random ?? Math.random;
+  }
+
+  /** The answer's JSON. */
+  async json<T>(path: string, options: CallOptions = {}): Promise<T> {
+    const response = await this.call(path, options);
+    try {
+      return (await response.json()) as T;
+    } catch (error) {
+      if (isAbort(error)) throw error;
+      throw new ApiError(response.status, 'The answer was cut off or is no JSON');
+    }
+  }
+
+  async response(path: string, options: CallOptions = {}): Promise<Response> {
+    return this.call(path, options);
+  }
+
+  /** The objects of a stream up to `[DONE]`; an error within the stream is thrown. */
+  async *stream<T>(path: string, options: CallOptions): AsyncGenerator<T> {
+    const response = await this.call(path, { method: 'POST', ...options });
+    if (!response.body) throw new ApiError(response.status, 'The answer has no body');
+    let done = false;
+    try {
+      for await (const { data } of readEvents(response.body)) {
+        if (data === '[DONE]') {
+          done = true;
+          break;
+        }
+        const value: unknown = JSON.parse(data);
+        const { error } = value as { error?: { code?: unknown } };
+        if (error) throw errorFrom(statusOf(error.code), value);
+        yield value as Awaited<T>;
+      }
+    } catch (error) {
+      if (isAbort(error) || error instanceof ApiError || options.signal?.aborted) throw error;
+      throw new ApiError(0, 'The stream broke off');
+    }
+    if (!done) throw new ApiError(0, 'The stream ended before its end');
+  }
+
+  private async call(path: string, options: CallOptions): Promise<Response> {
+    for (let attempt = 1; ; attempt += 1) {
+      const response = await this.once(path, options);
+      if (response.ok) return response;
+      const error = errorFrom(response.status, await bodyOf(response), retryAfter(response.headers));
+      const wait = error.retryAfterMs ?? 250 * 2 ** attempt * (0.75 + this.random() / 2);
+      const refused = error.status === 429 || error.status === 503;
+      if (!refused || attempt === ATTEMPTS || wait > LONGEST_WAIT_MS) throw error;
+      options.onWait?.(wait);
+      await this.sleep(wait, options.signal);
+    }
+  }
+
+  private async once(path: string, options: CallOptions): Promise<Response> {
+    const headers: Record<string, string> = { ...options.headers };
+    const key = this.key();
+    if (key) headers['Authorization'] = `Bearer ${key}`;
+    const init: RequestInit = { method: options.method ?? 'GET', headers };
+    if (options.signal) init.signal = options.signal;
+    if (options.body instanceof Blob) {
+      headers['Content-Type'] = 'application/octet-stream';
+      init.body = options.body;
+    } else if (options.body !== undefined) {
+      headers['Content-Type'] = 'application/json';
+      init.body = JSON.stringify(options.body);
+    }
+    try {
+      return await this.fetch(this.base + path, init);
+    } catch (error) {
+      if (isAbort(error)) throw error;
+      throw new ApiError(0, error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+async function bodyOf(response: Response): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch {
+    return null;
+  }
+}
+
+/** `code` of an error that came within a stream, when it is an HTTP status. */
+function statusOf(code: unknown): number {
+  const status = Number(code);
+  return status >= 400 && status < 600 ? status : 500;
+}
+
+/** Milliseconds the server asks to wait: the exact header, else the standard one. */
+export function retryAfter(headers: Headers): number | null {
+  const exact = headers.get('retry-after-ms');
+  if (exact !== null && /^\d+$/.test(exact)) return Number(exact);
+  const seconds = headers.get('retry-after');
+  return seconds !== null && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : null;
+}
+
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer);
+      reject(new DOMException('aborted', 'AbortError'));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, ms);
+    if (signal?.aborted) abort();
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+}

@@ -1,0 +1,59 @@
+// What can go wrong, as a sentence for the person before the page.
+
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  constructor(
+    /** The HTTP status; 0 when there was no answer. */
+    readonly status: number,
+    message: string,
+    readonly param: string | null = null,
+    readonly code: string | null = null,
+    /** How long the server asks to wait. */
+    readonly retryAfterMs: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'AbortError';
+}
+
+interface ErrorBody {
+  error?: { message?: unknown; param?: unknown; code?: unknown };
+}
+
+const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
+
+/** An error from the object that OpenAI's API defines, or from whatever came instead of it. */
+export function errorFrom(status: number, body: unknown, retryAfterMs: number | null = null): ApiError {
+  const error = typeof body === 'object' && body !== null ? (body as ErrorBody).error : undefined;
+  const message = text(error?.message) ?? (status > 0 ? `The server answered with status ${status}` : 'No answer');
+  return new ApiError(status, message, text(error?.param), text(error?.code), retryAfterMs);
+}
+
+function sentence(message: string): string {
+  const trimmed = message.trim();
+  const begin = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  return /[.!?…]$/.test(begin) ? begin : `${begin}.`;
+}
+
+export function explain(error: unknown): string {
+  if (!(error instanceof ApiError)) return sentence(error instanceof Error ? error.message : String(error));
+  switch (error.status) {
+    case 0:
+      return 'The gateway does not answer. Your text is kept; try again when it is back.';
+    case 401:
+      return 'This server wants a key. Enter yours in the field “API key” at the top of the page.';
+    case 403:
+      return `Your key does not permit this. ${sentence(error.message)}`;
+    case 409:
+      return `The session is in use or has moved on. ${sentence(error.message)}`;
+    case 429:
+      return `The server is full at the moment. ${sentence(error.message)}`;
+    case 503:
+      return `The server takes no requests at the moment. ${sentence(error.message)}`;
+    default:
+      return sentence(error.message);
+  }
+}

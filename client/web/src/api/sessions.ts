@@ -1,0 +1,75 @@
+// Sessions and text by the gateway's other endpoints.
+
+import type { Api } from './client.ts';
+import type { ListOf, Model, Position, ServerInfo, Session } from './types.ts';
+
+const of = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;
+
+export const models = async (api: Api): Promise<Model[]> => (await api.json<ListOf<Model>>('/v1/models')).data;
+
+export const serverInfo = (api: Api, signal?: AbortSignal): Promise<ServerInfo> =>
+  api.json<ServerInfo>('/v1/server', signal ? { signal } : {});
+
+export const createSession = (api: Api, body: { model: string; label?: string; ttl?: number }): Promise<Session> =>
+  api.json<Session>('/v1/sessions', { method: 'POST', body: { keep_transcript: true, ...body } });
+
+export const getSession = (api: Api, id: string): Promise<Session> => api.json<Session>(of(id));
+
+/** Every session that `model` has, oldest first. */
+export async function listSessions(api: Api, model: string): Promise<Session[]> {
+  const all: Session[] = [];
+  let after = '';
+  for (;;) {
+    const query = new URLSearchParams({ model, limit: '1000', ...(after ? { after } : {}) });
+    const page = await api.json<ListOf<Session>>(`/v1/sessions?${query}`);
+    all.push(...page.data);
+    if (!page.has_more || !page.next) return all;
+    after = page.next;
+  }
+}
+
+/** The session with its token ids from `start` on, gathered over as many answers as it takes. */
+export async function withTranscript(api: Api, id: string, start = 0): Promise<Session & { transcript: number[] }> {
+  let transcript: number[] = [];
+  let version: number | null = null;
+  for (;;) {
+    const query = `?include_transcript=true&transcript_start=${start + transcript.length}`;
+    const session = await api.json<Session>(of(id) + query);
+    if (version !== null && session.version !== version) transcript = []; // it went on meanwhile
+    else transcript = transcript.concat(session.transcript ?? []);
+    const complete = start + transcript.length >= session.position || !(session.transcript ?? []).length;
+    if (complete && (version === null || version === session.version)) return { ...session, transcript };
+    version = session.version;
+  }
+}
+
+export const forkSession = async (
+  api: Api,
+  id: string,
+  body: { count: number; label?: string; mark?: string },
+): Promise<Session[]> => (await api.json<ListOf<Session>>(`${of(id)}/fork`, { method: 'POST', body })).data;
+
+export const markSession = (api: Api, id: string, name: string): Promise<Position> =>
+  api.json<Position>(`${of(id)}/marks`, { method: 'POST', body: { name } });
+
+export const unmarkSession = (api: Api, id: string, name: string): Promise<Position> =>
+  api.json<Position>(`${of(id)}/marks/${encodeURIComponent(name)}`, { method: 'DELETE' });
+
+export const rewindSession = (api: Api, id: string, mark: string): Promise<Position> =>
+  api.json<Position>(`${of(id)}/rewind`, { method: 'POST', body: { mark } });
+
+export const deleteSession = (api: Api, id: string): Promise<unknown> => api.json(of(id), { method: 'DELETE' });
+
+export const exportSession = async (api: Api, id: string): Promise<Blob> =>
+  (await api.response(`${of(id)}/export`)).blob();
+
+export const importSession = (api: Api, file: Blob, model: string, label: string): Promise<Session> =>
+  api.json<Session>(`/v1/sessions/import?${new URLSearchParams({ model, label })}`, { method: 'POST', body: file });
+
+export const tokenize = async (api: Api, model: string, prompt: string): Promise<number[]> =>
+  (await api.json<{ tokens: number[] }>('/tokenize', { method: 'POST', body: { model, prompt } })).tokens;
+
+export const detokenize = async (api: Api, model: string, tokens: number[]): Promise<string> =>
+  tokens.length === 0
+    ? ''
+    : (await api.json<{ prompt: string }>('/detokenize', { method: 'POST', body: { model, tokens } })).prompt;

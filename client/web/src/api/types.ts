@@ -1,0 +1,94 @@
+// The gateway's objects, as far as the page reads them.
+
+export interface ImageShape {
+  height: number;
+  width: number;
+  channels: number;
+  levels: number;
+  first_token_id: number;
+}
+
+export interface Model {
+  id: string;
+  family: string;
+  parameters: number;
+  vocab_size: number;
+  dtype: string;
+  state_dtype: string;
+  weight_bytes: number;
+  bytes_per_session: number;
+  max_sessions: number;
+  sessions_in_use: number;
+  prefill_chunk: number;
+  max_position: number;
+  max_prompt_tokens: number;
+  tokenizer: string;
+  pad_token_id?: number | null;
+  bos_token_id?: number | null;
+  eos_token_id?: number | null;
+  unk_token_id?: number | null;
+  default_sampling?: Record<string, unknown> | null;
+  image?: ImageShape | null;
+}
+
+export interface Mark {
+  name: string;
+  version: number;
+  position: number;
+}
+
+export type Tier = 'device' | 'host' | 'durable';
+
+export interface Session {
+  id: string;
+  model: string;
+  parent_id: string | null;
+  parent_version: number;
+  version: number;
+  persisted_version: number;
+  position: number;
+  bytes: number;
+  tier: Tier;
+  created: number;
+  last_used: number;
+  expires: number | null;
+  marks: Mark[];
+  has_transcript: boolean;
+  label: string;
+  transcript?: number[];
+}
+
+export interface Position {
+  id: string;
+  version: number;
+  persisted_version: number;
+  position: number;
+}
+
+export interface ListOf<T> {
+  data: T[];
+  has_more?: boolean;
+  next?: string | null;
+}
+
+export interface ByTier {
+  device: number;
+  host: number;
+  durable: number;
+}
+
+export interface ServerInfo {
+  version: string;
+  build: string;
+  device: string;
+  start_time: number;
+  uptime: number;
+  draining: boolean;
+  requests_running: number;
+  requests_waiting: number;
+  prefill_tokens_computed: number;
+  prefill_tokens_reused: number;
+  generation_tokens: number;
+  sessions: ByTier;
+  state_bytes: ByTier;
+}

@@ -1,0 +1,32 @@
+// What every page is given, and what a page is.
+
+import type { Api } from './api/client.ts';
+import { models as listModels } from './api/sessions.ts';
+import type { Model } from './api/types.ts';
+
+export class App {
+  private known: Promise<Model[]> | null = null;
+  constructor(readonly api: Api) {}
+
+  /** The served models; asked once, again after an error or `forget`. */
+  models(): Promise<Model[]> {
+    this.known ??= listModels(this.api).catch((error: unknown) => {
+      this.known = null;
+      throw error;
+    });
+    return this.known;
+  }
+
+  forget(): void {
+    this.known = null;
+  }
+}
+
+export interface Page {
+  title: string;
+  node: HTMLElement;
+  /** The page is shown, with what the address says after its name. */
+  show(parameters: URLSearchParams): void;
+  /** Another page is shown. What computes goes on. */
+  hide?(): void;
+}

@@ -1,0 +1,10 @@
+import { Api } from './api/client.ts';
+import { App } from './app.ts';
+import { writePage } from './pages/write/page.ts';
+import { Shell } from './shell.ts';
+import { applyTheme } from './theme.ts';
+import { visit } from './ui/store.ts';
+
+applyTheme();
+const app = new App(new Api({ key: () => visit.get('key') ?? '' }));
+new Shell([{ name: 'write', title: 'Write', make: () => writePage(app) }], () => app.forget()).start();

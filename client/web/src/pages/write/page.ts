@@ -1,0 +1,292 @@
+// Write: text that the model continues, as it comes.
+
+import type { App, Page } from '../../app.ts';
+import type { Model } from '../../api/types.ts';
+import { el, fill, newId } from '../../dom.ts';
+import { Aligner } from '../../text/align.ts';
+import { plural } from '../../text/format.ts';
+import { ModelPicker } from '../../ui/model_picker.ts';
+import { announce, Notice } from '../../ui/notice.ts';
+import { Sampling } from '../../ui/sampling.ts';
+import { browser, visit } from '../../ui/store.ts';
+import { LiveLine } from './live.ts';
+import { Meter } from './meter.ts';
+import { Story, type Ending } from './story.ts';
+import { TokenText } from './tokens.ts';
+
+const OPENING = 'It was late in the evening when the carriage stopped before the old house, and';
+
+export const writePage = (app: App): Page => new WritePage(app);
+
+class WritePage implements Page {
+  readonly title = 'Write';
+  readonly node: HTMLElement;
+  private readonly story: Story;
+  private readonly notice = new Notice();
+  private readonly live = new LiveLine();
+  private readonly sampling = new Sampling('write', { max_tokens: '200' });
+  private readonly picker: ModelPicker;
+  private readonly text = el('div', { class: 'text', id: newId('text') });
+  private readonly sheet = el('div', { class: 'sheet', tabindex: 0, role: 'region', 'aria-label': 'The text' }, this.text);
+  private readonly frame = el('div', { class: 'frame' }, this.sheet);
+  private readonly tokens = new TokenText(this.frame);
+  private readonly box: HTMLTextAreaElement;
+  private readonly boxLabel: HTMLLabelElement;
+  private readonly buttons = { go: button('Write', () => void this.go(), 'primary'), stop: button('Stop', () => this.stop()),
+    again: button('Try again', () => void this.tryAgain()), fresh: button('Start over', () => this.startOver()),
+    branch: button('Save as a branch', () => this.askBranch()) };
+  private readonly branchForm = el('form', { class: 'inline-form' });
+  private running: AbortController | null = null;
+  private lastPrompt = '';
+  private opened = '';
+  /** Elements of the last turn, which “Try again” takes back. */
+  private lastTurn: HTMLElement[] = [];
+
+  constructor(app: App) {
+    this.story = new Story(app.api);
+    this.picker = new ModelPicker(app, 'write', (model) => !model.image, (model) => this.picked(model));
+    const id = newId('box');
+    this.boxLabel = el('label', { for: id }, 'Opening');
+    this.box = el('textarea', { id, rows: 3, oninput: () => visit.set('write.box', this.box.value),
+      onkeydown: (event) => this.key(event) });
+    this.box.value = visit.get('write.box') ?? OPENING;
+    this.branchForm.hidden = true;
+    const colour = el('input', { type: 'checkbox', checked: browser.get('surprise') === 'on', onchange: () => {
+      browser.set('surprise', colour.checked ? 'on' : '');
+      this.text.classList.toggle('coloured', colour.checked);
+    } });
+    this.text.classList.toggle('coloured', colour.checked);
+    const { go, stop, again, fresh, branch } = this.buttons;
+    this.node = el('div', { class: 'page write' },
+      el('div', { class: 'head' }, el('h1', {}, 'Write'), this.picker.node),
+      el('div', { class: 'columns' },
+        el('div', { class: 'desk' }, this.frame,
+          el('div', { class: 'composer' }, this.boxLabel, this.box, this.notice.node,
+            el('div', { class: 'row' }, go, stop, again, branch, fresh,
+              el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise'))),
+            this.branchForm)),
+        el('aside', { 'aria-label': 'Figures and controls' }, this.live.node, this.sampling.node)));
+    this.node.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape' && this.running) this.stop();
+    });
+    this.update();
+  }
+
+  show(parameters: URLSearchParams): void {
+    void this.begin(parameters.get('session'));
+  }
+
+  private async begin(session: string | null): Promise<void> {
+    try {
+      if (!(await this.picker.load())) {
+        this.notice.say('This server serves no model that writes text.');
+        return;
+      }
+      this.notice.clear();
+      const id = session ?? (this.story.session ? null : visit.get('write.session'));
+      if (id && id !== this.story.session?.id && id !== this.opened && !this.running) await this.open(id, session !== null);
+    } catch (error) {
+      this.notice.fail(error);
+    }
+    this.update();
+  }
+
+  private async open(id: string, asked: boolean): Promise<void> {
+    let text: string | null;
+    try {
+      text = await this.story.open(id);
+    } catch (error) {
+      visit.set('write.session', '');
+      if (asked) throw error;
+      return; // the story of the last visit is gone: begin a new one
+    }
+    const session = this.story.session!;
+    this.opened = id;
+    visit.set('write.session', id);
+    this.picker.pick(session.model);
+    this.lastTurn = [];
+    const heard = text === null ? `(${plural(session.position, 'token')} whose text was not kept)` : text;
+    fill(this.text, el('span', { class: 'given' }, heard));
+    if (asked) this.setBox('');
+    this.live.reset();
+    this.live.state(session.position, session.bytes);
+    this.follow(true);
+  }
+
+  private picked(model: Model): void {
+    this.sampling.defaultsOf(model);
+    if (this.story.session && this.story.session.model !== model.id && !this.running) this.startOver();
+  }
+
+  private async go(): Promise<void> {
+    const { model } = this.picker;
+    if (this.running || !model) return;
+    const prompt = this.box.value;
+    if (prompt === '' && !this.story.session && (model.eos_token_id ?? null) === null) {
+      this.notice.say('Write an opening first: this model has no token to begin from.');
+      this.box.focus();
+      return;
+    }
+    await this.run(model, prompt);
+  }
+
+  private async run(model: Model, prompt: string): Promise<void> {
+    const control = new AbortController();
+    this.running = control;
+    this.notice.clear();
+    this.sampling.clear();
+    const given = el('span', { class: 'given' }, prompt);
+    const written = el('span', { class: 'written' });
+    const turn = [given, written];
+    this.text.append(...turn);
+    this.lastPrompt = prompt;
+    this.setBox('');
+    this.update();
+    this.live.begin();
+    announce('Writing.');
+    const aligner = new Aligner();
+    const meter = new Meter();
+    const ending = await this.story.turn(model, prompt, this.sampling.values(), {
+      onPiece: (piece) => {
+        meter.add(piece.tokens.length || piece.ids.length);
+        const follow = this.nearEnd();
+        if (piece.tokens.length === 0 && piece.ids.length === 0 && piece.text === '') return;
+        this.tokens.append(written, aligner.push(piece.text, piece.tokens));
+        this.live.speed(meter.recent());
+        this.follow(follow);
+      },
+      onState: (tokens, bytes) => this.live.state(tokens, bytes),
+      onWait: (ms) => this.notice.wait(ms),
+    }, control.signal);
+    this.tokens.append(written, aligner.finish());
+    this.running = null;
+    this.live.speed(meter.overall());
+    this.ended(ending, turn, prompt);
+    this.update();
+  }
+
+  private ended(ending: Ending, turn: HTMLElement[], prompt: string): void {
+    visit.set('write.session', this.story.session?.id ?? '');
+    if (ending.kind === 'undone') {
+      const written = turn[1]!.textContent ?? '';
+      turn.forEach((node) => node.remove());
+      if (this.box.value === '') this.setBox(prompt);
+      if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
+      if (written !== '') this.text.append(el('span', { class: 'lost' }, written));
+      announce('Nothing was added.');
+      return;
+    }
+    this.text.querySelectorAll('.lost').forEach((node) => node.remove());
+    this.lastTurn = turn;
+    if (ending.kind === 'stopped') turn[1]!.append(ending.rest);
+    else this.notice.clear();
+    this.follow(this.nearEnd());
+    announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
+  }
+
+  private stop(): void {
+    this.running?.abort();
+  }
+
+  private async tryAgain(): Promise<void> {
+    const { model } = this.picker;
+    if (this.running || !model || this.lastTurn.length === 0) return;
+    this.notice.clear();
+    try {
+      await this.story.takeBack();
+    } catch (error) {
+      this.notice.fail(error);
+      return;
+    }
+    this.lastTurn.forEach((node) => node.remove());
+    this.lastTurn = [];
+    await this.run(model, this.lastPrompt);
+  }
+
+  private startOver(): void {
+    const kept = this.story.session;
+    const opening = this.text.querySelector('.given')?.textContent ?? '';
+    this.story.session = null;
+    this.opened = '';
+    visit.set('write.session', '');
+    fill(this.text);
+    this.lastTurn = [];
+    this.live.reset();
+    if (this.box.value === '') this.setBox(opening.length < 2000 ? opening : '');
+    if (kept) this.notice.say('The text before is kept as a session: see ', el('a', { href: `#/tree?session=${kept.id}` }, 'Tree'), '.');
+    this.update();
+    this.box.focus();
+  }
+
+  private askBranch(): void {
+    const id = newId('branch');
+    const name = el('input', { id, value: `branch of ${this.story.session?.label || 'the text'}`, maxlength: 120 });
+    fill(this.branchForm, el('label', { for: id }, 'Name of the branch'), name, el('button', { class: 'primary' }, 'Save'),
+      button('Cancel', () => this.endBranch()));
+    this.branchForm.onsubmit = (event) => {
+      event.preventDefault();
+      void this.saveBranch(name.value);
+    };
+    this.branchForm.hidden = false;
+    name.focus();
+    name.select();
+  }
+
+  private endBranch(): void {
+    this.branchForm.hidden = true;
+    this.buttons.branch.focus();
+  }
+
+  private async saveBranch(label: string): Promise<void> {
+    try {
+      const made = await this.story.branch(label);
+      this.notice.say(`Saved “${made.label}”. `, el('a', { href: `#/tree?session=${made.id}` }, 'Show it in the tree'), '.');
+      this.endBranch();
+    } catch (error) {
+      this.notice.fail(error);
+    }
+  }
+
+  private setBox(text: string): void {
+    this.box.value = text;
+    visit.set('write.box', text);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    void this.go();
+  }
+
+  private nearEnd(): boolean {
+    return this.sheet.scrollTop + this.sheet.clientHeight > this.sheet.scrollHeight - 60;
+  }
+
+  private follow(wanted: boolean): void {
+    if (wanted) this.sheet.scrollTop = this.sheet.scrollHeight;
+  }
+
+  private update(): void {
+    const running = this.running !== null;
+    const begun = this.story.session !== null;
+    const { go, stop, again, fresh, branch } = this.buttons;
+    // A button that goes takes the focus with it; the one that comes in its place gets it.
+    const focused = document.activeElement;
+    go.textContent = begun ? 'Continue' : 'Write';
+    go.hidden = running;
+    stop.hidden = !running;
+    if (running && focused === go) stop.focus();
+    if (!running && focused === stop) go.focus();
+    go.disabled = this.picker.model === null;
+    again.disabled = running || this.lastTurn.length === 0;
+    branch.disabled = running || !begun;
+    fresh.disabled = running || !begun;
+    this.boxLabel.textContent = begun ? 'Your words next (may stay empty)' : 'Opening';
+    this.text.setAttribute('aria-busy', String(running));
+    this.frame.classList.toggle('empty', !begun && !running);
+  }
+}
+
+function button(text: string, onclick: () => void, className = ''): HTMLButtonElement {
+  return el('button', { type: 'button', class: className, onclick }, text);
+}

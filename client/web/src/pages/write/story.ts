@@ -1,0 +1,198 @@
+// A text that grows in a session: the opening, what the model wrote, what the person added. The session
+// on the server is the truth; what the page shows is brought in line with it after each turn.
+
+import { sleep, type Api } from '../../api/client.ts';
+import { complete, type Piece } from '../../api/completions.ts';
+import { ApiError, isAbort } from '../../api/errors.ts';
+import * as sessions from '../../api/sessions.ts';
+import type { Model, Session } from '../../api/types.ts';
+
+/** Sessions of this page that nobody saves go after a day without use. */
+const TTL_SECONDS = 86_400;
+/** Where “Try again” goes back to. */
+export const BEFORE = 'before the last turn';
+/** How long to wait until the server has heard that a stream was stopped. */
+const SETTLE_TRIES = 40;
+const SETTLE_MS = 75;
+
+export interface TurnWatch {
+  onPiece: (piece: Piece) => void;
+  /** Tokens that the session holds, those on their way included; its bytes as told last. */
+  onState: (tokens: number, bytes: number) => void;
+  onWait: (ms: number) => void;
+}
+
+export type Ending =
+  | { kind: 'done'; finish: string; tokens: number }
+  /** Stopped by the person; `rest` is what the session holds beyond what was shown. */
+  | { kind: 'stopped'; tokens: number; rest: string }
+  /** Nothing of the turn is in the session. */
+  | { kind: 'undone'; error: unknown };
+
+export class Story {
+  session: Session | null = null;
+  private turnStart = 0;
+
+  constructor(private readonly api: Api) {}
+
+  /** One turn: feeds `prompt`, then generates. Does not throw: the ending says what happened. */
+  async turn(
+    model: Model,
+    prompt: string,
+    sampling: Record<string, unknown>,
+    watch: TurnWatch,
+    signal: AbortSignal,
+  ): Promise<Ending> {
+    let seen = 0;
+    let finish = 'stop';
+    let promptTokens = 0;
+    const made = this.session === null;
+    try {
+      this.session ??= await sessions.createSession(this.api, {
+        model: model.id,
+        label: labelOf(prompt),
+        ttl: TTL_SECONDS,
+      });
+      if (this.session.position > 0) {
+        await sessions.markSession(this.api, this.session.id, BEFORE);
+        await this.refresh();
+      }
+      promptTokens = prompt === '' ? 0 : (await sessions.tokenize(this.api, model.id, prompt)).length;
+      signal.throwIfAborted();
+      this.turnStart = this.session.position;
+      const tokens = (): number => this.turnStart + promptTokens + seen;
+      const looking = this.lookWhile(() => watch.onState(tokens(), this.session?.bytes ?? 0));
+      try {
+        await complete(
+          this.api,
+          { ...this.request(model, prompt), ...sampling },
+          (piece) => {
+            seen += piece.ids.length || piece.tokens.length;
+            finish = piece.finish ?? finish;
+            watch.onPiece(piece);
+            watch.onState(tokens(), this.session?.bytes ?? 0);
+          },
+          { signal, onWait: watch.onWait },
+        );
+      } finally {
+        looking();
+      }
+      await this.refresh();
+      watch.onState(this.session.position, this.session.bytes);
+      return { kind: 'done', finish, tokens: seen };
+    } catch (error) {
+      return this.afterBreak(error, model, promptTokens, seen, watch, made);
+    }
+  }
+
+  /** Takes back the last turn; false if there is nothing to go back to, so that the story begins anew. */
+  async takeBack(): Promise<boolean> {
+    const { session } = this;
+    if (!session) return false;
+    if (!session.marks.some(({ name }) => name === BEFORE)) {
+      await sessions.deleteSession(this.api, session.id);
+      this.session = null;
+      return false;
+    }
+    await sessions.rewindSession(this.api, session.id, BEFORE);
+    await this.refresh();
+    return true;
+  }
+
+  async branch(label: string): Promise<Session> {
+    if (!this.session) throw new Error('There is no text yet.');
+    const [made] = await sessions.forkSession(this.api, this.session.id, { count: 1, label });
+    return made!;
+  }
+
+  /** Goes on with a session of the server; answers its text, null where no transcript was kept. */
+  async open(id: string): Promise<string | null> {
+    const session = await sessions.withTranscript(this.api, id);
+    this.session = session;
+    this.turnStart = session.position;
+    if (!session.has_transcript) return session.position === 0 ? '' : null;
+    return sessions.detokenize(this.api, session.model, session.transcript);
+  }
+
+  private request(model: Model, prompt: string): { model: string; prompt: string; [field: string]: unknown } {
+    return {
+      model: model.id,
+      prompt,
+      session_id: this.session!.id,
+      commit_on_cancel: true,
+      logprobs: 5,
+      return_token_ids: true,
+    };
+  }
+
+  private async refresh(): Promise<void> {
+    this.session = await sessions.getSession(this.api, this.session!.id);
+  }
+
+  /** Asks for the session once a second, for its bytes; returns what ends it. */
+  private lookWhile(onLook: () => void): () => void {
+    let on = true;
+    const timer = setInterval(() => {
+      this.refresh().then(
+        () => on && onLook(),
+        () => undefined, // the turn itself tells when the server is away
+      );
+    }, 1000);
+    return () => {
+      on = false;
+      clearInterval(timer);
+    };
+  }
+
+  /** After an error or a stop: what does the session hold? */
+  private async afterBreak(
+    error: unknown,
+    model: Model,
+    promptTokens: number,
+    seen: number,
+    watch: TurnWatch,
+    made: boolean,
+  ): Promise<Ending> {
+    const { session } = this;
+    if (!session) return { kind: 'undone', error };
+    try {
+      const kept = await this.settled(session, isAbort(error) && seen > 0);
+      if (kept.position <= this.turnStart) {
+        if (made && kept.position === 0) await this.drop();
+        return { kind: 'undone', error };
+      }
+      const rest = kept.transcript.slice(promptTokens + seen);
+      watch.onState(kept.position, kept.bytes);
+      return {
+        kind: 'stopped',
+        tokens: kept.position - this.turnStart - promptTokens,
+        rest: await sessions.detokenize(this.api, model.id, rest),
+      };
+    } catch (second) {
+      return { kind: 'undone', error: isAbort(error) ? second : error };
+    }
+  }
+
+  /** The session once the turn's outcome is there, or at its old version if none comes. */
+  private async settled(before: Session, expected: boolean): Promise<Session & { transcript: number[] }> {
+    for (let tries = 0; ; tries += 1) {
+      const now = await sessions.withTranscript(this.api, before.id, this.turnStart);
+      this.session = now;
+      if (!expected || now.position > this.turnStart || tries === SETTLE_TRIES) return now;
+      await sleep(SETTLE_MS);
+    }
+  }
+
+  private async drop(): Promise<void> {
+    const id = this.session?.id;
+    this.session = null;
+    if (id) await sessions.deleteSession(this.api, id).catch((error: unknown) => {
+      if (!(error instanceof ApiError)) throw error; // it goes by itself after a day
+    });
+  }
+}
+
+function labelOf(prompt: string): string {
+  const line = prompt.trim().replace(/\s+/g, ' ');
+  return line.length > 48 ? `${line.slice(0, 47)}…` : line;
+}

@@ -1,0 +1,131 @@
+// What is around every page: name, navigation, settings. The address after # says which page is shown.
+
+import type { Page } from './app.ts';
+import { el, fill, newId, svg } from './dom.ts';
+import { themeSwitch } from './theme.ts';
+import { announcer } from './ui/notice.ts';
+import { visit } from './ui/store.ts';
+
+export interface Entry {
+  name: string;
+  title: string;
+  make: () => Page;
+}
+
+/** "#/write?session=x" as page and parameters. */
+export function parseHash(hash: string): { name: string; parameters: URLSearchParams } {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2);
+  return { name: path.replace(/\/+$/, ''), parameters: new URLSearchParams(query) };
+}
+
+function logo(): SVGElement {
+  return svg(
+    'svg',
+    { class: 'logo', viewBox: '0 0 28 20', 'aria-hidden': 'true' },
+    svg('path', { class: 'climbing', d: 'M2 18C11 17 20 12 26 2', fill: 'none' }),
+    svg('path', { class: 'flat', d: 'M2 10H26', fill: 'none' }),
+  );
+}
+
+export class Shell {
+  private readonly main = el('main', { id: 'main', tabindex: -1 });
+  private readonly links = new Map<string, HTMLAnchorElement>();
+  private readonly pages = new Map<string, Page>();
+  private current: Page | null = null;
+
+  constructor(
+    private readonly entries: Entry[],
+    private readonly onKey: () => void,
+  ) {}
+
+  start(): void {
+    const items = this.entries.map(({ name, title }) => {
+      const link = el('a', { href: `#/${name}` }, title);
+      this.links.set(name, link);
+      return el('li', {}, link);
+    });
+    const skip = el('a', { class: 'skip', href: '#main' }, 'Skip to the page');
+    skip.addEventListener('click', (event) => {
+      event.preventDefault(); // the address belongs to the pages
+      this.main.focus();
+    });
+    fill(
+      document.body,
+      skip,
+      el(
+        'header',
+        { class: 'top' },
+        el('a', { class: 'brand', href: '#/write' }, logo(), el('span', {}, 'tvq')),
+        el('nav', { 'aria-label': 'Pages' }, el('ul', {}, ...items)),
+        this.settings(),
+      ),
+      this.main,
+      announcer(),
+    );
+    window.addEventListener('hashchange', () => this.route(true));
+    this.route(false);
+  }
+
+  private route(moved: boolean): void {
+    const { name, parameters } = parseHash(location.hash);
+    const entry = this.entries.find((known) => known.name === name) ?? this.entries[0]!;
+    let page = this.pages.get(entry.name);
+    if (!page) {
+      page = entry.make();
+      this.pages.set(entry.name, page);
+    }
+    if (this.current !== page) this.current?.hide?.();
+    const changed = this.current !== page;
+    this.current = page;
+    document.title = `${page.title} · tvq`;
+    for (const [known, link] of this.links) {
+      if (known === entry.name) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+    if (changed) fill(this.main, page.node);
+    page.show(parameters);
+    if (moved && changed) {
+      window.scrollTo(0, 0);
+      this.main.focus({ preventScroll: true });
+    }
+  }
+
+  private settings(): HTMLElement {
+    const id = newId('key');
+    const input = el('input', {
+      id,
+      type: 'password',
+      autocomplete: 'off',
+      spellcheck: 'false',
+      'aria-describedby': `${id}-hint`,
+      onchange: () => {
+        visit.set('key', input.value.trim());
+        this.onKey();
+        this.current?.show(parseHash(location.hash).parameters);
+      },
+    });
+    input.value = visit.get('key') ?? '';
+    const box = el(
+      'details',
+      { class: 'settings' },
+      el('summary', {}, 'Settings'),
+      el(
+        'div',
+        { class: 'sheet' },
+        el('label', { for: id }, 'API key'),
+        input,
+        el('p', { class: 'hint', id: `${id}-hint` }, 'Only if the server has keys. Kept until this tab is closed.'),
+        themeSwitch(),
+      ),
+    );
+    box.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || !box.open) return;
+      box.open = false;
+      box.querySelector('summary')?.focus();
+    });
+    document.addEventListener('pointerdown', (event) => {
+      if (event.target instanceof Node && !box.contains(event.target)) box.open = false;
+    });
+    return box;
+  }
+}

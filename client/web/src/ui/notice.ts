@@ -1,0 +1,40 @@
+// A place on the page for what went wrong or was done, beside what it is about.
+
+import { explain, isAbort } from '../api/errors.ts';
+import { el, fill, type Child } from '../dom.ts';
+
+export class Notice {
+  readonly node = el('div', { class: 'notice', role: 'alert' });
+
+  clear(): void {
+    this.node.className = 'notice';
+    fill(this.node);
+  }
+
+  fail(error: unknown): void {
+    if (isAbort(error)) return;
+    this.show('bad', explain(error));
+  }
+
+  say(...children: Child[]): void {
+    this.show('good', ...children);
+  }
+
+  wait(ms: number): void {
+    this.show('wait', `The server is full at the moment. Trying again in ${Math.max(1, Math.round(ms / 1000))} s.`);
+  }
+
+  private show(kind: string, ...children: Child[]): void {
+    this.node.className = `notice ${kind}`;
+    fill(this.node, el('p', {}, ...children));
+  }
+}
+
+/** One line that screen readers read aloud; used for beginnings and ends, never for each token. */
+const region = el('p', { class: 'unseen', role: 'status', 'aria-live': 'polite' });
+
+export const announcer = (): HTMLElement => region;
+
+export function announce(text: string): void {
+  region.textContent = text;
+}

@@ -1,0 +1,40 @@
+// Values that outlive a visit. A browser that forbids storage keeps them for the page's life.
+
+class Kept {
+  private readonly memory = new Map<string, string>();
+  constructor(private readonly area: () => Storage) {}
+
+  get(name: string): string | null {
+    try {
+      return this.area().getItem(`tvq.${name}`);
+    } catch {
+      return this.memory.get(name) ?? null;
+    }
+  }
+
+  set(name: string, value: string): void {
+    try {
+      if (value === '') this.area().removeItem(`tvq.${name}`);
+      else this.area().setItem(`tvq.${name}`, value);
+    } catch {
+      this.memory.set(name, value);
+    }
+  }
+
+  getJson<T>(name: string, otherwise: T): T {
+    try {
+      return JSON.parse(this.get(name) ?? '') as T;
+    } catch {
+      return otherwise;
+    }
+  }
+
+  setJson(name: string, value: unknown): void {
+    this.set(name, JSON.stringify(value));
+  }
+}
+
+/** Until the tab is closed. */
+export const visit = new Kept(() => sessionStorage);
+/** Until the browser is told to forget. */
+export const browser = new Kept(() => localStorage);

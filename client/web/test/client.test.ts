@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { Api } from '../src/api/client.ts';
+import { ApiError, explain } from '../src/api/errors.ts';
+import { failure, FakeGateway } from './fake_gateway.ts';
+
+function apiOn(gateway: FakeGateway): { api: Api; waits: number[] } {
+  const waits: number[] = [];
+  const api = new Api({
+    key: () => 'k1',
+    fetch: gateway.fetch,
+    random: () => 0.5,
+    sleep: (ms, signal) => {
+      waits.push(ms);
+      signal?.throwIfAborted();
+      return Promise.resolve();
+    },
+  });
+  return { api, waits };
+}
+
+const sse = (text: string): Response => new Response(text, { headers: { 'Content-Type': 'text/event-stream' } });
+const call = { method: 'POST', body: { prompt: 'ab' } };
+
+async function failureOf(promise: Promise<unknown>): Promise<ApiError> {
+  const error: unknown = await promise.then(() => null, (e: unknown) => e);
+  expect(error).toBeInstanceOf(ApiError);
+  return error as ApiError;
+}
+
+describe('Api.json', () => {
+  it('sends the key and the body', async () => {
+    const gateway = new FakeGateway();
+    const { api } = apiOn(gateway);
+    expect(await api.json('/tokenize', call)).toEqual({ tokens: [97, 98] });
+    expect(gateway.calls[0]!.headers.get('authorization')).toBe('Bearer k1');
+    expect(gateway.calls[0]!.headers.get('content-type')).toBe('application/json');
+  });
+
+  it('waits as long as a full server asks, the exact header first', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(
+      failure(429, 'queue is full', null, { 'retry-after': '2' }),
+      failure(429, 'queue is full', null, { 'retry-after': '1', 'retry-after-ms': '40' }),
+      failure(503, 'loading'),
+    );
+    const { api, waits } = apiOn(gateway);
+    const told: number[] = [];
+    await api.json('/tokenize', { ...call, onWait: (ms) => told.push(ms) });
+    expect(waits).toEqual([2000, 40, 2000]);
+    expect(told).toEqual(waits);
+  });
+
+  it('gives up after four tries, and at once when the wait would be long', async () => {
+    const gateway = new FakeGateway();
+    for (let i = 0; i < 9; i += 1) gateway.queue.push(failure(429, 'queue is full'));
+    const { api } = apiOn(gateway);
+    expect((await failureOf(api.json('/tokenize', call))).status).toBe(429);
+    expect(gateway.calls.length).toBe(4);
+    gateway.queue.splice(0);
+    gateway.queue.push(failure(429, 'quota', null, { 'retry-after': '3600' }));
+    expect((await failureOf(api.json('/tokenize', call))).retryAfterMs).toBe(3_600_000);
+    expect(gateway.calls.length).toBe(5);
+  });
+
+  it('does not repeat what may have been done', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(failure(500, 'broken'));
+    const { api } = apiOn(gateway);
+    expect((await failureOf(api.json('/tokenize', call))).message).toBe('broken');
+    expect(gateway.calls.length).toBe(1);
+  });
+
+  it('says what it can of an answer that is no JSON', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(new Response('<html>', { status: 502 }), new Response('{"tok', { status: 200 }));
+    const { api } = apiOn(gateway);
+    expect(explain(await failureOf(api.json('/tokenize', call)))).toBe('The server answered with status 502.');
+    expect((await failureOf(api.json('/tokenize', call))).message).toContain('cut off');
+  });
+
+  it('turns a lost connection into an error without status', async () => {
+    const api = new Api({ fetch: () => Promise.reject(new TypeError('Failed to fetch')) });
+    const error = await failureOf(api.json('/v1/models'));
+    expect(error.status).toBe(0);
+    expect(explain(error)).toContain('does not answer');
+  });
+});
+
+describe('Api.stream', () => {
+  const collect = async (api: Api): Promise<unknown[]> => {
+    const values: unknown[] = [];
+    for await (const value of api.stream('/v1/completions', { body: {} })) values.push(value);
+    return values;
+  };
+
+  it('ends at [DONE]', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(sse('data: {"a":1}\n\ndata: {"a":2}\n\ndata: [DONE]\n\n'));
+    expect(await collect(apiOn(gateway).api)).toEqual([{ a: 1 }, { a: 2 }]);
+  });
+
+  it('throws an error that comes within the stream', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(sse('data: {"a":1}\n\ndata: {"error":{"message":"gone","code":404}}\n\ndata: [DONE]\n\n'));
+    const error = await failureOf(collect(apiOn(gateway).api));
+    expect([error.status, error.message]).toEqual([404, 'gone']);
+  });
+
+  it('does not take a stream that breaks off for a whole one', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(sse('data: {"a":1}\n\n'));
+    expect((await failureOf(collect(apiOn(gateway).api))).status).toBe(0);
+  });
+});
+
+describe('explain', () => {
+  it('makes sentences, and names the field of the key', () => {
+    expect(explain(new ApiError(400, 'top_p: 2 is not in (0, 1]'))).toBe('Top_p: 2 is not in (0, 1].');
+    expect(explain(new ApiError(401, 'no key'))).toContain('API key');
+  });
+});

@@ -1,0 +1,162 @@
+// A gateway in memory, for tests: one token per character, sessions with transcripts, text from a cycle.
+
+import type { Mark, Session } from '../src/api/types.ts';
+
+interface Held extends Session {
+  transcript: number[];
+  kept: Map<string, number[]>;
+}
+
+const CYCLE = ' and so it went on';
+const STATE_BYTES = 4096;
+
+const json = (body: unknown, status = 200, headers: Record<string, string> = {}): Response =>
+  new Response(JSON.stringify(body), { status, headers: { 'Content-Type': 'application/json', ...headers } });
+
+export const failure = (status: number, message: string, param: string | null = null, headers = {}): Response =>
+  json({ error: { message, type: 'error', param, code: null } }, status, headers);
+
+export const idsOf = (text: string): number[] => [...text].map((c) => c.codePointAt(0)!);
+export const textOf = (ids: number[]): string => String.fromCodePoint(...ids);
+
+export class FakeGateway {
+  readonly sessions = new Map<string, Held>();
+  readonly calls: { path: string; method: string; body: unknown; headers: Headers }[] = [];
+  /** Answers that come before the gateway's own, first in, first out. */
+  readonly queue: Response[] = [];
+  /** Waits before each generated token. */
+  pace: () => Promise<void> = () => Promise.resolve();
+  /** Tokens after which a stream breaks with an error. */
+  breakAfter = Infinity;
+  private made = 0;
+
+  readonly fetch = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
+    const url = new URL(String(input), 'http://fake');
+    const method = init.method ?? 'GET';
+    const body = typeof init.body === 'string' ? (JSON.parse(init.body) as Record<string, unknown>) : {};
+    this.calls.push({ path: url.pathname, method, body, headers: new Headers(init.headers) });
+    init.signal?.throwIfAborted();
+    return this.queue.shift() ?? this.answer(url, method, body, init.signal ?? null);
+  };
+
+  private answer(url: URL, method: string, body: Record<string, unknown>, signal: AbortSignal | null): Response {
+    const path = url.pathname;
+    if (path === '/tokenize') return json({ tokens: idsOf(String(body['prompt'])) });
+    if (path === '/detokenize') return json({ prompt: textOf(body['tokens'] as number[]) });
+    if (path === '/v1/completions') return this.complete(body, signal);
+    if (path === '/v1/sessions' && method === 'POST') return json(this.show(this.create(body)), 201);
+    if (path === '/v1/sessions') return json({ data: [...this.sessions.values()].map((s) => this.show(s)), has_more: false });
+    const [, , , id = '', action = '', mark = ''] = path.split('/').map(decodeURIComponent);
+    const session = this.sessions.get(id);
+    if (!session) return failure(404, `no session ${id}`);
+    return this.onSession(session, method, action, mark, url.searchParams, body);
+  }
+
+  private onSession(
+    session: Held,
+    method: string,
+    action: string,
+    mark: string,
+    query: URLSearchParams,
+    body: Record<string, unknown>,
+  ): Response {
+    if (action === '' && method === 'DELETE') return json({ deleted: this.sessions.delete(session.id) });
+    if (action === '') {
+      const start = Number(query.get('transcript_start') ?? 0);
+      const transcript = query.get('include_transcript') ? { transcript: session.transcript.slice(start) } : {};
+      return json({ ...this.show(session), ...transcript });
+    }
+    if (action === 'fork') {
+      const from = body['mark'] ? session.kept.get(String(body['mark']))! : session.transcript;
+      const made = Array.from({ length: Number(body['count'] ?? 1) }, () => {
+        const child = this.create({ model: session.model, label: body['label'] });
+        child.parent_id = session.id;
+        child.parent_version = session.version;
+        this.hold(child, from);
+        return this.show(child);
+      });
+      return json({ data: made });
+    }
+    if (action === 'marks' && method === 'POST') {
+      const name = String(body['name']);
+      session.kept.set(name, session.transcript);
+      session.version += 1;
+      session.marks = session.marks.filter((m) => m.name !== name);
+      session.marks.push({ name, version: session.version, position: session.position } satisfies Mark);
+    } else if (action === 'marks') {
+      session.marks = session.marks.filter((m) => m.name !== mark);
+      session.version += 1;
+    } else if (action === 'rewind') {
+      const kept = session.kept.get(String(body['mark']));
+      if (!kept) return failure(404, `no mark ${String(body['mark'])}`);
+      this.hold(session, kept);
+    }
+    return json({ id: session.id, version: session.version, persisted_version: 0, position: session.position });
+  }
+
+  private create(body: Record<string, unknown>): Held {
+    this.made += 1;
+    const held: Held = {
+      id: `s${this.made}`, model: String(body['model']), parent_id: null, parent_version: 0, version: 1,
+      persisted_version: 0, position: 0, bytes: STATE_BYTES, tier: 'device', created: this.made, last_used: this.made,
+      expires: null, marks: [], has_transcript: true, label: String(body['label'] ?? ''), transcript: [], kept: new Map(),
+    };
+    this.sessions.set(held.id, held);
+    return held;
+  }
+
+  private show(held: Held): Session {
+    const { transcript: _, kept: __, ...session } = held;
+    return session;
+  }
+
+  private hold(session: Held, transcript: number[]): void {
+    session.transcript = transcript;
+    session.position = transcript.length;
+    session.version += 1;
+  }
+
+  private complete(body: Record<string, unknown>, signal: AbortSignal | null): Response {
+    const session = this.sessions.get(String(body['session_id']));
+    const prompt = Array.isArray(body['prompt']) ? (body['prompt'] as number[]) : idsOf(String(body['prompt']));
+    const most = Number(body['max_tokens'] ?? 16);
+    const before = [...(session?.transcript ?? []), ...prompt];
+    const made: number[] = [];
+    const encoder = new TextEncoder();
+    const gateway = this;
+    const commit = (): void => {
+      if (session) gateway.hold(session, [...before, ...made]);
+    };
+    const say = (value: unknown): Uint8Array =>
+      encoder.encode(`data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`);
+    const stream = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await gateway.pace();
+        if (signal?.aborted) {
+          if (body['commit_on_cancel']) commit();
+          controller.error(new DOMException('aborted', 'AbortError'));
+          return;
+        }
+        if (made.length === gateway.breakAfter) {
+          controller.enqueue(say({ error: { message: 'the state is not finite', type: 'server_error', code: 500 } }));
+          controller.enqueue(say('[DONE]'));
+          controller.close();
+          return;
+        }
+        const text = CYCLE[(before.length + made.length) % CYCLE.length]!;
+        made.push(...idsOf(text));
+        const last = made.length === most;
+        const logprobs = { tokens: [text], token_logprobs: [-0.5], top_logprobs: [{ [text]: -0.5, x: -2 }] };
+        const choice = { index: 0, text, logprobs, token_ids: idsOf(text), finish_reason: last ? 'length' : null };
+        if (last) commit();
+        const position = session && { id: session.id, version: session.version, persisted_version: 0, position: session.position };
+        controller.enqueue(say({ choices: [choice], ...(last && position ? { session: position } : {}) }));
+        if (!last) return;
+        controller.enqueue(say({ choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: made.length } }));
+        controller.enqueue(say('[DONE]'));
+        controller.close();
+      },
+    }, { highWaterMark: 0 });
+    return new Response(stream, { headers: { 'Content-Type': 'text/event-stream' } });
+  }
+}

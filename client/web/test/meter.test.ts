@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { Meter } from '../src/pages/write/meter.ts';
+import { niceTop, path } from '../src/ui/plot.ts';
+
+it('measures from the first arrival on, which waited for the prompt', () => {
+  let now = 0;
+  const meter = new Meter(() => now);
+  expect(meter.recent()).toBeNull();
+  now = 5000;
+  meter.add(1);
+  expect(meter.overall()).toBeNull();
+  for (let i = 1; i <= 100; i += 1) {
+    now = 5000 + i * 20;
+    meter.add(1);
+  }
+  expect(meter.overall()).toBeCloseTo(50, 6);
+  expect(meter.recent()).toBeCloseTo(50, 6);
+  now += 1000; // a pause shows in the last moments more than in the whole
+  meter.add(1);
+  expect(meter.recent()!).toBeLessThan(meter.overall()!);
+  expect(meter.tokens).toBe(102);
+});
+
+it('counts tokens that come together', () => {
+  let now = 0;
+  const meter = new Meter(() => now);
+  for (const at of [0, 100, 200]) {
+    now = at;
+    meter.add(10);
+  }
+  expect(meter.overall()).toBeCloseTo(100, 6);
+});
+
+it('draws from the origin up to the top', () => {
+  expect(path([{ x: 0, y: 0 }, { x: 5, y: 10 }, { x: 10, y: 20 }], 0, 10, 20, 100, 50)).toBe('M0.0 50.0L50.0 25.0L100.0 0.0');
+  expect([0, 0.3, 1, 1.2, 4, 7, 60].map(niceTop)).toEqual([1, 0.5, 1, 2, 5, 10, 100]);
+});

@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import { Api } from '../src/api/client.ts';
+import type { Model } from '../src/api/types.ts';
+import { BEFORE, Story, type Ending, type TurnWatch } from '../src/pages/write/story.ts';
+import { failure, FakeGateway, textOf } from './fake_gateway.ts';
+
+const model = { id: 'm' } as Model;
+
+class Watched implements TurnWatch {
+  text = '';
+  states: [number, number][] = [];
+  after: () => void = () => undefined;
+  onPiece: TurnWatch['onPiece'] = (piece) => {
+    this.text += piece.text;
+    this.after();
+  };
+  onState: TurnWatch['onState'] = (tokens, bytes) => this.states.push([tokens, bytes]);
+  onWait: TurnWatch['onWait'] = () => undefined;
+}
+
+async function turn(story: Story, prompt: string, most: number, watch = new Watched(), signal?: AbortSignal): Promise<Ending> {
+  return story.turn(model, prompt, { max_tokens: most }, watch, signal ?? new AbortController().signal);
+}
+
+function fresh(): { gateway: FakeGateway; story: Story } {
+  const gateway = new FakeGateway();
+  return { gateway, story: new Story(new Api({ fetch: gateway.fetch, sleep: () => Promise.resolve() })) };
+}
+
+describe('Story', () => {
+  it('writes and continues in one session, whose bytes stay', async () => {
+    const { gateway, story } = fresh();
+    const watch = new Watched();
+    expect(await turn(story, 'Once', 5, watch)).toEqual({ kind: 'done', finish: 'length', tokens: 5 });
+    await turn(story, '', 7, watch);
+    const session = gateway.sessions.get(story.session!.id)!;
+    expect(session.position).toBe(16);
+    expect(textOf(session.transcript)).toBe(`Once${watch.text}`);
+    expect(watch.states.at(-1)).toEqual([16, session.bytes]);
+    expect(new Set(watch.states.map(([, bytes]) => bytes)).size).toBe(1);
+  });
+
+  it('shows after a stop what the session holds, seen or not', async () => {
+    const { gateway, story } = fresh();
+    const stop = new AbortController();
+    const watch = new Watched();
+    watch.after = () => {
+      if (watch.text.length === 3) stop.abort();
+    };
+    const ending = await turn(story, 'Once', 50, watch, stop.signal);
+    if (ending.kind !== 'stopped') throw new Error(`ended as ${ending.kind}`);
+    expect(textOf(gateway.sessions.get(story.session!.id)!.transcript)).toBe(`Once${watch.text}${ending.rest}`);
+  });
+
+  it('goes back before the last turn', async () => {
+    const { story } = fresh();
+    await turn(story, 'Once', 5);
+    const position = story.session!.position;
+    await turn(story, ' more', 5);
+    expect(await story.takeBack()).toBe(true);
+    expect(story.session!.position).toBe(position);
+    expect(story.session!.marks.map(({ name }) => name)).toEqual([BEFORE]);
+  });
+
+  it('begins anew when the first turn is taken back', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    expect(await story.takeBack()).toBe(false);
+    expect(story.session).toBeNull();
+    expect(gateway.sessions.size).toBe(0);
+  });
+
+  it('says that nothing was added when a stream fails, and leaves no empty session', async () => {
+    const { gateway, story } = fresh();
+    gateway.breakAfter = 3;
+    const ending = await turn(story, 'Once', 5);
+    expect(ending.kind).toBe('undone');
+    expect(gateway.sessions.size).toBe(0);
+  });
+
+  it('keeps the session of the turns before when a later one fails', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    gateway.breakAfter = 3;
+    expect((await turn(story, 'x', 5)).kind).toBe('undone');
+    expect(gateway.sessions.get(story.session!.id)!.position).toBe(9);
+  });
+
+  it('hands on why no session could be made', async () => {
+    const { gateway, story } = fresh();
+    gateway.queue.push(failure(404, 'no model m'));
+    const ending = await turn(story, 'Once', 5);
+    expect(ending).toMatchObject({ kind: 'undone', error: { status: 404, message: 'no model m' } });
+  });
+
+  it('opens a session with its text', async () => {
+    const { story } = fresh();
+    const watch = new Watched();
+    await turn(story, 'Once', 5, watch);
+    const branch = await story.branch('other');
+    expect(await story.open(branch.id)).toBe(`Once${watch.text}`);
+    expect(story.session!.label).toBe('other');
+  });
+});
