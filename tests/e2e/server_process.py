@@ -32,18 +32,19 @@ def run_server(*flags, port=0):
 
 
 class ServerProcess:
-    def __init__(self, api, *flags, environment=None):
+    """`inside`: a command before the server's own, such as one that enters a namespace."""
+
+    def __init__(self, api, *flags, environment=None, inside=(), port=0):
         self.api = api
-        self.flags = [str(flag) for flag in flags]
+        self.command = [*inside, BIN / "tvq-server", "--port", str(port), *(str(flag) for flag in flags)]
         self.environment = {**os.environ, **(environment or {})}
 
     def __enter__(self):
         self.stderr_file = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([BIN / "tvq-server", "--port", "0", *self.flags], text=True,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.stderr_file,
-                                        env=self.environment)
+        self.process = subprocess.Popen(self.command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=self.stderr_file, env=self.environment)
         line = self.process.stdout.readline()
-        assert line.startswith("listening on 127.0.0.1:"), f"{line!r}; stderr: {self.stderr()}"
+        assert line.startswith("listening on "), f"{line!r}; stderr: {self.stderr()}"
         self.address = line.split()[-1]
         self.channel = grpc.insecure_channel(self.address, options=[("grpc.max_receive_message_length", -1),
                                                                     ("grpc.max_metadata_size", 1 << 20)])

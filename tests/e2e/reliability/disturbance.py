@@ -8,13 +8,9 @@ import grpc
 from reliability.crowd import all_at_once
 from reliability.history import Call, Reference, collect
 from reliability.tracked import Tracked, random_call
-from reliability.world import Server, directory, workers
+from reliability.world import CannotRunHere, Server, directory, workers
 
 DISK = 2
-
-
-class NoSmallDisk(Exception):
-    """A small file system cannot be mounted here."""
 
 
 class SmallDisk:
@@ -25,12 +21,12 @@ class SmallDisk:
 
     def __enter__(self):
         if os.geteuid() != 0:
-            raise NoSmallDisk("mounting a tmpfs needs root")
+            raise CannotRunHere("mounting a tmpfs needs root")
         self.path.mkdir()
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", self.path],
                                  capture_output=True, text=True)
         if mounted.returncode != 0:
-            raise NoSmallDisk(f"mounting a tmpfs: {mounted.stderr.strip()}")
+            raise CannotRunHere(f"mounting a tmpfs: {mounted.stderr.strip()}")
         return self.path
 
     def __exit__(self, *_):

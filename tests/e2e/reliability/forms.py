@@ -1,6 +1,6 @@
 """The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
 
-from reliability import canary, clock, disturbance, endurance, kill, nonfinite, operations, outage
+from reliability import canary, clock, disturbance, endurance, kill, nonfinite, operations, outage, replicas
 from reliability.world import NOVELS
 
 # So little memory, for the tiny model and for the novels', that most of the sessions and their marks
@@ -23,6 +23,9 @@ FORMS = {
               {"outages": 4, "sessions": 8, "load_seconds": 0.5}),
     "handover": (outage.run_handover, {"steps": 5_000, "sessions": 32}, {"steps": 200, "sessions": 8}),
     "fencing": (outage.run_fencing, {"rounds": 100}, {"rounds": 3}),
+    "replicas": (replicas.run_kills, {"kills": 60, "sessions": 32, "load_seconds": 3},
+                 {"kills": 3, "sessions": 8, "load_seconds": 1}),
+    "cuts": (replicas.run_cuts, {"cuts": 60}, {"cuts": 3}),
     "disk": (disturbance.run_full_disk, {"fills": 20}, {"fills": 2}),
     "cancels": (disturbance.run_cancels, {"cancels": 10_000}, {"cancels": 200}),
     "readers": (disturbance.run_slow_readers, {"readers": 16, "tokens": 20_000}, {"readers": 3, "tokens": 2_000}),

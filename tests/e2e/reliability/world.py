@@ -18,11 +18,15 @@ TINY = GOLDEN / "heads_unequal"
 NOVELS = ROOT / "models" / "zoo" / "novels"  # the one that the project ships
 
 
+class CannotRunHere(Exception):
+    """This machine does not let a scenario make what it needs, such as a mount."""
+
+
 class Server(ServerProcess):
     """A server of one model, by default a tiny one. The caller ends it: kill(), or stop(), or leaving the context."""
 
-    def __init__(self, api, *flags, model=TINY, key=None, environment=None):
-        super().__init__(api, "--model", f"m={model}", *flags, environment=environment)
+    def __init__(self, api, *flags, model=TINY, key=None, **process):
+        super().__init__(api, "--model", f"m={model}", *flags, **process)
         self.metadata = [("authorization", f"Bearer {key}")] if key else None
 
     def __enter__(self):

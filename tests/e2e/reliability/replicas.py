@@ -1,0 +1,283 @@
+"""Three servers on one Redis, each on a machine of its own as far as the network goes, behind nginx."""
+
+import collections
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import time
+
+import grpc
+from reliability.crowd import working
+from reliability.history import Reference
+from reliability.tracked import Tracked, random_call
+from reliability.world import CannotRunHere, Redis, Server, directory, outcome_unknown, workers
+from server_process import PATIENCE_SECONDS, ROOT, wait_until
+
+REPLICAS = 3
+THREADS = 4
+DISK = 2
+LONGEST_HISTORY = 20
+PROXY_CONFIGURATION = ROOT / "server" / "deploy" / "kubernetes" / "nginx.conf"
+
+
+class Machine:
+    """A network namespace with two links to this one: for clients, and for Redis."""
+
+    def __init__(self, index):
+        self.index = index
+        self.name = f"tvq{os.getpid()}-{index}"
+        self.prefix = ["ip", "netns", "exec", self.name]
+        self.address = self._subnet(0) + "2"
+        self.redis_host = self._subnet(1) + "1"
+
+    def _subnet(self, link):
+        return f"10.213.{2 * self.index + link}."
+
+    def _outside(self, link):
+        return f"t{os.getpid()}-{self.index}{link}"  # at most 15 characters
+
+    def __enter__(self):
+        if os.geteuid() != 0:
+            raise CannotRunHere("network namespaces need root")
+        try:
+            _ip("netns", "add", self.name)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise CannotRunHere(getattr(error, "stderr", None) or str(error)) from None
+        try:
+            _ip("-n", self.name, "link", "set", "lo", "up")
+            for link in (0, 1):
+                inside = f"eth{link}"
+                _ip("link", "add", self._outside(link), "type", "veth", "peer", "name", inside, "netns", self.name)
+                _ip("addr", "add", self._subnet(link) + "1/30", "dev", self._outside(link))
+                _ip("link", "set", self._outside(link), "up")
+                _ip("-n", self.name, "addr", "add", self._subnet(link) + "2/30", "dev", inside)
+                _ip("-n", self.name, "link", "set", inside, "up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for link in (0, 1):  # a namespace outlives its name while a connection in it closes
+            subprocess.run(["ip", "link", "del", self._outside(link)], capture_output=True)
+        subprocess.run(["ip", "netns", "del", self.name], check=True, capture_output=True)
+
+    def cut_redis(self):
+        _ip("link", "set", self._outside(1), "down")
+
+    def mend_redis(self):
+        _ip("link", "set", self._outside(1), "up")
+
+
+def _ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+
+
+class _Route(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    """Says by which session a proxy shall route, as the clients of tvq do."""
+
+    def intercept_unary_unary(self, proceed, details, request):
+        return proceed(self._routed(details, request), request)
+
+    intercept_unary_stream = intercept_unary_unary
+
+    @staticmethod
+    def _routed(details, request):
+        session_id = getattr(getattr(request, "session", request), "session_id", "")
+        if not session_id:
+            return details
+        return details._replace(metadata=[*(details.metadata or []), ("tvq-session-id", session_id)])
+
+
+class Proxy:
+    """nginx with the configuration that is deployed, but for addresses. Looks like a server to a client."""
+
+    def __init__(self, api, path, servers):
+        self.api, self.metadata = api, None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        text = PROXY_CONFIGURATION.read_text()
+        for i, server in enumerate(servers):
+            text = text.replace(f"server tvq-server-{i}:50051 ", f"server {server} ")
+        text = text.replace("listen 50051", f"listen {self.address}").replace("/tmp/", f"{path}/")
+        assert "tvq-server-" not in re.sub(r"(?m)#.*", "", text), "the configuration names other servers"
+        self.configuration = path / "nginx.conf"
+        self.configuration.write_text(text)
+
+    def __enter__(self):
+        self.process = subprocess.Popen(["nginx", "-c", self.configuration, "-g", "daemon off; user root;"],
+                                        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.channel = grpc.insecure_channel(self.address)
+        grpc.channel_ready_future(self.channel).result(PATIENCE_SECONDS)
+        routed = grpc.intercept_channel(self.channel, _Route())
+        self.generation = self.api.generation_grpc.GenerationServiceStub(routed)
+        self.sessions = self.api.session_grpc.SessionServiceStub(routed)
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+        self.process.terminate()
+        self.process.wait(PATIENCE_SECONDS)
+
+
+class Client:
+    """Works on sessions of its own through the proxy, and makes a call again whose outcome it does not know."""
+
+    def __init__(self, reference, random, sessions):
+        self.reference = Reference(reference)
+        self.random = random
+        self.sessions = [Tracked() for _ in range(sessions)]
+        self.tally = collections.Counter()
+        self.stopping = False
+
+    def prepare(self, proxy):
+        for tracked in self.sessions:
+            tracked.create(proxy, DISK)
+
+    def work(self, proxy):
+        while not self.stopping:
+            self.step(proxy, self.random.choice(self.sessions))
+
+    def step(self, proxy, tracked):
+        call = random_call(self.random, first=tracked.node.depth == 0)
+        key = f"{self.random.getrandbits(64)}"
+        outcome = self._until_done(lambda: tracked.call(proxy, call, DISK, idempotency_key=key))
+        self.reference.check(tracked.node, outcome, f"session {tracked.id}")
+        self.tally["calls"] += 1
+        if tracked.node.depth >= LONGEST_HISTORY:
+            self._replace(proxy, tracked)
+
+    def _replace(self, proxy, tracked):
+        fresh = Tracked()
+        self._until_done(lambda: fresh.create(proxy, DISK))
+        self.sessions[self.sessions.index(tracked)] = fresh
+        self._until_done(lambda: _delete(proxy, tracked))
+
+    def _until_done(self, attempt):
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return attempt()
+            except grpc.RpcError as error:
+                # ABORTED: the server that has begun the same call has not ended it.
+                assert outcome_unknown(error) or error.code() == grpc.StatusCode.ABORTED, error
+                assert time.monotonic() < end, f"still refused after {PATIENCE_SECONDS} s: {error}"
+                self.tally["retries"] += 1
+                time.sleep(0.05)
+
+    def finish(self, proxy):
+        for tracked in self.sessions:
+            self.step(proxy, tracked)
+
+
+def _delete(proxy, tracked):
+    try:
+        tracked.delete(proxy)
+    except grpc.RpcError as error:  # by the attempt before
+        if error.code() != grpc.StatusCode.NOT_FOUND:
+            raise
+
+
+class Replicas:
+    """Servers on machines of their own, with fixed addresses, so that they can be started again."""
+
+    def __init__(self, api, machines, redis, stack):
+        self.api, self.machines, self.redis, self.stack = api, machines, redis, stack
+        self.servers = [None] * len(machines)
+
+    def start(self, i):
+        machine = self.machines[i]
+        url = f"redis://{machine.redis_host}:{self.redis.port}/0"
+        self.servers[i] = self.stack.enter_context(
+            Server(self.api, "--host", machine.address, "--redis", url, inside=machine.prefix, port=50051))
+        return self.servers[i]
+
+
+@contextlib.contextmanager
+def world(api):
+    """Replicas, the proxy before them, and a server alone for the reference."""
+    with contextlib.ExitStack() as stack:
+        data = stack.enter_context(directory())
+        machines = [stack.enter_context(Machine(i)) for i in range(REPLICAS)]
+        redis = stack.enter_context(Redis(data / "redis", "--bind", "0.0.0.0", "--protected-mode", "no"))
+        replicas = Replicas(api, machines, redis, stack)
+        for i in range(REPLICAS):
+            replicas.start(i)
+        proxy = stack.enter_context(Proxy(api, data, [server.address for server in replicas.servers]))
+        yield replicas, proxy, stack.enter_context(Server(api))
+
+
+def run_kills(api, kills, sessions, seed, load_seconds, report=print):
+    """Servers are killed in turn under load and come back; clients only ever see the proxy."""
+    with world(api) as (replicas, proxy, reference):
+        clients = [Client(reference, random, sessions // THREADS) for random in workers(THREADS, seed)]
+        pause = workers(1, f"{seed} pauses")[0]
+        for client in clients:
+            client.prepare(proxy)
+        with working(lambda client: client.work(proxy), clients, stop=lambda: [_stop(c) for c in clients]):
+            for kill in range(kills):
+                time.sleep(pause.uniform(0.5, 1) * load_seconds)
+                replicas.servers[kill % REPLICAS].kill()
+                time.sleep(pause.uniform(0.5, 1) * load_seconds)
+                replicas.start(kill % REPLICAS)
+            time.sleep(load_seconds)
+        for client in clients:
+            client.finish(proxy)
+        tally = sum((client.tally for client in clients), collections.Counter())
+        report(f"{kills} kills, one of {REPLICAS} servers at a time: {tally['calls']} calls through the proxy, "
+               f"{tally['retries']} made again, none lost, all equal to the reference")
+
+
+def _stop(client):
+    client.stopping = True
+
+
+def run_cuts(api, cuts, seed, report=print):
+    """A server is cut off from Redis with a version of its own; the others go on; it comes back, fenced."""
+    with world(api) as (replicas, proxy, reference):
+        random = workers(1, seed)[0]
+        checker = Reference(reference)
+        for cut in range(cuts):
+            stale, machine = replicas.servers[cut % REPLICAS], replicas.machines[cut % REPLICAS]
+            valid = replicas.servers[(cut + 1) % REPLICAS]
+            tracked = Tracked()
+            tracked.create(stale, DISK)
+            checker.check(tracked.node.then(call := random_call(random, True)), tracked.call(stale, call, DISK),
+                          "before the cut")
+            saved = tracked.node, tracked.version
+            machine.cut_redis()
+            # In memory it goes on; what it promises to keep it refuses.
+            call = random_call(random, False)
+            checker.check(tracked.node.then(call), tracked.call(stale, call), "cut off")
+            try:
+                tracked.call(stale, random_call(random, False), DISK)
+                raise AssertionError("a server without Redis said that it saved")
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+            tracked.node, tracked.version = saved
+            outcome = tracked.call(valid, random_call(random, False), DISK)
+            checker.check(tracked.node, outcome, "on the server that took over")
+            machine.mend_redis()
+            overtaken = tracked.node, tracked.version
+            wait_until(lambda: _aborted(stale, tracked), "the server that was cut off is told")
+            tracked.node, tracked.version = overtaken
+            for server in (valid, stale, proxy):
+                outcome = tracked.call(server, random_call(random, False), DISK)
+                checker.check(tracked.node, outcome, "after the cut")
+            tracked.delete(proxy)
+        report(f"{cuts} times a server was cut off from Redis and overtaken: ABORTED each time it came back, nothing "
+               "overwritten, all equal to the reference")
+
+
+def _aborted(server, tracked):
+    """Whether a save on a server is refused because another has the session; not yet while Redis is away."""
+    use = server.api.session.SessionCall(session_id=tracked.id)
+    try:
+        server.sessions.SaveSession(server.api.session.SaveSessionRequest(session=use))
+    except grpc.RpcError as error:
+        assert error.code() in (grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE), error
+        return error.code() == grpc.StatusCode.ABORTED
+    raise AssertionError("the server that was cut off said that it saved")
