@@ -1,5 +1,7 @@
 """The Prometheus endpoint."""
 
+import json
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -7,7 +9,7 @@ import urllib.request
 import grpc
 import pytest
 from metrics_endpoint import Metrics, free_port
-from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
+from server_process import GOLDEN, PATIENCE_SECONDS, ROOT, run_server, wait_until
 from test_keys import bearer, line
 
 
@@ -101,3 +103,23 @@ def test_figures_of_sessions(start):
     sessions.CreateSession(server.api.session.CreateSessionRequest(model="bytes"))
     assert metrics["tvq_sessions_created_total"] == 1
     assert sum(value for name, value in metrics.scrape().items() if name.startswith("tvq_sessions{")) == 1
+
+
+def test_the_dashboard_shows_metrics_that_there_are(start, tmp_path):
+    metrics = Metrics(start, "--session-dir", tmp_path / "sessions")
+    metrics.server.generate("Once", max_tokens=2)
+    with pytest.raises(grpc.RpcError):
+        metrics.server.generate("Once", temperature=-1)
+    wait_until(lambda: metrics['tvq_requests_total{outcome="finished"}'] == 1, "the request is counted")
+    known = {}  # name -> its labels
+    for sample in metrics.scrape():
+        name, _, labels = sample.partition("{")
+        known.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
+    board = json.loads((ROOT / "server/deploy/grafana/dashboards/tvq.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
+    assert len(asked) > 30
+    for expression in asked:
+        names = re.findall(r"\btvq_\w+", expression)
+        assert names and set(names) <= set(known), expression
+        for labels in re.findall(r"by \(([^)]*)\)", expression):
+            assert set(labels.split(", ")) <= set().union(*(known[name] for name in names)), expression
