@@ -14,6 +14,18 @@ absl::StatusOr<Device::Reusable> Device::AllocateReusable(size_t bytes) {
   return Reusable{*std::move(memory)};
 }
 
+absl::Status Device::Send(void* device, const void* host, size_t bytes) {
+  return CopyFromHost(device, host, bytes);
+}
+
+absl::Status Device::Receive(void* host, const void* device, size_t bytes) {
+  return CopyToHost(host, device, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Recording>> Device::Record(const std::function<absl::Status()>&) {
+  return absl::UnimplementedError(absl::StrCat(Describe(), " records no operations"));
+}
+
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int threads,
                                                    std::string_view isa) {
   if (threads < 0) {

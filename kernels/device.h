@@ -3,6 +3,7 @@
 #define TVQ_KERNELS_DEVICE_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +15,15 @@
 namespace tvq {
 
 struct Backend;
+
+// Operations that were written down once (Device::Record) and are carried out together. Ends before
+// its device.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // An operation.
+  virtual absl::Status Run() = 0;
+};
 
 // Allocate, freeing what it gave, and what follows up to the copies may be called from any thread,
 // as long as nobody writes the memory that they touch; operations from one thread at a time (the
@@ -43,7 +53,22 @@ class Device {
   virtual absl::Status CopyToHost(void* host, const void* device, size_t bytes) = 0;
   virtual absl::Status CopyFromHost(void* device, const void* host, size_t bytes) = 0;
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
+
+  // Operations that copy: behind those before and ahead of those after them. Send has taken the
+  // bytes when it returns and does not wait until they have arrived; Receive is complete.
+  virtual absl::Status Send(void* device, const void* host, size_t bytes);
+  virtual absl::Status Receive(void* host, const void* device, size_t bytes);
+
   virtual absl::Status Synchronize() = 0;
+
+  // Whether carrying out a Recording takes less than carrying out its operations one by one.
+  virtual bool records() const { return false; }
+  // Calls `work`, whose operations are written down and not carried out, with the addresses and
+  // numbers that they have now: that memory must outlive the recording. `work` must have run
+  // before, so that nothing is left to prepare; it must not wait for the device, copy from or to
+  // the host or allocate. An operation. UNIMPLEMENTED unless records().
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
+      const std::function<absl::Status()>& work);
 };
 
 // `name` is "cpu" (SIMD, multi-threaded), "cuda" (an NVIDIA GPU; FAILED_PRECONDITION says what is

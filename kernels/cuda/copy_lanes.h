@@ -2,13 +2,13 @@
 #ifndef TVQ_KERNELS_CUDA_COPY_LANES_H_
 #define TVQ_KERNELS_CUDA_COPY_LANES_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "kernels/cuda/platform.h"
 
 namespace tvq::TVQ_CUDA {
@@ -16,7 +16,8 @@ namespace tvq::TVQ_CUDA {
 // A copy starts when what was queued on the computing stream by then is done, and disturbs what is
 // queued later by its share of the bus alone. Each copy in progress has a lane: a stream and two
 // pieces of pinned memory, one filled or emptied by the host while the other travels. So a session
-// of 300 MB does not hold up the few bytes of a decode step.
+// of 300 MB does not hold up the few bytes of a decode step, which travel as OrderedCopies. Lanes
+// are made once: to pin memory may wait for the GPU. More copies at a time wait for one another.
 //
 // Any thread; the memory copied is nobody else's until the call returns.
 class CopyLanes {
@@ -26,23 +27,28 @@ class CopyLanes {
   CopyLanes(const CopyLanes&) = delete;
   CopyLanes& operator=(const CopyLanes&) = delete;
 
+  // Before any copy.
+  absl::Status Create();
+
   // Complete when they return.
   absl::Status ToHost(void* host, const void* device, size_t bytes);
   absl::Status FromHost(void* device, const void* host, size_t bytes);
 
   static constexpr size_t kPieceBytes = size_t{1} << 20;
+  static constexpr size_t kLanes = 4;  // one each way fills the bus
 
  private:
   class Lane;
 
   template <typename Work>
   absl::Status Copy(const Work& work);
-  // One that waits, or a new one.
-  absl::StatusOr<std::unique_ptr<Lane>> Take();
+  std::unique_ptr<Lane> Take();
+  void Give(std::unique_ptr<Lane> lane);
 
   const cudaStream_t compute_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> waiting_;
+  std::condition_variable given_;
+  std::vector<std::unique_ptr<Lane>> free_;  // guarded by mutex_
 };
 
 }  // namespace tvq::TVQ_CUDA

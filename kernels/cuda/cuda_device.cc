@@ -25,12 +25,38 @@ BlockSource DeviceMemory() {
           .wake = {}};
 }
 
+class GraphRecording : public Recording {
+ public:
+  GraphRecording(cudaGraphExec_t graph, cudaStream_t stream) : graph_(graph), stream_(stream) {}
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+  ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
+
+  absl::Status Run() override {
+    return ToStatus(cudaGraphLaunch(graph_, stream_), "a recorded step");
+  }
+
+ private:
+  const cudaGraphExec_t graph_;
+  const cudaStream_t stream_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(cudaStream_t stream,
+                                                               std::string description) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(stream, std::move(description)));
+  absl::Status status = device->lanes_.Create();
+  if (status.ok()) status = device->ordered_.Create();
+  if (!status.ok()) return status;
+  return device;
+}
 
 CudaDevice::CudaDevice(cudaStream_t stream, std::string description)
     : stream_(stream),
       description_(std::move(description)),
       lanes_(stream),
+      ordered_(stream),
       reusable_(std::make_shared<BlockPool>(DeviceMemory())) {}
 
 CudaDevice::~CudaDevice() {
@@ -79,6 +105,34 @@ absl::Status CudaDevice::CopyWithin(void* to, const void* from, size_t bytes) {
                   "copy on the GPU");
 }
 
+absl::Status CudaDevice::Send(void* device, const void* host, size_t bytes) {
+  return ordered_.Send(device, host, bytes);
+}
+
+absl::Status CudaDevice::Receive(void* host, const void* device, size_t bytes) {
+  return ordered_.Receive(host, device, bytes);
+}
+
+// Thread-local: other threads may go on allocating and copying.
+absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Record(
+    const std::function<absl::Status()>& work) {
+  absl::Status status = ToStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                                 "begin a recording");
+  if (!status.ok()) return status;
+  recorded_ = true;
+  status = work();
+  cudaGraph_t graph = nullptr;
+  status.Update(ToStatus(cudaStreamEndCapture(stream_, &graph), "end a recording"));
+  cudaGraphExec_t run = nullptr;
+  if (status.ok()) status = ToStatus(cudaGraphInstantiate(&run, graph, 0), "make a graph");
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  if (!status.ok()) return status;
+  auto recording = std::make_unique<GraphRecording>(run, stream_);
+  status = ToStatus(cudaGraphUpload(run, stream_), "load a graph");
+  if (!status.ok()) return status;
+  return recording;
+}
+
 absl::Status CudaDevice::Synchronize() {
   return ToStatus(cudaStreamSynchronize(stream_), "the GPU's work");
 }
@@ -87,6 +141,7 @@ absl::StatusOr<void*> CudaDevice::ScratchBytes(size_t slot, size_t bytes) {
   if (slot >= scratch_.size()) scratch_.resize(slot + 1);
   if (scratch_[slot].bytes() < bytes) {
     if (absl::Status status = Synchronize(); !status.ok()) return status;
+    if (recorded_) outgrown_.push_back(std::move(scratch_[slot]));
     scratch_[slot] = Buffer();
     absl::StatusOr<Buffer> grown = Allocate(bytes + bytes / 2);
     if (!grown.ok()) return grown.status();

@@ -2,6 +2,7 @@
 #ifndef TVQ_KERNELS_CUDA_CUDA_DEVICE_H_
 #define TVQ_KERNELS_CUDA_CUDA_DEVICE_H_
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "kernels/block_pool.h"
 #include "kernels/cuda/copy_lanes.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/ordered_copies.h"
 #include "kernels/cuda/platform.h"
 #include "kernels/device.h"
 
@@ -20,7 +22,8 @@ namespace tvq::TVQ_CUDA {
 class CudaDevice : public Device {
  public:
   // Takes the stream, which is not the default one.
-  CudaDevice(cudaStream_t stream, std::string description);
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(cudaStream_t stream,
+                                                            std::string description);
   ~CudaDevice() override;
 
   std::string Describe() const override { return description_; }
@@ -32,7 +35,13 @@ class CudaDevice : public Device {
   absl::Status CopyToHost(void* host, const void* device, size_t bytes) override;
   absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override;
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
+  absl::Status Send(void* device, const void* host, size_t bytes) override;
+  absl::Status Receive(void* host, const void* device, size_t bytes) override;
   absl::Status Synchronize() override;
+  bool records() const override { return true; }
+  // A graph of the stream's work.
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      const std::function<absl::Status()>& work) override;
 
   // Operations run on it one after the other.
   cudaStream_t stream() const { return stream_; }
@@ -47,7 +56,7 @@ class CudaDevice : public Device {
   }
 
   // Device memory for one op's intermediates, valid until the next call with the same slot; not
-  // zeroed. Grows, never shrinks; growing waits for the stream.
+  // zeroed. Grows, never shrinks; growing waits for the stream. What a recording uses stays.
   template <typename T>
   absl::StatusOr<T*> Scratch(size_t slot, int64_t count) {
     absl::StatusOr<void*> bytes = ScratchBytes(slot, static_cast<size_t>(count) * sizeof(T));
@@ -56,12 +65,17 @@ class CudaDevice : public Device {
   }
 
  private:
+  CudaDevice(cudaStream_t stream, std::string description);
+
   absl::StatusOr<void*> ScratchBytes(size_t slot, size_t bytes);
 
   const cudaStream_t stream_;
   const std::string description_;
   CopyLanes lanes_;
+  OrderedCopies ordered_;
   std::vector<Buffer> scratch_;
+  bool recorded_ = false;
+  std::vector<Buffer> outgrown_;  // scratch that recordings use
   // Shared with the blocks it gave.
   std::shared_ptr<BlockPool> reusable_;
 };

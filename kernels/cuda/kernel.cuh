@@ -53,13 +53,17 @@ absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
   const dim3 grid{static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y), 1};
   const dim3 block{static_cast<unsigned>(shape.threads), 1, 1};
 #if defined(TVQ_CUDA_HOST)
-  (void)device;
-  RunGrid(name, grid, block, static_cast<size_t>(shape.shared_bytes),
-          [&] { kernel(Parameters(arguments)...); });
-  return absl::OkStatus();
+  return ToStatus(LaunchGrid(
+                      name, grid, block, static_cast<size_t>(shape.shared_bytes),
+                      [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream()),
+                  name);
 #else
-  kernel<<<grid, block, shape.shared_bytes, AsCuda(device).stream()>>>(Parameters(arguments)...);
-  return ToStatus(cudaGetLastError(), name);
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = AsCuda(device).stream();
+  return ToStatus(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
 #endif
 }
 

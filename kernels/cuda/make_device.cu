@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
   cudaStream_t stream = nullptr;
   status = cuda::ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   if (!status.ok()) return status;
-  return std::make_unique<cuda::CudaDevice>(
+  return cuda::CudaDevice::Create(
       stream, absl::StrCat("cuda (", gpu.name, ", ", gpu.multiProcessorCount, " multiprocessors, ",
                            gpu.totalGlobalMem >> 30, " GiB)"));
 }

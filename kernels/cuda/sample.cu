@@ -201,8 +201,7 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
     };
   }
   std::memcpy(upload.bytes().data(), device_rows.data(), device_rows.size() * sizeof(Row));
-  const absl::Status status =
-      cuda.CopyFromHost(*base, upload.bytes().data(), upload.bytes().size());
+  const absl::Status status = cuda.Send(*base, upload.bytes().data(), upload.bytes().size());
   if (!status.ok()) return status;
   return reinterpret_cast<const Row*>(*base);
 }
@@ -240,7 +239,7 @@ absl::Status CudaSample(Device& device, const SampleArgs& args) {
                                *work, reinterpret_cast<TokenLogprob*>(*out),
                                reinterpret_cast<int32_t*>(*out + result_bytes));
   if (!status.ok()) return status;
-  status = cuda.CopyToHost(host.data(), *out, host.size());
+  status = cuda.Receive(host.data(), *out, host.size());
   if (!status.ok()) return status;
 
   const auto* results = reinterpret_cast<const TokenLogprob*>(host.data());

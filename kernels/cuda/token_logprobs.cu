@@ -35,7 +35,7 @@ absl::Status CudaTokenLogprobs(Device& device, const TokenLogprobsArgs& args) {
   absl::StatusOr<TokenLogprob*> results = cuda.Scratch<TokenLogprob>(1, rows * (1 + args.top));
   if (!results.ok()) return results.status();
   int32_t* const finite = *targets + rows;
-  absl::Status status = cuda.CopyFromHost(*targets, args.targets.data(), args.targets.size_bytes());
+  absl::Status status = cuda.Send(*targets, args.targets.data(), args.targets.size_bytes());
   if (!status.ok()) return status;
   status =
       Launch("TokenLogprobs", device, {.blocks = rows, .threads = kRowThreads}, TokenLogprobsKernel,
@@ -43,15 +43,15 @@ absl::Status CudaTokenLogprobs(Device& device, const TokenLogprobsArgs& args) {
   if (!status.ok()) return status;
 
   std::vector<int32_t> finite_rows(static_cast<size_t>(rows));
-  status = cuda.CopyToHost(finite_rows.data(), finite, finite_rows.size() * sizeof(int32_t));
+  status = cuda.Receive(finite_rows.data(), finite, finite_rows.size() * sizeof(int32_t));
   if (!status.ok()) return status;
   for (int64_t n = 0; n < rows; ++n) {
     if (finite_rows[static_cast<size_t>(n)] != 0) continue;
     return absl::InternalError(absl::StrCat("TokenLogprobs: logits of row ", n, " are not finite"));
   }
-  status = cuda.CopyToHost(args.target_out.data(), *results, args.target_out.size_bytes());
+  status = cuda.Receive(args.target_out.data(), *results, args.target_out.size_bytes());
   if (!status.ok()) return status;
-  return cuda.CopyToHost(args.top_out.data(), *results + rows, args.top_out.size_bytes());
+  return cuda.Receive(args.top_out.data(), *results + rows, args.top_out.size_bytes());
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -22,6 +22,7 @@ __global__ void __launch_bounds__(kCodeThreads)
   const int64_t g = blockIdx.x, n = blockIdx.y;
   const int64_t window = run.shape.window, kv_heads = run.shape.kv_heads;
   const VqState& state = run.State(n);
+  if (state.none()) return;
   const int64_t first = run.Position(n), tokens = run.tokens;
   int32_t* codes = state.window_code + g * window;
   const auto row = [&](int64_t t) { return (n * tokens + t) * kv_heads + g; };
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(kColumns)
   const int64_t g = blockIdx.y % kv_heads, n = blockIdx.y / kv_heads;
   if (c >= values) return;
   const VqState& state = run.State(n);
+  if (state.none()) return;
   const int64_t first = run.Position(n);
   T* ring = static_cast<T*>(state.window_value) + g * window * values + c;
   const int64_t head = g * run.shape.codes * values + c;

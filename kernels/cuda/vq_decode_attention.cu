@@ -50,6 +50,7 @@ __global__ void __launch_bounds__(kWeightThreads) WeightsKernel(Decode args) {
   const int64_t codes = args.shape.codes, window = args.shape.window;
   const int64_t g = h / (args.heads / args.shape.kv_heads);
   const VqState& state = args.states[n];
+  if (state.none()) return;
   const int64_t position = args.positions[n];
   const int64_t recent = position + 1 < window ? position + 1 : window;
   const float* code_scores = args.code_scores + (n * args.heads + h) * codes;
@@ -118,6 +119,7 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
   const int64_t h = blockIdx.y % args.heads, n = blockIdx.y / args.heads;
   const int64_t g = h / (args.heads / args.shape.kv_heads);
   const VqState& state = args.states[n];
+  if (state.none()) return;
   const float* sums = state.sum + g * args.shape.codes * values;
   const T* window = static_cast<const T*>(state.window_value) + g * args.shape.window * values;
 
@@ -163,6 +165,10 @@ __global__ void __launch_bounds__(kThreads) CombineKernel(Decode args) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int64_t row = blockIdx.y;  // n * H + h
   if (c >= values) return;
+  if (args.states[row / args.heads].none()) {
+    args.out[row * values + c] = 0;
+    return;
+  }
   const float* partial = args.partial + row * splits * values + c;
   float sum = partial[0];
   for (int64_t split = 1; split < splits; ++split) sum += partial[split * values];

@@ -50,6 +50,7 @@ absl::Status CheckCodes(const char* op, Matrix<const int32_t> codes, int64_t lim
 absl::Status CheckSessions(const char* op, Vector<const VqState> states,
                            Vector<const int64_t> positions) {
   for (int64_t n = 0; n < states.size(); ++n) {
+    if (states.data[n].none()) continue;
     absl::Status status = FirstError({CheckState(op, "a state", states.data[n]),
                                       CheckPosition(op, "a position", positions.data[n])});
     if (!status.ok()) return status;

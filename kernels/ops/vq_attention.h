@@ -29,6 +29,9 @@ struct VqState {
   int64_t* count = nullptr;        // [G, S]   n
   int32_t* window_code = nullptr;  // [G, W]
   void* window_value = nullptr;    // [G, W, V] of `value_dtype`
+
+  // Of nobody: all of it is null.
+  constexpr bool none() const { return sum == nullptr; }
 };
 
 struct VqShape {
@@ -41,7 +44,8 @@ struct VqShape {
 
 // One new position for each of N sessions; no state twice. Retires the position that leaves each
 // window, appends (code, v) at positions[n], then attends. Two phases inside: the weights of all
-// rows, then the values of rows. A session's result does not depend on N.
+// rows, then the values of rows. A session's result does not depend on N. A row whose state is none
+// fills up the batch: its row of `out` is zero.
 struct VqDecodeAttentionArgs {
   VqShape shape;
   Vector<const VqState> states;            // [N]

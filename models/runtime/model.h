@@ -97,6 +97,14 @@ class Model {
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;
 
+  // Does before the first call what calls with up to `decode_rows` rows would have to do in
+  // between, such as writing down the operations of a step. At most once; without it calls are
+  // slower.
+  virtual absl::Status Prepare(int64_t decode_rows) {
+    static_cast<void>(decode_rows);
+    return absl::OkStatus();
+  }
+
   // A zeroed state at position 0. RESOURCE_EXHAUSTED when the device has no memory left.
   virtual absl::StatusOr<std::unique_ptr<State>> NewState() = 0;
 

@@ -140,6 +140,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
   std::vector<ModelRunner> runners;
   std::vector<ModelShare> shares;
   for (const ServedModel& m : models) {
+    if (!options.enforce_eager) {
+      if (auto status = m.model->Prepare(options.max_num_seqs); !status.ok()) return status;
+    }
     auto runner = ModelRunner::Create(m.model, options.max_num_seqs);
     if (!runner.ok()) return runner.status();
     runners.push_back(*std::move(runner));

@@ -25,6 +25,9 @@ struct EngineOptions {
   // A request whose reader takes nothing for so long, while it waits for the reader, is ended.
   std::chrono::milliseconds paused_timeout{60'000};
   int64_t state_memory_bytes = 0;  // budget of states; 0: what the container's memory leaves
+  // Have a device that records the operations of a decode step carry them out one by one all the
+  // same, as a profile wants it.
+  bool enforce_eager = false;
 };
 
 struct ServedModel {

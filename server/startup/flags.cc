@@ -107,6 +107,9 @@ void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   Add(app, "--max-num-batched-tokens", engine.max_num_batched_tokens,
       "Tokens computed in one step: one for each decoding sequence, the rest prompts")
       ->check(positive);
+  AddSwitch(
+      app, "--enforce-eager", engine.enforce_eager,
+      "Launch the kernels of a decode step one by one, for profiles, and not as a CUDA graph");
   AddSize(app, "--state-memory-bytes", engine.state_memory_bytes,
           "Memory of states where they compute; 0: what the machine or container leaves, without "
           "--session-host-bytes");

@@ -12,9 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "tests/conformance/fixture.h"
 #include "tests/conformance/oracle.h"
-#include "tests/conformance/test_weights.h"
 #include "tests/kernels/test_devices.h"
 
 namespace tvq::conformance {
@@ -55,95 +54,6 @@ std::vector<Shape> Shapes() {
   return shapes;
 }
 
-std::vector<int32_t> RandomTokens(size_t n, int64_t vocab, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int32_t> tokens(n);
-  for (int32_t& t : tokens) t = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
-  return tokens;
-}
-
-// A model of `shape` on a device, and ways to feed it.
-class Fixture {
- public:
-  Fixture(const Shape& shape, const DeviceCase& backend, DType dtype, int threads = 2,
-          std::optional<DType> state_dtype = {})
-      : shape_(shape), weights_(1) {
-    device_ = MakeTestDevice(backend, threads);
-    LoadOptions options;
-    options.device = device_;
-    options.dtype = dtype;
-    options.state_dtype = state_dtype;
-    const Config config = Config::Parse(shape.Json(), "test").value();
-    auto model = BuildModel(config, weights_, nullptr, options);
-    EXPECT_TRUE(model.ok()) << model.status();
-    model_ = *std::move(model);
-    logits_ = model_->NewLogits(64).value();
-  }
-
-  Model& model() { return *model_; }
-  WeightSource& weights() { return weights_; }
-  std::unique_ptr<State> NewState() { return model_->NewState().value(); }
-
-  std::vector<float> Row(int64_t row) {
-    std::vector<float> host(static_cast<size_t>(shape_.vocab));
-    EXPECT_TRUE(device_->CopyToHost(host.data(), logits_.view.row(row), host.size() * 4).ok());
-    return host;
-  }
-
-  std::vector<float> Step(State& state, int32_t token) {
-    const DecodeRow row{&state, token, 0};
-    EXPECT_TRUE(model_->Decode({&row, 1}, &logits_).ok());
-    return Row(0);
-  }
-
-  // Logits after the last token. `cut` gives the length of the next call, from what remains.
-  template <typename Cut>
-  std::vector<float> Prefill(State& state, std::span<const int32_t> tokens, const Cut& cut) {
-    while (!tokens.empty()) {
-      const int64_t wanted = cut(static_cast<int64_t>(tokens.size()));
-      const auto n = static_cast<size_t>(NextChunk(state.position(), wanted, shape_.prefill_chunk));
-      PrefillChunk chunk;
-      chunk.state = &state;
-      chunk.tokens = tokens.first(n);
-      chunk.logits_row = 0;
-      EXPECT_TRUE(model_->Prefill({&chunk, 1}, &logits_).ok());
-      tokens = tokens.subspan(n);
-    }
-    return Row(0);
-  }
-  std::vector<float> Prefill(State& state, std::span<const int32_t> tokens) {
-    return Prefill(state, tokens, [](int64_t remaining) { return remaining; });
-  }
-
-  // Rows of logits of one decode call over several states.
-  std::vector<std::vector<float>> Batch(const std::vector<State*>& states,
-                                        const std::vector<int32_t>& tokens) {
-    std::vector<DecodeRow> rows;
-    for (size_t i = 0; i < states.size(); ++i) {
-      rows.push_back({states[i], tokens[i], static_cast<int64_t>(i)});
-    }
-    EXPECT_TRUE(model_->Decode(rows, &logits_).ok());
-    std::vector<std::vector<float>> result;
-    for (size_t i = 0; i < states.size(); ++i) result.push_back(Row(static_cast<int64_t>(i)));
-    return result;
-  }
-
-  // Replaces the codes of the position(s) a call feeds by the oracle's.
-  void Force(const OracleRun& run, const State& state) {
-    model_->quantized_keys()->SetTap([&run, &state](int64_t layer, Matrix<int32_t> codes) {
-      const auto& all = run.codes[static_cast<size_t>(layer)];
-      std::copy_n(all.begin() + state.position() * codes.dim(1), codes.size(), codes.data);
-    });
-  }
-
- private:
-  Shape shape_;
-  TestWeights weights_;
-  std::shared_ptr<Device> device_;
-  std::unique_ptr<Model> model_;
-  Logits logits_;
-};
-
 std::vector<double> LogSoftmax(const std::vector<float>& logits) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double total = 0;
@@ -157,18 +67,6 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
   return largest;
-}
-
-// A state's canonical bytes.
-std::vector<std::byte> Bytes(const State& state) {
-  std::vector<std::byte> all;
-  EXPECT_TRUE(state
-                  .VisitSections([&](const SectionInfo&, std::span<const std::byte> bytes) {
-                    all.insert(all.end(), bytes.begin(), bytes.end());
-                    return absl::OkStatus();
-                  })
-                  .ok());
-  return all;
 }
 
 // Loads what Bytes gave.

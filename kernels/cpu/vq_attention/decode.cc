@@ -150,6 +150,7 @@ class Decode {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;
     const VqState& state = args_.states.data[n];
+    if (state.none()) return;
     const int64_t position = args_.positions.data[n];
     Unit& u = units_memory_[unit];
     u.retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
@@ -172,6 +173,10 @@ class Decode {
     const int64_t columns = end - first;
     const AttentionKeys& keys = u.keys;
     float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
+    if (state.none()) {
+      for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
+      return;
+    }
     const RowSums<float> retired{state.sum + g * shape_.codes * shape_.value + first,
                                  shape_.value,
                                  keys.row,

@@ -104,6 +104,10 @@ absl::Status ReferenceVqAppend(Device&, const VqAppendArgs& args) {
 
 absl::Status ReferenceVqDecodeAttention(Device&, const VqDecodeAttentionArgs& args) {
   for (int64_t n = 0; n < args.code_scores.dim(0); ++n) {
+    if (args.states.data[n].none()) {
+      std::fill_n(args.out.row(n), args.out.size() / args.out.dim(0), 0.0F);
+      continue;
+    }
     Step(args.shape, args.states.data[n], args.positions.data[n], args.code_scores.dim(1),
          args.code_scores.row(n), args.position_scores.row(n), args.codes.row(n), args.v.row(n),
          args.out.row(n));

@@ -1,116 +1,69 @@
 #include "kernels/cuda/host/runtime.h"
 
-#include <sanitizer/asan_interface.h>
-
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <map>
-#include <mutex>
 #include <utility>
+
+#include "kernels/cuda/host/cuda_host.h"
+#include "kernels/cuda/host/device_memory.h"
+#include "kernels/cuda/host/stream.h"
 
 namespace tvq::cuda_host {
 namespace {
 
-// What cudaMalloc gave. Poisoned unless somebody has access.
-class DeviceMemory {
- public:
-  static DeviceMemory& Instance() {
-    static DeviceMemory memory;
-    return memory;
-  }
+std::atomic<int64_t> g_allocations{0}, g_launches{0}, g_graphs{0}, g_operations{0};
 
-  void* Allocate(size_t bytes) {
-    void* data = std::malloc(bytes);
-    const std::lock_guard lock(mutex_);
-    if (data != nullptr) {
-      blocks_[data] = bytes;
-      if (users_ == 0) ASAN_POISON_MEMORY_REGION(data, bytes);
-    }
-    return data;
-  }
-  void Free(void* data) {
-    const std::lock_guard lock(mutex_);
-    if (const auto block = blocks_.find(data); block != blocks_.end()) {
-      ASAN_UNPOISON_MEMORY_REGION(data, block->second);
-      blocks_.erase(block);
-    }
-    std::free(data);
-  }
-  void Enter() {
-    const std::lock_guard lock(mutex_);
-    if (users_++ > 0) return;
-    for (const auto& [data, bytes] : blocks_) ASAN_UNPOISON_MEMORY_REGION(data, bytes);
-  }
-  void Leave() {
-    const std::lock_guard lock(mutex_);
-    if (--users_ > 0) return;
-    for (const auto& [data, bytes] : blocks_) ASAN_POISON_MEMORY_REGION(data, bytes);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<void*, size_t> blocks_;
-  int users_ = 0;
-};
+cudaError_t Allocate(void** data, size_t bytes, void* (*allocate)(size_t)) {
+  if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
+  ++g_allocations;
+  *data = allocate(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
 
 }  // namespace
 
-DeviceMemoryAccess::DeviceMemoryAccess() { DeviceMemory::Instance().Enter(); }
-DeviceMemoryAccess::~DeviceMemoryAccess() { DeviceMemory::Instance().Leave(); }
+RuntimeCounts CountsOfRuntime() { return {g_allocations, g_launches, g_graphs, g_operations}; }
 
-// Work that waits, in its order. Kernels, and what is on the GPU alone, run when they are queued,
-// behind all that waits. Any thread.
-class Stream {
- public:
-  // The number of pieces of work queued so far.
-  int64_t Queue(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    if (work) waiting_.push_back(std::move(work));
-    return done_ + static_cast<int64_t>(waiting_.size());
-  }
-  // Until `count` pieces are done.
-  void Run(int64_t count) {
-    const std::lock_guard lock(mutex_);
-    while (done_ < count) {
-      waiting_.front()();
-      waiting_.pop_front();
-      ++done_;
-    }
-  }
-  void RunAll() { Run(Queue({})); }
-
- private:
-  std::mutex mutex_;
-  std::deque<std::function<void()>> waiting_;
-  int64_t done_ = 0;
-};
-
-// A place in a stream.
-struct Event {
-  Stream* stream = nullptr;
-  int64_t count = 0;
-};
+cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
+                       std::function<void()> thread, cudaStream_t stream) {
+  ++g_launches;
+  ++g_operations;
+  return stream->Do(
+      [=, thread = std::move(thread)] { RunGrid(kernel, grid, block, shared_bytes, thread); });
+}
 
 }  // namespace tvq::cuda_host
 
 using tvq::cuda_host::Event;
+using tvq::cuda_host::Graph;
 using tvq::cuda_host::Stream;
 
-const char* cudaGetErrorString(cudaError_t) { return "out of memory"; }
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+  }
+  return "unrecognized error code";
+}
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = tvq::cuda_host::DeviceMemory::Instance().Allocate(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  return tvq::cuda_host::Allocate(data, bytes, tvq::cuda_host::AllocateDeviceMemory);
 }
 cudaError_t cudaFree(void* data) {
-  tvq::cuda_host::DeviceMemory::Instance().Free(data);
-  return cudaSuccess;
+  tvq::cuda_host::FreeDeviceMemory(data);
+  return tvq::cuda_host::ForbidInCapture();
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
-  *data = std::malloc(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  return tvq::cuda_host::Allocate(data, bytes, std::malloc);
 }
 cudaError_t cudaFreeHost(void* data) {
   std::free(data);
@@ -129,13 +82,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  stream->RunAll();
-  return cudaSuccess;
-}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return stream->Synchronize(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  stream->Queue([event = *event] { event.stream->Run(event.count); });
-  return cudaSuccess;
+  return stream->Queue([event = *event] { event.stream->Run(event.count); });
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new Event;
@@ -146,28 +95,56 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  *event = {stream, stream->Queue({})};
-  return cudaSuccess;
+  return stream->Record(event);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (event->stream != nullptr) event->stream->Run(event->count);
-  return cudaSuccess;
+  const cudaError_t error = tvq::cuda_host::ForbidInCapture();
+  if (error == cudaSuccess && event->stream != nullptr) event->stream->Run(event->count);
+  return error;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  stream->Queue([=] {
+  ++tvq::cuda_host::g_operations;
+  const auto copy = [=] {
     const tvq::cuda_host::DeviceMemoryAccess access;
     std::memcpy(to, from, bytes);
-  });
-  if (kind == cudaMemcpyDeviceToDevice) stream->RunAll();
-  return cudaSuccess;
+  };
+  return kind == cudaMemcpyDeviceToDevice ? stream->Do(copy) : stream->Queue(copy);
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
-  stream->Queue([=] {
+  ++tvq::cuda_host::g_operations;
+  return stream->Do([=] {
     const tvq::cuda_host::DeviceMemoryAccess access;
     std::memset(data, value, bytes);
   });
-  stream->RunAll();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return stream->BeginCapture();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return stream->EndCapture(graph);
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* run, cudaGraph_t graph, uint64_t) {
+  *run = new Graph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  return tvq::cuda_host::ForbidInCapture();
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream) {
+  ++tvq::cuda_host::g_graphs;
+  ++tvq::cuda_host::g_operations;
+  return stream->Do([run] {
+    for (const auto& work : run->work) work();
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run) {
+  delete run;
   return cudaSuccess;
 }

@@ -1,15 +1,20 @@
 // The functions of the CUDA runtime that our sources call, where kernels run on the CPU: one
 // memory, and streams on which kernels run at once and copies as late as they may, so that a copy
-// nobody waited for shows.
+// nobody waited for shows. A stream that is captured writes its work down; what a GPU forbids
+// during capture (to allocate, to wait, to copy from or to the host) is an error and spoils the
+// capture, as there.
 #ifndef TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
 #define TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 
 namespace tvq::cuda_host {
 
 class Stream;
 struct Event;
+struct Graph;
 
 // While one lives, what cudaMalloc gave may be touched: by a kernel, by a copy. Any thread.
 class DeviceMemoryAccess {
@@ -20,13 +25,32 @@ class DeviceMemoryAccess {
   DeviceMemoryAccess& operator=(const DeviceMemoryAccess&) = delete;
 };
 
+// What was asked of the runtime since the process began. Any thread.
+struct RuntimeCounts {
+  int64_t allocations = 0;  // of GPU memory and of pinned memory
+  int64_t launches = 0;     // of kernels, those inside graphs not counted
+  int64_t graphs = 0;       // launched
+  int64_t operations = 0;   // launches of both kinds, copies and fills
+};
+RuntimeCounts CountsOfRuntime();
+
 }  // namespace tvq::cuda_host
 
 // The names are CUDA's: NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+struct dim3;
 using cudaStream_t = tvq::cuda_host::Stream*;
 using cudaEvent_t = tvq::cuda_host::Event*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+using cudaGraph_t = tvq::cuda_host::Graph*;
+using cudaGraphExec_t = tvq::cuda_host::Graph*;
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 const char* cudaGetErrorString(cudaError_t error);
@@ -48,6 +72,22 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* run, cudaGraph_t graph, uint64_t flags);
+cudaError_t cudaGraphUpload(cudaGraphExec_t run, cudaStream_t stream);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+
+namespace tvq::cuda_host {
+
+// In place of <<<>>>: RunGrid on a stream. `thread` is kept by a stream that is captured.
+cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
+                       std::function<void()> thread, cudaStream_t stream);
+
+}  // namespace tvq::cuda_host
 
 #endif  // TVQ_KERNELS_CUDA_HOST_RUNTIME_H_

@@ -111,31 +111,6 @@ TEST_F(CudaHostTest, WarpFunctionsExchangeWithinTheWarp) {
   }
 }
 
-TEST_F(CudaHostTest, ACopyThatNobodyWaitsForHasNotHappened) {
-  void* device = nullptr;
-  cudaStream_t stream = nullptr;
-  cudaEvent_t first = nullptr;
-  ASSERT_EQ(cudaMalloc(&device, 2 * sizeof(int)), cudaSuccess);
-  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-  ASSERT_EQ(cudaEventCreateWithFlags(&first, cudaEventDisableTiming), cudaSuccess);
-  const int in[] = {5, 6};
-  int out[] = {0, 0};
-  cudaMemcpyAsync(device, in, sizeof(in), cudaMemcpyHostToDevice, stream);
-  cudaMemcpyAsync(&out[0], device, sizeof(int), cudaMemcpyDeviceToHost, stream);
-  cudaEventRecord(first, stream);
-  cudaMemcpyAsync(&out[1], static_cast<int*>(device) + 1, sizeof(int), cudaMemcpyDeviceToHost,
-                  stream);
-  EXPECT_EQ(out[0], 0);
-  cudaEventSynchronize(first);
-  EXPECT_EQ(out[0], 5);
-  EXPECT_EQ(out[1], 0) << "it comes after the event";
-  cudaStreamSynchronize(stream);
-  EXPECT_EQ(out[1], 6);
-  cudaEventDestroy(first);
-  cudaStreamDestroy(stream);
-  cudaFree(device);
-}
-
 using CudaHostDeathTest = CudaHostTest;
 
 TEST_F(CudaHostDeathTest, ABarrierThatSomeThreadsMiss) {

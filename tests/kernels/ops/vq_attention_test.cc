@@ -149,6 +149,9 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
     std::vector<int64_t> positions;
     std::vector<float> code_scores, position_scores, v;
     std::vector<int32_t> codes;
+    const auto append = [](auto& to, const auto& from, int64_t count) {
+      to.insert(to.end(), from.end() - count, from.end());
+    };
     for (int64_t n = 0; n < kSessions; ++n) {
       const int64_t tokens = 1 + n * (c.tokens - 1) / (kSessions - 1);
       inputs.emplace_back(shape, c.heads, tokens, 6 + static_cast<uint32_t>(n));
@@ -159,15 +162,20 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
       alone.emplace_back(outs.end() - c.heads * c.value, outs.end());
       positions.push_back(tokens - 1);
       const VqInputs& last = inputs.back();
-      const auto append = [](auto& to, const auto& from, int64_t count) {
-        to.insert(to.end(), from.end() - count, from.end());
-      };
       append(code_scores, last.code_scores, c.heads * c.codes);
       append(position_scores, last.position_scores, c.heads * c.window);
       append(codes, last.codes, c.kv_heads);
       append(v, last.v, c.kv_heads * c.value);
     }
     for (OwnedState& state : states) views.push_back(state.View());
+    // A row of nobody fills up the batch.
+    views.emplace_back();
+    positions.push_back(0);
+    append(code_scores, inputs[0].code_scores, c.heads * c.codes);
+    append(position_scores, inputs[0].position_scores, c.heads * c.window);
+    append(codes, inputs[0].codes, c.kv_heads);
+    append(v, inputs[0].v, c.kv_heads * c.value);
+    alone.emplace_back(static_cast<size_t>(c.heads * c.value), 0.0F);
     const std::vector<float> out = DecodeStep(*device_, shape, c.heads, views, positions,
                                               code_scores, position_scores, codes, v);
     for (size_t n = 0; n < alone.size(); ++n) {

@@ -85,15 +85,14 @@ absl::StatusOr<Logits> VqModel::NewLogits(int64_t rows) {
 
 absl::Status VqModel::ReadLogits(const Logits& logits, int64_t row, std::span<float> out) {
   if (absl::Status s = CheckLogitsRow(logits, row, out.size()); !s.ok()) return s;
-  return device_->CopyToHost(out.data(), logits.view.row(row), out.size_bytes());
+  return device_->Receive(out.data(), logits.view.row(row), out.size_bytes());
 }
 
 absl::Status VqModel::WriteLogits(std::span<const float> values, Logits* logits, int64_t row) {
   if (absl::Status s = CheckLogitsRow(*logits, row, values.size()); !s.ok()) return s;
-  return device_->CopyFromHost(logits->view.row(row), values.data(), values.size_bytes());
+  return device_->Send(logits->view.row(row), values.data(), values.size_bytes());
 }
 
-template <typename Attend>
 absl::Status VqModel::Layers(const Attend& attend) {
   Device& device = *device_;
   const RowInputs& rows = workspace_.inputs();
@@ -145,9 +144,9 @@ absl::Status VqModel::TapCodes(int64_t layer, int64_t rows) {
   const Matrix<int32_t> codes = workspace_.codes(rows);
   std::vector<int32_t> host(static_cast<size_t>(codes.size()));
   const size_t bytes = host.size() * sizeof(int32_t);
-  if (absl::Status s = device_->CopyToHost(host.data(), codes.data, bytes); !s.ok()) return s;
+  if (absl::Status s = device_->Receive(host.data(), codes.data, bytes); !s.ok()) return s;
   tap_(layer, {host.data(), codes.shape});
-  return device_->CopyFromHost(codes.data, host.data(), bytes);
+  return device_->Send(codes.data, host.data(), bytes);
 }
 
 absl::Status VqModel::Prefill(std::span<const PrefillChunk> chunks, Logits* logits) {
@@ -215,64 +214,6 @@ absl::Status VqModel::Score(const PrefillChunk& chunk) {
     args.target_out = chunk.target_logprobs.subspan(at, count);
     args.top_out = chunk.top.subspan(at * top, count * top);
     if (absl::Status s = TokenLogprobs(*device_, args); !s.ok()) return s;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VqModel::Decode(std::span<const DecodeRow> rows, Logits* logits) {
-  const auto tile = static_cast<size_t>(workspace_.rows());
-  for (size_t first = 0; first < rows.size(); first += tile) {
-    const std::span<const DecodeRow> part =
-        rows.subspan(first, std::min(tile, rows.size() - first));
-    if (absl::Status s = DecodeTile(part, logits); !s.ok()) return s;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits) {
-  const int64_t n = static_cast<int64_t>(rows.size());
-  std::vector<int32_t> tokens;
-  std::vector<int64_t> positions;
-  for (const DecodeRow& row : rows) {
-    tokens.push_back(row.token);
-    positions.push_back(row.state->position());
-  }
-  if (absl::Status s = CheckTokens(tokens); !s.ok()) return s;
-  for (const DecodeRow& row : rows) {
-    if (absl::Status s = static_cast<VqSessionState&>(*row.state).Write(); !s.ok()) return s;
-  }
-
-  std::vector<VqState> states;
-  for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-    for (const DecodeRow& row : rows) {
-      states.push_back(static_cast<const VqSessionState&>(*row.state).Layer(layer));
-    }
-  }
-  absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, states);
-  if (!s.ok()) return s;
-  s = Layers([&](int64_t layer) {
-    VqDecodeAttentionArgs args;
-    args.shape = layout_.shape();
-    args.states = workspace_.inputs().states(layer);
-    args.positions = workspace_.inputs().positions();
-    args.code_scores = workspace_.code_scores(n);
-    args.position_scores = workspace_.position_scores(n);
-    args.codes = workspace_.codes(n);
-    args.v = workspace_.v(n);
-    args.out = workspace_.o(n);
-    return VqDecodeAttention(*device_, args);
-  });
-  if (!s.ok()) return s;
-  for (const DecodeRow& row : rows) static_cast<VqSessionState&>(*row.state).Advance(1);
-
-  // Rows whose places in `logits` follow one another are computed together.
-  for (int64_t first = 0; first < n;) {
-    const int64_t place = rows[static_cast<size_t>(first)].logits_row;
-    int64_t last = first + 1;
-    while (last < n && rows[static_cast<size_t>(last)].logits_row == place + (last - first)) ++last;
-    const Matrix<float> out{logits->view.row(place), {last - first, logits->view.dim(1)}};
-    if (s = ComputeLogits(first, out); !s.ok()) return s;
-    first = last;
   }
   return absl::OkStatus();
 }

@@ -2,9 +2,11 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_MODEL_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_MODEL_H_
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "models/runtime/arch/transformer_vq/config.h"
@@ -28,6 +30,7 @@ class VqModel : public Model, public QuantizedKeys {
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
   int64_t WorkspaceBytes(int64_t) const override { return workspace_.bytes(); }
+  absl::Status Prepare(int64_t decode_rows) override;
   absl::StatusOr<std::unique_ptr<State>> NewState() override;
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
   absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
@@ -42,16 +45,26 @@ class VqModel : public Model, public QuantizedKeys {
   void SetTap(Tap tap) override { tap_ = std::move(tap); }
 
  private:
+  // DecodeLayers written down for a number of rows. Rows that a batch lacks are of nobody.
+  struct RecordedStep {
+    int64_t rows = 0;
+    std::unique_ptr<Recording> layers;
+  };
+
   VqModel(VqConfig config, Weights weights, std::unique_ptr<Tokenizer> tokenizer,
           std::shared_ptr<Device> device, StateLayout layout, Workspace workspace, ModelInfo info);
 
   // Runs the workspace's rows through all layers; leaves them in its x. `attend` is the layer's
   // attention over the projected rows: the only thing in which prefill and decode differ.
-  template <typename Attend>
+  using Attend = std::function<absl::Status(int64_t layer)>;
   absl::Status Layers(const Attend& attend);
   absl::Status TapCodes(int64_t layer, int64_t rows);
   absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
   absl::Status DecodeTile(std::span<const DecodeRow> rows, Logits* logits);
+  // One token of `rows` sessions, as the workspace's inputs have them, through all layers.
+  absl::Status DecodeLayers(int64_t rows);
+  // The smallest recorded step that holds so many rows, or null.
+  const RecordedStep* Recorded(int64_t rows) const;
   absl::Status Score(const PrefillChunk& chunk);
   // Logits of workspace rows first..first+out.dim(0).
   absl::Status ComputeLogits(int64_t first, Matrix<float> out);
@@ -64,6 +77,7 @@ class VqModel : public Model, public QuantizedKeys {
   const StateLayout layout_;
   const ModelInfo info_;
   Workspace workspace_;
+  std::vector<RecordedStep> recorded_;  // by rows
   Tap tap_;
 };
 

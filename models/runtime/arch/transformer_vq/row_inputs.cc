@@ -26,7 +26,7 @@ absl::Status RowInputs::Set(Device& device, std::span<const int32_t> tokens,
   // Tokens follow the states that are there, so that what is copied has no hole of last time's.
   tokens_ = states_ + states.size_bytes();
   std::memcpy(host_.data() + tokens_, tokens.data(), tokens.size_bytes());
-  return device.CopyFromHost(memory_.data(), host_.data(), tokens_ + tokens.size_bytes());
+  return device.Send(memory_.data(), host_.data(), tokens_ + tokens.size_bytes());
 }
 
 }  // namespace tvq::transformer_vq

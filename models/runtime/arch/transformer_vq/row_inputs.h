@@ -1,4 +1,5 @@
-// What the ops of a call need to know of its rows, in device memory: one copy a call.
+// What the ops of a call need to know of its rows, in device memory: one copy a call. It lies at
+// addresses that the number of rows decides, so that a recorded step finds what was set last.
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ROW_INPUTS_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ROW_INPUTS_H_
 

@@ -1,0 +1,64 @@
+// What cudaMalloc gives: heap memory, poisoned unless somebody has access.
+#include "kernels/cuda/host/device_memory.h"
+
+#include <sanitizer/asan_interface.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "kernels/cuda/host/runtime.h"
+
+namespace tvq::cuda_host {
+namespace {
+
+class DeviceMemory {
+ public:
+  static DeviceMemory& Instance() {
+    static DeviceMemory memory;
+    return memory;
+  }
+
+  void* Allocate(size_t bytes) {
+    void* data = std::malloc(bytes);
+    const std::lock_guard lock(mutex_);
+    if (data != nullptr) {
+      blocks_[data] = bytes;
+      if (users_ == 0) ASAN_POISON_MEMORY_REGION(data, bytes);
+    }
+    return data;
+  }
+  void Free(void* data) {
+    const std::lock_guard lock(mutex_);
+    if (const auto block = blocks_.find(data); block != blocks_.end()) {
+      ASAN_UNPOISON_MEMORY_REGION(data, block->second);
+      blocks_.erase(block);
+    }
+    std::free(data);
+  }
+  void Enter() {
+    const std::lock_guard lock(mutex_);
+    if (users_++ > 0) return;
+    for (const auto& [data, bytes] : blocks_) ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+  }
+  void Leave() {
+    const std::lock_guard lock(mutex_);
+    if (--users_ > 0) return;
+    for (const auto& [data, bytes] : blocks_) ASAN_POISON_MEMORY_REGION(data, bytes);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, size_t> blocks_;
+  int users_ = 0;
+};
+
+}  // namespace
+
+DeviceMemoryAccess::DeviceMemoryAccess() { DeviceMemory::Instance().Enter(); }
+DeviceMemoryAccess::~DeviceMemoryAccess() { DeviceMemory::Instance().Leave(); }
+
+void* AllocateDeviceMemory(size_t bytes) { return DeviceMemory::Instance().Allocate(bytes); }
+void FreeDeviceMemory(void* data) { DeviceMemory::Instance().Free(data); }
+
+}  // namespace tvq::cuda_host

@@ -1,0 +1,15 @@
+#ifndef TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_
+#define TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_
+
+#include <cstddef>
+
+namespace tvq::cuda_host {
+
+// Memory that only kernels and copies may touch (DeviceMemoryAccess); null when there is none. Any
+// thread.
+void* AllocateDeviceMemory(size_t bytes);
+void FreeDeviceMemory(void* data);
+
+}  // namespace tvq::cuda_host
+
+#endif  // TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_

@@ -1,0 +1,64 @@
+// Streams, events and graphs of the runtime that runs on the CPU (runtime.h).
+#ifndef TVQ_KERNELS_CUDA_HOST_STREAM_H_
+#define TVQ_KERNELS_CUDA_HOST_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/cuda/host/runtime.h"
+
+namespace tvq::cuda_host {
+
+using Work = std::function<void()>;
+
+// A place in a stream.
+struct Event {
+  Stream* stream = nullptr;
+  int64_t count = 0;
+};
+
+// Work that a captured stream wrote down.
+struct Graph {
+  std::vector<Work> work;
+};
+
+// Work that waits, in its order. Any thread.
+class Stream {
+ public:
+  // What the GPU does by itself, as kernels: carried out at once, behind all that waits, or written
+  // down.
+  cudaError_t Do(Work work);
+  // What may happen any time until somebody waits for it; an error in a capture.
+  cudaError_t Queue(Work work);
+  cudaError_t Record(Event* event);
+  // Until `count` pieces of work are done: no wait of a captured stream's owner.
+  void Run(int64_t count);
+  // A wait for all there is; an error in a capture.
+  cudaError_t Synchronize();
+
+  cudaError_t BeginCapture();
+  // What was done since then; an error when the capture was spoilt.
+  cudaError_t EndCapture(Graph** graph);
+
+ private:
+  // These need mutex_.
+  int64_t Last() const { return done_ + static_cast<int64_t>(waiting_.size()); }
+  void RunLocked(int64_t count);
+
+  std::mutex mutex_;
+  std::deque<Work> waiting_;
+  int64_t done_ = 0;
+  std::unique_ptr<Graph> capture_;  // null unless captured
+};
+
+// Of what is not allowed while this thread captures a stream, and does nothing but spoil that:
+// cudaSuccess where it captures none.
+cudaError_t ForbidInCapture();
+
+}  // namespace tvq::cuda_host
+
+#endif  // TVQ_KERNELS_CUDA_HOST_STREAM_H_

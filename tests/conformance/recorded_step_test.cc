@@ -1,0 +1,130 @@
+// A decode step that was recorded gives the bits of one that was not, for every size of a batch.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "kernels/cuda/host/runtime.h"
+#include "tests/conformance/fixture.h"
+
+namespace tvq::conformance {
+namespace {
+
+// Three heads that share one state, an absolute position, a window that wraps while the test runs.
+Shape SmallShape() {
+  return {.name = "small",
+          .d_model = 10,
+          .d_k = 4,
+          .d_v = 6,
+          .n_code = 5,
+          .n_layer = 2,
+          .n_head = 3,
+          .n_kv_head = 1,
+          .block_len = 4,
+          .mem_len = 3,
+          .pe_abs = true};
+}
+
+// The models hold the same weights; the states of both are fed the same.
+struct Twins {
+  explicit Twins(const DeviceCase& device, DType dtype)
+      : recorded(SmallShape(), device, dtype), direct(SmallShape(), device, dtype) {}
+
+  Fixture recorded, direct;
+};
+
+class RecordedStepTest : public testing::TestWithParam<DeviceCase> {
+ protected:
+  void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam()); }
+};
+
+// A step's tile has 64 rows, so 65 take two: a full one and one of the smallest recordings.
+constexpr int64_t kMost = 65;
+
+// Up to beyond the recording of 16, and with `large` beyond the largest.
+std::vector<size_t> BatchSizes(bool large) {
+  std::vector<size_t> sizes(17);
+  std::iota(sizes.begin(), sizes.end(), 1);
+  if (large) sizes.insert(sizes.end(), {65, 33, 64});
+  sizes.push_back(2);
+  return sizes;
+}
+
+TEST_P(RecordedStepTest, HasTheBitsOfADirectStepForEverySizeOfABatch) {
+  // The CUDA kernels on the CPU take milliseconds a row: not everything in every order of threads.
+  const bool all = GetParam().variant != "forwards" && GetParam().variant != "backwards";
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    if (dtype == DType::kBFloat16 && !all) continue;
+    Twins twins(GetParam(), dtype);
+    ASSERT_TRUE(twins.recorded.model().Prepare(kMost).ok());
+    std::vector<std::unique_ptr<State>> recorded, direct;
+    for (int64_t i = 0; i < kMost; ++i) {
+      recorded.push_back(twins.recorded.NewState());
+      direct.push_back(twins.direct.NewState());
+    }
+    const std::vector<int32_t> tokens = RandomTokens(kMost * 2, 29, 1);
+    // The sessions come to differ in position, for the batch grows and shrinks.
+    for (const size_t rows : BatchSizes(all && dtype == DType::kFloat32)) {
+      std::vector<State*> of_recorded, of_direct;
+      for (size_t i = 0; i < rows; ++i) {
+        of_recorded.push_back(recorded[kMost - 1 - i].get());
+        of_direct.push_back(direct[kMost - 1 - i].get());
+      }
+      const auto first = tokens.begin() + static_cast<std::ptrdiff_t>(rows % 7);
+      const std::vector<int32_t> next(first, first + static_cast<std::ptrdiff_t>(rows));
+      ASSERT_TRUE(twins.recorded.Batch(of_recorded, next) == twins.direct.Batch(of_direct, next))
+          << rows << " rows";
+    }
+    for (size_t i = 0; i < recorded.size(); ++i) {
+      ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i])) << "state " << i;
+    }
+  }
+}
+
+// What lies between steps may let the memory of intermediates grow: recordings have theirs still.
+TEST_P(RecordedStepTest, OutlivesWhatOtherCallsNeed) {
+  Twins twins(GetParam(), DType::kFloat32);
+  ASSERT_TRUE(twins.recorded.model().Prepare(2).ok());
+  const std::unique_ptr<State> recorded = twins.recorded.NewState();
+  const std::unique_ptr<State> direct = twins.direct.NewState();
+  const std::vector<int32_t> prompt = RandomTokens(60, 29, 2);
+  EXPECT_EQ(twins.recorded.Step(*recorded, 5), twins.direct.Step(*direct, 5));
+  EXPECT_EQ(twins.recorded.Prefill(*recorded, prompt), twins.direct.Prefill(*direct, prompt));
+  EXPECT_EQ(twins.recorded.Step(*recorded, 7), twins.direct.Step(*direct, 7));
+  EXPECT_EQ(Bytes(*recorded), Bytes(*direct));
+}
+
+std::vector<DeviceCase> Devices() {
+  std::vector<DeviceCase> devices = AllDevices();
+  std::erase_if(devices, [](const DeviceCase& device) { return device.name == "cpu"; });
+  return devices;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, RecordedStepTest, testing::ValuesIn(Devices()),
+                         [](const auto& info) { return NameOf(info.param); });
+
+// A step of 4 sessions is one launch of a graph, and the logits behind it.
+TEST(RecordedStepCount, AStepIsOneGraph) {
+  Fixture f(SmallShape(), {"cuda_host", "forwards"}, DType::kFloat32);
+  std::vector<std::unique_ptr<State>> states;
+  std::vector<State*> views;
+  for (int i = 0; i < 4; ++i) views.push_back(states.emplace_back(f.NewState()).get());
+  const auto step = [&] {
+    const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();
+    f.Batch(views, {1, 2, 3, 4});
+    const cuda_host::RuntimeCounts after = cuda_host::CountsOfRuntime();
+    return std::pair(after.graphs - before.graphs, after.launches - before.launches);
+  };
+  const auto [no_graphs, all_launches] = step();
+  ASSERT_TRUE(f.model().Prepare(4).ok());
+  const auto [graphs, launches] = step();
+  EXPECT_EQ(no_graphs, 0);
+  EXPECT_EQ(graphs, 1);
+  EXPECT_LT(launches, 5);
+  EXPECT_GT(all_launches, 20);
+}
+
+}  // namespace
+}  // namespace tvq::conformance

@@ -1,0 +1,170 @@
+// The runtime that stands in for CUDA's: it must be at least as strict.
+#include "kernels/cuda/host/runtime.h"
+
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/host/cuda_host.h"
+#include "tests/kernels/test_devices.h"
+
+namespace tvq::cuda_host {
+namespace {
+
+class CudaRuntimeTest : public testing::Test {
+ protected:
+  CudaRuntimeTest() {
+    EXPECT_EQ(cudaMalloc(&memory_, 2 * sizeof(int)), cudaSuccess);
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaMemsetAsync(memory_, 0, 2 * sizeof(int), stream_), cudaSuccess);
+  }
+  ~CudaRuntimeTest() override {
+    cudaStreamDestroy(stream_);
+    cudaFree(memory_);
+  }
+  int* ints() const { return static_cast<int*>(memory_); }
+  // Adds to the first element by a kernel.
+  cudaError_t Add(int value) {
+    return LaunchGrid("Add", {1}, {1}, 0, [at = ints(), value] { *at += value; }, stream_);
+  }
+  int Read() {
+    int value = 0;
+    cudaMemcpyAsync(&value, memory_, sizeof(int), cudaMemcpyDeviceToHost, stream_);
+    cudaStreamSynchronize(stream_);
+    return value;
+  }
+
+  void* memory_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+TEST_F(CudaRuntimeTest, ACopyThatNobodyWaitsForHasNotHappened) {
+  cudaEvent_t first = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&first, cudaEventDisableTiming), cudaSuccess);
+  const int in[] = {5, 6};
+  int out[] = {0, 0};
+  cudaMemcpyAsync(memory_, in, sizeof(in), cudaMemcpyHostToDevice, stream_);
+  cudaMemcpyAsync(&out[0], memory_, sizeof(int), cudaMemcpyDeviceToHost, stream_);
+  cudaEventRecord(first, stream_);
+  cudaMemcpyAsync(&out[1], ints() + 1, sizeof(int), cudaMemcpyDeviceToHost, stream_);
+  EXPECT_EQ(out[0], 0);
+  cudaEventSynchronize(first);
+  EXPECT_EQ(out[0], 5);
+  EXPECT_EQ(out[1], 0) << "it comes after the event";
+  cudaStreamSynchronize(stream_);
+  EXPECT_EQ(out[1], 6);
+  cudaEventDestroy(first);
+}
+
+// Work that was queued before is done before; what is captured is done when the graph is launched,
+// as often as it is.
+TEST_F(CudaRuntimeTest, ACaptureWritesDownAndALaunchDoes) {
+  ASSERT_EQ(Add(1), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  ASSERT_EQ(Add(10), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(ints() + 1, ints(), sizeof(int), cudaMemcpyDeviceToDevice, stream_),
+            cudaSuccess);
+  ASSERT_EQ(Add(100), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t run = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&run, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(Read(), 1);
+  EXPECT_EQ(cudaGraphLaunch(run, stream_), cudaSuccess);
+  EXPECT_EQ(cudaGraphLaunch(run, stream_), cudaSuccess);
+  EXPECT_EQ(Read(), 221);
+  int second = 0;
+  cudaMemcpyAsync(&second, ints() + 1, sizeof(int), cudaMemcpyDeviceToHost, stream_);
+  cudaStreamSynchronize(stream_);
+  EXPECT_EQ(second, 121);
+  cudaGraphExecDestroy(run);
+}
+
+TEST_F(CudaRuntimeTest, WhatACaptureForbidsSpoilsIt) {
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  const std::function<cudaError_t()> forbidden[] = {
+      [] {
+        void* memory = nullptr;
+        return cudaMalloc(&memory, 8);
+      },
+      [] {
+        void* memory = nullptr;
+        return cudaMallocHost(&memory, 8);
+      },
+      [this] { return cudaStreamSynchronize(stream_); },
+      [event] { return cudaEventSynchronize(event); },
+      [this] {
+        const int in = 1;
+        return cudaMemcpyAsync(memory_, &in, sizeof(in), cudaMemcpyHostToDevice, stream_);
+      },
+  };
+  for (const auto& call : forbidden) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(call(), cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(Add(1), cudaErrorStreamCaptureInvalidated);
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureInvalidated);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(Read(), 0);
+  }
+  cudaEventDestroy(event);
+}
+
+TEST_F(CudaRuntimeTest, OtherThreadsMayAllocateDuringACapture) {
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  std::thread([] {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, 8), cudaSuccess);
+    cudaFree(memory);
+  }).join();
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  cudaGraphDestroy(graph);
+}
+
+// The device tells whoever records what it must not do, and goes on working.
+TEST(CudaRecordTest, NamesWhatARecordingMustNotDo) {
+  const std::unique_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+  const Buffer memory = device->Allocate(64).value();
+  std::byte host[64] = {};
+  const std::function<absl::Status()> forbidden[] = {
+      [&] { return device->Allocate(8).status(); },
+      [&] { return device->Synchronize(); },
+      [&] { return device->Send(memory.data(), host, 64); },
+      [&] { return device->Receive(host, memory.data(), 64); },
+      [&] { return device->CopyToHost(host, memory.data(), 64); },
+      [&] { return device->CopyFromHost(memory.data(), host, 64); },
+  };
+  for (const auto& work : forbidden) {
+    const auto recording = device->Record(work);
+    EXPECT_EQ(recording.status().code(), absl::StatusCode::kInternal);
+    EXPECT_NE(recording.status().message().find("stream is capturing"), absl::string_view::npos)
+        << recording.status();
+    EXPECT_TRUE(device->CopyFromHost(memory.data(), host, 64).ok());
+  }
+  // A work that swallows the error gets no recording either.
+  EXPECT_FALSE(device
+                   ->Record([&] {
+                     device->Synchronize().IgnoreError();
+                     return absl::OkStatus();
+                   })
+                   .ok());
+  const auto recording = device->Record([&] { return device->Zero(memory.data(), 64); });
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  const std::vector<std::byte> ones(64, std::byte{1});
+  ASSERT_TRUE(device->Send(memory.data(), ones.data(), 64).ok());
+  ASSERT_TRUE((*recording)->Run().ok());
+  ASSERT_TRUE(device->Receive(host, memory.data(), 64).ok());
+  EXPECT_EQ(host[63], std::byte{0});
+}
+
+TEST(CudaRecordTest, TheCpuRecordsNothing) {
+  const std::unique_ptr<Device> device = MakeTestDevice("cpu");
+  EXPECT_FALSE(device->records());
+  EXPECT_EQ(device->Record([] { return absl::OkStatus(); }).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace tvq::cuda_host
