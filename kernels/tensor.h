@@ -10,11 +10,15 @@
 
 namespace tvq {
 
-enum class DType : uint8_t { kFloat32, kBFloat16 };
+// kInt8 is for weights alone: values -127 to 127 beside a float32 scale for each row
+// (kernels/int8.h).
+enum class DType : uint8_t { kFloat32, kBFloat16, kInt8 };
 
-constexpr size_t SizeOf(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+constexpr size_t SizeOf(DType dtype) {
+  return dtype == DType::kFloat32 ? 4 : dtype == DType::kBFloat16 ? 2 : 1;
+}
 constexpr const char* Name(DType dtype) {
-  return dtype == DType::kFloat32 ? "float32" : "bfloat16";
+  return dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "int8";
 }
 
 // Brain float: the upper half of a float32.

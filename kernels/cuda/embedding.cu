@@ -11,15 +11,23 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Widened; of an int8 table times the row's scale.
+__device__ inline float Value(float element, float) { return element; }
+__device__ inline float Value(BFloat16 element, float) { return ToFloat(element); }
+__device__ inline float Value(int8_t element, float scale) {
+  return scale * static_cast<float>(element);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    EmbeddingKernel(const T* table, const int32_t* ids, const int64_t* positions, float scale,
-                    double lam, int64_t width, float* out) {
+    EmbeddingKernel(const T* table, const float* scales, const int32_t* ids,
+                    const int64_t* positions, float scale, double lam, int64_t width, float* out) {
   const int64_t n = blockIdx.x;
   const T* row = table + ids[n] * width;
+  const float row_scale = scales == nullptr ? 1 : scales[ids[n]];
   const int64_t half = width / 2;
   for (int64_t c = threadIdx.x; c < width; c += kThreads) {
-    float value = Widen(row[c]);
+    float value = Value(row[c], row_scale);
     if (scale != 0) {
       const double exponent = -2.0 * static_cast<double>(c % half) / static_cast<double>(width);
       const double angle = static_cast<double>(positions[n]) * std::pow(lam, exponent);
@@ -32,16 +40,24 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 absl::Status Run(Device& device, const EmbeddingArgs& args) {
   return Launch("Embedding", device, {.blocks = args.ids.dim(0), .threads = kThreads},
-                EmbeddingKernel<T>, static_cast<const T*>(args.table), args.ids.data,
-                args.positions.data, args.position_scale, args.position_lam, args.out.dim(1),
-                args.out.data);
+                EmbeddingKernel<T>, static_cast<const T*>(args.table), args.scales.data,
+                args.ids.data, args.positions.data, args.position_scale, args.position_lam,
+                args.out.dim(1), args.out.data);
 }
 
 }  // namespace
 
 absl::Status CudaEmbedding(Device& device, const EmbeddingArgs& args) {
   if (args.out.size() == 0) return absl::OkStatus();
-  return args.dtype == DType::kFloat32 ? Run<float>(device, args) : Run<BFloat16>(device, args);
+  switch (args.dtype) {
+    case DType::kFloat32:
+      return Run<float>(device, args);
+    case DType::kBFloat16:
+      return Run<BFloat16>(device, args);
+    case DType::kInt8:
+      return Run<int8_t>(device, args);
+  }
+  return absl::InternalError("Embedding: no such dtype");
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -1,4 +1,4 @@
-// Rows for a projection: x, x * gate or the norm of x, rounded to the weight's dtype and padded.
+// Rows for a projection: x, x * gate or the norm of x, float32 or rounded to bfloat16, and padded.
 //
 // Moves N in floats in, N RowStride(in) elements out. A block a row; the norm's sum of squares has
 // the order of rms_norm.cu.

@@ -26,7 +26,8 @@ struct RowSource {
   const float* bias = nullptr;  // [in]
 };
 
-// [N][RowStride(in)] of `dtype` in the device's scratch memory of slot 0.
+// [N][RowStride(in)], float32 for a float32 weight and bfloat16 for the others, in the device's
+// scratch memory of slot 0. `dtype`: the weight's.
 absl::StatusOr<const void*> PrepareRows(Device& device, const RowSource& source, DType dtype);
 
 // Outputs [first, first + count) of a weight go to y, rows of `stride` floats.
@@ -41,7 +42,7 @@ struct OutputColumns {
 struct LinearRun {
   static constexpr int kMostColumns = 4;
 
-  const void* x = nullptr;  // from PrepareRows, of the weight's dtype
+  const void* x = nullptr;  // from PrepareRows
   int64_t rows = 0;
   const LinearWeight* weight = nullptr;
   const float* bias = nullptr;  // [out]
@@ -51,6 +52,9 @@ struct LinearRun {
   int column_count = 0;
 };
 
+// Uses the device's scratch slot 1, and slot kTicketSlot for counters that lie at zero between
+// calls.
+constexpr size_t kTicketSlot = 4;
 absl::Status RunLinear(Device& device, const LinearRun& run);
 
 }  // namespace tvq::TVQ_CUDA

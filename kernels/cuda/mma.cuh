@@ -33,12 +33,24 @@ __device__ inline void MultiplyAdd16x8x16(const uint32_t (&a)[4], const uint32_t
     }
   }
 #else
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
+}
+
+// Four int8 as four bfloat16, exactly. 0x4b000000 | n is the float32 2^23 + n.
+__device__ inline void WidenInt8(uint32_t four, uint32_t& first_two, uint32_t& last_two) {
+  const uint32_t biased = four ^ 0x80808080U;  // q + 128, from 1 to 255
+  uint32_t wide[4];
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    const float shifted = __uint_as_float(__byte_perm(biased, 0x4b000000U, 0x7650U + i));
+    wide[i] = __float_as_uint(shifted - 8388736.0F);  // 2^23 + 128
+  }
+  first_two = __byte_perm(wide[0], wide[1], 0x7632U);  // their upper halves
+  last_two = __byte_perm(wide[2], wide[3], 0x7632U);
 }
 
 // 16 bytes that are read once: past the first cache.
@@ -47,9 +59,9 @@ __device__ inline uint4 LoadStreamed(const uint4* from) {
   return *from;
 #else
   uint4 value;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(from));
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+      : "l"(from));
   return value;
 #endif
 }

@@ -18,6 +18,8 @@ absl::Status Check(const EmbeddingArgs& args) {
         kOp, absl::StrCat("out has ", width, " columns, expected an even number for a sinusoid"));
   }
   return FirstError({
+      args.dtype == DType::kInt8 ? CheckShape(kOp, "scales", args.scales, {args.vocab})
+                                 : absl::OkStatus(),
       CheckShape(kOp, "ids", args.ids, {rows}),
       CheckShape(kOp, "out", args.out, {rows, width}),
       args.position_scale == 0 ? absl::OkStatus()

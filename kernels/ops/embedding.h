@@ -15,6 +15,7 @@ namespace tvq {
 struct EmbeddingArgs {
   const void* table = nullptr;  // [vocab, D] of `dtype`
   DType dtype = DType::kFloat32;
+  Vector<const float> scales;  // [vocab], of an int8 table
   int64_t vocab = 0;
   Vector<const int32_t> ids;
   Vector<const int64_t> positions;  // read only when position_scale != 0

@@ -1,7 +1,10 @@
 #include "kernels/ops/linear.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
+#include "kernels/int8.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -16,11 +19,34 @@ absl::Status CheckParts(std::span<const HostMatrix> parts) {
       return ArgumentError(kOp, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
                                              "], expected [n,", parts[0].in, "], both above 0"));
     }
-    if (part.data == nullptr && part.out > 0) {
+    if (part.data == nullptr && (part.quantized == nullptr || part.scales == nullptr) &&
+        part.out > 0) {
       return ArgumentError(kOp, absl::StrCat("parts[", i, "] has no data"));
     }
   }
   return absl::OkStatus();
+}
+
+// The same matrices as a backend packs them: all float32, or all int8 where `dtype` is. `storage`
+// holds what had to be made.
+struct Storage {
+  std::vector<Int8Matrix> quantized;
+  std::vector<std::vector<float>> floats;
+};
+std::vector<HostMatrix> InFormOf(DType dtype, std::span<const HostMatrix> parts, Storage& storage) {
+  std::vector<HostMatrix> same(parts.begin(), parts.end());
+  for (HostMatrix& part : same) {
+    if (dtype == DType::kInt8 && part.quantized == nullptr) {
+      const Int8Matrix& made =
+          storage.quantized.emplace_back(QuantizeRows(part.data, part.out, part.in));
+      part = {nullptr, part.out, part.in, made.values.data(), made.scales.data()};
+    } else if (dtype != DType::kInt8 && part.quantized != nullptr) {
+      const std::vector<float>& made = storage.floats.emplace_back(
+          DequantizeRows(part.quantized, part.scales, part.out, part.in));
+      part = {made.data(), part.out, part.in};
+    }
+  }
+  return same;
 }
 
 absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out, int64_t in) {
@@ -65,7 +91,8 @@ absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatr
   if (absl::Status status = CheckParts(parts); !status.ok()) return status;
   const Backend& backend = device.backend();
   if (backend.pack_linear == nullptr) return MissingOp("PackLinear", backend.name);
-  return backend.pack_linear(device, parts, dtype);
+  Storage storage;
+  return backend.pack_linear(device, InFormOf(dtype, parts, storage), dtype);
 }
 
 absl::Status Linear(Device& device, const LinearArgs& args) {

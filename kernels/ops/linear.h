@@ -23,25 +23,33 @@ struct LinearWeight {
   int64_t in = 0;
   DType dtype = DType::kFloat32;
   Buffer data;
+  Buffer scales;  // int8: [out] float32
+
+  int64_t bytes() const { return static_cast<int64_t>(data.bytes() + scales.bytes()); }
 };
 
-// One source matrix [out, in], row-major, host memory, float32.
+// One source matrix [out, in], row-major, host memory: float32, or int8 with a scale for each row.
 struct HostMatrix {
   const float* data = nullptr;
   int64_t out = 0;
   int64_t in = 0;
+  const int8_t* quantized = nullptr;  // in place of `data`, -127 to 127
+  const float* scales = nullptr;      // [out], of `quantized`
 };
 
 // Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`.
-// float32 values are rounded to nearest even for bfloat16.
+// float32 values are rounded to nearest even for bfloat16 and quantized row by row for int8
+// (kernels/int8.h); int8 values are taken as they are for int8, and scale * q otherwise.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 
 enum class Activation : uint8_t { kNone, kSilu };
 
 // y = act(scale * (x W^T + bias)) (+ y when accumulate).
-// x [N, in], W [out, in], bias [out] or empty, y [N, out]. With a bfloat16 weight x is rounded to
-// bfloat16 first; products are accumulated in float32.
+// x [N, in], W [out, in], bias [out] or empty, y [N, out]. With a bfloat16 or int8 weight x is
+// rounded to bfloat16 first; products are accumulated in float32. An int8 weight is scale * q: sums
+// of x q are multiplied with the row's scale. (A backend that rounds x to int8, too, computes
+// something else: that would be another entry of the table.)
 struct LinearArgs {
   Matrix<const float> x;
   const LinearWeight* weight = nullptr;

@@ -32,6 +32,8 @@ struct ModelInfo {
   DType state_dtype = DType::kFloat32;  // of recent values in a state
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // device memory held by the weights
+  // int8: no matrix lost more than this part of its root mean square when it was quantized; else 0.
+  double weight_rounding = 0;
 };
 
 // Rows of logits [rows, vocab] in the memory of the model's device.

@@ -19,7 +19,7 @@ namespace tvq {
 struct LoadOptions {
   std::shared_ptr<Device> device;
   DType dtype = DType::kFloat32;
-  std::optional<DType> state_dtype;  // of recent values; unset: as `dtype`
+  std::optional<DType> state_dtype;  // of recent values; unset: DefaultStateDType(dtype)
   GenerationDefaults generation;     // LoadModel reads them from the directory
   // Of config, weights and tokenizer file. LoadModel computes it; BuildModel where it is empty,
   // with no tokenizer file.
@@ -27,6 +27,11 @@ struct LoadOptions {
   // Called while weights load, with layers done and layers in all. May be empty.
   std::function<void(int64_t done, int64_t total)> progress;
 };
+
+// Recent values have the weights' dtype, and bfloat16 beside int8 weights.
+inline DType DefaultStateDType(DType dtype) {
+  return dtype == DType::kInt8 ? DType::kBFloat16 : dtype;
+}
 
 // Reads config, weights and tokenizer of `dir`. Errors name file, tensor and offset.
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,

@@ -13,6 +13,7 @@ from models.training import checkpoint, safetensors
 from models.training.config import ModelConfig
 from models.training.directory import write_model
 from models.training.model import TransformerVQ
+from models.training.quantize import dequantized
 
 
 def tensors_of(model: TransformerVQ, bfloat16: bool = False) -> dict:
@@ -29,7 +30,7 @@ def load_model(directory) -> TransformerVQ:
     """The model of a directory with one model.safetensors, in float32."""
     directory = pathlib.Path(directory)
     model = TransformerVQ(ModelConfig.load(directory))
-    tensors = safetensors.load(directory / "model.safetensors")
+    tensors = dequantized(safetensors.load(directory / "model.safetensors"))
     for name, value in model.state_dict().items():
         if name not in tensors:
             raise ValueError(f"{directory}: model.safetensors lacks the tensor {name}")

@@ -1,10 +1,10 @@
 // tvq-verify: does this engine compute what another implementation computed?
 //
-// float32: every log-probability within 1e-4, greedy continuations equal. bfloat16: a key near the
-// border of two codes may change its code, so rounding is measured with the codes of a float32 run
-// forced, and the free run is reported by its rate of flipped codes and its change in bits per
-// token. Texts so long that even float32 flips a code are compared by --codes-of, which forces the
-// codes that another device chose.
+// float32: every log-probability within 1e-4, greedy continuations equal. bfloat16 and int8: a key
+// near the border of two codes may change its code, so rounding is measured with the codes of a
+// float32 run forced, and the free run is reported by its rate of flipped codes and its change in
+// bits per token. Texts so long that even float32 flips a code are compared by --codes-of, which
+// forces the codes that another device chose.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -40,8 +40,17 @@ constexpr double kFloat32Tolerance = 1e-4;
 // the logits at two; errors of different places are independent, so the root mean square of a
 // logit's error stays below 2^-9 sqrt(4 units + 2) of the spread of the logits. A log-probability
 // differs by at most twice a logit's error (its own and the normaliser's).
-double BFloat16Tolerance(int64_t units, double spread) {
-  return 2 * std::exp2(-9) * std::sqrt(4.0 * static_cast<double>(units) + 2.0) * spread;
+//
+// With int8 weights activations are rounded to bfloat16 at half of these places; at the other half,
+// and in the embedding, a matrix errs by its rounding to int8.
+double Tolerance(const ModelInfo& info, int64_t layers, double spread) {
+  const auto units = static_cast<double>(layers);
+  const double bfloat16 = std::exp2(-18);
+  const double squares = info.dtype == DType::kInt8
+                             ? (2 * units + 1) * bfloat16 +
+                                   (2 * units + 2) * info.weight_rounding * info.weight_rounding
+                             : (4 * units + 2) * bfloat16;
+  return 2 * std::sqrt(squares) * spread;
 }
 
 // Root mean square distance of expected log-probabilities from their row's mean.
@@ -127,21 +136,21 @@ absl::StatusOr<bool> VerifyForced(Loaded& float32, Loaded& giver, const Expected
 }
 
 // `spread` of the file's expected rows; a sequence without rows is held to the others' spread.
-absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
-                                    const ExpectedSequence& sequence, Mode mode, double spread) {
+absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
+                                   const ExpectedSequence& sequence, Mode mode, double spread) {
   absl::StatusOr<Comparison> exact = Compare(*float32.model, *float32.device, sequence, mode);
   if (!exact.ok()) return exact.status();
   absl::StatusOr<Comparison> forced =
-      Compare(*bfloat16.model, *bfloat16.device, sequence, mode, &exact->codes);
+      Compare(*rounded.model, *rounded.device, sequence, mode, &exact->codes);
   if (!forced.ok()) return forced.status();
-  absl::StatusOr<Comparison> free = Compare(*bfloat16.model, *bfloat16.device, sequence, mode);
+  absl::StatusOr<Comparison> free = Compare(*rounded.model, *rounded.device, sequence, mode);
   if (!free.ok()) return free.status();
 
   const double change = BitsPerToken(free->target_bits, free->target_count) -
                         BitsPerToken(free->expected_bits, free->target_count);
   std::printf("%-12s %-8s %7zu tokens  codes forced: rms %.2e largest %.2e", sequence.name.c_str(),
               Name(mode), sequence.tokens.size(), Rms(*forced), forced->max_difference);
-  const double tolerance = BFloat16Tolerance(exact->layers, spread);
+  const double tolerance = Tolerance(rounded.model->info(), exact->layers, spread);
   const bool ok = Rms(*forced) <= tolerance && std::isfinite(free->sum_squares);
   std::printf(" (rms at most %.2e)", tolerance);
   std::printf("  free: %.3f%% of codes flipped, %+.4f bits a token  %s\n",
@@ -153,16 +162,18 @@ absl::StatusOr<bool> VerifyBFloat16(Loaded& float32, Loaded& bfloat16,
 absl::StatusOr<bool> Run(const Options& options) {
   absl::StatusOr<Loaded> float32 = Load(options, options.device, DType::kFloat32);
   if (!float32.ok()) return float32.status();
-  Loaded bfloat16;
-  if (options.dtype == "bfloat16") {
-    absl::StatusOr<Loaded> loaded = Load(options, options.device, DType::kBFloat16);
+  Loaded rounded;
+  if (options.dtype != "float32") {
+    absl::StatusOr<Loaded> loaded =
+        Load(options, options.device, options.dtype == "int8" ? DType::kInt8 : DType::kBFloat16);
     if (!loaded.ok()) return loaded.status();
-    bfloat16 = *std::move(loaded);
+    rounded = *std::move(loaded);
   }
   Loaded giver;
   if (!options.codes_of.empty()) {
     if (options.dtype != "float32") {
-      return absl::InvalidArgumentError("--codes-of is for float32; bfloat16 forces codes anyway");
+      return absl::InvalidArgumentError(
+          "--codes-of is for float32; other dtypes force codes anyway");
     }
     absl::StatusOr<Loaded> loaded = Load(options, options.codes_of, DType::kFloat32);
     if (!loaded.ok()) return loaded.status();
@@ -182,9 +193,10 @@ absl::StatusOr<bool> Run(const Options& options) {
       spread = std::max(spread, Spread(sequence, float32->model->info().config.vocab_size));
     }
   }
-  if (bfloat16.model != nullptr && spread == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.expected_path, ": bfloat16 needs a sequence with whole rows, NAME.logprobs"));
+  if (rounded.model != nullptr && spread == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.expected_path, ": ", options.dtype,
+                     " needs a sequence with whole rows, NAME.logprobs"));
   }
   std::vector<Mode> modes;
   if (options.mode != "step") modes.push_back(Mode::kPrefill);
@@ -193,9 +205,9 @@ absl::StatusOr<bool> Run(const Options& options) {
   for (const ExpectedSequence& sequence : *sequences) {
     for (Mode mode : modes) {
       absl::StatusOr<bool> ok =
-          bfloat16.model != nullptr ? VerifyBFloat16(*float32, bfloat16, sequence, mode, spread)
-          : giver.model != nullptr  ? VerifyForced(*float32, giver, sequence, mode)
-                                    : VerifyFloat32(*float32, sequence, mode);
+          rounded.model != nullptr ? VerifyRounded(*float32, rounded, sequence, mode, spread)
+          : giver.model != nullptr ? VerifyForced(*float32, giver, sequence, mode)
+                                   : VerifyFloat32(*float32, sequence, mode);
       if (!ok.ok()) return ok.status();
       all = all && *ok;
     }
@@ -217,7 +229,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2");
   app.add_option("--dtype", options.dtype, "Of the weights")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
       ->capture_default_str();
   app.add_option("--mode", options.mode, "Block-parallel prefill, token by token, or both")
       ->check(CLI::IsMember({"prefill", "step", "both"}))

@@ -60,8 +60,9 @@ void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models
   Add(app, "--threads", flags.threads, "Threads that compute; 0: one for each core")
       ->check(CLI::Range(0, 4096));
   Add(app, "--dtype", flags.dtype, "Weights in memory")
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
-  Add(app, "--state-dtype", flags.state_dtype, "Recent values of a session; default: as --dtype")
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}));
+  Add(app, "--state-dtype", flags.state_dtype,
+      "Recent values of a session; default: as --dtype, bfloat16 for int8")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
 }
 

@@ -7,7 +7,7 @@ std::vector<ByteLine> StepByteLines(const VqConfig& c, DType dtype, DType state_
   const int64_t v = static_cast<int64_t>(SizeOf(state_dtype));
   const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
   const int64_t S = c.n_code, W = c.window(), vocab = c.common.vocab_size;
-  return {
+  std::vector<ByteLine> lines = {
       {"query, key, value, gate projections", "L (H+G)(K+V) D w", L * (H + G) * (K + V) * D * w},
       {"output projections", "L H V D w", L * H * V * D * w},
       {"codebooks, with half norms", "L G S (K+1) 4", L * G * S * (K + 1) * 4},
@@ -21,6 +21,11 @@ std::vector<ByteLine> StepByteLines(const VqConfig& c, DType dtype, DType state_
       {"carry of the row that takes the retired value", "L G V 4", L * G * V * 4, true},
       {"embedding row", "D w", D * w, true},
   };
+  if (dtype == DType::kInt8) {
+    const int64_t rows = L * ((H + G) * (K + V) + D) + vocab;
+    lines.push_back({"scales of int8 rows", "(L ((H+G)(K+V) + D) + vocab) 4", rows * 4});
+  }
+  return lines;
 }
 
 int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch) {

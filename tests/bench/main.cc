@@ -34,7 +34,7 @@ void AddModelOptions(CLI::App& app, Options& options) {
   CLI::Option* dir = app.add_option("--model", options.model_dir, "Model directory");
   preset->excludes(dir);
   app.add_option("--dtype", options.dtype, "Of the weights")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
       ->capture_default_str();
   app.add_option("--state-dtype", options.state_dtype,
                  "Of recent values in a session's state; as --dtype unless given")

@@ -95,8 +95,9 @@ VqConfig ScaledDown(VqConfig c) {
 absl::StatusOr<DType> ParseDType(const std::string& name) {
   if (name == "float32") return DType::kFloat32;
   if (name == "bfloat16") return DType::kBFloat16;
+  if (name == "int8") return DType::kInt8;
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype is \"", name, "\", must be float32 or bfloat16"));
+      absl::StrCat("dtype is \"", name, "\", must be float32, bfloat16 or int8"));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const VqConfig& config,

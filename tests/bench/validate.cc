@@ -20,12 +20,19 @@ constexpr double kFloat32Bound = 1e-4;
 // places one behind the other (inputs and weights of its two projections), the logits at two; with
 // bfloat16 states at one more. Errors of different places are independent, and a log-probability
 // differs by at most twice a logit's error (its own and the normaliser's): so much times the spread
-// of the log-probabilities is the largest root mean square difference.
-double RmsBound(const ModelInfo& info, int64_t units, double spread) {
-  double places = 0;
-  if (info.dtype == DType::kBFloat16) places += 4.0 * static_cast<double>(units) + 2.0;
-  if (info.state_dtype == DType::kBFloat16) places += static_cast<double>(units);
-  return 2 * std::exp2(-9) * std::sqrt(places) * spread;
+// of the log-probabilities is the largest root mean square difference. With int8 weights
+// activations are rounded to bfloat16, and every matrix errs by its own rounding; a model that
+// rounded in the same way (`same_weights`) has that in common.
+double RmsBound(const ModelInfo& info, int64_t units, double spread, bool same_weights) {
+  const auto layers = static_cast<double>(units);
+  double places = 0, weights = 0;
+  if (info.dtype == DType::kBFloat16) places += 4 * layers + 2;
+  if (info.dtype == DType::kInt8) {
+    places += 2 * layers + 1;
+    if (!same_weights) weights = (2 * layers + 2) * info.weight_rounding * info.weight_rounding;
+  }
+  if (info.state_dtype == DType::kBFloat16) places += layers;
+  return 2 * std::sqrt(std::exp2(-18) * places + weights) * spread;
 }
 
 // Tokens fed to one session, codes either written down or taken from what was written down.
@@ -151,7 +158,8 @@ Check CompareLogits(std::string what, const ModelInfo& info, int64_t units, int 
     check.bound = kFloat32Bound;
   } else {
     check.found = std::sqrt(squares / static_cast<double>(a.size()));
-    check.bound = std::sqrt(static_cast<double>(runs)) * RmsBound(info, units, Spread(a, vocab));
+    check.bound =
+        std::sqrt(static_cast<double>(runs)) * RmsBound(info, units, Spread(a, vocab), runs > 1);
   }
   check.ok = check.found <= check.bound;
   return check;

@@ -115,6 +115,7 @@ class ModelTest : public testing::TestWithParam<Case> {
   Fixture Make(DType dtype = DType::kFloat32, int threads = 2) {
     return Fixture(shape(), GetParam().backend, dtype, threads);
   }
+  void StaysWithinRounding(DType dtype, double places);
 };
 
 // The bound of the golden data (1e-4) is for trained models; here too a sum of at most a few
@@ -124,7 +125,7 @@ constexpr double kFloat32Bound = 1e-4;
 TEST_P(ModelTest, StepsGiveTheOraclesProbabilities) {
   Fixture f = Make();
   const std::vector<int32_t> tokens = RandomTokens(150, shape().vocab, 3);
-  const OracleRun oracle = Oracle(shape(), f.weights(), false).Run(tokens);
+  const OracleRun oracle = Oracle(shape(), f.weights(), DType::kFloat32).Run(tokens);
   const std::unique_ptr<State> state = f.NewState();
   f.Force(oracle, *state);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -136,7 +137,7 @@ TEST_P(ModelTest, StepsGiveTheOraclesProbabilities) {
 TEST_P(ModelTest, PrefillGivesTheOraclesProbabilities) {
   Fixture f = Make();
   const std::vector<int32_t> tokens = RandomTokens(150, shape().vocab, 4);
-  const OracleRun oracle = Oracle(shape(), f.weights(), false).Run(tokens);
+  const OracleRun oracle = Oracle(shape(), f.weights(), DType::kFloat32).Run(tokens);
   std::mt19937 random(5);
   const std::unique_ptr<State> state = f.NewState();
   f.Force(oracle, *state);
@@ -153,7 +154,7 @@ TEST_P(ModelTest, PrefillGivesTheOraclesProbabilities) {
 TEST_P(ModelTest, AssignsTheNearestCode) {
   Fixture f = Make();
   const std::vector<int32_t> tokens = RandomTokens(120, shape().vocab, 6);
-  const OracleRun oracle = Oracle(shape(), f.weights(), false).Run(tokens);
+  const OracleRun oracle = Oracle(shape(), f.weights(), DType::kFloat32).Run(tokens);
   const std::unique_ptr<State> state = f.NewState();
   int64_t assigned = 0;
   f.model().quantized_keys()->SetTap([&](int64_t layer, Matrix<int32_t> codes) {
@@ -169,38 +170,49 @@ TEST_P(ModelTest, AssignsTheNearestCode) {
   EXPECT_EQ(assigned, 120 * shape().n_layer * shape().n_kv_head);
 }
 
-// bfloat16 weights and activations, codes forced. Each rounding errs by at most 2^-9 of a value; a
-// unit rounds at four places one behind the other and the logits at two. Errors of different places
-// are independent, so a log-probability's error has a root mean square below twice (its own logit
-// and the normaliser) 2^-9 sqrt(4 units + 2) of the spread of the logits.
-TEST_P(ModelTest, BFloat16StaysWithinItsRounding) {
-  Fixture f = Make(DType::kBFloat16);
+// bfloat16 or int8 weights and bfloat16 activations, codes forced; the oracle has the same weights.
+// Each rounding to bfloat16 errs by at most 2^-9 of a value; a unit rounds at four places one
+// behind the other and the logits at two (of these int8 weights round activations alone, at half of
+// the places). Errors of different places are independent, so a log-probability's error has a root
+// mean square below twice (its own logit and the normaliser) 2^-9 sqrt(4 units + 2) of the spread
+// of the logits. Recent values are float32: their rounding would be one more place.
+void ModelTest::StaysWithinRounding(DType dtype, double places) {
+  Fixture f(shape(), GetParam().backend, dtype, 2, DType::kFloat32);
   const std::vector<int32_t> tokens = RandomTokens(100, shape().vocab, 7);
-  const OracleRun oracle = Oracle(shape(), f.weights(), true).Run(tokens);
+  const OracleRun oracle = Oracle(shape(), f.weights(), dtype).Run(tokens);
   const std::unique_ptr<State> state = f.NewState();
   f.Force(oracle, *state);
   double squares = 0, spread = 0;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const std::vector<double> row = LogSoftmax(f.Step(*state, tokens[i]));
-    const std::vector<double>& expected = oracle.logprobs[i];
+  const auto compare = [&](const std::vector<float>& logits, size_t position) {
+    const std::vector<double> row = LogSoftmax(logits);
+    const std::vector<double>& expected = oracle.logprobs[position];
     const double mean = std::accumulate(expected.begin(), expected.end(), 0.0) /
                         static_cast<double>(expected.size());
     for (size_t j = 0; j < row.size(); ++j) {
       squares += (row[j] - expected[j]) * (row[j] - expected[j]);
       spread += (expected[j] - mean) * (expected[j] - mean);
     }
-  }
-  const double bound =
-      2 * std::exp2(-9) * std::sqrt(4.0 * static_cast<double>(shape().n_layer) + 2.0);
-  EXPECT_LT(std::sqrt(squares), bound * std::sqrt(spread));
+  };
+  const size_t prefilled = 40;
+  compare(f.Prefill(*state, std::span(tokens).first(prefilled)), prefilled - 1);
+  for (size_t i = prefilled; i < tokens.size(); ++i) compare(f.Step(*state, tokens[i]), i);
+  EXPECT_LT(std::sqrt(squares), 2 * std::exp2(-9) * std::sqrt(places) * std::sqrt(spread));
   // Rounding must be there at all: a model that ignored its dtype would agree to 1e-6.
   if (shape().n_code > 1) {
     EXPECT_GT(std::sqrt(squares), 1e-5 * std::sqrt(spread));
   }
 }
 
+TEST_P(ModelTest, BFloat16StaysWithinItsRounding) {
+  StaysWithinRounding(DType::kBFloat16, 4.0 * static_cast<double>(shape().n_layer) + 2.0);
+}
+
+TEST_P(ModelTest, Int8StaysWithinTheRoundingOfActivations) {
+  StaysWithinRounding(DType::kInt8, 2.0 * static_cast<double>(shape().n_layer) + 1.0);
+}
+
 TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
     Fixture f = Make(dtype);
     const size_t sessions = slow() ? 5 : 32;
     const size_t steps = slow() ? 3 : 12;
@@ -309,7 +321,7 @@ TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
 TEST_P(ModelTest, ContinuesAStateOfAnotherDevice) {
   Fixture from(shape(), {"reference", ""}, DType::kFloat32), to = Make();
   const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 14);
-  const OracleRun oracle = Oracle(shape(), from.weights(), false).Run(tokens);
+  const OracleRun oracle = Oracle(shape(), from.weights(), DType::kFloat32).Run(tokens);
   const std::unique_ptr<State> original = from.NewState(), loaded = to.NewState();
   from.Force(oracle, *original);
   for (size_t i = 0; i < 60; ++i) from.Step(*original, tokens[i]);

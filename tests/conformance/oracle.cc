@@ -60,6 +60,20 @@ double ToBFloat16(double value) {
   return rounded;
 }
 
+// Row by row to multiples of the largest / 127; the quotient in float32, as docs/model-format.md
+// says.
+void RoundToInt8(Values& matrix, size_t width) {
+  for (size_t row = 0; row < matrix.size(); row += width) {
+    double largest = 0;
+    for (size_t i = row; i < row + width; ++i) largest = std::max(largest, std::abs(matrix[i]));
+    const float scale = static_cast<float>(largest) / 127.0F;
+    for (size_t i = row; i < row + width; ++i) {
+      matrix[i] =
+          std::nearbyint(static_cast<float>(matrix[i]) / scale) * static_cast<double>(scale);
+    }
+  }
+}
+
 double Dot(const double* a, const double* b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -90,15 +104,15 @@ std::string Shape::Json() const {
       .dump();
 }
 
-Oracle::Oracle(Shape shape, WeightSource& weights, bool round_to_bfloat16)
-    : shape_(std::move(shape)) {
+Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::move(shape)) {
   auto load = [&](const std::string& name, std::vector<int64_t> dims, bool matrix = false) {
     const std::vector<float> values = ToFloat32(*weights.Get(name, dims)).value();
     Values& stored = w_[name];
     stored.assign(values.begin(), values.end());
-    if (matrix && round_to_bfloat16) {
+    if (matrix && dtype == DType::kBFloat16) {
       std::transform(stored.begin(), stored.end(), stored.begin(), ToBFloat16);
     }
+    if (matrix && dtype == DType::kInt8) RoundToInt8(stored, static_cast<size_t>(dims[1]));
   };
   const Shape& s = shape_;
   load("embedding.weight", {s.vocab, s.d_model}, true);

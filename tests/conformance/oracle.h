@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/tensor.h"
 #include "models/runtime/weights.h"
 
 namespace tvq::conformance {
@@ -33,9 +34,9 @@ struct OracleRun {
 
 class Oracle {
  public:
-  // `round_to_bfloat16`: the matrices (not the codebooks and biases) as a bfloat16 model holds
-  // them.
-  Oracle(Shape shape, WeightSource& weights, bool round_to_bfloat16);
+  // The matrices (not the codebooks, biases and what positions are projected with) as a model of
+  // `dtype` holds them.
+  Oracle(Shape shape, WeightSource& weights, DType dtype);
 
   OracleRun Run(const std::vector<int32_t>& tokens) const;
 

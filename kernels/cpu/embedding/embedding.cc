@@ -24,6 +24,12 @@ void CopyRow(const EmbeddingArgs& args, int64_t i, float* out) {
                 static_cast<size_t>(width) * sizeof(float));
     return;
   }
+  if (args.dtype == DType::kInt8) {
+    const int8_t* row = static_cast<const int8_t*>(args.table) + start;
+    const float scale = args.scales.data[args.ids.data[i]];
+    for (int64_t c = 0; c < width; ++c) out[c] = scale * static_cast<float>(row[c]);
+    return;
+  }
   const BFloat16* row = static_cast<const BFloat16*>(args.table) + start;
   for (int64_t c = 0; c < width; ++c) out[c] = ToFloat(row[c]);
 }

@@ -7,9 +7,18 @@
 namespace tvq {
 namespace {
 
-double TableAt(const EmbeddingArgs& args, int64_t index) {
-  return args.dtype == DType::kFloat32 ? static_cast<const float*>(args.table)[index]
-                                       : ToFloat(static_cast<const BFloat16*>(args.table)[index]);
+double TableAt(const EmbeddingArgs& args, int32_t id, int64_t column) {
+  const int64_t index = id * args.out.dim(1) + column;
+  switch (args.dtype) {
+    case DType::kFloat32:
+      return static_cast<const float*>(args.table)[index];
+    case DType::kBFloat16:
+      return ToFloat(static_cast<const BFloat16*>(args.table)[index]);
+    case DType::kInt8:
+      return static_cast<double>(static_cast<const int8_t*>(args.table)[index]) *
+             args.scales.data[id];
+  }
+  return 0;
 }
 
 double Sinusoid(double position, double lam, int64_t column, int64_t width) {
@@ -27,7 +36,7 @@ absl::Status ReferenceEmbedding(Device&, const EmbeddingArgs& args) {
   if (absl::Status status = CheckIds("Embedding", ids, args.vocab); !status.ok()) return status;
   for (int64_t i = 0; i < args.ids.dim(0); ++i) {
     for (int64_t c = 0; c < width; ++c) {
-      double value = TableAt(args, args.ids.data[i] * width + c);
+      double value = TableAt(args, args.ids.data[i], c);
       if (args.position_scale != 0) {
         value += args.position_scale *
                  Sinusoid(static_cast<double>(args.positions.data[i]), args.position_lam, c, width);

@@ -1,9 +1,11 @@
 // The packed layout of a weight [out, in], the same for every instruction set:
 //
-//   float32   [panels][in][16]              bfloat16   [panels][ceil(in/2)][16][2]
+//   float32   [panels][in][16]      bfloat16   [panels][ceil(in/2)][16][2]
+//   int8      [panels][ceil(in/4)][16][4]
 //
-// A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes)
-// is one 64 byte line. Panels come in pairs, and everything that pads is zero.
+// A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes;
+// or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs, and everything
+// that pads is zero.
 #ifndef TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 #define TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 
@@ -17,10 +19,13 @@ inline constexpr int64_t kLineBytes = 64;
 
 // Steps of 64 bytes in a panel.
 inline int64_t PanelLines(int64_t in, DType dtype) {
-  return dtype == DType::kFloat32 ? in : (in + 1) / 2;
+  return dtype == DType::kFloat32 ? in : dtype == DType::kBFloat16 ? (in + 1) / 2 : (in + 3) / 4;
 }
 
 inline int64_t PairBytes(int64_t in, DType dtype) { return 2 * PanelLines(in, dtype) * kLineBytes; }
+
+// weight.scales of int8 parts; nothing for other dtypes.
+absl::Status PackScales(Device& device, std::span<const HostMatrix> parts, LinearWeight& weight);
 
 inline int64_t PanelPairs(int64_t out) { return (out + kPairOutputs - 1) / kPairOutputs; }
 

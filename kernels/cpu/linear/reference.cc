@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/cpu/linear/packed_weight.h"
 #include "kernels/cpu/reference_ops.h"
 
 namespace tvq {
@@ -19,11 +20,15 @@ absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const
     for (int64_t i = 0; i < part.out * part.in; ++i, ++at) {
       if (dtype == DType::kFloat32) {
         weight.data.as<float>()[at] = part.data[i];
-      } else {
+      } else if (dtype == DType::kBFloat16) {
         weight.data.as<BFloat16>()[at] = ToBFloat16(part.data[i]);
+      } else {
+        weight.data.as<int8_t>()[at] = part.quantized[i];
       }
     }
   }
+  const absl::Status status = PackScales(device, parts, weight);
+  if (!status.ok()) return status;
   return weight;
 }
 

@@ -53,10 +53,11 @@ void PrepareRowImpl(const float* x, const float* times, int64_t in, RowFormat fo
   if (in % 2 != 0 && format == RowFormat::kBFloat16) static_cast<uint16_t*>(row)[in] = 0;
 }
 
-HWY_INLINE void StoreVector(const float* sums, size_t count, const float* bias,
+HWY_INLINE void StoreVector(const float* sums, size_t count, const float* scales, const float* bias,
                             const OutputColumns& out, float* y) {
   const Floats d;
   auto v = hn::LoadU(d, sums);
+  if (scales != nullptr) v = hn::Mul(v, LoadFirst(d, scales, count));
   if (bias != nullptr) v = hn::Add(v, LoadFirst(d, bias, count));
   if (out.scale != 1) v = hn::Mul(v, hn::Set(d, out.scale));
   if (out.activation == Activation::kSilu) v = FastSilu(d, v);
@@ -65,7 +66,7 @@ HWY_INLINE void StoreVector(const float* sums, size_t count, const float* bias,
 }
 
 void StoreTileImpl(const float* sums, int64_t row, int64_t rows, int64_t column,
-                   std::span<const OutputColumns> outputs) {
+                   const float* scales, std::span<const OutputColumns> outputs) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Floats()));
   for (const OutputColumns& out : outputs) {
     const int64_t begin = std::max(column, out.first);
@@ -74,6 +75,7 @@ void StoreTileImpl(const float* sums, int64_t row, int64_t rows, int64_t column,
       for (int64_t c = begin; c < end; c += lanes) {
         const int64_t at = c - out.first;
         StoreVector(sums + r * kPairOutputs + (c - column), static_cast<size_t>(end - c),
+                    scales == nullptr ? nullptr : scales + c,
                     out.bias == nullptr ? nullptr : out.bias + at, out,
                     out.y + (row + r) * out.stride + at);
       }
@@ -98,9 +100,9 @@ void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format
   HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
 }
 
-void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column,
+void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column, const float* scales,
                std::span<const OutputColumns> outputs) {
-  HWY_DYNAMIC_DISPATCH(StoreTileImpl)(sums, row, rows, column, outputs);
+  HWY_DYNAMIC_DISPATCH(StoreTileImpl)(sums, row, rows, column, scales, outputs);
 }
 
 }  // namespace tvq

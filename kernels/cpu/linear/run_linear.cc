@@ -69,11 +69,17 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
   return job.weight.data.as<std::byte>() + pair * job.pair_bytes;
 }
 
-// Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile.
-void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
+// Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile. `expanded`: room
+// for a pair of int8 panels as bfloat16.
+void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next,
+             std::byte* expanded) {
   alignas(64) float sums[kTileFloats];
   const int64_t tiles = (end - row + kTileRows - 1) / kTileRows;
   TileInput input{.row_bytes = job.x.row_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
+  if (job.weight.dtype == DType::kInt8) {
+    ExpandInt8(input.panels, input.in, expanded);
+    input.panels = expanded;
+  }
   int64_t ahead = next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
   if (ahead > 0) input.ahead = PanelsOf(job, next);
   for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -82,20 +88,21 @@ void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t nex
     input.row_count = (end - row + tiles - tile - 1) / (tiles - tile);
     input.ahead_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
     job.function(input, sums);
-    StoreTile(sums, row, input.row_count, pair * kPairOutputs, job.outputs);
+    StoreTile(sums, row, input.row_count, pair * kPairOutputs, job.weight.scales.as<const float>(),
+              job.outputs);
     row += input.row_count;
     ahead -= input.ahead_bytes;
     input.ahead += input.ahead_bytes;
   }
 }
 
-void RunTask(const Job& job, int64_t task, int64_t next_task) {
+void RunTask(const Job& job, int64_t task, int64_t next_task, std::byte* expanded) {
   const int64_t begin = task * job.task_pairs;
   const int64_t end = std::min(job.pairs, begin + job.task_pairs);
   for (int64_t row = 0; row < job.rows; row += job.block) {
     for (int64_t pair = begin; pair < end; ++pair) {
       RunPair(job, row, std::min(job.rows, row + job.block), pair,
-              pair + 1 < end ? pair + 1 : next_task * job.task_pairs);
+              pair + 1 < end ? pair + 1 : next_task * job.task_pairs, expanded);
     }
   }
 }
@@ -124,11 +131,14 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
   const int64_t tasks = (pairs + task_pairs - 1) / task_pairs;
   std::atomic<int64_t> next{0};
   const int64_t threads = std::min<int64_t>(device.pool().threads(), tasks);
-  device.pool().ParallelFor(threads, [&](int64_t) {
+  const int64_t expanded_bytes =
+      weight.dtype == DType::kInt8 ? (ExpandedBytes(weight.in) + 4095) / 4096 * 4096 : 0;
+  std::byte* expanded = device.Scratch<std::byte>(kExpandedSlot, threads * expanded_bytes);
+  device.pool().ParallelFor(threads, [&](int64_t thread) {
     int64_t task = next.fetch_add(1, std::memory_order_relaxed);
     while (task < tasks) {
       const int64_t following = next.fetch_add(1, std::memory_order_relaxed);
-      RunTask(job, task, following);
+      RunTask(job, task, following, expanded + thread * expanded_bytes);
       task = following;
     }
   });

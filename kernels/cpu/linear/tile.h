@@ -67,6 +67,14 @@ class AheadFetch {
   int64_t fetched_ = 0;
 };
 
+// A pair of int8 panels as the pair of bfloat16 panels of the same numbers, which is what the tile
+// multiplies: every int8 is a bfloat16. `to` has ExpandedBytes(in) bytes.
+void ExpandInt8(const void* panels, int64_t in, void* to);
+inline int64_t ExpandedBytes(int64_t in) {
+  // For `in` of 4 n + 1 or 2 an int8 line holds a line more than the bfloat16 panel has.
+  return PairBytes(in, DType::kBFloat16) + kLineBytes;
+}
+
 using TileFunction = void (*)(const TileInput& input, float* sums);
 
 // Rows kFloat32, panels float32.
@@ -88,8 +96,9 @@ struct OutputColumns {
   bool accumulate = false;
 };
 
-// Writes the sums of rows [row, row + rows) and of the outputs from `column` on.
-void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column,
+// Writes the sums of rows [row, row + rows) and of the outputs from `column` on, times
+// scales[output] where `scales` [out] is given.
+void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column, const float* scales,
                std::span<const OutputColumns> outputs);
 
 }  // namespace tvq

@@ -139,6 +139,16 @@ using std::min;
 inline unsigned long long __double2ull_rn(double x) {
   return static_cast<unsigned long long>(std::nearbyint(x));
 }
+// Byte i of the result is byte (selector >> 4 i) & 7 of the eight, `low` first.
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  uint32_t result = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    result |= static_cast<uint32_t>(bytes >> (selector >> 4 * i & 7U) * 8 & 0xffU) << 8 * i;
+  }
+  return result;
+}
+inline void __threadfence() {}
 inline uint32_t __float_as_uint(float x) { return std::bit_cast<uint32_t>(x); }
 inline float __uint_as_float(uint32_t x) { return std::bit_cast<float>(x); }
 

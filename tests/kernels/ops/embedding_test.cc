@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/bfloat16.h"
+#include "kernels/int8.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -22,16 +23,21 @@ class EmbeddingTest : public testing::TestWithParam<OpCase> {
     const std::vector<float> table = RandomFloats(args.vocab * width, 1);
     std::vector<BFloat16> halves;
     for (const float value : table) halves.push_back(ToBFloat16(value));
+    const Int8Matrix quantized = QuantizeRows(table.data(), args.vocab, width);
     const auto rows = static_cast<int64_t>(ids.size());
     const DeviceArray<float> wide(device, table);
     const DeviceArray<BFloat16> narrow(device, halves);
+    const DeviceArray<int8_t> bytes(device, quantized.values);
+    const DeviceArray<float> scales(device, quantized.scales);
     const DeviceArray<int32_t> id(device, ids);
     const DeviceArray<int64_t> position(device, positions);
     const DeviceArray<float> out(device,
                                  std::vector<float>(static_cast<size_t>(rows * width), NAN));
     args.dtype = GetParam().dtype;
-    args.table = args.dtype == DType::kFloat32 ? static_cast<const void*>(wide.data())
-                                               : static_cast<const void*>(narrow.data());
+    args.table = args.dtype == DType::kFloat32    ? static_cast<const void*>(wide.data())
+                 : args.dtype == DType::kBFloat16 ? static_cast<const void*>(narrow.data())
+                                                  : static_cast<const void*>(bytes.data());
+    if (args.dtype == DType::kInt8) args.scales = {scales.data(), {args.vocab}};
     args.ids = {id.data(), {rows}};
     args.positions = {position.data(), {static_cast<int64_t>(positions.size())}};
     args.out = {out.data(), {rows, width}};
@@ -70,7 +76,7 @@ TEST_P(EmbeddingTest, AddsTheSinusoid) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EmbeddingTest, testing::ValuesIn(AllOpCases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, EmbeddingTest, testing::ValuesIn(WeightOpCases()), kCaseName);
 
 TEST(EmbeddingChecksTest, NameTheArgument) {
   for (const char* name : {"cpu", "reference"}) {
@@ -87,6 +93,10 @@ TEST(EmbeddingChecksTest, NameTheArgument) {
               "Embedding: ids[1] is 4, expected 0 to 3");
     ids[1] = 3;
     EXPECT_TRUE(Embedding(*device, args).ok());
+    args.dtype = DType::kInt8;
+    EXPECT_EQ(std::string(Embedding(*device, args).message()),
+              "Embedding: scales is [0], expected [4]");
+    args.dtype = DType::kFloat32;
     args.position_scale = 1;
     EXPECT_EQ(Embedding(*device, args).code(), absl::StatusCode::kInvalidArgument);
     args.out = {out.data(), {2, 2}};

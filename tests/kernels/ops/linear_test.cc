@@ -32,11 +32,6 @@ class LinearTest : public testing::TestWithParam<OpCase> {
     return PackLinear(device, {&matrix, 1}, GetParam().dtype).value();
   }
 
-  // The value that a product really uses.
-  double Rounded(float value) const {
-    return GetParam().dtype == DType::kFloat32 ? value : ToFloat(ToBFloat16(value));
-  }
-
   // y after Linear of x [rows, in]; y0 is what is there before.
   static std::vector<float> Run(Device& device, const LinearWeight& weight,
                                 std::span<const float> x, const std::vector<float>& bias,
@@ -61,15 +56,17 @@ class LinearTest : public testing::TestWithParam<OpCase> {
   std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
 };
 
-// Products of bfloat16 are exact in float32, so that with either dtype only the roundings of the
-// sum are left: at most one per product and one each for adding the partial sums and the bias, the
-// scale, and their conversion. |silu'| < 1.1, and FastSilu adds 4e-7 of its result. VDPBF16PS
+// Products of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only
+// the roundings of the sum are left: at most one per product and one each for adding the partial
+// sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is rounded
+// here, not in the kernel: one more. |silu'| < 1.1, and FastSilu adds 4e-7 of its result. VDPBF16PS
 // drops subnormal products.
 void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {
   const std::vector<float> x = RandomFloats(rows * in, 1);
   const std::vector<float> w = RandomFloats(out * in, 2);
   const std::vector<float> bias = RandomFloats(out, 3);
   const std::vector<float> y0 = RandomFloats(rows * out, 4);
+  const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
   const std::vector<float> y = Run(*device_, Pack(*device_, w, out, in), x, bias, y0, options);
   const std::vector<float> expected =
       Run(*reference_, Pack(*reference_, w, out, in), x, bias, y0, options);
@@ -77,12 +74,12 @@ void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& o
     for (int64_t o = 0; o < out; ++o) {
       double terms = options.bias ? std::abs(bias[static_cast<size_t>(o)]) : 0;
       for (int64_t i = 0; i < in; ++i) {
-        terms += std::abs(Rounded(x[static_cast<size_t>(n * in + i)]) *
-                          Rounded(w[static_cast<size_t>(o * in + i)]));
+        terms += std::abs(RoundedFor(GetParam().dtype, x[static_cast<size_t>(n * in + i)]) *
+                          used[static_cast<size_t>(o * in + i)]);
       }
       const auto at = static_cast<size_t>(n * out + o);
       const double old = options.accumulate ? std::abs(y0[at]) : 0;
-      const double bound = 1.1 * Gamma(in + 4) * terms * std::abs(options.scale) +
+      const double bound = 1.1 * Gamma(in + 6) * terms * std::abs(options.scale) +
                            4e-7 * (std::abs(expected[at]) + old) + 1e-36;
       ASSERT_NEAR(y[at], expected[at], bound)
           << rows << " rows, in " << in << ", out " << out << ", row " << n << ", output " << o;
@@ -97,6 +94,8 @@ TEST_P(LinearTest, AgreesWithTheReference) {
     }
   }
   Compare(1, 768, 130, {});
+  // So long that CUDA blocks share an output, several of them.
+  Compare(9, 2100, 20, {.bias = true});
   Compare(300, 96, 40, {});
   // More rows than fit a block of prepared rows.
   Compare(70, 3001, 33, {});
@@ -134,16 +133,17 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
     };
     const std::vector<float> y = run(*device_);
     const std::vector<float> expected = run(*reference_);
+    const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
     for (size_t i = 0; i < y.size(); ++i) {
       double terms = 0;
       for (int64_t c = 0; c < in; ++c) {
         const auto xi =
             i / static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c);
-        terms += std::abs(Rounded(o[xi] * g[xi]) *
-                          Rounded(w[i % static_cast<size_t>(out) * static_cast<size_t>(in) +
-                                    static_cast<size_t>(c)]));
+        terms += std::abs(
+            RoundedFor(GetParam().dtype, o[xi] * g[xi]) *
+            used[i % static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c)]);
       }
-      ASSERT_NEAR(y[i], expected[i], Gamma(in + 4) * terms + 4e-7 * std::abs(expected[i])) << i;
+      ASSERT_NEAR(y[i], expected[i], Gamma(in + 6) * terms + 4e-7 * std::abs(expected[i])) << i;
     }
   }
 }
@@ -209,7 +209,83 @@ TEST_P(LinearTest, EveryNaNStaysNaN) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(AllOpCases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(WeightOpCases()), kCaseName);
+
+// An int8 weight by its own numbers: with x = 1 a column of q comes out, times its scale. Values
+// and signs at the ends, a row of zeros, a row so small that it becomes zeros.
+class LinearInt8Test : public testing::TestWithParam<DeviceCase> {
+ protected:
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam());
+    device_ = MakeTestDevice(GetParam());
+  }
+
+  // x [1, in] W^T.
+  std::vector<float> Multiply(const HostMatrix& matrix, DType dtype, const std::vector<float>& x) {
+    const LinearWeight weight = PackLinear(*device_, {&matrix, 1}, dtype).value();
+    const DeviceArray<float> in(*device_, x);
+    const DeviceArray<float> out(*device_, std::vector<float>(static_cast<size_t>(matrix.out)));
+    EXPECT_TRUE(Linear(*device_, {.x = {in.data(), {1, matrix.in}},
+                                  .weight = &weight,
+                                  .y = {out.data(), {1, matrix.out}}})
+                    .ok());
+    return out.Read();
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(LinearInt8Test, QuantizesRowByRow) {
+  const std::vector<float> w = {127, -127, 63.5F, 64.5F, 0.4F,  0,      0, 0, 0, 0,
+                                -2,  1,    0.01F, 2,     -1.5F, 1e-37F, 0, 0, 0, -1e-37F};
+  const std::vector<float> expected[] = {
+      {127, -127, 64, 64, 0}, {0, 0, 0, 0, 0}, {-127, 64, 1, 127, -95}, {0, 0, 0, 0, 0}};
+  const float scales[] = {1, 1, 2.0F / 127, 1};
+  const HostMatrix matrix{w.data(), 4, 5};
+  for (size_t i = 0; i < 5; ++i) {
+    std::vector<float> x(5);
+    x[i] = 1;
+    const std::vector<float> y = Multiply(matrix, DType::kInt8, x);
+    for (size_t o = 0; o < 4; ++o) EXPECT_EQ(y[o], expected[o][i] * scales[o]) << o << ", " << i;
+  }
+}
+
+TEST_P(LinearInt8Test, TakesInt8AsItIs) {
+  const int64_t in = 70, out = 33;
+  std::vector<int8_t> q;
+  std::vector<float> scales;
+  for (const int32_t index : RandomIndices(out * in, 255, 1)) {
+    q.push_back(static_cast<int8_t>(index - 127));
+  }
+  for (const float scale : RandomFloats(out, 2)) scales.push_back(std::abs(scale));
+  const HostMatrix matrix{nullptr, out, in, q.data(), scales.data()};
+  std::vector<float> dequantized;
+  for (int64_t i = 0; i < out * in; ++i) {
+    dequantized.push_back(scales[static_cast<size_t>(i / in)] *
+                          static_cast<float>(q[static_cast<size_t>(i)]));
+  }
+  const std::vector<float> x = RandomFloats(in, 3);
+  const std::vector<float> y = Multiply(matrix, DType::kInt8, x);
+  for (int64_t o = 0; o < out; ++o) {
+    double sum = 0, terms = 0;
+    for (int64_t i = 0; i < in; ++i) {
+      const double product =
+          static_cast<double>(RoundedFor(DType::kInt8, x[static_cast<size_t>(i)])) *
+          q[static_cast<size_t>(o * in + i)];
+      sum += product;
+      terms += std::abs(product);
+    }
+    const double scale = scales[static_cast<size_t>(o)];
+    EXPECT_NEAR(y[static_cast<size_t>(o)], sum * scale, Gamma(in + 2) * terms * scale) << o;
+  }
+  // Other dtypes see scale * q.
+  const HostMatrix floats{dequantized.data(), out, in};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    EXPECT_EQ(Multiply(matrix, dtype, x), Multiply(floats, dtype, x));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LinearInt8Test, testing::ValuesIn(AllDevices()), kCaseName);
 
 // The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it.
 class LinearRoundingTest : public testing::TestWithParam<DeviceCase> {};
@@ -274,6 +350,10 @@ TEST_F(LinearChecksTest, PackingRefusesUnequalWidths) {
   const HostMatrix parts[] = {matrix_, {data_.data(), 2, 5}};
   ExpectError(PackLinear(*device_, parts, DType::kFloat32).status(), "parts[1] is [2,5]");
   ExpectError(PackLinear(*device_, {}, DType::kFloat32).status(), "no matrix");
+  const int8_t quantized[4] = {};
+  const HostMatrix without_scales{nullptr, 2, 2, quantized};
+  ExpectError(PackLinear(*device_, {&without_scales, 1}, DType::kInt8).status(),
+              "parts[0] has no data");
 }
 
 }  // namespace

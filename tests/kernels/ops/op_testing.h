@@ -3,6 +3,8 @@
 #ifndef TVQ_TESTS_KERNELS_OPS_OP_TESTING_H_
 #define TVQ_TESTS_KERNELS_OPS_OP_TESTING_H_
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <ostream>
 #include <random>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/bfloat16.h"
 #include "kernels/device.h"
 #include "tests/kernels/test_devices.h"
 
@@ -29,6 +32,13 @@ inline std::vector<OpCase> AllOpCases() {
     cases.push_back({device, DType::kFloat32});
     cases.push_back({device, DType::kBFloat16});
   }
+  return cases;
+}
+
+// Of ops with weights, which may be int8, too.
+inline std::vector<OpCase> WeightOpCases() {
+  std::vector<OpCase> cases = AllOpCases();
+  for (const DeviceCase& device : AllDevices()) cases.push_back({device, DType::kInt8});
   return cases;
 }
 
@@ -79,6 +89,26 @@ inline std::vector<int32_t> RandomIndices(int64_t count, int64_t limit, uint32_t
   std::vector<int32_t> values(static_cast<size_t>(count));
   for (int32_t& value : values) value = index(engine);
   return values;
+}
+
+// What a weight [rows, width] of `dtype` holds. int8 in the simplest words: the largest of a row
+// becomes 127.
+inline std::vector<float> WeightsAs(DType dtype, std::vector<float> weights, int64_t width) {
+  for (float& w : weights) {
+    if (dtype == DType::kBFloat16) w = ToFloat(ToBFloat16(w));
+  }
+  for (auto row = weights.begin(); dtype == DType::kInt8 && row != weights.end(); row += width) {
+    float largest = 0;
+    for (int64_t i = 0; i < width; ++i) largest = std::max(largest, std::abs(row[i]));
+    const float scale = largest / 127;
+    for (int64_t i = 0; i < width; ++i) row[i] = std::nearbyint(row[i] / scale) * scale;
+  }
+  return weights;
+}
+
+// What x is rounded to before it meets a weight of `dtype`.
+inline float RoundedFor(DType dtype, float x) {
+  return dtype == DType::kFloat32 ? x : ToFloat(ToBFloat16(x));
 }
 
 // Half of float32's distance between 1 and the next number: the error of one rounding.

@@ -46,6 +46,10 @@ absl::StatusOr<std::unique_ptr<Model>> VqModel::Create(const Config& config, Wei
                                                        const LoadOptions& options) {
   absl::StatusOr<VqConfig> parsed = ParseConfig(config);
   if (!parsed.ok()) return parsed.status();
+  const DType state_dtype = options.state_dtype.value_or(DefaultStateDType(options.dtype));
+  if (state_dtype == DType::kInt8) {
+    return absl::InvalidArgumentError("state_dtype is int8, must be float32 or bfloat16");
+  }
   absl::StatusOr<Weights> weights = LoadWeights(*parsed, source, options);
   if (!weights.ok()) return weights.status();
   absl::StatusOr<Workspace> workspace = Workspace::Create(*options.device, *parsed);
@@ -57,9 +61,10 @@ absl::StatusOr<std::unique_ptr<Model>> VqModel::Create(const Config& config, Wei
   info.fingerprint = options.fingerprint;
   info.generation = options.generation;
   info.dtype = options.dtype;
-  info.state_dtype = options.state_dtype.value_or(options.dtype);
+  info.state_dtype = state_dtype;
   info.parameters = weights->parameters;
   info.weight_bytes = weights->bytes;
+  info.weight_rounding = weights->rounding;
   const StateLayout layout(*parsed, info.state_dtype);
   return std::unique_ptr<Model>(new VqModel(*std::move(parsed), *std::move(weights),
                                             std::move(tokenizer), options.device, layout,
@@ -101,6 +106,7 @@ absl::Status VqModel::Layers(const Attend& attend) {
   embed.table = weights_.embedding.data();
   embed.dtype = weights_.dtype;
   embed.vocab = config_.common.vocab_size;
+  embed.scales = VectorOf(weights_.embedding_scales, embed.vocab);
   embed.ids = rows.tokens();
   embed.positions = rows.positions();
   embed.position_scale = weights_.position_scale;

@@ -1,15 +1,32 @@
 #include "models/runtime/arch/transformer_vq/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
+#include "kernels/int8.h"
+#include "models/runtime/int8_tensor.h"
 
 namespace tvq::transformer_vq {
 namespace {
+
+// A matrix of the checkpoint in host memory: float32, or int8 with a scale for each row.
+struct MatrixValues {
+  int64_t rows = 0;
+  int64_t width = 0;
+  std::vector<float> values;
+  Int8Matrix quantized;  // where `values` is empty
+
+  HostMatrix View() const {
+    if (!values.empty()) return {values.data(), rows, width};
+    return {nullptr, rows, width, quantized.values.data(), quantized.scales.data()};
+  }
+};
 
 // Reads tensors and moves them to the device; the first error sticks and later calls do nothing, so
 // that loading reads as a list of tensors.
@@ -27,18 +44,37 @@ class Loader {
     if (!status_.ok()) return {};
     absl::StatusOr<HostTensor> tensor = source_.Get(name, shape);
     if (!tensor.ok()) return Fail(tensor.status());
-    absl::StatusOr<std::vector<float>> values = ToFloat32(*tensor);
-    if (!values.ok()) {
-      return Fail(absl::Status(values.status().code(),
-                               absl::StrCat(name, ": ", values.status().message())));
-    }
-    if (absl::Status s = CheckFinite(name, *values); !s.ok()) {
-      return Fail(absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message())));
-    }
-    if (absl::Status s = CheckFits(name, *values); !s.ok()) return Fail(s);
-    parameters_ += static_cast<int64_t>(values->size());
-    return *std::move(values);
+    return Convert(name, *tensor);
   }
+
+  // A matrix [rows, width] in the form that packing takes: quantized where it is stored so or
+  // `dtype_` says so, float32 otherwise.
+  MatrixValues ReadMatrix(const std::string& name, int64_t rows, int64_t width) {
+    MatrixValues matrix{rows, width, {}, {}};
+    if (!status_.ok()) return matrix;
+    const absl::StatusOr<HostTensor> tensor = source_.Get(name, std::array{rows, width});
+    if (!tensor.ok()) {
+      Fail(tensor.status());
+    } else if (tensor->dtype != HostDType::kI8) {
+      matrix.values = Convert(name, *tensor);
+    } else if (auto stored = ReadInt8(source_, name, *tensor, dtype_ == DType::kBFloat16);
+               !stored.ok()) {
+      Fail(stored.status());
+    } else {
+      matrix.quantized = *std::move(stored);
+      parameters_ += rows * width;
+    }
+    if (dtype_ == DType::kInt8 && status_.ok()) {
+      if (!matrix.values.empty()) {
+        matrix.quantized = QuantizeRows(matrix.values.data(), rows, width);
+        matrix.values.clear();
+      }
+      rounding_ = std::max(rounding_, Int8Rounding(matrix.quantized));
+    }
+    return matrix;
+  }
+
+  double rounding() const { return rounding_; }
 
   // A finite float32 next to the largest rounds to an infinite bfloat16.
   absl::Status CheckFits(const std::string& name, const std::vector<float>& values) const {
@@ -56,8 +92,15 @@ class Loader {
     return UploadBytes(values.data(), values.size() * sizeof(float));
   }
 
-  // As `dtype_`, rounded to nearest even.
-  Buffer UploadRounded(const std::vector<float>& values) {
+  // As `dtype_`, float32 rounded to nearest even.
+  Buffer UploadMatrix(const MatrixValues& matrix) {
+    if (!status_.ok()) return {};
+    const Int8Matrix& q = matrix.quantized;
+    if (dtype_ == DType::kInt8) return UploadBytes(q.values.data(), q.values.size());
+    const std::vector<float> values =
+        matrix.values.empty()
+            ? DequantizeRows(q.values.data(), q.scales.data(), matrix.rows, matrix.width)
+            : matrix.values;
     if (dtype_ == DType::kFloat32) return Upload(values);
     std::vector<BFloat16> rounded(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(), ToBFloat16);
@@ -71,10 +114,14 @@ class Loader {
       Fail(weight.status());
       return {};
     }
-    bytes_ += static_cast<int64_t>(weight->data.bytes());
+    bytes_ += weight->bytes();
     return *std::move(weight);
   }
-  LinearWeight Pack(const std::vector<HostMatrix>& parts) { return Pack(parts, dtype_); }
+  LinearWeight Pack(std::initializer_list<const MatrixValues*> matrices) {
+    std::vector<HostMatrix> parts;
+    for (const MatrixValues* matrix : matrices) parts.push_back(matrix->View());
+    return Pack(parts, dtype_);
+  }
 
   HeadKeys PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape) {
     if (!status_.ok()) return {};
@@ -89,8 +136,8 @@ class Loader {
 
   // y [rows, out] = x W^T on the device, in float32, back in host memory.
   std::vector<float> Project(const std::vector<float>& x, int64_t rows, const HostMatrix& matrix) {
-    LinearWeight weight = Pack({matrix}, DType::kFloat32);
-    bytes_ -= static_cast<int64_t>(weight.data.bytes());
+    LinearWeight weight = Pack(std::vector<HostMatrix>{matrix}, DType::kFloat32);
+    bytes_ -= weight.bytes();
     Buffer input = UploadBytes(x.data(), x.size() * sizeof(float));
     if (!status_.ok()) return {};
     std::vector<float> y(static_cast<size_t>(rows * matrix.out));
@@ -124,12 +171,28 @@ class Loader {
     return *std::move(buffer);
   }
 
+  // As finite float32 that fit `dtype_`.
+  std::vector<float> Convert(const std::string& name, const HostTensor& tensor) {
+    absl::StatusOr<std::vector<float>> values = ToFloat32(tensor);
+    if (!values.ok()) {
+      return Fail(absl::Status(values.status().code(),
+                               absl::StrCat(name, ": ", values.status().message())));
+    }
+    if (absl::Status s = CheckFinite(name, *values); !s.ok()) {
+      return Fail(absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message())));
+    }
+    if (absl::Status s = CheckFits(name, *values); !s.ok()) return Fail(s);
+    parameters_ += static_cast<int64_t>(values->size());
+    return *std::move(values);
+  }
+
   WeightSource& source_;
   Device& device_;
   const DType dtype_;
   absl::Status status_;
   int64_t parameters_ = 0;
   int64_t bytes_ = 0;
+  double rounding_ = 0;
 };
 
 // sinusoid(d) for d = 0..rows-1: [sin(d / lam^(2c/D)) | cos(...)], row-major [rows, D].
@@ -170,6 +233,7 @@ absl::Status DivideByCounts(const std::string& name, const std::vector<float>& c
 // R_d = (sinusoid(d) Wr) * t, turned from [M+1, H*K] to [H, M+1, K].
 std::vector<float> PositionKeys(const VqConfig& c, Loader& loader, const std::vector<float>& wr,
                                 const std::vector<float>& sinusoids, float t) {
+  if (!loader.status().ok()) return {};
   const std::vector<float> flat =
       loader.Project(sinusoids, c.window(), {wr.data(), c.n_head * c.d_k, c.d_model});
   std::vector<float> keys(flat.size());
@@ -194,14 +258,13 @@ LayerWeights LoadLayer(const VqConfig& c, int64_t index, const std::vector<float
   LayerWeights layer;
   layer.norm_gain = loader.Upload(loader.Read(p + "norm.weight", {d}));
   layer.norm_bias = loader.Upload(loader.Read(p + "norm.bias", {d}));
-  const std::vector<float> wq = loader.Read(p + "q_proj.weight", {qk, d});
-  const std::vector<float> wk = loader.Read(p + "k_proj.weight", {kk, d});
-  const std::vector<float> wv = loader.Read(p + "v_proj.weight", {vv, d});
-  const std::vector<float> wg = loader.Read(p + "g_proj.weight", {gv, d});
-  layer.qkvg =
-      loader.Pack({{wq.data(), qk, d}, {wk.data(), kk, d}, {wv.data(), vv, d}, {wg.data(), gv, d}});
-  const std::vector<float> wo = loader.Read(p + "o_proj.weight", {d, gv});
-  layer.out = loader.Pack({{wo.data(), d, gv}});
+  const MatrixValues wq = loader.ReadMatrix(p + "q_proj.weight", qk, d);
+  const MatrixValues wk = loader.ReadMatrix(p + "k_proj.weight", kk, d);
+  const MatrixValues wv = loader.ReadMatrix(p + "v_proj.weight", vv, d);
+  const MatrixValues wg = loader.ReadMatrix(p + "g_proj.weight", gv, d);
+  layer.qkvg = loader.Pack({&wq, &wk, &wv, &wg});
+  const MatrixValues wo = loader.ReadMatrix(p + "o_proj.weight", d, gv);
+  layer.out = loader.Pack({&wo});
 
   std::vector<float> u = loader.Read(p + "u", {c.n_head, c.d_k});
   std::vector<float> w = loader.Read(p + "w", {c.n_head, c.d_k});
@@ -231,8 +294,11 @@ absl::StatusOr<Weights> LoadWeights(const VqConfig& c, WeightSource& source,
   weights.dtype = options.dtype;
   const int64_t vocab = c.common.vocab_size;
 
-  const std::vector<float> embedding = loader.Read("embedding.weight", {vocab, c.d_model});
-  weights.embedding = loader.UploadRounded(embedding);
+  const MatrixValues embedding = loader.ReadMatrix("embedding.weight", vocab, c.d_model);
+  weights.embedding = loader.UploadMatrix(embedding);
+  if (options.dtype == DType::kInt8) {
+    weights.embedding_scales = loader.Upload(embedding.quantized.scales);
+  }
   if (c.pe_abs) {
     const std::vector<float> scale = loader.Read("position.scale", {1});
     weights.position_scale = scale.empty() ? 0 : scale[0];
@@ -247,16 +313,17 @@ absl::StatusOr<Weights> LoadWeights(const VqConfig& c, WeightSource& source,
     weights.norm_bias = loader.Upload(loader.Read("norm.bias", {c.d_model}));
   }
   if (c.tie_word_embeddings) {
-    weights.logits = loader.Pack({{embedding.data(), vocab, c.d_model}});
+    weights.logits = loader.Pack({&embedding});
   } else {
-    const std::vector<float> head = loader.Read("lm_head.weight", {vocab, c.d_model});
-    weights.logits = loader.Pack({{head.data(), vocab, c.d_model}});
+    const MatrixValues head = loader.ReadMatrix("lm_head.weight", vocab, c.d_model);
+    weights.logits = loader.Pack({&head});
   }
   weights.logits_bias = loader.Upload(loader.Read("lm_head.bias", {vocab}));
 
   if (!loader.status().ok()) return loader.status();
   weights.parameters = loader.parameters();
   weights.bytes = loader.bytes();
+  weights.rounding = loader.rounding();
   return weights;
 }
 

@@ -28,7 +28,8 @@ struct LayerWeights {
 };
 
 struct Weights {
-  Buffer embedding;  // [vocab, D] of `dtype`
+  Buffer embedding;         // [vocab, D] of `dtype`
+  Buffer embedding_scales;  // [vocab], int8 alone
   DType dtype = DType::kFloat32;
   float position_scale = 0;  // 0 without absolute positions
   std::vector<LayerWeights> layers;
@@ -39,9 +40,11 @@ struct Weights {
 
   int64_t parameters = 0;  // as stored in the checkpoint
   int64_t bytes = 0;       // device memory
+  double rounding = 0;     // see ModelInfo
 };
 
-// Reads, checks (shape, finite values, non-negative counts) and packs. Errors name the tensor.
+// Reads, checks (shape, finite values, non-negative counts, int8 in range) and packs. Errors name
+// the tensor.
 absl::StatusOr<Weights> LoadWeights(const VqConfig& config, WeightSource& source,
                                     const LoadOptions& options);
 

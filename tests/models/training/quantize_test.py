@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+import torch
+
+from conftest import random_model
+from models.training import safetensors
+from models.training.directory import write_model
+from models.training.export import load_model, tensors_of
+from models.training.quantize import MATRICES, dequantized, quantize, quantized
+
+
+def test_values_at_the_ends():
+    matrix = np.array([[127, -127, 63.5, 64.5, 0.4], [0] * 5, [-2, 1, 0.01, 2, -1.5], [1e-37, 0, 0, 0, -1e-37]], np.float32)
+    values, scales = quantize(matrix)
+    assert values.tolist() == [[127, -127, 64, 64, 0], [0] * 5, [-127, 64, 1, 127, -95], [0] * 5]
+    assert scales.tolist() == [1, 1, float(np.float32(2) / np.float32(127)), 1]
+    assert values.dtype == np.int8 and scales.dtype == np.float32
+
+
+def test_a_value_moves_by_half_a_scale_at_most():
+    matrix = np.random.default_rng(1).standard_normal((40, 33)).astype(np.float32)
+    values, scales = quantize(matrix)
+    moved = np.abs(values * scales[:, None].astype(np.float64) - matrix)
+    # and by the rounding of the quotient
+    assert (moved <= scales[:, None] * (0.5 + 127 * 2.0 ** -24)).all()
+    assert (np.abs(values).max(axis=1) == 127).all()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_directory_and_back(tmp_path, tied):
+    model = random_model(n_head=2, n_kv_head=1, tie_word_embeddings=tied).float()
+    write_model(tmp_path, model.config, quantized(tensors_of(model)))
+    raw = safetensors.load(tmp_path / "model.safetensors")
+    matrices = [name for name in raw if MATRICES.fullmatch(name)]
+    assert len(matrices) == (11 if tied else 12)
+    for name, value in raw.items():
+        assert (value.dtype == np.int8) == (name in matrices), name
+    assert {f"{name}_scale" for name in matrices} == {name for name in raw if name.endswith("_scale")}
+
+    again = load_model(tmp_path)
+    values, scales = quantize(model.layers[1].q_proj.weight.detach().numpy())
+    assert torch.equal(again.layers[1].q_proj.weight, torch.from_numpy(values * scales[:, None]))
+    assert torch.equal(again.layers[1].r_proj.weight, model.layers[1].r_proj.weight)
+    # Once quantized, nothing changes any more.
+    twice = quantized(dequantized(raw))
+    for name in matrices:
+        assert np.array_equal(twice[name], raw[name]), name
+
+
+def test_bfloat16_stays_bfloat16(tmp_path):
+    model = random_model().float()
+    halves = {name: value.to_float32() if isinstance(value, safetensors.BFloat16) else value
+              for name, value in tensors_of(model, bfloat16=True).items()}
+    result = quantized(halves)
+    assert isinstance(result["layers.0.r_proj.weight"], safetensors.BFloat16)
+    assert isinstance(result["lm_head.bias"], safetensors.BFloat16)
+    assert result["layers.0.codebook.sum"].dtype == np.float32
+
+
+def test_scales_must_be_there():
+    with pytest.raises(ValueError, match="lacks embedding.weight_scale"):
+        dequantized({"embedding.weight": np.zeros((2, 3), np.int8)})
