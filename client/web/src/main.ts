@@ -1,5 +1,6 @@
 import { Api } from './api/client.ts';
 import { App } from './app.ts';
+import { treePage } from './pages/tree/page.ts';
 import { writePage } from './pages/write/page.ts';
 import { Shell } from './shell.ts';
 import { applyTheme } from './theme.ts';
@@ -7,4 +8,8 @@ import { visit } from './ui/store.ts';
 
 applyTheme();
 const app = new App(new Api({ key: () => visit.get('key') ?? '' }));
-new Shell([{ name: 'write', title: 'Write', make: () => writePage(app) }], () => app.forget()).start();
+const pages = [
+  { name: 'write', title: 'Write', make: () => writePage(app) },
+  { name: 'tree', title: 'Tree', make: () => treePage(app) },
+];
+new Shell(pages, () => app.forget()).start();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Token } from '../src/api/completions.ts';
 import { Aligner } from '../src/text/align.ts';
-import { commonPrefix, diff, words } from '../src/text/diff.ts';
+import { commonPrefix, diff, tidy, words } from '../src/text/diff.ts';
 import { bytes, duration, percent, short, significant } from '../src/text/format.ts';
 
 const token = (text: string): Token => ({ text, logprob: -1, top: [] });
@@ -83,6 +83,7 @@ describe('diff', () => {
     const text = 'où l’on va, 風弦\n\tétait-ce?';
     expect(words(text).join('')).toBe(text);
     expect(words('où l’on')).toEqual(['où', ' ', 'l’on']);
+    expect(words("風弦 a")).toEqual(["風", "弦", " ", "a"]);
   });
 
   it('measures common beginnings', () => {
@@ -98,5 +99,17 @@ describe('format', () => {
     expect([9_999, 10_000, 3_184_896].map(short)).toEqual(['9,999', '10.0 k', '3.18 M']);
     expect([1, 0.9996, 0.5, 0.05, 0.0001].map(percent)).toEqual(['100%', '99.9%', '50%', '5.0%', '0.01%']);
     expect([5, 65, 3700, 90_000].map(duration)).toEqual(['5 s', '1 min 5 s', '1 h 1 min', '1 d 1 h']);
+  });
+});
+
+describe('tidy', () => {
+  it('joins changes that only a word in common parts', () => {
+    const runs = tidy(diff(words('x one the two three, four five six'), words('x nine the ten eleven, four five six')));
+    expect(runs.map(({ change }) => change)).toEqual(['same', 'left', 'right', 'same']);
+    expect(runs.at(-1)!.text).toContain('four five six');
+  });
+
+  it('keeps what both have at their ends', () => {
+    expect(tidy(diff(words('a b'), words('a c'))).map(({ change }) => change)).toEqual(['same', 'left', 'right']);
   });
 });

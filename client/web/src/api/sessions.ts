@@ -58,6 +58,9 @@ export const unmarkSession = (api: Api, id: string, name: string): Promise<Posit
 export const rewindSession = (api: Api, id: string, mark: string): Promise<Position> =>
   api.json<Position>(`${of(id)}/rewind`, { method: 'POST', body: { mark } });
 
+export const saveSession = (api: Api, id: string): Promise<Position> =>
+  api.json<Position>(`${of(id)}/save`, { method: 'POST', body: {} });
+
 export const deleteSession = (api: Api, id: string): Promise<unknown> => api.json(of(id), { method: 'DELETE' });
 
 export const exportSession = async (api: Api, id: string): Promise<Blob> =>

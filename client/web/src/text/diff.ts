@@ -7,9 +7,9 @@ export interface Run {
   text: string;
 }
 
-/** Words, and the blanks between them, so that joining them gives the text again. */
+/** Words (in Chinese, characters), and the blanks between them, so that joining them gives the text again. */
 export function words(text: string): string[] {
-  return text.match(/\s+|[\p{L}\p{N}'’]+|[^\s\p{L}\p{N}'’]/gu) ?? [];
+  return text.match(/\s+|\p{Script=Han}|(?:(?!\p{Script=Han})[\p{L}\p{N}'’])+|[^\s\p{L}\p{N}'’]/gu) ?? [];
 }
 
 /** Length of what both begin with. */
@@ -39,6 +39,34 @@ export function diff(left: string[], right: string[]): Run[] {
   }
   add(runs, 'same', left.slice(left.length - end));
   return runs;
+}
+
+/** Fewer words than this in common, between two changes, are chance. */
+const CHANCE = 3;
+
+/** Joins changes that only words in common by chance part. */
+export function tidy(runs: Run[]): Run[] {
+  const kept: Run[] = [];
+  let left = '';
+  let right = '';
+  const flush = (): void => {
+    add(kept, 'left', left === '' ? [] : [left]);
+    add(kept, 'right', right === '' ? [] : [right]);
+    left = '';
+    right = '';
+  };
+  runs.forEach(({ change, text }, i) => {
+    const inside = i > 0 && i < runs.length - 1;
+    if (change === 'same' && !(inside && (text.match(/[\p{L}\p{N}]+/gu) ?? []).length < CHANCE)) {
+      flush();
+      add(kept, 'same', [text]);
+      return;
+    }
+    if (change !== 'right') left += text;
+    if (change !== 'left') right += text;
+  });
+  flush();
+  return kept;
 }
 
 function add(runs: Run[], change: Change, list: string[]): void {

@@ -9,6 +9,7 @@ import { ModelPicker } from '../../ui/model_picker.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { Sampling } from '../../ui/sampling.ts';
 import { browser, visit } from '../../ui/store.ts';
+import { rememberForks } from '../tree/names.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
 import { Story, type Ending } from './story.ts';
@@ -213,7 +214,8 @@ class WritePage implements Page {
     this.lastTurn = [];
     this.live.reset();
     if (this.box.value === '') this.setBox(opening.length < 2000 ? opening : '');
-    if (kept) this.notice.say('The text before is kept as a session: see ', el('a', { href: `#/tree?session=${kept.id}` }, 'Tree'), '.');
+    const link = kept && el('a', { href: `#/tree?session=${kept.id}` }, 'Tree');
+    if (link) this.notice.say('The text before is kept as a session: see ', link, '.');
     this.update();
     this.box.focus();
   }
@@ -240,7 +242,9 @@ class WritePage implements Page {
   private async saveBranch(label: string): Promise<void> {
     try {
       const made = await this.story.branch(label);
-      this.notice.say(`Saved “${made.label}”. `, el('a', { href: `#/tree?session=${made.id}` }, 'Show it in the tree'), '.');
+      rememberForks([made]);
+      const link = el('a', { href: `#/tree?session=${made.id}` }, 'Show it in the tree');
+      this.notice.say(`Saved “${made.label}”. `, link, '.');
       this.endBranch();
     } catch (error) {
       this.notice.fail(error);

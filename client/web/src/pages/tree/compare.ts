@@ -1,0 +1,109 @@
+// Two branches side by side: what they share, then where they part.
+
+import type { Api } from '../../api/client.ts';
+import type { Session } from '../../api/types.ts';
+import { el, fill, newId } from '../../dom.ts';
+import { diff, tidy, words, type Run } from '../../text/diff.ts';
+import { plural } from '../../text/format.ts';
+import { announce, Notice } from '../../ui/notice.ts';
+import { nameOf } from './names.ts';
+import { continueSession, pairOf } from './text.ts';
+
+export class Compare {
+  readonly node = el('section', { class: 'compare panel', 'aria-label': 'Comparison' });
+  private readonly notice = new Notice();
+  private running: AbortController | null = null;
+
+  constructor(
+    private readonly api: Api,
+    private readonly onChange: () => Promise<void>,
+    private readonly onClose: () => void,
+  ) {
+    this.node.hidden = true;
+  }
+
+  close(): void {
+    this.running?.abort();
+    this.node.hidden = true;
+    fill(this.node);
+  }
+
+  async show(left: Session, right: Session): Promise<void> {
+    this.node.hidden = false;
+    this.node.setAttribute('aria-busy', 'true');
+    try {
+      const pair = await pairOf(this.api, left, right);
+      if (!pair) {
+        this.notice.say('One of the two has no transcript: its text was not kept.');
+        fill(this.node, this.head([]), this.notice.node);
+        return;
+      }
+      const runs = tidy(diff(words(pair.left), words(pair.right)));
+      const columns = [column(left, pair.shared, runs, 'left'), column(right, pair.shared, runs, 'right')];
+      const note = pair.common > 0 ? `Both begin with the same ${plural(pair.common, 'token')}.` : 'They have no beginning in common.';
+      fill(
+        this.node,
+        this.head([left, right], columns.map(({ fresh }) => fresh)),
+        el('p', { class: 'hint' }, note, pair.cut && ' Only the beginning of what differs is shown.'),
+        this.notice.node,
+        el('div', { class: 'sides' }, ...columns.map(({ node }) => node)),
+      );
+    } catch (error) {
+      this.notice.fail(error);
+      fill(this.node, this.head([]), this.notice.node);
+    } finally {
+      this.node.removeAttribute('aria-busy');
+    }
+  }
+
+  private head(sessions: Session[], fresh: HTMLElement[] = []): HTMLElement {
+    const id = newId('tokens');
+    const tokens = el('input', { id, type: 'number', min: 1, step: 1, value: 60 });
+    const go = el('button', { type: 'button', class: 'primary', onclick: () => {
+      if (this.running) this.running.abort();
+      else void this.continueBoth(sessions, fresh, Number(tokens.value) || 60, go);
+    } }, 'Continue both');
+    return el(
+      'div',
+      { class: 'bar-head' },
+      el('h2', {}, 'Side by side'),
+      sessions.length > 0 && el('div', { class: 'row' }, el('label', { for: id }, 'tokens'), tokens, go),
+      el('button', { type: 'button', onclick: () => this.onClose() }, 'Close'),
+    );
+  }
+
+  private async continueBoth(sessions: Session[], fresh: HTMLElement[], tokens: number, go: HTMLElement): Promise<void> {
+    const control = new AbortController();
+    this.running = control;
+    this.notice.clear();
+    go.textContent = 'Stop';
+    try {
+      await Promise.all(
+        sessions.map((session, i) =>
+          continueSession(this.api, session, tokens, (text) => fresh[i]!.append(text), control.signal)),
+      );
+      announce('Both continued.');
+    } catch (error) {
+      control.abort();
+      this.notice.fail(error);
+    }
+    this.running = null;
+    go.textContent = 'Continue both';
+    await this.onChange();
+  }
+}
+
+function column(session: Session, shared: string, runs: Run[], side: 'left' | 'right'): { node: HTMLElement; fresh: HTMLElement } {
+  const fresh = el('span', {});
+  const parts = runs
+    .filter(({ change }) => change === 'same' || change === side)
+    .map(({ change, text }) => (change === 'same' ? el('span', { class: 'alike' }, text) : el('mark', {}, text)));
+  const node = el(
+    'article',
+    { class: side },
+    el('h3', {}, nameOf(session)),
+    el('p', { class: 'hint' }, plural(session.position, 'token')),
+    el('div', { class: 'text' }, el('span', { class: 'alike' }, shared === '' ? '' : `…${shared}`), ...parts, fresh),
+  );
+  return { node, fresh };
+}

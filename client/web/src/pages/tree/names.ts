@@ -1,0 +1,27 @@
+// What this browser remembers of sessions: names given here, and where forks made here began. The server
+// keeps the label that a session was made with.
+
+import type { Session } from '../../api/types.ts';
+import { browser } from '../../ui/store.ts';
+
+const MOST = 2000;
+
+function put(store: string, id: string, value: string | number | undefined): void {
+  const all = Object.entries(browser.getJson<Record<string, string | number>>(store, {})).filter(([key]) => key !== id);
+  if (value !== undefined) all.push([id, value]);
+  browser.setJson(store, Object.fromEntries(all.slice(-MOST)));
+}
+
+export const shortId = (id: string): string => (id.length > 12 ? `${id.slice(0, 8)}…` : id);
+
+export const nameOf = (session: Session): string =>
+  browser.getJson<Record<string, string>>('names', {})[session.id] || session.label || `session ${shortId(session.id)}`;
+
+export const giveName = (session: Session, name: string): void =>
+  put('names', session.id, name.trim() === '' || name === session.label ? undefined : name.trim());
+
+export const forkPositions = (): Record<string, number> => browser.getJson<Record<string, number>>('forks', {});
+
+export function rememberForks(made: Session[]): void {
+  for (const { id, position } of made) put('forks', id, position);
+}

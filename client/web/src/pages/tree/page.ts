@@ -1,0 +1,132 @@
+// Tree: the sessions of a model, their forks and marks.
+
+import type { App, Page } from '../../app.ts';
+import { importSession, listSessions } from '../../api/sessions.ts';
+import type { Session } from '../../api/types.ts';
+import { el, fill, newId } from '../../dom.ts';
+import { plural } from '../../text/format.ts';
+import { ModelPicker } from '../../ui/model_picker.ts';
+import { Notice } from '../../ui/notice.ts';
+import { Compare } from './compare.ts';
+import { Panel } from './panel.ts';
+import { TreeView } from './view.ts';
+
+export const treePage = (app: App): Page => new TreePage(app);
+
+class TreePage implements Page {
+  readonly title = 'Tree';
+  readonly node: HTMLElement;
+  private readonly notice = new Notice();
+  private readonly picker: ModelPicker;
+  private readonly view = new TreeView((session) => this.go(session.id, null));
+  private readonly summary = el('p', { class: 'hint' });
+  private readonly panel: Panel;
+  private readonly compare: Compare;
+  private sessions: Session[] = [];
+  private chosen = '';
+  private comparedWith: string | null = null;
+  private loading = 0;
+
+  constructor(private readonly app: App) {
+    this.picker = new ModelPicker(app, 'tree', (model) => !model.image, () => void this.refresh());
+    this.panel = new Panel({
+      api: app.api,
+      changed: async (select) => {
+        if (select !== undefined) this.go(select, null);
+        await this.refresh();
+      },
+      others: (session) => this.sessions.filter(({ id }) => id !== session.id),
+      compare: (left, right) => this.go(left.id, right),
+    });
+    this.compare = new Compare(app.api, () => this.refresh(), () => this.go(this.chosen, null));
+    const id = newId('import');
+    const file = el('input', { id, type: 'file', class: 'unseen', onchange: () => {
+      const chosen = file.files?.[0];
+      file.value = '';
+      if (chosen) void this.import(chosen);
+    } });
+    const pick = el('button', { type: 'button', onclick: () => file.click() }, 'Import a file');
+    file.tabIndex = -1;
+    file.setAttribute('aria-label', 'Import a file');
+    this.node = el('div', { class: 'page tree-page' },
+      el('div', { class: 'head' }, el('h1', {}, 'Tree'), this.picker.node),
+      this.notice.node,
+      el('div', { class: 'grove' },
+        el('section', { class: 'branches', 'aria-label': 'Branches' }, this.view.node, this.summary,
+          el('div', { class: 'row' }, el('button', { type: 'button', onclick: () => void this.refresh() }, 'Refresh'), pick, file)),
+        this.panel.node),
+      this.compare.node);
+  }
+
+  show(parameters: URLSearchParams): void {
+    const chosen = parameters.get('session');
+    if (chosen !== null) this.chosen = chosen;
+    this.comparedWith = parameters.get('with');
+    void this.begin();
+  }
+
+  private async begin(): Promise<void> {
+    try {
+      if (await this.picker.load()) return; // which picks a model, which refreshes
+      this.notice.say('This server serves no model that writes text.');
+    } catch (error) {
+      this.notice.fail(error);
+    }
+  }
+
+  /** The address says what is shown, so that it can be kept and gone back to. */
+  private go(session: string, other: string | null): void {
+    const query = new URLSearchParams({ ...(session ? { session } : {}), ...(other ? { with: other } : {}) });
+    const hash = `#/tree${query.size > 0 ? `?${query}` : ''}`;
+    this.chosen = session;
+    this.comparedWith = other;
+    if (location.hash !== hash) history.replaceState(null, '', hash);
+    this.draw();
+    if (other) this.compare.node.scrollIntoView({ block: 'nearest' });
+  }
+
+  private async refresh(): Promise<void> {
+    const { model } = this.picker;
+    if (!model) return;
+    this.loading += 1;
+    const turn = this.loading;
+    try {
+      const sessions = await listSessions(this.app.api, model.id);
+      if (turn !== this.loading) return; // a later answer is on its way
+      this.notice.clear();
+      this.sessions = sessions;
+      this.draw();
+    } catch (error) {
+      this.notice.fail(error);
+    }
+  }
+
+  private draw(): void {
+    const find = (id: string | null): Session | undefined => this.sessions.find((session) => session.id === id);
+    const session = find(this.chosen);
+    const other = find(this.comparedWith);
+    this.view.select(this.chosen);
+    this.view.draw(this.sessions, other?.id ?? null);
+    const none = this.sessions.length === 0;
+    this.view.node.hidden = none;
+    fill(this.summary, none ? 'No sessions yet. ' : `${plural(this.sessions.length, 'session')}.`,
+      none && el('a', { href: '#/write' }, 'Write something first.'));
+    this.panel.show(session ?? null);
+    if (session && other) void this.compare.show(session, other);
+    else this.compare.close();
+  }
+
+  private async import(file: File): Promise<void> {
+    const { model } = this.picker;
+    if (!model) return;
+    try {
+      const made = await importSession(this.app.api, file, model.id, file.name.replace(/\.tvq$/, ''));
+      this.notice.say(`“${made.label}” is imported.`);
+      this.chosen = made.id;
+      this.go(made.id, null);
+      await this.refresh();
+    } catch (error) {
+      this.notice.fail(error);
+    }
+  }
+}

@@ -1,0 +1,270 @@
+// One session: its text, and all that can be done with it.
+
+import * as calls from '../../api/sessions.ts';
+import type { Api } from '../../api/client.ts';
+import type { Session } from '../../api/types.ts';
+import { el, fill, newId, type Child } from '../../dom.ts';
+import { ago, bytes, count, duration, plural } from '../../text/format.ts';
+import { download } from '../../ui/download.ts';
+import { announce, Notice } from '../../ui/notice.ts';
+import { giveName, nameOf, rememberForks } from './names.ts';
+import { continueSession, tailOf } from './text.ts';
+
+/** Tokens of the text's end that are shown at first. */
+const TAIL = 1200;
+
+export interface PanelHost {
+  api: Api;
+  /** The sessions have changed; with an id: show that one now. */
+  changed(select?: string): Promise<void>;
+  others(session: Session): Session[];
+  compare(left: Session, right: string): void;
+}
+
+export class Panel {
+  readonly node = el('section', { class: 'panel details', 'aria-label': 'The chosen session' });
+  private readonly notice = new Notice();
+  private readonly text = el('div', { class: 'text' });
+  private readonly more = el('p', { class: 'hint' });
+  private session: Session | null = null;
+  private running: AbortController | null = null;
+  private shownVersion = '';
+
+  constructor(private readonly host: PanelHost) {
+    this.show(null);
+  }
+
+  /** Shows the session as the server told it last; null: none is chosen. */
+  show(session: Session | null): void {
+    if (session?.id !== this.session?.id) {
+      this.running?.abort();
+      this.notice.clear();
+      this.shownVersion = '';
+    }
+    this.session = session;
+    if (!session) {
+      fill(this.node, el('p', { class: 'hint' }, 'Choose a session to read it, go on with it, fork it, or compare it.'));
+      return;
+    }
+    if (this.running) return; // drawn when it ends
+    const focus = document.activeElement;
+    const held = focus instanceof HTMLElement && this.node.contains(focus) ? focus.dataset['key'] : undefined;
+    fill(
+      this.node,
+      this.title(session),
+      this.facts(session),
+      el('div', { class: 'reading', tabindex: 0, role: 'region', 'aria-label': 'Text of the session' }, this.more, this.text),
+      this.notice.node,
+      this.onward(session),
+      this.branching(session),
+      this.keeping(session),
+    );
+    if (held) this.node.querySelector<HTMLElement>(`[data-key="${held}"]`)?.focus();
+    void this.read(session, TAIL);
+  }
+
+  private async read(session: Session, most: number): Promise<void> {
+    const version = `${session.id} ${session.version} ${most}`;
+    if (version === this.shownVersion) return;
+    try {
+      const tail = await tailOf(this.host.api, session, most);
+      if (session.id !== this.session?.id || this.running) return;
+      this.shownVersion = version;
+      this.text.textContent = tail?.text ?? '';
+      fill(this.more);
+      if (!tail) fill(this.more, 'No transcript is kept of this session: its text cannot be shown.');
+      else if (session.position === 0) fill(this.more, 'Still empty.');
+      else if (tail.before > 0)
+        fill(this.more, `${plural(tail.before, 'token')} before this. `, button('Show all', 'all', () =>
+          void this.read(session, session.position)));
+      const reading = this.text.parentElement!;
+      reading.scrollTop = reading.scrollHeight;
+    } catch (error) {
+      this.notice.fail(error);
+    }
+  }
+
+  private title(session: Session): HTMLElement {
+    const id = newId('name');
+    const form = el('form', { class: 'inline-form' });
+    form.hidden = true;
+    const name = el('input', { id, value: nameOf(session), maxlength: 120 });
+    const rename = button('Rename', 'rename', () => {
+      form.hidden = false;
+      name.select();
+      name.focus();
+    });
+    form.append(
+      el('label', { for: id }, 'Name (kept in this browser)'),
+      name,
+      el('button', { class: 'primary' }, 'Keep'),
+    );
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      giveName(session, name.value);
+      void this.host.changed();
+    };
+    return el('div', {}, el('div', { class: 'bar-head' }, el('h2', {}, nameOf(session)), rename), form);
+  }
+
+  private facts(session: Session): HTMLElement {
+    const fact = (name: string, value: string, title?: string): HTMLElement =>
+      el('div', {}, el('dt', {}, name), el('dd', { title }, value));
+    const places = { device: 'on the device', host: 'in host memory', durable: 'on the durable tier' };
+    const { persisted_version: saved, version } = session;
+    return el(
+      'dl',
+      { class: 'facts' },
+      fact('context', plural(session.position, 'token')),
+      fact('state', bytes(session.bytes), `${count(session.bytes)} bytes`),
+      fact('lies', places[session.tier] ?? session.tier),
+      fact('version', saved === version ? `${version}, saved` : saved > 0 ? `${version}, ${saved} saved` : String(version)),
+      fact('used', ago(session.last_used)),
+      fact('ends', session.expires === null ? 'never' : `in ${duration(session.expires - Date.now() / 1000)}`),
+    );
+  }
+
+  private onward(session: Session): HTMLElement {
+    const tokens = numberField('tokens', 60, 1, 100_000);
+    const go: HTMLButtonElement = button('Continue', 'go', () => {
+      if (this.running) this.running.abort();
+      else void this.goOn(session, tokens.value(), go);
+    }, 'primary');
+    go.disabled = session.position === 0;
+    const others = this.host.others(session);
+    const id = newId('with');
+    const select = el('select', { id, 'data-key': 'with', onchange: () => {
+      if (select.value) this.host.compare(session, select.value);
+    } }, el('option', { value: '' }, 'choose…'), ...others.map((other) => el('option', { value: other.id }, nameOf(other))));
+    return group(
+      'Go on',
+      tokens.node,
+      go,
+      el('a', { class: 'button', href: `#/write?session=${encodeURIComponent(session.id)}` }, 'Open in Write'),
+      others.length > 0 && el('span', { class: 'field' }, el('label', { for: id }, 'compare with'), select),
+    );
+  }
+
+  private branching(session: Session): HTMLElement {
+    const { api } = this.host;
+    const copies = numberField('copies', 2, 1, 128);
+    const id = newId('mark');
+    const name = el('input', { id, maxlength: 120, placeholder: `at ${count(session.position)}` });
+    const fork = (number: number, mark?: string) => async (): Promise<void> => {
+      const label = `${nameOf(session)} ⑂`.slice(0, 80);
+      const made = await calls.forkSession(api, session.id, { count: number, label, ...(mark ? { mark } : {}) });
+      rememberForks(made);
+      made.forEach((child, i) => giveName(child, `${nameOf(session)} / ${i + 1}`));
+      this.done(`${plural(made.length, 'fork')} made.`);
+    };
+    const marks = session.marks.map((mark) =>
+      el(
+        'li',
+        {},
+        el('span', { class: 'mark-name' }, mark.name, ' ', el('span', { class: 'hint' }, `at ${count(mark.position)}`)),
+        this.act('Rewind to it', `rewind-${mark.name}`, async () => {
+          await calls.rewindSession(api, session.id, mark.name);
+          this.done(`Back at ${mark.name}.`);
+        }),
+        this.act('Fork from it', `fork-${mark.name}`, fork(1, mark.name)),
+        this.act('Forget', `forget-${mark.name}`, async () => {
+          await calls.unmarkSession(api, session.id, mark.name);
+          this.done('Mark forgotten.');
+        }),
+      ),
+    );
+    return el(
+      'div',
+      {},
+      group('Branch', copies.node, this.act('Fork', 'fork', () => fork(copies.value())()),
+        el('span', { class: 'field' }, el('label', { for: id }, 'mark'), name),
+        this.act('Mark', 'mark', async () => {
+          await calls.markSession(api, session.id, name.value.trim() || name.placeholder);
+          this.done('Marked.');
+        })),
+      marks.length > 0 && el('ul', { class: 'marks' }, ...marks),
+    );
+  }
+
+  private keeping(session: Session): HTMLElement {
+    const { api } = this.host;
+    const remove: HTMLButtonElement = button('Delete', 'delete', () => {
+      if (remove.textContent === 'Delete') {
+        remove.textContent = 'Really delete?';
+        return;
+      }
+      void this.run(async () => {
+        await calls.deleteSession(api, session.id);
+        announce('Deleted.');
+        await this.host.changed('');
+      });
+    }, 'danger');
+    remove.addEventListener('blur', () => (remove.textContent = 'Delete'));
+    return group(
+      'Keep',
+      this.act('Save to durable', 'save', async () => {
+        await calls.saveSession(api, session.id);
+        this.done('Saved.');
+      }),
+      this.act('Export', 'export', async () => {
+        const name = nameOf(session).replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-+|-+$/g, '') || 'session';
+        download(await calls.exportSession(api, session.id), `${name}.tvq`);
+        this.done('Exported.');
+      }),
+      remove,
+    );
+  }
+
+  private act(text: string, key: string, work: () => Promise<void>): HTMLButtonElement {
+    return button(text, key, () => void this.run(async () => {
+      await work();
+      await this.host.changed();
+    }));
+  }
+
+  private done(text: string): void {
+    this.notice.say(text);
+  }
+
+  private async run(work: () => Promise<void>): Promise<void> {
+    this.notice.clear();
+    try {
+      await work();
+    } catch (error) {
+      this.notice.fail(error);
+    }
+  }
+
+  private async goOn(session: Session, tokens: number, go: HTMLButtonElement): Promise<void> {
+    const control = new AbortController();
+    this.running = control;
+    go.textContent = 'Stop';
+    const fresh = el('span', { class: 'fresh' });
+    this.text.append(fresh);
+    const reading = this.text.parentElement!;
+    await this.run(async () => {
+      await continueSession(this.host.api, session, tokens, (text) => {
+        fresh.append(text);
+        reading.scrollTop = reading.scrollHeight;
+      }, control.signal);
+      announce('Continued.');
+    });
+    if (this.running === control) this.running = null;
+    await this.host.changed();
+  }
+}
+
+function button(text: string, key: string, onclick: () => void, className = ''): HTMLButtonElement {
+  return el('button', { type: 'button', class: className, 'data-key': key, onclick }, text);
+}
+
+function group(legend: string, ...children: Child[]): HTMLElement {
+  return el('fieldset', { class: 'actions' }, el('legend', {}, legend), el('div', { class: 'row' }, ...children));
+}
+
+function numberField(label: string, value: number, min: number, max: number): { node: HTMLElement; value: () => number } {
+  const id = newId('n');
+  const input = el('input', { id, type: 'number', min, max, step: 1, value });
+  const read = (): number => Math.min(max, Math.max(min, Math.round(Number(input.value)) || value));
+  return { node: el('span', { class: 'field' }, el('label', { for: id }, label), input), value: read };
+}

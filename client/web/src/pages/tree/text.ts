@@ -1,0 +1,70 @@
+// A session's text, as far as it is looked at, and its continuation.
+
+import { sleep, type Api } from '../../api/client.ts';
+import { complete } from '../../api/completions.ts';
+import { isAbort } from '../../api/errors.ts';
+import { detokenize, withTranscript } from '../../api/sessions.ts';
+import type { Session } from '../../api/types.ts';
+import { commonPrefix } from '../../text/diff.ts';
+
+/** The end of the session's text, `most` tokens of it; null where no transcript was kept. */
+export async function tailOf(api: Api, session: Session, most: number): Promise<{ text: string; before: number } | null> {
+  if (!session.has_transcript && session.position > 0) return null;
+  const before = Math.max(0, session.position - most);
+  const { transcript } = await withTranscript(api, session.id, before);
+  return { text: await detokenize(api, session.model, transcript), before };
+}
+
+/** Goes on with the session by `tokens`; a stop keeps what came. The server draws a new seed each time. */
+export async function continueSession(
+  api: Api,
+  session: Session,
+  tokens: number,
+  onText: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const request = { model: session.model, prompt: '', session_id: session.id, commit_on_cancel: true, max_tokens: tokens };
+  try {
+    await complete(api, request, ({ text }) => onText(text), { signal });
+  } catch (error) {
+    if (!isAbort(error)) throw error;
+    await sleep(300); // until the server has heard of it
+  }
+}
+
+export interface Pair {
+  /** Tokens that both begin with. */
+  common: number;
+  /** The end of what is common. */
+  shared: string;
+  left: string;
+  right: string;
+  /** Tokens at the end of either that were too many to compare. */
+  cut: boolean;
+}
+
+/** Tokens of the common text that are shown, and of each branch that are compared. */
+const SHARED_TOKENS = 60;
+const MOST_TOKENS = 4000;
+
+export async function pairOf(api: Api, left: Session, right: Session): Promise<Pair | null> {
+  if (!left.has_transcript || !right.has_transcript) return null;
+  const [a, b] = await Promise.all([withTranscript(api, left.id), withTranscript(api, right.id)]);
+  const common = commonPrefix(a.transcript, b.transcript);
+  const text = (ids: number[]): Promise<string> => detokenize(api, left.model, ids);
+  const begin = Math.max(0, common - SHARED_TOKENS);
+  const end = common + MOST_TOKENS;
+  // Each with the common end before it, so that the text is decoded as it stands there.
+  const [shared, leftText, rightText] = await Promise.all([
+    text(a.transcript.slice(begin, common)),
+    text(a.transcript.slice(begin, end)),
+    text(b.transcript.slice(begin, end)),
+  ]);
+  return {
+    common,
+    shared,
+    left: leftText.slice(shared.length),
+    right: rightText.slice(shared.length),
+    cut: a.transcript.length > end || b.transcript.length > end,
+  };
+}
