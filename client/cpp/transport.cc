@@ -27,6 +27,13 @@ absl::Status ReadPem(std::string_view what, const std::string& path, std::string
   return absl::OkStatus();
 }
 
+// gRPC ends the process over a header that is anything else.
+bool FitsHeader(std::string_view value) {
+  return std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
     const ConnectOptions& options) {
   if (options.cert_file.empty() != options.key_file.empty()) {
@@ -42,13 +49,6 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
   if (!status.ok()) return status;
   return grpc::SslCredentials(ssl);
 }
-
-// gRPC ends the process over a header that is anything else.
-bool FitsHeader(std::string_view value) {
-  return std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c <= '~'; });
-}
-
-}  // namespace
 
 absl::StatusOr<Transport> Open(const ConnectOptions& options) {
   if (!FitsHeader(options.api_key)) {

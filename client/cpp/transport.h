@@ -19,6 +19,10 @@ struct Transport {
   std::string authorization;  // value of this header; empty: not sent
 };
 
+// The options' files, read. Errors as of Open.
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
+    const ConnectOptions& options);
+
 // INVALID_ARGUMENT for options that do not fit together, NOT_FOUND for a file that cannot be read.
 absl::StatusOr<Transport> Open(const ConnectOptions& options);
 

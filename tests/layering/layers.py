@@ -37,7 +37,12 @@ ALLOWED = {
     "client/cpp": ["proto"],
     "client/cli": ["client/cpp", "proto"],
     "client/gateway": ["client/cpp", "proto"],
-    "client/loadtest": ["client/cpp", "proto"],
+    "client/loadtest/workload": [],
+    "client/loadtest/statistics": ["client/loadtest/workload"],
+    "client/loadtest/driver": ["client/loadtest/workload", "client/loadtest/statistics"],
+    "client/loadtest/report": ["client/loadtest/workload", "client/loadtest/statistics"],
+    "client/loadtest": ["client/loadtest/workload", "client/loadtest/statistics", "client/loadtest/driver",
+                        "client/loadtest/report", "client/cpp", "proto"],
 }
 
 # Third-party headers that belong to some units alone.

@@ -1,0 +1,204 @@
+#include "client/loadtest/driver/conversation.h"
+
+#include <utility>
+
+namespace tvq::loadtest {
+
+Conversation::Conversation(uint64_t id, Nanos due, const Environment* environment,
+                           const Hooks* hooks)
+    : id_(id),
+      environment_(*environment),
+      hooks_(*hooks),
+      random_(environment->workload->seed, id + 1),
+      turns_left_(environment->workload->sessions ? environment->workload->turns.Draw(random_)
+                                                  : 1) {
+  BeginRequest(due);
+}
+
+Nanos Conversation::Now() const { return environment_.transport->Now() - environment_.origin; }
+
+void Conversation::BeginRequest(Nanos due) {
+  const Workload& workload = *environment_.workload;
+  request_ = {.intended = due, .sent = -1, .attempts = 0};
+  spec_ = {.prompt = workload.prompts->Draw(random_),
+           .max_tokens = workload.output.Draw(random_),
+           .seed = random_.Next(),
+           .session_id = session_id_};
+  const double kind = random_.Uniform();
+  cancel_after_ = 0;
+  if (kind < workload.slow_readers) {
+    request_.behaviour = Behaviour::kSlowReader;
+    spec_.read_pause = workload.read_pause;
+  } else if (kind < workload.slow_readers + workload.cancels) {
+    request_.behaviour = Behaviour::kCancels;
+    cancel_after_ = 1 + static_cast<int64_t>(random_.Below(spec_.max_tokens));
+  }
+}
+
+void Conversation::Start() {
+  if (!environment_.workload->sessions) return Send();
+  stage_ = Stage::kCreate;
+  call_sent_ = request_.sent = Now();
+  call_ = environment_.transport->CreateSession(this);
+}
+
+void Conversation::Send() {
+  stage_ = Stage::kGenerate;
+  cancel_reason_ = CancelReason::kNone;
+  retry_after_.reset();
+  call_sent_ = Now();
+  ++request_.attempts;
+  // Of a session's first request, creating the session is a part.
+  if (request_.sent < 0) request_.sent = call_sent_;
+  call_ = environment_.transport->Generate(spec_, this);
+}
+
+void Conversation::Wake() {
+  if (stage_ == Stage::kWait) Send();
+}
+
+void Conversation::Cancel(CancelReason reason) {
+  if (call_ == nullptr || cancel_reason_ != CancelReason::kNone) return;
+  cancel_reason_ = reason;
+  cancelled_at_ = Now();
+  call_->Cancel();
+}
+
+void Conversation::CheckTimeout() {
+  if (call_ != nullptr && Now() - call_sent_ > environment_.timeout) Cancel(CancelReason::kTimeout);
+}
+
+void Conversation::Stop() {
+  if (stage_ == Stage::kWait && request_.attempts == 0) Finish();
+}
+
+void Conversation::Abandon() {
+  if (std::exchange(abandoned_, true)) return;
+  if (call_ != nullptr) {
+    if (stage_ != Stage::kDelete) Cancel(CancelReason::kAbandoned);
+    return;
+  }
+  if (stage_ != Stage::kWait) return;
+  // One that was to be repeated; those between turns have ended before.
+  Fail({.ok = false, .status = "UNFINISHED"});
+}
+
+void Conversation::OnTokens(int64_t count) {
+  const Nanos now = Now();
+  Recorder& recorder = *environment_.recorder;
+  recorder.Tokens(now, count);
+  if (request_.tokens == 0) {
+    request_.first_token = now;
+    if (count > 1 && request_.behaviour == Behaviour::kNormal &&
+        recorder.Measured(request_.intended)) {
+      recorder.Gap(0, count - 1);
+    }
+  } else if (request_.behaviour == Behaviour::kNormal && recorder.Measured(request_.intended)) {
+    recorder.Gap(now - request_.last_token, count);
+  }
+  request_.last_token = now;
+  request_.tokens += count;
+  if (cancel_after_ > 0 && request_.tokens >= cancel_after_) Cancel(CancelReason::kPlanned);
+}
+
+void Conversation::OnReply(const Reply& reply) {
+  call_ = nullptr;
+  switch (stage_) {
+    case Stage::kCreate:
+      return Created(reply);
+    case Stage::kGenerate:
+      return Generated(reply);
+    case Stage::kDelete:
+      Deleted(reply);
+      stage_ = Stage::kIdle;
+      return hooks_.ended(id_);
+    case Stage::kIdle:
+    case Stage::kWait:
+      break;
+  }
+}
+
+std::string Conversation::Status(const Reply& reply) const {
+  if (cancel_reason_ == CancelReason::kTimeout) return "TIMEOUT";
+  if (cancel_reason_ == CancelReason::kAbandoned) return "UNFINISHED";
+  return reply.status;
+}
+
+void Conversation::Created(const Reply& reply) {
+  if (!reply.ok) {
+    request_.attempts = 1;
+    environment_.recorder->Refused(request_.intended, Status(reply), reply.message,
+                                   Now() - call_sent_, reply.retry_after.has_value());
+    retry_after_ = reply.retry_after;
+    request_.status = Status(reply);
+    return EndRequest(RequestRecord::Result::kFailed);
+  }
+  environment_.recorder->Operation("create session", Now() - call_sent_);
+  session_id_ = spec_.session_id = reply.session_id;
+  if (abandoned_) return Fail({.ok = false, .status = "UNFINISHED"});
+  Send();
+}
+
+void Conversation::Deleted(const Reply& reply) {
+  const Nanos latency = Now() - call_sent_;
+  if (reply.ok) return environment_.recorder->Operation("delete session", latency);
+  environment_.recorder->Refused(request_.intended, "DELETE " + Status(reply), reply.message,
+                                 latency, reply.retry_after.has_value());
+}
+
+void Conversation::Generated(const Reply& reply) {
+  request_.prompt_tokens = reply.prompt_tokens;
+  request_.cached_tokens = reply.cached_tokens;
+  if (cancel_reason_ == CancelReason::kPlanned) {
+    environment_.recorder->Cancelled(Now() - cancelled_at_);
+    return EndRequest(RequestRecord::Result::kCancelled);
+  }
+  if (reply.ok) return EndRequest(RequestRecord::Result::kOk);
+  const Nanos now = Now();
+  environment_.recorder->Refused(request_.intended, Status(reply), reply.message, now - call_sent_,
+                                 reply.retry_after.has_value());
+  retry_after_ = reply.retry_after;
+  if (reply.retry_after && request_.tokens == 0 &&
+      request_.attempts <= environment_.workload->retries && !environment_.stopping &&
+      !abandoned_) {
+    stage_ = Stage::kWait;
+    return hooks_.wake_at(id_, now + *reply.retry_after);
+  }
+  Fail(reply);
+}
+
+void Conversation::Fail(const Reply& reply) {
+  request_.status = Status(reply);
+  EndRequest(RequestRecord::Result::kFailed);
+}
+
+void Conversation::EndRequest(RequestRecord::Result result) {
+  request_.result = result;
+  request_.end = Now();
+  environment_.recorder->Ended(request_);
+  --turns_left_;
+  if (turns_left_ <= 0 || result != RequestRecord::Result::kOk || environment_.stopping ||
+      abandoned_) {
+    return Finish();
+  }
+  const auto pause = static_cast<Nanos>(random_.Exponential() *
+                                        static_cast<double>(environment_.workload->think_time));
+  const Nanos due = request_.end + pause;
+  environment_.recorder->Arrived(due);
+  BeginRequest(due);
+  stage_ = Stage::kWait;
+  hooks_.wake_at(id_, due);
+}
+
+void Conversation::Finish() {
+  if (session_id_.empty()) {
+    stage_ = Stage::kIdle;
+    return hooks_.ended(id_);
+  }
+  stage_ = Stage::kDelete;
+  cancel_reason_ = CancelReason::kNone;
+  call_sent_ = Now();
+  call_ = environment_.transport->DeleteSession(std::exchange(session_id_, ""), this);
+}
+
+}  // namespace tvq::loadtest

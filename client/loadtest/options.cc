@@ -1,0 +1,253 @@
+#include "client/loadtest/options.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace tvq::loadtest {
+namespace {
+
+constexpr double kMaxSeconds = 86'400;  // a day
+
+// As given, before it is understood.
+struct Texts {
+  std::string api_key, concurrency, rate, prompt_tokens, output_tokens = "64", turns;
+  std::string max_errors = "0";
+  double duration = 30, warm_up = 5, grace = 30, timeout = 60, think = 0, read_pause = 1;
+  double slo_ttft = 0, slo_itl = 0;
+  std::optional<float> temperature;
+  bool respect_eos = false, no_progress = false, allow_remote = false;
+};
+
+CLI::Option* Seconds(CLI::Option* option) {
+  return option->type_name("SECONDS")->check(CLI::Range(0.0, kMaxSeconds))->capture_default_str();
+}
+
+void AddTarget(CLI::App& app, Options& options, Texts& texts) {
+  const char* group = "Target";
+  app.add_option("--grpc", options.connect.address, "A tvq-server")
+      ->type_name("HOST:PORT")
+      ->group(group);
+  app.add_flag(
+         "--allow-remote", texts.allow_remote,
+         "Load another machine than this one. It must be yours: to whom it belongs this is an "
+         "attack, and what is measured is the network, too")
+      ->group(group);
+  app.add_option("--model", options.request.model, "May be left out where there is only one")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--connections", options.connections, "Connections that share the calls")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--api-key", texts.api_key,
+                 "Key for a server that wants one; @FILE: its first line")
+      ->envname("TVQ_API_KEY")
+      ->type_name("KEY|@FILE")
+      ->group(group);
+  app.add_flag("--tls", options.connect.tls, "Use TLS; the files below ask for it too")
+      ->group(group);
+  const auto file = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)->type_name("FILE")->group(group);
+  };
+  file("--ssl-ca-certs", options.connect.ca_file,
+       "PEM file of who signed the server's certificate");
+  file("--ssl-certfile", options.connect.cert_file, "PEM file of the client's own certificate");
+  file("--ssl-keyfile", options.connect.key_file, "PEM file of its key");
+}
+
+void AddLoad(CLI::App& app, Options& options, Texts& texts) {
+  const char* group = "Load: one of --concurrency and --rate";
+  app.add_option(
+         "--concurrency", texts.concurrency,
+         "Closed loop: so many users, each of whom sends the next request after the answer; "
+         "1,2,4: one step after the other")
+      ->type_name("N,...")
+      ->group(group);
+  app.add_option("--rate", texts.rate,
+                 "Open loop: requests per second, at random (Poisson), whatever becomes of those "
+                 "before; R..R: a ramp; 5,10,20: one step after the other")
+      ->type_name("R,...")
+      ->group(group);
+  const auto seconds = [&](const char* name, double& value, const char* help) {
+    Seconds(app.add_option(name, value, help))->group(group);
+  };
+  seconds("--duration", texts.duration, "What is measured of a step");
+  seconds("--warm-up", texts.warm_up, "Before it, not measured");
+  seconds("--grace", texts.grace, "After it, for requests that still run; then they are cancelled");
+  seconds("--timeout", texts.timeout, "Of a call; then it is cancelled, and has failed");
+  app.add_option(
+         "--requests", options.limits.max_conversations,
+         "At most so many requests (with --turns: conversations) in a step, warm-up included")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--max-in-flight", options.limits.max_in_flight,
+                 "Open loop: what is due while so many run is not sent, and has failed")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--seed", options.workload.seed, "Of all that is drawn at random")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void AddRequests(CLI::App& app, Options& options, Texts& texts) {
+  const char* group = "Requests (LENGTH: N, uniform:A,B or lognormal:MEDIAN,SIGMA,MAX tokens)";
+  const auto text = [&](const char* name, std::string& value, const char* type, const char* help) {
+    return app.add_option(name, value, help)->type_name(type)->group(group);
+  };
+  text("--prompt-tokens", texts.prompt_tokens, "LENGTH",
+       "Prompts of random tokens, or pieces of --prompt-file; default 64");
+  text("--prompt-file", options.prompt_file, "FILE",
+       "Without --prompt-tokens: a prompt a line, drawn at random");
+  text("--output-tokens", texts.output_tokens, "LENGTH", "Tokens to generate")
+      ->capture_default_str();
+  app.add_option("--temperature", texts.temperature, "Else the model's default")->group(group);
+  app.add_flag("--respect-eos", texts.respect_eos, "Outputs may end before their length")
+      ->group(group);
+}
+
+void AddReport(CLI::App& app, Options& options, Texts& texts) {
+  const char* group = "Report";
+  const auto seconds = [&](const char* name, double& value, const char* help) {
+    app.add_option(name, value, help)
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.0, kMaxSeconds))
+        ->group(group);
+  };
+  seconds("--slo-ttft", texts.slo_ttft,
+          "Goodput counts requests whose first token came within this");
+  seconds("--slo-itl", texts.slo_itl,
+          "... and whose tokens came so soon after one another, on average");
+  app.add_option("--max-errors", texts.max_errors, "Requests that may fail; more: exit code 1")
+      ->type_name("N|P%")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--json", options.json_file, "Write all figures to this file")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_flag("--no-progress", texts.no_progress, "Do not tell on stderr how far it is")
+      ->group(group);
+}
+
+absl::Status About(const char* flag, const absl::Status& status) {
+  return {status.code(), absl::StrCat(flag, ": ", status.message())};
+}
+
+absl::Status ReadKey(const std::string& text, std::string* key) {
+  *key = text;
+  if (!text.starts_with('@')) return absl::OkStatus();
+  std::ifstream file(text.substr(1));
+  key->clear();
+  std::getline(file, *key);
+  absl::StripAsciiWhitespace(key);
+  if (!key->empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--api-key: the first line of ", text.substr(1), " must be the key"));
+}
+
+absl::Status ReadSteps(const Texts& texts, Options& options) {
+  if (texts.concurrency.empty() == texts.rate.empty()) {
+    return absl::InvalidArgumentError("give one of --concurrency and --rate");
+  }
+  if (!texts.rate.empty()) {
+    const auto rates = ParseRates(texts.rate);
+    if (!rates.ok()) return About("--rate", rates.status());
+    for (const Rate& rate : *rates) {
+      options.steps.push_back({.rate = rate});
+      options.labels.push_back(rate.begin == rate.end
+                                   ? absl::StrCat("rate ", rate.begin, "/s")
+                                   : absl::StrCat("rate ", rate.begin, "..", rate.end, "/s"));
+    }
+    return absl::OkStatus();
+  }
+  const auto users = ParseUsers(texts.concurrency);
+  if (!users.ok()) return About("--concurrency", users.status());
+  for (const int64_t count : *users) {
+    options.steps.push_back({.users = count});
+    options.labels.push_back(absl::StrCat("concurrency ", count));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLengths(const Texts& texts, Options& options) {
+  const auto output = LengthDistribution::Parse(texts.output_tokens);
+  if (!output.ok()) return About("--output-tokens", output.status());
+  options.workload.output = *output;
+  if (!texts.prompt_tokens.empty()) {
+    const auto prompt = LengthDistribution::Parse(texts.prompt_tokens);
+    if (!prompt.ok()) return About("--prompt-tokens", prompt.status());
+    options.prompt_tokens = *prompt;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Understand(const Texts& texts, Options& options) {
+  if (options.connect.address.empty()) return absl::InvalidArgumentError("give --grpc HOST:PORT");
+  if (!IsLoopback(options.connect.address) && !texts.allow_remote) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--grpc: ", options.connect.address,
+                     " is not this machine; --allow-remote says that you may load it"));
+  }
+  absl::Status status = ReadKey(texts.api_key, &options.connect.api_key);
+  status.Update(ReadSteps(texts, options));
+  status.Update(ReadLengths(texts, options));
+  const auto max_errors = ParseMaxErrors(texts.max_errors);
+  if (!max_errors.ok()) status.Update(About("--max-errors", max_errors.status()));
+  if (texts.duration <= 0) status.Update(absl::InvalidArgumentError("--duration: must be above 0"));
+  if (texts.timeout <= 0) status.Update(absl::InvalidArgumentError("--timeout: must be above 0"));
+  if (!status.ok()) return status;
+  options.max_errors = *max_errors;
+  options.limits.duration = FromSeconds(texts.duration);
+  options.limits.warm_up = FromSeconds(texts.warm_up);
+  options.limits.grace = FromSeconds(texts.grace);
+  options.limits.timeout = FromSeconds(texts.timeout);
+  if (texts.slo_ttft > 0) options.slo.ttft = FromSeconds(texts.slo_ttft);
+  if (texts.slo_itl > 0) options.slo.itl = FromSeconds(texts.slo_itl);
+  options.request.ignore_eos = !texts.respect_eos;
+  options.request.temperature = texts.temperature;
+  options.progress = !texts.no_progress;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
+  Options options;
+  options.limits.max_conversations = 1'000'000;
+  options.limits.max_in_flight = 20'000;
+  Texts texts;
+  CLI::App app("Puts a tvq server under load and measures what its clients see.", "tvq-loadtest");
+  app.set_version_flag("--version", TVQ_VERSION);
+  AddTarget(app, options, texts);
+  AddLoad(app, options, texts);
+  AddRequests(app, options, texts);
+  AddReport(app, options, texts);
+  app.footer(
+      "Exit codes: 0 done, 1 more requests failed than --max-errors or the server cannot be\n"
+      "reached, 2 wrong usage. docs/load-testing.md tells what is measured, and how.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    *exit_code = app.exit(e) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  if (const absl::Status status = Understand(texts, options); !status.ok()) {
+    std::cerr << "tvq-loadtest: " << status.message() << "\n";
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->get_name() == "--api-key") continue;
+    options.settings.emplace_back(option->get_name().substr(2),
+                                  CLI::detail::join(option->results()));
+  }
+  return options;
+}
+
+}  // namespace tvq::loadtest
