@@ -36,6 +36,10 @@ class Device {
   virtual std::string Describe() const = 0;
   virtual const Backend& backend() const = 0;
 
+  // OK, or UNAVAILABLE, naming the device, when it has failed for good: nothing that it holds can
+  // be read, nothing computed any more. Whoever gets an error asks whether it is that. Any thread.
+  virtual absl::Status Health() const { return absl::OkStatus(); }
+
   // Whether the host can read device memory: then ops check the indices in their arguments, too.
   virtual bool host_memory() const = 0;
 

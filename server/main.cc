@@ -58,18 +58,23 @@ std::chrono::nanoseconds TimeoutOf(const tvq::Shutdown& shutdown, const tvq::Fla
       std::chrono::duration<double>(flags.shutdown_timeout));
 }
 
-// Null if the flags want none.
 std::unique_ptr<tvq::Watchdog> StartWatchdog(const tvq::Flags& flags, const tvq::Engine& engine,
                                              tvq::Server& server) {
-  if (flags.watchdog_timeout == 0) return nullptr;
-  const auto on_change = [&server, timeout = flags.watchdog_timeout](bool progressing) {
+  const auto on_change = [&, timeout = flags.watchdog_timeout](bool progressing) {
     server.SetProgressing(progressing);
+    if (const auto health = engine.Health(); !health.ok()) {
+      return spdlog::critical(
+          "{}: nothing is computed any more; sessions in host memory and on "
+          "the durable tier can still be exported",
+          std::string(health.message()));
+    }
     if (progressing) return spdlog::info("the engine makes progress again");
     spdlog::error("the engine's step has been running for more than {} s: not healthy", timeout);
   };
   return std::make_unique<tvq::Watchdog>(
       tvq::Watchdog::Watched{.step_began = [&engine] { return engine.stats().step_began; },
                              .now = std::chrono::steady_clock::now,
+                             .health = [&engine] { return engine.Health(); },
                              .on_change = on_change},
       std::chrono::duration_cast<std::chrono::nanoseconds>(
           std::chrono::duration<double>(flags.watchdog_timeout)));

@@ -66,6 +66,15 @@ CudaDevice::~CudaDevice() {
 
 const Backend& CudaDevice::backend() const { return CudaBackend(); }
 
+// An error of a kernel or of the hardware stays: from then on every call returns it.
+absl::Status CudaDevice::Health() const {
+  const cudaError_t error = cudaStreamQuery(stream_);
+  if (error == cudaSuccess || error == cudaErrorNotReady) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the device ", description_,
+                                             " has failed: ", cudaGetErrorString(error),
+                                             "; the server must be started again"));
+}
+
 absl::StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
   if (bytes == 0) return Buffer();
   void* data = nullptr;

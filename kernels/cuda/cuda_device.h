@@ -28,6 +28,7 @@ class CudaDevice : public Device {
 
   std::string Describe() const override { return description_; }
   const Backend& backend() const override;
+  absl::Status Health() const override;
   bool host_memory() const override { return false; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;
   absl::StatusOr<Reusable> AllocateReusable(size_t bytes) override;

@@ -84,14 +84,17 @@ class QuantizedKeys {
   virtual void SetTap(Tap tap) = 0;
 };
 
-// info, tokenizer, StateBytes and NewState may be used from any thread; everything else from one
-// thread at a time, the one that runs the device.
+// info, tokenizer, StateBytes, NewState and Health may be used from any thread; everything else
+// from one thread at a time, the one that runs the device.
 class Model {
  public:
   virtual ~Model() = default;
 
   virtual const ModelInfo& info() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
+
+  // That of the model's device (Device::Health).
+  virtual absl::Status Health() const { return absl::OkStatus(); }
 
   // Device bytes of a state after `tokens` tokens: a constant for constant-state families.
   virtual int64_t StateBytes(int64_t tokens) const = 0;

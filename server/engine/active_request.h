@@ -82,6 +82,8 @@ class ActiveRequest {
 
   // Ends the request, if it is not done, and gives back its states.
   void End(absl::Status outcome);
+  // Says better why a request ended that has.
+  void Diagnose(absl::Status outcome) { outcome_ = std::move(outcome); }
   // Ends it with CANCELLED. What was generated so far may be kept: the client wanted no more.
   void Cancel();
   // What a request that is done leaves, if anything.

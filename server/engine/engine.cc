@@ -123,6 +123,14 @@ class Engine::Impl {
     return inbox.Push(*std::move(submission));
   }
 
+  absl::Status Health() {
+    if (auto failure = inbox.failure(); !failure.ok()) return failure;
+    for (const ServedModel& m : models) {
+      if (auto health = m.model->Health(); !health.ok()) inbox.Fail(std::move(health));
+    }
+    return inbox.failure();
+  }
+
   const std::vector<ServedModel> models;
   const EngineOptions options;
   StateBudget budget;  // of all states
@@ -172,8 +180,11 @@ bool Engine::Drain(SteadyTime until) {
   return false;
 }
 
+absl::Status Engine::Health() const { return impl_->Health(); }
+
 EngineStats Engine::stats() const {
   EngineStats stats = impl_->loop.stats();
+  stats.healthy = impl_->inbox.failure().ok();
   stats.requests_waiting = impl_->inbox.waiting();
   return stats;
 }

@@ -77,6 +77,12 @@ class Engine {
   // ends with UNAVAILABLE. True when everything finished by itself.
   bool Drain(SteadyTime until);
 
+  // OK, or UNAVAILABLE, naming the device, once that has failed for good: then requests end with
+  // this status and no more are accepted. States on the device are lost; the process may go on to
+  // give out what lies elsewhere. To be asked now and then, since a device may fail while nothing
+  // computes.
+  absl::Status Health() const;
+
   EngineStats stats() const;
   absl::StatusOr<ModelCapacity> Capacity(const std::string& model) const;
   const std::vector<ServedModel>& models() const;

@@ -27,6 +27,7 @@ struct EngineStats {
   int64_t prefill_tokens_reused = 0;  // that the states held which requests started from
   int64_t generation_tokens = 0;
   int64_t steps = 0;
+  bool healthy = true;  // as far as is known: what computes has not failed
 
   // Of requests that generate; from the moment Submit took them.
   Histogram queue_time;           // until they start

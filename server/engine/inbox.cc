@@ -24,6 +24,7 @@ Inbox::Inbox(int64_t max_requests, int64_t max_tokens)
 
 absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
   const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
   if (closed_) return ShuttingDown();
   const auto length = static_cast<int64_t>(queue_.size());
   if (length >= max_requests_) {
@@ -74,13 +75,23 @@ void Inbox::Close() {
   closed_ = true;
 }
 
+void Inbox::Fail(absl::Status failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = std::move(failure);
+  EndAll(failure_);
+}
+
+absl::Status Inbox::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Inbox::Abort(bool stop) {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  while (!queue_.empty()) End(queue_.begin()->first, ShuttingDown());
-  news_.abort = true;
   news_.stop = news_.stop || stop;
-  Ring();
+  EndAll(ShuttingDown());
 }
 
 bool Inbox::WaitUntilIdle(SteadyTime until) {
@@ -151,6 +162,12 @@ void Inbox::Done(int64_t count) {
   const std::lock_guard lock(mutex_);
   accepted_ -= count;
   if (accepted_ == 0) idle_.notify_all();
+}
+
+void Inbox::EndAll(const absl::Status& status) {
+  while (!queue_.empty()) End(queue_.begin()->first, status);
+  news_.abort = status;
+  Ring();
 }
 
 void Inbox::End(RequestHandle handle, const absl::Status& status) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -36,6 +37,11 @@ class Inbox {
   void Wake();
   // Push accepts nothing more.
   void Close();
+  // What computes has failed, as `failure` says: nothing more is accepted, and everything accepted
+  // is to end, with that status. Only the first failure counts.
+  void Fail(absl::Status failure);
+  // OK until then.
+  absl::Status failure() const;
   // Everything accepted is to end with UNAVAILABLE. With `stop`, the loop ends after it.
   void Abort(bool stop);
   // True when every accepted request was done before `until`.
@@ -48,7 +54,7 @@ class Inbox {
     std::vector<RequestHandle> cancelled;  // not in the queue: running, or done already
     // What Fill gave, of requests that may be done already.
     std::vector<std::pair<RequestHandle, absl::StatusOr<HeldState>>> filled;
-    bool abort = false;
+    std::optional<absl::Status> abort;  // with which everything that runs is to end
     bool stop = false;
   };
   // What happened since the last call, and the queue's requests whose deadline is not after `now`.
@@ -77,6 +83,7 @@ class Inbox {
  private:
   // These need mutex_.
   void End(RequestHandle handle, const absl::Status& status);
+  void EndAll(const absl::Status& status);
   Submission TakeOut(RequestHandle handle);
   void Ring();
 
@@ -94,6 +101,7 @@ class Inbox {
   News news_;
   bool rung_ = false;
   bool closed_ = false;
+  absl::Status failure_;
   int64_t accepted_ = 0;  // and not done
   RequestHandle last_handle_ = 0;
 };

@@ -65,7 +65,7 @@ void Loop::Retire(const Inbox::News& news) {
       r->End(absl::DeadlineExceededError(absl::StrCat(
           "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
     } else if (news.abort) {
-      r->End(absl::UnavailableError("the server is shutting down"));
+      r->End(*news.abort);
     }
   }
   Reap(news.ended);
@@ -161,6 +161,7 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
   const std::vector<std::unique_ptr<ActiveRequest>> finished(
       std::make_move_iterator(done), std::make_move_iterator(running_.end()));
   running_.erase(done, running_.end());
+  for (const auto& r : finished) Diagnose(*r);
   for (const auto& [submission, status] : ended) Count(status);
   for (const auto& r : finished) {
     Count(r->outcome());
@@ -179,6 +180,16 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
   if (const auto count = ended.size() + finished.size(); count > 0) {
     inbox_.Done(static_cast<int64_t>(count));
   }
+}
+
+void Loop::Diagnose(ActiveRequest& request) {
+  if (!absl::IsInternal(request.outcome())) return;
+  const absl::Status health = runners_[request.model()].model().Health();
+  if (health.ok()) return;
+  const absl::Status failure = absl::UnavailableError(
+      absl::StrCat(health.message(), " (", request.outcome().message(), ")"));
+  request.Diagnose(failure);
+  inbox_.Fail(failure);
 }
 
 void Loop::TellEnd(ActiveRequest& request) {

@@ -53,6 +53,8 @@ class Loop {
   bool PausedTooLong(const ActiveRequest& request, SteadyTime now) const;
   // Lets go of requests that are done, `ended` among them, and then tells their sinks.
   void Reap(const std::vector<std::pair<Submission, absl::Status>>& ended = {});
+  // A request that failed because its device did says so, and is the last that was accepted.
+  void Diagnose(ActiveRequest& request);
   static void TellEnd(ActiveRequest& request);
   void Count(const absl::Status& outcome);
   void Publish();

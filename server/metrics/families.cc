@@ -129,6 +129,8 @@ void AddWork(const EngineStats& engine, double step_seconds, Families& out) {
               engine.prefill_tokens_reused);
   out.Counter("tvq_generation_tokens_total", "Tokens generated.", engine.generation_tokens);
   out.Counter("tvq_engine_steps_total", "Steps of the engine.", engine.steps);
+  out.Gauge("tvq_device_healthy", "0 once the device that computes has failed for good; else 1.",
+            engine.healthy ? 1 : 0);
   out.Gauge("tvq_engine_step_seconds",
             "How long the step computed now has been running; 0 while the engine waits for work.",
             step_seconds);

@@ -184,6 +184,7 @@ std::vector<std::string> Tiers::TakeParked() {
 }
 
 Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
+  const bool device_works = options_.engine->Health().ok();
   const MutexLock lock(&mutex_);
   Unindex(checkpoint);
   checkpoint.last_use_ = ++uses_;
@@ -192,6 +193,9 @@ Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
   for (const Checkpoint::Holder& holder : checkpoint.holders_) {
     if (holder.stored) found.stored.push_back(holder.at);
   }
+  // Whoever finds nothing else reads what he cannot, and gets the device's error.
+  const bool elsewhere = found.host != nullptr || !found.stored.empty();
+  if (!device_works && elsewhere) found.device = nullptr;
   return found;
 }
 

@@ -21,6 +21,13 @@ StateContent Content(const HeldState& held, const CheckpointHead& head) {
   return content;
 }
 
+// What reading a state failed with, or that the device has failed, which is why.
+absl::Status Explained(absl::Status status, const Engine& engine) {
+  if (!absl::IsInternal(status)) return status;
+  absl::Status health = engine.Health();
+  return health.ok() ? status : health;
+}
+
 }  // namespace
 
 absl::Status AsDataLoss(const absl::Status& status, const std::string& what) {
@@ -42,11 +49,18 @@ CheckpointHead HeadOf(StateImageReader& image) {
 // What stays pinned while it is read.
 class Tiers::PinnedSource : public ByteSource {
  public:
-  PinnedSource(std::unique_ptr<const Pin> pin, std::unique_ptr<ByteSource> source, Found found = {})
-      : pin_(std::move(pin)), found_(std::move(found)), source_(std::move(source)) {}
-  absl::Status Read(std::span<std::byte> out) override { return source_->Read(out); }
+  PinnedSource(std::unique_ptr<const Pin> pin, std::unique_ptr<ByteSource> source,
+               const Engine& engine, Found found = {})
+      : engine_(engine),
+        pin_(std::move(pin)),
+        found_(std::move(found)),
+        source_(std::move(source)) {}
+  absl::Status Read(std::span<std::byte> out) override {
+    return Explained(source_->Read(out), engine_);
+  }
 
  private:
+  const Engine& engine_;
   const std::unique_ptr<const Pin> pin_;
   const Found found_;  // outlives the source
   const std::unique_ptr<ByteSource> source_;
@@ -200,8 +214,9 @@ absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>&
   const auto source = NewSource(*blob);
   auto image = StateImageReader::Open(source.get(), info(checkpoint->model()));
   if (!image.ok()) return image.status();
+  const bool device_works = options_.engine->Health().ok();
   const MutexLock lock(&mutex_);
-  if (checkpoint->device_ != nullptr || checkpoint->host_ != nullptr) return pin;
+  if (checkpoint->host_ != nullptr || (checkpoint->device_ != nullptr && device_works)) return pin;
   Unindex(*checkpoint);
   checkpoint->head_ = std::make_shared<const CheckpointHead>(HeadOf(*image));
   checkpoint->host_ = *std::move(blob);
@@ -216,8 +231,9 @@ absl::StatusOr<Tiers::Image> Tiers::Read(const std::shared_ptr<Checkpoint>& chec
   const ModelInfo& model = info(checkpoint->model());
   if (found.host == nullptr && found.device != nullptr) {
     return Image{StateImageBytes(model, Content(*found.device, *found.head)),
-                 [pin, found, &model](const ByteSink& sink) {
-                   return WriteStateImage(model, Content(*found.device, *found.head), sink);
+                 [pin, found, &model, engine = options_.engine](const ByteSink& sink) {
+                   return Explained(
+                       WriteStateImage(model, Content(*found.device, *found.head), sink), *engine);
                  }};
   }
   std::shared_ptr<const Blob> blob = found.host;
@@ -269,16 +285,18 @@ absl::StatusOr<Tiers::ImageReader> Tiers::OpenImage(const std::shared_ptr<Checkp
     });
     if (!here.ok()) return here.status();
     found = Find(*checkpoint);
+    if (found.host == nullptr && found.device == nullptr) return options_.engine->Health();
   }
   if (found.host != nullptr) {
-    return ImageReader{found.host->size(),
-                       std::make_unique<PinnedSource>(std::move(pin), NewSource(found.host))};
+    return ImageReader{
+        found.host->size(),
+        std::make_unique<PinnedSource>(std::move(pin), NewSource(found.host), *options_.engine)};
   }
   const StateContent content = Content(*found.device, *found.head);
-  return ImageReader{
-      StateImageBytes(model, content),
-      std::make_unique<PinnedSource>(std::move(pin),
-                                     std::make_unique<StateImageSource>(model, content), found)};
+  return ImageReader{StateImageBytes(model, content),
+                     std::make_unique<PinnedSource>(
+                         std::move(pin), std::make_unique<StateImageSource>(model, content),
+                         *options_.engine, found)};
 }
 
 }  // namespace tvq

@@ -21,12 +21,13 @@ bool MakesProgress(std::optional<SteadyTime> step_began, SteadyTime now,
 
 Watchdog::Watchdog(Watched watched, std::chrono::nanoseconds timeout)
     : watched_(std::move(watched)),
-      timeout_(timeout),
-      ticker_(Period(timeout), [this] { Look(); }) {}
+      timeout_(timeout.count() == 0 ? std::chrono::nanoseconds::max() : timeout),
+      ticker_(Period(timeout_), [this] { Look(); }) {}
 
 void Watchdog::Look() {
   const auto step_began = watched_.step_began();  // before `now`, or a step could begin later
-  if (MakesProgress(step_began, watched_.now(), timeout_) == progressing_) return;
+  const bool moves = MakesProgress(step_began, watched_.now(), timeout_);
+  if ((moves && watched_.health().ok()) == progressing_) return;
   progressing_ = !progressing_;
   watched_.on_change(progressing_);
 }

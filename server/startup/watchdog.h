@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "server/sessions/ticker.h"
 
 namespace tvq {
@@ -22,11 +23,14 @@ class Watchdog {
   struct Watched {
     std::function<std::optional<SteadyTime>()> step_began;  // of the step that is computed now
     std::function<SteadyTime()> now;
+    // Not OK: it never makes progress again.
+    std::function<absl::Status()> health = [] { return absl::OkStatus(); };
     // Called in the watchdog's thread; the engine is taken to make progress at first.
     std::function<void(bool)> on_change;
   };
 
-  // Looks every quarter of `timeout`, but at least every second.
+  // Looks every quarter of `timeout`, but at least every second. Without a `timeout`, 0, steps may
+  // take as long as they do.
   Watchdog(Watched watched, std::chrono::nanoseconds timeout);
   // on_change is not called afterwards.
   ~Watchdog() = default;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cuda/host/breakdown.h"
 #include "kernels/cuda/host/cuda_host.h"
 #include "kernels/cuda/host/device_memory.h"
 #include "kernels/cuda/host/stream.h"
@@ -12,10 +13,11 @@
 namespace tvq::cuda_host {
 namespace {
 
-std::atomic<int64_t> g_allocations{0}, g_launches{0}, g_graphs{0}, g_operations{0};
+std::atomic<int64_t> g_allocations{0}, g_launches{0}, g_graphs{0};
 
 cudaError_t Allocate(void** data, size_t bytes, void* (*allocate)(size_t)) {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
+  if (const cudaError_t error = ErrorOfCall(); error != cudaSuccess) return error;
   ++g_allocations;
   *data = allocate(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
@@ -23,14 +25,14 @@ cudaError_t Allocate(void** data, size_t bytes, void* (*allocate)(size_t)) {
 
 }  // namespace
 
-RuntimeCounts CountsOfRuntime() { return {g_allocations, g_launches, g_graphs, g_operations}; }
+RuntimeCounts CountsOfRuntime() { return {g_allocations, g_launches, g_graphs}; }
 
 cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
                        std::function<void()> thread, cudaStream_t stream) {
   ++g_launches;
-  ++g_operations;
-  return stream->Do(
-      [=, thread = std::move(thread)] { RunGrid(kernel, grid, block, shared_bytes, thread); });
+  return stream->Do([=, thread = std::move(thread)] {
+    if (BeginOperation()) RunGrid(kernel, grid, block, shared_bytes, thread);
+  });
 }
 
 }  // namespace tvq::cuda_host
@@ -43,6 +45,8 @@ const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaSuccess:
       return "no error";
+    case cudaErrorNotReady:
+      return "device not ready";
     case cudaErrorMemoryAllocation:
       return "out of memory";
     case cudaErrorIllegalAddress:
@@ -83,6 +87,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return stream->Synchronize(); }
+cudaError_t cudaStreamQuery(cudaStream_t) { return tvq::cuda_host::ErrorOfCall(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return stream->Queue([event = *event] { event.stream->Run(event.count); });
 }
@@ -99,22 +104,23 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const cudaError_t error = tvq::cuda_host::ForbidInCapture();
-  if (error == cudaSuccess && event->stream != nullptr) event->stream->Run(event->count);
-  return error;
+  if (error != cudaSuccess) return error;
+  if (event->stream != nullptr) event->stream->Run(event->count);
+  return tvq::cuda_host::ErrorOfWait();
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  ++tvq::cuda_host::g_operations;
   const auto copy = [=] {
+    if (!tvq::cuda_host::BeginOperation()) return;
     const tvq::cuda_host::DeviceMemoryAccess access;
     std::memcpy(to, from, bytes);
   };
   return kind == cudaMemcpyDeviceToDevice ? stream->Do(copy) : stream->Queue(copy);
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
-  ++tvq::cuda_host::g_operations;
   return stream->Do([=] {
+    if (!tvq::cuda_host::BeginOperation()) return;
     const tvq::cuda_host::DeviceMemoryAccess access;
     std::memset(data, value, bytes);
   });
@@ -135,7 +141,6 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream) {
   ++tvq::cuda_host::g_graphs;
-  ++tvq::cuda_host::g_operations;
   return stream->Do([run] {
     for (const auto& work : run->work) work();
   });

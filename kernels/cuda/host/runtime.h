@@ -30,7 +30,6 @@ struct RuntimeCounts {
   int64_t allocations = 0;  // of GPU memory and of pinned memory
   int64_t launches = 0;     // of kernels, those inside graphs not counted
   int64_t graphs = 0;       // launched
-  int64_t operations = 0;   // launches of both kinds, copies and fills
 };
 RuntimeCounts CountsOfRuntime();
 
@@ -45,6 +44,7 @@ using cudaGraphExec_t = tvq::cuda_host::Graph*;
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
@@ -63,6 +63,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);

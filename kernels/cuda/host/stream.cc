@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/cuda/host/breakdown.h"
+
 namespace tvq::cuda_host {
 namespace {
 
@@ -29,21 +31,21 @@ cudaError_t Stream::Do(Work work) {
   }
   waiting_.push_back(std::move(work));
   RunLocked(Last());
-  return cudaSuccess;
+  return ErrorOfCall();
 }
 
 cudaError_t Stream::Queue(Work work) {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(work));
-  return cudaSuccess;
+  return ErrorOfCall();
 }
 
 cudaError_t Stream::Record(Event* event) {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
   *event = {this, Last()};
-  return cudaSuccess;
+  return ErrorOfCall();
 }
 
 void Stream::Run(int64_t count) {
@@ -63,7 +65,7 @@ cudaError_t Stream::Synchronize() {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
   RunLocked(Last());
-  return cudaSuccess;
+  return ErrorOfWait();
 }
 
 cudaError_t Stream::BeginCapture() {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -48,6 +49,11 @@ class WatchdogTest : public testing::Test {
                   absl::MutexLock lock(&mutex_);
                   return now_;
                 },
+            .health =
+                [this] {
+                  absl::MutexLock lock(&mutex_);
+                  return health_;
+                },
             .on_change =
                 [this](bool progressing) {
                   absl::MutexLock lock(&mutex_);
@@ -59,6 +65,11 @@ class WatchdogTest : public testing::Test {
     absl::MutexLock lock(&mutex_);
     step_began_ = step_began;
     now_ = now;
+  }
+
+  void Fail(absl::Status health) {
+    absl::MutexLock lock(&mutex_);
+    health_ = std::move(health);
   }
 
   // Until the watchdog has seen what was set, and acted on it.
@@ -78,6 +89,7 @@ class WatchdogTest : public testing::Test {
   absl::Mutex mutex_;
   std::optional<SteadyTime> step_began_ ABSL_GUARDED_BY(mutex_);
   SteadyTime now_ ABSL_GUARDED_BY(mutex_) = kStart;
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);
   int looks_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<bool> changes_ ABSL_GUARDED_BY(mutex_);
 };
@@ -99,6 +111,18 @@ TEST_F(WatchdogTest, TellsOnceWhenAStepHangsAndOnceWhenItMovesOn) {
   Set(kStart + seconds(1), kStart + seconds(1));
   WaitForLooks();
   EXPECT_EQ(changes(), std::vector<bool>({false, true}));
+}
+
+TEST_F(WatchdogTest, AnEngineWhoseDeviceFailedNeverMovesOn) {
+  // Steps may take as long as they do; it looks once a second.
+  const Watchdog watchdog(Watched(), std::chrono::nanoseconds(0));
+  Fail(absl::UnavailableError("the device has failed"));
+  Set(kStart, kStart + std::chrono::hours(1));
+  WaitForLooks();
+  EXPECT_EQ(changes(), std::vector<bool>({false}));
+  Set(std::nullopt, kStart);
+  WaitForLooks();
+  EXPECT_EQ(changes(), std::vector<bool>({false}));
 }
 
 TEST_F(WatchdogTest, AnEngineThatIsIdleAgainMovesOn) {

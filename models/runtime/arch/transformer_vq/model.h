@@ -28,6 +28,7 @@ class VqModel : public Model, public QuantizedKeys {
 
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  absl::Status Health() const override { return device_->Health(); }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
   int64_t WorkspaceBytes(int64_t) const override { return workspace_.bytes(); }
   absl::Status Prepare(int64_t decode_rows) override;
