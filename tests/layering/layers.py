@@ -36,7 +36,10 @@ ALLOWED = {
     "server/main.cc": ["kernels", "server/startup", "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "client/cpp": ["proto"],
     "client/cli": ["client/cpp", "proto"],
-    "client/gateway": ["client/cpp", "proto"],
+    "client/gateway/http": [],
+    "client/gateway/openai": ["proto"],
+    "client/gateway/upstream": ["client/cpp", "client/gateway/http", "proto"],
+    "client/gateway": ["client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp", "proto"],
     "client/loadtest/workload": [],
     "client/loadtest/statistics": ["client/loadtest/workload"],
     "client/loadtest/driver": ["client/loadtest/workload", "client/loadtest/statistics"],
@@ -46,13 +49,18 @@ ALLOWED = {
 }
 
 # Third-party headers that belong to some units alone.
-GRPC = ["proto", "server/rpc", "client/cpp", "client/cli", "client/gateway", "client/loadtest"]
+GATEWAY = ["client/gateway", "client/gateway/upstream"]
+PROTOBUF = ["proto", "server/rpc", "client/cpp", "client/cli", "client/gateway/openai", "client/loadtest"] + GATEWAY
+GRPC = [unit for unit in PROTOBUF if unit != "client/gateway/openai"]
 THIRD_PARTY = {
-    r"(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$": GRPC,
+    r"(grpc|grpcpp)/|.*\.grpc\.pb\.h$": GRPC,
+    r"google/protobuf/|.*\.pb\.h$": PROTOBUF,
+    r"boost/beast/": ["client/gateway/http"],
+    r"boost/": ["client/gateway/http"] + GATEWAY,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
     r"(cu(da|blas)\w*)(\.h|/.*)$": ["kernels/cuda"],
-    r"openssl/": ["server/rpc"],
-    r"prometheus/": ["server/metrics"],
+    r"openssl/": ["server/rpc", "client/gateway/http"],
+    r"prometheus/": ["server/metrics", "client/gateway"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
     r"hiredis/": ["server/sessions"],

@@ -1,0 +1,68 @@
+#include "client/gateway/api/answer.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq::gateway {
+namespace {
+
+ApiError TooLarge(size_t max_bytes) {
+  return HttpError(
+      413, absl::StrCat("the body has more than ", max_bytes, " bytes, this gateway's limit"));
+}
+
+ApiError BodyError(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) return HttpError(408, std::string(status.message()));
+  return ToApiError(status);
+}
+
+}  // namespace
+
+CallHeaders HeadersOf(const Exchange& exchange) {
+  CallHeaders headers;
+  headers.request_id = exchange.request_id();
+  // gRPC ends the process over a value that is not printable; such a key is unknown anyway, and the
+  // server says so.
+  const std::string_view key = exchange.request().Find("authorization");
+  const bool fits =
+      std::all_of(key.begin(), key.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  headers.authorization = fits ? std::string(key) : "Bearer ?";
+  return headers;
+}
+
+Response ErrorResponse(const ApiError& error) {
+  Response response = JsonResponse(ToJson(error), error.status);
+  if (error.retry_after_ms) {
+    const int64_t ms = *error.retry_after_ms;
+    response.headers.push_back({"Retry-After", std::to_string((ms + 999) / 1000)});
+    response.headers.push_back({"retry-after-ms", std::to_string(ms)});
+  }
+  if (error.status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
+  return response;
+}
+
+Response JsonResponse(std::string json, int status) {
+  return {.status = status, .content_type = "application/json", .body = std::move(json)};
+}
+
+asio::awaitable<std::optional<std::string>> ReadBody(Exchange& exchange, size_t max_bytes) {
+  if (exchange.content_length().value_or(0) > max_bytes) {
+    co_await exchange.Respond(ErrorResponse(TooLarge(max_bytes)));
+    co_return std::nullopt;
+  }
+  absl::StatusOr<std::string> body = co_await exchange.ReadPiece(max_bytes + 1);
+  if (!body.ok()) {
+    if (!exchange.gone()) co_await exchange.Respond(ErrorResponse(BodyError(body.status())));
+    co_return std::nullopt;
+  }
+  if (body->size() > max_bytes) {
+    co_await exchange.Respond(ErrorResponse(TooLarge(max_bytes)));
+    co_return std::nullopt;
+  }
+  co_return *std::move(body);
+}
+
+}  // namespace tvq::gateway

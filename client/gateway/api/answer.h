@@ -1,0 +1,28 @@
+// Between HTTP and calls on the server.
+#ifndef TVQ_CLIENT_GATEWAY_API_ANSWER_H_
+#define TVQ_CLIENT_GATEWAY_API_ANSWER_H_
+
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/gateway/http/exchange.h"
+#include "client/gateway/openai/errors.h"
+#include "client/gateway/upstream/call.h"
+
+namespace tvq::gateway {
+
+// The key and the request id of the exchange.
+CallHeaders HeadersOf(const Exchange& exchange);
+
+Response ErrorResponse(const ApiError& error);
+Response JsonResponse(std::string json, int status = 200);
+
+// The whole body; nothing if an error was answered instead, or the client has gone.
+asio::awaitable<std::optional<std::string>> ReadBody(Exchange& exchange, size_t max_bytes);
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_API_ANSWER_H_

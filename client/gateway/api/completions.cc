@@ -1,0 +1,45 @@
+// POST /v1/completions
+#include <utility>
+
+#include "client/gateway/api/answer.h"
+#include "client/gateway/api/generate.h"
+#include "client/gateway/api/services.h"
+#include "client/gateway/openai/completions_answer.h"
+#include "client/gateway/openai/completions_request.h"
+
+namespace tvq::gateway {
+namespace {
+
+asio::awaitable<void> Complete(Services& services, Exchange& exchange) {
+  std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
+  if (!body) co_return;
+  const auto request = ParseCompletions(*body, exchange.request().Find("idempotency-key"));
+  body.reset();
+  if (!request.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));
+    co_return;
+  }
+  const auto model = co_await ModelOf(services, exchange, request->calls.front());
+  if (!model.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(model.status())));
+    co_return;
+  }
+  const AnswerHead head = MakeHead(exchange, "cmpl", *model);
+  if (request->stream) {
+    CompletionsEvents events(*request, head);
+    co_await StreamAnswer(services, exchange, request->calls, events);
+  } else {
+    CompletionsWhole whole(*request, head);
+    co_await WholeAnswer(services, exchange, request->calls, whole);
+  }
+}
+
+}  // namespace
+
+void AddCompletions(Services& services, Router* router) {
+  router->Add("POST", "/v1/completions", [&services](Exchange& exchange, const PathFields&) {
+    return Complete(services, exchange);
+  });
+}
+
+}  // namespace tvq::gateway

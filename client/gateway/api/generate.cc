@@ -1,0 +1,223 @@
+#include "client/gateway/api/generate.h"
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/gateway/api/answer.h"
+#include "client/gateway/upstream/read_call.h"
+#include "client/gateway/upstream/unary_call.h"
+
+namespace tvq::gateway {
+namespace {
+
+// Messages of one call that wait for a slow reader; the server joins tokens into fewer when flow
+// control stops it.
+constexpr size_t kMessagesAhead = 32;
+// After so much silence a comment is sent, so that proxies and clients know that all is well.
+constexpr std::chrono::seconds kSilence{15};
+
+using Sessions = class v1::SessionService::Stub::async;
+using Models = class v1::ModelService::Stub::async;
+using GenerateCall = ReadCall<v1::GenerateResponse>;
+
+// The calls of one request.
+class Calls {
+ public:
+  Calls(Services& services, Exchange& exchange, const std::vector<v1::GenerateRequest>& requests)
+      : changed_(std::make_shared<Signal>(exchange.executor())) {
+    const CallHeaders headers = HeadersOf(exchange);
+    for (const v1::GenerateRequest& request : requests) {
+      calls_.push_back(GenerateCall::Start(
+          headers, changed_, kMessagesAhead, [&](grpc::ClientContext* context, GenerateCall* call) {
+            services.upstream.Next().generation->async()->Generate(context, &request, call);
+          }));
+    }
+    closed_.resize(calls_.size());
+    exchange.OnHangUp([calls = calls_] { Cancel(calls); });
+  }
+  ~Calls() { Cancel(calls_); }
+  Calls(const Calls&) = delete;
+
+  const std::shared_ptr<Signal>& changed() const { return changed_; }
+
+  // Hands what has come to `take`: (number of the call, message).
+  template <typename Take>
+  void Poll(const Take& take) {
+    std::vector<v1::GenerateResponse> messages;
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (closed_[i]) continue;
+      const bool done = calls_[i]->done();
+      messages.clear();
+      calls_[i]->Take(&messages);
+      for (const v1::GenerateResponse& message : messages) take(i, message);
+      began_ = began_ || !messages.empty() || (!done && calls_[i]->has_head());
+      if (!done) continue;
+      closed_[i] = true;
+      ++closed_count_;
+      status_.Update(calls_[i]->status());
+    }
+  }
+
+  // Whether any call computes, or has.
+  bool began() const { return began_; }
+  bool ended() const { return closed_count_ == calls_.size(); }
+  // The first error; the others' answers are of no use then.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  static void Cancel(const std::vector<std::shared_ptr<GenerateCall>>& calls) {
+    for (const auto& call : calls) {
+      if (!call->done()) call->Cancel();
+    }
+  }
+
+  const std::shared_ptr<Signal> changed_;
+  std::vector<std::shared_ptr<GenerateCall>> calls_;
+  std::vector<bool> closed_;
+  size_t closed_count_ = 0;
+  bool began_ = false;
+  absl::Status status_;
+};
+
+// The names that a request of gRPC has for it.
+ApiError GenerateError(const absl::Status& status) {
+  ApiError error = ToApiError(status);
+  if (error.param.starts_with("text") || error.param.starts_with("token_ids")) {
+    error.param = "prompt";
+  } else if (error.param == "session" || error.param == "session.session_id") {
+    error.param = "session_id";
+  }
+  return error;
+}
+
+Response EventStream() {
+  return {.content_type = "text/event-stream",
+          .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
+}
+
+// Wakes a signal after every kSilence.
+class Ticks {
+ public:
+  explicit Ticks(std::shared_ptr<Signal> signal)
+      : signal_(std::move(signal)), timer_(signal_->executor()) {}
+
+  void Start() {
+    timer_.expires_after(kSilence);
+    timer_.async_wait([due = due_, signal = signal_](const boost::system::error_code& error) {
+      if (error) return;
+      *due = true;
+      signal->Notify();
+    });
+  }
+  bool due() const { return *due_; }
+  void Restart() {
+    *due_ = false;
+    Start();
+  }
+
+ private:
+  const std::shared_ptr<Signal> signal_;
+  asio::steady_timer timer_;
+  const std::shared_ptr<bool> due_ = std::make_shared<bool>(false);  // the timer may outlive this
+};
+
+}  // namespace
+
+asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
+                                   const std::vector<v1::GenerateRequest>& requests,
+                                   Events& events) {
+  Calls calls(services, exchange, requests);
+  Ticks ticks(calls.changed());
+  std::string out;
+  while (true) {
+    co_await calls.changed()->Wait();
+    if (exchange.gone()) co_return;
+    calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
+      events.Append(call, message, &out);
+    });
+    const bool failed = !calls.status().ok();
+    if (failed && !exchange.begun()) {
+      co_await exchange.Respond(ErrorResponse(GenerateError(calls.status())));
+      co_return;
+    }
+    if (!exchange.begun() && (calls.began() || calls.ended())) {
+      const bool sent = co_await exchange.Begin(EventStream(), std::nullopt);
+      if (!sent) co_return;
+      ticks.Start();
+    }
+    if (failed) {
+      absl::StrAppend(&out, "data: ", ToJson(GenerateError(calls.status())), "\n\n");
+    } else if (calls.ended()) {
+      events.AppendEnd(&out);
+    }
+    if (failed || calls.ended()) {
+      out += kDone;
+      const bool sent = co_await exchange.Write(out);
+      if (sent) co_await exchange.End();
+      co_return;
+    }
+    if (ticks.due()) {
+      if (out.empty()) out = ": waiting\n\n";
+      ticks.Restart();
+    }
+    if (out.empty()) continue;
+    const bool sent = co_await exchange.Write(out);
+    if (!sent) co_return;
+    out.clear();
+  }
+}
+
+asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
+                                  const std::vector<v1::GenerateRequest>& requests, Whole& whole) {
+  Calls calls(services, exchange, requests);
+  bool fits = true;
+  while (!calls.ended() && calls.status().ok() && fits) {
+    co_await calls.changed()->Wait();
+    if (exchange.gone()) co_return;
+    calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
+      fits = fits && whole.Add(call, message);
+    });
+  }
+  if (!calls.status().ok()) {
+    co_await exchange.Respond(ErrorResponse(GenerateError(calls.status())));
+  } else if (!fits) {
+    co_await exchange.Respond(ErrorResponse(
+        HttpError(413, absl::StrCat("stream: must be true for an answer of more than ",
+                                    kMaxAnswerBytes, " bytes"))));
+  } else {
+    co_await exchange.Respond(JsonResponse(whole.ToJson()));
+  }
+}
+
+asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,
+                                                     const v1::GenerateRequest& call) {
+  if (!call.model().empty()) co_return call.model();
+  const Stubs& stubs = services.upstream.Next();
+  if (call.has_session()) {
+    v1::GetSessionRequest request;
+    request.set_session_id(call.session().session_id());
+    auto found = co_await Unary<v1::GetSessionRequest, v1::GetSessionResponse>(
+        exchange, HeadersOf(exchange), stubs.sessions->async(), &Sessions::GetSession,
+        std::move(request));
+    if (!found.ok()) co_return found.status();
+    co_return found->session().model();
+  }
+  auto found = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
+      exchange, HeadersOf(exchange), stubs.models->async(), &Models::GetModel,
+      v1::GetModelRequest());
+  if (!found.ok()) co_return found.status();
+  co_return found->model().name();
+}
+
+AnswerHead MakeHead(const Exchange& exchange, const char* kind, std::string model) {
+  return {.id = absl::StrCat(kind, "-", exchange.request_id()),
+          .model = std::move(model),
+          .created = static_cast<int64_t>(std::time(nullptr))};
+}
+
+}  // namespace tvq::gateway

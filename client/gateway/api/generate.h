@@ -1,0 +1,34 @@
+// Runs the calls of a generating request and sends what they say.
+#ifndef TVQ_CLIENT_GATEWAY_API_GENERATE_H_
+#define TVQ_CLIENT_GATEWAY_API_GENERATE_H_
+
+#include <boost/asio/awaitable.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/gateway/api/services.h"
+#include "client/gateway/http/exchange.h"
+#include "client/gateway/openai/events.h"
+#include "tvq/v1/generation.pb.h"
+
+namespace tvq::gateway {
+
+// As server-sent events. An error that comes before any of them is an HTTP error. A client that
+// hangs up, or reads nothing for too long, cancels the calls.
+asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
+                                   const std::vector<v1::GenerateRequest>& calls, Events& events);
+
+asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
+                                  const std::vector<v1::GenerateRequest>& calls, Whole& whole);
+
+// The model a call is for: the one it names, or else its session's, or the server's only one.
+asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,
+                                                     const v1::GenerateRequest& call);
+
+// Of an answer that begins now; `kind` is the prefix of its id.
+AnswerHead MakeHead(const Exchange& exchange, const char* kind, std::string model);
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_API_GENERATE_H_

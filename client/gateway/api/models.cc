@@ -1,0 +1,65 @@
+// GET /v1/models, /v1/models/{name}, /v1/server
+#include <utility>
+
+#include "client/gateway/api/answer.h"
+#include "client/gateway/api/models_json.h"
+#include "client/gateway/api/services.h"
+#include "client/gateway/upstream/unary_call.h"
+
+namespace tvq::gateway {
+namespace {
+
+using Models = class v1::ModelService::Stub::async;
+
+asio::awaitable<void> List(Services& services, Exchange& exchange) {
+  const auto models = co_await Unary<v1::ListModelsRequest, v1::ListModelsResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::ListModels,
+      v1::ListModelsRequest());
+  if (!models.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(models.status())));
+    co_return;
+  }
+  OrderedJson json = {{"object", "list"}, {"data", OrderedJson::array()}};
+  for (const v1::Model& model : models->models()) json["data"].push_back(ToJson(model));
+  co_await exchange.Respond(JsonResponse(Dump(json)));
+}
+
+asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string name) {
+  v1::GetModelRequest request;
+  request.set_name(std::move(name));
+  const auto found = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
+      std::move(request));
+  if (found.ok()) {
+    co_await exchange.Respond(JsonResponse(Dump(ToJson(found->model()))));
+  } else {
+    co_await exchange.Respond(ErrorResponse(ToApiError(found.status())));
+  }
+}
+
+asio::awaitable<void> Server(Services& services, Exchange& exchange) {
+  const auto info = co_await Unary<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next().models->async(),
+      &Models::GetServerInfo, v1::GetServerInfoRequest());
+  if (info.ok()) {
+    co_await exchange.Respond(JsonResponse(Dump(ToJson(*info))));
+  } else {
+    co_await exchange.Respond(ErrorResponse(ToApiError(info.status())));
+  }
+}
+
+}  // namespace
+
+void AddModels(Services& services, Router* router) {
+  router->Add("GET", "/v1/models", [&services](Exchange& exchange, const PathFields&) {
+    return List(services, exchange);
+  });
+  router->Add("GET", "/v1/models/{name}", [&services](Exchange& exchange, const PathFields& path) {
+    return Get(services, exchange, path.find("name")->second);
+  });
+  router->Add("GET", "/v1/server", [&services](Exchange& exchange, const PathFields&) {
+    return Server(services, exchange);
+  });
+}
+
+}  // namespace tvq::gateway

@@ -1,0 +1,27 @@
+// What those who answer requests share.
+#ifndef TVQ_CLIENT_GATEWAY_API_SERVICES_H_
+#define TVQ_CLIENT_GATEWAY_API_SERVICES_H_
+
+#include <cstddef>
+#include <string>
+
+#include "client/gateway/http/router.h"
+#include "client/gateway/upstream/channel.h"
+
+namespace tvq::gateway {
+
+// Outlives the loop.
+struct Services {
+  Upstream& upstream;
+  size_t max_body_bytes;
+  std::string version;  // of the gateway
+};
+
+// Each adds the paths it answers.
+void AddCompletions(Services& services, Router* router);
+void AddModels(Services& services, Router* router);
+void AddHealth(Services& services, Router* router);
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_API_SERVICES_H_

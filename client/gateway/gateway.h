@@ -1,0 +1,34 @@
+// Puts together what answers requests.
+#ifndef TVQ_CLIENT_GATEWAY_GATEWAY_H_
+#define TVQ_CLIENT_GATEWAY_GATEWAY_H_
+
+#include <string>
+#include <vector>
+
+#include "client/gateway/api/services.h"
+#include "client/gateway/http/connection.h"
+#include "client/gateway/http/router.h"
+
+namespace tvq::gateway {
+
+// Used by the loop's thread.
+class Gateway {
+ public:
+  Gateway(Services& services, std::vector<std::string> allowed_origins);
+
+  // For an HttpServer, which must not outlive the gateway.
+  ConnectionHooks Hooks();
+
+ private:
+  asio::awaitable<void> Answer(Exchange& exchange);
+  // Adds what a browser wants to know of a page elsewhere. False: it may not call.
+  bool ApplyOrigin(Exchange& exchange) const;
+
+  Services& services_;
+  const std::vector<std::string> allowed_origins_;
+  Router router_;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_GATEWAY_H_

@@ -1,0 +1,453 @@
+#include "client/gateway/http/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace tvq::gateway {
+namespace {
+
+constexpr size_t kFirstBytes = 2048;              // of an idle connection's buffer
+constexpr size_t kReadBytes = size_t{64} << 10;   // of one that reads a body
+constexpr size_t kWatchBytes = size_t{64} << 10;  // pipelined requests, while one is answered
+constexpr size_t kSkipBytes = size_t{256} << 10;  // of a body that nobody wants
+constexpr size_t kPieceBytes = size_t{1} << 20;   // that body_timeout is for
+constexpr std::chrono::seconds kLingerTime{2};
+
+absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+bool IsRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= 128 &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+std::string RequestIdOf(const Request& request) {
+  if (const std::string_view id = request.Find("x-request-id"); IsRequestId(id)) {
+    return std::string(id);
+  }
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return absl::StrFormat("%016x", static_cast<uint64_t>(random()));
+}
+
+// As Date wants it; made once a second.
+const std::string& DateHeader() {
+  thread_local std::time_t made = 0;
+  thread_local std::string text;
+  const std::time_t now = std::time(nullptr);
+  if (now != made) {
+    made = now;
+    std::tm parts;
+    gmtime_r(&now, &parts);
+    std::array<char, 64> buffer;
+    const size_t size =
+        std::strftime(buffer.data(), buffer.size(), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts);
+    text.assign(buffer.data(), size);
+  }
+  return text;
+}
+
+bool HasNoBody(int status) { return status == 204 || status == 304; }
+
+}  // namespace
+
+Connection::Connection(std::unique_ptr<Transport> transport, asio::any_io_executor executor,
+                       const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget)
+    : transport_(std::move(transport)),
+      limits_(limits),
+      hooks_(hooks),
+      budget_(budget),
+      signal_(executor),
+      timer_(executor) {}
+
+Connection::~Connection() { budget_.Give(budgeted_); }
+
+asio::awaitable<void> Connection::Run() {
+  const auto self = shared_from_this();
+  SetDeadline(limits_.header_timeout);
+  const ErrorCode error = co_await transport_->Handshake();
+  bool open = !error;
+  while (open && !gone_) {
+    open = co_await ReadHeader();
+    if (!open) break;
+    co_await Serve();
+    open = keep_alive_ && ended_ && !gone_;
+  }
+  if (!gone_ && lingers_) co_await Linger();
+  if (!gone_ && !reading_ && !timed_out_ && !error) {
+    SetDeadline(kLingerTime);
+    co_await transport_->Finish();
+  }
+  ClearDeadline();
+  timer_.cancel();
+  transport_->Close();
+}
+
+void Connection::FinishSoon() {
+  stopping_ = true;
+  if (idle_) EndNow();
+}
+
+void Connection::EndNow() {
+  HangUp();
+  transport_->Close();
+}
+
+asio::awaitable<bool> Connection::ReadHeader() {
+  parser_.emplace(limits_.max_header_bytes);
+  status_ = 0;
+  idle_ = true;
+  SetDeadline(limits_.idle_timeout);
+  while (true) {
+    // Empty lines before a request are an old habit of clients.
+    while (begin_ < end_ && (buffer_[begin_] == '\r' || buffer_[begin_] == '\n')) ++begin_;
+    if (begin_ < end_) {
+      if (std::exchange(idle_, false)) {
+        started_ = Clock::now();
+        SetDeadline(limits_.header_timeout);
+      }
+      size_t consumed = 0;
+      const auto result = parser_->ParseHeader(unread(), &consumed);
+      begin_ += consumed;
+      if (result == RequestParser::Result::kDone) break;
+      if (result == RequestParser::Result::kTooLarge ||
+          unread().size() >= limits_.max_header_bytes) {
+        co_await Refuse(431, absl::StrCat("the request line and headers have more than ",
+                                          limits_.max_header_bytes, " bytes"));
+        co_return false;
+      }
+      if (result != RequestParser::Result::kMore) {
+        co_await Refuse(400, "this is no HTTP/1.1 request");
+        co_return false;
+      }
+    } else if (stopping_) {
+      co_return false;
+    }
+    const bool more = co_await ReadMore();
+    if (more) continue;
+    if (timed_out_ && !idle_) co_await Refuse(408, "the header did not come in time");
+    co_return false;
+  }
+  ClearDeadline();
+  request_ = parser_->TakeRequest();
+  co_return true;
+}
+
+// An answer to what did not become a request, or not one that is understood.
+asio::awaitable<void> Connection::Refuse(int status, std::string_view message) {
+  idle_ = false;
+  timed_out_ = false;
+  request_ = {};
+  request_id_ = RequestIdOf(request_);
+  route_ = "";
+  extra_headers_.clear();
+  keep_alive_ = false;
+  ended_ = false;
+  bytes_sent_ = 0;
+  status_ = 0;
+  lingers_ = true;
+  Response response = hooks_.error(status, message);
+  response.headers.push_back({"X-Request-Id", request_id_});
+  std::string answer = Head(response, response.body.size());
+  answer += response.body;
+  status_ = status;
+  co_await Send(answer);
+  hooks_.finished({request_, request_id_, "", status, Clock::now() - started_, bytes_sent_});
+}
+
+asio::awaitable<void> Connection::Serve() {
+  request_id_ = RequestIdOf(request_);
+  route_ = "";
+  extra_headers_.clear();
+  extra_headers_.push_back({"X-Request-Id", request_id_});
+  continue_sent_ = false;
+  keep_alive_ = parser_->keep_alive() && !stopping_;
+  ended_ = false;
+  status_ = 0;
+  bytes_sent_ = 0;
+
+  const std::string_view expect = request_.Find("expect");
+  if (!request_.http10 && request_.Count("host") != 1) {
+    keep_alive_ = false;
+    co_await Respond(hooks_.error(400, "host: the request must have this header once"));
+  } else if (!expect.empty() && !parser_->expects_continue()) {
+    keep_alive_ = false;
+    co_await Respond(hooks_.error(417, "expect: only 100-continue is known"));
+  } else {
+    bool failed = false;
+    try {
+      co_await hooks_.handler(*this);
+    } catch (const std::exception&) {
+      failed = true;
+    }
+    if (failed && status_ == 0) {
+      keep_alive_ = false;
+      co_await Respond(hooks_.error(500, "the gateway could not answer this request"));
+    } else if (failed) {
+      Abort();
+    }
+  }
+  watching_ = false;
+  on_hang_up_ = nullptr;
+  budget_.Give(std::exchange(budgeted_, 0));
+  hooks_.finished(
+      {request_, request_id_, route_, gone_ ? 499 : status_, Clock::now() - started_, bytes_sent_});
+  if (!ended_) co_return;
+  // What was refused early may still be on its way here, and would take the answer with it.
+  if (!parser_->body_done()) {
+    if (keep_alive_) keep_alive_ = co_await SkipBody();
+    lingers_ = !keep_alive_;
+  }
+}
+
+// False: there is more of it, or it cannot be read.
+asio::awaitable<bool> Connection::SkipBody() {
+  // A client that was not asked to continue may or may not send it.
+  if (parser_->expects_continue() && !continue_sent_) co_return false;
+  if (parser_->content_length().value_or(0) > kSkipBytes) co_return false;
+  std::vector<char> ignored(size_t{16} << 10);
+  size_t skipped = 0;
+  SetDeadline(kLingerTime);
+  while (!parser_->body_done() && skipped < kSkipBytes) {
+    size_t consumed = 0, written = 0;
+    const auto result =
+        parser_->ParseBody(unread(), &consumed, ignored.data(), ignored.size(), &written);
+    begin_ += consumed;
+    skipped += written;
+    bool more = result != RequestParser::Result::kBad;
+    if (result == RequestParser::Result::kMore) more = co_await ReadMore();
+    if (!more) co_return false;
+  }
+  ClearDeadline();
+  co_return parser_->body_done();
+}
+
+// A socket that is closed while unread bytes wait resets the connection, and the client may never
+// see the answer.
+asio::awaitable<void> Connection::Linger() {
+  transport_->HalfClose();
+  timed_out_ = false;
+  SetDeadline(kLingerTime);
+  size_t skipped = 0;
+  bool more = true;
+  while (more && skipped < 64 * kSkipBytes) {
+    skipped += end_ - begin_;
+    begin_ = end_;
+    more = co_await ReadMore();
+  }
+}
+
+std::string_view Connection::unread() const { return {buffer_.data() + begin_, end_ - begin_}; }
+
+void Connection::StartRead() {
+  // Little is expected: thousands of connections may wait so.
+  const size_t wanted = idle_ || watching_ ? kFirstBytes : kReadBytes;
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+    if (buffer_.size() > wanted) std::vector<char>().swap(buffer_);
+  } else if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (buffer_.size() - end_ < wanted / 2) buffer_.resize(end_ + wanted);
+  reading_ = true;
+  transport_->ReadSome(
+      asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
+      [self = shared_from_this()](ErrorCode error, size_t bytes) { self->OnRead(error, bytes); });
+}
+
+void Connection::OnRead(ErrorCode error, size_t bytes) {
+  reading_ = false;
+  if (error) {
+    read_error_ = error;
+    if (watching_) HangUp();
+  } else {
+    end_ += bytes;
+    if (watching_ && unread().size() < kWatchBytes) StartRead();
+  }
+  signal_.Notify();
+}
+
+asio::awaitable<bool> Connection::ReadMore() {
+  const size_t before = unread().size();
+  while (!read_error_ && unread().size() == before) {
+    if (!reading_) StartRead();
+    co_await signal_.Wait();
+  }
+  co_return unread().size() > before;
+}
+
+asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) {
+  std::string piece;
+  if (parser_->body_done()) co_return piece;
+  if (parser_->expects_continue() && !std::exchange(continue_sent_, true) && unread().empty()) {
+    const bool sent = co_await Send("HTTP/1.1 100 Continue\r\n\r\n");
+    if (!sent) co_return absl::CancelledError("the client has gone");
+  }
+  budget_.Give(std::exchange(budgeted_, 0));  // the piece before is in other hands
+  piece.reserve(std::min<uint64_t>(parser_->content_length().value_or(0), size));
+  size_t filled = 0;
+  SetDeadline(limits_.body_timeout);
+  size_t next_deadline = kPieceBytes;
+  while (filled < size && !parser_->body_done()) {
+    if (filled == piece.size()) {
+      const size_t room = std::min(size - filled, kReadBytes);
+      if (!budget_.Take(room)) {
+        co_return absl::ResourceExhaustedError(
+            "too many request bodies are on their way; try again");
+      }
+      budgeted_ += room;
+      piece.resize(filled + room);
+    }
+    size_t consumed = 0, written = 0;
+    const auto result = parser_->ParseBody(unread(), &consumed, piece.data() + filled,
+                                           piece.size() - filled, &written);
+    begin_ += consumed;
+    filled += written;
+    if (filled >= next_deadline) {
+      next_deadline += kPieceBytes;
+      SetDeadline(limits_.body_timeout);
+    }
+    if (result == RequestParser::Result::kBad) {
+      keep_alive_ = false;
+      co_return absl::InvalidArgumentError("the body's chunks are malformed");
+    }
+    bool more = true;
+    if (result == RequestParser::Result::kMore) more = co_await ReadMore();
+    if (!more) {
+      keep_alive_ = false;
+      if (timed_out_) co_return absl::DeadlineExceededError("the body did not come in time");
+      gone_ = true;
+      co_return absl::CancelledError("the client has gone");
+    }
+  }
+  ClearDeadline();
+  piece.resize(filled);
+  co_return piece;
+}
+
+void Connection::OnHangUp(absl::AnyInvocable<void()> cancel) {
+  on_hang_up_ = std::move(cancel);
+  if (gone_ || (read_error_ && !timed_out_)) {
+    HangUp();
+    return;
+  }
+  watching_ = true;
+  if (!reading_ && unread().size() < kWatchBytes) StartRead();
+}
+
+void Connection::HangUp() {
+  if (std::exchange(gone_, true)) return;
+  transport_->Close();  // ends a write that waits
+  if (on_hang_up_) std::exchange(on_hang_up_, nullptr)();
+}
+
+std::string Connection::Head(const Response& response, std::optional<uint64_t> length) {
+  const int status = response.status;
+  std::string head;
+  head.reserve(512);
+  absl::StrAppend(&head, "HTTP/1.1 ", status, " ", Absl(ReasonPhrase(status)), "\r\n",
+                  DateHeader());
+  if (!response.content_type.empty()) {
+    absl::StrAppend(&head, "Content-Type: ", response.content_type, "\r\n");
+  }
+  for (const Header& header : response.headers) {
+    absl::StrAppend(&head, header.name, ": ", header.value, "\r\n");
+  }
+  for (const Header& header : extra_headers_) {
+    absl::StrAppend(&head, header.name, ": ", header.value, "\r\n");
+  }
+  if (length && !HasNoBody(status)) absl::StrAppend(&head, "Content-Length: ", *length, "\r\n");
+  chunked_ = !length && !request_.http10 && !HasNoBody(status);
+  if (chunked_) absl::StrAppend(&head, "Transfer-Encoding: chunked\r\n");
+  if (!length && !chunked_ && !HasNoBody(status)) keep_alive_ = false;
+  if (stopping_) keep_alive_ = false;
+  if (!keep_alive_) {
+    head += "Connection: close\r\n";
+  } else if (request_.http10) {
+    head += "Connection: keep-alive\r\n";
+  }
+  head += "\r\n";
+  return head;
+}
+
+asio::awaitable<void> Connection::Respond(Response response) {
+  if (!parser_->body_done() && ((parser_->expects_continue() && !continue_sent_) ||
+                                parser_->content_length().value_or(0) > kSkipBytes)) {
+    keep_alive_ = false;
+  }
+  std::string answer = Head(response, response.body.size());
+  status_ = response.status;
+  if (request_.method != "HEAD" && !HasNoBody(status_)) answer += response.body;
+  ended_ = co_await Send(answer);
+}
+
+asio::awaitable<bool> Connection::Begin(Response head, std::optional<uint64_t> length) {
+  const std::string text = Head(head, length);
+  status_ = head.status;
+  const bool sent = co_await Send(text);
+  co_return sent&& request_.method != "HEAD";
+}
+
+asio::awaitable<bool> Connection::Write(std::string_view piece) {
+  if (piece.empty() || request_.method == "HEAD") co_return !gone_;
+  std::string chunk;
+  if (chunked_) {
+    chunk.reserve(piece.size() + 16);
+    absl::StrAppend(&chunk, absl::Hex(piece.size()), "\r\n", Absl(piece), "\r\n");
+    piece = chunk;
+  }
+  const bool sent = co_await Send(piece);
+  co_return sent;
+}
+
+asio::awaitable<void> Connection::End() {
+  ended_ = true;
+  if (chunked_ && request_.method != "HEAD") ended_ = co_await Send("0\r\n\r\n");
+}
+
+void Connection::Abort() {
+  gone_ = true;
+  transport_->Reset();
+}
+
+asio::awaitable<bool> Connection::Send(std::string_view bytes) {
+  if (gone_) co_return false;
+  SetDeadline(limits_.write_timeout);
+  const ErrorCode error = co_await transport_->Write(asio::buffer(bytes.data(), bytes.size()));
+  ClearDeadline();
+  bytes_sent_ += bytes.size();
+  if (error) HangUp();
+  co_return !error;
+}
+
+void Connection::SetDeadline(Clock::duration after) {
+  deadline_ = Clock::now() + after;
+  if (deadline_ < armed_) ArmTimer();
+}
+
+void Connection::ArmTimer() {
+  armed_ = deadline_;
+  timer_.expires_at(armed_);
+  timer_.async_wait([weak = weak_from_this()](ErrorCode error) {
+    const auto self = weak.lock();
+    if (error || self == nullptr) return;
+    self->armed_ = Clock::time_point::max();
+    if (self->deadline_ > Clock::now()) {
+      if (self->deadline_ != Clock::time_point::max()) self->ArmTimer();
+      return;
+    }
+    self->ClearDeadline();
+    self->timed_out_ = true;
+    self->transport_->Cancel();
+  });
+}
+
+}  // namespace tvq::gateway

@@ -1,0 +1,141 @@
+#ifndef TVQ_CLIENT_GATEWAY_HTTP_CONNECTION_H_
+#define TVQ_CLIENT_GATEWAY_HTTP_CONNECTION_H_
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "client/gateway/http/exchange.h"
+#include "client/gateway/http/limits.h"
+#include "client/gateway/http/request_parser.h"
+#include "client/gateway/http/signal.h"
+#include "client/gateway/http/transport.h"
+
+namespace tvq::gateway {
+
+// What is told of a request when its answer has been sent, or could not be.
+struct FinishedRequest {
+  const Request& request;
+  const std::string& request_id;
+  std::string_view route;
+  int status = 0;  // 499: the client was gone first
+  std::chrono::steady_clock::duration took;
+  uint64_t bytes_sent = 0;
+};
+
+// What a connection asks of the server around it.
+struct ConnectionHooks {
+  Handler handler;
+  // The answer to what cannot become a request: status, and what is wrong.
+  std::function<Response(int status, std::string_view message)> error;
+  std::function<void(const FinishedRequest&)> finished;
+};
+
+// One connection: its requests in order, each answered before the next is read. All on the loop.
+class Connection final : public Exchange, public std::enable_shared_from_this<Connection> {
+ public:
+  // Limits and hooks outlive the connection, and so does the budget.
+  Connection(std::unique_ptr<Transport> transport, asio::any_io_executor executor,
+             const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget);
+  ~Connection() override;
+
+  // Serves until the connection ends.
+  asio::awaitable<void> Run();
+  // After the answer that is under way, if there is one.
+  void FinishSoon();
+  // At once.
+  void EndNow();
+
+  const Request& request() const override { return request_; }
+  const std::string& request_id() const override { return request_id_; }
+  asio::any_io_executor executor() const override { return signal_.executor(); }
+  void set_route(std::string_view route) override { route_ = route; }
+  void AddHeader(Header header) override { extra_headers_.push_back(std::move(header)); }
+  std::optional<uint64_t> content_length() const override { return parser_->content_length(); }
+  asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t size) override;
+  void OnHangUp(absl::AnyInvocable<void()> cancel) override;
+  bool gone() const override { return gone_; }
+  asio::awaitable<void> Respond(Response response) override;
+  asio::awaitable<bool> Begin(Response head, std::optional<uint64_t> length) override;
+  asio::awaitable<bool> Write(std::string_view piece) override;
+  asio::awaitable<void> End() override;
+  void Abort() override;
+  bool begun() const override { return status_ != 0; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  asio::awaitable<bool> ReadHeader();
+  asio::awaitable<void> Serve();
+  asio::awaitable<void> Refuse(int status, std::string_view message);
+  asio::awaitable<bool> SkipBody();
+  asio::awaitable<void> Linger();
+
+  // Bytes that came and were not consumed.
+  std::string_view unread() const;
+  void StartRead();
+  void OnRead(ErrorCode error, size_t bytes);
+  // False: there will be no more.
+  asio::awaitable<bool> ReadMore();
+
+  asio::awaitable<bool> Send(std::string_view bytes);
+  std::string Head(const Response& response, std::optional<uint64_t> length);
+  void HangUp();
+
+  // What is under way ends if it takes longer; watched by one timer that is set anew only when it
+  // fires, or when the deadline comes nearer.
+  void SetDeadline(Clock::duration after);
+  void ClearDeadline() { deadline_ = Clock::time_point::max(); }
+  void ArmTimer();
+
+  const std::unique_ptr<Transport> transport_;
+  const HttpLimits& limits_;
+  const ConnectionHooks& hooks_;
+  BodyBudget& budget_;
+  Signal signal_;  // something was read
+  asio::steady_timer timer_;
+  Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point armed_ = Clock::time_point::max();
+  bool timed_out_ = false;
+
+  std::vector<char> buffer_;
+  size_t begin_ = 0;  // of what was not consumed
+  size_t end_ = 0;
+  bool reading_ = false;
+  ErrorCode read_error_;
+  bool watching_ = false;
+  bool gone_ = false;
+  bool stopping_ = false;
+  bool idle_ = false;  // between requests
+  bool lingers_ = false;
+  absl::AnyInvocable<void()> on_hang_up_;
+
+  // Of the request at hand.
+  std::optional<RequestParser> parser_;
+  Request request_;
+  std::string request_id_;
+  std::string_view route_;
+  std::vector<Header> extra_headers_;
+  Clock::time_point started_;
+  size_t budgeted_ = 0;  // bytes of the budget
+  bool continue_sent_ = false;
+  int status_ = 0;  // of the answer, once it began
+  bool chunked_ = false;
+  bool keep_alive_ = false;
+  bool ended_ = false;
+  uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HTTP_CONNECTION_H_

@@ -1,0 +1,83 @@
+#include "client/gateway/http/request_parser.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <string>
+
+namespace tvq::gateway {
+namespace http = boost::beast::http;
+
+class RequestParser::Impl {
+ public:
+  explicit Impl(size_t max_header_bytes) {
+    parser.header_limit(static_cast<uint32_t>(max_header_bytes));
+    parser.body_limit(boost::none);  // whoever reads the body has a limit
+  }
+
+  Result Put(std::string_view bytes, size_t* consumed) {
+    boost::system::error_code error;
+    *consumed = parser.put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+    if (!error) return Result::kDone;
+    if (error == http::error::need_more) return Result::kMore;
+    if (error == http::error::need_buffer) return Result::kFull;
+    if (error == http::error::header_limit) return Result::kTooLarge;
+    return Result::kBad;
+  }
+
+  http::request_parser<http::buffer_body> parser;
+};
+
+RequestParser::RequestParser(size_t max_header_bytes)
+    : impl_(std::make_unique<Impl>(max_header_bytes)) {}
+
+RequestParser::~RequestParser() = default;
+
+RequestParser::Result RequestParser::ParseHeader(std::string_view bytes, size_t* consumed) {
+  const Result result = impl_->Put(bytes, consumed);
+  return impl_->parser.is_header_done() ? Result::kDone : result;
+}
+
+Request RequestParser::TakeRequest() const {
+  const auto& message = impl_->parser.get();
+  Request request;
+  request.method = std::string(message.method_string());
+  const std::string target(message.target());
+  const size_t question = std::min(target.find('?'), target.size());
+  request.path = target.substr(0, question);
+  if (question < target.size()) request.query = target.substr(question + 1);
+  request.http10 = message.version() < 11;
+  for (const auto& field : message) {
+    request.headers.push_back({std::string(field.name_string()), std::string(field.value())});
+  }
+  return request;
+}
+
+bool RequestParser::keep_alive() const { return impl_->parser.keep_alive(); }
+
+bool RequestParser::expects_continue() const {
+  return boost::beast::iequals(impl_->parser.get()[http::field::expect], "100-continue");
+}
+
+bool RequestParser::body_done() const { return impl_->parser.is_done(); }
+
+std::optional<uint64_t> RequestParser::content_length() const {
+  const auto length = impl_->parser.content_length();
+  if (!length) return std::nullopt;
+  return *length;
+}
+
+RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* consumed, char* out,
+                                               size_t out_bytes, size_t* written) {
+  auto& body = impl_->parser.get().body();
+  body.data = out;
+  body.size = out_bytes;
+  const Result result = impl_->Put(bytes, consumed);
+  *written = out_bytes - body.size;
+  body.data = nullptr;
+  body.size = 0;
+  if (impl_->parser.is_done()) return Result::kDone;
+  return result == Result::kDone ? Result::kMore : result;
+}
+
+}  // namespace tvq::gateway

@@ -1,0 +1,54 @@
+// The only place that knows Boost.Beast: bytes to requests.
+#ifndef TVQ_CLIENT_GATEWAY_HTTP_REQUEST_PARSER_H_
+#define TVQ_CLIENT_GATEWAY_HTTP_REQUEST_PARSER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "client/gateway/http/message.h"
+
+namespace tvq::gateway {
+
+// Parses one request from bytes that come in pieces. What is malformed, or could be read in two
+// ways (such as two lengths), is refused.
+class RequestParser {
+ public:
+  enum class Result {
+    kDone,      // the header, or the body, is complete
+    kMore,      // needs more bytes than it was given
+    kFull,      // `out` is full
+    kBad,       // not HTTP/1
+    kTooLarge,  // the header is
+  };
+
+  // Of the request line and all headers.
+  explicit RequestParser(size_t max_header_bytes);
+  ~RequestParser();
+
+  // Reads the header from `bytes`, which begin where the header does; what it did not consume comes
+  // again with more.
+  Result ParseHeader(std::string_view bytes, size_t* consumed);
+
+  // After ParseHeader was kDone.
+  Request TakeRequest() const;
+  bool keep_alive() const;
+  bool expects_continue() const;
+  bool body_done() const;
+  // Of the body, if it was declared.
+  std::optional<uint64_t> content_length() const;
+
+  // Moves body bytes from `bytes` to `out`.
+  Result ParseBody(std::string_view bytes, size_t* consumed, char* out, size_t out_bytes,
+                   size_t* written);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HTTP_REQUEST_PARSER_H_

@@ -1,0 +1,68 @@
+#ifndef TVQ_CLIENT_GATEWAY_HTTP_SERVER_H_
+#define TVQ_CLIENT_GATEWAY_HTTP_SERVER_H_
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include "absl/status/status.h"
+#include "client/gateway/http/connection.h"
+#include "client/gateway/http/limits.h"
+
+namespace tvq::gateway {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;  // 0: a free one
+  // Bytes of request bodies in memory, of all connections together.
+  size_t max_buffered_bytes = size_t{256} << 20;
+  HttpLimits limits;
+};
+
+// Accepts connections and keeps them. All on the loop.
+class HttpServer {
+ public:
+  // The context that a new connection is to use; nullptr: no TLS.
+  using TlsSource = std::function<std::shared_ptr<asio::ssl::context>()>;
+
+  HttpServer(asio::io_context& loop, const HttpOptions& options, ConnectionHooks hooks,
+             TlsSource tls);
+
+  // UNAVAILABLE, naming the address, if it cannot listen.
+  absl::Status Listen();
+  int port() const { return port_; }
+
+  // Accepts nothing more; each connection ends after the request at hand. `done` is called when
+  // none is left.
+  void Stop(std::function<void()> done);
+  // Ends them all.
+  void StopNow();
+
+  int64_t connections() const { return static_cast<int64_t>(connections_.size()); }
+
+ private:
+  asio::awaitable<void> Accept();
+  asio::awaitable<void> Keep(std::shared_ptr<Connection> connection);
+  void Ended();
+
+  asio::io_context& loop_;
+  const HttpOptions options_;
+  const ConnectionHooks hooks_;
+  const TlsSource tls_;
+  asio::ip::tcp::acceptor acceptor_;
+  BodyBudget budget_;
+  int port_ = 0;
+  bool stopping_ = false;
+  std::function<void()> on_stopped_;
+  std::unordered_set<Connection*> connections_;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HTTP_SERVER_H_

@@ -1,0 +1,49 @@
+// A coroutine waits, somebody wakes it.
+#ifndef TVQ_CLIENT_GATEWAY_HTTP_SIGNAL_H_
+#define TVQ_CLIENT_GATEWAY_HTTP_SIGNAL_H_
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+
+namespace tvq::gateway {
+
+namespace asio = boost::asio;
+
+// (g++ 12 makes wrong code of a co_await in the condition of an if or a loop, or beside && and ||,
+// and of initializer lists in its operand: give its result a name first.)
+//
+// Used by the loop's thread alone. One coroutine waits at a time. Whoever waits looks at what it
+// waits for again when it is woken: a Notify that nobody waited for wakes the next Wait at once.
+class Signal {
+ public:
+  explicit Signal(asio::any_io_executor executor) : executor_(std::move(executor)) {}
+  Signal(const Signal&) = delete;
+
+  asio::awaitable<void> Wait() {
+    if (std::exchange(notified_, false)) co_return;
+    co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](auto handler) { waiter_ = std::move(handler); }, asio::use_awaitable);
+    notified_ = false;
+  }
+
+  void Notify() {
+    notified_ = true;
+    if (waiter_) asio::post(executor_, std::exchange(waiter_, nullptr));
+  }
+
+  const asio::any_io_executor& executor() const { return executor_; }
+
+ private:
+  const asio::any_io_executor executor_;
+  bool notified_ = false;
+  absl::AnyInvocable<void()> waiter_;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HTTP_SIGNAL_H_

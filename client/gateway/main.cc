@@ -1,0 +1,118 @@
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "client/gateway/gateway.h"
+#include "client/gateway/options.h"
+#include "client/gateway/upstream/call.h"
+
+namespace tvq::gateway {
+namespace {
+
+// A connection is a file.
+void AllowManyFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string HostPort(const std::string& host, int port) {
+  const bool ipv6 = absl::StrContains(host, ":");
+  return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+// The first signal lets requests finish for a time, the second ends them.
+class Shutdown {
+ public:
+  Shutdown(asio::io_context& loop, HttpServer& server, double timeout)
+      : server_(server), timeout_(timeout), signals_(loop, SIGINT, SIGTERM), timer_(loop) {
+    Wait();
+  }
+
+ private:
+  void Wait() {
+    signals_.async_wait([this](const ErrorCode& error, int) {
+      if (error) return;
+      if (stopping_) {
+        server_.StopNow();
+      } else {
+        Begin();
+      }
+      if (!ended_) Wait();
+    });
+  }
+
+  void Begin() {
+    stopping_ = true;
+    spdlog::info("requests may finish within {} s; a second signal ends them now", timeout_);
+    timer_.expires_after(std::chrono::milliseconds(static_cast<int64_t>(timeout_ * 1000)));
+    timer_.async_wait([this](const ErrorCode& error) {
+      if (!error) server_.StopNow();
+    });
+    server_.Stop([this] {
+      signals_.cancel();
+      timer_.cancel();
+      ended_ = true;
+    });
+  }
+
+  HttpServer& server_;
+  const double timeout_;
+  asio::signal_set signals_;
+  asio::steady_timer timer_;
+  bool stopping_ = false;
+  bool ended_ = false;
+};
+
+int Run(const GatewayOptions& options) {
+  auto upstream = Upstream::Open(options.server, options.connections);
+  if (!upstream.ok()) {
+    spdlog::critical("{}", std::string(upstream.status().message()));
+    return 1;
+  }
+  asio::io_context loop(1);
+  Services services{.upstream = **upstream,
+                    .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
+                    .version = TVQ_VERSION};
+  Gateway gateway(services, options.allowed_origins);
+  HttpServer server(loop, options.http, gateway.Hooks(), [] { return nullptr; });
+  if (const absl::Status status = server.Listen(); !status.ok()) {
+    spdlog::critical("{}", std::string(status.message()));
+    return 1;
+  }
+  Shutdown shutdown(loop, server, options.shutdown_timeout);
+  // Scripts read this line, for the port.
+  std::printf("listening on http%s://%s\n", options.certificate_file.empty() ? "" : "s",
+              HostPort(options.http.host, server.port()).c_str());
+  std::fflush(stdout);
+  loop.run();
+  // gRPC's threads may still post to the loop.
+  while (OpenCalls::count() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  spdlog::info("stopped");
+  return 0;
+}
+
+}  // namespace
+}  // namespace tvq::gateway
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int exit_code = 0;
+  const auto options = tvq::gateway::ParseOptions(argc, argv, &exit_code);
+  if (!options) return exit_code;
+  spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
+  spdlog::set_level(spdlog::level::from_str(options->log_level));
+  tvq::gateway::AllowManyFiles();
+  return tvq::gateway::Run(*options);
+}

@@ -1,0 +1,129 @@
+#include "client/gateway/openai/errors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/gateway/openai/json_text.h"
+
+namespace tvq::gateway {
+namespace {
+
+constexpr char kPushback[] = "grpc-retry-pushback-ms";
+
+struct Row {
+  absl::StatusCode code;
+  int http;
+  const char* type;
+  const char* name;
+};
+
+constexpr Row kRows[] = {
+    {absl::StatusCode::kInvalidArgument, 400, "invalid_request_error", ""},
+    {absl::StatusCode::kOutOfRange, 400, "invalid_request_error", ""},
+    {absl::StatusCode::kUnauthenticated, 401, "authentication_error", "invalid_api_key"},
+    {absl::StatusCode::kPermissionDenied, 403, "permission_error", "permission_denied"},
+    {absl::StatusCode::kNotFound, 404, "not_found_error", "not_found"},
+    {absl::StatusCode::kAborted, 409, "conflict_error", "conflict"},
+    {absl::StatusCode::kAlreadyExists, 409, "conflict_error", "already_exists"},
+    {absl::StatusCode::kFailedPrecondition, 412, "invalid_request_error", "failed_precondition"},
+    {absl::StatusCode::kResourceExhausted, 429, "rate_limit_error", "rate_limit_exceeded"},
+    {absl::StatusCode::kCancelled, 499, "cancelled_error", "cancelled"},
+    {absl::StatusCode::kDataLoss, 500, "server_error", "data_loss"},
+    {absl::StatusCode::kUnimplemented, 501, "server_error", "unimplemented"},
+    {absl::StatusCode::kUnavailable, 503, "server_error", "unavailable"},
+    {absl::StatusCode::kDeadlineExceeded, 504, "server_error", "deadline_exceeded"}};
+
+bool IsFieldCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' ||
+         c == ']';
+}
+
+// The field in front of the message's first ": ". What a request of gRPC calls text or token_ids is
+// a prompt here.
+std::string ParamOf(std::string_view message) {
+  const size_t colon = message.find(": ");
+  if (colon == std::string_view::npos || colon == 0 || colon > 64) return "";
+  const std::string_view field = message.substr(0, colon);
+  if (!std::all_of(field.begin(), field.end(), IsFieldCharacter)) return "";
+  return std::string(field);
+}
+
+// What gRPC says of a message beyond a limit, and what the server says of a snapshot, has no advice
+// when to come again.
+std::optional<int64_t> Pushback(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPushback);
+  int64_t ms = 0;
+  if (!payload || !absl::SimpleAtoi(std::string(*payload), &ms)) return std::nullopt;
+  return ms;
+}
+
+}  // namespace
+
+ApiError ToApiError(const absl::Status& status) {
+  ApiError error;
+  error.message = std::string(status.message());
+  error.type = "server_error";
+  error.code = "internal_error";
+  for (const Row& row : kRows) {
+    if (row.code != status.code()) continue;
+    error.status = row.http;
+    error.type = row.type;
+    error.code = row.name;
+  }
+  if (error.status < 500) error.param = ParamOf(error.message);
+  if (error.status == 404 && error.param == "model") error.code = "model_not_found";
+  if (absl::IsResourceExhausted(status)) {
+    const std::optional<int64_t> ms = Pushback(status);
+    const bool never = ms ? *ms < 0
+                          : absl::StrContains(error.message, "larger than max") ||
+                                absl::StrContains(error.message, "snapshot");
+    if (never) {
+      error.status = 413;
+      error.type = "invalid_request_error";
+      error.code = "too_large";
+    } else {
+      error.retry_after_ms = ms.value_or(1000);
+    }
+  }
+  if (error.status == 503) error.retry_after_ms = 1000;
+  return error;
+}
+
+ApiError HttpError(int status, std::string_view message) {
+  ApiError error;
+  error.status = status;
+  error.message = std::string(message);
+  error.type = status < 500 ? "invalid_request_error" : "server_error";
+  error.code = status == 404   ? "not_found"
+               : status == 405 ? "method_not_allowed"
+               : status == 413 ? "too_large"
+                               : "";
+  if (status == 429 || status == 503) error.retry_after_ms = 1000;
+  return error;
+}
+
+std::string ToJson(const ApiError& error) {
+  std::string out = R"({"error":{"message":)";
+  AppendJsonString(error.message, &out);
+  out += R"(,"type":)";
+  AppendJsonString(error.type, &out);
+  out += R"(,"param":)";
+  if (error.param.empty()) {
+    out += "null";
+  } else {
+    AppendJsonString(error.param, &out);
+  }
+  out += R"(,"code":)";
+  if (error.code.empty()) {
+    out += "null";
+  } else {
+    AppendJsonString(error.code, &out);
+  }
+  out += "}}";
+  return out;
+}
+
+}  // namespace tvq::gateway

@@ -1,0 +1,180 @@
+#include "client/gateway/openai/json_body.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq::gateway {
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+// Levels of arrays and objects; the parser and the document's destructor would recurse as deep.
+int Depth(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+std::optional<int64_t> AsInt64(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<uint64_t>();
+    if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    return static_cast<int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const auto number = value.get<double>();
+  if (number != std::floor(number) || std::abs(number) > 9007199254740992.0) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ParseObject(std::string_view body) {
+  if (Depth(body) > kMaxDepth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body has more than ", kMaxDepth, " levels of lists and objects"));
+  }
+  try {
+    Json json = Json::parse(body);
+    if (json.is_object()) return json;
+    return absl::InvalidArgumentError("the body must be a JSON object");
+  } catch (const Json::parse_error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body is not valid JSON in UTF-8: error at byte ", error.byte));
+  } catch (const Json::exception&) {
+    return absl::InvalidArgumentError("the body has a number that is too large");
+  }
+}
+
+std::optional<int32_t> AsInt32(const Json& value) {
+  const std::optional<int64_t> number = AsInt64(value);
+  if (!number || *number < std::numeric_limits<int32_t>::min() ||
+      *number > std::numeric_limits<int32_t>::max()) {
+    return std::nullopt;
+  }
+  return static_cast<int32_t>(*number);
+}
+
+Fields::Fields(const Json& object, std::string prefix)
+    : object_(object), prefix_(std::move(prefix)) {}
+
+const Json* Fields::Find(const char* name) const {
+  const auto it = object_.find(name);
+  return it == object_.end() || it->is_null() ? nullptr : &*it;
+}
+
+void Fields::Fail(std::string_view name, std::string_view wanted) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(absl::StrCat(prefix_, Absl(name), ": ", Absl(wanted)));
+}
+
+template <typename T>
+std::optional<T> Fields::Wrong(const char* name, std::string_view wanted) {
+  Fail(name, wanted);
+  return std::nullopt;
+}
+
+std::optional<std::string> Fields::String(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) return Wrong<std::string>(name, "must be a string");
+  return value->get<std::string>();
+}
+
+std::optional<bool> Fields::Bool(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) return Wrong<bool>(name, "must be true or false");
+  return value->get<bool>();
+}
+
+std::optional<int64_t> Fields::Int(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<int64_t> number = AsInt64(*value);
+  if (!number) return Wrong<int64_t>(name, "must be an integer of 64 bits");
+  return number;
+}
+
+std::optional<int32_t> Fields::Int32(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<int32_t> number = AsInt32(*value);
+  if (!number) return Wrong<int32_t>(name, "must be an integer of 32 bits");
+  return number;
+}
+
+std::optional<double> Fields::Number(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number()) return Wrong<double>(name, "must be a number");
+  return value->get<double>();
+}
+
+std::vector<int32_t> Fields::Ints(const char* name) {
+  std::vector<int32_t> numbers;
+  const Json* value = Find(name);
+  if (value == nullptr) return numbers;
+  if (!value->is_array()) {
+    Fail(name, "must be a list of integers");
+    return numbers;
+  }
+  numbers.reserve(value->size());
+  for (const Json& item : *value) {
+    const std::optional<int32_t> number = AsInt32(item);
+    if (!number) {
+      Fail(absl::StrCat(name, "[", numbers.size(), "]"), "must be an integer of 32 bits");
+      return numbers;
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::vector<std::string> Fields::Strings(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr) return {};
+  if (value->is_string()) return {value->get<std::string>()};
+  std::vector<std::string> strings;
+  if (!value->is_array()) {
+    Fail(name, "must be a string or a list of strings");
+    return strings;
+  }
+  for (const Json& item : *value) {
+    if (!item.is_string()) {
+      Fail(absl::StrCat(name, "[", strings.size(), "]"), "must be a string");
+      return strings;
+    }
+    strings.push_back(item.get<std::string>());
+  }
+  return strings;
+}
+
+const Json* Fields::Object(const char* name) {
+  const Json* value = Find(name);
+  if (value == nullptr || value->is_object()) return value;
+  Fail(name, "must be an object");
+  return nullptr;
+}
+
+}  // namespace tvq::gateway

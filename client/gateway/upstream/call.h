@@ -1,0 +1,43 @@
+// What calls on the server have in common.
+#ifndef TVQ_CLIENT_GATEWAY_UPSTREAM_CALL_H_
+#define TVQ_CLIENT_GATEWAY_UPSTREAM_CALL_H_
+
+#include <grpcpp/client_context.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tvq::gateway {
+
+// What goes with a call as metadata.
+struct CallHeaders {
+  std::string authorization;  // as the client sent it; empty: none
+  std::string request_id;
+  std::optional<std::chrono::milliseconds> timeout = {};
+
+  void Apply(grpc::ClientContext* context) const {
+    if (!authorization.empty()) context->AddMetadata("authorization", authorization);
+    context->AddMetadata("x-request-id", request_id);
+    if (timeout) context->set_deadline(std::chrono::system_clock::now() + *timeout);
+  }
+};
+
+// Counts calls that gRPC still works on: the loop they post to must outlive them.
+class OpenCalls {
+ public:
+  OpenCalls() { ++count_; }
+  ~OpenCalls() { --count_; }
+  OpenCalls(const OpenCalls&) = delete;
+
+  static int64_t count() { return count_; }
+
+ private:
+  static inline std::atomic<int64_t> count_{0};
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_UPSTREAM_CALL_H_

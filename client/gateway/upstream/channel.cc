@@ -1,0 +1,48 @@
+#include "client/gateway/upstream/channel.h"
+
+#include "client/cpp/transport.h"
+
+namespace tvq::gateway {
+namespace {
+
+// A server that was away is found again within this time.
+constexpr int kReconnectMs = 500;
+// After so much silence a server is asked whether it is there; it allows a question every ten
+// seconds.
+constexpr int kKeepaliveMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOptions& options,
+                                                         int connections) {
+  auto credentials = client::Credentials(options);
+  if (!credentials.ok()) return credentials.status();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // clients of the gateway decide that
+  // Otherwise channels to one address share a connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  auto upstream = std::make_unique<Upstream>();
+  for (int i = 0; i < connections; ++i) {
+    Stubs stubs;
+    stubs.channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
+    stubs.generation = v1::GenerationService::NewStub(stubs.channel);
+    stubs.sessions = v1::SessionService::NewStub(stubs.channel);
+    stubs.models = v1::ModelService::NewStub(stubs.channel);
+    upstream->stubs_.push_back(std::move(stubs));
+  }
+  return upstream;
+}
+
+const Stubs& Upstream::Next() {
+  return stubs_[next_.fetch_add(1, std::memory_order_relaxed) % stubs_.size()];
+}
+
+}  // namespace tvq::gateway

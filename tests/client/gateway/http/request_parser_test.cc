@@ -1,0 +1,114 @@
+#include "client/gateway/http/request_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tvq::gateway {
+namespace {
+
+using Result = RequestParser::Result;
+
+// Feeds the header in pieces of `step` bytes; the bytes behind it stay in `rest`.
+Result Header(RequestParser& parser, const std::string& bytes, size_t step, std::string* rest) {
+  std::string unread;
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    unread += bytes.substr(at, step);
+    size_t consumed = 0;
+    const Result result = parser.ParseHeader(unread, &consumed);
+    unread.erase(0, consumed);
+    if (result == Result::kMore) continue;
+    *rest = unread + bytes.substr(std::min(bytes.size(), at + step));
+    return result;
+  }
+  return Result::kMore;
+}
+
+std::string Body(RequestParser& parser, std::string bytes, size_t room) {
+  std::string body, piece(room, '\0');
+  while (!parser.body_done()) {
+    size_t consumed = 0, written = 0;
+    const Result result = parser.ParseBody(bytes, &consumed, piece.data(), room, &written);
+    body.append(piece, 0, written);
+    bytes.erase(0, consumed);
+    if (result == Result::kBad || (result == Result::kMore && bytes.empty())) return body + "!";
+  }
+  return body + "|" + bytes;
+}
+
+TEST(RequestParserTest, AnyPieces) {
+  const std::string bytes =
+      "POST /a/b?c=d HTTP/1.1\r\nHost: h\r\nX-Two:  spaced \r\nContent-Length: 5\r\n\r\nhelloGET";
+  for (const size_t step : {1, 2, 7, 1000}) {
+    for (const size_t room : {1, 3, 100}) {
+      RequestParser parser(1000);
+      std::string rest;
+      ASSERT_EQ(Header(parser, bytes, step, &rest), Result::kDone);
+      const Request request = parser.TakeRequest();
+      EXPECT_EQ(request.method, "POST");
+      EXPECT_EQ(request.path, "/a/b");
+      EXPECT_EQ(request.query, "c=d");
+      EXPECT_EQ(request.Find("x-two"), "spaced");
+      EXPECT_EQ(parser.content_length(), 5);
+      EXPECT_TRUE(parser.keep_alive());
+      EXPECT_FALSE(parser.body_done());
+      EXPECT_EQ(Body(parser, rest, room), "hello|GET");
+    }
+  }
+}
+
+TEST(RequestParserTest, Chunks) {
+  RequestParser parser(1000);
+  std::string rest;
+  ASSERT_EQ(Header(parser,
+                   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nGET",
+                   1000, &rest),
+            Result::kDone);
+  EXPECT_EQ(parser.content_length(), std::nullopt);
+  EXPECT_EQ(Body(parser, rest, 4), "abc0123456789|GET");
+}
+
+TEST(RequestParserTest, NoBody) {
+  RequestParser parser(1000);
+  std::string rest;
+  ASSERT_EQ(Header(parser, "GET / HTTP/1.0\r\n\r\nGET", 1000, &rest), Result::kDone);
+  EXPECT_TRUE(parser.body_done());
+  EXPECT_FALSE(parser.keep_alive());
+  EXPECT_TRUE(parser.TakeRequest().http10);
+  EXPECT_EQ(rest, "GET");
+}
+
+// A proxy in front might see another end of the body than this parser.
+TEST(RequestParserTest, RefusesWhatCouldBeReadInTwoWays) {
+  for (const char* headers :
+       {"Content-Length: 5\r\nContent-Length: 6\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "Content-Length: -5\r\n",
+        "Content-Length: 5x\r\n", "Content-Length : 5\r\n", "A: b\r\n continued\n",
+        "Content-Length: 99999999999999999999999\r\n", "A b: c\r\n", "A: \x01\r\n"}) {
+    RequestParser parser(1000);
+    std::string rest;
+    EXPECT_EQ(Header(parser, std::string("POST / HTTP/1.1\r\nHost: h\r\n") + headers + "\r\n", 1000,
+                     &rest),
+              Result::kBad)
+        << headers;
+  }
+  for (const char* line :
+       {"GET /", "GET / HTTP/2.0", "GET  HTTP/1.1", "\x16\x03\x01", "G@T / HTTP/1.1"}) {
+    RequestParser parser(1000);
+    std::string rest;
+    EXPECT_EQ(Header(parser, std::string(line) + "\r\n\r\n", 1000, &rest), Result::kBad) << line;
+  }
+}
+
+TEST(RequestParserTest, LimitOfTheHeader) {
+  RequestParser parser(1000);
+  std::string rest;
+  EXPECT_EQ(
+      Header(parser, "GET / HTTP/1.1\r\nA: " + std::string(2000, 'x') + "\r\n\r\n", 100, &rest),
+      Result::kTooLarge);
+}
+
+}  // namespace
+}  // namespace tvq::gateway

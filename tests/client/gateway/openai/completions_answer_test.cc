@@ -1,0 +1,177 @@
+#include "client/gateway/openai/completions_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/text_format.h"
+
+namespace tvq::gateway {
+namespace {
+
+using Json = nlohmann::json;
+
+v1::GenerateResponse Message(const std::string& text) {
+  v1::GenerateResponse message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+CompletionsRequest RequestOf(const std::string& body) {
+  auto request = ParseCompletions(body, "");
+  EXPECT_TRUE(request.ok()) << request.status();
+  return *std::move(request);
+}
+
+const AnswerHead kHead = {.id = "cmpl-1", .model = "m\"", .created = 7};
+
+// The documents of the events.
+std::vector<Json> Documents(const std::string& events) {
+  std::vector<Json> documents;
+  for (size_t at = 0; at < events.size();) {
+    const size_t end = events.find("\n\n", at);
+    EXPECT_NE(end, std::string::npos);
+    EXPECT_EQ(events.substr(at, 6), "data: ");
+    documents.push_back(Json::parse(events.substr(at + 6, end - at - 6)));
+    at = end + 2;
+  }
+  return documents;
+}
+
+TEST(CompletionsEventsTest, PiecesOfTwoPromptsWithTwoSamples) {
+  const auto request = RequestOf(R"({"prompt": ["a", "b"], "n": 2, "stream": true,
+                    "stream_options": {"include_usage": true}})");
+  CompletionsEvents events(request, kHead);
+  std::string out;
+  events.Append(1, Message(R"(deltas { index: 1 text: "x\n" token_ids: 5 })"), &out);
+  events.Append(0, Message(R"(deltas { index: 0 text: "" token_ids: 5 })"),
+                &out);  // half a character
+  events.Append(
+      0, Message(R"(deltas { index: 0 text: "\303\244" finish_reason: FINISH_REASON_LENGTH })"),
+      &out);
+  events.Append(0, Message("usage { prompt_tokens: 1 completion_tokens: 2 cached_tokens: 3 }"),
+                &out);
+  events.Append(1, Message("usage { prompt_tokens: 10 completion_tokens: 20 cached_tokens: 30 }"),
+                &out);
+  events.AppendEnd(&out);
+  const std::vector<Json> documents = Documents(out);
+  ASSERT_EQ(documents.size(), 3);
+  EXPECT_EQ(documents[0], Json::parse(R"({"id": "cmpl-1", "object": "text_completion", "created": 7,
+    "model": "m\"", "usage": null, "choices": [{"index": 3, "text": "x\n", "logprobs": null,
+    "finish_reason": null, "stop_reason": null}]})"));
+  EXPECT_EQ(documents[1]["choices"][0]["index"], 0);
+  EXPECT_EQ(documents[1]["choices"][0]["text"], "ä");
+  EXPECT_EQ(documents[1]["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(documents[2]["choices"], Json::array());
+  EXPECT_EQ(documents[2]["usage"], Json::parse(R"({"prompt_tokens": 11, "completion_tokens": 22,
+    "total_tokens": 33, "prompt_tokens_details": {"cached_tokens": 33}})"));
+}
+
+TEST(CompletionsEventsTest, ReasonsToStop) {
+  const auto request = RequestOf(R"({"prompt": "a", "stream": true})");
+  for (const auto& [delta, finish, stop] : {
+           std::tuple(R"(finish_reason: FINISH_REASON_STOP)", Json("stop"), Json()),
+           std::tuple(R"(finish_reason: FINISH_REASON_STOP stop_string: "\"")", Json("stop"),
+                      Json("\"")),
+           std::tuple(R"(finish_reason: FINISH_REASON_STOP stop_token_id: 9)", Json("stop"),
+                      Json(9)),
+           std::tuple(R"(finish_reason: FINISH_REASON_CANCELLED)", Json("abort"), Json()),
+       }) {
+    CompletionsEvents events(request, kHead);
+    std::string out;
+    events.Append(0, Message(std::string("deltas {") + delta + "}"), &out);
+    const std::vector<Json> documents = Documents(out);
+    ASSERT_EQ(documents.size(), 1);
+    EXPECT_FALSE(documents[0].contains("usage"));
+    EXPECT_EQ(documents[0]["choices"][0]["finish_reason"], finish);
+    EXPECT_EQ(documents[0]["choices"][0]["stop_reason"], stop);
+  }
+}
+
+// A session's position comes after its last text, and belongs to the event that says it is the
+// last.
+TEST(CompletionsEventsTest, LastEventOfASessionHasItsPosition) {
+  const auto request =
+      RequestOf(R"({"prompt": "a", "stream": true, "session_id": "s", "return_token_ids": true})");
+  CompletionsEvents events(request, kHead);
+  std::string out;
+  events.Append(
+      0, Message(R"(deltas { text: "x" token_ids: 5 finish_reason: FINISH_REASON_LENGTH })"), &out);
+  EXPECT_EQ(Documents(out).size(), 1);
+  EXPECT_EQ(Documents(out)[0]["choices"][0]["finish_reason"], nullptr);
+  events.Append(
+      0,
+      Message(
+          R"(usage {} session { session_id: "s" version: 2 persisted_version: 1 position: 3 })"),
+      &out);
+  const std::vector<Json> documents = Documents(out);
+  ASSERT_EQ(documents.size(), 2);
+  EXPECT_EQ(documents[0]["choices"][0]["token_ids"], Json::array({5}));
+  EXPECT_EQ(documents[1]["choices"][0]["text"], "");
+  EXPECT_EQ(documents[1]["choices"][0]["token_ids"], Json::array());
+  EXPECT_EQ(documents[1]["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(documents[1]["session"],
+            Json::parse(R"({"id": "s", "version": 2, "persisted_version": 1, "position": 3})"));
+}
+
+constexpr char kLogprobs[] = R"(prompt_logprobs { token { token_id: 1 token: "\303\244" } }
+    prompt_logprobs { token { token_id: 2 token: "b" logprob: -0.5 rank: 1 } has_logprob: true
+      top { token_id: 2 token: "b" logprob: -0.5 rank: 1 } })";
+
+TEST(CompletionsEventsTest, EchoedLogprobsComeWithTheFirstEvent) {
+  const auto request = RequestOf(
+      R"({"prompt": "ab", "stream": true, "logprobs": 1, "echo": true, "prompt_logprobs": 1})");
+  CompletionsEvents events(request, kHead);
+  std::string out;
+  events.Append(0, Message(kLogprobs), &out);
+  EXPECT_EQ(out, "");
+  events.Append(0, Message(R"(deltas { text: "\303\244b" })"), &out);
+  events.Append(0, Message(R"(deltas { token_ids: 3 text: "" logprobs { token { token_id: 3
+      token: "\342\202" logprob: -1.25 rank: 2 } has_logprob: true
+      top { token_id: 0 logprob: -inf rank: 1 } } })"),
+                &out);
+  const std::vector<Json> documents = Documents(out);
+  ASSERT_EQ(documents.size(), 2);
+  EXPECT_EQ(documents[0]["choices"][0]["logprobs"], Json::parse(R"({"tokens": ["ä", "b"],
+    "token_logprobs": [null, -0.5], "top_logprobs": [null, {"b": -0.5}], "text_offset": [0, 1]})"));
+  EXPECT_EQ(documents[0]["choices"][0]["prompt_logprobs"],
+            Json::parse(R"([null, {"2": {"logprob": -0.5, "rank": 1, "decoded_token": "b"}}])"));
+  EXPECT_EQ(documents[1]["choices"][0]["logprobs"], Json::parse(R"({"tokens": ["bytes:\\xe2\\x82"],
+    "token_logprobs": [-1.25], "top_logprobs": [{"token_id:0": -9999}], "text_offset": [2]})"));
+  EXPECT_FALSE(documents[1]["choices"][0].contains("prompt_logprobs"));
+}
+
+TEST(CompletionsWholeTest, JoinsThePieces) {
+  const auto request = RequestOf(
+      R"({"prompt": "ab", "n": 2, "logprobs": 1, "return_token_ids": true, "session_id": "s"})");
+  CompletionsWhole whole(request, kHead);
+  EXPECT_TRUE(whole.Add(0, Message(R"(deltas { index: 1 text: "x" token_ids: 1 token_ids: 2 }
+      deltas { index: 0 text: "y" token_ids: 3 })")));
+  EXPECT_TRUE(whole.Add(0, Message(R"(deltas { index: 1 text: "z" token_ids: 4
+      finish_reason: FINISH_REASON_STOP stop_string: "q" })")));
+  EXPECT_TRUE(whole.Add(0, Message(R"(deltas { index: 0 finish_reason: FINISH_REASON_LENGTH }
+      usage { prompt_tokens: 2 completion_tokens: 4 } session { session_id: "s" version: 1 })")));
+  const Json json = Json::parse(whole.ToJson());
+  EXPECT_EQ(json["choices"][0]["text"], "y");
+  EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(json["choices"][1]["text"], "xz");
+  EXPECT_EQ(json["choices"][1]["stop_reason"], "q");
+  EXPECT_EQ(json["choices"][1]["token_ids"], Json::array({1, 2, 4}));
+  EXPECT_EQ(json["usage"]["total_tokens"], 6);
+  EXPECT_EQ(json["session"]["version"], 1);
+}
+
+TEST(CompletionsWholeTest, RefusesToGrowWithoutEnd) {
+  const auto request = RequestOf(R"({"prompt": "a"})");
+  CompletionsWhole whole(request, kHead);
+  v1::GenerateResponse message;
+  message.add_deltas()->set_text(std::string(kMaxAnswerBytes / 2, 'x'));
+  EXPECT_TRUE(whole.Add(0, message));
+  EXPECT_FALSE(whole.Add(0, message));
+}
+
+}  // namespace
+}  // namespace tvq::gateway

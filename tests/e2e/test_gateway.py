@@ -1,0 +1,116 @@
+"""HTTP through tvq-gateway: completions as OpenAI's clients ask for them."""
+
+import json
+import subprocess
+
+import pytest
+from gateway_process import GatewayProcess, text_of
+from server_process import GOLDEN, ServerProcess
+
+
+@pytest.fixture(scope="module")
+def gateway(server):
+    with GatewayProcess(server.address) as process:
+        yield process
+
+
+def test_health_and_version(gateway):
+    for path in ["/health", "/v1/health/live", "/v1/health/ready"]:
+        assert gateway.get(path).json == {"status": "ok"}
+    assert gateway.get("/version").json["version"].count(".") == 2
+
+
+def test_models(gateway, server):
+    models = gateway.get("/v1/models").json
+    assert models["object"] == "list"
+    assert [model["id"] for model in models["data"]] == ["bytes", "pixels"]
+    model = gateway.get("/v1/models/bytes").json
+    told = server.models.GetModel(server.api.model.GetModelRequest(name="bytes")).model
+    assert model["object"] == "model"
+    for field in ["family", "parameters", "vocab_size", "bytes_per_session", "max_sessions", "fingerprint"]:
+        assert model[field] == getattr(told, field)
+    assert (model["eos_token_id"], model["bos_token_id"]) == (1, None)
+    assert gateway.get("/v1/server").json["device"].startswith("cpu")
+
+
+def test_completion_is_what_grpc_says(gateway, server):
+    answer = gateway.complete("Once", max_tokens=12, temperature=0)
+    samples, usage = server.generate("Once", max_tokens=12, temperature=0)
+    assert answer["object"] == "text_completion" and answer["model"] == "bytes" and answer["id"].startswith("cmpl-")
+    assert [choice["text"] for choice in answer["choices"]] == [samples[0].text]
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 12, "total_tokens": 16,
+                               "prompt_tokens_details": {"cached_tokens": 0}}
+
+
+def test_stream_is_the_same_text(gateway):
+    whole = gateway.complete("Once", max_tokens=30, seed=7, n=2)
+    stream = gateway.stream(prompt="Once", max_tokens=30, seed=7, n=2, stream_options={"include_usage": True})
+    events = list(stream)
+    assert stream.done
+    assert stream.response.headers["Content-Type"] == "text/event-stream"
+    assert [text_of(events, i) for i in (0, 1)] == [choice["text"] for choice in whole["choices"]]
+    assert events[-1]["choices"] == [] and events[-1]["usage"] == whole["usage"]
+    assert all(event["usage"] is None for event in events[:-1])
+    assert {event["id"] for event in events} == {events[0]["id"]}
+    finish = [choice["finish_reason"] for event in events for choice in event["choices"]]
+    assert finish.count("length") == 2 and set(finish) <= {None, "length"}
+
+
+def test_prompts_in_their_order(gateway):
+    prompts = ["Once", "upon", "a time"]
+    alone = [gateway.complete(prompt, max_tokens=5, temperature=0)["choices"][0]["text"] for prompt in prompts]
+    together = gateway.complete(prompts, max_tokens=5, temperature=0)
+    assert [choice["index"] for choice in together["choices"]] == [0, 1, 2]
+    assert [choice["text"] for choice in together["choices"]] == alone
+    assert together["usage"]["completion_tokens"] == 15
+    ids = [[byte + 3 for byte in prompt.encode()] for prompt in prompts]
+    for prompt, want in [(ids[0], alone[:1]), (ids, alone)]:
+        answer = gateway.complete(prompt, max_tokens=5, temperature=0)
+        assert [choice["text"] for choice in answer["choices"]] == want
+    pairs = gateway.complete(prompts, max_tokens=5, seed=1, n=2)
+    assert [choice["index"] for choice in pairs["choices"]] == list(range(6))
+    samples = [gateway.complete(prompt, max_tokens=5, seed=1, n=2)["choices"] for prompt in prompts]
+    assert [choice["text"] for choice in pairs["choices"]] == [one["text"] for two in samples for one in two]
+
+
+def test_errors_are_openais(gateway):
+    for body, status, param in [
+        ({"model": "none", "prompt": "a"}, 404, "model"),
+        ({"prompt": "a"}, 400, "model"),
+        ({"model": "bytes", "prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
+        ({"model": "bytes", "prompt": "a", "n": 1000}, 400, "n"),
+        ({"model": "bytes", "prompt": [999]}, 400, "prompt"),
+        ({"model": "pixels", "prompt": ""}, 400, "prompt"),
+        ({"model": "bytes", "prompt": "a", "temperature": "hot"}, 400, "temperature"),
+    ]:
+        for stream in (False, True):
+            answer = gateway.post("/v1/completions", {**body, "stream": stream})
+            assert (answer.status, answer.error["param"]) == (status, param), answer.body
+            assert set(answer.error) == {"message", "type", "param", "code"}
+            assert answer.headers["Content-Type"] == "application/json"
+
+
+def test_request_id_comes_back(gateway):
+    assert gateway.get("/health", headers={"X-Request-Id": "mine"}).headers["X-Request-Id"] == "mine"
+    assert gateway.get("/health").headers["X-Request-Id"]
+    assert gateway.get("/health", headers={"X-Request-Id": "\x7f"}).headers["X-Request-Id"] != "\x7f"
+    answer = gateway.post("/v1/completions", {"model": "bytes", "prompt": "a", "max_tokens": 1},
+                          headers={"X-Request-Id": "mine"})
+    assert answer.json["id"] == "cmpl-mine"
+
+
+def test_curl_streams(gateway):
+    body = {"model": "bytes", "prompt": "Once", "max_tokens": 3, "stream": True}
+    out = subprocess.run(["curl", "-sSN", "--max-time", "60", f"{gateway.url}/v1/completions", "-d", json.dumps(body)],
+                         check=True, capture_output=True, text=True).stdout
+    events = out.split("\n\n")
+    assert events[-2:] == ["data: [DONE]", ""]
+    assert len(text_of(json.loads(event[6:]) for event in events[:-2])) == 3
+
+
+def test_only_model_needs_no_name(api):
+    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}") as server, \
+            GatewayProcess(server.address) as gateway:
+        answer = gateway.post("/v1/completions", {"prompt": "a", "max_tokens": 1})
+        assert answer.status == 200 and answer.json["model"] == "bytes"
