@@ -1,5 +1,8 @@
 import { Api } from './api/client.ts';
 import { App } from './app.ts';
+import { coupletsPage } from './pages/couplets/page.ts';
+import { drawPage } from './pages/draw/page.ts';
+import { serverPage } from './pages/server/page.ts';
 import { treePage } from './pages/tree/page.ts';
 import { writePage } from './pages/write/page.ts';
 import { Shell } from './shell.ts';
@@ -11,5 +14,8 @@ const app = new App(new Api({ key: () => visit.get('key') ?? '' }));
 const pages = [
   { name: 'write', title: 'Write', make: () => writePage(app) },
   { name: 'tree', title: 'Tree', make: () => treePage(app) },
+  { name: 'couplets', title: 'Couplets', make: () => coupletsPage(app) },
+  { name: 'draw', title: 'Draw', make: () => drawPage(app) },
+  { name: 'server', title: 'Server', make: () => serverPage(app) },
 ];
 new Shell(pages, () => app.forget()).start();

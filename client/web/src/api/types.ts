@@ -27,6 +27,7 @@ export interface Model {
   bos_token_id?: number | null;
   eos_token_id?: number | null;
   unk_token_id?: number | null;
+  fingerprint?: string;
   default_sampling?: Record<string, unknown> | null;
   image?: ImageShape | null;
 }

@@ -1,0 +1,204 @@
+// Couplets: a first line in, second lines out, several at once.
+
+import type { App, Page } from '../../app.ts';
+import { complete, type Piece } from '../../api/completions.ts';
+import type { Model } from '../../api/types.ts';
+import { el, fill, newId } from '../../dom.ts';
+import { percent, plural } from '../../text/format.ts';
+import { ModelPicker } from '../../ui/model_picker.ts';
+import { announce, Notice } from '../../ui/notice.ts';
+import { Sampling } from '../../ui/sampling.ts';
+import { visit } from '../../ui/store.ts';
+import { constraint, unknownTo, vocabularyOf, type Vocabulary } from './vocabulary.ts';
+
+const EXAMPLES = ['晋世文章昌二陆', '风弦未拨心先乱', '一句相思吟岁月'];
+const SEPARATORS: Record<string, string> = { newline: '\n', tab: '\t', nothing: '' };
+const MOST = 16;
+
+export const coupletsPage = (app: App): Page => new CoupletsPage(app);
+
+interface Answer {
+  node: HTMLElement;
+  line: HTMLElement;
+  note: HTMLElement;
+  text: string;
+  logprobs: number[];
+}
+
+class CoupletsPage implements Page {
+  readonly title = 'Couplets';
+  readonly node: HTMLElement;
+  private readonly notice = new Notice();
+  private readonly picker: ModelPicker;
+  private readonly sampling = new Sampling('couplets', {}, ['temperature', 'top_p', 'top_k', 'seed']);
+  private readonly first: HTMLInputElement;
+  private readonly answersWanted: HTMLInputElement;
+  private readonly sameLength: HTMLInputElement;
+  private readonly separator: HTMLSelectElement;
+  private readonly go = el('button', { class: 'primary' }, 'Answer');
+  private readonly stop: HTMLButtonElement;
+  private readonly scrolls = el('div', { class: 'scrolls' });
+  private readonly none = el('div', { class: 'empty-note', hidden: true });
+  private readonly body: HTMLElement;
+  private readonly vocabularies = new Map<string, Promise<Vocabulary>>();
+  private running: AbortController | null = null;
+
+  constructor(private readonly app: App) {
+    this.picker = new ModelPicker(app, 'couplets', (model) => model.tokenizer === 'characters', (model) =>
+      this.sampling.defaultsOf(model));
+    const [firstId, countId, separatorId] = [newId('first'), newId('count'), newId('separator')];
+    this.first = el('input', { id: firstId, autocomplete: 'off', maxlength: 60, oninput: () => visit.set('couplets.first', this.first.value) });
+    this.first.value = visit.get('couplets.first') ?? EXAMPLES[0]!;
+    this.answersWanted = el('input', { id: countId, type: 'number', min: 1, max: MOST, step: 1, value: 6 });
+    this.sameLength = el('input', { type: 'checkbox', checked: true });
+    this.separator = el('select', { id: separatorId }, ...Object.keys(SEPARATORS).map((name) => el('option', {}, name)));
+    this.stop = el('button', { type: 'button', hidden: true, onclick: () => this.running?.abort() }, 'Stop');
+    const form = el('form', {},
+      el('label', { for: firstId }, 'First line'), this.first,
+      el('div', { class: 'row examples' }, ...EXAMPLES.map((line) =>
+        el('button', { type: 'button', lang: 'zh', onclick: () => this.take(line) }, line))),
+      el('div', { class: 'row' }, this.go, this.stop,
+        el('span', { class: 'field' }, el('label', { for: countId }, 'candidates'), this.answersWanted),
+        el('label', { class: 'tick' }, this.sameLength, el('span', {}, 'As long as the first line'))));
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      void this.answer();
+    };
+    this.body = el('div', { class: 'columns' },
+      el('div', {}, form, this.notice.node, this.scrolls),
+      el('aside', { 'aria-label': 'Controls' }, this.sampling.node,
+        el('details', {}, el('summary', {}, 'How the model was trained'),
+          el('div', { class: 'field' }, el('label', { for: separatorId }, 'between the lines'), this.separator))));
+    this.node = el('div', { class: 'page couplets' },
+      el('div', { class: 'head' }, el('h1', {}, 'Couplets'), this.picker.node), this.none, this.body);
+  }
+
+  show(): void {
+    void this.begin();
+  }
+
+  private async begin(): Promise<void> {
+    fill(this.none);
+    try {
+      const found = await this.picker.load();
+      this.body.hidden = !found;
+      this.none.hidden = found;
+      if (!found) fill(this.none, ...missing());
+    } catch (error) {
+      this.body.hidden = false;
+      this.none.hidden = true;
+      this.notice.fail(error);
+    }
+  }
+
+  private take(line: string): void {
+    this.first.value = line;
+    visit.set('couplets.first', line);
+    this.first.focus();
+  }
+
+  private vocabulary(model: Model): Promise<Vocabulary> {
+    const known = this.vocabularies.get(model.fingerprint ?? model.id);
+    if (known) return known;
+    const asked = vocabularyOf(this.app.api, model);
+    this.vocabularies.set(model.fingerprint ?? model.id, asked);
+    asked.catch(() => this.vocabularies.delete(model.fingerprint ?? model.id));
+    return asked;
+  }
+
+  private async answer(): Promise<void> {
+    const { model } = this.picker;
+    const first = this.first.value.trim();
+    if (!model || this.running) return;
+    if (first === '') {
+      this.notice.say('Write a first line, or take one of the examples.');
+      this.first.focus();
+      return;
+    }
+    const control = new AbortController();
+    this.update(control);
+    this.notice.clear();
+    this.sampling.clear();
+    try {
+      await this.ask(model, first, control.signal);
+    } catch (error) {
+      if (!this.sampling.fail(error)) this.notice.fail(error);
+    }
+    this.update(null);
+  }
+
+  private async ask(model: Model, first: string, signal: AbortSignal): Promise<void> {
+    const vocabulary = await this.vocabulary(model);
+    const unknown = unknownTo(vocabulary, first);
+    if (unknown.length > 0) {
+      this.notice.say(`The model does not know ${unknown.map((c) => `“${c}”`).join(', ')}. Please write the line without.`);
+      return;
+    }
+    const n = Math.min(MOST, Math.max(1, Math.round(Number(this.answersWanted.value)) || 1));
+    const length = this.sameLength.checked ? [...first].length : null;
+    const answers = Array.from({ length: n }, (_, i) => newAnswer(i + 1));
+    const upright = /\p{Script=Han}/u.test(first);
+    this.scrolls.classList.toggle('upright', upright);
+    fill(this.scrolls, el('p', { class: 'first', lang: upright ? 'zh' : undefined }, first),
+      el('ol', { 'aria-label': 'Second lines', lang: upright ? 'zh' : undefined }, ...answers.map(({ node }) => node)));
+    announce(`Looking for ${plural(n, 'second line')}.`);
+    await complete(
+      this.app.api,
+      { model: model.id, prompt: first + (SEPARATORS[this.separator.value] ?? '\n'), n, logprobs: 1,
+        ...this.sampling.values(), ...constraint(vocabulary, first, length) },
+      (piece) => add(answers[piece.index], piece),
+      { signal, onWait: (ms) => this.notice.wait(ms) },
+    );
+    this.notice.clear();
+    rank(answers);
+    announce(`${plural(n, 'second line')} found.`);
+  }
+
+  private update(running: AbortController | null): void {
+    this.running = running;
+    this.go.disabled = running !== null;
+    this.stop.hidden = running === null;
+  }
+}
+
+function newAnswer(number: number): Answer {
+  const line = el('p', { class: 'second' });
+  const note = el('p', { class: 'note' });
+  const answer: Answer = { node: el('li', {}), line, note, text: '', logprobs: [] };
+  const copy = el('button', { type: 'button', 'aria-label': `Copy second line ${number}`, onclick: () => {
+    void navigator.clipboard?.writeText(answer.text).then(() => announce('Copied.'));
+  } }, 'Copy');
+  answer.node.append(line, el('div', { class: 'foot' }, note, copy));
+  return answer;
+}
+
+function add(answer: Answer | undefined, piece: Piece): void {
+  if (!answer) return;
+  answer.text += piece.text;
+  answer.line.textContent = answer.text;
+  answer.logprobs.push(...piece.tokens.flatMap(({ logprob }) => (logprob === null ? [] : [logprob])));
+}
+
+/** Says how likely each line is, a character, and which is the likeliest. */
+function rank(answers: Answer[]): void {
+  const means = answers.map(({ logprobs }) =>
+    logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length);
+  const best = Math.max(...means);
+  answers.forEach(({ node, note }, i) => {
+    const mean = means[i]!;
+    if (mean === -Infinity) return;
+    note.textContent = `${percent(Math.exp(mean))} a character`;
+    if (mean === best && answers.length > 1) {
+      node.classList.add('best');
+      note.textContent = `likeliest, ${note.textContent}`;
+    }
+  });
+}
+
+function missing(): HTMLElement[] {
+  return [
+    el('p', {}, 'No model on this server answers couplets. One that does reads characters: its ',
+      el('code', {}, 'config.json'), ' names the tokenizer ', el('code', {}, 'characters'), ', and it was trained on pairs of lines.'),
+    el('p', {}, 'Serve one beside the others with ', el('code', {}, 'tvq-server --model couplets=DIRECTORY'), ', and it appears here.'),
+  ];
+}

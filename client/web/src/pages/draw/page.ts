@@ -1,0 +1,182 @@
+// Draw: images as they are made, many at once, from nothing or from a half that the person draws.
+
+import type { App, Page } from '../../app.ts';
+import { complete } from '../../api/completions.ts';
+import type { ImageShape, Model } from '../../api/types.ts';
+import { el, fill, newId } from '../../dom.ts';
+import { count, plural, significant } from '../../text/format.ts';
+import { ModelPicker } from '../../ui/model_picker.ts';
+import { announce, Notice } from '../../ui/notice.ts';
+import { Sampling } from '../../ui/sampling.ts';
+import { Meter } from '../write/meter.ts';
+import { constraint, plan, type Look } from './image.ts';
+import { Pad } from './pad.ts';
+import { digits } from './strokes.ts';
+import { Tile } from './tile.ts';
+
+const MOST_IMAGES = 64;
+
+export const drawPage = (app: App): Page => new DrawPage(app);
+
+class DrawPage implements Page {
+  readonly title = 'Draw';
+  readonly node: HTMLElement;
+  private readonly notice = new Notice();
+  private readonly picker: ModelPicker;
+  private readonly sampling = new Sampling('draw', {}, ['temperature', 'top_p', 'top_k', 'seed']);
+  private readonly sheet = el('ul', { class: 'tiles', 'aria-label': 'Images' });
+  private readonly figures = el('p', { class: 'hint figures' });
+  private readonly pad: Pad;
+  private readonly rows: HTMLInputElement;
+  private readonly images: HTMLInputElement;
+  private readonly white: HTMLInputElement;
+  private readonly body: HTMLElement;
+  private readonly none = el('div', { class: 'empty-note', hidden: true });
+  private readonly buttons: HTMLButtonElement[];
+  private readonly stop: HTMLButtonElement;
+  private running: AbortController | null = null;
+
+  constructor(private readonly app: App) {
+    this.picker = new ModelPicker(app, 'draw', (model) => !!model.image, (model) => this.picked(model));
+    const [hint, rowsId, imagesId] = [newId('pad'), newId('rows'), newId('images')];
+    this.pad = new Pad(hint);
+    this.rows = el('input', { type: 'range', id: rowsId, min: 1, step: 1, oninput: () => this.pad.give(Number(this.rows.value)) });
+    this.images = el('input', { type: 'number', id: imagesId, min: 1, max: MOST_IMAGES, step: 1, value: 9 });
+    this.white = el('input', { type: 'checkbox' });
+    const fresh = button('Draw', () => void this.draw([]), 'primary');
+    const finish = button('Complete it', () => void this.completeHalf(), 'primary');
+    this.buttons = [fresh, finish];
+    this.stop = button('Stop', () => this.running?.abort());
+    this.stop.hidden = true;
+    const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
+    const examples = digits.map((digit) =>
+      el('button', { type: 'button', 'aria-label': `Draw the digit ${digit} as an example`, onclick: () => this.pad.example(digit) }, digit));
+    this.body = el('div', { class: 'columns' },
+      el('div', {},
+        el('div', { class: 'row ask' }, fresh, this.stop,
+          el('span', { class: 'field' }, el('label', { for: imagesId }, 'images'), this.images),
+          el('label', { class: 'tick' }, this.white, el('span', {}, 'White on black'))),
+        this.notice.node, this.figures, this.sheet),
+      el('aside', { 'aria-label': 'Pad and controls' },
+        el('section', { class: 'half', 'aria-label': 'Your half' },
+          el('h2', {}, 'Begin it yourself'),
+          el('p', { class: 'hint', id: hint }, 'Draw the upper part; the model goes on below the line. ',
+            'Keys: arrows move, space draws, shift with arrows draws a line, delete erases.'),
+          this.pad.node,
+          el('div', { class: 'row' }, el('span', { class: 'small' }, 'Examples'), ...examples,
+            button('Clear', () => this.pad.clear()), el('label', { class: 'tick' }, eraser, el('span', {}, 'Eraser'))),
+          el('div', { class: 'rows' }, el('label', { for: rowsId }, 'Rows that you give'), this.rows),
+          el('div', { class: 'row' }, finish)),
+        this.sampling.node));
+    this.node = el('div', { class: 'page draw' },
+      el('div', { class: 'head' }, el('h1', {}, 'Draw'), this.picker.node), this.none, this.body);
+  }
+
+  show(): void {
+    void this.begin();
+  }
+
+  private async begin(): Promise<void> {
+    fill(this.none);
+    try {
+      const found = await this.picker.load();
+      this.body.hidden = !found;
+      this.none.hidden = found;
+      if (!found) fill(this.none, ...missing());
+    } catch (error) {
+      this.body.hidden = false;
+      this.none.hidden = true;
+      this.notice.fail(error);
+    }
+  }
+
+  private picked(model: Model): void {
+    this.sampling.defaultsOf(model);
+    const { height, width, channels } = model.image!;
+    this.pad.resize(width, height);
+    this.rows.max = String(height - 1);
+    if (this.rows.value === '' || Number(this.rows.value) >= height || !this.rows.dataset['set']) {
+      this.rows.dataset['set'] = 'yes';
+      this.rows.value = String(Math.floor(height / 2));
+    }
+    this.pad.give(Number(this.rows.value));
+    this.white.closest('label')!.hidden = channels !== 1;
+  }
+
+  private async completeHalf(): Promise<void> {
+    const shape = this.picker.model?.image;
+    if (!shape) return;
+    if (this.pad.empty) {
+      this.notice.say('Draw something on the pad first, or take one of the examples.');
+      return;
+    }
+    await this.draw(this.pad.levels(shape.levels, shape.channels));
+  }
+
+  private async draw(given: number[]): Promise<void> {
+    const { model } = this.picker;
+    const shape = model?.image;
+    if (!model || !shape || this.running) return;
+    const n = Math.min(MOST_IMAGES, Math.max(1, Math.round(Number(this.images.value)) || 1));
+    const { prompt, given: ids, rest } = plan(model, shape, given);
+    const look: Look = { ink: !this.white.checked };
+    const rows = Math.floor(given.length / (shape.width * shape.channels));
+    const tiles = Array.from({ length: n }, (_, i) => new Tile(shape, i + 1, rows, look));
+    tiles.forEach((tile) => tile.push(ids));
+    fill(this.sheet, ...tiles.map(({ node }) => node));
+    // Square numbers lie as squares, as far as there is room.
+    this.sheet.style.setProperty('--across', String(Math.min(8, Math.ceil(Math.sqrt(n)))));
+    const control = new AbortController();
+    this.update(control);
+    this.notice.clear();
+    this.sampling.clear();
+    announce(`Drawing ${plural(n, 'image')}.`);
+    const meter = new Meter();
+    const tell = (): void => this.tell(tiles, shape, ids.length, meter);
+    try {
+      await complete(
+        this.app.api,
+        { model: model.id, prompt, n, return_token_ids: true, ...this.sampling.values(), ...constraint(model, shape, rest) },
+        (piece) => {
+          meter.add(piece.ids.length);
+          tiles[piece.index]?.push(piece.ids);
+          tell();
+        },
+        { signal: control.signal, onWait: (ms) => this.notice.wait(ms) },
+      );
+      this.notice.clear();
+      announce(`${plural(n, 'image')} drawn.`);
+    } catch (error) {
+      if (!this.sampling.fail(error)) this.notice.fail(error);
+      announce('Stopped.');
+    }
+    this.update(null);
+  }
+
+  private tell(tiles: Tile[], shape: ImageShape, given: number, meter: Meter): void {
+    const whole = shape.height * shape.width * shape.channels - given;
+    const done = tiles.reduce((sum, tile) => sum + tile.known - given, 0);
+    const rate = meter.recent() ?? meter.overall();
+    const unit = shape.channels > 1 ? 'values' : 'pixels';
+    const speed = rate === null ? '' : `, ${significant(rate)} ${unit}/s together`;
+    this.figures.textContent = `${count(done)} of ${count(whole * tiles.length)} ${unit}${speed}`;
+  }
+
+  private update(running: AbortController | null): void {
+    this.running = running;
+    this.stop.hidden = running === null;
+    for (const each of this.buttons) each.disabled = running !== null;
+  }
+}
+
+function missing(): HTMLElement[] {
+  return [
+    el('p', {}, 'No model on this server draws. One that does reads pixels: its ',
+      el('code', {}, 'config.json'), ' names the tokenizer ', el('code', {}, 'pixels'), ' with height, width, channels and levels.'),
+    el('p', {}, 'Serve one beside the others with ', el('code', {}, 'tvq-server --model digits=DIRECTORY'), ', and it appears here.'),
+  ];
+}
+
+function button(text: string, onclick: () => void, className = ''): HTMLButtonElement {
+  return el('button', { type: 'button', class: className, onclick }, text);
+}

@@ -1,0 +1,134 @@
+// Server: what it serves, how much fits, and what it does now.
+
+import type { App, Page } from '../../app.ts';
+import { serverInfo } from '../../api/sessions.ts';
+import type { ByTier, Model, ServerInfo } from '../../api/types.ts';
+import { el, fill } from '../../dom.ts';
+import { bytes, count, duration, plural, short, significant } from '../../text/format.ts';
+import { Notice } from '../../ui/notice.ts';
+import { TimePlot } from '../../ui/plot.ts';
+import { rates } from './rates.ts';
+
+const LOOK_MS = 2000;
+const WINDOW_SECONDS = 300;
+/** How much fits changes with what runs: the models are asked again at every so many looks. */
+const LOOKS_PER_MODELS = 5;
+
+const TIERS: { key: keyof ByTier; name: string; className: string }[] = [
+  { key: 'device', name: 'device', className: 'b' },
+  { key: 'host', name: 'host', className: 'a' },
+  { key: 'durable', name: 'durable', className: 'c' },
+];
+
+export const serverPage = (app: App): Page => new ServerPage(app);
+
+class ServerPage implements Page {
+  readonly title = 'Server';
+  readonly node: HTMLElement;
+  private readonly notice = new Notice();
+  private readonly facts = el('dl', { class: 'facts wide' });
+  private readonly models = el('div', { class: 'models' });
+  private readonly speed = new TimePlot('Tokens per second', [
+    { name: 'written', className: 'b' },
+    { name: 'read', className: 'a' },
+    { name: 'read, spared by the cache', className: 'c' },
+  ], WINDOW_SECONDS, significant);
+  private readonly queue = new TimePlot('Requests', [
+    { name: 'running', className: 'b' },
+    { name: 'waiting', className: 'a' },
+  ], WINDOW_SECONDS, count, true);
+  private readonly sessions = new TimePlot('Sessions', TIERS, WINDOW_SECONDS, count, true);
+  private readonly states = new TimePlot('Bytes of state', TIERS, WINDOW_SECONDS, bytes, true);
+  private before: { info: ServerInfo; at: number } | null = null;
+  private timer: ReturnType<typeof setInterval> | null = null;
+  private looks = 0;
+  private looking = false;
+
+  constructor(private readonly app: App) {
+    this.node = el('div', { class: 'page server' },
+      el('div', { class: 'head' }, el('h1', {}, 'Server')),
+      this.notice.node,
+      this.facts,
+      el('section', { 'aria-label': 'The last five minutes' },
+        el('div', { class: 'plots' }, this.speed.node, this.queue.node, this.sessions.node, this.states.node)),
+      el('section', {}, el('h2', {}, 'Models'), this.models));
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden && this.timer) void this.look();
+    });
+  }
+
+  show(): void {
+    this.hide();
+    this.looks = 0;
+    void this.look();
+    this.timer = setInterval(() => {
+      if (!document.hidden) void this.look();
+    }, LOOK_MS);
+  }
+
+  hide(): void {
+    if (this.timer) clearInterval(this.timer);
+    this.timer = null;
+  }
+
+  private async look(): Promise<void> {
+    if (this.looking) return;
+    this.looking = true;
+    try {
+      // A server that does not answer in time says so here: no retries, the next look comes soon.
+      const info = await serverInfo(this.app.api, AbortSignal.timeout(LOOK_MS * 4));
+      this.tell(info);
+      if (this.looks % LOOKS_PER_MODELS === 0) {
+        this.app.forget();
+        fill(this.models, ...(await this.app.models()).map(card));
+      }
+      this.looks += 1;
+      this.notice.clear();
+    } catch (error) {
+      this.looks = 0;
+      this.before = null;
+      this.notice.fail(error instanceof DOMException ? new Error('The server takes long to answer; asking again.') : error);
+    } finally {
+      this.looking = false;
+    }
+  }
+
+  private tell(info: ServerInfo): void {
+    const at = performance.now() / 1000;
+    const fact = (name: string, value: string): HTMLElement => el('div', {}, el('dt', {}, name), el('dd', {}, value));
+    fill(this.facts,
+      fact('state', info.draining ? 'draining: takes nothing new' : 'serving'),
+      fact('up', duration(info.uptime)),
+      fact('version', info.version),
+      fact('device', info.device),
+      fact('build', info.build),
+      fact('tokens written', count(info.generation_tokens)),
+      fact('tokens read', count(info.prefill_tokens_computed)));
+    const rate = this.before && rates(this.before.info, info, at - this.before.at);
+    if (rate) this.speed.add(at, [rate.generated, rate.computed, rate.reused]);
+    else if (this.before) this.speed.clear();
+    this.queue.add(at, [info.requests_running, info.requests_waiting]);
+    const { sessions, state_bytes: states } = info;
+    this.sessions.add(at, [sessions.device, sessions.host, sessions.durable]);
+    this.states.add(at, [states.device, states.host, states.durable]);
+    this.before = { info, at };
+  }
+}
+
+function card(model: Model): HTMLElement {
+  const fact = (name: string, value: string, title?: string): HTMLElement =>
+    el('div', {}, el('dt', {}, name), el('dd', { title }, value));
+  const { image, sessions_in_use: used, max_sessions: most } = model;
+  const meter = el('meter', { min: 0, max: Math.max(1, most), value: used, 'aria-label': `Sessions in use of ${model.id}` });
+  return el('article', { class: 'panel model' },
+    el('h3', {}, model.id),
+    el('p', { class: 'hint' }, `${model.family.replace(/_/g, ' ')}, ${short(model.parameters)} weights in ${model.dtype}`),
+    el('dl', { class: 'facts' },
+      fact('a session takes', bytes(model.bytes_per_session), `${count(model.bytes_per_session)} bytes, however long its context`),
+      fact('weights take', bytes(model.weight_bytes)),
+      fact('reads', model.tokenizer + (image ? `, ${image.width} × ${image.height}` : '')),
+      fact('vocabulary', count(model.vocab_size)),
+      fact('longest context', model.max_position > 0 ? plural(model.max_position, 'token') : 'no limit'),
+      fact('state in', model.state_dtype)),
+    el('div', { class: 'capacity' }, meter, el('span', {}, `${count(used)} of ${count(most)} sessions compute`)));
+}
