@@ -138,8 +138,9 @@ def quadratic_attention(query_u, query_w, codes, keys, values, positions, config
     index = torch.arange(tokens, device=query_u.device)
     distance = index[:, None] - index[None]
     near = (distance >= 0) & (distance <= config.mem_len)
-    by_distance = query_w @ positions.flip(1).transpose(-1, -2)  # [B, H, T, M+1], entry d
-    bias = by_distance.gather(-1, distance.clamp(0, config.mem_len).expand(*by_distance.shape[:2], -1, -1))
-    scores = query_u @ keys.transpose(-1, -2) + bias * near
+    reach = min(config.mem_len, tokens - 1)
+    by_distance = query_w @ positions[:, -1 - reach:].transpose(-1, -2)  # [B, H, T, reach + 1], distance reach..0
+    bias = relative_scores(at_least_float32(by_distance), tokens + reach)[..., reach:]
+    scores = at_least_float32(query_u @ keys.transpose(-1, -2)) + bias
     seen = distance >= 0 if use_accumulator else near
-    return scores.masked_fill(~seen, float("-inf")).softmax(-1) @ values
+    return scores.masked_fill(~seen, float("-inf")).softmax(-1).to(values.dtype) @ values

@@ -1,9 +1,11 @@
-"""Shape of a Transformer-VQ model, as docs/model-format.md defines it in config.json."""
+"""Shape of a model, as docs/model-format.md defines it in config.json."""
 
 import dataclasses
 import json
 import pathlib
 from typing import Optional
+
+MODEL_TYPES = ("transformer_vq",)  # the attention kinds; models/training/model.py has the class of each
 
 
 @dataclasses.dataclass
@@ -32,8 +34,11 @@ class ModelConfig:
     eos_token_id: Optional[int] = None
     unk_token_id: Optional[int] = None
     tokenizer: dict = dataclasses.field(default_factory=lambda: {"type": "bytes"})
+    model_type: str = MODEL_TYPES[0]
 
     def __post_init__(self):
+        if self.model_type not in MODEL_TYPES:
+            raise ValueError(f"model_type must be one of {', '.join(MODEL_TYPES)}, not {self.model_type!r}")
         if self.n_kv_head is None:
             self.n_kv_head = self.n_head
         for name in ("vocab_size", "d_model", "d_k", "d_v", "n_code", "n_layer", "block_len", "mem_len",
@@ -47,13 +52,13 @@ class ModelConfig:
             raise ValueError(f"n_kv_head {self.n_kv_head} must divide n_head {self.n_head}")
 
     def to_json(self) -> dict:
-        return {"model_type": "transformer_vq", **dataclasses.asdict(self)}
+        return {"model_type": self.model_type, **dataclasses.asdict(self)}
 
     @classmethod
     def from_json(cls, fields: dict) -> "ModelConfig":
         """Unknown fields are ignored, as the format says."""
-        if fields.get("model_type") != "transformer_vq":
-            raise ValueError(f"model_type must be \"transformer_vq\", not {fields.get('model_type')!r}")
+        if "model_type" not in fields:
+            raise ValueError("config.json lacks model_type")
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in fields.items() if name in known})
 

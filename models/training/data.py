@@ -7,6 +7,8 @@ import subprocess
 import numpy as np
 import torch
 
+from models.training.batch import Batch
+from models.training.evaluate import token_bits
 from models.training.sentencepiece_model import read_pieces
 
 SPACE = "\u2581"  # how SentencePiece spells a space
@@ -93,8 +95,8 @@ class Streams:
         breaks = np.nonzero(document[offset:len(document) - self.length] == self.newline)[0]
         return (number, offset + int(breaks[0]) + 1, True) if len(breaks) else (number, 0, False)
 
-    def next(self):
-        """-> (group, tokens [batch, length + 1], whether the context begins here)"""
+    def next(self) -> Batch:
+        """The context of a batch is its group."""
         group = self.turn
         self.turn = (self.turn + 1) % len(self.places)
         places = self.places[group]
@@ -107,7 +109,7 @@ class Streams:
             rows.append(np.concatenate([[self.end], taken]) if with_end else taken)
             after.append((number, offset + self.length - with_end))
         self.places[group] = after
-        return group, torch.from_numpy(np.stack(rows).astype(np.int64)), fresh
+        return Batch(torch.from_numpy(np.stack(rows).astype(np.int64)), group, fresh)
 
     def state_dict(self):
         return {"random": self.random.bit_generator.state, "places": list(self.places), "turn": self.turn}
@@ -115,3 +117,45 @@ class Streams:
     def load_state_dict(self, state):
         self.random.bit_generator.state = state["random"]
         self.places, self.turn = list(state["places"]), state["turn"]
+
+
+class Text:
+    """The task: passages of documents, and other documents to validate with."""
+
+    unit = "bits per byte"
+
+    def __init__(self, pieces: Pieces, training, validation, shapes, groups: int, validate_tokens: int):
+        self.pieces, self.training, self.validation = pieces, training, validation
+        self.shapes, self.groups, self.validate_tokens = sorted(shapes), groups, validate_tokens
+        self.stages = tuple(begin for begin, *_ in self.shapes)
+        self.size = sum(map(len, training))
+
+    @classmethod
+    def from_options(cls, options) -> "Text":
+        if options.tokenizer is None:
+            raise ValueError("text needs --tokenizer")
+        pieces = Pieces(options.tokenizer)
+        training = load_documents(options.data / "train", pieces, options.out / "tokens")
+        validation = load_documents(options.data / "validation", pieces, options.out / "tokens")
+        return cls(pieces, training, validation, options.stages, options.groups, options.validate_tokens)
+
+    def config_fields(self) -> dict:
+        names = self.pieces.pieces
+        return dict(vocab_size=len(names), unk_token_id=names.index("<unk>"), eos_token_id=self.pieces.end,
+                    pad_token_id=names.index("<pad>"), tokenizer={"type": "sentencepiece", "file": "tokenizer.model"})
+
+    def source(self, stage: int, seed: int) -> Streams:
+        _, batch, length, restart = self.shapes[stage]
+        return Streams(self.training, batch, length, self.groups, restart, self.pieces.end, self.pieces.newline, seed)
+
+    def prepare(self, model) -> None:
+        """Nothing about the model follows from the data."""
+
+    def validate(self, model) -> float:
+        """Of the first tokens of every validation document."""
+        bits = size = 0.0
+        for document in self.validation:
+            ids = document[:self.validate_tokens + 1]
+            bits += token_bits(model, ids).sum()
+            size += len(self.pieces.decode(ids).encode())
+        return float(bits / size)

@@ -1,6 +1,11 @@
-"""Bits per byte of a model on text files, the whole context carried from the first token to the last.
+"""How well a model predicts, by what its tokenizer says it was made for.
 
-    python3 -m models.training.evaluate MODEL_DIR FILE... [--no-accumulator] [--tokens N]
+    python3 -m models.training.evaluate MODEL_DIR TEXT... [--no-accumulator] [--tokens N]
+    python3 -m models.training.evaluate MODEL_DIR PAIRS.tsv.xz [--count N] [--answers N]
+    python3 -m models.training.evaluate MODEL_DIR IMAGES-idx3-ubyte.xz [--count N]
+
+Text: bits per byte, the whole context carried from the first token to the last. Couplets: perplexity of the second lines'
+characters, and what sampled answers are like. Images: bits per dimension.
 """
 
 import argparse
@@ -39,25 +44,61 @@ def by_position(bits: np.ndarray, bounds=(0, 256, 1024, 4096, 16384, 65536, 1 <<
     return [(low, high, float(bits[low:high].mean())) for low, high in ranges]
 
 
+def evaluate_text(model, file, arguments):
+    from models.training.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(arguments.model_dir, model.config)
+    ids = np.concatenate([[tokenizer.end], tokenizer.encode(file.read_bytes().decode("utf-8"))])[:arguments.tokens]
+    size = len(tokenizer.decode(ids).encode())
+    bits = token_bits(model, ids, not arguments.no_accumulator)
+    print(f"{file.name}: {bits.sum() / size:.4f} bits per byte, {len(bits)} tokens, {size} bytes")
+    for low, high, mean in by_position(bits):
+        print(f"  positions {low:>6} to {high:>6}: {mean:.4f} bits per token")
+
+
+def evaluate_couplets(model, file, arguments):
+    from models.training.couplets import answers, equal_length, read_pairs, second_lines
+    from models.training.tokenizer import load_tokenizer
+
+    characters = load_tokenizer(arguments.model_dir, model.config)
+    pairs = read_pairs(file)[:arguments.count]
+    found = second_lines(model, characters, pairs)
+    print(f"{file.name}: {len(pairs)} couplets, {found['characters']} characters in their second lines")
+    print(f"  perplexity of a character {math.exp(found['nats']):.3f}, the ends counted too "
+          f"{math.exp(found['nats_with_end']):.3f}")
+    asked = [first for first, _ in pairs[:arguments.answers]]
+    if asked:
+        given = answers(model, characters, asked, arguments.temperature, arguments.top_p)
+        print(f"  {100 * equal_length(asked, given):.2f}% of {len(asked)} answers of equal length "
+              f"(temperature {arguments.temperature}, top_p {arguments.top_p})")
+
+
+def evaluate_images(model, file, arguments):
+    from models.training.images import image_bits, read_images, sequences_of
+
+    images = sequences_of(read_images(file)[:arguments.count], model.config.tokenizer["levels"])
+    bits = image_bits(model, images)
+    error = bits.std() / math.sqrt(len(bits))
+    print(f"{file.name}: {bits.mean():.4f} bits per dimension, standard error {error:.4f}, {len(bits)} images")
+
+
 def main():
-    from models.training.data import Pieces
     from models.training.export import load_model
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_dir", type=pathlib.Path)
     parser.add_argument("files", nargs="+", type=pathlib.Path)
-    parser.add_argument("--no-accumulator", action="store_true", help="see only positions within reach")
-    parser.add_argument("--tokens", type=int, default=None, help="stop after so many tokens of each file")
+    parser.add_argument("--no-accumulator", action="store_true", help="text: see only positions within reach")
+    parser.add_argument("--tokens", type=int, default=None, help="text: stop after so many tokens of each file")
+    parser.add_argument("--count", type=int, default=None, help="couplets, images: the first so many of each file")
+    parser.add_argument("--answers", type=int, default=0, help="couplets: sample answers to so many first lines")
+    parser.add_argument("--temperature", type=float, default=0.7)
+    parser.add_argument("--top-p", type=float, default=0.9)
     arguments = parser.parse_args()
     model = load_model(arguments.model_dir)
-    pieces = Pieces(arguments.model_dir / model.config.tokenizer["file"])
+    kinds = {"characters": evaluate_couplets, "pixels": evaluate_images}
     for file in arguments.files:
-        ids = np.concatenate([[pieces.end], pieces.encode(file.read_bytes().decode("utf-8"))])[:arguments.tokens]
-        size = len(pieces.decode(ids).encode())
-        bits = token_bits(model, ids, not arguments.no_accumulator)
-        print(f"{file.name}: {bits.sum() / size:.4f} bits per byte, {len(bits)} tokens, {size} bytes")
-        for low, high, mean in by_position(bits):
-            print(f"  positions {low:>6} to {high:>6}: {mean:.4f} bits per token")
+        kinds.get(model.config.tokenizer["type"], evaluate_text)(model, file, arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Model directories: config.json and model.safetensors from a PyTorch model, and back.
 
-    python3 -m models.training.export RUN/best.pt MODEL_DIR --tokenizer FILE.model [--bfloat16]
+    python3 -m models.training.export RUN/best.pt MODEL_DIR [--tokenizer FILE] [--bfloat16]
 """
 
 import argparse
@@ -12,11 +12,11 @@ import torch
 from models.training import checkpoint, safetensors
 from models.training.config import ModelConfig
 from models.training.directory import write_model
-from models.training.model import TransformerVQ
+from models.training.model import Model
 from models.training.quantize import dequantized
 
 
-def tensors_of(model: TransformerVQ, bfloat16: bool = False) -> dict:
+def tensors_of(model: Model, bfloat16: bool = False) -> dict:
     """Tensors by their names in the format. Codebooks stay float32, whatever else is rounded."""
     tensors = {}
     for name, value in model.state_dict().items():
@@ -26,10 +26,10 @@ def tensors_of(model: TransformerVQ, bfloat16: bool = False) -> dict:
     return tensors
 
 
-def load_model(directory) -> TransformerVQ:
+def load_model(directory) -> Model:
     """The model of a directory with one model.safetensors, in float32."""
     directory = pathlib.Path(directory)
-    model = TransformerVQ(ModelConfig.load(directory))
+    model = Model(ModelConfig.load(directory))
     tensors = dequantized(safetensors.load(directory / "model.safetensors"))
     for name, value in model.state_dict().items():
         if name not in tensors:
@@ -44,14 +44,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("model_dir", type=pathlib.Path)
-    parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
+    parser.add_argument("--tokenizer", type=pathlib.Path, help="the tokenizer's file, for kinds that have one")
     parser.add_argument("--bfloat16", action="store_true", help="round everything but the codebooks")
     arguments = parser.parse_args()
     saved = checkpoint.load(arguments.checkpoint)
-    model = TransformerVQ(ModelConfig.from_json(saved["config"]))
+    model = Model(ModelConfig.from_json(saved["config"]))
+    wants = model.config.tokenizer.get("file")
+    if bool(wants) != bool(arguments.tokenizer):
+        parser.error(f"the model's tokenizer has {'the file ' + wants if wants else 'no file'}")
     model.load_state_dict(saved["model"])
     write_model(arguments.model_dir, model.config, tensors_of(model, arguments.bfloat16))
-    shutil.copyfile(arguments.tokenizer, arguments.model_dir / model.config.tokenizer["file"])
+    if wants:
+        shutil.copyfile(arguments.tokenizer, arguments.model_dir / wants)
 
 
 if __name__ == "__main__":

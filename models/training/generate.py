@@ -8,8 +8,6 @@ import pathlib
 
 import torch
 
-from models.training.data import Pieces
-from models.training.export import load_model
 
 
 @torch.no_grad()
@@ -23,19 +21,24 @@ def generate(model, prompt, count: int, temperature: float = 1.0, top_p: float =
         if whole > done:
             state, done = model(torch.tensor([tokens[done:whole]]), state).state, whole
         logits = model(torch.tensor([tokens[done:]]), state).logits[0, -1].float()
-        tokens.append(sample(logits, temperature, top_p, random))
+        tokens.append(int(sample(logits, temperature, top_p, random)))
     return tokens[len(prompt):]
 
 
-def sample(logits, temperature: float, top_p: float, random) -> int:
+def sample(logits, temperature: float, top_p: float, random) -> torch.Tensor:
+    """[..., vocab] -> [...], of one row or of a batch of them."""
     if temperature == 0:
-        return int(logits.argmax())
+        return logits.argmax(-1)
     chances, order = (logits / temperature).softmax(-1).sort(descending=True)
     chances = chances * (chances.cumsum(-1) - chances < top_p)
-    return int(order[torch.multinomial(chances, 1, generator=random)])
+    picked = torch.multinomial(chances.reshape(-1, chances.shape[-1]), 1, generator=random)
+    return order.gather(-1, picked.reshape(*chances.shape[:-1], 1))[..., 0]
 
 
 def main():
+    from models.training.export import load_model
+    from models.training.tokenizer import load_tokenizer
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_dir", type=pathlib.Path)
     parser.add_argument("--prompt", default="")
@@ -45,7 +48,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     model = load_model(arguments.model_dir)
-    pieces = Pieces(arguments.model_dir / model.config.tokenizer["file"])
+    pieces = load_tokenizer(arguments.model_dir, model.config)
     prompt = [pieces.end] + pieces.encode(arguments.prompt).tolist()
     ids = generate(model, prompt, arguments.tokens, arguments.temperature, arguments.top_p, arguments.seed)
     print(arguments.prompt + pieces.decode(ids))

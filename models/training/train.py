@@ -1,6 +1,8 @@
 """Training, resumable at any moment: run the same command again after a kill.
 
-    python3 -m models.training.train --data FOLDER --tokenizer FILE.model --out RUN --minutes 90
+    python3 -m models.training.train text --data FOLDER --tokenizer FILE.model --out RUN --minutes 90
+    python3 -m models.training.train couplets --data PAIRS.tsv.xz --out RUN --minutes 40
+    python3 -m models.training.train images --data IMAGES-idx3-ubyte.xz --out RUN --minutes 40
 
 FOLDER holds train/*.txt and validation/*.txt. RUN gets checkpoint.pt (everything) and best.pt (best validation).
 """
@@ -16,10 +18,12 @@ import torch
 import torch.nn.functional as F
 
 from models.training import checkpoint
+from models.training.batch import Batch
 from models.training.config import ModelConfig
-from models.training.data import Pieces, Streams, load_documents
-from models.training.evaluate import token_bits
-from models.training.model import TransformerVQ
+from models.training.couplets import Couplets, read_pairs, vocabulary
+from models.training.data import Text
+from models.training.images import Images, read_images
+from models.training.model import Model
 from models.training.optimizer import build_optimizers, rate_factor
 from models.training.progress import Progress
 
@@ -31,18 +35,21 @@ def parse_stage(text: str):
     return float(begin), int(batch), int(length), float(restart[0]) if restart else 1.0
 
 
+QUADRATIC_UP_TO = 128  # tokens of a whole sequence from which on the block form is the faster one
+
+
 class Trainer:
     """One training run. `step` is one optimizer step; not for use by several threads."""
 
-    def __init__(self, config: ModelConfig, documents, options):
+    def __init__(self, config: ModelConfig, task, options):
         torch.manual_seed(options.seed)
-        self.options, self.documents = options, documents
+        self.options, self.task = options, task
         self.device = torch.device(options.device)
-        self.model = TransformerVQ(config).to(self.device)
+        self.model = Model(config).to(self.device)
+        task.prepare(self.model)
         self.optimizers = build_optimizers(self.model, options.muon_rate, options.adam_rate, options.weight_decay)
         self.random = torch.Generator().manual_seed(options.seed)
-        self.stages = sorted(options.stages)
-        self.stage, self.streams, self.contexts = None, None, None
+        self.stage, self.source, self.contexts = None, None, {}
         self.steps, self.tokens, self.seconds, self.best = 0, 0, 0.0, math.inf
         self.forward = torch.compile(self.model, dynamic=False) if options.compile else self.model
 
@@ -53,21 +60,24 @@ class Trainer:
         return self.steps / self.options.steps
 
     def _enter_stage(self):
-        number = max(n for n, stage in enumerate(self.stages) if n == 0 or stage[0] <= self.fraction())
+        number = max(n for n, begin in enumerate(self.task.stages) if n == 0 or begin <= self.fraction())
         if number != self.stage:
-            _, batch, length, restart = self.stages[number]
-            config, groups = self.model.config, self.options.groups
-            self.stage, self.contexts = number, [None] * groups
-            self.streams = Streams(self.documents, batch, length, groups, restart, config.eos_token_id,
-                                   self.options.newline, self.options.seed + number)
+            self.stage, self.contexts = number, {}
+            self.source = self.task.source(number, self.options.seed + number)
+
+    def _context(self, batch: Batch):
+        if batch.context is not None and not batch.fresh:
+            return self.contexts[batch.context]
+        if batch.context is None and batch.tokens.shape[1] <= QUADRATIC_UP_TO:
+            return None  # the quadratic form, which pads nothing
+        return self.model.initial_state(len(batch.tokens))
 
     def step(self) -> dict:
         """One optimizer step. Returns loss (nats per token), commitment, revived codes, rate factor."""
         began = time.monotonic()
         self._enter_stage()
-        group, tokens, fresh = self.streams.next()
-        tokens = tokens.to(self.device)
-        context = self.model.initial_state(len(tokens)) if fresh else self.contexts[group]
+        batch = self.source.next()
+        tokens, context = batch.tokens.to(self.device), self._context(batch)
         factor = rate_factor(self.fraction(), self.steps, self.options.warmup, self.options.cooldown_from, 0.02)
         for optimizer in self.optimizers:
             for parameters in optimizer.param_groups:
@@ -76,24 +86,25 @@ class Trainer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.options.bfloat16):
             output = self.forward(tokens[:, :-1], context)
             loss = F.cross_entropy(output.logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
-        (loss + self.options.commitment * output.commitment).backward()
+        (loss + self.options.commitment * output.auxiliary).backward()
         if not math.isfinite(loss.item()):
             raise FloatingPointError(f"the loss became {loss.item()} at step {self.steps}")
         for optimizer in self.optimizers:
             optimizer.step()
-        revived = self.model.update_codebooks(output.keys_and_codes, self.random)
-        self.contexts[group] = compact(output.state)
+        revived = self.model.after_step(output.seen, self.random)
+        if batch.context is not None:
+            self.contexts[batch.context] = compact(output.state)
         self.steps += 1
         self.tokens += tokens.numel() - len(tokens)
         self.seconds += time.monotonic() - began
-        return {"loss": loss.item(), "commitment": output.commitment.item(), "revived": revived, "rate": factor}
+        return {"loss": loss.item(), "commitment": output.auxiliary.item(), "revived": revived, "rate": factor}
 
     def state_dict(self) -> dict:
         return {
             "config": self.model.config.to_json(), "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "random": self.random.get_state(), "torch_random": torch.get_rng_state(),
-            "stage": self.stage, "streams": self.streams.state_dict() if self.streams else None,
+            "stage": self.stage, "source": self.source.state_dict() if self.source else None,
             "contexts": self.contexts,
             "steps": self.steps, "tokens": self.tokens, "seconds": self.seconds, "best": self.best,
         }
@@ -107,11 +118,11 @@ class Trainer:
         self.steps, self.tokens, self.seconds = saved["steps"], saved["tokens"], saved["seconds"]
         self.best = saved["best"]
         self.stage = None
-        if saved["streams"]:
+        if saved["source"]:
             self._enter_stage()
             if self.stage == saved["stage"]:
-                self.streams.load_state_dict(saved["streams"])
-                self.contexts = [context and move(context, self.device) for context in saved["contexts"]]
+                self.source.load_state_dict(saved["source"])
+                self.contexts = {name: move(context, self.device) for name, context in saved["contexts"].items()}
 
 
 def move(state, device):
@@ -128,17 +139,7 @@ def compact(state):
     return state._replace(layers=layers)
 
 
-def validate(model, documents, pieces, tokens: int) -> float:
-    """Bits per byte of the first `tokens` tokens of every validation document."""
-    bits = size = 0.0
-    for document in documents:
-        ids = document[:tokens + 1]
-        bits += token_bits(model, ids).sum()
-        size += len(pieces.decode(ids).encode())
-    return float(bits / size)
-
-
-def run(trainer: Trainer, validation, pieces, options):
+def run(trainer: Trainer, options):
     out, stop = pathlib.Path(options.out), []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.append(True))
@@ -149,13 +150,13 @@ def run(trainer: Trainer, validation, pieces, options):
         progress.show(trainer.fraction(), f"step {trainer.steps}  {trainer.seconds / 60:.1f} min  "
                       f"{trainer.tokens / max(trainer.seconds, 1e-9):.0f} tokens/s  rate {numbers['rate']:.3f}", numbers)
         if trainer.steps % options.validate_every == 0 or trainer.fraction() >= 1:
-            bits = validate(trainer.model, validation, pieces, options.validate_tokens)
+            value = trainer.task.validate(trainer.model)
             progress.note(f"step {trainer.steps}, {trainer.seconds / 60:.1f} min, {trainer.tokens} tokens: "
-                          f"validation {bits:.4f} bits per byte")
-            if bits < trainer.best:
-                trainer.best = bits
+                          f"validation {value:.4f} {trainer.task.unit}")
+            if value < trainer.best:
+                trainer.best = value
                 checkpoint.save(out / "best.pt", {"config": trainer.model.config.to_json(), "steps": trainer.steps,
-                                                  "model": trainer.model.state_dict(), "bits_per_byte": bits,
+                                                  "model": trainer.model.state_dict(), "validation": value,
                                                   "tokens": trainer.tokens, "seconds": trainer.seconds})
         if time.monotonic() - saved_at > options.save_seconds:
             checkpoint.save(out / "checkpoint.pt", trainer.state_dict())
@@ -166,21 +167,28 @@ def run(trainer: Trainer, validation, pieces, options):
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--data", type=pathlib.Path, required=True, help="folder with train/*.txt and validation/*.txt")
-    p.add_argument("--tokenizer", type=pathlib.Path, required=True, help="SentencePiece model file")
+    p.add_argument("task", choices=sorted(TASKS))
+    p.add_argument("--data", type=pathlib.Path, required=True,
+                   help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file")
     p.add_argument("--out", type=pathlib.Path, required=True, help="folder of checkpoints; resumes from what is there")
     p.add_argument("--minutes", type=float, default=0, help="length of the training in minutes of training time")
     p.add_argument("--steps", type=int, default=9000, help="length of the training in steps, without --minutes")
+    p.add_argument("--tokenizer", type=pathlib.Path, help="text: SentencePiece model file")
     p.add_argument("--stages", type=parse_stage, nargs="+", default=[(0.0, 1, 4096, 0.25)],
-                   help="FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
+                   help="text: FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
                         "a context is carried over segments and starts afresh with probability RESTART (default 1)")
-    p.add_argument("--groups", type=int, default=8, help="batches of passages that take turns")
+    p.add_argument("--groups", type=int, default=8, help="text: batches of passages that take turns")
+    p.add_argument("--validate-tokens", type=int, default=16384, help="text: tokens of each validation document")
+    p.add_argument("--batch-tokens", type=int, default=4096, help="couplets, images: tokens of a batch, about")
+    p.add_argument("--levels", type=int, default=256, help="images: grey levels")
     p.add_argument("--d-model", type=int, default=256)
     p.add_argument("--d-k", type=int, default=64)
     p.add_argument("--d-v", type=int, default=512)
+    p.add_argument("--n-head", type=int, default=1, help="d-k and d-v are per head")
     p.add_argument("--n-code", type=int, default=128)
     p.add_argument("--n-layer", type=int, default=6)
     p.add_argument("--block-len", type=int, default=64, help="block length and reach of the positional bias")
+    p.add_argument("--pe-abs", action="store_true", help="add a scaled sinusoid of the position to the embedding")
     p.add_argument("--muon-rate", type=float, default=0.02)
     p.add_argument("--adam-rate", type=float, default=4e-3)
     p.add_argument("--weight-decay", type=float, default=0.1, help="of the projections, times their rate")
@@ -188,7 +196,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--warmup", type=int, default=100, help="steps")
     p.add_argument("--cooldown-from", type=float, default=0.4, help="fraction of the training")
     p.add_argument("--validate-every", type=int, default=500, help="steps")
-    p.add_argument("--validate-tokens", type=int, default=16384, help="tokens of each validation document")
     p.add_argument("--save-seconds", type=float, default=60)
     p.add_argument("--device", default="cpu", help="a PyTorch device: cpu, cuda, cuda:1")
     p.add_argument("--threads", type=int, default=0)
@@ -198,27 +205,39 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+def couplets(options) -> Couplets:
+    pairs = read_pairs(options.data)
+    characters = vocabulary(pairs)
+    options.out.mkdir(parents=True, exist_ok=True)
+    characters.save(options.out / "characters.txt")
+    return Couplets(pairs, characters, options.batch_tokens)
+
+
+# What each task trains on: an object with config_fields(), stages, source(), prepare(), validate(), unit, size.
+TASKS = {
+    "text": Text.from_options,
+    "couplets": couplets,
+    "images": lambda options: Images(read_images(options.data), options.levels, options.batch_tokens),
+}
+
+
 def main():
     options = parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    pieces = Pieces(options.tokenizer)
-    options.newline = pieces.newline
-    training = load_documents(options.data / "train", pieces, options.out / "tokens")
-    validation = load_documents(options.data / "validation", pieces, options.out / "tokens")
+    task = TASKS[options.task](options)
     config = ModelConfig(
-        vocab_size=len(pieces.pieces), d_model=options.d_model, d_k=options.d_k, d_v=options.d_v,
-        n_code=options.n_code, n_layer=options.n_layer, block_len=options.block_len, mem_len=options.block_len,
+        d_model=options.d_model, d_k=options.d_k, d_v=options.d_v, n_head=options.n_head, n_code=options.n_code,
+        n_layer=options.n_layer, block_len=options.block_len, mem_len=options.block_len, pe_abs=options.pe_abs,
         tie_word_embeddings=True, output_norm=True, logit_scale=options.d_model ** -0.5, prefill_chunk=256,
-        unk_token_id=pieces.pieces.index("<unk>"), eos_token_id=pieces.end, pad_token_id=pieces.pieces.index("<pad>"),
-        tokenizer={"type": "sentencepiece", "file": "tokenizer.model"})
-    trainer = Trainer(config, training, options)
+        **task.config_fields())
+    trainer = Trainer(config, task, options)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    print(f"{parameters} parameters, {sum(map(len, training))} training tokens, PyTorch {torch.__version__}", flush=True)
+    print(f"{parameters} parameters, {task.size} training tokens, PyTorch {torch.__version__}", flush=True)
     if (options.out / "checkpoint.pt").exists():
         trainer.load_state_dict(checkpoint.load(options.out / "checkpoint.pt"))
         print(f"resumed at step {trainer.steps}", flush=True)
-    run(trainer, validation, pieces, options)
+    run(trainer, options)
 
 
 if __name__ == "__main__":

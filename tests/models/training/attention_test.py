@@ -27,10 +27,18 @@ def test_block_form_equals_quadratic_form(shape, use_accumulator):
     assert (quadratic - blocks).abs().max() < TOLERANCE
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tokens", [1, 2, 5, 9])
+def test_sequences_shorter_than_the_reach(shape, tokens):
+    model = random_model(**{**shape, "mem_len": 9})
+    ids = torch.randint(50, (2, tokens))
+    assert (model(ids).logits - model(ids, model.initial_state(2)).logits).abs().max() < TOLERANCE
+
+
 def gradients(model, tokens, state, use_accumulator):
     model.zero_grad()
     output = model(tokens, state, use_accumulator=use_accumulator)
-    (output.logits.square().mean() + output.commitment).backward()
+    (output.logits.square().mean() + output.auxiliary).backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 

@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
 from models.training.config import ModelConfig  # noqa: E402
-from models.training.model import TransformerVQ  # noqa: E402
+from models.training.model import Model  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -23,10 +23,10 @@ def golden():
     return ROOT / "tests" / "golden"
 
 
-def random_model(**options) -> TransformerVQ:
+def random_model(**options) -> Model:
     """A small model in float64 with every parameter away from its initial zero."""
     shape = dict(vocab_size=50, d_model=16, d_k=8, d_v=12, n_code=7, n_layer=2, block_len=8, mem_len=8)
-    model = TransformerVQ(ModelConfig(**{**shape, **options})).double()
+    model = Model(ModelConfig(**{**shape, **options})).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))

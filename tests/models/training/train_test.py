@@ -8,6 +8,7 @@ import torch
 
 from models.training import checkpoint
 from models.training.config import ModelConfig
+from models.training.data import Streams
 from models.training.optimizer import orthogonalize, rate_factor
 from models.training.train import Trainer, parse_stage
 
@@ -21,13 +22,26 @@ def documents():
     return [(4 + np.cumsum(steps) % 20).astype(np.uint16)]
 
 
-def trainer(**options):
+class Passages:
+    """A task like Text, of ids."""
+
+    def __init__(self, shapes):
+        self.shapes, self.stages = shapes, tuple(begin for begin, *_ in shapes)
+
+    def source(self, stage, seed):
+        _, batch, length, restart = self.shapes[stage]
+        return Streams(documents(), batch, length, 2, restart, END, NEWLINE, seed)
+
+    def prepare(self, model):
+        pass
+
+
+def trainer(stages=((0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)), **options):
     config = ModelConfig(vocab_size=24, d_model=16, d_k=8, d_v=16, n_code=8, n_layer=2, block_len=8, mem_len=8,
                          tie_word_embeddings=True, output_norm=True, logit_scale=0.25, eos_token_id=END)
     defaults = dict(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0, steps=24,
-                    groups=2, warmup=3, cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False, newline=NEWLINE,
-                    stages=[(0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)])
-    return Trainer(config, documents(), types.SimpleNamespace(**{**defaults, **options}))
+                    warmup=3, cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False)
+    return Trainer(config, Passages(stages), types.SimpleNamespace(**{**defaults, **options}))
 
 
 def losses(run, count):
@@ -85,7 +99,7 @@ def test_checkpoint_is_small():
     """Carried contexts must not drag whole segments along."""
     run = trainer(stages=[(0.0, 1, 256, 0.0)])
     losses(run, 2)
-    for context in run.contexts:
+    for context in run.contexts.values():
         for layer in context.layers:
             for tensor in layer:
                 assert tensor.untyped_storage().nbytes() == tensor.nelement() * tensor.element_size() if hasattr(

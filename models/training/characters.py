@@ -1,0 +1,47 @@
+"""The character list tokenizer of docs/model-format.md."""
+
+import collections
+import pathlib
+from typing import Dict, Iterable, List
+
+import numpy as np
+
+PAD, END, UNKNOWN, FIRST_ID = 0, 1, 2, 3
+RARE = 10  # a character that the training data hold fewer times is unknown
+
+
+class Characters:
+    """Ids from FIRST_ID in the order of the list; every other character is UNKNOWN."""
+
+    def __init__(self, characters: List[str]):
+        self.characters = characters
+        self.ids: Dict[str, int] = {character: FIRST_ID + n for n, character in enumerate(characters)}
+        self.end = END
+
+    @classmethod
+    def of(cls, texts: Iterable[str], begin: List[str], rare: int = RARE) -> "Characters":
+        """`begin`, then the characters of the texts that are not rare, most frequent first."""
+        counts = collections.Counter()
+        for text in texts:
+            counts.update(text)
+        known = (c for c in counts if counts[c] >= rare and c not in begin)
+        return cls(begin + sorted(known, key=lambda c: (-counts[c], c)))
+
+    @classmethod
+    def load(cls, path) -> "Characters":
+        lines = pathlib.Path(path).read_bytes().decode("utf-8").split("\n")[:-1]
+        return cls(["\n" if line == "\\n" else line for line in lines])
+
+    def save(self, path) -> None:
+        lines = ["\\n" if character == "\n" else character for character in self.characters]
+        pathlib.Path(path).write_bytes("".join(line + "\n" for line in lines).encode("utf-8"))
+
+    def __len__(self):
+        return FIRST_ID + len(self.characters)
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.array([self.ids.get(character, UNKNOWN) for character in text], dtype=np.uint16)
+
+    def decode(self, ids) -> str:
+        """Pad, end and unknown have no text."""
+        return "".join(self.characters[number - FIRST_ID] for number in map(int, ids) if number >= FIRST_ID)

@@ -1,0 +1,95 @@
+"""A gated attention unit around any kind of attention, and the parts that all kinds share.
+
+    x~ = norm(x)    y = x + (attention(x~, silu(x~ Wv)) * silu(x~ Wg)) Wo
+
+A kind of attention is a subclass (`vq_unit.py`). It registers its own parameters, under the names of
+docs/model-format.md, and says what its state is; nothing outside it looks into that.
+"""
+
+from typing import Any, NamedTuple, Optional
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from models.training.config import ModelConfig
+
+EPSILON = 1e-6
+
+
+def rms(x: torch.Tensor) -> torch.Tensor:
+    """x / sqrt(mean(x^2) + 1e-6) over the last axis, never in less than float32."""
+    x = x if x.dtype == torch.float64 else x.float()
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPSILON)
+
+
+def sinusoid(positions: torch.Tensor, width: int, wavelength: float) -> torch.Tensor:
+    """[n] -> [n, width]: sines of all frequencies, then cosines."""
+    frequency = wavelength ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
+    angle = positions.to("cpu", torch.float64)[:, None] * frequency
+    return torch.cat([angle.sin(), angle.cos()], -1)
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs, bias=False)
+    nn.init.normal_(layer.weight, std=inputs ** -0.5)
+    return layer
+
+
+def heads(x: torch.Tensor, count: int) -> torch.Tensor:
+    """[B, T, n * c] -> [B, n, T, c]"""
+    return x.unflatten(-1, (count, x.shape[-1] // count)).transpose(1, 2)
+
+
+class Norm(nn.Module):
+    """Root mean square norm with gain and bias."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return rms(x) * self.weight + self.bias
+
+
+class Mixed(NamedTuple):
+    """What attention gives back."""
+
+    output: torch.Tensor  # [B, H, T, V]
+    state: Optional[Any]  # a NamedTuple of tensors, first axis B; None in the quadratic form
+    auxiliary: torch.Tensor = torch.zeros(())  # the kind's own loss
+    seen: Any = None  # what after_step wants; without gradient
+
+
+class GatedUnit(nn.Module):
+    """One layer, pre-norm, residual. A kind of attention implements initial_state, mix and, if it likes, after_step."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.config = config
+        width = config.d_model
+        self.norm = Norm(width)
+        self.v_proj = linear(width, config.n_kv_head * config.d_v)
+        self.g_proj = linear(width, config.n_head * config.d_v)
+        self.o_proj = linear(config.n_head * config.d_v, width)
+
+    def initial_state(self, batch: int, dtype=torch.float32, device=None):
+        """The state before the first token. Its size does not depend on what follows."""
+        raise NotImplementedError
+
+    def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
+        """Causal attention. normed [B, T, D], values [B, G, T, V]; without a state, the quadratic form."""
+        raise NotImplementedError
+
+    def after_step(self, seen, generator) -> int:
+        """Called after each optimizer step with what `mix` saw. Returns how many codes were revived."""
+        return 0
+
+    def forward(self, x, state, codes=None, use_accumulator=True):
+        """x [B, T, D] -> (y, Mixed)"""
+        normed = self.norm(x)
+        values = heads(F.silu(self.v_proj(normed)), self.config.n_kv_head)
+        gate = F.silu(self.g_proj(normed))
+        mixed = self.mix(normed, values, state, codes, use_accumulator)
+        return x + self.o_proj(mixed.output.transpose(1, 2).flatten(2) * gate), mixed

@@ -1,0 +1,95 @@
+"""Images as sequences of pixels in raster order, after the end-of-sequence id: eos p[0] ... p[height * width - 1]."""
+
+import lzma
+import math
+import pathlib
+import struct
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from models.training.sequences import Sequences, begin_at_frequencies
+
+HELD_OUT = 1000  # images kept from training to choose the best checkpoint by
+VALIDATED = 200  # of them looked at each time
+EVALUATION_IMAGES = 8  # of a batch
+EMBEDDING_SCALE = 0.25  # standard deviation at the start
+
+
+def read_images(path) -> np.ndarray:
+    """An idx3-ubyte file, [n, height, width] uint8; .xz is unpacked. ValueError names the file."""
+    path = pathlib.Path(path)
+    with lzma.open(path) if path.suffix == ".xz" else open(path, "rb") as file:
+        raw = file.read()
+    if len(raw) < 16 or raw[:4] != b"\0\0\x08\x03":
+        raise ValueError(f"{path}: not an idx file of images (bytes in three dimensions)")
+    count, height, width = struct.unpack(">III", raw[4:16])
+    if len(raw) != 16 + count * height * width or count == 0:
+        raise ValueError(f"{path}: {len(raw)} bytes do not hold {count} images of {height} x {width}")
+    return np.frombuffer(raw, np.uint8, offset=16).reshape(count, height, width)
+
+
+def to_levels(images: np.ndarray, levels: int) -> np.ndarray:
+    """Grey values 0..255 as levels 0..levels-1, of equal width."""
+    return (images.astype(np.uint16) * levels) >> 8
+
+
+def sequences_of(images: np.ndarray, levels: int) -> np.ndarray:
+    """[n, 1 + height * width]; the id `levels` ends and begins an image."""
+    pixels = to_levels(images, levels).reshape(len(images), -1)
+    return np.concatenate([np.full((len(images), 1), levels, np.uint16), pixels.astype(np.uint16)], 1)
+
+
+class Images:
+    """The task: training images, and images held out from them."""
+
+    unit = "bits per dimension"
+    stages = (0.0,)
+
+    def __init__(self, train: np.ndarray, levels: int, batch_tokens: int, held_out: int = HELD_OUT):
+        if held_out >= len(train):
+            raise ValueError(f"{len(train)} images do not leave any to train on beside {held_out} held out")
+        self.height, self.width, self.levels, self.batch_tokens = train.shape[1], train.shape[2], levels, batch_tokens
+        ids = sequences_of(train, levels)
+        self.training, self.held_out = ids[:len(ids) - held_out], ids[len(ids) - held_out:]
+        self.size = self.training.size
+
+    def config_fields(self) -> dict:
+        return dict(vocab_size=self.levels + 1, eos_token_id=self.levels, max_position=0,
+                    tokenizer={"type": "pixels", "height": self.height, "width": self.width, "channels": 1,
+                               "levels": self.levels})
+
+    def source(self, stage: int, seed: int) -> Sequences:
+        return Sequences([self.training], self.batch_tokens, seed)
+
+    def prepare(self, model) -> None:
+        """Levels begin as points of a smooth curve: near levels have near embeddings, so what is learned of one holds for
+        its neighbours, and few examples do for the many levels that are rare."""
+        begin_at_frequencies(model, np.bincount(self.training.ravel(), minlength=self.levels + 1))
+        width = model.config.d_model
+        random = torch.Generator().manual_seed(0)
+        level = torch.linspace(0, 1, self.levels)[:, None]
+        frequency = torch.randn(1, width, generator=random) * 4
+        phase = torch.rand(1, width, generator=random) * 2 * math.pi
+        with torch.no_grad():
+            model.embedding.weight.mul_(EMBEDDING_SCALE)
+            model.embedding.weight[:self.levels] = EMBEDDING_SCALE * math.sqrt(2) * torch.cos(frequency * level * math.pi + phase)
+
+    def validate(self, model) -> float:
+        return float(image_bits(model, self.held_out[:VALIDATED]).mean())
+
+
+@torch.no_grad()
+def image_bits(model, sequences: np.ndarray, batch: int = EVALUATION_IMAGES) -> np.ndarray:
+    """Bits per dimension of each image: minus the mean of log2 of its pixels' probabilities."""
+    was_training = model.training
+    model.eval()
+    bits = []
+    for begin in range(0, len(sequences), batch):
+        tokens = torch.from_numpy(sequences[begin:begin + batch].astype(np.int64))
+        logits = model(tokens[:, :-1], model.initial_state(len(tokens))).logits.float()
+        nats = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
+        bits.append(nats.reshape(len(tokens), -1).double().mean(1).numpy() / math.log(2))
+    model.train(was_training)
+    return np.concatenate(bits)

@@ -1,0 +1,86 @@
+import lzma
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import random_model
+from models.training.images import Images, image_bits, read_images, sequences_of, to_levels
+
+
+def idx(images):
+    return b"\0\0\x08\x03" + struct.pack(">III", *images.shape) + images.tobytes()
+
+
+def stripes(count=40, height=4, width=5):
+    random = np.random.default_rng(0)
+    return np.repeat(random.integers(0, 256, (count, height, 1)), width, 2).astype(np.uint8)
+
+
+def test_reads_images_packed_and_plain(tmp_path):
+    (tmp_path / "a-idx3-ubyte").write_bytes(idx(stripes()))
+    (tmp_path / "a-idx3-ubyte.xz").write_bytes(lzma.compress(idx(stripes())))
+    assert (read_images(tmp_path / "a-idx3-ubyte") == stripes()).all()
+    assert (read_images(tmp_path / "a-idx3-ubyte.xz") == stripes()).all()
+
+
+@pytest.mark.parametrize("raw, message", [
+    (b"", "not an idx file of images"),
+    (b"\0\0\x08\x01" + bytes(20), "not an idx file of images"),
+    (idx(stripes())[:-1], "815 bytes do not hold 40 images of 4 x 5"),
+    (idx(stripes()) + b"\0", "817 bytes do not hold"),
+    (idx(stripes(0)), "do not hold 0 images"),
+])
+def test_names_what_is_wrong_in_a_file(tmp_path, raw, message):
+    (tmp_path / "bad").write_bytes(raw)
+    with pytest.raises(ValueError, match=message):
+        read_images(tmp_path / "bad")
+
+
+def test_levels_have_equal_width():
+    every = np.arange(256, dtype=np.uint8)
+    assert (to_levels(every, 256) == every).all()
+    assert np.bincount(to_levels(every, 16)).tolist() == [16] * 16
+
+
+def test_an_image_is_its_pixels_in_raster_order_after_the_end_id():
+    image = np.arange(20, dtype=np.uint8).reshape(1, 4, 5)
+    assert sequences_of(image, 256).tolist() == [[256, *range(20)]]
+
+
+def test_bits_per_dimension_are_those_of_the_definition():
+    model = random_model(vocab_size=17, pe_abs=True)
+    ids = sequences_of(stripes(5), 16)
+    tokens = torch.from_numpy(ids.astype(np.int64))
+    rows = model(tokens).logits.log_softmax(-1) / -np.log(2)
+    expected = rows[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0].mean(1).detach().numpy()
+    # float64 model, float32 cross entropy: 24 bits of values below 64
+    assert np.abs(image_bits(model, ids, batch=2) - expected).max() < 64 * 2.0 ** -22
+
+
+def task(**options):
+    return Images(stripes(), **{**dict(levels=16, batch_tokens=60, held_out=10), **options})
+
+
+def test_held_out_images_are_not_trained_on():
+    images = task()
+    assert images.training.shape == (30, 21) and images.held_out.shape == (10, 21)
+    assert (np.concatenate([images.training, images.held_out]) == sequences_of(stripes(), 16)).all()
+    with pytest.raises(ValueError, match="40 images do not leave any to train on beside 40 held out"):
+        task(held_out=40)
+
+
+def test_config_says_what_the_server_needs():
+    fields = task().config_fields()
+    assert fields["vocab_size"] == 17 and fields["eos_token_id"] == 16
+    assert fields["tokenizer"] == {"type": "pixels", "height": 4, "width": 5, "channels": 1, "levels": 16}
+
+
+def test_near_levels_begin_with_near_embeddings():
+    images = task(levels=256)
+    model = random_model(vocab_size=257, d_model=64, tie_word_embeddings=True).float()
+    images.prepare(model)
+    rows = torch.nn.functional.normalize(model.embedding.weight[:256], dim=-1)
+    assert (rows[:-1] * rows[1:]).sum(-1).min() > 0.9
+    assert (rows[:128] * rows[128:]).sum(-1).abs().mean() < 0.3
