@@ -83,8 +83,10 @@ export class TimePlot {
     const highest = Math.max(...this.points.flat().map(({ y }) => y));
     const top = niceTop(this.integers ? Math.max(highest, 1) : highest);
     this.topLabel.textContent = this.format(top);
+    // Until the time is full, what there is takes the room, but a minute at least.
+    const begin = Math.max(x - this.seconds, Math.min(this.points[0]?.[0]?.x ?? x, x - 60));
     this.series.forEach((_, i) => {
-      this.lines[i]!.setAttribute('d', path(this.points[i]!, x - this.seconds, x, top, WIDTH, HEIGHT));
+      this.lines[i]!.setAttribute('d', path(this.points[i]!, begin, x, top, WIDTH, HEIGHT));
     });
   }
 

@@ -21,7 +21,7 @@ interface Spec {
 }
 
 export const SPECS: Spec[] = [
-  { name: 'temperature', kind: 'number', hint: 'low: the likely words; high: surprises', otherwise: 1, min: 0, max: 2, step: 0.05, slider: true },
+  { name: 'temperature', kind: 'number', hint: 'low: what is likely; high: surprises', otherwise: 1, min: 0, max: 2, step: 0.05, slider: true },
   { name: 'top_p', kind: 'number', hint: 'only tokens that make up this share', otherwise: 1, min: 0.05, max: 1, step: 0.05, slider: true },
   { name: 'max_tokens', kind: 'integer', hint: 'tokens of one continuation', otherwise: 16, min: 1, step: 1 },
   { name: 'seed', kind: 'integer', hint: 'same seed, same text; empty: drawn anew', min: 0, step: 1 },

@@ -139,7 +139,7 @@ class CoupletsPage implements Page {
     const answers = Array.from({ length: n }, (_, i) => newAnswer(i + 1));
     const upright = /\p{Script=Han}/u.test(first);
     this.scrolls.classList.toggle('upright', upright);
-    fill(this.scrolls, el('p', { class: 'first', lang: upright ? 'zh' : undefined }, first),
+    fill(this.scrolls, el('p', { class: 'first', lang: upright ? 'zh' : undefined }, ...byCharacter(first)),
       el('ol', { 'aria-label': 'Second lines', lang: upright ? 'zh' : undefined }, ...answers.map(({ node }) => node)));
     announce(`Looking for ${plural(n, 'second line')}.`);
     await complete(
@@ -161,6 +161,8 @@ class CoupletsPage implements Page {
   }
 }
 
+const byCharacter = (text: string): HTMLElement[] => [...text].map((character) => el('span', {}, character));
+
 function newAnswer(number: number): Answer {
   const line = el('p', { class: 'second' });
   const note = el('p', { class: 'note' });
@@ -175,7 +177,7 @@ function newAnswer(number: number): Answer {
 function add(answer: Answer | undefined, piece: Piece): void {
   if (!answer) return;
   answer.text += piece.text;
-  answer.line.textContent = answer.text;
+  answer.line.append(...byCharacter(piece.text));
   answer.logprobs.push(...piece.tokens.flatMap(({ logprob }) => (logprob === null ? [] : [logprob])));
 }
 

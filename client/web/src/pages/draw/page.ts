@@ -35,13 +35,15 @@ class DrawPage implements Page {
   private readonly buttons: HTMLButtonElement[];
   private readonly stop: HTMLButtonElement;
   private running: AbortController | null = null;
+  private drawn = false;
 
   constructor(private readonly app: App) {
     this.picker = new ModelPicker(app, 'draw', (model) => !!model.image, (model) => this.picked(model));
     const [hint, rowsId, imagesId] = [newId('pad'), newId('rows'), newId('images')];
     this.pad = new Pad(hint);
     this.rows = el('input', { type: 'range', id: rowsId, min: 1, step: 1, oninput: () => this.pad.give(Number(this.rows.value)) });
-    this.images = el('input', { type: 'number', id: imagesId, min: 1, max: MOST_IMAGES, step: 1, value: 9 });
+    this.images = el('input', { type: 'number', id: imagesId, min: 1, max: MOST_IMAGES, step: 1, value: 9,
+      onchange: () => this.blank() });
     this.white = el('input', { type: 'checkbox' });
     const fresh = button('Draw', () => void this.draw([]), 'primary');
     const finish = button('Complete it', () => void this.completeHalf(), 'primary');
@@ -101,6 +103,24 @@ class DrawPage implements Page {
     }
     this.pad.give(Number(this.rows.value));
     this.white.closest('label')!.hidden = channels !== 1;
+    this.drawn = false;
+    this.blank();
+  }
+
+  /** Sheets of paper, until something is drawn on them. */
+  private blank(): void {
+    const shape = this.picker.model?.image;
+    if (shape && !this.drawn) this.lay(shape, 0);
+  }
+
+  private lay(shape: ImageShape, givenRows: number): Tile[] {
+    const n = Math.min(MOST_IMAGES, Math.max(1, Math.round(Number(this.images.value)) || 1));
+    const look: Look = { ink: !this.white.checked };
+    const tiles = Array.from({ length: n }, (_, i) => new Tile(shape, i + 1, givenRows, look));
+    fill(this.sheet, ...tiles.map(({ node }) => node));
+    // Square numbers lie as squares, as far as there is room.
+    this.sheet.style.setProperty('--across', String(Math.min(8, Math.ceil(Math.sqrt(n)))));
+    return tiles;
   }
 
   private async completeHalf(): Promise<void> {
@@ -117,15 +137,11 @@ class DrawPage implements Page {
     const { model } = this.picker;
     const shape = model?.image;
     if (!model || !shape || this.running) return;
-    const n = Math.min(MOST_IMAGES, Math.max(1, Math.round(Number(this.images.value)) || 1));
     const { prompt, given: ids, rest } = plan(model, shape, given);
-    const look: Look = { ink: !this.white.checked };
-    const rows = Math.floor(given.length / (shape.width * shape.channels));
-    const tiles = Array.from({ length: n }, (_, i) => new Tile(shape, i + 1, rows, look));
+    const tiles = this.lay(shape, Math.floor(given.length / (shape.width * shape.channels)));
+    const n = tiles.length;
     tiles.forEach((tile) => tile.push(ids));
-    fill(this.sheet, ...tiles.map(({ node }) => node));
-    // Square numbers lie as squares, as far as there is room.
-    this.sheet.style.setProperty('--across', String(Math.min(8, Math.ceil(Math.sqrt(n)))));
+    this.drawn = true;
     const control = new AbortController();
     this.update(control);
     this.notice.clear();

@@ -1,0 +1,37 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest';
+import { launch, Tab } from './browser.ts';
+
+const url = inject('url');
+let browser: Browser;
+let tab: Tab;
+
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+beforeEach(async () => {
+  tab = await Tab.open(browser, url, 'couplets');
+});
+afterEach(async () => {
+  expect(tab.errors).toEqual([]);
+  await tab.close();
+});
+
+const answer = () => tab.page.getByRole('button', { name: 'Answer', exact: true });
+
+it('answers with several lines of the same length, without signs', async () => {
+  await tab.page.getByLabel('First line', { exact: true }).fill('风弦未拨心先乱');
+  await tab.page.getByLabel('candidates').fill('4');
+  await answer().click();
+  await tab.page.getByText('likeliest').waitFor();
+  const lines = await tab.page.locator('.second').allTextContents();
+  expect(lines).toHaveLength(4);
+  for (const line of lines) expect(line).toMatch(/^[\p{L}\p{N}]{7}$/u);
+});
+
+it('names the characters that the model does not know', async () => {
+  await tab.page.getByLabel('First line', { exact: true }).fill('龍虎');
+  await answer().click();
+  await tab.page.getByText('does not know “龍”, “虎”').waitFor();
+});

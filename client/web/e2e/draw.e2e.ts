@@ -1,0 +1,81 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest';
+import { launch, Tab } from './browser.ts';
+
+const url = inject('url');
+const SIDE = 14;
+let browser: Browser;
+let tab: Tab;
+
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+beforeEach(async () => {
+  tab = await Tab.open(browser, url, 'draw');
+  await tab.page.locator('.tile').first().waitFor();
+});
+afterEach(async () => {
+  expect(tab.errors).toEqual([]);
+  await tab.close();
+});
+
+const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+/** RGBA of all pixels of an image. */
+const pixels = (selector: string, at = 0): Promise<number[]> =>
+  tab.page.locator(selector).nth(at).evaluate((node) => {
+    const canvas = node as HTMLCanvasElement;
+    return [...canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height).data];
+  });
+const whole = () => tab.page.getByRole('img', { name: /^Image \d+$/ });
+const seen = (data: number[]): number => data.filter((value, i) => i % 4 === 3 && value === 255).length;
+
+it('draws a sheet of images at once, pixel by pixel', async () => {
+  await tab.page.getByLabel('images').fill('4');
+  await button('Draw').click();
+  await expect.poll(() => whole().count()).toBe(4);
+  const all = await Promise.all([0, 1, 2, 3].map((at) => pixels('.tile canvas', at)));
+  for (const image of all) expect(seen(image)).toBe(SIDE * SIDE);
+  expect(new Set(all.map(String)).size).toBe(4);
+  expect(await tab.page.locator('.figures').textContent()).toContain(`of ${(SIDE * SIDE - 1) * 4} pixels`);
+});
+
+it('completes what was begun with the mouse', async () => {
+  const pad = tab.page.getByLabel('Drawing pad');
+  const box = (await pad.boundingBox())!;
+  await tab.page.mouse.move(box.x + box.width * 0.3, box.y + box.height * 0.2);
+  await tab.page.mouse.down();
+  await tab.page.mouse.move(box.x + box.width * 0.7, box.y + box.height * 0.2, { steps: 8 });
+  await tab.page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.45, { steps: 8 });
+  await tab.page.mouse.up();
+  const drawn = (await pixels('.pad canvas')).slice(0, SIDE * (SIDE / 2) * 4);
+  expect(Math.min(...drawn)).toBe(0);
+  await tab.page.getByLabel('images').fill('2');
+  await button('Complete it').click();
+  await expect.poll(() => whole().count()).toBe(2);
+  for (const at of [0, 1]) {
+    const image = await pixels('.tile canvas', at);
+    const upper = image.slice(0, drawn.length);
+    // 16 levels: a grey of the pad lies at most half a level from the one of the image.
+    expect(Math.max(...upper.map((value, i) => Math.abs(value - drawn[i]!)))).toBeLessThanOrEqual(9);
+    expect(seen(image)).toBe(SIDE * SIDE);
+  }
+});
+
+it('can be drawn on by keys, and cleared', async () => {
+  const pad = tab.page.getByLabel('Drawing pad');
+  await pad.focus();
+  for (const key of ['Space', 'ArrowRight', 'Shift+ArrowRight', 'Shift+ArrowRight']) await tab.page.keyboard.press(key);
+  expect(Math.min(...(await pixels('.pad canvas')))).toBe(0);
+  await button('Clear').click();
+  expect(Math.min(...(await pixels('.pad canvas')).slice(0, SIDE * (SIDE / 2) * 4))).toBe(255);
+  await button('Complete it').click();
+  await tab.page.getByText('Draw something on the pad first').waitFor();
+});
+
+it('stops', async () => {
+  await tab.page.getByLabel('images').fill('64');
+  await button('Draw').click();
+  await button('Stop').click();
+  await expect.poll(() => button('Draw').isEnabled()).toBe(true);
+});

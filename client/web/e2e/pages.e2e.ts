@@ -1,0 +1,99 @@
+// What holds for every page: nothing logged, nothing wider than the window, no barrier that axe knows, in
+// both themes and at 360 pixels. Each is left as a picture in e2e/out.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { launch, Tab, type View } from './browser.ts';
+
+const url = inject('url');
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+
+const VIEWS: Record<string, View> = {
+  light: { theme: 'light' },
+  dark: { theme: 'dark' },
+  narrow: { theme: 'light', width: 360, height: 780 },
+};
+
+/** Brings each page into a state worth looking at. */
+const SCENES: Record<string, (tab: Tab) => Promise<void>> = {
+  write: async ({ page }) => {
+    await page.getByLabel('seed', { exact: true }).fill('5');
+    await page.getByLabel('Colour by surprise').check();
+    await page.getByRole('button', { name: 'Write', exact: true }).click();
+    await page.getByRole('button', { name: 'Continue', exact: true }).waitFor();
+    await page.locator('.token').nth(30).hover();
+    await page.getByRole('tooltip').waitFor();
+  },
+  tree: async (tab) => {
+    await SCENES['write']!(tab);
+    await tab.page.getByRole('button', { name: 'Save as a branch' }).click();
+    await tab.page.getByLabel('Name of the branch').fill('the other door');
+    await tab.page.getByRole('button', { name: 'Save', exact: true }).click();
+    await tab.page.getByRole('link', { name: 'Show it in the tree' }).click();
+    await tab.page.getByLabel('mark', { exact: true }).fill('on the threshold');
+    await tab.page.getByRole('button', { name: 'Mark', exact: true }).click();
+    await tab.page.getByText('Marked.').waitFor();
+    await tab.page.getByLabel('compare with').selectOption({ index: 1 });
+    await tab.page.getByText('Both begin with the same').waitFor();
+    await tab.page.getByRole('button', { name: 'Continue both' }).click();
+    await tab.page.locator('.compare mark').first().waitFor();
+  },
+  couplets: async ({ page }) => {
+    await page.getByRole('button', { name: 'Answer' }).click();
+    await page.getByText('likeliest').waitFor();
+  },
+  draw: async ({ page }) => {
+    await page.getByRole('button', { name: 'Draw the digit 3 as an example' }).click();
+    await page.getByRole('button', { name: 'Complete it' }).click();
+    await expect.poll(() => page.getByRole('img', { name: /^Image \d+$/ }).count()).toBe(9);
+  },
+  server: async ({ page }) => {
+    await page.getByRole('heading', { name: 'novels' }).waitFor();
+    await expect.poll(() => page.locator('.plot .line').first().getAttribute('d'), { timeout: 10_000 }).toContain('L');
+  },
+};
+
+describe.each(Object.keys(VIEWS))('in %s', (view) => {
+  it.each(Object.keys(SCENES))('%s', async (name) => {
+    const tab = await Tab.open(browser, url, name === 'tree' ? 'write' : name, VIEWS[view]!);
+    await SCENES[name]!(tab);
+    await tab.shoot(`${name}-${view}`);
+    expect(await tab.overflow()).toBeLessThanOrEqual(0);
+    // Evaluated by the debugger, which the page's policy does not bind.
+    await tab.page.evaluate(axe);
+    const { violations } = await tab.page.evaluate<AxeResults>('axe.run()');
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)).toEqual([]);
+    expect(tab.errors).toEqual([]);
+    await tab.close();
+  });
+});
+
+it('tells when it paints first', async () => {
+  const tab = await Tab.open(browser, url, 'write');
+  const paint = () =>
+    tab.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
+  await expect.poll(paint).not.toBeNull();
+  console.log(`first contentful paint: ${Math.round((await paint())!)} ms`);
+  await tab.close();
+});
+
+it('leads past the navigation, and to the page by keys alone', async () => {
+  const tab = await Tab.open(browser, url, 'server');
+  await tab.page.keyboard.press('Tab');
+  await tab.page.keyboard.press('Enter');
+  expect(await tab.page.evaluate(() => document.activeElement?.id)).toBe('main');
+  await tab.page.getByRole('link', { name: 'Draw' }).focus();
+  await tab.page.keyboard.press('Enter');
+  await tab.page.getByRole('heading', { name: 'Draw', level: 1 }).waitFor();
+  expect(await tab.page.evaluate(() => document.activeElement?.id)).toBe('main');
+  await tab.close();
+});

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { launch, Tab } from './browser.ts';
+import { Service } from './processes.ts';
+
+const url = inject('url');
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+
+it('shows the models and plots what is done', async () => {
+  const tab = await Tab.open(browser, url, 'server');
+  for (const name of ['novels', 'couplets', 'digits']) await tab.page.getByRole('heading', { name, exact: true }).waitFor();
+  const body = JSON.stringify({ model: 'novels', prompt: 'Once', max_tokens: 400 });
+  await fetch(`${url}/v1/completions`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
+  const generated = tab.page.locator('.facts.wide div', { hasText: 'tokens written' }).locator('dd');
+  await expect.poll(async () => Number((await generated.textContent())?.replace(/\D/g, '')), { timeout: 10_000 }).toBeGreaterThanOrEqual(400);
+  await expect.poll(() => tab.page.locator('.plot .line').first().getAttribute('d'), { timeout: 10_000 }).toContain('L');
+  expect(tab.errors).toEqual([]);
+  await tab.close();
+});
+
+it('asks for the key of a server that has keys, and works with it', async () => {
+  const key = 'a long and random key';
+  const hash = createHash('sha256').update(key).digest('hex');
+  const service = await Service.start(`ana ${hash}\n`);
+  const tab = await Tab.open(browser, service.url, 'write');
+  try {
+    await tab.page.getByRole('alert').filter({ hasText: 'This server wants a key' }).waitFor();
+    await tab.page.getByText('Settings').click();
+    await tab.page.getByLabel('API key').fill(key);
+    await tab.page.keyboard.press('Tab');
+    await tab.page.getByLabel('max_tokens', { exact: true }).fill('8');
+    await expect.poll(() => tab.page.getByRole('button', { name: 'Write', exact: true }).isEnabled()).toBe(true);
+    await tab.page.getByRole('button', { name: 'Write', exact: true }).click();
+    await tab.page.getByRole('button', { name: 'Continue', exact: true }).waitFor();
+    expect(await tab.page.evaluate(() => Object.keys(localStorage).join())).not.toContain('key');
+  } finally {
+    await tab.close();
+    await service.stop();
+  }
+});
+
+it('says when the gateway is gone, and keeps the words', async () => {
+  const service = await Service.start();
+  const tab = await Tab.open(browser, service.url, 'write');
+  await tab.page.getByLabel('Opening').fill('Words of mine');
+  await expect.poll(() => tab.page.getByRole('button', { name: 'Write', exact: true }).isEnabled()).toBe(true);
+  await service.stop();
+  await tab.page.getByRole('button', { name: 'Write', exact: true }).click();
+  await tab.page.getByRole('alert').filter({ hasText: 'does not answer' }).waitFor();
+  expect(await tab.page.getByLabel('Opening').inputValue()).toBe('Words of mine');
+  await tab.close();
+});
