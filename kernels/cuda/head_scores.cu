@@ -1,9 +1,9 @@
 // out[n,h,s] = x[n,h] . keys[h / (H/P), s].  x [N,H,K], keys [P,S,K], out [N,H,S].
 //
 // Keys lie transposed, [P][K][S padded to 32], so that lanes run over s. A block computes 32 keys
-// for all rows of one key head: its 8 warps split K and keep their keys in registers while the rows
-// pass, so that the table, P S K floats, is read once. Each of the 8 sums is one chain over its
-// part of K, and they are added in the order of the warps: the order follows from K alone.
+// for 64 rows of one key head: its 8 warps split K and keep their keys in registers while the rows
+// pass, so that the table, P S K floats, is read once for 64 rows. Each of the 8 sums is one chain
+// over its part of K, and they are added in the order of the warps: the order follows from K alone.
 #include <vector>
 
 #include "kernels/cuda/kernel.cuh"
@@ -16,6 +16,7 @@ constexpr int kKeys = kWarp;  // of a block
 constexpr int kParts = 8;     // of K, a warp each
 constexpr int kThreads = kKeys * kParts;
 constexpr int kRows = 8;          // between two barriers
+constexpr int kBlockRows = 64;    // of a block
 constexpr int kInRegisters = 16;  // elements of a key that a thread holds at a time
 
 struct Shared {
@@ -24,19 +25,23 @@ struct Shared {
 
 int64_t PaddedKeys(int64_t keys) { return (keys + kKeys - 1) / kKeys * kKeys; }
 
-// Rows of one key head: row r is x row (r / shared) * heads + key_head * shared + r % shared.
+// Of blocks beside each other along y, each key head has `row_blocks`. Rows of one key head: row r
+// is x row (r / shared) * heads + key_head * shared + r % shared.
 __global__ void __launch_bounds__(kThreads)
     HeadScoresKernel(const float* x, const float* keys, int64_t rows, int64_t heads, int64_t shared,
-                     int64_t key_rows, int64_t padded_keys, int64_t width, float* out) {
+                     int64_t key_rows, int64_t padded_keys, int64_t width, int64_t row_blocks,
+                     float* out) {
   Shared& memory = BlockShared<Shared>();
   const int64_t s = static_cast<int64_t>(blockIdx.x) * kKeys + LaneId();
-  const int64_t key_head = blockIdx.y;
+  const int64_t key_head = blockIdx.y / row_blocks;
+  const int64_t first_row = blockIdx.y % row_blocks * kBlockRows;
+  if (rows > first_row + kBlockRows) rows = first_row + kBlockRows;
   const int64_t part = (width + kParts - 1) / kParts;
   const int64_t first = part * WarpId() < width ? part * WarpId() : width;
   const int64_t end = first + part < width ? first + part : width;
   const float* key = keys + key_head * width * padded_keys + s;
 
-  for (int64_t r0 = 0; r0 < rows; r0 += kRows) {
+  for (int64_t r0 = first_row; r0 < rows; r0 += kRows) {
     float sum[kRows] = {};
     for (int64_t k0 = first; k0 < end; k0 += kInRegisters) {
       float held[kInRegisters];
@@ -133,10 +138,13 @@ absl::Status CudaHeadScores(Device& device, const HeadScoresArgs& args) {
   const int64_t heads = args.x.dim(1);
   const int64_t shared = heads / keys.heads;
   const int64_t padded = PaddedKeys(keys.rows);
-  return Launch("HeadScores", device,
-                {.blocks = padded / kKeys, .blocks_y = keys.heads, .threads = kThreads},
-                HeadScoresKernel, args.x.data, keys.data.as<const float>(), args.x.dim(0) * shared,
-                heads, shared, keys.rows, padded, keys.width, args.out.data);
+  const int64_t rows = args.x.dim(0) * shared;
+  const int64_t row_blocks = (rows + kBlockRows - 1) / kBlockRows;
+  return Launch(
+      "HeadScores", device,
+      {.blocks = padded / kKeys, .blocks_y = keys.heads * row_blocks, .threads = kThreads},
+      HeadScoresKernel, args.x.data, keys.data.as<const float>(), rows, heads, shared, keys.rows,
+      padded, keys.width, row_blocks, args.out.data);
 }
 
 absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args) {

@@ -20,17 +20,23 @@ __device__ inline void MultiplyAdd16x8x16(const uint32_t (&a)[4], const uint32_t
     uint32_t a[4], b[2];
   };
   const WarpValues<Registers> warp(kAllLanes, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
-  const auto half = [](uint32_t two, int k) {
-    return ToFloat(BFloat16{static_cast<uint16_t>(two >> (k % 2 * 16))});
+  // Rows g and g + 8 of A, columns 2 t and 2 t + 1 of B, as the lanes hold them.
+  const int g = LaneId() / 4, t = LaneId() % 4;
+  float rows[2][16], columns[2][16];
+  const auto widen = [](uint32_t two, float* to) {
+    to[0] = std::bit_cast<float>(two << 16);
+    to[1] = std::bit_cast<float>(two & 0xffff0000U);
   };
-  for (int i = 0; i < 4; ++i) {
-    const int row = LaneId() / 4 + i / 2 * 8;
-    const int column = LaneId() % 4 * 2 + i % 2;
-    for (int k = 0; k < 16; ++k) {
-      const Registers of_row = warp.Read(row % 8 * 4 + k % 8 / 2);
-      const Registers of_column = warp.Read(column * 4 + k % 8 / 2);
-      d[i] += half(of_row.a[row / 8 + k / 8 * 2], k) * half(of_column.b[k / 8], k);
+  for (int pair = 0; pair < 4; ++pair) {
+    const Registers of_row = warp.Read(g * 4 + pair);
+    for (int i = 0; i < 4; ++i) widen(of_row.a[i], &rows[i % 2][i / 2 * 8 + pair * 2]);
+    for (int c = 0; c < 2; ++c) {
+      const Registers of_column = warp.Read((t * 2 + c) * 4 + pair);
+      for (int i = 0; i < 2; ++i) widen(of_column.b[i], &columns[c][i * 8 + pair * 2]);
     }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 16; ++k) d[i] += rows[i / 2][k] * columns[i % 2][k];
   }
 #else
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "

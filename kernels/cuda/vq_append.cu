@@ -1,99 +1,142 @@
-// Retires and appends positions in their order, without atomics on values.
+// Up to kVqPrefillSpan positions enter one session's state, in their order and without atomics on
+// values.
 //
-// Codes first: a block a session and key/value head finds which code leaves the window at every
-// position, counts it (integers: any order gives the same) and writes the new codes. Then values: a
-// thread owns one column of one session and head and walks through the positions, so that a row's
-// additions happen in order, as everywhere; per position it reads and writes one element of U, of
-// its carry and of the window. Bytes per position and head: 3 V floats of U, carry and window, each
-// in and out.
+// Every code that leaves the window within the span is the work of its own blocks: the first
+// position with that code owns the row of U, and a chain leads from one position to the next with
+// the same code, so that a row's additions happen in order, as everywhere, and different rows
+// beside each other. A thread holds one column of the row and of its carry in registers along the
+// chain. Then the ring takes the span's values. Bytes per position and head: V values of the window
+// or of the span in, V out; per code that retires 2 V floats in and out.
+#include "kernels/bfloat16.h"
 #include "kernels/cuda/vq_append.cuh"
 #include "kernels/two_sum.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kCodeThreads = 64;
+constexpr int kCodeThreads = 256;
 constexpr int kColumns = 128;  // of a block
-constexpr int32_t kNoCode = -1;
+constexpr int32_t kNone = -1;
+static_assert(kVqPrefillSpan <= kCodeThreads);
 
-// retired [sessions * tokens, G]: the code that position leaves behind, or kNoCode.
+// What position t of the span does to the accumulator.
+struct Retiring {
+  int32_t code;  // that leaves when it comes, if t is the first with it; else kNone
+  int32_t next;  // position of the span that retires the same code, or kNone
+};
+
+// retiring [G, tokens]. A block a key/value head, a thread a position.
 __global__ void __launch_bounds__(kCodeThreads)
-    AppendCodesKernel(VqAppendRun run, int32_t* retired) {
-  const int64_t g = blockIdx.x, n = blockIdx.y;
-  const int64_t window = run.shape.window, kv_heads = run.shape.kv_heads;
-  const VqState& state = run.State(n);
-  if (state.none()) return;
-  const int64_t first = run.Position(n), tokens = run.tokens;
-  int32_t* codes = state.window_code + g * window;
-  const auto row = [&](int64_t t) { return (n * tokens + t) * kv_heads + g; };
-
-  for (int64_t t = threadIdx.x; t < tokens; t += kCodeThreads) {
-    const int64_t leaving = first + t - window;
-    int32_t code = kNoCode;
-    if (leaving >= 0)
-      code = leaving >= first ? run.codes[row(leaving - first)] : codes[leaving % window];
-    retired[row(t)] = code;
-    if (code == kNoCode) continue;
-    auto* count = reinterpret_cast<unsigned long long*>(state.count + g * run.shape.codes + code);
-    atomicAdd(count, 1ULL);
+    AppendCodesKernel(VqAppendSpan span, Retiring* retiring) {
+  struct Shared {
+    int32_t code[kCodeThreads];
+  };
+  int32_t* leaving_code = BlockShared<Shared>().code;
+  const int64_t g = blockIdx.x, window = span.shape.window, kv_heads = span.shape.kv_heads;
+  const int t = static_cast<int>(threadIdx.x), tokens = static_cast<int>(span.tokens);
+  int32_t* ring = span.state.window_code + g * window;
+  int32_t code = kNone;
+  if (t < tokens) {
+    const int64_t leaving = span.position + t - window;
+    if (leaving >= span.position) {
+      code = span.codes[(leaving - span.position) * kv_heads + g];
+    } else if (leaving >= 0) {
+      code = ring[leaving % window];
+    }
   }
+  leaving_code[t] = code;
   __syncthreads();
-  // The last `window` positions are what the ring holds afterwards.
-  for (int64_t t = threadIdx.x; t < tokens; t += kCodeThreads) {
-    if (t + window >= tokens) codes[(first + t) % window] = run.codes[row(t)];
+  if (t >= tokens) return;
+  Retiring mine{code, kNone};
+  if (code != kNone) {
+    int32_t count = 0;
+    for (int other = 0; other < tokens; ++other) {
+      if (leaving_code[other] != code) continue;
+      ++count;
+      if (other < t) mine.code = kNone;
+      if (other > t && mine.next == kNone) mine.next = other;
+    }
+    if (mine.code != kNone) span.state.count[g * span.shape.codes + code] += count;
   }
+  retiring[g * tokens + t] = mine;
+  // The last `window` positions are what the ring holds afterwards; all have read it.
+  if (t + window >= tokens) ring[(span.position + t) % window] = span.codes[t * kv_heads + g];
+}
+
+// Blocks of columns of position t, t by t.
+template <typename T>
+__global__ void __launch_bounds__(kColumns)
+    RetireKernel(VqAppendSpan span, const Retiring* retiring, int64_t column_blocks) {
+  const int64_t values = span.shape.value, window = span.shape.window, g = blockIdx.y;
+  const int64_t owner = static_cast<int64_t>(blockIdx.x) / column_blocks;
+  const int64_t c = static_cast<int64_t>(blockIdx.x) % column_blocks * kColumns + threadIdx.x;
+  retiring += g * span.tokens;
+  const int32_t code = retiring[owner].code;
+  if (code == kNone || c >= values) return;
+  const T* ring = static_cast<const T*>(span.state.window_value) + g * window * values + c;
+  const auto leaving_value = [&](int64_t t) {
+    if (t < window) return Widen(ring[(span.position + t - window) % window * values]);
+    T stored;
+    StoreAs(span.v[((t - window) * span.shape.kv_heads + g) * values + c], &stored);
+    return Widen(stored);
+  };
+  const int64_t at = (g * span.shape.codes + code) * values + c;
+  float sum = span.state.sum[at], carry = span.state.carry[at];
+  for (int64_t t = owner; t != kNone; t = retiring[t].next) {
+    AddTwoSum(leaving_value(t), sum, carry);
+  }
+  span.state.sum[at] = sum;
+  span.state.carry[at] = carry;
+}
+
+// A block a position of the span's last `window`.
+template <typename T>
+__global__ void __launch_bounds__(kColumns) FillRingKernel(VqAppendSpan span, int64_t first) {
+  const int64_t values = span.shape.value, window = span.shape.window, g = blockIdx.y;
+  const int64_t t = first + blockIdx.x;
+  T* slot = static_cast<T*>(span.state.window_value) +
+            (g * window + (span.position + t) % window) * values;
+  const float* v = span.v + (t * span.shape.kv_heads + g) * values;
+  for (int64_t c = threadIdx.x; c < values; c += kColumns) StoreAs(v[c], slot + c);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kColumns)
-    AppendValuesKernel(VqAppendRun run, const int32_t* retired) {
-  const int64_t values = run.shape.value, window = run.shape.window, kv_heads = run.shape.kv_heads;
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
-  const int64_t g = blockIdx.y % kv_heads, n = blockIdx.y / kv_heads;
-  if (c >= values) return;
-  const VqState& state = run.State(n);
-  if (state.none()) return;
-  const int64_t first = run.Position(n);
-  T* ring = static_cast<T*>(state.window_value) + g * window * values + c;
-  const int64_t head = g * run.shape.codes * values + c;
-  for (int64_t t = 0; t < run.tokens; ++t) {
-    const int64_t row = (n * run.tokens + t) * kv_heads + g;
-    T& slot = ring[(first + t) % window * values];
-    if (const int32_t code = retired[row]; code != kNoCode) {
-      AddTwoSum(Widen(slot), state.sum[head + code * values], state.carry[head + code * values]);
-    }
-    StoreAs(run.v[row * values + c], &slot);
-  }
+absl::Status RunValues(Device& device, const VqAppendSpan& span, const Retiring* retiring) {
+  const int64_t kv_heads = span.shape.kv_heads;
+  const int64_t column_blocks = (span.shape.value + kColumns - 1) / kColumns;
+  const absl::Status status =
+      Launch("VqRetire", device,
+             {.blocks = column_blocks * span.tokens, .blocks_y = kv_heads, .threads = kColumns},
+             RetireKernel<T>, span, retiring, column_blocks);
+  if (!status.ok()) return status;
+  const int64_t kept = std::min(span.tokens, span.shape.window);
+  return Launch("VqFillRing", device, {.blocks = kept, .blocks_y = kv_heads, .threads = kColumns},
+                FillRingKernel<T>, span, span.tokens - kept);
 }
 
 }  // namespace
 
-absl::Status RunVqAppend(Device& device, const VqAppendRun& run) {
-  const int64_t kv_heads = run.shape.kv_heads, rows = run.sessions * run.tokens;
-  if (rows == 0) return absl::OkStatus();
-  absl::StatusOr<int32_t*> retired = AsCuda(device).Scratch<int32_t>(0, rows * kv_heads);
-  if (!retired.ok()) return retired.status();
+absl::Status RunVqAppendSpan(Device& device, const VqAppendSpan& span) {
+  const int64_t kv_heads = span.shape.kv_heads;
+  absl::StatusOr<Retiring*> retiring = AsCuda(device).Scratch<Retiring>(0, span.tokens * kv_heads);
+  if (!retiring.ok()) return retiring.status();
   const absl::Status status =
-      Launch("VqAppendCodes", device,
-             {.blocks = kv_heads, .blocks_y = run.sessions, .threads = kCodeThreads},
-             AppendCodesKernel, run, *retired);
+      Launch("VqAppendCodes", device, {.blocks = kv_heads, .threads = kCodeThreads},
+             AppendCodesKernel, span, *retiring);
   if (!status.ok()) return status;
-  const LaunchShape shape{.blocks = (run.shape.value + kColumns - 1) / kColumns,
-                          .blocks_y = kv_heads * run.sessions,
-                          .threads = kColumns};
-  return run.shape.value_dtype == DType::kFloat32
-             ? Launch("VqAppendValues", device, shape, AppendValuesKernel<float>, run, *retired)
-             : Launch("VqAppendValues", device, shape, AppendValuesKernel<BFloat16>, run, *retired);
+  return span.shape.value_dtype == DType::kFloat32 ? RunValues<float>(device, span, *retiring)
+                                                   : RunValues<BFloat16>(device, span, *retiring);
 }
 
 absl::Status CudaVqAppend(Device& device, const VqAppendArgs& args) {
-  return RunVqAppend(device, {.shape = args.shape,
-                              .state = args.state,
-                              .position = args.position,
-                              .sessions = 1,
-                              .tokens = args.codes.dim(0),
-                              .codes = args.codes.data,
-                              .v = args.v.data});
+  const int64_t tokens = args.codes.dim(0);
+  for (int64_t row = 0; row < tokens; row += kVqPrefillSpan) {
+    const absl::Status status = RunVqAppendSpan(
+        device, {args.shape, args.state, args.position + row,
+                 std::min(kVqPrefillSpan, tokens - row), args.codes.row(row), args.v.row(row)});
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -3,12 +3,13 @@
 //   w_s = exp(code_score[s] - m) for codes with n[s] > 0      w_d = exp(score of distance d - m)
 //   out = (sum_s w_s U[s] + sum_d w_d v_d) / (sum_s w_s n[s] + sum_d w_d)
 //
-// Two phases after the state took in the position (vq_append.cu). Weights: a block a session and
-// head, S + W scores in, as many weights and one denominator out. Values: every row of U (4 V
+// Two phases after the state took in the position (vq_append_step.cu). Weights: a block a session
+// and head, S + W scores in, as many weights and one denominator out. Values: every row of U (4 V
 // bytes) and of the window (2 or 4 V) once per head, which is nearly all that moves; a block takes
 // 64 rows and 128 columns, so that even one session fills the GPU, rows of weight 0 are not read,
 // and the partial sums of the blocks are added in their order. Shapes alone decide on splits: a
 // session's bits do not depend on N.
+#include "kernels/bfloat16.h"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/vq_append.cuh"
@@ -191,13 +192,8 @@ absl::Status RunValues(Device& device, const Decode& args, int64_t sessions) {
 absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
   const int64_t sessions = args.code_scores.dim(0), heads = args.code_scores.dim(1);
   if (sessions == 0) return absl::OkStatus();
-  absl::Status status = RunVqAppend(device, {.shape = args.shape,
-                                             .states = args.states.data,
-                                             .positions = args.positions.data,
-                                             .sessions = sessions,
-                                             .tokens = 1,
-                                             .codes = args.codes.data,
-                                             .v = args.v.data});
+  absl::Status status = RunVqAppendStep(device, {args.shape, args.states.data, args.positions.data,
+                                                 sessions, args.codes.data, args.v.data});
   if (!status.ok()) return status;
   Decode decode{args.shape,
                 args.states.data,

@@ -59,12 +59,15 @@ struct VqDecodeAttentionArgs {
 
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 
-// T consecutive positions of one session, block-parallel: blocks of `kVqPrefillBlock` queries
-// attend to the accumulator as it stood when the block's first query came, and one by one to every
-// later position. Blocks start at absolute multiples of kVqPrefillBlock, so that chunk boundaries
-// at such multiples do not change any bits. State afterwards: as after T decode steps (retirement
-// in order of position, same bits).
+// T consecutive positions of one session, block-parallel: blocks of queries attend to the
+// accumulator as it stood when the block's first query came, and one by one to every later
+// position. Blocks are kVqPrefillBlock queries on the CPU and kVqPrefillSpan on a GPU, whose blocks
+// run beside each other and must be many; they start at absolute multiples of that, so that chunk
+// boundaries at multiples of kVqPrefillSpan do not change any bits. A position's bits depend on
+// nothing that comes after it. State afterwards: as after T decode steps (retirement in order of
+// position, same bits).
 inline constexpr int64_t kVqPrefillBlock = 64;
+inline constexpr int64_t kVqPrefillSpan = 256;
 
 struct VqPrefillAttentionArgs {
   VqShape shape;

@@ -117,9 +117,10 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
   }
 }
 
-TEST_P(VqAttentionTest, ChunksThatEndAtBlocksDoNotChangeBits) {
+TEST_P(VqAttentionTest, ChunksThatEndAtSpansDoNotChangeBits) {
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
-  for (const Case& c : Cases()) {
+  constexpr Case kLong[] = {{3, 1, 7, 33, 9, 530}, {1, 1, 20, 300, 20, 600}};
+  for (const Case& c : kLong) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 5);
     const auto prefill = [&](Device& device, int64_t chunk) {
       OwnedState state(device, inputs.shape);
@@ -130,9 +131,14 @@ TEST_P(VqAttentionTest, ChunksThatEndAtBlocksDoNotChangeBits) {
       return out;
     };
     const auto whole = prefill(*device_, c.tokens);
-    EXPECT_EQ(prefill(*device_, kVqPrefillBlock), whole);
-    EXPECT_EQ(prefill(*device_, 2 * kVqPrefillBlock), whole);
+    EXPECT_EQ(prefill(*device_, kVqPrefillSpan), whole);
+    EXPECT_EQ(prefill(*device_, 2 * kVqPrefillSpan), whole);
     EXPECT_EQ(prefill(*one_thread, c.tokens), whole);
+    // What comes after a position does not change its bits.
+    OwnedState state(*device_, inputs.shape);
+    std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+    inputs.Prefill(*device_, state, 0, 100, out);
+    EXPECT_TRUE(std::equal(out.begin(), out.begin() + 100 * c.heads * c.value, whole.begin()));
   }
 }
 

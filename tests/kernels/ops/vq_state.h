@@ -163,11 +163,14 @@ struct VqInputs {
   // What rounding may do to an output, relative to the largest |v|: an output is an average of v
   // with weights that sum to one. A score of magnitude m is rounded twice (sum, minus maximum), exp
   // is good to 2e-7 < 4 roundings, and the weight's sum and the value's sum are chains of at most
-  // `keys` additions; numerator and denominator both count.
+  // `keys` additions; numerator and denominator both count. Prefill with bfloat16 values may take
+  // weights and sums as two bfloat16 each, 2^-18 off, and leave out the product of the smaller
+  // ones.
   double Bound() const {
-    const double keys = static_cast<double>(shape.codes + shape.window + kVqPrefillBlock);
+    const double keys = static_cast<double>(shape.codes + shape.window + kVqPrefillSpan);
     const double score = Largest(code_scores) + Largest(position_scores);
-    return (2 * keys + 2 * (3 * score + 4) + 8) * kRounding * Largest(v);
+    const double terms = shape.value_dtype == DType::kBFloat16 ? 3 * 0x1p-18 : 0;
+    return ((2 * keys + 2 * (3 * score + 4) + 8) * kRounding + terms) * Largest(v);
   }
 
   VqShape shape;

@@ -1,0 +1,60 @@
+// float32 as sums of bfloat16, for matrix instructions: x = x0 + x1 + ..., each term what is left
+// of x rounded to nearest. Two terms hold x to 2^-18 of it, three all of it (but what is below the
+// smallest number). Finite x.
+#ifndef TVQ_KERNELS_CUDA_TERMS_CUH_
+#define TVQ_KERNELS_CUDA_TERMS_CUH_
+
+#include <type_traits>
+
+#include "kernels/bfloat16.h"
+#include "kernels/cuda/kernel.cuh"
+
+namespace tvq::TVQ_CUDA {
+
+// Both rounded to bfloat16, `first` in the lower half.
+__device__ inline uint32_t RoundPair(float first, float second) {
+#if defined(TVQ_CUDA_HOST)
+  return ToBFloat16(first).bits | static_cast<uint32_t>(ToBFloat16(second).bits) << 16;
+#else
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#endif
+}
+
+// terms[t]: term t of both, `first` in the lower half.
+template <int kTerms>
+__device__ inline void SplitPair(float first, float second, uint32_t (&terms)[kTerms]) {
+#pragma unroll
+  for (int t = 0; t < kTerms; ++t) {
+    terms[t] = RoundPair(first, second);
+    first -= __uint_as_float(terms[t] << 16);
+    second -= __uint_as_float(terms[t] & 0xffff0000U);
+  }
+}
+
+// sum += what multiply(std::integral_constant<int, kTerms>, partial) adds to partial. A matrix
+// instruction drops what is below its sum's last place: where that counts (`exact`) the
+// instructions of a tile have a sum of their own, which is added as float32 are.
+template <int kTerms, bool exact, class Multiply, int kM, int kN>
+__device__ inline void MultiplyTile(const Multiply& multiply, float (&sum)[kM][kN][4]) {
+  const std::integral_constant<int, kTerms> terms;
+  if constexpr (!exact) {
+    multiply(terms, sum);
+  } else {
+    float partial[kM][kN][4] = {};
+    multiply(terms, partial);
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[m][n][i] += partial[m][n][i];
+      }
+    }
+  }
+}
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_TERMS_CUH_
