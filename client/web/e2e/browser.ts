@@ -39,6 +39,8 @@ export class Tab {
     const tab = new Tab(context, page, url);
     page.setDefaultTimeout(20_000);
     page.on('console', (message) => {
+      // Tests look at pixels more often than the page does.
+      if (message.text().includes('willReadFrequently')) return;
       if (message.type() === 'error' || message.type() === 'warning') tab.errors.push(message.text());
     });
     page.on('pageerror', (error) => tab.errors.push(String(error)));

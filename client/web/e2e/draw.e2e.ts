@@ -31,7 +31,7 @@ const whole = () => tab.page.getByRole('img', { name: /^Image \d+$/ });
 const seen = (data: number[]): number => data.filter((value, i) => i % 4 === 3 && value === 255).length;
 
 it('draws a sheet of images at once, pixel by pixel', async () => {
-  await tab.page.getByLabel('images').fill('4');
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('4');
   await button('Draw').click();
   await expect.poll(() => whole().count()).toBe(4);
   const all = await Promise.all([0, 1, 2, 3].map((at) => pixels('.tile canvas', at)));
@@ -50,7 +50,7 @@ it('completes what was begun with the mouse', async () => {
   await tab.page.mouse.up();
   const drawn = (await pixels('.pad canvas')).slice(0, SIDE * (SIDE / 2) * 4);
   expect(Math.min(...drawn)).toBe(0);
-  await tab.page.getByLabel('images').fill('2');
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('2');
   await button('Complete it').click();
   await expect.poll(() => whole().count()).toBe(2);
   for (const at of [0, 1]) {
@@ -74,7 +74,7 @@ it('can be drawn on by keys, and cleared', async () => {
 });
 
 it('stops', async () => {
-  await tab.page.getByLabel('images').fill('64');
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('64');
   await button('Draw').click();
   await button('Stop').click();
   await expect.poll(() => button('Draw').isEnabled()).toBe(true);

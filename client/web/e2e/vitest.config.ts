@@ -10,7 +10,8 @@ export default defineConfig({
     poolOptions: { forks: { singleFork: true } },
     isolate: false,
     fileParallelism: false,
-    testTimeout: 30_000,
+    testTimeout: 60_000,
+    expect: { poll: { timeout: 20_000, interval: 50 } },
     hookTimeout: 60_000,
   },
 });

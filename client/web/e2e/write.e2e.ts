@@ -105,6 +105,20 @@ it('comes back to its text after a reload, and goes on', async () => {
   await done();
 });
 
+it('makes a new session of its text when the server has lost the old one', async () => {
+  await write('The captain said', 8);
+  await done();
+  const before = `The captain said${await written()}`;
+  await tab.page.evaluate(() => fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}`, { method: 'DELETE' }));
+  await button('Continue').click();
+  await tab.page.getByText('has this session no more').waitFor();
+  expect(await tab.page.getByLabel('Opening').inputValue()).toBe(before);
+  await button('Write').click();
+  await done();
+  expect(await tab.page.locator('.given').textContent()).toBe(before);
+  tab.errors.splice(0); // the browser logs the 404 that this test asked for
+});
+
 it('saves a branch that the tree shows', async () => {
   await write('The captain said', 8);
   await done();

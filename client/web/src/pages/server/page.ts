@@ -49,7 +49,7 @@ class ServerPage implements Page {
       el('div', { class: 'head' }, el('h1', {}, 'Server')),
       this.notice.node,
       this.facts,
-      el('section', { 'aria-label': 'The last five minutes' },
+      el('section', {}, el('h2', {}, 'The last five minutes'),
         el('div', { class: 'plots' }, this.speed.node, this.queue.node, this.sessions.node, this.states.node)),
       el('section', {}, el('h2', {}, 'Models'), this.models));
     document.addEventListener('visibilitychange', () => {

@@ -1,6 +1,7 @@
 // Write: text that the model continues, as it comes.
 
 import type { App, Page } from '../../app.ts';
+import { ApiError } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { Aligner } from '../../text/align.ts';
@@ -48,7 +49,7 @@ class WritePage implements Page {
     this.picker = new ModelPicker(app, 'write', (model) => !model.image, (model) => this.picked(model));
     const id = newId('box');
     this.boxLabel = el('label', { for: id }, 'Opening');
-    this.box = el('textarea', { id, rows: 3, oninput: () => visit.set('write.box', this.box.value),
+    this.box = el('textarea', { id, rows: 3, 'aria-describedby': `${id}-hint`, oninput: () => visit.set('write.box', this.box.value),
       onkeydown: (event) => this.key(event) });
     this.box.value = visit.get('write.box') ?? OPENING;
     this.branchForm.hidden = true;
@@ -62,7 +63,10 @@ class WritePage implements Page {
       el('div', { class: 'head' }, el('h1', {}, 'Write'), this.picker.node),
       el('div', { class: 'columns' },
         el('div', { class: 'desk' }, this.frame,
-          el('div', { class: 'composer' }, this.boxLabel, this.box, this.notice.node,
+          el('div', { class: 'composer' },
+            el('div', { class: 'bar-head' }, this.boxLabel,
+              el('span', { class: 'hint keys', id: `${id}-hint` }, 'Ctrl + Enter writes, Esc stops')),
+            this.box, this.notice.node,
             el('div', { class: 'row' }, go, stop, again, branch, fresh,
               el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise'))),
             this.branchForm)),
@@ -173,6 +177,7 @@ class WritePage implements Page {
       turn.forEach((node) => node.remove());
       if (this.box.value === '') this.setBox(prompt);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
+      if (ending.error instanceof ApiError && ending.error.status === 404 && this.story.session) this.lostSession();
       if (written !== '') this.text.append(el('span', { class: 'lost' }, written));
       announce('Nothing was added.');
       return;
@@ -183,6 +188,18 @@ class WritePage implements Page {
     else this.notice.clear();
     this.follow(this.nearEnd());
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
+  }
+
+  /** The server has the session no more: its text goes into the box, from where a new one begins. */
+  private lostSession(): void {
+    this.text.querySelectorAll('.lost').forEach((node) => node.remove());
+    this.setBox((this.text.textContent ?? '') + this.box.value);
+    this.story.session = null;
+    visit.set('write.session', '');
+    fill(this.text);
+    this.lastTurn = [];
+    this.live.reset();
+    this.notice.say('The server has this session no more. The text is in the box below: writing on makes a new session of it.');
   }
 
   private stop(): void {

@@ -37,7 +37,7 @@ export class TokenText {
         node.append(piece.text);
         continue;
       }
-      const first = !this.page.querySelector('.token');
+      const first = !this.page.querySelector('.token[tabindex="0"]');
       const span = el('span', { class: `token s${surprise(piece.tokens)}`, tabindex: first ? 0 : -1 }, piece.text);
       this.pieces.set(span, piece);
       node.append(span);
