@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/connect.h"
-#include "client/loadtest/target.h"
+#include "client/loadtest/driver/target.h"
 
 namespace tvq::loadtest {
 

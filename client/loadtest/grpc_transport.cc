@@ -5,11 +5,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <queue>
 #include <unordered_set>
 #include <utility>
 
 #include "client/cpp/grpc_call.h"
+#include "client/loadtest/driver/timer_queue.h"
 #include "client/loadtest/waker.h"
 #include "tvq/v1/generation.grpc.pb.h"
 #include "tvq/v1/session.grpc.pb.h"
@@ -78,7 +78,7 @@ class GrpcTransport final : public Transport {
     return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   }
   void At(Nanos time, std::function<void()> callback) override {
-    timers_.push({time, next_timer_++, std::move(callback)});
+    timers_.Add(time, std::move(callback));
   }
   Call* Generate(const GenerateSpec& spec, CallListener* listener) override;
   Call* CreateSession(CallListener* listener) override;
@@ -89,21 +89,14 @@ class GrpcTransport final : public Transport {
   grpc::CompletionQueue* queue() { return &queue_; }
 
  private:
-  struct Timer {
-    Nanos time;
-    uint64_t number;  // timers of one time fire in the order they were set
-    std::function<void()> callback;
-    bool operator<(const Timer& other) const {
-      return std::pair(other.time, other.number) < std::pair(time, number);
-    }
-  };
-
   // The waker's thread. An alarm must not be set again before the queue has brought it back.
   void Wake() {
     if (!wake_queued_.exchange(true)) alarm_.Set(&queue_, gpr_time_0(GPR_CLOCK_REALTIME), nullptr);
   }
   Connection& NextConnection() { return connections_[next_connection_++ % connections_.size()]; }
-  void Prepare(grpc::ClientContext* context) { client::Apply({}, credentials_, context); }
+  void Prepare(grpc::ClientContext* context, const std::string& session_id = "") {
+    client::Apply({}, credentials_, context, session_id);
+  }
   void RunDueTimers();
   void SetWaker();
   void Handle(void* tag, bool ok);
@@ -121,9 +114,8 @@ class GrpcTransport final : public Transport {
   grpc::CompletionQueue queue_;
   grpc::Alarm alarm_;  // the waker's
   std::atomic<bool> wake_queued_ = false;
-  std::priority_queue<Timer> timers_;
+  TimerQueue timers_;
   Nanos waker_set_ = -1;  // to this time; -1: it is not
-  uint64_t next_timer_ = 0;
   std::unordered_set<QueuedCall*> calls_;
   bool stopped_ = false;
   std::unique_ptr<Waker> waker_;
@@ -252,7 +244,7 @@ Call* GrpcTransport::Generate(const GenerateSpec& spec, CallListener* listener) 
   if (settings_.temperature) sampling.set_temperature(*settings_.temperature);
   if (!spec.session_id.empty()) request.mutable_session()->set_session_id(spec.session_id);
   auto* call = new GenerateCall(this, listener);  // owned by calls_
-  Prepare(call->context());
+  Prepare(call->context(), spec.session_id);
   call->Start(NextConnection(), request, spec.read_pause);
   return Keep(call);
 }
@@ -274,7 +266,7 @@ Call* GrpcTransport::DeleteSession(const std::string& session_id, CallListener* 
   v1::DeleteSessionRequest request;
   request.mutable_session()->set_session_id(session_id);
   auto* call = new UnaryCall<v1::DeleteSessionResponse>(this, listener);
-  Prepare(call->context());
+  Prepare(call->context(), session_id);
   call->Start([&](grpc::ClientContext* context, grpc::CompletionQueue* queue) {
     return NextConnection().sessions->PrepareAsyncDeleteSession(context, request, queue);
   });
@@ -294,19 +286,18 @@ void GrpcTransport::Handle(void* tag, bool ok) {
 }
 
 void GrpcTransport::RunDueTimers() {
-  while (!stopped_ && !timers_.empty() && timers_.top().time <= Now()) {
-    const std::function<void()> callback = timers_.top().callback;
-    timers_.pop();
+  while (!stopped_) {
+    const std::function<void()> callback = timers_.PopDue(Now());
+    if (!callback) return;
     callback();
   }
 }
 
 void GrpcTransport::SetWaker() {
-  if (timers_.empty()) return;
-  const Nanos next = timers_.top().time;
-  if (waker_set_ >= 0 && waker_set_ <= next) return;
-  waker_set_ = next;
-  waker_->Set(Clock::time_point(std::chrono::nanoseconds(next)));
+  const std::optional<Nanos> next = timers_.next();
+  if (!next || (waker_set_ >= 0 && waker_set_ <= *next)) return;
+  waker_set_ = *next;
+  waker_->Set(Clock::time_point(std::chrono::nanoseconds(*next)));
 }
 
 void GrpcTransport::Run() {
@@ -325,7 +316,7 @@ void GrpcTransport::Run() {
 
 void GrpcTransport::Stop() {
   stopped_ = true;
-  timers_ = {};
+  timers_.Clear();
   for (QueuedCall* call : calls_) {
     call->Forget();
     call->Cancel();

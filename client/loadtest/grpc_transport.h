@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "client/cpp/transport.h"
+#include "client/loadtest/driver/target.h"
 #include "client/loadtest/driver/transport.h"
-#include "client/loadtest/target.h"
 
 namespace tvq::loadtest {
 

@@ -100,7 +100,8 @@ int Main(int argc, char** argv) {
   int exit_code = kOk;
   std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
-  auto target = OpenGrpcTarget(options->connect, options->connections);
+  auto target = options->http ? OpenHttpTarget(*options->http)
+                              : OpenGrpcTarget(options->connect, options->connections);
   if (!target.ok()) return Fail(target.status(), kUsage);
   const auto model = (*target)->GetModel(options->request.model);
   if (!model.ok()) return Fail(model.status(), kFailed);
@@ -125,6 +126,9 @@ int Main(int argc, char** argv) {
   report.interrupted = interrupted;
   std::cout << AsTable(report) << std::flush;
   if (!options->json_file.empty()) exit_code = Write(options->json_file, AsJson(report));
+  if (!options->html_file.empty()) {
+    exit_code = std::max(exit_code, Write(options->html_file, AsHtml(report)));
+  }
   return std::max(exit_code, ExitCode(*options, report));
 }
 

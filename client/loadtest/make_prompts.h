@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "client/loadtest/driver/target.h"
 #include "client/loadtest/options.h"
-#include "client/loadtest/target.h"
 #include "client/loadtest/workload/prompts.h"
 
 namespace tvq::loadtest {

@@ -12,15 +12,18 @@ namespace tvq::loadtest {
 namespace {
 
 constexpr double kMaxSeconds = 86'400;  // a day
+constexpr double kDefaultWarmUp = 5;    // seconds
+constexpr int64_t kDefaultRequests = 1'000'000;
 
 // As given, before it is understood.
 struct Texts {
-  std::string api_key, concurrency, rate, prompt_tokens, output_tokens = "64", turns;
+  std::string http, api_key, concurrency, rate, prompt_tokens, output_tokens = "64", turns;
   std::string max_errors = "0";
-  double duration = 30, warm_up = 5, grace = 30, timeout = 60, think = 0, read_pause = 1;
+  std::optional<double> warm_up;
+  double duration = 30, grace = 30, timeout = 60, think = 0, read_pause = 1;
   double slo_ttft = 0, slo_itl = 0;
   std::optional<float> temperature;
-  bool respect_eos = false, no_progress = false, allow_remote = false;
+  bool no_keep_alive = false, respect_eos = false, no_progress = false, allow_remote = false;
 };
 
 CLI::Option* Seconds(CLI::Option* option) {
@@ -28,9 +31,14 @@ CLI::Option* Seconds(CLI::Option* option) {
 }
 
 void AddTarget(CLI::App& app, Options& options, Texts& texts) {
-  const char* group = "Target";
+  const char* group = "Target: one of --grpc and --http";
   app.add_option("--grpc", options.connect.address, "A tvq-server")
       ->type_name("HOST:PORT")
+      ->group(group);
+  app.add_option("--http", texts.http, "A tvq-gateway: completions as server-sent events")
+      ->type_name("URL")
+      ->group(group);
+  app.add_flag("--no-keep-alive", texts.no_keep_alive, "HTTP: a connection for each request")
       ->group(group);
   app.add_flag(
          "--allow-remote", texts.allow_remote,
@@ -40,7 +48,7 @@ void AddTarget(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--model", options.request.model, "May be left out where there is only one")
       ->type_name("NAME")
       ->group(group);
-  app.add_option("--connections", options.connections, "Connections that share the calls")
+  app.add_option("--connections", options.connections, "gRPC: connections that share the calls")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()
       ->group(group);
@@ -77,7 +85,11 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
     Seconds(app.add_option(name, value, help))->group(group);
   };
   seconds("--duration", texts.duration, "What is measured of a step");
-  seconds("--warm-up", texts.warm_up, "Before it, not measured");
+  app.add_option("--warm-up", texts.warm_up,
+                 "Before it, not measured; default 5, with --requests 0")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, kMaxSeconds))
+      ->group(group);
   seconds("--grace", texts.grace, "After it, for requests that still run; then they are cancelled");
   seconds("--timeout", texts.timeout, "Of a call; then it is cancelled, and has failed");
   app.add_option(
@@ -112,6 +124,35 @@ void AddRequests(CLI::App& app, Options& options, Texts& texts) {
       ->group(group);
 }
 
+void AddClients(CLI::App& app, Options& options, Texts& texts) {
+  const char* group = "Clients";
+  const auto fraction = [&](const char* name, double& value, const char* help) {
+    app.add_option(name, value, help)
+        ->type_name("FRACTION")
+        ->check(CLI::Range(0.0, 1.0))
+        ->group(group);
+  };
+  app.add_option("--turns", texts.turns,
+                 "Conversations: each makes a session, sends so many requests on it, deletes it")
+      ->type_name("LENGTH")
+      ->group(group);
+  Seconds(app.add_option("--think", texts.think,
+                         "Mean pause between turns, and of a user between requests; exponential"))
+      ->group(group);
+  fraction("--slow-readers", options.workload.slow_readers,
+           "Requests whose stream is read with pauses");
+  Seconds(app.add_option("--read-pause", texts.read_pause, "... of so long between reads"))
+      ->group(group);
+  fraction("--cancels", options.workload.cancels,
+           "Requests that are cancelled in mid-stream, after a token drawn at random");
+  app.add_option("--retries", options.workload.retries,
+                 "Send a request again, so often, when the server refused it and said when to come "
+                 "back; its latency counts on")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->group(group);
+}
+
 void AddReport(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "Report";
   const auto seconds = [&](const char* name, double& value, const char* help) {
@@ -129,6 +170,9 @@ void AddReport(CLI::App& app, Options& options, Texts& texts) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--json", options.json_file, "Write all figures to this file")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--html", options.html_file, "Write a page with plots to this file")
       ->type_name("FILE")
       ->group(group);
   app.add_flag("--no-progress", texts.no_progress, "Do not tell on stderr how far it is")
@@ -149,6 +193,28 @@ absl::Status ReadKey(const std::string& text, std::string* key) {
   if (!key->empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--api-key: the first line of ", text.substr(1), " must be the key"));
+}
+
+absl::Status ReadTarget(const Texts& texts, Options& options) {
+  if (options.connect.address.empty() == texts.http.empty()) {
+    return absl::InvalidArgumentError("give one of --grpc HOST:PORT and --http URL");
+  }
+  absl::Status status = ReadKey(texts.api_key, &options.connect.api_key);
+  if (!status.ok()) return status;
+  std::string address = options.connect.address;
+  if (!texts.http.empty()) {
+    const auto url = ParseUrl(texts.http);
+    if (!url.ok()) return About("--http", url.status());
+    options.http = {.url = *url,
+                    .api_key = options.connect.api_key,
+                    .keep_alive = !texts.no_keep_alive,
+                    .ca_file = options.connect.ca_file};
+    address = url->authority();
+  }
+  if (texts.allow_remote || IsLoopback(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(texts.http.empty() ? "--grpc: " : "--http: ", address,
+                   " is not this machine; --allow-remote says that you may load it"));
 }
 
 absl::Status ReadSteps(const Texts& texts, Options& options) {
@@ -184,17 +250,20 @@ absl::Status ReadLengths(const Texts& texts, Options& options) {
     if (!prompt.ok()) return About("--prompt-tokens", prompt.status());
     options.prompt_tokens = *prompt;
   }
+  if (!texts.turns.empty()) {
+    const auto turns = LengthDistribution::Parse(texts.turns);
+    if (!turns.ok()) return About("--turns", turns.status());
+    options.workload.sessions = true;
+    options.workload.turns = *turns;
+  }
+  if (options.workload.slow_readers + options.workload.cancels > 1) {
+    return absl::InvalidArgumentError("--slow-readers and --cancels: must not be above 1 together");
+  }
   return absl::OkStatus();
 }
 
 absl::Status Understand(const Texts& texts, Options& options) {
-  if (options.connect.address.empty()) return absl::InvalidArgumentError("give --grpc HOST:PORT");
-  if (!IsLoopback(options.connect.address) && !texts.allow_remote) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--grpc: ", options.connect.address,
-                     " is not this machine; --allow-remote says that you may load it"));
-  }
-  absl::Status status = ReadKey(texts.api_key, &options.connect.api_key);
+  absl::Status status = ReadTarget(texts, options);
   status.Update(ReadSteps(texts, options));
   status.Update(ReadLengths(texts, options));
   const auto max_errors = ParseMaxErrors(texts.max_errors);
@@ -204,9 +273,15 @@ absl::Status Understand(const Texts& texts, Options& options) {
   if (!status.ok()) return status;
   options.max_errors = *max_errors;
   options.limits.duration = FromSeconds(texts.duration);
-  options.limits.warm_up = FromSeconds(texts.warm_up);
+  // A count is of all requests, unless a warm-up is asked for.
+  const bool counted = options.limits.max_conversations < kDefaultRequests;
+  options.limits.warm_up = FromSeconds(texts.warm_up.value_or(counted ? 0 : kDefaultWarmUp));
   options.limits.grace = FromSeconds(texts.grace);
   options.limits.timeout = FromSeconds(texts.timeout);
+  options.workload.think_time = FromSeconds(texts.think);
+  options.workload.read_pause = FromSeconds(texts.read_pause);
+  // A session that is left behind, by a server that does not answer, goes by itself.
+  options.request.session_ttl = 600 + texts.duration + texts.timeout;
   if (texts.slo_ttft > 0) options.slo.ttft = FromSeconds(texts.slo_ttft);
   if (texts.slo_itl > 0) options.slo.itl = FromSeconds(texts.slo_itl);
   options.request.ignore_eos = !texts.respect_eos;
@@ -219,7 +294,7 @@ absl::Status Understand(const Texts& texts, Options& options) {
 
 std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   Options options;
-  options.limits.max_conversations = 1'000'000;
+  options.limits.max_conversations = kDefaultRequests;
   options.limits.max_in_flight = 20'000;
   Texts texts;
   CLI::App app("Puts a tvq server under load and measures what its clients see.", "tvq-loadtest");
@@ -227,6 +302,7 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   AddTarget(app, options, texts);
   AddLoad(app, options, texts);
   AddRequests(app, options, texts);
+  AddClients(app, options, texts);
   AddReport(app, options, texts);
   app.footer(
       "Exit codes: 0 done, 1 more requests failed than --max-errors or the server cannot be\n"

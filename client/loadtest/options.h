@@ -12,9 +12,10 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/connect.h"
 #include "client/loadtest/driver/driver.h"
+#include "client/loadtest/driver/target.h"
 #include "client/loadtest/driver/workload.h"
+#include "client/loadtest/http/http_target.h"
 #include "client/loadtest/statistics/summary.h"
-#include "client/loadtest/target.h"
 
 namespace tvq::loadtest {
 
@@ -25,8 +26,9 @@ struct MaxErrors {
 };
 
 struct Options {
-  client::ConnectOptions connect;
+  client::ConnectOptions connect;  // for gRPC
   int connections = 1;
+  std::optional<HttpOptions> http;  // instead of gRPC
   RequestSettings request;
 
   std::vector<Step> steps;
@@ -38,7 +40,7 @@ struct Options {
 
   Slo slo;
   MaxErrors max_errors;
-  std::string json_file;
+  std::string json_file, html_file;
   bool progress = true;
   // What was asked, for the report.
   std::vector<std::pair<std::string, std::string>> settings;

@@ -1,22 +1,31 @@
 """tvq-loadtest against the real server."""
 
 import json
+import re
 import subprocess
 
 import pytest
 
-from server_process import BIN
+from gateway_process import GatewayProcess
+from server_process import BIN, wait_until
+
+
+@pytest.fixture(scope="module")
+def gateway(server):
+    with GatewayProcess(server.address) as process:
+        yield process
 
 
 @pytest.fixture
 def load(server, tmp_path):
     """load(*flags) runs a load test for a second and returns its exit code, its JSON and its output."""
 
-    def run(*flags, address=None, model="bytes", seconds="1"):
+    def run(*flags, address=None, http=None, model="bytes", seconds="1"):
         out = tmp_path / "report.json"
+        target = ["--http", http] if http else ["--grpc", address or server.address]
         process = subprocess.run(
-            [BIN / "tvq-loadtest", "--grpc", address or server.address, "--model", model, "--warm-up", "0",
-             "--duration", seconds, "--json", out, *map(str, flags)],
+            [BIN / "tvq-loadtest", *target, "--model", model, "--warm-up", "0", "--duration", seconds, "--json", out,
+             *map(str, flags)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         report = json.loads(out.read_text()) if out.exists() else None
         return process.returncode, report, process.stdout + process.stderr
@@ -24,8 +33,21 @@ def load(server, tmp_path):
     return run
 
 
-def test_closed_loop_over_grpc(load):
-    code, report, output = load("--concurrency", "1,4", "--prompt-tokens", "8", "--output-tokens", "16")
+@pytest.fixture(params=["grpc", "http", "http, a connection each"])
+def load_over(request, load):
+    """load over each transport."""
+
+    def run(*flags, **kwargs):
+        if request.param == "grpc":
+            return load(*flags, **kwargs)
+        keep = [] if request.param == "http" else ["--no-keep-alive"]
+        return load(*flags, *keep, http=request.getfixturevalue("gateway").url, **kwargs)
+
+    return run
+
+
+def test_closed_loop(load_over):
+    code, report, output = load_over("--concurrency", "1,4", "--prompt-tokens", "8", "--output-tokens", "16")
     assert code == 0, output
     assert [step["label"] for step in report["steps"]] == ["concurrency 1", "concurrency 4"]
     for step in report["steps"]:
@@ -40,9 +62,9 @@ def test_closed_loop_over_grpc(load):
     assert "concurrency 4" in output
 
 
-def test_open_loop_over_grpc(load):
-    code, report, output = load("--rate", "100", "--requests", "20", "--prompt-tokens", "uniform:1,9",
-                                "--output-tokens", "lognormal:8,0.5,32", seconds="10")
+def test_open_loop(load_over):
+    code, report, output = load_over("--rate", "100", "--requests", "20", "--prompt-tokens", "uniform:1,9",
+                                     "--output-tokens", "lognormal:8,0.5,32", seconds="10")
     assert code == 0, output
     step = report["steps"][0]
     assert step["requests"] == step["ok"] == 20
@@ -73,13 +95,62 @@ def test_failures_are_counted_and_end_with_code_1(load):
                 "--max-errors", "100%", seconds="5")[0] == 0
 
 
-def test_refusals_say_when_to_come_back(load, start):
+@pytest.mark.parametrize("http", [False, True])
+def test_refusals_say_when_to_come_back(load, start, http):
     server = start("--max-num-seqs", "1", "--max-num-queued-reqs", "1")
-    code, report, output = load("--rate", "200", "--output-tokens", "2000", "--max-errors", "100%", "--grace", "0",
-                                address=server.address)
+    flags = ["--rate", "200", "--output-tokens", "2000", "--max-errors", "100%", "--grace", "0"]
+    if http:
+        with GatewayProcess(server.address) as gateway:
+            code, report, output = load(*flags, http=gateway.url)
+    else:
+        code, report, output = load(*flags, address=server.address)
     assert code == 0, output
-    refused = report["steps"][0]["failures"]["RESOURCE_EXHAUSTED"]
+    refused = report["steps"][0]["failures"]["429" if http else "RESOURCE_EXHAUSTED"]
     assert refused["with_retry_after"] == refused["attempts"] > 0
+
+
+def test_retries_end_well(load, start):
+    server = start("--max-num-seqs", "1", "--max-num-queued-reqs", "1")
+    code, report, output = load("--rate", "50", "--requests", "20", "--output-tokens", "50", "--retries", "1000",
+                                address=server.address, seconds="20")
+    assert code == 0, output
+    step = report["steps"][0]
+    assert step["ok"] == step["requests"] == 20
+    assert step["failures"].get("RESOURCE_EXHAUSTED", {"attempts": 0})["attempts"] == step["retries"]
+
+
+def test_conversations_on_sessions(load, server):
+    code, report, output = load("--concurrency", "2", "--requests", "4", "--turns", "3", "--prompt-tokens", "4",
+                                "--output-tokens", "5", "--think", "0.01", seconds="20")
+    assert code == 0, output
+    step = report["steps"][0]
+    assert step["ok"] == step["requests"] == 4 * 3
+    assert step["operations"]["create session"]["count"] == 4
+    assert step["operations"]["delete session"]["count"] == 4
+    sessions = server.api.session_grpc.SessionServiceStub(server.channel)
+    assert not sessions.ListSessions(server.api.session.ListSessionsRequest()).sessions
+
+
+def test_cancels_and_slow_readers(load_over, server):
+    code, report, output = load_over("--concurrency", "4", "--requests", "40", "--output-tokens", "500", "--cancels", "0.5",
+                                     "--slow-readers", "0.2", "--read-pause", "0.001", seconds="60")
+    assert code == 0, output
+    step = report["steps"][0]
+    assert step["requests"] == 40
+    assert step["ok"] + step["cancelled"] == 40
+    assert step["cancelled"] == step["latency"]["cancel"]["count"] > 0
+    assert step["slow_readers"] > 0
+    assert step["latency"]["e2e"]["count"] == step["ok"] - step["slow_readers"]
+    server.wait_idle()
+
+
+def test_a_page_that_needs_nothing_from_outside(load, tmp_path):
+    page = tmp_path / "page.html"
+    code, _, output = load("--concurrency", "1,2", "--requests", "5", "--output-tokens", "8", "--html", page)
+    assert code == 0, output
+    html = page.read_text()
+    assert html.count("<svg") == 5 + 3 + 2 * 2  # over the load, distributions, series of two steps
+    assert not re.search(r"(src|href)=|url\(|@import|<script", html)
 
 
 def test_wrong_usage_is_named(load):
@@ -89,12 +160,39 @@ def test_wrong_usage_is_named(load):
     code, _, output = load("--rate", "5", address="192.0.2.1:50051")
     assert code == 2
     assert "--allow-remote" in output
-    code, _, output = load("--rate", "5", model="nothing")
-    assert code == 1
-    assert "nothing" in output
+    code, _, output = load("--rate", "5", http="http://192.0.2.1:80")
+    assert code == 2
+    assert "--allow-remote" in output
+
+
+def test_an_unknown_model_is_named(load, gateway):
+    for http in [None, gateway.url]:
+        code, _, output = load("--rate", "5", model="nothing", http=http)
+        assert code == 1
+        assert '"nothing"' in output
 
 
 def test_no_server(load):
-    code, _, output = load("--rate", "5", address="127.0.0.1:1")
-    assert code == 1
-    assert "127.0.0.1:1" in output
+    for flags in [{"address": "127.0.0.1:1"}, {"http": "http://127.0.0.1:1"}]:
+        code, _, output = load("--rate", "5", **flags)
+        assert code == 1
+        assert "127.0.0.1:1" in output
+
+
+def test_a_server_that_dies_meanwhile(start, tmp_path):
+    server = start()
+    out = tmp_path / "report.json"
+    process = subprocess.Popen(
+        [BIN / "tvq-loadtest", "--grpc", server.address, "--concurrency", "2", "--warm-up", "0", "--duration", "3",
+         "--json", out],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_until(lambda: server.info().requests_running > 0, "requests came")
+    server.process.kill()
+    server.process.wait()
+    server.process.returncode = 0  # as was wanted
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    step = json.loads(out.read_text())["steps"][0]
+    assert step["failed"] == step["failures"]["UNAVAILABLE"]["requests"] > 0
+    # A user who was refused does not hammer on: at most one request in 0.1 s.
+    assert step["failed"] <= 2 * (3 / 0.1 + 1)

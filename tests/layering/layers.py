@@ -44,8 +44,9 @@ ALLOWED = {
     "client/loadtest/statistics": ["client/loadtest/workload"],
     "client/loadtest/driver": ["client/loadtest/workload", "client/loadtest/statistics"],
     "client/loadtest/report": ["client/loadtest/workload", "client/loadtest/statistics"],
+    "client/loadtest/http": ["client/loadtest/workload", "client/loadtest/driver"],
     "client/loadtest": ["client/loadtest/workload", "client/loadtest/statistics", "client/loadtest/driver",
-                        "client/loadtest/report", "client/cpp", "proto"],
+                        "client/loadtest/report", "client/loadtest/http", "client/cpp", "proto"],
 }
 
 # Third-party headers that belong to some units alone.
@@ -55,8 +56,8 @@ GRPC = [unit for unit in PROTOBUF if unit != "client/gateway/openai"]
 THIRD_PARTY = {
     r"(grpc|grpcpp)/|.*\.grpc\.pb\.h$": GRPC,
     r"google/protobuf/|.*\.pb\.h$": PROTOBUF,
-    r"boost/beast/": ["client/gateway/http"],
-    r"boost/": ["client/gateway/http"] + GATEWAY,
+    r"boost/beast/": ["client/gateway/http", "client/loadtest/http"],
+    r"boost/": ["client/gateway/http", "client/loadtest/http"] + GATEWAY,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
     r"(cu(da|blas)\w*)(\.h|/.*)$": ["kernels/cuda"],
     r"openssl/": ["server/rpc", "client/gateway/http"],

@@ -31,6 +31,7 @@ void Conversation::BeginRequest(Nanos due) {
     spec_.read_pause = workload.read_pause;
   } else if (kind < workload.slow_readers + workload.cancels) {
     request_.behaviour = Behaviour::kCancels;
+    spec_.count_tokens = true;
     cancel_after_ = 1 + static_cast<int64_t>(random_.Below(spec_.max_tokens));
   }
 }
@@ -83,22 +84,30 @@ void Conversation::Abandon() {
   Fail({.ok = false, .status = "UNFINISHED"});
 }
 
+bool Conversation::CountsGaps() const {
+  return request_.behaviour == Behaviour::kNormal &&
+         environment_.recorder->Measured(request_.intended);
+}
+
 void Conversation::OnTokens(int64_t count) {
   const Nanos now = Now();
   Recorder& recorder = *environment_.recorder;
   recorder.Tokens(now, count);
   if (request_.tokens == 0) {
     request_.first_token = now;
-    if (count > 1 && request_.behaviour == Behaviour::kNormal &&
-        recorder.Measured(request_.intended)) {
-      recorder.Gap(0, count - 1);
-    }
-  } else if (request_.behaviour == Behaviour::kNormal && recorder.Measured(request_.intended)) {
+    if (CountsGaps()) recorder.Gap(0, count - 1);
+  } else if (CountsGaps()) {
     recorder.Gap(now - request_.last_token, count);
   }
   request_.last_token = now;
   request_.tokens += count;
   if (cancel_after_ > 0 && request_.tokens >= cancel_after_) Cancel(CancelReason::kPlanned);
+}
+
+void Conversation::OnJoinedTokens(int64_t count) {
+  environment_.recorder->Tokens(Now(), count);
+  if (CountsGaps()) environment_.recorder->Gap(0, count);
+  request_.tokens += count;
 }
 
 void Conversation::OnReply(const Reply& reply) {

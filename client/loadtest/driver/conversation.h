@@ -48,6 +48,7 @@ class Conversation final : public CallListener {
   std::optional<Nanos> retry_after() const { return retry_after_; }
 
   void OnTokens(int64_t count) override;
+  void OnJoinedTokens(int64_t count) override;
   void OnReply(const Reply& reply) override;
 
  private:
@@ -56,6 +57,7 @@ class Conversation final : public CallListener {
 
   Nanos Now() const;
   void BeginRequest(Nanos due);
+  bool CountsGaps() const;
   void Send();
   void Cancel(CancelReason reason);
   void Created(const Reply& reply);

@@ -16,6 +16,9 @@ struct GenerateSpec {
   int64_t max_tokens = 1;
   uint64_t seed = 0;
   std::string session_id;  // empty: none
+  // OnTokens must be exact. Otherwise tokens whose text came together may be told of at the end, by
+  // OnJoinedTokens.
+  bool count_tokens = false;
   // How long to wait between reads of the stream; 0: reads as fast as it can.
   Nanos read_pause = 0;
 };
@@ -35,6 +38,8 @@ class CallListener {
   virtual ~CallListener() = default;
   // `count` > 0 tokens came together.
   virtual void OnTokens(int64_t count) = 0;
+  // Before OnReply: so many tokens came together with others that OnTokens told of.
+  virtual void OnJoinedTokens(int64_t count) = 0;
   // Once, at the end, also of a call that was cancelled.
   virtual void OnReply(const Reply& reply) = 0;
 };

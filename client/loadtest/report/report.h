@@ -34,6 +34,8 @@ inline constexpr std::array<Quantile, 5> kQuantiles = {
 std::string AsTable(const Report& report);
 // docs/load-testing.md describes it. Ends with a newline.
 std::string AsJson(const Report& report);
+// A page with plots that needs nothing from outside.
+std::string AsHtml(const Report& report);
 
 // What a reader must know about how latencies of this step count.
 std::string LatencyNote(const Summary& summary);

@@ -49,6 +49,7 @@ void Recorder::Tokens(Nanos now, int64_t count) {
 }
 
 void Recorder::Gap(Nanos gap, int64_t count) {
+  if (count <= 0) return;
   summary_.itl.Record(gap);
   summary_.itl.Record(0, count - 1);
 }

@@ -43,7 +43,7 @@ class Recorder {
   void Arrived(Nanos intended);
   // Tokens came at `now`, of any request.
   void Tokens(Nanos now, int64_t count);
-  // `count` tokens of a measured request came together, `gap` after those before.
+  // `count` tokens of a measured request came together, `gap` after those before; 0: none.
   void Gap(Nanos gap, int64_t count);
   // An attempt ended otherwise than well.
   void Refused(Nanos intended, const std::string& status, std::string_view message, Nanos latency,

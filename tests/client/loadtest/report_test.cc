@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq::loadtest {
 namespace {
 
@@ -59,10 +61,25 @@ TEST(Report, TableSaysWhatKindOfLoopItWas) {
   EXPECT_THAT(AsTable(report), HasSubstr("while the server stalls no request is sent"));
 }
 
+TEST(Report, HtmlNeedsNothingFromOutside) {
+  const std::string html = AsHtml(Example());
+  EXPECT_THAT(html, HasSubstr("<svg"));
+  for (const char* outside : {"src=", "href=", "url(", "@import", "<script"}) {
+    EXPECT_THAT(html, Not(HasSubstr(outside)));
+  }
+  EXPECT_THAT(html, HasSubstr("Over the load"));
+  for (int i = 0; i < 8; ++i) {  // a curve without a colour cannot be seen
+    EXPECT_THAT(html, HasSubstr(absl::StrCat("svg .c", i, "{stroke:var(--c", i, ")}")));
+    EXPECT_THAT(html, HasSubstr(absl::StrCat("--c", i, ":#")));
+  }
+  EXPECT_THAT(html, Not(HasSubstr("<full>")));
+}
+
 TEST(Report, AnEmptyStepIsNoTrouble) {
   Report report;
   report.steps.emplace_back();
   EXPECT_THAT(AsTable(report), Not(HasSubstr("nan")));
+  EXPECT_THAT(AsHtml(report), Not(HasSubstr("nan")));
   EXPECT_FALSE(nlohmann::json::parse(AsJson(report)).empty());
 }
 

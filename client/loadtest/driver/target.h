@@ -1,5 +1,5 @@
-#ifndef TVQ_CLIENT_LOADTEST_TARGET_H_
-#define TVQ_CLIENT_LOADTEST_TARGET_H_
+#ifndef TVQ_CLIENT_LOADTEST_DRIVER_TARGET_H_
+#define TVQ_CLIENT_LOADTEST_DRIVER_TARGET_H_
 
 #include <cstdint>
 #include <memory>
@@ -43,4 +43,4 @@ class Target {
 
 }  // namespace tvq::loadtest
 
-#endif  // TVQ_CLIENT_LOADTEST_TARGET_H_
+#endif  // TVQ_CLIENT_LOADTEST_DRIVER_TARGET_H_

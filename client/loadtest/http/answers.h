@@ -1,0 +1,40 @@
+// What the gateway answers, as far as a load test wants to know.
+#ifndef TVQ_CLIENT_LOADTEST_HTTP_ANSWERS_H_
+#define TVQ_CLIENT_LOADTEST_HTTP_ANSWERS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/loadtest/workload/time.h"
+
+namespace tvq::loadtest {
+
+// An event of a streamed completion.
+struct CompletionEvent {
+  // Those of token_ids, if the event has them; else 1 for text, of which it does not show how many
+  // tokens it is.
+  int64_t tokens = 0;
+  bool done = false;  // [DONE]
+  struct Usage {
+    int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  };
+  std::optional<Usage> usage;
+  std::optional<std::string> error;  // its message
+};
+
+// Looks for the keys it wants and parses JSON only where there is a usage or an error: an event a
+// token costs tens of nanoseconds so, instead of microseconds. A key cannot be taken for text,
+// where its quotes would be escaped.
+CompletionEvent ReadCompletionEvent(std::string_view data);
+
+// The message in OpenAI's error object; the body itself, shortened, if it is none.
+std::string ErrorMessage(const std::string& body);
+
+// Of the headers retry-after-ms (milliseconds) and Retry-After (seconds); empty: absent.
+std::optional<Nanos> RetryAfterOf(std::string_view milliseconds, std::string_view seconds);
+
+}  // namespace tvq::loadtest
+
+#endif  // TVQ_CLIENT_LOADTEST_HTTP_ANSWERS_H_
