@@ -1,7 +1,8 @@
-"""Expected log-probabilities of a model directory, for tvq-verify: python3 -m models.training.expected MODEL_DIR TEXT OUT
+"""Expected log-probabilities of a model directory, for tvq-verify: python3 -m models.training.expected MODEL_DIR FILE OUT
 
-Computed in float64 by the quadratic form. OUT (safetensors) gets `text` (the first 640 tokens of the file TEXT, after the
+Computed in float64 by the quadratic form. OUT (safetensors) gets `text` (the first tokens of FILE, after the
 end-of-sequence id), `random` (uniform ids) and `greedy` (a continuation), named as tests/golden/README.md describes.
+FILE is a text, or pairs or images where the model's tokenizer is of characters or of pixels; they follow each other.
 """
 
 import argparse
@@ -11,11 +12,12 @@ import numpy as np
 import torch
 
 from models.training import safetensors
-from models.training.data import Pieces
+from models.training.couplets import read_pairs, sequence as couplet
 from models.training.export import load_model
+from models.training.images import read_images, sequences_of
+from models.training.tokenizer import load_tokenizer
 
 TOKENS = {"text": 640, "random": 200}
-LAST_ROWS = 64  # whole rows kept of each sequence
 PROMPT, CONTINUATION = 120, 100
 GREEDY_TRIES = 12  # places in the text tried as prompts, for the continuation with the clearest choices
 
@@ -25,11 +27,20 @@ def log_probabilities(model, ids: np.ndarray) -> np.ndarray:
     return model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].log_softmax(-1).numpy()
 
 
-def sequence(model, name: str, ids: np.ndarray) -> dict:
+def read_ids(directory, config, file) -> np.ndarray:
+    if config.tokenizer["type"] == "pixels":
+        return sequences_of(read_images(file)[:8], config.tokenizer["levels"]).ravel().astype(np.int64)
+    tokenizer = load_tokenizer(directory, config)
+    if config.tokenizer["type"] == "characters":
+        return np.concatenate([couplet(tokenizer, pair)[:-1] for pair in read_pairs(file)[:100]]).astype(np.int64)
+    return np.concatenate([[tokenizer.end], tokenizer.encode(file.read_bytes().decode("utf-8"))]).astype(np.int64)
+
+
+def sequence(model, name: str, ids: np.ndarray, last_rows: int) -> dict:
     rows = log_probabilities(model, ids)
     return {f"{name}.tokens": ids.astype(np.int32),
             f"{name}.target_logprobs": rows[np.arange(len(ids) - 1), ids[1:]].astype(np.float32),
-            f"{name}.last_logprobs": rows[-LAST_ROWS:].astype(np.float32)}
+            f"{name}.last_logprobs": rows[-last_rows:].astype(np.float32)}
 
 
 def greedy(model, ids: np.ndarray) -> tuple:
@@ -54,16 +65,16 @@ def greedy(model, ids: np.ndarray) -> tuple:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_dir", type=pathlib.Path)
-    parser.add_argument("text", type=pathlib.Path)
+    parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--last-rows", type=int, default=64, help="whole rows kept of each sequence")
     arguments = parser.parse_args()
     model = load_model(arguments.model_dir).double()
-    pieces = Pieces(arguments.model_dir / model.config.tokenizer["file"])
-    ids = np.concatenate([[pieces.end], pieces.encode(arguments.text.read_bytes().decode("utf-8"))]).astype(np.int64)
+    ids = read_ids(arguments.model_dir, model.config, arguments.file)
     noise = np.random.default_rng(0).integers(0, model.config.vocab_size, TOKENS["random"])
     tensors, gap = greedy(model, ids[:20000])
-    tensors.update(sequence(model, "text", ids[:TOKENS["text"]]))
-    tensors.update(sequence(model, "random", noise))
+    tensors.update(sequence(model, "text", ids[:TOKENS["text"]], arguments.last_rows))
+    tensors.update(sequence(model, "random", noise, arguments.last_rows))
     safetensors.save(arguments.out, tensors)
     print(f"{arguments.out}: the two best candidates of the greedy continuation are at least {gap:.4f} apart")
 
