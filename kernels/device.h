@@ -3,8 +3,10 @@
 #define TVQ_KERNELS_DEVICE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,6 +55,14 @@ class Device {
     bool zeroed = true;
   };
   virtual absl::StatusOr<Reusable> AllocateReusable(size_t bytes);
+  // Takes `bytes` at once, in which AllocateReusable finds its memory from then on; nothing on a
+  // device that allocates at no cost. Once. RESOURCE_EXHAUSTED, naming the sizes.
+  virtual absl::Status Reserve(size_t bytes) {
+    static_cast<void>(bytes);
+    return absl::OkStatus();
+  }
+  // Free bytes of memory that is the device's own; nothing where it computes in the host's.
+  virtual std::optional<int64_t> FreeMemory() const { return std::nullopt; }
   virtual absl::Status Zero(void* device, size_t bytes) = 0;
   virtual absl::Status CopyToHost(void* host, const void* device, size_t bytes) = 0;
   virtual absl::Status CopyFromHost(void* device, const void* host, size_t bytes) = 0;

@@ -64,7 +64,10 @@ class CopyLanes::Lane {
       status = piece.SendTo(device + i * kPieceBytes, Size(i, bytes), stream_);
       if (!status.ok()) return status;
     }
-    return ToStatus(cudaStreamSynchronize(stream_), "a copy to the GPU");
+    for (PinnedPiece& piece : pieces_) {
+      if (absl::Status status = piece.Wait(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
 
  private:

@@ -90,10 +90,36 @@ absl::StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
 
 absl::StatusOr<Device::Reusable> CudaDevice::AllocateReusable(size_t bytes) {
   if (bytes == 0) return Reusable();
+  if (reserved_ != nullptr) {
+    if (const std::optional<size_t> place = reserved_->places.Take(bytes)) {
+      const auto give = [reserved = reserved_, place = *place, bytes](void*) {
+        reserved->places.Give(place, bytes);
+      };
+      return Reusable{Buffer(reserved_->memory.as<std::byte>() + *place, bytes, give), false};
+    }
+  }
   void* data = reusable_->Take(bytes).data;
   if (data == nullptr) return NoMemory(bytes, cudaErrorMemoryAllocation);
   const auto give = [pool = reusable_, bytes](void* block) { pool->Give(block, bytes); };
   return Reusable{Buffer(data, bytes, give), false};
+}
+
+absl::Status CudaDevice::Reserve(size_t bytes) {
+  if (reserved_ != nullptr) return absl::FailedPreconditionError("memory is reserved already");
+  void* data = nullptr;
+  if (const cudaError_t error = cudaMalloc(&data, bytes); error != cudaSuccess) {
+    return NoMemory(bytes, error);
+  }
+  // Not zeroed: whoever gets a part of it does that.
+  reserved_ =
+      std::make_shared<Reserved>(Buffer(data, bytes, [](void* memory) { cudaFree(memory); }));
+  return absl::OkStatus();
+}
+
+std::optional<int64_t> CudaDevice::FreeMemory() const {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return 0;
+  return static_cast<int64_t>(free);
 }
 
 absl::Status CudaDevice::Zero(void* device, size_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "kernels/cuda/ordered_copies.h"
 #include "kernels/cuda/platform.h"
 #include "kernels/device.h"
+#include "kernels/slab.h"
 
 namespace tvq::TVQ_CUDA {
 
@@ -32,6 +34,8 @@ class CudaDevice : public Device {
   bool host_memory() const override { return false; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;
   absl::StatusOr<Reusable> AllocateReusable(size_t bytes) override;
+  absl::Status Reserve(size_t bytes) override;
+  std::optional<int64_t> FreeMemory() const override;
   absl::Status Zero(void* device, size_t bytes) override;
   absl::Status CopyToHost(void* host, const void* device, size_t bytes) override;
   absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override;
@@ -77,7 +81,15 @@ class CudaDevice : public Device {
   std::vector<Buffer> scratch_;
   bool recorded_ = false;
   std::vector<Buffer> outgrown_;  // scratch that recordings use
-  // Shared with the blocks it gave.
+  // What Reserve took; null before.
+  struct Reserved {
+    explicit Reserved(Buffer taken) : memory(std::move(taken)), places(memory.bytes()) {}
+    const Buffer memory;
+    Slab places;
+  };
+  // Both shared with the blocks that they gave. Where nothing is reserved, or a block finds no
+  // place there because those of another size lie in its way, it comes from the pool.
+  std::shared_ptr<Reserved> reserved_;
   std::shared_ptr<BlockPool> reusable_;
 };
 

@@ -157,8 +157,35 @@ bool HasPenalty(const SampleRow& row) {
   return row.repetition_penalty != 1 || row.frequency_penalty != 0 || row.presence_penalty != 0;
 }
 
+// Lists of so many bytes travel at once, and more if one row has them. Memory is taken for them and
+// for one row with every id in each of its lists, so that none is taken later.
+constexpr size_t kListBytes = size_t{4} << 20;
+
+size_t ListBytes(const SampleRow& row) {
+  constexpr size_t kGaps = 64;  // for the alignment of four lists
+  return sizeof(Row) + row.counts.size_bytes() + row.logit_bias.size_bytes() +
+         row.allowed_ids.size_bytes() + row.banned_ids.size_bytes() + kGaps;
+}
+
+size_t ScratchBytes(int64_t vocab) {
+  const SampleRow longest;
+  return kListBytes + ListBytes(longest) +
+         static_cast<size_t>(vocab) *
+             (sizeof(TokenCount) + sizeof(LogitBias) + 2 * sizeof(int32_t));
+}
+
+// How many of the first rows travel together.
+size_t RowsAtOnce(std::span<const SampleRow> rows) {
+  size_t count = 0, bytes = 0;
+  while (count < rows.size() && (count == 0 || bytes + ListBytes(rows[count]) <= kListBytes)) {
+    bytes += ListBytes(rows[count++]);
+  }
+  return count;
+}
+
 // Rows and their lists in the device's scratch slot 0.
-absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRow> rows) {
+absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRow> rows,
+                                      int64_t vocab) {
   // Offsets first: the block's address is known when its size is.
   struct Offsets {
     size_t counts, biases, allowed, banned, bias_count;
@@ -172,8 +199,8 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
     offsets.push_back({upload.Add(row.counts), upload.Add(std::span<const LogitBias>(biases)),
                        upload.Add(row.allowed_ids), upload.Add(row.banned_ids), biases.size()});
   }
-  absl::StatusOr<std::byte*> base =
-      cuda.Scratch<std::byte>(0, static_cast<int64_t>(upload.bytes().size()));
+  absl::StatusOr<std::byte*> base = cuda.Scratch<std::byte>(
+      0, static_cast<int64_t>(std::max(upload.bytes().size(), ScratchBytes(vocab))));
   if (!base.ok()) return base.status();
   for (size_t n = 0; n < rows.size(); ++n) {
     const SampleRow& from = rows[n];
@@ -218,14 +245,11 @@ absl::Status StatusOf(int32_t outcome, int64_t logits_row) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status CudaSample(Device& device, const SampleArgs& args) {
+absl::Status SampleAtOnce(Device& device, const SampleArgs& args) {
   const auto rows = static_cast<int64_t>(args.rows.size());
   const int64_t vocab = args.logits.dim(1), each = 1 + args.max_top;
-  if (rows == 0) return absl::OkStatus();
   CudaDevice& cuda = AsCuda(device);
-  const absl::StatusOr<const Row*> device_rows = UploadRows(cuda, args.rows);
+  const absl::StatusOr<const Row*> device_rows = UploadRows(cuda, args.rows, vocab);
   if (!device_rows.ok()) return device_rows.status();
   absl::StatusOr<float*> work = cuda.Scratch<float>(1, rows * vocab);
   if (!work.ok()) return work.status();
@@ -251,6 +275,23 @@ absl::Status CudaSample(Device& device, const SampleArgs& args) {
     args.chosen[n] = row[0];
     std::copy_n(row + 1, std::max<int64_t>(0, args.rows[n].top_logprobs),
                 args.top.begin() + static_cast<ptrdiff_t>(n) * args.max_top);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CudaSample(Device& device, const SampleArgs& args) {
+  const auto top = static_cast<size_t>(args.max_top);
+  for (size_t first = 0; first < args.rows.size();) {
+    const size_t count = RowsAtOnce(args.rows.subspan(first));
+    SampleArgs part = args;
+    part.rows = args.rows.subspan(first, count);
+    part.chosen = args.chosen.subspan(first, count);
+    part.top = args.top.subspan(first * top, count * top);
+    part.row_status = args.row_status.subspan(first, count);
+    if (absl::Status status = SampleAtOnce(device, part); !status.ok()) return status;
+    first += count;
   }
   return absl::OkStatus();
 }

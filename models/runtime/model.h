@@ -102,11 +102,21 @@ class Model {
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;
 
-  // Does before the first call what calls with up to `decode_rows` rows would have to do in
-  // between, such as writing down the operations of a step. At most once; without it calls are
-  // slower.
-  virtual absl::Status Prepare(int64_t decode_rows) {
-    static_cast<void>(decode_rows);
+  // Does before the first call what calls of this size would have to do in between: gets the memory
+  // that they need, and has the device record the operations of a step, if it does. At most once;
+  // without it calls are slower.
+  struct Preparation {
+    int64_t decode_rows = 1;
+    int64_t top_logprobs = 0;  // the most alternatives that will be asked for
+    bool record = true;
+  };
+  virtual absl::Status Prepare(const Preparation&) { return absl::OkStatus(); }
+
+  // Of the model's device, which may be that of others too: memory of its own that is free, and
+  // taking `bytes` of it for states (Device::FreeMemory, Device::Reserve).
+  virtual std::optional<int64_t> FreeDeviceMemory() const { return std::nullopt; }
+  virtual absl::Status ReserveStates(int64_t bytes) {
+    static_cast<void>(bytes);
     return absl::OkStatus();
   }
 

@@ -1,6 +1,7 @@
 #include "server/engine/engine.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -54,10 +55,26 @@ absl::Status CheckModels(const std::vector<ServedModel>& models) {
   return absl::OkStatus();
 }
 
+// Of a device with memory of its own, of which `free` bytes are free when everything else is there.
+absl::StatusOr<int64_t> DeviceBudgetBytes(int64_t free, const EngineOptions& options) {
+  // The rest is for what the driver takes as it goes.
+  const int64_t budget =
+      options.state_memory_bytes > 0 ? options.state_memory_bytes : free / 20 * 19;
+  if (budget <= free) return budget;
+  return absl::ResourceExhaustedError(absl::StrCat("state_memory_bytes: is ", budget,
+                                                   " bytes; beside weights and working memory the "
+                                                   "device has ",
+                                                   free, " bytes free"));
+}
+
 absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
                                     const EngineOptions& options) {
   int64_t budget = options.state_memory_bytes;
-  if (budget == 0) {
+  if (const std::optional<int64_t> free = models[0].model->FreeDeviceMemory()) {
+    const auto of_device = DeviceBudgetBytes(*free, options);
+    if (!of_device.ok()) return of_device.status();
+    budget = *of_device;
+  } else if (budget == 0) {
     const auto facts = ReadMemoryFacts();
     if (!facts.ok()) return facts.status();
     budget = UsableBytes(*facts, WorkspaceBytes(models, options.max_num_seqs));
@@ -143,19 +160,21 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
                                                        const EngineOptions& options) {
   if (auto status = CheckOptions(options); !status.ok()) return status;
   if (auto status = CheckModels(models); !status.ok()) return status;
-  const auto budget = BudgetBytes(models, options);
-  if (!budget.ok()) return budget.status();
   std::vector<ModelRunner> runners;
   std::vector<ModelShare> shares;
   for (const ServedModel& m : models) {
-    if (!options.enforce_eager) {
-      if (auto status = m.model->Prepare(options.max_num_seqs); !status.ok()) return status;
-    }
+    auto status = m.model->Prepare({.decode_rows = options.max_num_seqs,
+                                    .top_logprobs = kMaxLogprobs,
+                                    .record = !options.enforce_eager});
+    if (!status.ok()) return status;
     auto runner = ModelRunner::Create(m.model, options.max_num_seqs);
     if (!runner.ok()) return runner.status();
     runners.push_back(*std::move(runner));
     shares.push_back({m.model->info().config.prefill_chunk, m.weight});
   }
+  const auto budget = BudgetBytes(models, options);
+  if (!budget.ok()) return budget.status();
+  if (auto status = models[0].model->ReserveStates(*budget); !status.ok()) return status;
   Scheduler scheduler(std::move(shares), options.max_num_batched_tokens);
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
       std::move(models), options, *budget, std::move(runners), std::move(scheduler))));

@@ -24,12 +24,15 @@ struct EngineOptions {
   int64_t max_num_batched_tokens = 512;  // tokens fed in one step, decode rows first, whole chunks
   // A request whose reader takes nothing for so long, while it waits for the reader, is ended.
   std::chrono::milliseconds paused_timeout{60'000};
-  int64_t state_memory_bytes = 0;  // budget of states; 0: what the container's memory leaves
+  // Budget of states; 0: what the container's memory leaves, or the device's if it has its own,
+  // where all of it is taken at once.
+  int64_t state_memory_bytes = 0;
   // Have a device that records the operations of a decode step carry them out one by one all the
   // same, as a profile wants it.
   bool enforce_eager = false;
 };
 
+// Models of one engine compute on one device.
 struct ServedModel {
   std::string name;
   std::shared_ptr<Model> model;

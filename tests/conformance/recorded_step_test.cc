@@ -58,7 +58,7 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepForEverySizeOfABatch) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     if (dtype == DType::kBFloat16 && !all) continue;
     Twins twins(GetParam(), dtype);
-    ASSERT_TRUE(twins.recorded.model().Prepare(kMost).ok());
+    ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = kMost}).ok());
     std::vector<std::unique_ptr<State>> recorded, direct;
     for (int64_t i = 0; i < kMost; ++i) {
       recorded.push_back(twins.recorded.NewState());
@@ -86,7 +86,7 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepForEverySizeOfABatch) {
 // What lies between steps may let the memory of intermediates grow: recordings have theirs still.
 TEST_P(RecordedStepTest, OutlivesWhatOtherCallsNeed) {
   Twins twins(GetParam(), DType::kFloat32);
-  ASSERT_TRUE(twins.recorded.model().Prepare(2).ok());
+  ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 2}).ok());
   const std::unique_ptr<State> recorded = twins.recorded.NewState();
   const std::unique_ptr<State> direct = twins.direct.NewState();
   const std::vector<int32_t> prompt = RandomTokens(60, 29, 2);
@@ -118,7 +118,7 @@ TEST(RecordedStepCount, AStepIsOneGraph) {
     return std::pair(after.graphs - before.graphs, after.launches - before.launches);
   };
   const auto [no_graphs, all_launches] = step();
-  ASSERT_TRUE(f.model().Prepare(4).ok());
+  ASSERT_TRUE(f.model().Prepare({.decode_rows = 4}).ok());
   const auto [graphs, launches] = step();
   EXPECT_EQ(no_graphs, 0);
   EXPECT_EQ(graphs, 1);

@@ -3,6 +3,7 @@
 
 #include <sanitizer/asan_interface.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -20,10 +21,12 @@ class DeviceMemory {
   }
 
   void* Allocate(size_t bytes) {
-    void* data = std::malloc(bytes);
     const std::lock_guard lock(mutex_);
+    if (bytes > total_ - std::min(used_, total_)) return nullptr;
+    void* data = std::malloc(bytes);
     if (data != nullptr) {
       blocks_[data] = bytes;
+      used_ += bytes;
       if (users_ == 0) ASAN_POISON_MEMORY_REGION(data, bytes);
     }
     return data;
@@ -32,9 +35,18 @@ class DeviceMemory {
     const std::lock_guard lock(mutex_);
     if (const auto block = blocks_.find(data); block != blocks_.end()) {
       ASAN_UNPOISON_MEMORY_REGION(data, block->second);
+      used_ -= block->second;
       blocks_.erase(block);
     }
     std::free(data);
+  }
+  void SetTotal(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    total_ = bytes;
+  }
+  MemoryOfGpu Info() {
+    const std::lock_guard lock(mutex_);
+    return {total_ - std::min(used_, total_), total_};
   }
   void Enter() {
     const std::lock_guard lock(mutex_);
@@ -50,6 +62,7 @@ class DeviceMemory {
  private:
   std::mutex mutex_;
   std::map<void*, size_t> blocks_;
+  size_t used_ = 0, total_ = size_t{16} << 30;
   int users_ = 0;
 };
 
@@ -59,6 +72,8 @@ DeviceMemoryAccess::DeviceMemoryAccess() { DeviceMemory::Instance().Enter(); }
 DeviceMemoryAccess::~DeviceMemoryAccess() { DeviceMemory::Instance().Leave(); }
 
 void* AllocateDeviceMemory(size_t bytes) { return DeviceMemory::Instance().Allocate(bytes); }
+MemoryOfGpu MemoryInfo() { return DeviceMemory::Instance().Info(); }
+void SetMemoryOfGpu(size_t bytes) { DeviceMemory::Instance().SetTotal(bytes); }
 void FreeDeviceMemory(void* data) { DeviceMemory::Instance().Free(data); }
 
 }  // namespace tvq::cuda_host

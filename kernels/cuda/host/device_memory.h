@@ -10,6 +10,11 @@ namespace tvq::cuda_host {
 void* AllocateDeviceMemory(size_t bytes);
 void FreeDeviceMemory(void* data);
 
+struct MemoryOfGpu {
+  size_t free = 0, total = 0;
+};
+MemoryOfGpu MemoryInfo();
+
 }  // namespace tvq::cuda_host
 
 #endif  // TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_

@@ -13,7 +13,7 @@
 namespace tvq::cuda_host {
 namespace {
 
-std::atomic<int64_t> g_allocations{0}, g_launches{0}, g_graphs{0};
+std::atomic<int64_t> g_allocations{0}, g_launches{0}, g_graphs{0}, g_synchronisations{0};
 
 cudaError_t Allocate(void** data, size_t bytes, void* (*allocate)(size_t)) {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
@@ -25,7 +25,9 @@ cudaError_t Allocate(void** data, size_t bytes, void* (*allocate)(size_t)) {
 
 }  // namespace
 
-RuntimeCounts CountsOfRuntime() { return {g_allocations, g_launches, g_graphs}; }
+RuntimeCounts CountsOfRuntime() {
+  return {g_allocations, g_launches, g_graphs, g_synchronisations};
+}
 
 cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
                        std::function<void()> thread, cudaStream_t stream) {
@@ -74,7 +76,9 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = *total = 0;
+  const tvq::cuda_host::MemoryOfGpu memory = tvq::cuda_host::MemoryInfo();
+  *free = memory.free;
+  *total = memory.total;
   return cudaSuccess;
 }
 
@@ -86,7 +90,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return stream->Synchronize(); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++tvq::cuda_host::g_synchronisations;
+  return stream->Synchronize();
+}
 cudaError_t cudaStreamQuery(cudaStream_t) { return tvq::cuda_host::ErrorOfCall(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return stream->Queue([event = *event] { event.stream->Run(event.count); });

@@ -27,11 +27,15 @@ class DeviceMemoryAccess {
 
 // What was asked of the runtime since the process began. Any thread.
 struct RuntimeCounts {
-  int64_t allocations = 0;  // of GPU memory and of pinned memory
-  int64_t launches = 0;     // of kernels, those inside graphs not counted
-  int64_t graphs = 0;       // launched
+  int64_t allocations = 0;       // of GPU memory and of pinned memory
+  int64_t launches = 0;          // of kernels, those inside graphs not counted
+  int64_t graphs = 0;            // launched
+  int64_t synchronisations = 0;  // of whole streams
 };
 RuntimeCounts CountsOfRuntime();
+
+// How much memory the GPU has, 16 GiB if nobody says.
+void SetMemoryOfGpu(size_t bytes);
 
 }  // namespace tvq::cuda_host
 

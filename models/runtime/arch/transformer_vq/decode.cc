@@ -8,31 +8,6 @@
 
 namespace tvq::transformer_vq {
 
-// Powers of two: a batch of any size runs one that is less than twice as large, and rows of nobody
-// cost little, since they read no state.
-absl::Status VqModel::Prepare(int64_t decode_rows) {
-  if (!device_->records()) return absl::OkStatus();
-  for (int64_t rows = 1;; rows *= 2) {
-    rows = std::min(rows, workspace_.rows());
-    recorded_.push_back({rows, nullptr});
-    if (rows >= std::min(decode_rows, workspace_.rows())) break;
-  }
-  // The largest first: whatever grows has grown before it is written down.
-  for (auto step = recorded_.rbegin(); step != recorded_.rend(); ++step) {
-    const auto rows = static_cast<size_t>(step->rows);
-    const std::vector<int32_t> tokens(rows);
-    const std::vector<int64_t> positions(rows);
-    const std::vector<VqState> nobody(rows * static_cast<size_t>(config_.n_layer));
-    absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, nobody);
-    if (s.ok()) s = DecodeLayers(step->rows);
-    if (!s.ok()) return s;
-    auto layers = device_->Record([&] { return DecodeLayers(step->rows); });
-    if (!layers.ok()) return layers.status();
-    step->layers = *std::move(layers);
-  }
-  return device_->Synchronize();
-}
-
 const VqModel::RecordedStep* VqModel::Recorded(int64_t rows) const {
   if (tap_) return nullptr;  // its work is the host's
   const auto step = std::lower_bound(recorded_.begin(), recorded_.end(), rows,

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,7 +32,11 @@ class VqModel : public Model, public QuantizedKeys {
   absl::Status Health() const override { return device_->Health(); }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
   int64_t WorkspaceBytes(int64_t) const override { return workspace_.bytes(); }
-  absl::Status Prepare(int64_t decode_rows) override;
+  absl::Status Prepare(const Preparation& preparation) override;
+  std::optional<int64_t> FreeDeviceMemory() const override { return device_->FreeMemory(); }
+  absl::Status ReserveStates(int64_t bytes) override {
+    return device_->Reserve(static_cast<size_t>(bytes));
+  }
   absl::StatusOr<std::unique_ptr<State>> NewState() override;
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
   absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
@@ -61,6 +66,9 @@ class VqModel : public Model, public QuantizedKeys {
   absl::Status Layers(const Attend& attend);
   absl::Status TapCodes(int64_t layer, int64_t rows);
   absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
+  absl::Status RecordSteps(int64_t decode_rows, bool record);
+  // Everything else once, as large as it gets, so that nothing grows later.
+  absl::Status Rehearse(const Preparation& preparation);
   absl::Status DecodeTile(std::span<const DecodeRow> rows, Logits* logits);
   // One token of `rows` sessions, as the workspace's inputs have them, through all layers.
   absl::Status DecodeLayers(int64_t rows);

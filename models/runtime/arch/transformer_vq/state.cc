@@ -56,7 +56,12 @@ absl::StatusOr<std::unique_ptr<VqSessionState>> VqSessionState::Create(Device& d
   absl::StatusOr<Device::Reusable> memory =
       device.AllocateReusable(static_cast<size_t>(layout.bytes()));
   if (!memory.ok()) return memory.status();
-  return std::unique_ptr<VqSessionState>(new VqSessionState(device, layout, *std::move(memory)));
+  return In(*std::move(memory), device, layout);
+}
+
+std::unique_ptr<VqSessionState> VqSessionState::In(Device::Reusable memory, Device& device,
+                                                   const StateLayout& layout) {
+  return std::unique_ptr<VqSessionState>(new VqSessionState(device, layout, std::move(memory)));
 }
 
 absl::Status VqSessionState::Write() {

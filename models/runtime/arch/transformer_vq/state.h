@@ -39,6 +39,9 @@ class VqSessionState : public State {
  public:
   static absl::StatusOr<std::unique_ptr<VqSessionState>> Create(Device& device,
                                                                 const StateLayout& layout);
+  // In memory of layout.bytes().
+  static std::unique_ptr<VqSessionState> In(Device::Reusable memory, Device& device,
+                                            const StateLayout& layout);
 
   int64_t position() const override { return position_; }
   int64_t bytes() const override { return layout_.bytes(); }

@@ -1,0 +1,75 @@
+// What a device with memory of its own does before the first call.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops/token_logprobs.h"
+#include "models/runtime/arch/transformer_vq/model.h"
+
+namespace tvq::transformer_vq {
+
+absl::Status VqModel::Prepare(const Preparation& preparation) {
+  if (device_->host_memory()) return absl::OkStatus();
+  const int64_t rows = std::clamp<int64_t>(preparation.decode_rows, 1, workspace_.rows());
+  absl::Status s = RecordSteps(rows, preparation.record && device_->records());
+  if (s.ok()) s = Rehearse(preparation);
+  return s.ok() ? device_->Synchronize() : s;
+}
+
+// Powers of two: a batch of any size runs one that is less than twice as large, and rows of nobody
+// cost little, since they read no state. The largest first: whatever grows has grown before it is
+// written down.
+absl::Status VqModel::RecordSteps(int64_t decode_rows, bool record) {
+  std::vector<int64_t> sizes{1};
+  while (sizes.back() < decode_rows) sizes.push_back(std::min(2 * sizes.back(), workspace_.rows()));
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+    const auto rows = static_cast<size_t>(*size);
+    const std::vector<int32_t> tokens(rows);
+    const std::vector<int64_t> positions(rows);
+    const std::vector<VqState> nobody(rows * static_cast<size_t>(config_.n_layer));
+    absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, nobody);
+    if (s.ok()) s = DecodeLayers(*size);
+    if (!s.ok() || !record) return s;
+    auto layers = device_->Record([&] { return DecodeLayers(*size); });
+    if (!layers.ok()) return layers.status();
+    recorded_.insert(recorded_.begin(), RecordedStep{*size, *std::move(layers)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VqModel::Rehearse(const Preparation& preparation) {
+  // Choices first, while all logits are zero, and finite.
+  const int64_t rows = std::max<int64_t>(1, preparation.decode_rows);
+  const int64_t top = std::min(preparation.top_logprobs, config_.common.vocab_size);
+  auto logits = NewLogits(rows);
+  if (!logits.ok()) return logits.status();
+  const auto drawn = static_cast<size_t>(rows), tops = static_cast<size_t>(top);
+  const std::vector<SampleRow> draws(drawn, {.top_logprobs = top});
+  std::vector<TokenLogprob> chosen(drawn), alternatives(drawn * tops);
+  std::vector<absl::Status> row_status(drawn);
+  absl::Status s = Sample(*logits, draws, top, chosen, alternatives, row_status);
+  if (!s.ok()) return s;
+
+  constexpr auto kScored = static_cast<size_t>(Workspace::kScoreRows);
+  const std::vector<int32_t> targets(kScored);
+  chosen.resize(kScored);
+  alternatives.resize(kScored * tops);
+  s = TokenLogprobs(*device_, {.logits = workspace_.score_logits(Workspace::kScoreRows),
+                               .targets = targets,
+                               .top = top,
+                               .target_out = chosen,
+                               .top_out = alternatives});
+  if (!s.ok()) return s;
+
+  auto memory = device_->Allocate(static_cast<size_t>(layout_.bytes()));
+  if (!memory.ok()) return memory.status();
+  const auto state = VqSessionState::In({*std::move(memory)}, *device_, layout_);
+  const std::vector<int32_t> tokens(static_cast<size_t>(config_.common.prefill_chunk));
+  s = PrefillOne({.state = state.get(), .tokens = tokens}, nullptr);
+  if (!s.ok()) return s;
+  const int64_t at_once = std::min(rows, workspace_.rows());
+  s = ComputeLogits(0, {logits->view.data, {at_once, logits->view.dim(1)}});
+  return s.ok() ? device_->Synchronize() : s;  // before what it used is freed
+}
+
+}  // namespace tvq::transformer_vq
