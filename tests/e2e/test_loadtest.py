@@ -1,13 +1,14 @@
 """tvq-loadtest against the real server."""
 
 import json
+import os
 import re
 import subprocess
 
 import pytest
 
 from gateway_process import GatewayProcess
-from server_process import BIN, wait_until
+from server_process import BIN, ROOT, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +197,17 @@ def test_a_server_that_dies_meanwhile(start, tmp_path):
     assert step["failed"] == step["failures"]["UNAVAILABLE"]["requests"] > 0
     # A user who was refused does not hammer on: at most one request in 0.1 s.
     assert step["failed"] <= 2 * (3 / 0.1 + 1)
+
+
+def test_the_capacity_script(tmp_path):
+    process = subprocess.run(
+        [ROOT / "scripts" / "capacity", "--only", "curve", "--out", tmp_path, "--rounds", "1", "--seconds", "0.5",
+         "--warm-up", "0", "--concurrency", "1,3"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, env={**os.environ, "TVQ_BIN_DIR": str(BIN)})
+    assert process.returncode == 0, process.stderr
+    report = json.loads((tmp_path / "capacity.json").read_text())
+    for transport in ["grpc", "http"]:
+        assert set(report["curve"][transport]) == {"1", "3"}
+        assert all(step["ok"] > 0 for steps in report["curve"][transport].values() for step in steps)
+    assert process.stdout.count("| HTTP |") == 2
+    assert (tmp_path / "capacity.svg").read_text().count("<polyline") == 2 + 4 + 4
