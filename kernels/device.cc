@@ -34,7 +34,11 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int th
   }
   if (name == "cpu") return MakeCpuDevice(threads, isa);
   if (name == "reference") return MakeReferenceDevice();
-  if (name == "cuda") return MakeCudaDevice();
+  if (name == "cuda") {
+    if (isa.empty() || isa == "tf32") return MakeCudaDevice(isa == "tf32");
+    return absl::InvalidArgumentError(
+        absl::StrCat("device 'cuda': '", std::string(isa), "' is unknown there; available: tf32"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("device '", std::string(name), "': unknown; available: cpu, cuda, reference"));
 }

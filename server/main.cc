@@ -82,7 +82,7 @@ std::unique_ptr<tvq::Watchdog> StartWatchdog(const tvq::Flags& flags, const tvq:
 
 // Serves until a signal has come and what ran is done.
 absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
-  auto made = tvq::MakeDevice(flags.device, flags.threads);
+  auto made = tvq::MakeDevice(flags.device, flags.threads, flags.tf32 ? "tf32" : "");
   if (!made.ok()) return made.status();
   const std::shared_ptr<tvq::Device> device = *std::move(made);
   spdlog::info("computing on {}", device->Describe());

@@ -44,11 +44,16 @@ class GraphRecording : public Recording {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(cudaStream_t stream,
-                                                               std::string description) {
+                                                               std::string description, bool tf32) {
   std::unique_ptr<CudaDevice> device(new CudaDevice(stream, std::move(description)));
   absl::Status status = device->lanes_.Create();
   if (status.ok()) status = device->ordered_.Create();
   if (!status.ok()) return status;
+  absl::StatusOr<Buffer> workspace = device->Allocate(Gemm::kWorkspaceBytes);
+  if (!workspace.ok()) return workspace.status();
+  absl::StatusOr<Gemm> gemm = Gemm::Create(stream, *std::move(workspace), tf32);
+  if (!gemm.ok()) return gemm.status();
+  device->gemm_ = *std::move(gemm);
   return device;
 }
 
@@ -61,6 +66,7 @@ CudaDevice::CudaDevice(cudaStream_t stream, std::string description)
 
 CudaDevice::~CudaDevice() {
   cudaStreamSynchronize(stream_);
+  gemm_.reset();
   cudaStreamDestroy(stream_);
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/block_pool.h"
 #include "kernels/cuda/copy_lanes.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/ordered_copies.h"
 #include "kernels/cuda/platform.h"
 #include "kernels/device.h"
@@ -23,9 +24,10 @@ namespace tvq::TVQ_CUDA {
 
 class CudaDevice : public Device {
  public:
-  // Takes the stream, which is not the default one.
+  // Takes the stream, which is not the default one. `tf32`: see Gemm.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(cudaStream_t stream,
-                                                            std::string description);
+                                                            std::string description,
+                                                            bool tf32 = false);
   ~CudaDevice() override;
 
   std::string Describe() const override { return description_; }
@@ -47,6 +49,9 @@ class CudaDevice : public Device {
   // A graph of the stream's work.
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) override;
+
+  // Of chunks of prompts.
+  const Gemm& gemm() const { return *gemm_; }
 
   // Operations run on it one after the other.
   cudaStream_t stream() const { return stream_; }
@@ -78,6 +83,7 @@ class CudaDevice : public Device {
   const std::string description_;
   CopyLanes lanes_;
   OrderedCopies ordered_;
+  std::optional<Gemm> gemm_;
   std::vector<Buffer> scratch_;
   bool recorded_ = false;
   std::vector<Buffer> outgrown_;  // scratch that recordings use

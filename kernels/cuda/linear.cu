@@ -1,5 +1,6 @@
 // y = act(scale * (x W^T + bias)) (+ y), and y += (o * g) W^T (kernels/ops/linear.h): rows in the
-// form that a weight's kernel reads (linear_rows.cu), then the product (run_linear.cu).
+// form that a weight's kernel reads (linear_rows.cu), then the product
+// (run_linear.cu; of a chunk of a prompt, linear_chunk.cu).
 //
 // W lies row-major, rows padded to 64 elements, int8 beside a scale for each row.
 #include <vector>
@@ -71,11 +72,13 @@ absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const Host
 
 absl::Status CudaLinear(Device& device, const LinearArgs& args) {
   if (args.y.size() == 0) return absl::OkStatus();
-  const absl::StatusOr<const void*> x = PrepareRows(device, {.x = args.x}, args.weight->dtype);
+  const absl::StatusOr<const void*> x =
+      PrepareRows(device, {.x = args.x, .chunk_rows = args.chunk_rows}, args.weight->dtype);
   if (!x.ok()) return x.status();
   const int64_t out = args.weight->out;
   return RunLinear(device, {.x = *x,
                             .rows = args.x.dim(0),
+                            .chunk_rows = args.chunk_rows,
                             .weight = args.weight,
                             .bias = args.bias.data,
                             .scale = args.scale,
@@ -87,11 +90,13 @@ absl::Status CudaLinear(Device& device, const LinearArgs& args) {
 absl::Status CudaGatedOutput(Device& device, const GatedOutputArgs& args) {
   if (args.y.size() == 0) return absl::OkStatus();
   const absl::StatusOr<const void*> x =
-      PrepareRows(device, {.x = args.o, .gate = args.g.data}, args.weight->dtype);
+      PrepareRows(device, {.x = args.o, .gate = args.g.data, .chunk_rows = args.chunk_rows},
+                  args.weight->dtype);
   if (!x.ok()) return x.status();
   const int64_t out = args.weight->out;
   return RunLinear(device, {.x = *x,
                             .rows = args.o.dim(0),
+                            .chunk_rows = args.chunk_rows,
                             .weight = args.weight,
                             .accumulate = true,
                             .columns = {{0, out, args.y.data, out, Activation::kNone}},

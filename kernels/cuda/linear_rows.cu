@@ -18,11 +18,15 @@ struct Shared {
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    PrepareRowsKernel(const float* x, const float* gate, bool norm, const float* gain,
+    PrepareRowsKernel(const float* x, int64_t rows, const float* gate, bool norm, const float* gain,
                       const float* bias, int64_t width, int64_t stride, T* out) {
   const int64_t row = blockIdx.x;
   x += row * width;
   out += row * stride;
+  if (row >= rows) {
+    for (int64_t i = threadIdx.x; i < stride; i += kThreads) StoreAs(0, out + i);
+    return;
+  }
   float scale = 1;
   if (norm) scale = RmsScale(x, width, BlockShared<Shared>().partial);
   for (int64_t i = threadIdx.x; i < stride; i += kThreads) {
@@ -40,12 +44,12 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 absl::StatusOr<const void*> Prepare(Device& device, const RowSource& source) {
   const auto [rows, width] = source.x.shape;
-  const int64_t stride = RowStride(width);
-  absl::StatusOr<T*> out = AsCuda(device).Scratch<T>(0, rows * stride);
+  const int64_t stride = RowStride(width), blocks = std::max(rows, source.chunk_rows);
+  absl::StatusOr<T*> out = AsCuda(device).Scratch<T>(0, blocks * stride);
   if (!out.ok()) return out.status();
-  const absl::Status status = Launch("PrepareRows", device, {.blocks = rows, .threads = kThreads},
-                                     PrepareRowsKernel<T>, source.x.data, source.gate, source.norm,
-                                     source.gain, source.bias, width, stride, *out);
+  const absl::Status status = Launch("PrepareRows", device, {.blocks = blocks, .threads = kThreads},
+                                     PrepareRowsKernel<T>, source.x.data, rows, source.gate,
+                                     source.norm, source.gain, source.bias, width, stride, *out);
   if (!status.ok()) return status;
   return *out;
 }

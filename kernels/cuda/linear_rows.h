@@ -24,10 +24,11 @@ struct RowSource {
   bool norm = false;
   const float* gain = nullptr;  // [in], of the norm
   const float* bias = nullptr;  // [in]
+  int64_t chunk_rows = 0;
 };
 
-// [N][RowStride(in)], float32 for a float32 weight and bfloat16 for the others, in the device's
-// scratch memory of slot 0. `dtype`: the weight's.
+// [max(N, chunk_rows)][RowStride(in)], float32 for a float32 weight and bfloat16 for the others, in
+// the device's scratch memory of slot 0. `dtype`: the weight's. Rows from N on are zero.
 absl::StatusOr<const void*> PrepareRows(Device& device, const RowSource& source, DType dtype);
 
 // Outputs [first, first + count) of a weight go to y, rows of `stride` floats.
@@ -44,6 +45,7 @@ struct LinearRun {
 
   const void* x = nullptr;  // from PrepareRows
   int64_t rows = 0;
+  int64_t chunk_rows = 0;  // of a prompt's chunk, of which `rows` are there; 0: none, decode
   const LinearWeight* weight = nullptr;
   const float* bias = nullptr;  // [out]
   float scale = 1;
@@ -52,10 +54,12 @@ struct LinearRun {
   int column_count = 0;
 };
 
-// Uses the device's scratch slot 1, and slot kTicketSlot for counters that lie at zero between
-// calls.
+// Uses the device's scratch slots 1 and 2, and slot kTicketSlot for counters that lie at zero
+// between calls.
 constexpr size_t kTicketSlot = 4;
 absl::Status RunLinear(Device& device, const LinearRun& run);
+// RunLinear's way for chunk_rows above 0.
+absl::Status RunChunkLinear(Device& device, const LinearRun& run);
 
 }  // namespace tvq::TVQ_CUDA
 

@@ -20,7 +20,7 @@ std::string VersionText(int version) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool tf32) {
   int driver = 0;
   int count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
@@ -46,8 +46,10 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
   status = cuda::ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   if (!status.ok()) return status;
   return cuda::CudaDevice::Create(
-      stream, absl::StrCat("cuda (", gpu.name, ", ", gpu.multiProcessorCount, " multiprocessors, ",
-                           gpu.totalGlobalMem >> 30, " GiB)"));
+      stream,
+      absl::StrCat("cuda (", gpu.name, ", ", gpu.multiProcessorCount, " multiprocessors, ",
+                   gpu.totalGlobalMem >> 30, " GiB", tf32 ? ", tf32)" : ")"),
+      tf32);
 }
 
 }  // namespace tvq

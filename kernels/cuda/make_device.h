@@ -12,7 +12,8 @@ namespace tvq {
 
 // The first GPU that the process may see (CUDA_VISIBLE_DEVICES). FAILED_PRECONDITION says what is
 // missing: a build with CUDA, NVIDIA's driver or one new enough, a GPU, code for its architecture.
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice();
+// `tf32`: products of float32 in chunks of prompts may round their factors to 11 bits.
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool tf32);
 
 }  // namespace tvq
 

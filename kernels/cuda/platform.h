@@ -5,9 +5,11 @@
 #define TVQ_KERNELS_CUDA_PLATFORM_H_
 
 #if defined(TVQ_CUDA_HOST)
+#include "kernels/cuda/host/cublas.h"
 #include "kernels/cuda/host/cuda_host.h"
 #define TVQ_CUDA cuda_host
 #else
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 #define TVQ_CUDA cuda
 #endif

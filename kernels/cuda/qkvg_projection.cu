@@ -38,9 +38,13 @@ __global__ void __launch_bounds__(kHeads* kWarp)
 absl::Status CudaQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   const int64_t rows = args.x.dim(0);
   if (rows == 0) return absl::OkStatus();
-  const absl::StatusOr<const void*> x = PrepareRows(
-      device, {.x = args.x, .norm = true, .gain = args.gain.data, .bias = args.bias.data},
-      args.weight->dtype);
+  const absl::StatusOr<const void*> x = PrepareRows(device,
+                                                    {.x = args.x,
+                                                     .norm = true,
+                                                     .gain = args.gain.data,
+                                                     .bias = args.bias.data,
+                                                     .chunk_rows = args.chunk_rows},
+                                                    args.weight->dtype);
   if (!x.ok()) return x.status();
 
   const int64_t heads = args.u.dim(0), width = args.u.dim(1), kv_heads = args.k.dim(1);
@@ -49,6 +53,7 @@ absl::Status CudaQkvgProjection(Device& device, const QkvgProjectionArgs& args) 
   absl::Status status =
       RunLinear(device, {.x = *x,
                          .rows = rows,
+                         .chunk_rows = args.chunk_rows,
                          .weight = args.weight,
                          .columns = {{0, q, args.q_u.data, q, Activation::kNone},
                                      {q, k, args.k.data, k, Activation::kNone},

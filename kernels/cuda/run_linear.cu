@@ -12,8 +12,9 @@
 // added in order: the 8 of a block by the block, those of several blocks by the last to arrive.
 // float32: a warp an output, 8 rows at a time; lanes split `in`.
 // Every order and split follows from the shape of W alone: a row's bits do not depend on how many
-// share the call.
+// share the call. Chunks of a prompt take another way (linear_chunk.cu).
 #include "kernels/bfloat16.h"
+#include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"
 #include "kernels/cuda/mma.cuh"
@@ -31,26 +32,6 @@ constexpr int kRowsPerWarp = 8;  // of x, float32
 
 // Blocks that keep every multiprocessor of a large GPU (132 to 148) loading: two each.
 constexpr int64_t kEnoughBlocks = 256;
-
-struct Epilogue {
-  const float* scales;
-  const float* bias;
-  float scale;
-  bool accumulate;
-  OutputColumns columns[LinearRun::kMostColumns];
-  int column_count;
-
-  __device__ void Store(int64_t row, int64_t output, float sum) const {
-    int c = 0;
-    while (c + 1 < column_count && output >= columns[c + 1].first) ++c;
-    if (scales != nullptr) sum *= scales[output];
-    if (bias != nullptr) sum += bias[output];
-    sum *= scale;
-    if (columns[c].activation == Activation::kSilu) sum = sum / (1 + expf(-sum));
-    float* y = columns[c].y + row * columns[c].stride + output - columns[c].first;
-    *y = accumulate ? *y + sum : sum;
-  }
-};
 
 // A lane's 16 bytes of weights: kQuads times four pairs of bfloat16.
 struct BFloat16Piece {
@@ -267,13 +248,8 @@ absl::Status RunTensor(Device& device, const LinearRun& run, const Epilogue& epi
 
 absl::Status RunLinear(Device& device, const LinearRun& run) {
   if (run.rows == 0 || run.weight->out == 0) return absl::OkStatus();
-  Epilogue epilogue{run.weight->scales.as<const float>(),
-                    run.bias,
-                    run.scale,
-                    run.accumulate,
-                    {},
-                    run.column_count};
-  for (int c = 0; c < run.column_count; ++c) epilogue.columns[c] = run.columns[c];
+  if (run.chunk_rows > 0) return RunChunkLinear(device, run);
+  const Epilogue epilogue(run);
   switch (run.weight->dtype) {
     case DType::kFloat32:
       return Launch("Linear", device,

@@ -2,7 +2,7 @@
 
 namespace tvq {
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool) {
   return absl::FailedPreconditionError(
       "device 'cuda': this build has no CUDA backend; build with cmake --preset cuda");
 }

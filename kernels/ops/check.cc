@@ -37,6 +37,12 @@ absl::Status CheckShape(std::string_view op, std::string_view argument, const vo
   return absl::OkStatus();
 }
 
+absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows) {
+  if (chunk_rows == 0 || (chunk_rows > 0 && rows <= chunk_rows)) return absl::OkStatus();
+  return ArgumentError(
+      op, absl::StrCat("x has ", rows, " rows, expected at most ", chunk_rows, ", a chunk's"));
+}
+
 absl::Status CheckIds(std::string_view op, std::span<const int32_t> ids, int64_t vocab) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= vocab) {

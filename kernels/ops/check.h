@@ -33,6 +33,10 @@ absl::Status CheckOptional(std::string_view op, std::string_view argument,
   return tensor.empty() ? absl::OkStatus() : CheckShape(op, argument, tensor, expected);
 }
 
+// A chunk of `chunk_rows` holds `rows`, where it is given: "Linear: x has 65 rows, expected at most
+// 64, a chunk's".
+absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows);
+
 // Every id lies in [0, vocab): "Embedding: ids[3] is 300, expected 0 to 258". ids: host memory.
 absl::Status CheckIds(std::string_view op, std::span<const int32_t> ids, int64_t vocab);
 

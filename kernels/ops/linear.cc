@@ -65,6 +65,7 @@ absl::Status CheckLinear(const LinearArgs& args) {
   const int64_t out = args.y.dim(1);
   return FirstError({
       CheckWeight(kOp, args.weight, out, in),
+      CheckChunk(kOp, rows, args.chunk_rows),
       CheckShape(kOp, "x", args.x, {rows, in}),
       CheckOptional(kOp, "bias", args.bias, {out}),
       CheckShape(kOp, "y", args.y, {rows, out}),
@@ -78,6 +79,7 @@ absl::Status CheckGatedOutput(const GatedOutputArgs& args) {
   const int64_t out = args.y.dim(1);
   return FirstError({
       CheckWeight(kOp, args.weight, out, in),
+      CheckChunk(kOp, rows, args.chunk_rows),
       CheckShape(kOp, "o", args.o, {rows, in}),
       CheckShape(kOp, "g", args.g, {rows, in}),
       CheckShape(kOp, "y", args.y, {rows, out}),

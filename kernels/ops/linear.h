@@ -43,6 +43,11 @@ struct HostMatrix {
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 
+// A call on rows of one request's prompt says so by `chunk_rows`, the rows of a whole chunk (the
+// model's prefill_chunk), of which it has up to so many: then a device may compute the whole chunk,
+// the rest of it zero, by a library. A row's bits then depend on chunk_rows and its place in the
+// chunk, too, and still on no other row. 0: rows of different requests, as in decode.
+
 enum class Activation : uint8_t { kNone, kSilu };
 
 // y = act(scale * (x W^T + bias)) (+ y when accumulate).
@@ -58,6 +63,7 @@ struct LinearArgs {
   Activation activation = Activation::kNone;
   bool accumulate = false;
   Matrix<float> y;
+  int64_t chunk_rows = 0;
 };
 
 absl::Status Linear(Device& device, const LinearArgs& args);
@@ -69,6 +75,7 @@ struct GatedOutputArgs {
   Matrix<const float> g;
   const LinearWeight* weight = nullptr;
   Matrix<float> y;
+  int64_t chunk_rows = 0;
 };
 
 absl::Status GatedOutput(Device& device, const GatedOutputArgs& args);

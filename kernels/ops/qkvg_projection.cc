@@ -35,6 +35,7 @@ absl::Status Check(const QkvgProjectionArgs& args) {
   }
   return FirstError({
       CheckWeight(args),
+      CheckChunk(kOp, n, args.chunk_rows),
       CheckShape(kOp, "x", args.x, {n, d}),
       CheckShape(kOp, "gain", args.gain, {d}),
       CheckShape(kOp, "bias", args.bias, {d}),

@@ -29,6 +29,7 @@ struct QkvgProjectionArgs {
   Tensor<float, 3> k;                    // [N, G, K]
   Tensor<float, 3> v;                    // [N, G, V]
   Tensor<float, 3> g;                    // [N, H, V]
+  int64_t chunk_rows = 0;                // see kernels/ops/linear.h
 };
 
 absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args);

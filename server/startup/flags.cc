@@ -59,6 +59,8 @@ void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models
   Add(app, "--device", flags.device, "Where to compute: cpu, cuda (a build with it), reference");
   Add(app, "--threads", flags.threads, "Threads that compute; 0: one for each core")
       ->check(CLI::Range(0, 4096));
+  AddSwitch(app, "--tf32", flags.tf32,
+            "With --device cuda: float32 prompts multiply faster, factors rounded to 11 bits");
   Add(app, "--dtype", flags.dtype, "Weights in memory")
       ->check(CLI::IsMember({"float32", "bfloat16", "int8"}));
   Add(app, "--state-dtype", flags.state_dtype,

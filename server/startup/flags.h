@@ -22,6 +22,7 @@ struct Flags {
   std::vector<ModelFlag> models;
   std::string device = "cpu";
   int threads = 0;
+  bool tf32 = false;
   std::string dtype = "float32";
   std::string state_dtype;  // empty: as dtype
   EngineOptions engine;

@@ -32,6 +32,10 @@ TEST(MakeDeviceTest, CudaSaysWhatIsMissing) {
       AnyOf(HasSubstr("no CUDA backend; build with"), HasSubstr("no NVIDIA driver"),
             HasSubstr("the driver knows CUDA"), HasSubstr("no GPU"), HasSubstr("no code for")));
   EXPECT_TRUE(MakeDevice("cpu").ok());
+  EXPECT_EQ(MakeDevice("cuda", 0, "tf32").status().code(), absl::StatusCode::kFailedPrecondition);
+  const absl::Status status = MakeDevice("cuda", 0, "avx2").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("available: tf32"));
 }
 
 std::vector<uint8_t> RandomBytes(size_t size, uint32_t seed) {

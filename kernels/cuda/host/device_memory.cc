@@ -23,7 +23,9 @@ class DeviceMemory {
   void* Allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (bytes > total_ - std::min(used_, total_)) return nullptr;
-    void* data = std::malloc(bytes);
+    // Aligned as cudaMalloc aligns.
+    void* data = nullptr;
+    if (posix_memalign(&data, 256, bytes) != 0) return nullptr;
     if (data != nullptr) {
       blocks_[data] = bytes;
       used_ += bytes;

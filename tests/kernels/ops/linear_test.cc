@@ -18,6 +18,7 @@ struct Options {
   float scale = 1;
   Activation activation = Activation::kNone;
   bool accumulate = false;
+  int64_t chunk_rows = 0;
 };
 
 class LinearTest : public testing::TestWithParam<OpCase> {
@@ -43,7 +44,8 @@ class LinearTest : public testing::TestWithParam<OpCase> {
                     .scale = options.scale,
                     .activation = options.activation,
                     .accumulate = options.accumulate,
-                    .y = {y.data(), {rows, weight.out}}};
+                    .y = {y.data(), {rows, weight.out}},
+                    .chunk_rows = options.chunk_rows};
     if (options.bias) args.bias = {b.data(), {weight.out}};
     const absl::Status status = Linear(device, args);
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -113,37 +115,63 @@ TEST_P(LinearTest, AppliesTheEpilogue) {
   }
 }
 
+TEST_P(LinearTest, ChunksOfAPromptAgreeWithTheReference) {
+  for (const int64_t rows : {0, 1, 30, 32}) {
+    Compare(rows, 65, 50, {true, -0.37F, Activation::kSilu, true, 32});
+    Compare(rows, 128, 33, {.chunk_rows = 32});
+  }
+}
+
+// Nor on how many rows of the chunk there are.
+TEST_P(LinearTest, ARowsBitsInAChunkDependOnThatRowAlone) {
+  const int64_t in = 131, out = 37, chunk = 40;
+  const std::vector<float> x = RandomFloats(chunk * in, 1);
+  const LinearWeight weight = Pack(*device_, RandomFloats(out * in, 3), out, in);
+  const auto run = [&](int64_t rows) {
+    return Run(*device_, weight, std::span(x).first(static_cast<size_t>(rows * in)), {},
+               std::vector<float>(static_cast<size_t>(rows * out)), {.chunk_rows = chunk});
+  };
+  const std::vector<float> all = run(chunk);
+  for (const int64_t rows : {1, 2, 17, 39}) {
+    const std::vector<float> y = run(rows);
+    EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin())) << rows << " rows";
+  }
+}
+
 TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
   for (const int64_t rows : {0, 1, 7, 64}) {
-    const int64_t in = 129;
-    const int64_t out = 37;
-    const std::vector<float> o = RandomFloats(rows * in, 1);
-    const std::vector<float> g = RandomFloats(rows * in, 2);
-    const std::vector<float> w = RandomFloats(out * in, 3);
-    const std::vector<float> y0 = RandomFloats(rows * out, 4);
-    const auto run = [&](Device& device) {
-      const LinearWeight weight = Pack(device, w, out, in);
-      const DeviceArray<float> o_in(device, o), g_in(device, g), y_out(device, y0);
-      EXPECT_TRUE(GatedOutput(device, {.o = {o_in.data(), {rows, in}},
-                                       .g = {g_in.data(), {rows, in}},
-                                       .weight = &weight,
-                                       .y = {y_out.data(), {rows, out}}})
-                      .ok());
-      return y_out.Read();
-    };
-    const std::vector<float> y = run(*device_);
-    const std::vector<float> expected = run(*reference_);
-    const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
-    for (size_t i = 0; i < y.size(); ++i) {
-      double terms = 0;
-      for (int64_t c = 0; c < in; ++c) {
-        const auto xi =
-            i / static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c);
-        terms += std::abs(
-            RoundedFor(GetParam().dtype, o[xi] * g[xi]) *
-            used[i % static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c)]);
+    for (const int64_t chunk_rows : {0, 70}) {
+      const int64_t in = 129;
+      const int64_t out = 37;
+      const std::vector<float> o = RandomFloats(rows * in, 1);
+      const std::vector<float> g = RandomFloats(rows * in, 2);
+      const std::vector<float> w = RandomFloats(out * in, 3);
+      const std::vector<float> y0 = RandomFloats(rows * out, 4);
+      const auto run = [&](Device& device) {
+        const LinearWeight weight = Pack(device, w, out, in);
+        const DeviceArray<float> o_in(device, o), g_in(device, g), y_out(device, y0);
+        EXPECT_TRUE(GatedOutput(device, {.o = {o_in.data(), {rows, in}},
+                                         .g = {g_in.data(), {rows, in}},
+                                         .weight = &weight,
+                                         .y = {y_out.data(), {rows, out}},
+                                         .chunk_rows = chunk_rows})
+                        .ok());
+        return y_out.Read();
+      };
+      const std::vector<float> y = run(*device_);
+      const std::vector<float> expected = run(*reference_);
+      const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
+      for (size_t i = 0; i < y.size(); ++i) {
+        double terms = 0;
+        for (int64_t c = 0; c < in; ++c) {
+          const auto xi =
+              i / static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c);
+          terms += std::abs(RoundedFor(GetParam().dtype, o[xi] * g[xi]) *
+                            used[i % static_cast<size_t>(out) * static_cast<size_t>(in) +
+                                 static_cast<size_t>(c)]);
+        }
+        ASSERT_NEAR(y[i], expected[i], Gamma(in + 6) * terms + 4e-7 * std::abs(expected[i])) << i;
       }
-      ASSERT_NEAR(y[i], expected[i], Gamma(in + 6) * terms + 4e-7 * std::abs(expected[i])) << i;
     }
   }
 }
@@ -342,6 +370,8 @@ TEST_F(LinearChecksTest, NameTheArgument) {
               "bias is [4], expected [3]");
   ExpectError(Linear(*device_, {.x = {nullptr, {2, 4}}, .weight = &weight_, .y = y}),
               "x has no data");
+  ExpectError(Linear(*device_, {.x = x, .weight = &weight_, .y = y, .chunk_rows = 1}),
+              "Linear: x has 2 rows, expected at most 1, a chunk's");
   ExpectError(GatedOutput(*device_, {.o = x, .g = y, .weight = &weight_, .y = y}),
               "GatedOutput: g is [2,3], expected [2,4]");
 }

@@ -67,7 +67,7 @@ absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits
 }
 
 absl::Status VqModel::DecodeLayers(int64_t rows) {
-  return Layers([&](int64_t layer) {
+  return Layers(0, [&](int64_t layer) {
     VqDecodeAttentionArgs args;
     args.shape = layout_.shape();
     args.states = workspace_.inputs().states(layer);

@@ -98,7 +98,7 @@ absl::Status VqModel::WriteLogits(std::span<const float> values, Logits* logits,
   return device_->Send(logits->view.row(row), values.data(), values.size_bytes());
 }
 
-absl::Status VqModel::Layers(const Attend& attend) {
+absl::Status VqModel::Layers(int64_t chunk_rows, const Attend& attend) {
   Device& device = *device_;
   const RowInputs& rows = workspace_.inputs();
   const int64_t n = rows.tokens().size();
@@ -127,7 +127,8 @@ absl::Status VqModel::Layers(const Attend& attend) {
                                              .q_w = workspace_.q_w(n),
                                              .k = workspace_.k(n),
                                              .v = workspace_.v(n),
-                                             .g = workspace_.g(n)});
+                                             .g = workspace_.g(n),
+                                             .chunk_rows = chunk_rows});
     if (!s.ok()) return s;
     s = VqAssign(device, {workspace_.k(n), &layer.codebook, workspace_.codes(n)});
     if (!s.ok()) return s;
@@ -139,8 +140,8 @@ absl::Status VqModel::Layers(const Attend& attend) {
     s = HeadScores(device, {workspace_.q_w(n), &layer.positions, workspace_.position_scores(n)});
     if (!s.ok()) return s;
     if (s = attend(l); !s.ok()) return s;
-    s = GatedOutput(device,
-                    {Flat(workspace_.o(n)), Flat(workspace_.g(n)), &layer.out, workspace_.x(n)});
+    s = GatedOutput(device, {Flat(workspace_.o(n)), Flat(workspace_.g(n)), &layer.out,
+                             workspace_.x(n), chunk_rows});
     if (!s.ok()) return s;
   }
   return absl::OkStatus();
@@ -178,7 +179,7 @@ absl::Status VqModel::PrefillOne(const PrefillChunk& chunk, Logits* logits) {
 
   absl::Status s = workspace_.inputs().Set(*device_, chunk.tokens, positions, {});
   if (!s.ok()) return s;
-  s = Layers([&](int64_t layer) {
+  s = Layers(config_.common.prefill_chunk, [&](int64_t layer) {
     VqPrefillAttentionArgs args;
     args.shape = layout_.shape();
     args.state = state.Layer(layer);

@@ -63,7 +63,8 @@ class VqModel : public Model, public QuantizedKeys {
   // Runs the workspace's rows through all layers; leaves them in its x. `attend` is the layer's
   // attention over the projected rows: the only thing in which prefill and decode differ.
   using Attend = std::function<absl::Status(int64_t layer)>;
-  absl::Status Layers(const Attend& attend);
+  // `chunk_rows`: kernels/ops/linear.h.
+  absl::Status Layers(int64_t chunk_rows, const Attend& attend);
   absl::Status TapCodes(int64_t layer, int64_t rows);
   absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
   absl::Status RecordSteps(int64_t decode_rows, bool record);
