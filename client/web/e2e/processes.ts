@@ -30,9 +30,13 @@ class Running {
       child.stderr!.on('data', (data: Buffer) => (err += data));
       child.stdout!.on('data', (data: Buffer) => {
         out += data;
-        const at = /listening on (\S+)/.exec(out);
+        const at = /listening on (?:https?:\/\/)?(\S+)/.exec(out);
         if (!at) return;
         clearTimeout(timer);
+        child.removeAllListeners('exit');
+        child.once('exit', (code, signal) => {
+          if (code !== 0) console.error(`${program} ended with ${signal ?? code}: ${err.slice(-2000)}`);
+        });
         found(new Running(at[1]!, child));
       });
     });

@@ -4,7 +4,7 @@ import { explain, isAbort } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
 
 export class Notice {
-  readonly node = el('div', { class: 'notice', role: 'alert' });
+  readonly node = el('div', { class: 'notice', role: 'status' });
 
   clear(): void {
     this.node.className = 'notice';
@@ -26,15 +26,19 @@ export class Notice {
 
   private show(kind: string, ...children: Child[]): void {
     this.node.className = `notice ${kind}`;
+    this.node.setAttribute('role', kind === 'bad' ? 'alert' : 'status');
     fill(this.node, el('p', {}, ...children));
   }
 }
 
 /** One line that screen readers read aloud; used for beginnings and ends, never for each token. */
-const region = el('p', { class: 'unseen', role: 'status', 'aria-live': 'polite' });
+let region: HTMLElement | null = null;
 
-export const announcer = (): HTMLElement => region;
+export function announcer(): HTMLElement {
+  region ??= el('p', { class: 'unseen', role: 'status', 'aria-live': 'polite' });
+  return region;
+}
 
 export function announce(text: string): void {
-  region.textContent = text;
+  announcer().textContent = text;
 }

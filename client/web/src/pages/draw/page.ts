@@ -5,6 +5,7 @@ import { complete } from '../../api/completions.ts';
 import type { ImageShape, Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { count, plural, significant } from '../../text/format.ts';
+import { Frames } from '../../ui/frames.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { Sampling } from '../../ui/sampling.ts';
@@ -148,7 +149,7 @@ class DrawPage implements Page {
     this.sampling.clear();
     announce(`Drawing ${plural(n, 'image')}.`);
     const meter = new Meter();
-    const tell = (): void => this.tell(tiles, shape, ids.length, meter);
+    const frames = new Frames(() => this.tell(tiles, shape, ids.length, meter));
     try {
       await complete(
         this.app.api,
@@ -156,7 +157,7 @@ class DrawPage implements Page {
         (piece) => {
           meter.add(piece.ids.length);
           tiles[piece.index]?.push(piece.ids);
-          tell();
+          frames.ask();
         },
         { signal: control.signal, onWait: (ms) => this.notice.wait(ms) },
       );

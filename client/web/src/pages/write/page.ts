@@ -4,8 +4,9 @@ import type { App, Page } from '../../app.ts';
 import { ApiError } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
-import { Aligner } from '../../text/align.ts';
+import { Aligner, type Piece } from '../../text/align.ts';
 import { plural } from '../../text/format.ts';
+import { Frames } from '../../ui/frames.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { Sampling } from '../../ui/sampling.ts';
@@ -13,6 +14,7 @@ import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
+import { Paper } from './paper.ts';
 import { Story, type Ending } from './story.ts';
 import { TokenText } from './tokens.ts';
 
@@ -28,7 +30,8 @@ class WritePage implements Page {
   private readonly live = new LiveLine();
   private readonly sampling = new Sampling('write', { max_tokens: '200' });
   private readonly picker: ModelPicker;
-  private readonly text = el('div', { class: 'text', id: newId('text') });
+  private readonly paper: Paper = new Paper(newId('text'), () => this.tokens);
+  private readonly text = this.paper.node;
   private readonly sheet = el('div', { class: 'sheet', tabindex: 0, role: 'region', 'aria-label': 'The text' }, this.text);
   private readonly frame = el('div', { class: 'frame' }, this.sheet);
   private readonly tokens = new TokenText(this.frame);
@@ -40,9 +43,8 @@ class WritePage implements Page {
   private readonly branchForm = el('form', { class: 'inline-form' });
   private running: AbortController | null = null;
   private lastPrompt = '';
+  private opening = '';
   private opened = '';
-  /** Elements of the last turn, which “Try again” takes back. */
-  private lastTurn: HTMLElement[] = [];
 
   constructor(app: App) {
     this.story = new Story(app.api);
@@ -109,9 +111,9 @@ class WritePage implements Page {
     this.opened = id;
     visit.set('write.session', id);
     this.picker.pick(session.model);
-    this.lastTurn = [];
-    const heard = text === null ? `(${plural(session.position, 'token')} whose text was not kept)` : text;
-    fill(this.text, el('span', { class: 'given' }, heard));
+    this.paper.clear();
+    this.paper.add('given', text === null ? `(${plural(session.position, 'token')} whose text was not kept)` : text);
+    this.paper.settle();
     if (asked) this.setBox('');
     this.live.reset();
     this.live.state(session.position, session.bytes);
@@ -135,69 +137,78 @@ class WritePage implements Page {
     await this.run(model, prompt);
   }
 
-  private async run(model: Model, prompt: string): Promise<void> {
-    const control = new AbortController();
+  private async run(model: Model, prompt: string, control = new AbortController()): Promise<void> {
     this.running = control;
     this.notice.clear();
     this.sampling.clear();
-    const given = el('span', { class: 'given' }, prompt);
-    const written = el('span', { class: 'written' });
-    const turn = [given, written];
-    this.text.append(...turn);
+    this.paper.begin(prompt);
     this.lastPrompt = prompt;
+    if (!this.story.session) this.opening = prompt;
     this.setBox('');
     this.update();
     this.live.begin();
     announce('Writing.');
     const aligner = new Aligner();
     const meter = new Meter();
+    let came: Piece[] = [];
+    let state: [number, number] | null = null;
+    const draw = (): void => {
+      const follow = this.nearEnd();
+      this.paper.write(came);
+      came = [];
+      if (state) this.live.state(...state);
+      state = null;
+      if (this.running === control) this.live.speed(meter.recent());
+      this.follow(follow);
+    };
+    const frames = new Frames(draw);
     const ending = await this.story.turn(model, prompt, this.sampling.values(), {
       onPiece: (piece) => {
         meter.add(piece.tokens.length || piece.ids.length);
-        const follow = this.nearEnd();
-        if (piece.tokens.length === 0 && piece.ids.length === 0 && piece.text === '') return;
-        this.tokens.append(written, aligner.push(piece.text, piece.tokens));
-        this.live.speed(meter.recent());
-        this.follow(follow);
+        came.push(...aligner.push(piece.text, piece.tokens));
+        frames.ask();
       },
-      onState: (tokens, bytes) => this.live.state(tokens, bytes),
+      onState: (tokens, bytes) => {
+        state = [tokens, bytes];
+        frames.ask();
+      },
       onWait: (ms) => this.notice.wait(ms),
     }, control.signal);
-    this.tokens.append(written, aligner.finish());
+    came.push(...aligner.finish());
+    draw();
     this.running = null;
     this.live.speed(meter.overall());
-    this.ended(ending, turn, prompt);
+    this.ended(ending, prompt);
     this.update();
   }
 
-  private ended(ending: Ending, turn: HTMLElement[], prompt: string): void {
+  private ended(ending: Ending, prompt: string): void {
     visit.set('write.session', this.story.session?.id ?? '');
     if (ending.kind === 'undone') {
-      const written = turn[1]!.textContent ?? '';
-      turn.forEach((node) => node.remove());
+      const { written } = this.paper;
+      this.paper.undo();
       if (this.box.value === '') this.setBox(prompt);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
-      if (ending.error instanceof ApiError && ending.error.status === 404 && this.story.session) this.lostSession();
-      if (written !== '') this.text.append(el('span', { class: 'lost' }, written));
+      const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
+      if (gone) this.lostSession();
+      else if (written !== '') this.paper.add('lost', written);
+      this.paper.settle();
       announce('Nothing was added.');
       return;
     }
-    this.text.querySelectorAll('.lost').forEach((node) => node.remove());
-    this.lastTurn = turn;
-    if (ending.kind === 'stopped') turn[1]!.append(ending.rest);
+    const follow = this.nearEnd();
+    if (ending.kind === 'stopped') this.paper.add('written', ending.rest);
     else this.notice.clear();
-    this.follow(this.nearEnd());
+    this.follow(follow);
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
   }
 
   /** The server has the session no more: its text goes into the box, from where a new one begins. */
   private lostSession(): void {
-    this.text.querySelectorAll('.lost').forEach((node) => node.remove());
-    this.setBox((this.text.textContent ?? '') + this.box.value);
+    this.setBox(this.paper.text + this.box.value);
     this.story.session = null;
     visit.set('write.session', '');
-    fill(this.text);
-    this.lastTurn = [];
+    this.paper.clear();
     this.live.reset();
     this.notice.say('The server has this session no more. The text is in the box below: writing on makes a new session of it.');
   }
@@ -208,29 +219,31 @@ class WritePage implements Page {
 
   private async tryAgain(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || !model || this.lastTurn.length === 0) return;
+    if (this.running || !model || !this.paper.canUndo) return;
+    const control = new AbortController();
+    this.running = control;
+    this.update();
     this.notice.clear();
     try {
       await this.story.takeBack();
     } catch (error) {
+      this.running = null;
+      this.update();
       this.notice.fail(error);
       return;
     }
-    this.lastTurn.forEach((node) => node.remove());
-    this.lastTurn = [];
-    await this.run(model, this.lastPrompt);
+    this.paper.undo();
+    await this.run(model, this.lastPrompt, control);
   }
 
   private startOver(): void {
     const kept = this.story.session;
-    const opening = this.text.querySelector('.given')?.textContent ?? '';
     this.story.session = null;
     this.opened = '';
     visit.set('write.session', '');
-    fill(this.text);
-    this.lastTurn = [];
+    this.paper.clear();
     this.live.reset();
-    if (this.box.value === '') this.setBox(opening.length < 2000 ? opening : '');
+    if (this.box.value === '') this.setBox(this.opening);
     const link = kept && el('a', { href: `#/tree?session=${kept.id}` }, 'Tree');
     if (link) this.notice.say('The text before is kept as a session: see ', link, '.');
     this.update();
@@ -299,7 +312,7 @@ class WritePage implements Page {
     if (running && focused === go) stop.focus();
     if (!running && focused === stop) go.focus();
     go.disabled = this.picker.model === null;
-    again.disabled = running || this.lastTurn.length === 0;
+    again.disabled = running || !this.paper.canUndo;
     branch.disabled = running || !begun;
     fresh.disabled = running || !begun;
     this.boxLabel.textContent = begun ? 'Your words next (may stay empty)' : 'Opening';

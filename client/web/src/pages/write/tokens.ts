@@ -18,6 +18,7 @@ export class TokenText {
   private readonly pieces = new WeakMap<Element, Piece>();
   private readonly card = el('div', { class: 'card', id: 'token-card', role: 'tooltip' });
   private shown: HTMLElement | null = null;
+  private entry: HTMLElement | null = null;
 
   /** `page`: what holds the texts; it takes the listeners of all of them. */
   constructor(private readonly page: HTMLElement) {
@@ -30,18 +31,18 @@ export class TokenText {
     page.addEventListener('keydown', (event) => this.key(event));
   }
 
-  /** Puts the pieces at the end of `node`. */
-  append(node: HTMLElement, pieces: Piece[]): void {
-    for (const piece of pieces) {
-      if (piece.tokens.length === 0) {
-        node.append(piece.text);
-        continue;
-      }
-      const first = !this.page.querySelector('.token[tabindex="0"]');
-      const span = el('span', { class: `token s${surprise(piece.tokens)}`, tabindex: first ? 0 : -1 }, piece.text);
-      this.pieces.set(span, piece);
-      node.append(span);
+  /** Puts the piece at the end of `node`. */
+  append(node: HTMLElement, piece: Piece): void {
+    if (piece.tokens.length === 0) {
+      node.append(piece.text);
+      return;
     }
+    // The tab key comes to one of the tokens, the arrow keys to the others.
+    const first = !this.entry?.isConnected;
+    const span = el('span', { class: `token s${surprise(piece.tokens)}`, tabindex: first ? 0 : -1 }, piece.text);
+    if (first) this.entry = span;
+    this.pieces.set(span, piece);
+    node.append(span);
   }
 
   private enter(target: EventTarget | null): void {
@@ -84,6 +85,7 @@ export class TokenText {
     const to = all[Math.max(0, Math.min(all.length - 1, all.indexOf(from) + step))]!;
     from.tabIndex = -1;
     to.tabIndex = 0;
+    this.entry = to;
     to.focus();
   }
 }
