@@ -1,5 +1,6 @@
 """tvq-loadtest against the real server."""
 
+import hashlib
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import subprocess
 
 import pytest
 
+from certificates import Authority
 from gateway_process import GatewayProcess
 from server_process import BIN, ROOT, wait_until
 
@@ -197,6 +199,33 @@ def test_a_server_that_dies_meanwhile(start, tmp_path):
     assert step["failed"] == step["failures"]["UNAVAILABLE"]["requests"] > 0
     # A user who was refused does not hammer on: at most one request in 0.1 s.
     assert step["failed"] <= 2 * (3 / 0.1 + 1)
+
+
+def test_keys(load, start, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text(f"ana {hashlib.sha256(b'secret').hexdigest()}\n")
+    server = start("--api-key-file", keys)
+    flags = ["--concurrency", "2", "--requests", "6", "--output-tokens", "4"]
+    with GatewayProcess(server.address) as gateway:
+        for target in [{"address": server.address}, {"http": gateway.url}]:
+            code, report, output = load(*flags, "--api-key", "secret", **target)
+            assert code == 0, output
+            assert report["steps"][0]["ok"] == 6
+            assert "secret" not in json.dumps(report)
+            code, _, output = load(*flags, "--api-key", "wrong", **target)
+            assert code == 1
+            assert "key" in output
+
+
+def test_tls(load, start, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    certificate, key = authority.issue("server")
+    server = start("--ssl-certfile", certificate, "--ssl-keyfile", key)
+    flags = ["--concurrency", "2", "--requests", "6", "--output-tokens", "4"]
+    code, report, output = load(*flags, "--ssl-ca-certs", authority.ca, address=server.address)
+    assert code == 0, output
+    assert report["steps"][0]["ok"] == 6
+    assert load(*flags, "--tls", address=server.address)[0] == 1  # signed by nobody it knows
 
 
 def test_the_capacity_script(tmp_path):

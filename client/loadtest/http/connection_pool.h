@@ -74,7 +74,9 @@ class ConnectionPool {
       if (error) return handler(error);
       connection.socket().set_option(boost::asio::ip::tcp::no_delay(true), error);
       if constexpr (kTls) {
-        SSL_set_tlsext_host_name(connection.stream.native_handle(), host_.c_str());
+        if (boost::asio::ip::make_address(host_, error); error) {  // only names may be sent
+          SSL_set_tlsext_host_name(connection.stream.native_handle(), host_.c_str());
+        }
         connection.stream.set_verify_callback(boost::asio::ssl::host_name_verification(host_),
                                               error);
         connection.stream.async_handshake(boost::asio::ssl::stream_base::client,

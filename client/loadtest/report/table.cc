@@ -53,11 +53,12 @@ std::string Block(const Summary& s, const Slo& slo) {
         100.0 * static_cast<double>(s.met_slo) /
             static_cast<double>(std::max<int64_t>(1, s.requests)));
   }
-  const auto count = static_cast<double>(std::max<int64_t>(1, s.requests));
+  const auto mean = [](int64_t sum, int64_t count) {
+    return static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(1, count));
+  };
   absl::StrAppendFormat(
       &text, "\n  a request  %.1f prompt tokens (%.1f cached), %.1f output tokens\n",
-      static_cast<double>(s.prompt_tokens) / count, static_cast<double>(s.cached_tokens) / count,
-      static_cast<double>(s.output_tokens) / count);
+      mean(s.prompt_tokens, s.ok), mean(s.cached_tokens, s.ok), mean(s.output_tokens, s.requests));
   absl::StrAppendFormat(&text, "  this program took %.0f%% of a processor\n\n",
                         100 * s.generator_cpu);
   text += Header("ms");

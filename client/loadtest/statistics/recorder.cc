@@ -106,8 +106,8 @@ void Recorder::Ended(const RequestRecord& request) {
   summary_.slow_readers += request.behaviour == Behaviour::kSlowReader ? 1 : 0;
   summary_.met_slo += good ? 1 : 0;
   summary_.retries += request.attempts - 1;
-  summary_.prompt_tokens += request.prompt_tokens;
-  summary_.cached_tokens += request.cached_tokens;
+  summary_.prompt_tokens += ok ? request.prompt_tokens : 0;
+  summary_.cached_tokens += ok ? request.cached_tokens : 0;
   summary_.output_tokens += request.tokens;
   if (failed) ++summary_.failures[request.status].requests;
   if (options_.open_loop) summary_.send_lag.Record(request.sent - request.intended);

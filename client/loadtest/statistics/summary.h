@@ -46,11 +46,12 @@ struct Summary {
 
   // Requests that were due within the window. requests = ok + failed + cancelled.
   int64_t requests = 0, ok = 0, failed = 0;
-  int64_t cancelled = 0;     // as planned, in mid-stream
-  int64_t slow_readers = 0;  // among them all
-  int64_t retries = 0;       // attempts after the first
-  int64_t met_slo = 0;       // of `ok`
-  int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  int64_t cancelled = 0;                         // as planned, in mid-stream
+  int64_t slow_readers = 0;                      // among them all
+  int64_t retries = 0;                           // attempts after the first
+  int64_t met_slo = 0;                           // of `ok`
+  int64_t prompt_tokens = 0, cached_tokens = 0;  // of `ok`
+  int64_t output_tokens = 0;                     // of all
 
   // Per second of the window.
   double offered_rate = 0;  // requests that were due
