@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
+#include "client/gateway/openai/json_text.h"
+#include "client/gateway/static_files.h"
 
 namespace tvq::gateway {
 namespace {
@@ -16,6 +20,22 @@ namespace {
 bool IsSameOrigin(std::string_view origin, std::string_view host) {
   const size_t slashes = origin.find("://");
   return slashes != std::string_view::npos && origin.substr(slashes + 3) == host;
+}
+
+// What cannot be put into a message of gRPC, or into metadata; empty if all can.
+std::string_view Problem(const Request& request, const Router::Match& match) {
+  if (match.malformed) return "the path has a % that two hexadecimal digits do not follow";
+  QueryFields query;
+  if (!ParseQuery(request.query, &query)) {
+    return "the query has a % that two hexadecimal digits do not follow";
+  }
+  const bool is_text = std::all_of(match.fields.begin(), match.fields.end(),
+                                   [](const auto& field) { return IsUtf8(field.second); }) &&
+                       std::all_of(query.begin(), query.end(),
+                                   [](const auto& field) { return IsUtf8(field.second); });
+  if (!is_text) return "path and query must be UTF-8";
+  if (!IsUtf8(request.Find("idempotency-key"))) return "idempotency-key: must be UTF-8";
+  return {};
 }
 
 bool Changes(const Request& request) {
@@ -29,6 +49,20 @@ Gateway::Gateway(Services& services, std::vector<std::string> allowed_origins)
   AddHealth(services_, &router_);
   AddModels(services_, &router_);
   AddCompletions(services_, &router_);
+  AddChat(services_, &router_);
+  AddTokens(services_, &router_);
+  AddSnapshots(services_, &router_);  // before /v1/sessions/{id}
+  AddSessions(services_, &router_);
+  router_.Add("GET", "/metrics",
+              [this](Exchange& exchange, const PathFields&) { return ShowMetrics(exchange); });
+}
+
+asio::awaitable<void> Gateway::ShowMetrics(Exchange& exchange) {
+  if (connections_) services_.metrics.Connections(connections_());
+  Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = services_.metrics.Text();
+  co_await exchange.Respond(std::move(response));
 }
 
 ConnectionHooks Gateway::Hooks() {
@@ -37,7 +71,9 @@ ConnectionHooks Gateway::Hooks() {
       .error = [](int status,
                   std::string_view message) { return ErrorResponse(HttpError(status, message)); },
       .finished =
-          [](const FinishedRequest& finished) {
+          [this](const FinishedRequest& finished) {
+            services_.metrics.Request(finished.route, finished.request.method, finished.status,
+                                      finished.took, finished.bytes_sent);
             spdlog::debug("request {}: {} {} {} after {:.1f} ms", finished.request_id,
                           finished.request.method, finished.request.path, finished.status,
                           std::chrono::duration<double, std::milli>(finished.took).count());
@@ -64,9 +100,15 @@ bool Gateway::ApplyOrigin(Exchange& exchange) const {
 asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
   const Request& request = exchange.request();
   const bool may_call = ApplyOrigin(exchange);
-  const Router::Match match = router_.Find(request.method, request.path);
+  Router::Match match = router_.Find(request.method, request.path);
+  if (match.pattern.empty()) match.allow = "GET, HEAD, OPTIONS";  // of a file
   exchange.set_route(match.pattern);
-  if (match.pattern.empty() && request.path != "*") {
+  std::optional<Response> file;
+  if (match.pattern.empty()) file = ServeStatic(request);
+  if (file && (request.method == "GET" || request.method == "HEAD")) {
+    exchange.set_route("file");
+    co_await exchange.Respond(*std::move(file));
+  } else if (match.pattern.empty() && !file && request.path != "*") {
     co_await exchange.Respond(ErrorResponse(HttpError(404, "there is nothing at this path")));
   } else if (request.method == "OPTIONS") {
     Response response{.status = 204, .content_type = "", .headers = {{"Allow", match.allow}}};
@@ -85,9 +127,8 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
         HttpError(405, absl::StrCat("this path knows the methods ", match.allow, " only")));
     response.headers.push_back({"Allow", match.allow});
     co_await exchange.Respond(std::move(response));
-  } else if (match.malformed) {
-    co_await exchange.Respond(ErrorResponse(
-        HttpError(400, "the path has a % that two hexadecimal digits do not follow")));
+  } else if (const std::string_view problem = Problem(request, match); !problem.empty()) {
+    co_await exchange.Respond(ErrorResponse(HttpError(400, problem)));
   } else {
     co_await (*match.handler)(exchange, match.fields);
   }

@@ -2,6 +2,8 @@
 #ifndef TVQ_CLIENT_GATEWAY_GATEWAY_H_
 #define TVQ_CLIENT_GATEWAY_GATEWAY_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,14 +20,18 @@ class Gateway {
 
   // For an HttpServer, which must not outlive the gateway.
   ConnectionHooks Hooks();
+  // How many connections there are, for metrics.
+  void CountConnections(std::function<int64_t()> count) { connections_ = std::move(count); }
 
  private:
   asio::awaitable<void> Answer(Exchange& exchange);
+  asio::awaitable<void> ShowMetrics(Exchange& exchange);
   // Adds what a browser wants to know of a page elsewhere. False: it may not call.
   bool ApplyOrigin(Exchange& exchange) const;
 
   Services& services_;
   const std::vector<std::string> allowed_origins_;
+  std::function<int64_t()> connections_;
   Router router_;
 };
 

@@ -9,10 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "client/gateway/gateway.h"
+#include "client/gateway/http/tls_files.h"
 #include "client/gateway/options.h"
 #include "client/gateway/upstream/call.h"
 
@@ -82,11 +85,24 @@ int Run(const GatewayOptions& options) {
     return 1;
   }
   asio::io_context loop(1);
+  Metrics metrics(TVQ_VERSION);
   Services services{.upstream = **upstream,
+                    .metrics = metrics,
                     .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
                     .version = TVQ_VERSION};
   Gateway gateway(services, options.allowed_origins);
-  HttpServer server(loop, options.http, gateway.Hooks(), [] { return nullptr; });
+  std::optional<TlsFiles> tls;
+  if (!options.certificate_file.empty()) {
+    auto files = TlsFiles::Load(options.certificate_file, options.key_file);
+    if (!files.ok()) {
+      spdlog::critical("{}", std::string(files.status().message()));
+      return 1;
+    }
+    tls = *std::move(files);
+  }
+  HttpServer server(loop, options.http, gateway.Hooks(),
+                    [&]() { return tls ? tls->Current() : nullptr; });
+  gateway.CountConnections([&] { return server.connections(); });
   if (const absl::Status status = server.Listen(); !status.ok()) {
     spdlog::critical("{}", std::string(status.message()));
     return 1;

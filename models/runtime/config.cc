@@ -151,6 +151,21 @@ absl::StatusOr<std::string> Config::String(std::string_view name,
   return value->get<std::string>();
 }
 
+absl::StatusOr<std::vector<std::string>> Config::Strings(std::string_view name) const {
+  std::vector<std::string> strings;
+  const json* value = Find(name);
+  if (value == nullptr) return strings;
+  constexpr char kWanted[] = "a list of strings that are not empty";
+  if (!value->is_array()) return Error(name, kWanted);
+  for (const json& item : *value) {
+    if (!item.is_string() || item.get_ref<const std::string&>().empty()) {
+      return Error(name, kWanted);
+    }
+    strings.push_back(item.get<std::string>());
+  }
+  return strings;
+}
+
 absl::StatusOr<Config> Config::Object(std::string_view name) const {
   const json* value = Find(name);
   if (value == nullptr || !value->is_object()) return Error(name, "an object");

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -58,6 +59,8 @@ class Config {
   absl::StatusOr<bool> Bool(std::string_view name, std::optional<bool> fallback = {}) const;
   absl::StatusOr<std::string> String(std::string_view name,
                                      std::optional<std::string> fallback = {}) const;
+  // A list of strings that are not empty; none if the field is absent.
+  absl::StatusOr<std::vector<std::string>> Strings(std::string_view name) const;
 
   // True if the field is there and not null.
   bool Has(std::string_view name) const;
@@ -85,6 +88,19 @@ class Config {
   std::string prefix_;  // "" or "outer."
 };
 
+// How a conversation is written for a model: the prefix of each message's role, its content, the
+// suffix; then the prefix of the assistant, whose answer the model continues.
+struct ChatTemplate {
+  struct Role {
+    std::string prefix;
+    std::string suffix;
+  };
+  std::optional<Role> system;  // unset: the model knows no such messages
+  Role user;
+  Role assistant;
+  std::vector<std::string> stop;  // ends an answer
+};
+
 // generation_config.json: defaults of sampling parameters, by their API names. Unset: the server's
 // own.
 struct GenerationDefaults {
@@ -96,6 +112,7 @@ struct GenerationDefaults {
   std::optional<double> presence_penalty;
   std::optional<double> frequency_penalty;
   std::optional<int64_t> max_tokens;
+  std::optional<ChatTemplate> chat_template;  // unset: not made for conversations
 };
 
 // Reads DIR/generation_config.json; all unset if there is none.

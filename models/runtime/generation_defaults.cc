@@ -1,5 +1,8 @@
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -39,6 +42,35 @@ constexpr IntegerField kIntegers[] = {
     {"top_k", -1, &GenerationDefaults::top_k},  // 0 and -1: all tokens
     {"max_tokens", 1, &GenerationDefaults::max_tokens}};
 
+absl::StatusOr<ChatTemplate::Role> ReadRole(const Config& config, std::string_view name) {
+  absl::StatusOr<Config> object = config.Object(name);
+  if (!object.ok()) return object.status();
+  absl::StatusOr<std::string> prefix = object->String("prefix", "");
+  if (!prefix.ok()) return prefix.status();
+  absl::StatusOr<std::string> suffix = object->String("suffix", "");
+  if (!suffix.ok()) return suffix.status();
+  return ChatTemplate::Role{*std::move(prefix), *std::move(suffix)};
+}
+
+absl::StatusOr<ChatTemplate> ReadChatTemplate(const Config& config) {
+  ChatTemplate result;
+  absl::StatusOr<ChatTemplate::Role> user = ReadRole(config, "user");
+  if (!user.ok()) return user.status();
+  result.user = *std::move(user);
+  absl::StatusOr<ChatTemplate::Role> assistant = ReadRole(config, "assistant");
+  if (!assistant.ok()) return assistant.status();
+  result.assistant = *std::move(assistant);
+  if (config.Has("system")) {
+    absl::StatusOr<ChatTemplate::Role> system = ReadRole(config, "system");
+    if (!system.ok()) return system.status();
+    result.system = *std::move(system);
+  }
+  absl::StatusOr<std::vector<std::string>> stop = config.Strings("stop");
+  if (!stop.ok()) return stop.status();
+  result.stop = *std::move(stop);
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir) {
@@ -63,6 +95,12 @@ absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir
     if (!value.ok()) return value.status();
     result.*field.target = *value;
   }
+  if (!config->Has("chat_template")) return result;
+  absl::StatusOr<Config> object = config->Object("chat_template");
+  if (!object.ok()) return object.status();
+  absl::StatusOr<ChatTemplate> chat_template = ReadChatTemplate(*object);
+  if (!chat_template.ok()) return chat_template.status();
+  result.chat_template = *std::move(chat_template);
   return result;
 }
 

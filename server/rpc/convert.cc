@@ -106,6 +106,26 @@ v1::SamplingParams DefaultsMessage(const GenerationDefaults& d) {
   return m;
 }
 
+void ToProto(const ChatTemplate::Role& role, v1::ChatTemplate::Role* message) {
+  message->set_prefix(role.prefix);
+  message->set_suffix(role.suffix);
+}
+
+void ToProto(const ChatTemplate& chat, v1::ChatTemplate* message) {
+  if (chat.system) ToProto(*chat.system, message->mutable_system());
+  ToProto(chat.user, message->mutable_user());
+  ToProto(chat.assistant, message->mutable_assistant());
+  for (const std::string& stop : chat.stop) message->add_stop(stop);
+}
+
+void ToProto(const TokenizerConfig& pixels, v1::ImageShape* message) {
+  message->set_height(static_cast<int32_t>(pixels.height));
+  message->set_width(static_cast<int32_t>(pixels.width));
+  message->set_channels(static_cast<int32_t>(pixels.channels));
+  message->set_levels(static_cast<int32_t>(pixels.levels));
+  message->set_first_token_id(0);  // its ids are the levels
+}
+
 }  // namespace
 
 absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
@@ -302,6 +322,10 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
   *message->mutable_default_sampling() = DefaultsMessage(info.generation);
   message->set_fingerprint(info.fingerprint);
+  if (config.tokenizer.height > 0) ToProto(config.tokenizer, message->mutable_image());
+  if (info.generation.chat_template) {
+    ToProto(*info.generation.chat_template, message->mutable_chat_template());
+  }
   message->set_can_encode(served.model->encoder() != nullptr);
 }
 

@@ -14,6 +14,13 @@ constexpr MethodInfo kListModels{"ModelService/ListModels", Permission::kAny};
 constexpr MethodInfo kGetModel{"ModelService/GetModel", Permission::kAny};
 constexpr MethodInfo kGetServerInfo{"ModelService/GetServerInfo", Permission::kAny};
 
+void ToProto(v1::SessionTier tier, const TierStats& stats, v1::TierUse* message) {
+  message->set_tier(tier);
+  message->set_sessions(stats.sessions);
+  message->set_state_bytes(stats.state_bytes);
+  message->set_budget_bytes(stats.budget_bytes);
+}
+
 }  // namespace
 
 ModelService::ModelService(const CallContext& context, ServerDescription description)
@@ -43,6 +50,12 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   message->set_requests_waiting(stats.requests_waiting);
   message->set_prefill_tokens_computed(stats.prefill_tokens_computed);
   message->set_prefill_tokens_reused(stats.prefill_tokens_reused);
+  message->set_generation_tokens(stats.generation_tokens);
+  if (context_.sessions == nullptr) return;
+  const SessionStats sessions = context_.sessions->stats();
+  ToProto(v1::SESSION_TIER_DEVICE, sessions.device, message->add_tiers());
+  ToProto(v1::SESSION_TIER_HOST, sessions.host, message->add_tiers());
+  ToProto(v1::SESSION_TIER_DURABLE, sessions.durable, message->add_tiers());
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* rpc,

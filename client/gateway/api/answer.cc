@@ -14,15 +14,11 @@ ApiError TooLarge(size_t max_bytes) {
       413, absl::StrCat("the body has more than ", max_bytes, " bytes, this gateway's limit"));
 }
 
-ApiError BodyError(const absl::Status& status) {
-  if (absl::IsDeadlineExceeded(status)) return HttpError(408, std::string(status.message()));
-  return ToApiError(status);
-}
-
 }  // namespace
 
-CallHeaders HeadersOf(const Exchange& exchange) {
+CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id) {
   CallHeaders headers;
+  headers.session_id = session_id;
   headers.request_id = exchange.request_id();
   // gRPC ends the process over a value that is not printable; such a key is unknown anyway, and the
   // server says so.
@@ -46,6 +42,11 @@ Response ErrorResponse(const ApiError& error) {
 
 Response JsonResponse(std::string json, int status) {
   return {.status = status, .content_type = "application/json", .body = std::move(json)};
+}
+
+ApiError BodyError(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) return HttpError(408, std::string(status.message()));
+  return ToApiError(status);
 }
 
 asio::awaitable<std::optional<std::string>> ReadBody(Exchange& exchange, size_t max_bytes) {

@@ -14,11 +14,14 @@
 
 namespace tvq::gateway {
 
-// The key and the request id of the exchange.
-CallHeaders HeadersOf(const Exchange& exchange);
+// The key and the request id of the exchange, and the session that the call is on, if any.
+CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id = {});
 
 Response ErrorResponse(const ApiError& error);
 Response JsonResponse(std::string json, int status = 200);
+
+// Of a body that could not be read.
+ApiError BodyError(const absl::Status& status);
 
 // The whole body; nothing if an error was answered instead, or the client has gone.
 asio::awaitable<std::optional<std::string>> ReadBody(Exchange& exchange, size_t max_bytes);

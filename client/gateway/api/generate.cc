@@ -30,8 +30,8 @@ class Calls {
  public:
   Calls(Services& services, Exchange& exchange, const std::vector<v1::GenerateRequest>& requests)
       : changed_(std::make_shared<Signal>(exchange.executor())) {
-    const CallHeaders headers = HeadersOf(exchange);
     for (const v1::GenerateRequest& request : requests) {
+      const CallHeaders headers = HeadersOf(exchange, request.session().session_id());
       calls_.push_back(GenerateCall::Start(
           headers, changed_, kMessagesAhead, [&](grpc::ClientContext* context, GenerateCall* call) {
             services.upstream.Next().generation->async()->Generate(context, &request, call);
@@ -100,6 +100,16 @@ Response EventStream() {
           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
 }
 
+class CountedStream {
+ public:
+  explicit CountedStream(Metrics& metrics) : metrics_(metrics) { metrics_.StreamBegan(); }
+  ~CountedStream() { metrics_.StreamEnded(); }
+  CountedStream(const CountedStream&) = delete;
+
+ private:
+  Metrics& metrics_;
+};
+
 // Wakes a signal after every kSilence.
 class Ticks {
  public:
@@ -132,7 +142,9 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
                                    const std::vector<v1::GenerateRequest>& requests,
                                    Events& events) {
   Calls calls(services, exchange, requests);
+  const CountedStream counted(services.metrics);
   Ticks ticks(calls.changed());
+  bool first = true;
   std::string out;
   while (true) {
     co_await calls.changed()->Wait();
@@ -168,6 +180,9 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
     if (out.empty()) continue;
     const bool sent = co_await exchange.Write(out);
     if (!sent) co_return;
+    if (std::exchange(first, false)) {
+      services.metrics.FirstEvent(std::chrono::steady_clock::now() - exchange.started());
+    }
     out.clear();
   }
 }
@@ -202,8 +217,8 @@ asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchang
     v1::GetSessionRequest request;
     request.set_session_id(call.session().session_id());
     auto found = co_await Unary<v1::GetSessionRequest, v1::GetSessionResponse>(
-        exchange, HeadersOf(exchange), stubs.sessions->async(), &Sessions::GetSession,
-        std::move(request));
+        exchange, HeadersOf(exchange, call.session().session_id()), stubs.sessions->async(),
+        &Sessions::GetSession, std::move(request));
     if (!found.ok()) co_return found.status();
     co_return found->session().model();
   }

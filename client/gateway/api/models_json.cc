@@ -1,6 +1,10 @@
 #include "client/gateway/api/models_json.h"
 
 #include <string>
+#include <utility>
+
+#include "client/gateway/api/sessions_json.h"
+#include "client/gateway/openai/json_text.h"
 
 namespace tvq::gateway {
 namespace {
@@ -8,7 +12,19 @@ namespace {
 OrderedJson IdOrNull(bool has, int32_t id) { return has ? OrderedJson(id) : OrderedJson(); }
 
 // 0.7 and not 0.699999988: the digits that give the same float.
-OrderedJson Shortest(float value) { return OrderedJson::parse(nlohmann::json(value).dump()); }
+OrderedJson Shortest(float value) {
+  std::string digits;
+  AppendJsonNumber(value, &digits);
+  return OrderedJson::parse(digits);
+}
+
+OrderedJson ToJson(const v1::ImageShape& image) {
+  return {{"height", image.height()},
+          {"width", image.width()},
+          {"channels", image.channels()},
+          {"levels", image.levels()},
+          {"first_token_id", image.first_token_id()}};
+}
 
 }  // namespace
 
@@ -55,10 +71,20 @@ OrderedJson ToJson(const v1::Model& model) {
           {"unk_token_id", IdOrNull(model.has_unk_token_id(), model.unk_token_id())},
           {"default_sampling", ToJson(model.default_sampling())},
           {"can_encode", model.can_encode()},
-          {"fingerprint", model.fingerprint()}};
+          {"fingerprint", model.fingerprint()},
+          {"has_chat_template", model.has_chat_template()},
+          {"image", model.has_image() ? ToJson(model.image()) : OrderedJson()}};
 }
 
 OrderedJson ToJson(const v1::GetServerInfoResponse& info) {
+  OrderedJson sessions = OrderedJson::object();
+  OrderedJson bytes = OrderedJson::object();
+  OrderedJson budget = OrderedJson::object();
+  for (const v1::TierUse& tier : info.tiers()) {
+    sessions[TierName(tier.tier())] = tier.sessions();
+    bytes[TierName(tier.tier())] = tier.state_bytes();
+    budget[TierName(tier.tier())] = tier.budget_bytes();
+  }
   return {{"object", "server"},
           {"version", info.version()},
           {"build", info.build()},
@@ -69,7 +95,11 @@ OrderedJson ToJson(const v1::GetServerInfoResponse& info) {
           {"requests_running", info.requests_running()},
           {"requests_waiting", info.requests_waiting()},
           {"prefill_tokens_computed", info.prefill_tokens_computed()},
-          {"prefill_tokens_reused", info.prefill_tokens_reused()}};
+          {"prefill_tokens_reused", info.prefill_tokens_reused()},
+          {"generation_tokens", info.generation_tokens()},
+          {"sessions", std::move(sessions)},
+          {"state_bytes", std::move(bytes)},
+          {"state_budget_bytes", std::move(budget)}};
 }
 
 std::string Dump(const OrderedJson& json) {

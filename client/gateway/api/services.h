@@ -6,6 +6,7 @@
 #include <string>
 
 #include "client/gateway/http/router.h"
+#include "client/gateway/metrics.h"
 #include "client/gateway/upstream/channel.h"
 
 namespace tvq::gateway {
@@ -13,6 +14,7 @@ namespace tvq::gateway {
 // Outlives the loop.
 struct Services {
   Upstream& upstream;
+  Metrics& metrics;
   size_t max_body_bytes;
   std::string version;  // of the gateway
 };
@@ -21,6 +23,10 @@ struct Services {
 void AddCompletions(Services& services, Router* router);
 void AddModels(Services& services, Router* router);
 void AddHealth(Services& services, Router* router);
+void AddChat(Services& services, Router* router);
+void AddTokens(Services& services, Router* router);
+void AddSessions(Services& services, Router* router);
+void AddSnapshots(Services& services, Router* router);
 
 }  // namespace tvq::gateway
 

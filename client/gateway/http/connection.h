@@ -43,6 +43,8 @@ struct ConnectionHooks {
 
 // One connection: its requests in order, each answered before the next is read. All on the loop.
 class Connection final : public Exchange, public std::enable_shared_from_this<Connection> {
+  using Clock = std::chrono::steady_clock;
+
  public:
   // Limits and hooks outlive the connection, and so does the budget.
   Connection(std::unique_ptr<Transport> transport, asio::any_io_executor executor,
@@ -58,6 +60,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
 
   const Request& request() const override { return request_; }
   const std::string& request_id() const override { return request_id_; }
+  Clock::time_point started() const override { return started_; }
   asio::any_io_executor executor() const override { return signal_.executor(); }
   void set_route(std::string_view route) override { route_ = route; }
   void AddHeader(Header header) override { extra_headers_.push_back(std::move(header)); }
@@ -73,8 +76,6 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   bool begun() const override { return status_ != 0; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   asio::awaitable<bool> ReadHeader();
   asio::awaitable<void> Serve();
   asio::awaitable<void> Refuse(int status, std::string_view message);

@@ -4,6 +4,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,8 @@ class Exchange {
 
   virtual const Request& request() const = 0;
   virtual const std::string& request_id() const = 0;
+  // When its first byte came.
+  virtual std::chrono::steady_clock::time_point started() const = 0;
   virtual asio::any_io_executor executor() const = 0;
 
   // For metrics: what kind of request this is.

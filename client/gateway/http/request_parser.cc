@@ -77,7 +77,8 @@ RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* c
   body.data = nullptr;
   body.size = 0;
   if (impl_->parser.is_done()) return Result::kDone;
-  return result == Result::kDone ? Result::kMore : result;
+  if (result != Result::kDone) return result;
+  return *consumed > 0 && *consumed < bytes.size() ? Result::kFull : Result::kMore;
 }
 
 }  // namespace tvq::gateway

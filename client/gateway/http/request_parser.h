@@ -19,7 +19,7 @@ class RequestParser {
   enum class Result {
     kDone,      // the header, or the body, is complete
     kMore,      // needs more bytes than it was given
-    kFull,      // `out` is full
+    kFull,      // `out` is full, or there is more in `bytes`
     kBad,       // not HTTP/1
     kTooLarge,  // the header is
   };

@@ -14,8 +14,9 @@ namespace tvq::gateway {
 
 namespace asio = boost::asio;
 
-// (g++ 12 makes wrong code of a co_await in the condition of an if or a loop, or beside && and ||,
-// and of initializer lists in its operand: give its result a name first.)
+// g++ 12 makes wrong code of a co_await in the condition of an if or a loop or beside && and ||,
+// and of initializer lists and of lambdas with captures in its operand: give what it awaits, what
+// it takes and what it gives a name.
 //
 // Used by the loop's thread alone. One coroutine waits at a time. Whoever waits looks at what it
 // waits for again when it is woken: a Notify that nobody waited for wakes the next Wait at once.

@@ -11,15 +11,6 @@
 namespace tvq::gateway {
 namespace {
 
-bool IsText(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const size_t size = CharacterBytes(bytes);
-    if (size == 0) return false;
-    bytes.remove_prefix(size);
-  }
-  return true;
-}
-
 void AppendComma(bool first, std::string* out) {
   if (!first) out->push_back(',');
 }
@@ -53,7 +44,7 @@ void AppendRanked(const v1::TokenLogprob& token, bool first, std::string* out) {
 
 std::string TokenText(const v1::TokenLogprob& token) {
   if (token.token().empty()) return absl::StrCat("token_id:", token.token_id());
-  if (IsText(token.token())) return token.token();
+  if (IsUtf8(token.token())) return token.token();
   std::string text = "bytes:";
   for (const char byte : token.token()) {
     absl::StrAppend(&text, "\\x", absl::Hex(static_cast<unsigned char>(byte), absl::kZeroPad2));

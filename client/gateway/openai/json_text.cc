@@ -65,6 +65,15 @@ size_t CharacterBytes(std::string_view text) {
   return size;
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t size = CharacterBytes(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
 void AppendJsonString(std::string_view text, std::string* out) {
   out->push_back('"');
   for (size_t i = 0; i < text.size();) {

@@ -16,6 +16,7 @@ void AppendJsonNumber(int64_t value, std::string* out);
 
 // Length of the UTF-8 character that `text` begins with; 0 if it begins with none.
 size_t CharacterBytes(std::string_view text);
+bool IsUtf8(std::string_view text);
 
 }  // namespace tvq::gateway
 

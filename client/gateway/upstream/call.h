@@ -4,6 +4,7 @@
 
 #include <grpcpp/client_context.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -16,12 +17,21 @@ namespace tvq::gateway {
 struct CallHeaders {
   std::string authorization;  // as the client sent it; empty: none
   std::string request_id;
+  std::string session_id =
+      {};  // for a proxy that sends a session's calls to one server; empty: none
   std::optional<std::chrono::milliseconds> timeout = {};
 
   void Apply(grpc::ClientContext* context) const {
     if (!authorization.empty()) context->AddMetadata("authorization", authorization);
     context->AddMetadata("x-request-id", request_id);
+    if (FitsHeader(session_id)) context->AddMetadata("tvq-session-id", session_id);
     if (timeout) context->set_deadline(std::chrono::system_clock::now() + *timeout);
+  }
+
+  // gRPC ends the process over a value that is anything else.
+  static bool FitsHeader(const std::string& value) {
+    return !value.empty() && value.size() <= 128 &&
+           std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c <= '~'; });
   }
 };
 

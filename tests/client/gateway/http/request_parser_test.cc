@@ -31,7 +31,8 @@ std::string Body(RequestParser& parser, std::string bytes, size_t room) {
     const Result result = parser.ParseBody(bytes, &consumed, piece.data(), room, &written);
     body.append(piece, 0, written);
     bytes.erase(0, consumed);
-    if (result == Result::kBad || (result == Result::kMore && bytes.empty())) return body + "!";
+    // Nothing more will come.
+    if (result == Result::kBad || result == Result::kMore) return body + "!";
   }
   return body + "|" + bytes;
 }

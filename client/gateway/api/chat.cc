@@ -1,0 +1,61 @@
+// POST /v1/chat/completions
+#include <utility>
+#include <vector>
+
+#include "client/gateway/api/answer.h"
+#include "client/gateway/api/generate.h"
+#include "client/gateway/api/services.h"
+#include "client/gateway/openai/chat_answer.h"
+#include "client/gateway/openai/chat_request.h"
+#include "client/gateway/upstream/unary_call.h"
+
+namespace tvq::gateway {
+namespace {
+
+using Models = class v1::ModelService::Stub::async;
+
+// Writes the conversation as the request's model wants it.
+asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
+                                      ChatRequest& request) {
+  const auto name = co_await ModelOf(services, exchange, request.call);
+  if (!name.ok()) co_return name.status();
+  v1::GetModelRequest get;
+  get.set_name(*name);
+  const auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
+      std::move(get));
+  if (!model.ok()) co_return model.status();
+  co_return ApplyTemplate(model->model(), &request);
+}
+
+asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
+  std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
+  if (!body) co_return;
+  auto request = ParseChat(*body, exchange.request().Find("idempotency-key"));
+  body.reset();
+  absl::Status status = request.status();
+  if (status.ok()) status = co_await Prepare(services, exchange, *request);
+  if (!status.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(status)));
+    co_return;
+  }
+  const AnswerHead head = MakeHead(exchange, "chatcmpl", request->call.model());
+  const std::vector<v1::GenerateRequest> calls = {request->call};
+  if (request->stream) {
+    ChatEvents events(*request, head);
+    co_await StreamAnswer(services, exchange, calls, events);
+  } else {
+    ChatWhole whole(*request, head);
+    co_await WholeAnswer(services, exchange, calls, whole);
+  }
+}
+
+}  // namespace
+
+void AddChat(Services& services, Router* router) {
+  router->Add("POST", "/v1/chat/completions", [&services](Exchange& exchange, const PathFields&) {
+    return Chat(services, exchange);
+  });
+}
+
+}  // namespace tvq::gateway

@@ -1,0 +1,195 @@
+// /v1/sessions and what lies below it, snapshots apart.
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "client/gateway/api/answer.h"
+#include "client/gateway/api/services.h"
+#include "client/gateway/api/session_target.h"
+#include "client/gateway/api/sessions_json.h"
+#include "client/gateway/openai/session_requests.h"
+#include "client/gateway/upstream/unary_call.h"
+
+namespace tvq::gateway {
+namespace {
+
+using Async = class v1::SessionService::Stub::async;
+
+template <typename Request, typename Reply>
+using Method = void (Async::*)(grpc::ClientContext*, const Request*, Reply*,
+                               std::function<void(grpc::Status)>);
+
+// The session that a call is on; empty for those that are on none.
+template <typename Request>
+std::string SessionIdOf(const Request& request) {
+  if constexpr (requires { request.session().session_id(); }) {
+    return request.session().session_id();
+  } else if constexpr (requires { request.session_id(); }) {
+    return request.session_id();
+  } else {
+    return {};
+  }
+}
+
+// Calls `method` with what was parsed, and answers what `to_json` makes of the reply.
+template <typename Request, typename Reply, typename Convert>
+asio::awaitable<void> Call(Services& services, Exchange& exchange, absl::StatusOr<Request> request,
+                           Method<Request, Reply> method, Convert to_json, int status) {
+  if (!request.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));
+    co_return;
+  }
+  const absl::StatusOr<Reply> reply = co_await Unary<Request, Reply>(
+      exchange, HeadersOf(exchange, SessionIdOf(*request)),
+      services.upstream.Next().sessions->async(), method, *std::move(request));
+  Response answer = reply.ok() ? JsonResponse(Dump(to_json(*reply)), status)
+                               : ErrorResponse(SessionError(reply.status()));
+  co_await exchange.Respond(std::move(answer));
+}
+
+// The same for a request that `parse` makes of the body: (body, target).
+template <typename Request, typename Reply, typename Convert>
+asio::awaitable<void> CallWithBody(Services& services, Exchange& exchange, SessionTarget target,
+                                   absl::StatusOr<Request> (*parse)(std::string_view,
+                                                                    const SessionTarget&),
+                                   Method<Request, Reply> method, Convert to_json) {
+  const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
+  if (!body) co_return;
+  co_await Call(services, exchange, parse(*body, target), method, to_json, 200);
+}
+
+const auto kPosition = [](const auto& reply) { return ToJson(reply.session()); };
+
+template <typename Reply>
+OrderedJson ListOf(const Reply& reply) {
+  OrderedJson json;
+  json["object"] = "list";
+  json["data"] = OrderedJson::array();
+  for (const v1::Session& session : reply.sessions()) json["data"].push_back(ToJson(session));
+  return json;
+}
+
+OrderedJson PageOf(const v1::ListSessionsResponse& reply) {
+  OrderedJson json = ListOf(reply);
+  json["has_more"] = !reply.next_page_token().empty();
+  json["next"] =
+      reply.next_page_token().empty() ? OrderedJson() : OrderedJson(reply.next_page_token());
+  return json;
+}
+
+OrderedJson WithTranscript(const v1::GetSessionResponse& reply) {
+  OrderedJson json = ToJson(reply.session());
+  json["transcript"] = reply.transcript();
+  return json;
+}
+
+OrderedJson Appended(const v1::AppendSessionResponse& reply) {
+  OrderedJson json;
+  json["session"] = ToJson(reply.session());
+  json["tokens"] = reply.tokens();
+  return json;
+}
+
+asio::awaitable<void> Create(Services& services, Exchange& exchange) {
+  const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
+  if (!body) co_return;
+  const std::string key(exchange.request().Find("idempotency-key"));
+  co_await Call<v1::CreateSessionRequest, v1::CreateSessionResponse>(
+      services, exchange, ParseCreate(*body, key), &Async::CreateSession, kPosition, 201);
+}
+
+asio::awaitable<void> List(Services& services, Exchange& exchange) {
+  co_await Call<v1::ListSessionsRequest, v1::ListSessionsResponse>(
+      services, exchange, ParseList(QueryOf(exchange)), &Async::ListSessions, PageOf, 200);
+}
+
+asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string id) {
+  auto request = ParseGet(QueryOf(exchange), id);
+  const bool transcript = request.ok() && request->include_transcript();
+  const auto to_json = [transcript](const v1::GetSessionResponse& reply) {
+    return transcript ? WithTranscript(reply) : ToJson(reply.session());
+  };
+  co_await Call<v1::GetSessionRequest, v1::GetSessionResponse>(
+      services, exchange, std::move(request), &Async::GetSession, to_json, 200);
+}
+
+// The call in the query as a request of its own.
+template <typename Request>
+absl::StatusOr<Request> FromQuery(Exchange& exchange, const SessionTarget& target) {
+  auto call = ParseCall(QueryOf(exchange), target);
+  if (!call.ok()) return call.status();
+  Request request;
+  *request.mutable_session() = *std::move(call);
+  return request;
+}
+
+asio::awaitable<void> Delete(Services& services, Exchange& exchange, SessionTarget target) {
+  const auto deleted = [id = target.id](const v1::DeleteSessionResponse&) {
+    OrderedJson json;
+    json["id"] = id;
+    json["object"] = "session.deleted";
+    json["deleted"] = true;
+    return json;
+  };
+  auto request = FromQuery<v1::DeleteSessionRequest>(exchange, target);
+  co_await Call<v1::DeleteSessionRequest, v1::DeleteSessionResponse>(
+      services, exchange, std::move(request), &Async::DeleteSession, deleted, 200);
+}
+
+asio::awaitable<void> Unmark(Services& services, Exchange& exchange, SessionTarget target,
+                             std::string name) {
+  auto request = FromQuery<v1::UnmarkSessionRequest>(exchange, target);
+  if (request.ok()) request->set_name(name);
+  co_await Call<v1::UnmarkSessionRequest, v1::UnmarkSessionResponse>(
+      services, exchange, std::move(request), &Async::UnmarkSession, kPosition, 200);
+}
+
+template <typename Request, typename Reply, typename Convert>
+RouteHandler WithBody(Services& services,
+                      absl::StatusOr<Request> (*parse)(std::string_view, const SessionTarget&),
+                      Method<Request, Reply> method, Convert to_json) {
+  return [&services, parse, method, to_json](Exchange& exchange, const PathFields& path) {
+    return CallWithBody<Request, Reply, Convert>(services, exchange, TargetOf(exchange, path),
+                                                 parse, method, to_json);
+  };
+}
+
+}  // namespace
+
+void AddSessions(Services& services, Router* router) {
+  router->Add("POST", "/v1/sessions", [&services](Exchange& exchange, const PathFields&) {
+    return Create(services, exchange);
+  });
+  router->Add("GET", "/v1/sessions", [&services](Exchange& exchange, const PathFields&) {
+    return List(services, exchange);
+  });
+  router->Add("GET", "/v1/sessions/{id}", [&services](Exchange& exchange, const PathFields& path) {
+    return Get(services, exchange, TargetOf(exchange, path).id);
+  });
+  router->Add("DELETE", "/v1/sessions/{id}",
+              [&services](Exchange& exchange, const PathFields& path) {
+                return Delete(services, exchange, TargetOf(exchange, path));
+              });
+  router->Add("POST", "/v1/sessions/{id}/append",
+              WithBody<v1::AppendSessionRequest, v1::AppendSessionResponse>(
+                  services, ParseAppend, &Async::AppendSession, Appended));
+  router->Add("POST", "/v1/sessions/{id}/fork",
+              WithBody<v1::ForkSessionRequest, v1::ForkSessionResponse>(
+                  services, ParseFork, &Async::ForkSession, ListOf<v1::ForkSessionResponse>));
+  router->Add("POST", "/v1/sessions/{id}/marks",
+              WithBody<v1::MarkSessionRequest, v1::MarkSessionResponse>(
+                  services, ParseMark, &Async::MarkSession, kPosition));
+  router->Add("DELETE", "/v1/sessions/{id}/marks/{name}",
+              [&services](Exchange& exchange, const PathFields& path) {
+                return Unmark(services, exchange, TargetOf(exchange, path),
+                              path.find("name")->second);
+              });
+  router->Add("POST", "/v1/sessions/{id}/rewind",
+              WithBody<v1::RewindSessionRequest, v1::RewindSessionResponse>(
+                  services, ParseRewind, &Async::RewindSession, kPosition));
+  router->Add("POST", "/v1/sessions/{id}/save",
+              WithBody<v1::SaveSessionRequest, v1::SaveSessionResponse>(
+                  services, ParseSave, &Async::SaveSession, kPosition));
+}
+
+}  // namespace tvq::gateway

@@ -1,0 +1,44 @@
+// The gateway's certificate and key, in files that may change while it runs.
+#ifndef TVQ_CLIENT_GATEWAY_HTTP_TLS_FILES_H_
+#define TVQ_CLIENT_GATEWAY_HTTP_TLS_FILES_H_
+
+#include <boost/asio/ssl/context.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace tvq::gateway {
+
+namespace asio = boost::asio;
+
+// Used by the loop's thread alone.
+class TlsFiles {
+ public:
+  // INVALID_ARGUMENT names the file: it cannot be read, is no PEM, or the key is another
+  // certificate's.
+  static absl::StatusOr<TlsFiles> Load(const std::string& certificate_file,
+                                       const std::string& key_file);
+
+  // For a new connection: what the files hold, looked at once a second. Files that cannot be used
+  // leave the old ones in force.
+  std::shared_ptr<asio::ssl::context> Current();
+
+ private:
+  TlsFiles(std::string certificate_file, std::string key_file)
+      : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {}
+  absl::Status Read();
+  std::string Stamp() const;
+
+  std::string certificate_file_;
+  std::string key_file_;
+  std::shared_ptr<asio::ssl::context> context_;
+  std::string stamp_;  // sizes and times of the files when they were read
+  std::chrono::steady_clock::time_point looked_;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HTTP_TLS_FILES_H_

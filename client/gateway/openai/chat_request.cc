@@ -1,0 +1,135 @@
+#include "client/gateway/openai/chat_request.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/gateway/openai/json_body.h"
+#include "client/gateway/openai/sampling.h"
+
+namespace tvq::gateway {
+namespace {
+
+constexpr int32_t kMaxSamples = 128;  // the server's limit: it refuses more, and less than one
+
+// A string, or OpenAI's list of parts, of which those of type text are known.
+std::optional<std::string> Content(const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) return std::nullopt;
+  std::string text;
+  for (const Json& part : content) {
+    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
+        !part["text"].is_string()) {
+      return std::nullopt;
+    }
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
+}
+
+void ReadMessages(Fields& fields, std::vector<ChatMessage>* messages) {
+  const Json* const list = fields.Find("messages");
+  if (list == nullptr || !list->is_array() || list->empty()) {
+    fields.Fail("messages", "must be a list of at least one message");
+    return;
+  }
+  for (const Json& item : *list) {
+    const std::string name = absl::StrCat("messages[", messages->size(), "]");
+    if (!item.is_object()) {
+      fields.Fail(name, "must be an object with role and content");
+      return;
+    }
+    Fields message(item);
+    std::string role = message.String("role").value_or("");
+    if (role == "developer") role = "system";  // OpenAI's newer name
+    if (role != "system" && role != "user" && role != "assistant") {
+      fields.Fail(absl::StrCat(name, ".role"), "must be system, user or assistant");
+      return;
+    }
+    const Json* const content = message.Find("content");
+    std::optional<std::string> text;
+    if (content != nullptr) text = Content(*content);
+    if (!text) {
+      fields.Fail(absl::StrCat(name, ".content"),
+                  "must be a string, or a list of parts of type text");
+      return;
+    }
+    messages->push_back({std::move(role), *std::move(text)});
+  }
+}
+
+void ReadLogprobs(Fields& fields, ChatRequest* request) {
+  request->logprobs = fields.Bool("logprobs").value_or(false);
+  const auto top = fields.Int32("top_logprobs");
+  if (top && !request->logprobs)
+    fields.Fail("top_logprobs", "must be left out unless logprobs is true");
+  if (request->logprobs) request->call.mutable_sampling()->set_logprobs(top.value_or(0));
+}
+
+// What a model that continues a text cannot do.
+void RefuseOthers(Fields& fields) {
+  for (const char* name : {"tools", "functions", "response_format"}) {
+    const Json* const value = fields.Find(name);
+    const bool plain = value == nullptr || value->empty() ||
+                       (value->is_object() && value->value("type", Json()) == "text");
+    if (!plain) fields.Fail(name, "must be left out: these models only continue a text");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key) {
+  const absl::StatusOr<Json> json = ParseObject(body);
+  if (!json.ok()) return json.status();
+  Fields fields(*json);
+  ChatRequest request;
+  v1::GenerateRequest& call = request.call;
+  call.set_model(fields.String("model").value_or(""));
+  call.set_priority(fields.Int32("priority").value_or(0));
+  v1::SamplingParams* const sampling = call.mutable_sampling();
+  ReadSampling(fields, sampling);
+  auto max_tokens = fields.Int32("max_completion_tokens");
+  if (!max_tokens) max_tokens = fields.Int32("max_tokens");
+  if (max_tokens) sampling->set_max_tokens(*max_tokens);
+  sampling->clear_prompt_logprobs();
+  request.n = std::clamp(sampling->has_n() ? sampling->n() : 1, 1, kMaxSamples);
+  ReadLogprobs(fields, &request);
+  const StreamOptions options = ReadStream(fields);
+  request.stream = options.stream;
+  request.include_usage = options.include_usage;
+  request.return_token_ids = fields.Bool("return_token_ids").value_or(false);
+  ReadSession(fields, idempotency_key, &call);
+  RefuseOthers(fields);
+  ReadMessages(fields, &request.messages);
+  if (!fields.status().ok()) return fields.status();
+  return request;
+}
+
+absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request) {
+  if (!model.has_chat_template()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model: ", model.name(),
+                     " was not made for conversations: its generation_config.json has no "
+                     "chat_template; use /v1/completions"));
+  }
+  const v1::ChatTemplate& chat = model.chat_template();
+  std::string text;
+  for (const ChatMessage& message : request->messages) {
+    if (message.role == "system" && !chat.has_system()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "messages: has one of role system, which the template of ", model.name(), " lacks"));
+    }
+    const v1::ChatTemplate::Role& role = message.role == "system" ? chat.system()
+                                         : message.role == "user" ? chat.user()
+                                                                  : chat.assistant();
+    absl::StrAppend(&text, role.prefix(), message.content, role.suffix());
+  }
+  absl::StrAppend(&text, chat.assistant().prefix());
+  request->call.set_model(model.name());
+  request->call.set_text(std::move(text));
+  for (const std::string& stop : chat.stop()) request->call.mutable_sampling()->add_stop(stop);
+  return absl::OkStatus();
+}
+
+}  // namespace tvq::gateway

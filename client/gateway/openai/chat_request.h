@@ -1,0 +1,40 @@
+// The body of POST /v1/chat/completions.
+#ifndef TVQ_CLIENT_GATEWAY_OPENAI_CHAT_REQUEST_H_
+#define TVQ_CLIENT_GATEWAY_OPENAI_CHAT_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tvq/v1/generation.pb.h"
+#include "tvq/v1/model.pb.h"
+
+namespace tvq::gateway {
+
+struct ChatMessage {
+  std::string role;  // system, user or assistant
+  std::string content;
+};
+
+struct ChatRequest {
+  std::vector<ChatMessage> messages;  // at least one
+  v1::GenerateRequest call;           // without its prompt
+  int32_t n = 1;
+  bool stream = false;
+  bool include_usage = false;
+  bool logprobs = false;
+  bool return_token_ids = false;
+};
+
+// INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.
+absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key);
+
+// Writes the messages as the model's template has them, and adds its stop strings. INVALID_ARGUMENT
+// if the model has no template, or none for a role.
+absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request);
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_OPENAI_CHAT_REQUEST_H_

@@ -1,0 +1,50 @@
+// Bodies and queries of /v1/sessions. All answer INVALID_ARGUMENT that names the field.
+#ifndef TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_
+#define TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "tvq/v1/generation.pb.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq::gateway {
+
+// What every call on a session has beside its body.
+struct SessionTarget {
+  std::string id;
+  std::string idempotency_key;  // of the header
+};
+
+// Fields of a query by name; of one that is given twice the last counts.
+using QueryMap = std::map<std::string, std::string, std::less<>>;
+
+// An empty body is an empty object.
+absl::StatusOr<v1::CreateSessionRequest> ParseCreate(std::string_view body,
+                                                     const std::string& idempotency_key);
+absl::StatusOr<v1::AppendSessionRequest> ParseAppend(std::string_view body,
+                                                     const SessionTarget& target);
+absl::StatusOr<v1::ForkSessionRequest> ParseFork(std::string_view body,
+                                                 const SessionTarget& target);
+absl::StatusOr<v1::MarkSessionRequest> ParseMark(std::string_view body,
+                                                 const SessionTarget& target);
+absl::StatusOr<v1::RewindSessionRequest> ParseRewind(std::string_view body,
+                                                     const SessionTarget& target);
+absl::StatusOr<v1::SaveSessionRequest> ParseSave(std::string_view body,
+                                                 const SessionTarget& target);
+// With expected_version and durability in the query.
+absl::StatusOr<v1::SessionCall> ParseCall(const QueryMap& query, const SessionTarget& target);
+
+absl::StatusOr<v1::GetSessionRequest> ParseGet(const QueryMap& query, const std::string& id);
+absl::StatusOr<v1::ListSessionsRequest> ParseList(const QueryMap& query);
+absl::StatusOr<v1::CreateSessionRequest> ParseImport(const QueryMap& query,
+                                                     const std::string& idempotency_key);
+
+absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);
+absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(std::string_view body);
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_

@@ -1,0 +1,96 @@
+"""Conversations over HTTP, with a template of the model's generation_config.json."""
+
+import json
+import shutil
+
+import pytest
+from gateway_process import GatewayProcess
+from server_process import GOLDEN, ServerProcess
+
+TEMPLATE = {"system": {"suffix": "\n"}, "user": {"prefix": "User: ", "suffix": "\n"},
+            "assistant": {"prefix": "Tutor:", "suffix": "\n"}, "stop": ["\nUser:"]}
+MESSAGES = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": " Hi"}, {"role": "user", "content": [{"type": "text", "text": "Who?"}]}]
+TEXT = "Be kind.\nUser: Hello\nTutor: Hi\nUser: Who?\nTutor:"
+
+
+@pytest.fixture(scope="module")
+def gateway(api, tmp_path_factory):
+    model = tmp_path_factory.mktemp("model") / "chat"
+    shutil.copytree(GOLDEN / "bytes_untied", model)
+    (model / "generation_config.json").write_text(json.dumps({"chat_template": TEMPLATE, "max_tokens": 8}))
+    with ServerProcess(api, "--model", f"chat={model}", "--model", f"bytes={GOLDEN / 'bytes_untied'}") as server, \
+            GatewayProcess(server.address) as process:
+        yield process
+
+
+def test_messages_as_the_template_has_them(gateway):
+    assert [model["has_chat_template"] for model in gateway.get("/v1/models").json["data"]] == [True, False]
+    answer = gateway.post("/v1/chat/completions", {"model": "chat", "messages": MESSAGES, "temperature": 0})
+    assert answer.status == 200, answer.body
+    plain = gateway.post("/v1/completions", {"model": "chat", "prompt": TEXT, "temperature": 0, "stop": ["\nUser:"]})
+    choice = answer.json["choices"][0]
+    assert choice["message"] == {"role": "assistant", "content": plain.json["choices"][0]["text"]}
+    assert answer.json["object"] == "chat.completion" and answer.json["id"].startswith("chatcmpl-")
+    assert answer.json["usage"] == plain.json["usage"]
+    assert answer.json["usage"]["prompt_tokens"] == len(TEXT)
+
+
+def test_stream(gateway):
+    body = {"messages": MESSAGES, "seed": 3, "n": 2, "logprobs": True, "top_logprobs": 2, "ignore_eos": True}
+    whole = gateway.post("/v1/chat/completions", {"model": "chat", **body}).json
+    stream = gateway.stream("/v1/chat/completions", **{**body, "model": "chat"}, stream_options={"include_usage": True})
+    events = list(stream)
+    assert stream.done and {event["object"] for event in events} == {"chat.completion.chunk"}
+    assert events[-1]["usage"] == whole["usage"]
+    for index in (0, 1):
+        choices = [choice for event in events for choice in event["choices"] if choice["index"] == index]
+        assert [choice["delta"].get("role") for choice in choices] == ["assistant"] + [None] * (len(choices) - 1)
+        want = whole["choices"][index]
+        assert "".join(choice["delta"]["content"] for choice in choices) == want["message"]["content"]
+        assert [token for choice in choices for token in choice["logprobs"]["content"]] == want["logprobs"]["content"]
+        assert choices[-1]["finish_reason"] == want["finish_reason"]
+    token = whole["choices"][0]["logprobs"]["content"][0]
+    assert len(token["top_logprobs"]) == 2 and token["logprob"] <= 0 and len(token["bytes"]) <= 1
+
+
+def test_a_session_takes_new_messages_alone(gateway):
+    session = gateway.post("/v1/sessions", {"model": "chat"}).json["id"]
+    for messages in (MESSAGES[:2], MESSAGES[3:]):
+        answer = gateway.post("/v1/chat/completions", {"session_id": session, "messages": messages, "max_tokens": 2,
+                                                       "ignore_eos": True})
+        assert answer.status == 200 and answer.json["model"] == "chat", answer.body
+    assert answer.json["session"]["position"] == len("Be kind.\nUser: Hello\nTutor:User: Who?\nTutor:") + 4
+
+
+def test_models_without_template(gateway):
+    answer = gateway.post("/v1/chat/completions", {"model": "bytes", "messages": MESSAGES})
+    assert (answer.status, answer.error["param"]) == (400, "model")
+    assert "/v1/completions" in answer.error["message"]
+
+
+@pytest.mark.parametrize("fields, param", [
+    ({"messages": []}, "messages"),
+    ({"messages": "Hello"}, "messages"),
+    ({"messages": [1]}, "messages[0]"),
+    ({"messages": [{"role": "robot", "content": "a"}]}, "messages[0].role"),
+    ({"messages": [{"role": "user"}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content"),
+    ({"messages": MESSAGES, "tools": [{"type": "function"}]}, "tools"),
+    ({"messages": MESSAGES, "response_format": {"type": "json_object"}}, "response_format"),
+    ({"messages": MESSAGES, "top_logprobs": 2}, "top_logprobs"),
+    ({"messages": MESSAGES, "max_completion_tokens": 0}, "max_tokens"),
+])
+def test_errors_name_the_field(gateway, fields, param):
+    answer = gateway.post("/v1/chat/completions", {"model": "chat", **fields})
+    assert (answer.status, answer.error["param"]) == (400, param), answer.body
+
+
+@pytest.mark.parametrize("template", ["{{ messages }}", {"user": {}}, {"user": {}, "assistant": {"prefix": 1}},
+                                      {"user": {}, "assistant": {}, "stop": [""]}])
+def test_templates_that_are_none_end_the_start(template, tmp_path):
+    from server_process import run_server
+    shutil.copytree(GOLDEN / "bytes_untied", tmp_path / "m")
+    (tmp_path / "m" / "generation_config.json").write_text(json.dumps({"chat_template": template}))
+    finished = run_server("--model", f"m={tmp_path / 'm'}")
+    assert finished.returncode == 1 and "chat_template" in finished.stderr

@@ -1,0 +1,99 @@
+"""The gateway's end, and what it says while the server is away."""
+
+import signal
+import threading
+
+from gateway_process import GatewayProcess
+from server_process import GOLDEN, ServerProcess, wait_until
+
+ENDLESS = {"prompt": "Once", "max_tokens": 100_000_000, "ignore_eos": True}
+
+
+def test_server_away_and_back(api, tmp_path):
+    model = ["--model", f"bytes={GOLDEN / 'bytes_untied'}", "--session-dir", tmp_path]
+    server = ServerProcess(api, *model).__enter__()
+    port = int(server.address.rsplit(":", 1)[1])
+    with GatewayProcess(server.address) as gateway:
+        session = gateway.post("/v1/sessions", {"durability": "disk"}).json["id"]
+        gateway.post(f"/v1/sessions/{session}/append", {"text": "Once", "durability": "disk"})
+        stream = gateway.stream(**ENDLESS)
+        next(stream)
+        server.process.kill()
+        server.process.wait()
+        server.process.returncode = 0  # as wanted
+        server.__exit__()
+        # What has begun ends with an event that says so.
+        events = list(stream)
+        assert events[-1]["error"]["type"] == "server_error" and stream.done
+        answer = gateway.post("/v1/completions", {"model": "bytes", "prompt": "a"})
+        assert (answer.status, answer.error["code"]) == (503, "unavailable")
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert gateway.get("/v1/health/ready").status == 503
+        assert gateway.get("/v1/health/live").status == 200
+        with ServerProcess(api, *model, port=port):
+            wait_until(lambda: gateway.get("/v1/health/ready").status == 200, "the gateway found the server")
+            assert gateway.complete("Once", max_tokens=2)["usage"]["completion_tokens"] == 2
+            assert gateway.get(f"/v1/sessions/{session}").json["position"] == 4
+
+
+def test_server_that_stops_is_not_ready(start):
+    server = start("--shutdown-timeout", "60")
+    with GatewayProcess(server.address) as gateway:
+        stream = gateway.stream(**ENDLESS)
+        next(stream)
+        server.signal(signal.SIGTERM)
+        wait_until(lambda: gateway.get("/v1/health/ready").status == 503, "the server said that it stops")
+        assert gateway.post("/v1/completions", {"model": "bytes", "prompt": "a"}).status == 503
+        assert next(stream)["choices"]
+        stream.hang_up()
+
+
+def test_first_signal_lets_requests_finish(server):
+    with GatewayProcess(server.address) as gateway:
+        idle = gateway.connect()
+        idle.request("GET", "/health")
+        idle.getresponse().read()
+        stream = gateway.stream(prompt="Once", max_tokens=20_000, ignore_eos=True)
+        next(stream)
+        gateway.process.send_signal(signal.SIGTERM)
+        events = list(stream)
+        assert stream.done and events[-1]["choices"][0]["finish_reason"] == "length"
+        assert gateway.process.wait(60) == 0
+        try:
+            gateway.get("/health")
+            raise AssertionError("the gateway still listens")
+        except ConnectionError:
+            pass
+
+
+def test_second_signal_ends_them(server):
+    with GatewayProcess(server.address) as gateway:
+        stream = gateway.stream(**ENDLESS)
+        next(stream)
+        reader = threading.Thread(target=lambda: list(stream))
+        gateway.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "second signal" in gateway.stderr(), "the first signal was heard")
+        assert gateway.process.poll() is None
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(60) == 0
+        del reader
+        server.wait_idle()
+
+
+def test_shutdown_timeout(server):
+    with GatewayProcess(server.address, "--shutdown-timeout", "0.1") as gateway:
+        stream = gateway.stream(**ENDLESS)
+        next(stream)
+        gateway.process.send_signal(signal.SIGINT)
+        assert gateway.process.wait(60) == 0
+    server.wait_idle()
+
+
+def test_killed_gateway_frees_its_requests(server):
+    with GatewayProcess(server.address) as gateway:
+        stream = gateway.stream(**ENDLESS)
+        next(stream)
+        gateway.process.kill()
+        gateway.process.wait()
+        gateway.process.returncode = 0  # as wanted
+    server.wait_idle()
