@@ -43,10 +43,13 @@ export async function withTranscript(api: Api, id: string, start = 0): Promise<S
   }
 }
 
+/** What is kept on purpose goes after a year without use; a fork without its own time has its parent's. */
+export const KEPT_SECONDS = 365 * 86_400;
+
 export const forkSession = async (
   api: Api,
   id: string,
-  body: { count: number; label?: string; mark?: string },
+  body: { count: number; label?: string; mark?: string; ttl?: number },
 ): Promise<Session[]> => (await api.json<ListOf<Session>>(`${of(id)}/fork`, { method: 'POST', body })).data;
 
 export const markSession = (api: Api, id: string, name: string): Promise<Position> =>

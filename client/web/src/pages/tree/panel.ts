@@ -151,8 +151,9 @@ export class Panel {
     const id = newId('mark');
     const name = el('input', { id, maxlength: 120, placeholder: `at ${count(session.position)}` });
     const fork = (number: number, mark?: string) => async (): Promise<void> => {
-      const label = `${nameOf(session)} ⑂`.slice(0, 80);
-      const made = await calls.forkSession(api, session.id, { count: number, label, ...(mark ? { mark } : {}) });
+      const label = `${nameOf(session).slice(0, 80)}, fork`;
+      const ttl = session.expires === null ? {} : { ttl: calls.KEPT_SECONDS };
+      const made = await calls.forkSession(api, session.id, { count: number, label, ...ttl, ...(mark ? { mark } : {}) });
       rememberForks(made);
       made.forEach((child, i) => giveName(child, `${nameOf(session)} / ${i + 1}`));
       this.done(`${plural(made.length, 'fork')} made.`);

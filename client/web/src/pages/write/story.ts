@@ -61,6 +61,7 @@ export class Story {
       signal.throwIfAborted();
       this.turnStart = this.session.position;
       const tokens = (): number => this.turnStart + promptTokens + seen;
+      watch.onState(this.turnStart, this.session.bytes);
       const looking = this.lookWhile(() => watch.onState(tokens(), this.session?.bytes ?? 0));
       try {
         await complete(
@@ -101,7 +102,7 @@ export class Story {
 
   async branch(label: string): Promise<Session> {
     if (!this.session) throw new Error('There is no text yet.');
-    const [made] = await sessions.forkSession(this.api, this.session.id, { count: 1, label });
+    const [made] = await sessions.forkSession(this.api, this.session.id, { count: 1, label, ttl: sessions.KEPT_SECONDS });
     return made!;
   }
 
