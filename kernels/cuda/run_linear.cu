@@ -19,6 +19,7 @@
 #include "kernels/cuda/linear_rows.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/tickets.cuh"
 
 namespace tvq::TVQ_CUDA {
 namespace {
@@ -58,19 +59,6 @@ struct Product {
   float* partial;     // [splits][rows][outputs], where there are several
   uint32_t* tickets;  // [blocks of outputs][tiles of 64 rows], zero between calls
 };
-
-// Whether this block is the last of those that share its outputs; then it sees what all wrote.
-__device__ inline bool LastToArrive(uint32_t* ticket, int64_t splits, uint32_t& shared) {
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    shared = atomicAdd(ticket, 1U);
-    if (shared == splits - 1) *ticket = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return shared == splits - 1;
-}
 
 // Rows [64 blockIdx.y, ...) in kTiles tiles; rows beyond `rows` read as zero.
 template <class Piece, int kTiles>

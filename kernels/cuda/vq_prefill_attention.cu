@@ -126,7 +126,7 @@ struct TermsOf<BFloat16> {
 // Words hold two bfloat16 that follow one another along the keys. The rows' padding lets the lanes
 // of a matrix instruction read from 32 banks.
 template <typename T>
-struct Shared {
+struct alignas(16) Shared {
   uint32_t weight[TermsOf<T>::kWeight][kTile][kPairs + 4];
   uint32_t value[TermsOf<T>::kSum][kPairs][kTile + 8];
 };

@@ -1,0 +1,31 @@
+// Blocks that share an output, and the last of them to arrive, which puts together what all left.
+#ifndef TVQ_KERNELS_CUDA_TICKETS_CUH_
+#define TVQ_KERNELS_CUDA_TICKETS_CUH_
+
+#include "kernels/cuda/kernel.cuh"
+
+namespace tvq::TVQ_CUDA {
+
+// The device's scratch slot of counters, which lie at zero between kernels: memory is zeroed when
+// it is allocated, and the last block of each output leaves its counter at zero. No op uses it
+// otherwise.
+constexpr size_t kTicketSlot = 4;
+
+// Whether this block is the last of the `sharing` blocks that call this with `ticket`; then it sees
+// what all of them wrote before. For all threads of the block; `shared` is the block's shared
+// memory.
+__device__ inline bool LastToArrive(uint32_t* ticket, int64_t sharing, uint32_t& shared) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    shared = atomicAdd(ticket, 1U);
+    if (shared == sharing - 1) *ticket = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return shared == sharing - 1;
+}
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_TICKETS_CUH_
