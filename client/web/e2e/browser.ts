@@ -6,9 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 
 const OUT = join(dirname(fileURLToPath(import.meta.url)), 'out');
-const PROGRAM = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
-  (path) => path !== undefined && existsSync(path),
-);
+const PROGRAM = [
+  process.env['CHROMIUM'],
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find((path) => path !== undefined && existsSync(path));
 
 export async function launch(): Promise<Browser> {
   if (!PROGRAM) throw new Error('Chromium is missing; scripts/install-deps web installs it where the system has it');
@@ -34,7 +37,11 @@ export class Tab {
 
   static async open(browser: Browser, url: string, path: string, view: View = {}): Promise<Tab> {
     const { width = 1280, height = 860, theme = 'light' } = view;
-    const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' });
+    const context = await browser.newContext({
+      viewport: { width, height },
+      colorScheme: theme,
+      reducedMotion: 'reduce',
+    });
     const page = await context.newPage();
     const tab = new Tab(context, page, url);
     page.setDefaultTimeout(20_000);

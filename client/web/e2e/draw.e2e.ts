@@ -23,10 +23,13 @@ afterEach(async () => {
 const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
 /** RGBA of all pixels of an image. */
 const pixels = (selector: string, at = 0): Promise<number[]> =>
-  tab.page.locator(selector).nth(at).evaluate((node) => {
-    const canvas = node as HTMLCanvasElement;
-    return [...canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height).data];
-  });
+  tab.page
+    .locator(selector)
+    .nth(at)
+    .evaluate((node) => {
+      const canvas = node as HTMLCanvasElement;
+      return [...canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height).data];
+    });
 const whole = () => tab.page.getByRole('img', { name: /^Image \d+$/ });
 const seen = (data: number[]): number => data.filter((value, i) => i % 4 === 3 && value === 255).length;
 
@@ -77,7 +80,8 @@ it('stops', async () => {
   await tab.page.getByRole('spinbutton', { name: 'images' }).fill('64');
   // Both at once: the small model would be done before a hand is.
   await tab.page.evaluate(() => {
-    for (const name of ['Draw', 'Stop']) [...document.querySelectorAll('button')].find((each) => each.textContent === name)!.click();
+    for (const name of ['Draw', 'Stop'])
+      [...document.querySelectorAll('button')].find((each) => each.textContent === name)!.click();
   });
   await expect.poll(() => button('Draw').isEnabled()).toBe(true);
 });

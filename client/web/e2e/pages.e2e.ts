@@ -74,7 +74,9 @@ describe.each(Object.keys(VIEWS))('in %s', (view) => {
     // Evaluated by the debugger, which the page's policy does not bind.
     await tab.page.evaluate(axe);
     const { violations } = await tab.page.evaluate<AxeResults>('axe.run()');
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)).toEqual([]);
+    expect(
+      violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`),
+    ).toEqual([]);
     expect(tab.errors).toEqual([]);
     await tab.close();
   });

@@ -19,7 +19,10 @@ class Running {
   ) {}
 
   static start(program: string, flags: string[], environment: Record<string, string> = {}): Promise<Running> {
-    const child = spawn(join(BIN, program), flags, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...environment } });
+    const child = spawn(join(BIN, program), flags, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...environment },
+    });
     let out = '';
     let err = '';
     return new Promise((found, failed) => {
@@ -64,7 +67,10 @@ function characterModel(folder: string): string {
   cpSync(join(GOLDEN, 'bytes_untied'), model, { recursive: true });
   const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8')) as Record<string, unknown>;
   writeFileSync(join(model, 'characters.txt'), [...new Set(CHARACTERS), '\\n'].join('\n') + '\n');
-  writeFileSync(join(model, 'config.json'), JSON.stringify({ ...config, tokenizer: { type: 'characters', file: 'characters.txt' } }));
+  writeFileSync(
+    join(model, 'config.json'),
+    JSON.stringify({ ...config, tokenizer: { type: 'characters', file: 'characters.txt' } }),
+  );
   return model;
 }
 

@@ -14,11 +14,14 @@ afterAll(() => browser.close());
 
 it('shows the models and plots what is done', async () => {
   const tab = await Tab.open(browser, url, 'server');
-  for (const name of ['novels', 'couplets', 'digits']) await tab.page.getByRole('heading', { name, exact: true }).waitFor();
+  for (const name of ['novels', 'couplets', 'digits'])
+    await tab.page.getByRole('heading', { name, exact: true }).waitFor();
   const body = JSON.stringify({ model: 'novels', prompt: 'Once', max_tokens: 400 });
   await fetch(`${url}/v1/completions`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
   const generated = tab.page.locator('.facts.wide div', { hasText: 'tokens written' }).locator('dd');
-  await expect.poll(async () => Number((await generated.textContent())?.replace(/\D/g, ''))).toBeGreaterThanOrEqual(400);
+  await expect
+    .poll(async () => Number((await generated.textContent())?.replace(/\D/g, '')))
+    .toBeGreaterThanOrEqual(400);
   await expect.poll(() => tab.page.locator('.plot .line').first().getAttribute('d')).toContain('L');
   expect(tab.errors).toEqual([]);
   await tab.close();

@@ -15,7 +15,8 @@ interface Session {
 
 /** A call of the gateway, beside the page. */
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const init = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
+  const init =
+    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
   const response = await fetch(url + path, { method, ...init });
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
   return (await response.json()) as T;
@@ -26,8 +27,14 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 beforeEach(async () => {
-  const session = await call<Session>('POST', '/v1/sessions', { model: 'novels', label: 'The old house', keep_transcript: true });
-  await call('POST', `/v1/sessions/${session.id}/append`, { text: 'It was late in the evening when the carriage stopped.' });
+  const session = await call<Session>('POST', '/v1/sessions', {
+    model: 'novels',
+    label: 'The old house',
+    keep_transcript: true,
+  });
+  await call('POST', `/v1/sessions/${session.id}/append`, {
+    text: 'It was late in the evening when the carriage stopped.',
+  });
   story = session.id;
   tab = await Tab.open(browser, url, `tree?session=${story}`);
   await tab.page.getByRole('heading', { name: 'The old house' }).waitFor();
@@ -52,7 +59,9 @@ it('forks, goes on with both branches, and compares them', async () => {
   await tab.page.getByRole('region', { name: 'Comparison' }).getByLabel('tokens').fill('30');
   await button('Continue both').click();
   await expect.poll(() => tab.page.locator('.compare mark').count()).toBeGreaterThanOrEqual(2);
-  const [left, right] = await Promise.all(['left', 'right'].map((side) => tab.page.locator(`.compare .${side} .text`).textContent()));
+  const [left, right] = await Promise.all(
+    ['left', 'right'].map((side) => tab.page.locator(`.compare .${side} .text`).textContent()),
+  );
   expect(left).not.toBe(right);
   expect(tab.page.url()).toContain('with=');
 });
@@ -93,7 +102,9 @@ it('exports to a file, imports it, renames and deletes', async () => {
   expect(download.suggestedFilename()).toBe('The-old-house.tvq');
   const file = await download.path();
   expect(readFileSync(file).length).toBeGreaterThan(1000);
-  await tab.page.locator('input[type=file]').setInputFiles({ name: 'copy.tvq', mimeType: '', buffer: readFileSync(file) });
+  await tab.page
+    .locator('input[type=file]')
+    .setInputFiles({ name: 'copy.tvq', mimeType: '', buffer: readFileSync(file) });
   await tab.page.getByRole('heading', { name: 'copy' }).waitFor();
   await expect.poll(() => tab.page.locator('.reading .text').textContent()).toContain('the carriage stopped');
   await button('Rename').click();
@@ -113,7 +124,9 @@ it('saves to the durable tier, and opens in Write', async () => {
 });
 
 it('refuses a file that is no session, in a sentence', async () => {
-  await tab.page.locator('input[type=file]').setInputFiles({ name: 'x.tvq', mimeType: '', buffer: Buffer.from('nonsense') });
+  await tab.page
+    .locator('input[type=file]')
+    .setInputFiles({ name: 'x.tvq', mimeType: '', buffer: Buffer.from('nonsense') });
   await tab.page.getByRole('alert').filter({ hasText: /\w+\./ }).first().waitFor();
   tab.errors.splice(0); // the browser logs the 400 that this test asked for
 });

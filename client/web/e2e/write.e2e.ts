@@ -19,9 +19,16 @@ afterEach(async () => {
 });
 
 const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
-const written = () => tab.page.locator('.written').allTextContents().then((texts) => texts.join(''));
+const written = () =>
+  tab.page
+    .locator('.written')
+    .allTextContents()
+    .then((texts) => texts.join(''));
 const figure = async (name: string): Promise<string> =>
-  (await tab.page.locator('.live div', { has: tab.page.getByText(name, { exact: true }) }).locator('dd').textContent()) ?? '';
+  (await tab.page
+    .locator('.live div', { has: tab.page.getByText(name, { exact: true }) })
+    .locator('dd')
+    .textContent()) ?? '';
 const tokens = (text: string): number => Number(text.replace(/\D/g, ''));
 
 async function write(opening: string, most: number): Promise<void> {
@@ -87,7 +94,12 @@ it('shows what else a token might have been, by mouse and by keys', async () => 
   expect(await card.textContent()).toMatch(/\d%/);
   await tab.page.locator('.token').first().focus();
   await tab.page.keyboard.press('ArrowRight');
-  expect(await tab.page.locator('.token').nth(1).evaluate((node) => node === document.activeElement)).toBe(true);
+  expect(
+    await tab.page
+      .locator('.token')
+      .nth(1)
+      .evaluate((node) => node === document.activeElement),
+  ).toBe(true);
   expect(await card.isVisible()).toBe(true);
   await tab.page.keyboard.press('Escape');
   expect(await card.isVisible()).toBe(false);
@@ -109,7 +121,9 @@ it('makes a new session of its text when the server has lost the old one', async
   await write('The captain said', 8);
   await done();
   const before = `The captain said${await written()}`;
-  await tab.page.evaluate(() => fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}`, { method: 'DELETE' }));
+  await tab.page.evaluate(() =>
+    fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}`, { method: 'DELETE' }),
+  );
   await button('Continue').click();
   await tab.page.getByText('has this session no more').waitFor();
   expect(await tab.page.getByLabel('Opening').inputValue()).toBe(before);

@@ -22,7 +22,10 @@ const sse = (text: string): Response => new Response(text, { headers: { 'Content
 const call = { method: 'POST', body: { prompt: 'ab' } };
 
 async function failureOf(promise: Promise<unknown>): Promise<ApiError> {
-  const error: unknown = await promise.then(() => null, (e: unknown) => e);
+  const error: unknown = await promise.then(
+    () => null,
+    (e: unknown) => e,
+  );
   expect(error).toBeInstanceOf(ApiError);
   return error as ApiError;
 }

@@ -32,7 +32,13 @@ describe('pieceOf', () => {
   });
 
   it('does without probabilities and ids', () => {
-    expect(pieceOf({ index: 0, text: 'a', finish_reason: null })).toEqual({ index: 0, text: 'a', tokens: [], ids: [], finish: null });
+    expect(pieceOf({ index: 0, text: 'a', finish_reason: null })).toEqual({
+      index: 0,
+      text: 'a',
+      tokens: [],
+      ids: [],
+      finish: null,
+    });
   });
 });
 

@@ -8,13 +8,15 @@ const FIRST_ID = 3;
 const vocabulary: Vocabulary = new Map(CHARACTERS.map((c, i) => [c, FIRST_ID + i]));
 
 /** As the server does it: special and padding ids have no text. */
-const server = (idOf: (c: string) => number[]): typeof fetch => (url, init) => {
-  const body = JSON.parse(String(init?.body)) as { tokens?: number[]; prompt?: string };
-  const answer = String(url).endsWith('/detokenize')
-    ? { prompt: body.tokens!.map((id) => CHARACTERS[id - FIRST_ID] ?? '').join('') }
-    : { tokens: [...body.prompt!].flatMap(idOf) };
-  return Promise.resolve(new Response(JSON.stringify(answer)));
-};
+const server =
+  (idOf: (c: string) => number[]): typeof fetch =>
+  (url, init) => {
+    const body = JSON.parse(String(init?.body)) as { tokens?: number[]; prompt?: string };
+    const answer = String(url).endsWith('/detokenize')
+      ? { prompt: body.tokens!.map((id) => CHARACTERS[id - FIRST_ID] ?? '').join('') }
+      : { tokens: [...body.prompt!].flatMap(idOf) };
+    return Promise.resolve(new Response(JSON.stringify(answer)));
+  };
 
 describe('vocabularyOf', () => {
   const model = { id: 'c', vocab_size: 16 } as Model;

@@ -45,7 +45,8 @@ export class FakeGateway {
     if (path === '/detokenize') return json({ prompt: textOf(body['tokens'] as number[]) });
     if (path === '/v1/completions') return this.complete(body, signal);
     if (path === '/v1/sessions' && method === 'POST') return json(this.show(this.create(body)), 201);
-    if (path === '/v1/sessions') return json({ data: [...this.sessions.values()].map((s) => this.show(s)), has_more: false });
+    if (path === '/v1/sessions')
+      return json({ data: [...this.sessions.values()].map((s) => this.show(s)), has_more: false });
     const [, , , id = '', action = '', mark = ''] = path.split('/').map(decodeURIComponent);
     const session = this.sessions.get(id);
     if (!session) return failure(404, `no session ${id}`);
@@ -97,9 +98,23 @@ export class FakeGateway {
   private create(body: Record<string, unknown>): Held {
     this.made += 1;
     const held: Held = {
-      id: `s${this.made}`, model: String(body['model']), parent_id: null, parent_version: 0, version: 1,
-      persisted_version: 0, position: 0, bytes: STATE_BYTES, tier: 'device', created: this.made, last_used: this.made,
-      expires: null, marks: [], has_transcript: true, label: String(body['label'] ?? ''), transcript: [], kept: new Map(),
+      id: `s${this.made}`,
+      model: String(body['model']),
+      parent_id: null,
+      parent_version: 0,
+      version: 1,
+      persisted_version: 0,
+      position: 0,
+      bytes: STATE_BYTES,
+      tier: 'device',
+      created: this.made,
+      last_used: this.made,
+      expires: null,
+      marks: [],
+      has_transcript: true,
+      label: String(body['label'] ?? ''),
+      transcript: [],
+      kept: new Map(),
     };
     this.sessions.set(held.id, held);
     return held;
@@ -129,34 +144,44 @@ export class FakeGateway {
     };
     const say = (value: unknown): Uint8Array =>
       encoder.encode(`data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`);
-    const stream = new ReadableStream<Uint8Array>({
-      async pull(controller) {
-        await gateway.pace();
-        if (signal?.aborted) {
-          if (body['commit_on_cancel']) commit();
-          controller.error(new DOMException('aborted', 'AbortError'));
-          return;
-        }
-        if (made.length === gateway.breakAfter) {
-          controller.enqueue(say({ error: { message: 'the state is not finite', type: 'server_error', code: 500 } }));
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          await gateway.pace();
+          if (signal?.aborted) {
+            if (body['commit_on_cancel']) commit();
+            controller.error(new DOMException('aborted', 'AbortError'));
+            return;
+          }
+          if (made.length === gateway.breakAfter) {
+            controller.enqueue(say({ error: { message: 'the state is not finite', type: 'server_error', code: 500 } }));
+            controller.enqueue(say('[DONE]'));
+            controller.close();
+            return;
+          }
+          const text = CYCLE[(before.length + made.length) % CYCLE.length]!;
+          made.push(...idsOf(text));
+          const last = made.length === most;
+          const logprobs = { tokens: [text], token_logprobs: [-0.5], top_logprobs: [{ [text]: -0.5, x: -2 }] };
+          const choice = { index: 0, text, logprobs, token_ids: idsOf(text), finish_reason: last ? 'length' : null };
+          if (last) commit();
+          const position = session && {
+            id: session.id,
+            version: session.version,
+            persisted_version: 0,
+            position: session.position,
+          };
+          controller.enqueue(say({ choices: [choice], ...(last && position ? { session: position } : {}) }));
+          if (!last) return;
+          controller.enqueue(
+            say({ choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: made.length } }),
+          );
           controller.enqueue(say('[DONE]'));
           controller.close();
-          return;
-        }
-        const text = CYCLE[(before.length + made.length) % CYCLE.length]!;
-        made.push(...idsOf(text));
-        const last = made.length === most;
-        const logprobs = { tokens: [text], token_logprobs: [-0.5], top_logprobs: [{ [text]: -0.5, x: -2 }] };
-        const choice = { index: 0, text, logprobs, token_ids: idsOf(text), finish_reason: last ? 'length' : null };
-        if (last) commit();
-        const position = session && { id: session.id, version: session.version, persisted_version: 0, position: session.position };
-        controller.enqueue(say({ choices: [choice], ...(last && position ? { session: position } : {}) }));
-        if (!last) return;
-        controller.enqueue(say({ choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: made.length } }));
-        controller.enqueue(say('[DONE]'));
-        controller.close();
+        },
       },
-    }, { highWaterMark: 0 });
+      { highWaterMark: 0 },
+    );
     return new Response(stream, { headers: { 'Content-Type': 'text/event-stream' } });
   }
 }

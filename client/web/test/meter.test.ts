@@ -32,6 +32,19 @@ it('counts tokens that come together', () => {
 });
 
 it('draws from the origin up to the top', () => {
-  expect(path([{ x: 0, y: 0 }, { x: 5, y: 10 }, { x: 10, y: 20 }], 0, 10, 20, 100, 50)).toBe('M0.0 50.0L50.0 25.0L100.0 0.0');
+  expect(
+    path(
+      [
+        { x: 0, y: 0 },
+        { x: 5, y: 10 },
+        { x: 10, y: 20 },
+      ],
+      0,
+      10,
+      20,
+      100,
+      50,
+    ),
+  ).toBe('M0.0 50.0L50.0 25.0L100.0 0.0');
   expect([0, 0.3, 1, 1.2, 4, 7, 60].map(niceTop)).toEqual([1, 0.5, 1, 2, 5, 10, 100]);
 });

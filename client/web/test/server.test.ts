@@ -3,7 +3,12 @@ import type { ServerInfo } from '../src/api/types.ts';
 import { rates } from '../src/pages/server/rates.ts';
 
 const info = (generated: number, start = 1): ServerInfo =>
-  ({ start_time: start, generation_tokens: generated, prefill_tokens_computed: 10, prefill_tokens_reused: 0 }) as ServerInfo;
+  ({
+    start_time: start,
+    generation_tokens: generated,
+    prefill_tokens_computed: 10,
+    prefill_tokens_reused: 0,
+  }) as ServerInfo;
 
 it('divides by the time between, and not over a restart', () => {
   expect(rates(info(100), info(300), 2)).toEqual({ generated: 100, computed: 0, reused: 0 });

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { readEvents, SseParser, type SseEvent } from '../src/api/sse.ts';
 
-const STREAM = ': hello\r\nevent: a\r\ndata: one\r\ndata: two\r\n\r\ndata:three\n\ndata\n\nid: 7\rdata: f\u00fcnf\r\rdata: cut off';
+const STREAM =
+  ': hello\r\nevent: a\r\ndata: one\r\ndata: two\r\n\r\ndata:three\n\ndata\n\nid: 7\rdata: f\u00fcnf\r\rdata: cut off';
 const EVENTS: SseEvent[] = [
   { event: 'a', data: 'one\ntwo' },
   { event: 'message', data: 'three' },

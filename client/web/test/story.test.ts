@@ -18,7 +18,13 @@ class Watched implements TurnWatch {
   onWait: TurnWatch['onWait'] = () => undefined;
 }
 
-async function turn(story: Story, prompt: string, most: number, watch = new Watched(), signal?: AbortSignal): Promise<Ending> {
+async function turn(
+  story: Story,
+  prompt: string,
+  most: number,
+  watch = new Watched(),
+  signal?: AbortSignal,
+): Promise<Ending> {
   return story.turn(model, prompt, { max_tokens: most }, watch, signal ?? new AbortController().signal);
 }
 

@@ -10,20 +10,30 @@ const shape = (pieces: { text: string; tokens: Token[] }[]): [string, number][] 
 
 describe('Aligner', () => {
   it('gives each token its text', () => {
-    expect(shape(new Aligner().push('a bc', [token('a'), token(' b'), token('c')]))).toEqual([['a', 1], [' b', 1], ['c', 1]]);
+    expect(shape(new Aligner().push('a bc', [token('a'), token(' b'), token('c')]))).toEqual([
+      ['a', 1],
+      [' b', 1],
+      ['c', 1],
+    ]);
   });
 
   it('waits for text that lags behind', () => {
     const aligner = new Aligner();
     expect(shape(aligner.push('', [token('sto')]))).toEqual([]);
-    expect(shape(aligner.push('stove', [token('ve')]))).toEqual([['sto', 1], ['ve', 1]]);
+    expect(shape(aligner.push('stove', [token('ve')]))).toEqual([
+      ['sto', 1],
+      ['ve', 1],
+    ]);
   });
 
   it('joins the tokens of one character, however they show', () => {
     for (const half of ['\ufffd', 'bytes:\\xe9', '']) {
       const aligner = new Aligner();
       expect(shape(aligner.push('', [token(half), token(half)]))).toEqual([]);
-      expect(shape(aligner.push('風!', [token(half), token('!')]))).toEqual([['風', 3], ['!', 1]]);
+      expect(shape(aligner.push('風!', [token(half), token('!')]))).toEqual([
+        ['風', 3],
+        ['!', 1],
+      ]);
     }
   });
 
@@ -45,7 +55,10 @@ describe('Aligner', () => {
 
 describe('diff', () => {
   const side = (runs: ReturnType<typeof diff>, other: string): string =>
-    runs.filter(({ change }) => change !== other).map(({ text }) => text).join('');
+    runs
+      .filter(({ change }) => change !== other)
+      .map(({ text }) => text)
+      .join('');
 
   it('finds the shortest change', () => {
     expect(diff(words('a b c d'), words('a x c d'))).toEqual([
@@ -83,7 +96,7 @@ describe('diff', () => {
     const text = 'où l’on va, 風弦\n\tétait-ce?';
     expect(words(text).join('')).toBe(text);
     expect(words('où l’on')).toEqual(['où', ' ', 'l’on']);
-    expect(words("風弦 a")).toEqual(["風", "弦", " ", "a"]);
+    expect(words('風弦 a')).toEqual(['風', '弦', ' ', 'a']);
   });
 
   it('measures common beginnings', () => {
@@ -94,7 +107,14 @@ describe('diff', () => {
 
 describe('format', () => {
   it('keeps three digits that matter', () => {
-    expect([1.234, 12.34, 99.96, 123.4, 1234, 0].map(significant)).toEqual(['1.23', '12.3', '100', '123', '1,234', '0']);
+    expect([1.234, 12.34, 99.96, 123.4, 1234, 0].map(significant)).toEqual([
+      '1.23',
+      '12.3',
+      '100',
+      '123',
+      '1,234',
+      '0',
+    ]);
     expect([12, 999, 1000, 999_600, 6_635_520].map(bytes)).toEqual(['12 B', '999 B', '1.00 kB', '1.00 MB', '6.64 MB']);
     expect([9_999, 10_000, 3_184_896].map(short)).toEqual(['9,999', '10.0 k', '3.18 M']);
     expect([1, 0.9996, 0.5, 0.05, 0.0001].map(percent)).toEqual(['100%', '99.9%', '50%', '5.0%', '0.01%']);

@@ -1,11 +1,25 @@
 import { describe, expect, it } from 'vitest';
 import type { Mark, Session } from '../src/api/types.ts';
 import { forkPosition, layout } from '../src/pages/tree/layout.ts';
+import { wordStart } from '../src/pages/tree/text.ts';
 
 let clock = 0;
 const session = (id: string, parent: string | null = null, at = 0, marks: Mark[] = []): Session => ({
-  id, model: 'm', parent_id: parent, parent_version: at, version: 9, persisted_version: 0, position: 90, bytes: 1,
-  tier: 'device', created: (clock += 1), last_used: 0, expires: null, marks, has_transcript: true, label: id,
+  id,
+  model: 'm',
+  parent_id: parent,
+  parent_version: at,
+  version: 9,
+  persisted_version: 0,
+  position: 90,
+  bytes: 1,
+  tier: 'device',
+  created: (clock += 1),
+  last_used: 0,
+  expires: null,
+  marks,
+  has_transcript: true,
+  label: id,
 });
 const mark = (name: string, version: number): Mark => ({ name, version, position: version * 10 });
 
@@ -53,4 +67,12 @@ describe('forkPosition', () => {
     expect(at(7)).toBeNull();
     expect(at(7, { c: 70 })).toBe(70);
   });
+});
+
+it('lets texts part between words', () => {
+  expect(wordStart('he is l', 'y', 'a')).toBe(6);
+  expect(wordStart('he is ', 'y', 'a')).toBe(6);
+  expect(wordStart('he is', ' ', '.')).toBe(5);
+  expect(wordStart('he is', undefined, 'l')).toBe(3);
+  expect(wordStart('风月', '山', '水')).toBe(2);
 });

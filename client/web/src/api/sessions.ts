@@ -35,7 +35,8 @@ export async function withTranscript(api: Api, id: string, start = 0): Promise<S
   for (;;) {
     const query = `?include_transcript=true&transcript_start=${start + transcript.length}`;
     const session = await api.json<Session>(of(id) + query);
-    if (version !== null && session.version !== version) transcript = []; // it went on meanwhile
+    if (version !== null && session.version !== version)
+      transcript = []; // it went on meanwhile
     else transcript = transcript.concat(session.transcript ?? []);
     const complete = start + transcript.length >= session.position || !(session.transcript ?? []).length;
     if (complete && (version === null || version === session.version)) return { ...session, transcript };

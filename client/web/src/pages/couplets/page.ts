@@ -44,33 +44,74 @@ class CoupletsPage implements Page {
   private running: AbortController | null = null;
 
   constructor(private readonly app: App) {
-    this.picker = new ModelPicker(app, 'couplets', (model) => model.tokenizer === 'characters', (model) =>
-      this.sampling.defaultsOf(model));
+    this.picker = new ModelPicker(
+      app,
+      'couplets',
+      (model) => model.tokenizer === 'characters',
+      (model) => this.sampling.defaultsOf(model),
+    );
     const [firstId, countId, separatorId] = [newId('first'), newId('count'), newId('separator')];
-    this.first = el('input', { id: firstId, autocomplete: 'off', maxlength: 60, oninput: () => visit.set('couplets.first', this.first.value) });
+    this.first = el('input', {
+      id: firstId,
+      autocomplete: 'off',
+      maxlength: 60,
+      oninput: () => visit.set('couplets.first', this.first.value),
+    });
     this.first.value = visit.get('couplets.first') ?? EXAMPLES[0]!;
     this.answersWanted = el('input', { id: countId, type: 'number', min: 1, max: MOST, step: 1, value: 6 });
     this.sameLength = el('input', { type: 'checkbox', checked: true });
-    this.separator = el('select', { id: separatorId }, ...Object.keys(SEPARATORS).map((name) => el('option', {}, name)));
+    this.separator = el(
+      'select',
+      { id: separatorId },
+      ...Object.keys(SEPARATORS).map((name) => el('option', {}, name)),
+    );
     this.stop = el('button', { type: 'button', hidden: true, onclick: () => this.running?.abort() }, 'Stop');
-    const form = el('form', {},
-      el('label', { for: firstId }, 'First line'), this.first,
-      el('div', { class: 'row examples' }, ...EXAMPLES.map((line) =>
-        el('button', { type: 'button', lang: 'zh', onclick: () => this.take(line) }, line))),
-      el('div', { class: 'row' }, this.go, this.stop,
+    const form = el(
+      'form',
+      {},
+      el('label', { for: firstId }, 'First line'),
+      this.first,
+      el(
+        'div',
+        { class: 'row examples' },
+        ...EXAMPLES.map((line) => el('button', { type: 'button', lang: 'zh', onclick: () => this.take(line) }, line)),
+      ),
+      el(
+        'div',
+        { class: 'row' },
+        this.go,
+        this.stop,
         el('span', { class: 'field' }, el('label', { for: countId }, 'candidates'), this.answersWanted),
-        el('label', { class: 'tick' }, this.sameLength, el('span', {}, 'As long as the first line'))));
+        el('label', { class: 'tick' }, this.sameLength, el('span', {}, 'As long as the first line')),
+      ),
+    );
     form.onsubmit = (event) => {
       event.preventDefault();
       void this.answer();
     };
-    this.body = el('div', { class: 'columns' },
+    this.body = el(
+      'div',
+      { class: 'columns' },
       el('div', {}, form, this.notice.node, this.scrolls),
-      el('aside', { 'aria-label': 'Controls' }, this.sampling.node,
-        el('details', {}, el('summary', {}, 'How the model was trained'),
-          el('div', { class: 'field' }, el('label', { for: separatorId }, 'between the lines'), this.separator))));
-    this.node = el('div', { class: 'page couplets' },
-      el('div', { class: 'head' }, el('h1', {}, 'Couplets'), this.picker.node), this.none, this.body);
+      el(
+        'aside',
+        { 'aria-label': 'Controls' },
+        this.sampling.node,
+        el(
+          'details',
+          {},
+          el('summary', {}, 'How the model was trained'),
+          el('div', { class: 'field' }, el('label', { for: separatorId }, 'between the lines'), this.separator),
+        ),
+      ),
+    );
+    this.node = el(
+      'div',
+      { class: 'page couplets' },
+      el('div', { class: 'head' }, el('h1', {}, 'Couplets'), this.picker.node),
+      this.none,
+      this.body,
+    );
   }
 
   show(): void {
@@ -131,7 +172,9 @@ class CoupletsPage implements Page {
     const vocabulary = await this.vocabulary(model);
     const unknown = unknownTo(vocabulary, first);
     if (unknown.length > 0) {
-      this.notice.say(`The model does not know ${unknown.map((c) => `“${c}”`).join(', ')}. Please write the line without.`);
+      this.notice.say(
+        `The model does not know ${unknown.map((c) => `“${c}”`).join(', ')}. Please write the line without.`,
+      );
       return;
     }
     const n = Math.min(MOST, Math.max(1, Math.round(Number(this.answersWanted.value)) || 1));
@@ -139,13 +182,22 @@ class CoupletsPage implements Page {
     const answers = Array.from({ length: n }, (_, i) => newAnswer(i + 1));
     const upright = /\p{Script=Han}/u.test(first);
     this.scrolls.classList.toggle('upright', upright);
-    fill(this.scrolls, el('p', { class: 'first', lang: upright ? 'zh' : undefined }, ...byCharacter(first)),
-      el('ol', { 'aria-label': 'Second lines', lang: upright ? 'zh' : undefined }, ...answers.map(({ node }) => node)));
+    fill(
+      this.scrolls,
+      el('p', { class: 'first', lang: upright ? 'zh' : undefined }, ...byCharacter(first)),
+      el('ol', { 'aria-label': 'Second lines', lang: upright ? 'zh' : undefined }, ...answers.map(({ node }) => node)),
+    );
     announce(`Looking for ${plural(n, 'second line')}.`);
     await complete(
       this.app.api,
-      { model: model.id, prompt: first + (SEPARATORS[this.separator.value] ?? '\n'), n, logprobs: 1,
-        ...this.sampling.values(), ...constraint(vocabulary, first, length) },
+      {
+        model: model.id,
+        prompt: first + (SEPARATORS[this.separator.value] ?? '\n'),
+        n,
+        logprobs: 1,
+        ...this.sampling.values(),
+        ...constraint(vocabulary, first, length),
+      },
       (piece) => add(answers[piece.index], piece),
       { signal, onWait: (ms) => this.notice.wait(ms) },
     );
@@ -167,9 +219,17 @@ function newAnswer(number: number): Answer {
   const line = el('p', { class: 'second' });
   const note = el('p', { class: 'note' });
   const answer: Answer = { node: el('li', {}), line, note, text: '', logprobs: [] };
-  const copy = el('button', { type: 'button', 'aria-label': `Copy second line ${number}`, onclick: () => {
-    void navigator.clipboard?.writeText(answer.text).then(() => announce('Copied.'));
-  } }, 'Copy');
+  const copy = el(
+    'button',
+    {
+      type: 'button',
+      'aria-label': `Copy second line ${number}`,
+      onclick: () => {
+        void navigator.clipboard?.writeText(answer.text).then(() => announce('Copied.'));
+      },
+    },
+    'Copy',
+  );
   answer.node.append(line, el('div', { class: 'foot' }, note, copy));
   return answer;
 }
@@ -184,7 +244,8 @@ function add(answer: Answer | undefined, piece: Piece): void {
 /** Says how likely each line is, a character, and which is the likeliest. */
 function rank(answers: Answer[]): void {
   const means = answers.map(({ logprobs }) =>
-    logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length);
+    logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
+  );
   const best = Math.max(...means);
   answers.forEach(({ node, note }, i) => {
     const mean = means[i]!;
@@ -199,8 +260,21 @@ function rank(answers: Answer[]): void {
 
 function missing(): HTMLElement[] {
   return [
-    el('p', {}, 'No model on this server answers couplets. One that does reads characters: its ',
-      el('code', {}, 'config.json'), ' names the tokenizer ', el('code', {}, 'characters'), ', and it was trained on pairs of lines.'),
-    el('p', {}, 'Serve one beside the others with ', el('code', {}, 'tvq-server --model couplets=DIRECTORY'), ', and it appears here.'),
+    el(
+      'p',
+      {},
+      'No model on this server answers couplets. One that does reads characters: its ',
+      el('code', {}, 'config.json'),
+      ' names the tokenizer ',
+      el('code', {}, 'characters'),
+      ', and it was trained on pairs of lines.',
+    ),
+    el(
+      'p',
+      {},
+      'Serve one beside the others with ',
+      el('code', {}, 'tvq-server --model couplets=DIRECTORY'),
+      ', and it appears here.',
+    ),
   ];
 }

@@ -39,12 +39,30 @@ class DrawPage implements Page {
   private drawn = false;
 
   constructor(private readonly app: App) {
-    this.picker = new ModelPicker(app, 'draw', (model) => !!model.image, (model) => this.picked(model));
+    this.picker = new ModelPicker(
+      app,
+      'draw',
+      (model) => !!model.image,
+      (model) => this.picked(model),
+    );
     const [hint, rowsId, imagesId] = [newId('pad'), newId('rows'), newId('images')];
     this.pad = new Pad(hint);
-    this.rows = el('input', { type: 'range', id: rowsId, min: 1, step: 1, oninput: () => this.pad.give(Number(this.rows.value)) });
-    this.images = el('input', { type: 'number', id: imagesId, min: 1, max: MOST_IMAGES, step: 1, value: 9,
-      onchange: () => this.blank() });
+    this.rows = el('input', {
+      type: 'range',
+      id: rowsId,
+      min: 1,
+      step: 1,
+      oninput: () => this.pad.give(Number(this.rows.value)),
+    });
+    this.images = el('input', {
+      type: 'number',
+      id: imagesId,
+      min: 1,
+      max: MOST_IMAGES,
+      step: 1,
+      value: 9,
+      onchange: () => this.blank(),
+    });
     this.white = el('input', { type: 'checkbox' });
     const fresh = button('Draw', () => void this.draw([]), 'primary');
     const finish = button('Complete it', () => void this.completeHalf(), 'primary');
@@ -53,26 +71,69 @@ class DrawPage implements Page {
     this.stop.hidden = true;
     const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
     const examples = digits.map((digit) =>
-      el('button', { type: 'button', 'aria-label': `Draw the digit ${digit} as an example`, onclick: () => this.pad.example(digit) }, digit));
-    this.body = el('div', { class: 'columns' },
-      el('div', {},
-        el('div', { class: 'row ask' }, fresh, this.stop,
+      el(
+        'button',
+        {
+          type: 'button',
+          'aria-label': `Draw the digit ${digit} as an example`,
+          onclick: () => this.pad.example(digit),
+        },
+        digit,
+      ),
+    );
+    this.body = el(
+      'div',
+      { class: 'columns' },
+      el(
+        'div',
+        {},
+        el(
+          'div',
+          { class: 'row ask' },
+          fresh,
+          this.stop,
           el('span', { class: 'field' }, el('label', { for: imagesId }, 'images'), this.images),
-          el('label', { class: 'tick' }, this.white, el('span', {}, 'White on black'))),
-        this.notice.node, this.figures, this.sheet),
-      el('aside', { 'aria-label': 'Pad and controls' },
-        el('section', { class: 'half', 'aria-label': 'Your half' },
+          el('label', { class: 'tick' }, this.white, el('span', {}, 'White on black')),
+        ),
+        this.notice.node,
+        this.figures,
+        this.sheet,
+      ),
+      el(
+        'aside',
+        { 'aria-label': 'Pad and controls' },
+        el(
+          'section',
+          { class: 'half', 'aria-label': 'Your half' },
           el('h2', {}, 'Begin it yourself'),
-          el('p', { class: 'hint', id: hint }, 'Draw the upper part; the model goes on below the line. ',
-            'Keys: arrows move, space draws, shift with arrows draws a line, delete erases.'),
+          el(
+            'p',
+            { class: 'hint', id: hint },
+            'Draw the upper part; the model goes on below the line. ',
+            'Keys: arrows move, space draws, shift with arrows draws a line, delete erases.',
+          ),
           this.pad.node,
-          el('div', { class: 'row' }, el('span', { class: 'small' }, 'Examples'), ...examples,
-            button('Clear', () => this.pad.clear()), el('label', { class: 'tick' }, eraser, el('span', {}, 'Eraser'))),
+          el(
+            'div',
+            { class: 'row' },
+            el('span', { class: 'small' }, 'Examples'),
+            ...examples,
+            button('Clear', () => this.pad.clear()),
+            el('label', { class: 'tick' }, eraser, el('span', {}, 'Eraser')),
+          ),
           el('div', { class: 'rows' }, el('label', { for: rowsId }, 'Rows that you give'), this.rows),
-          el('div', { class: 'row' }, finish)),
-        this.sampling.node));
-    this.node = el('div', { class: 'page draw' },
-      el('div', { class: 'head' }, el('h1', {}, 'Draw'), this.picker.node), this.none, this.body);
+          el('div', { class: 'row' }, finish),
+        ),
+        this.sampling.node,
+      ),
+    );
+    this.node = el(
+      'div',
+      { class: 'page draw' },
+      el('div', { class: 'head' }, el('h1', {}, 'Draw'), this.picker.node),
+      this.none,
+      this.body,
+    );
   }
 
   show(): void {
@@ -153,7 +214,14 @@ class DrawPage implements Page {
     try {
       await complete(
         this.app.api,
-        { model: model.id, prompt, n, return_token_ids: true, ...this.sampling.values(), ...constraint(model, shape, rest) },
+        {
+          model: model.id,
+          prompt,
+          n,
+          return_token_ids: true,
+          ...this.sampling.values(),
+          ...constraint(model, shape, rest),
+        },
         (piece) => {
           meter.add(piece.ids.length);
           tiles[piece.index]?.push(piece.ids);
@@ -188,9 +256,22 @@ class DrawPage implements Page {
 
 function missing(): HTMLElement[] {
   return [
-    el('p', {}, 'No model on this server draws. One that does reads pixels: its ',
-      el('code', {}, 'config.json'), ' names the tokenizer ', el('code', {}, 'pixels'), ' with height, width, channels and levels.'),
-    el('p', {}, 'Serve one beside the others with ', el('code', {}, 'tvq-server --model digits=DIRECTORY'), ', and it appears here.'),
+    el(
+      'p',
+      {},
+      'No model on this server draws. One that does reads pixels: its ',
+      el('code', {}, 'config.json'),
+      ' names the tokenizer ',
+      el('code', {}, 'pixels'),
+      ' with height, width, channels and levels.',
+    ),
+    el(
+      'p',
+      {},
+      'Serve one beside the others with ',
+      el('code', {}, 'tvq-server --model digits=DIRECTORY'),
+      ', and it appears here.',
+    ),
   ];
 }
 

@@ -6,7 +6,11 @@ export interface Grid {
   values: Float32Array;
 }
 
-export const newGrid = (width: number, height: number): Grid => ({ width, height, values: new Float32Array(width * height) });
+export const newGrid = (width: number, height: number): Grid => ({
+  width,
+  height,
+  values: new Float32Array(width * height),
+});
 
 /** Radius of the pen in pixels: what the strokes of handwritten digits have, a twentieth of the width. */
 const radius = ({ width }: Grid): number => Math.max(0.6, width / 20);
@@ -33,10 +37,51 @@ export function line(grid: Grid, x0: number, y0: number, x1: number, y1: number,
 
 /** Points in thousandths of the grid. */
 const DIGITS: Record<string, [number, number][]> = {
-  '0': [[500, 180], [380, 250], [310, 400], [310, 600], [390, 770], [500, 820], [620, 760], [690, 600], [680, 400], [610, 240], [500, 180]],
-  '3': [[330, 250], [450, 190], [600, 200], [660, 290], [630, 400], [490, 480], [630, 550], [680, 660], [620, 780], [470, 820], [330, 770]],
-  '5': [[670, 200], [380, 200], [350, 460], [500, 430], [640, 500], [670, 640], [600, 770], [450, 820], [320, 770]],
-  '7': [[310, 220], [500, 210], [690, 210], [600, 420], [510, 620], [450, 820]],
+  '0': [
+    [500, 180],
+    [380, 250],
+    [310, 400],
+    [310, 600],
+    [390, 770],
+    [500, 820],
+    [620, 760],
+    [690, 600],
+    [680, 400],
+    [610, 240],
+    [500, 180],
+  ],
+  '3': [
+    [330, 250],
+    [450, 190],
+    [600, 200],
+    [660, 290],
+    [630, 400],
+    [490, 480],
+    [630, 550],
+    [680, 660],
+    [620, 780],
+    [470, 820],
+    [330, 770],
+  ],
+  '5': [
+    [670, 200],
+    [380, 200],
+    [350, 460],
+    [500, 430],
+    [640, 500],
+    [670, 640],
+    [600, 770],
+    [450, 820],
+    [320, 770],
+  ],
+  '7': [
+    [310, 220],
+    [500, 210],
+    [690, 210],
+    [600, 420],
+    [510, 620],
+    [450, 820],
+  ],
 };
 
 export const digits = Object.keys(DIGITS);

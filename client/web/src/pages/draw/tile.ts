@@ -19,12 +19,26 @@ export class Tile {
     private readonly look: Look,
   ) {
     this.levels = new Levels(shape);
-    this.canvas = el('canvas', { width: shape.width, height: shape.height, role: 'img', 'aria-label': `Image ${number}, not begun` });
+    this.canvas = el('canvas', {
+      width: shape.width,
+      height: shape.height,
+      role: 'img',
+      'aria-label': `Image ${number}, not begun`,
+    });
     const context = this.canvas.getContext('2d');
     if (!context) throw new Error('This browser gives the page no canvas to draw on.');
     this.context = context;
-    this.save = el('button', { type: 'button', class: 'save', hidden: true, 'aria-label': `Save image ${number} as PNG`,
-      onclick: () => this.download() }, 'PNG');
+    this.save = el(
+      'button',
+      {
+        type: 'button',
+        class: 'save',
+        hidden: true,
+        'aria-label': `Save image ${number} as PNG`,
+        onclick: () => this.download(),
+      },
+      'PNG',
+    );
     this.node = el('li', { class: 'tile' }, this.canvas, this.save);
     if (givenRows > 0) {
       this.node.classList.add('completed');

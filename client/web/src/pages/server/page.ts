@@ -28,15 +28,26 @@ class ServerPage implements Page {
   private readonly notice = new Notice();
   private readonly facts = el('dl', { class: 'facts wide' });
   private readonly models = el('div', { class: 'models' });
-  private readonly speed = new TimePlot('Tokens per second', [
-    { name: 'written', className: 'b' },
-    { name: 'read', className: 'a' },
-    { name: 'read, spared by the cache', className: 'c' },
-  ], WINDOW_SECONDS, significant);
-  private readonly queue = new TimePlot('Requests', [
-    { name: 'running', className: 'b' },
-    { name: 'waiting', className: 'a' },
-  ], WINDOW_SECONDS, count, true);
+  private readonly speed = new TimePlot(
+    'Tokens per second',
+    [
+      { name: 'written', className: 'b' },
+      { name: 'read', className: 'a' },
+      { name: 'read, spared by the cache', className: 'c' },
+    ],
+    WINDOW_SECONDS,
+    significant,
+  );
+  private readonly queue = new TimePlot(
+    'Requests',
+    [
+      { name: 'running', className: 'b' },
+      { name: 'waiting', className: 'a' },
+    ],
+    WINDOW_SECONDS,
+    count,
+    true,
+  );
   private readonly sessions = new TimePlot('Sessions', TIERS, WINDOW_SECONDS, count, true);
   private readonly states = new TimePlot('Bytes of state', TIERS, WINDOW_SECONDS, bytes, true);
   private before: { info: ServerInfo; at: number } | null = null;
@@ -45,13 +56,20 @@ class ServerPage implements Page {
   private looking = false;
 
   constructor(private readonly app: App) {
-    this.node = el('div', { class: 'page server' },
+    this.node = el(
+      'div',
+      { class: 'page server' },
       el('div', { class: 'head' }, el('h1', {}, 'Server')),
       this.notice.node,
       this.facts,
-      el('section', {}, el('h2', {}, 'The last five minutes'),
-        el('div', { class: 'plots' }, this.speed.node, this.queue.node, this.sessions.node, this.states.node)),
-      el('section', {}, el('h2', {}, 'Models'), this.models));
+      el(
+        'section',
+        {},
+        el('h2', {}, 'The last five minutes'),
+        el('div', { class: 'plots' }, this.speed.node, this.queue.node, this.sessions.node, this.states.node),
+      ),
+      el('section', {}, el('h2', {}, 'Models'), this.models),
+    );
     document.addEventListener('visibilitychange', () => {
       if (!document.hidden && this.timer) void this.look();
     });
@@ -87,7 +105,9 @@ class ServerPage implements Page {
     } catch (error) {
       this.looks = 0;
       this.before = null;
-      this.notice.fail(error instanceof DOMException ? new Error('The server takes long to answer; asking again.') : error);
+      this.notice.fail(
+        error instanceof DOMException ? new Error('The server takes long to answer; asking again.') : error,
+      );
     } finally {
       this.looking = false;
     }
@@ -96,14 +116,16 @@ class ServerPage implements Page {
   private tell(info: ServerInfo): void {
     const at = performance.now() / 1000;
     const fact = (name: string, value: string): HTMLElement => el('div', {}, el('dt', {}, name), el('dd', {}, value));
-    fill(this.facts,
+    fill(
+      this.facts,
       fact('state', info.draining ? 'draining: takes nothing new' : 'serving'),
       fact('up', duration(info.uptime)),
       fact('version', info.version),
       fact('device', info.device),
       fact('build', info.build),
       fact('tokens written', count(info.generation_tokens)),
-      fact('tokens read', count(info.prefill_tokens_computed)));
+      fact('tokens read', count(info.prefill_tokens_computed)),
+    );
     const rate = this.before && rates(this.before.info, info, at - this.before.at);
     if (rate) this.speed.add(at, [rate.generated, rate.computed, rate.reused]);
     else if (this.before) this.speed.clear();
@@ -119,16 +141,35 @@ function card(model: Model): HTMLElement {
   const fact = (name: string, value: string, title?: string): HTMLElement =>
     el('div', {}, el('dt', {}, name), el('dd', { title }, value));
   const { image, sessions_in_use: used, max_sessions: most } = model;
-  const meter = el('meter', { min: 0, max: Math.max(1, most), value: used, 'aria-label': `Sessions in use of ${model.id}` });
-  return el('article', { class: 'panel model' },
+  const meter = el('meter', {
+    min: 0,
+    max: Math.max(1, most),
+    value: used,
+    'aria-label': `Sessions in use of ${model.id}`,
+  });
+  return el(
+    'article',
+    { class: 'panel model' },
     el('h3', {}, model.id),
-    el('p', { class: 'hint' }, `${model.family.replace(/_/g, ' ')}, ${short(model.parameters)} weights in ${model.dtype}`),
-    el('dl', { class: 'facts' },
-      fact('a session takes', bytes(model.bytes_per_session), `${count(model.bytes_per_session)} bytes, however long its context`),
+    el(
+      'p',
+      { class: 'hint' },
+      `${model.family.replace(/_/g, ' ')}, ${short(model.parameters)} weights in ${model.dtype}`,
+    ),
+    el(
+      'dl',
+      { class: 'facts' },
+      fact(
+        'a session takes',
+        bytes(model.bytes_per_session),
+        `${count(model.bytes_per_session)} bytes, however long its context`,
+      ),
       fact('weights take', bytes(model.weight_bytes)),
       fact('reads', model.tokenizer + (image ? `, ${image.width} × ${image.height}` : '')),
       fact('vocabulary', count(model.vocab_size)),
       fact('longest context', model.max_position > 0 ? plural(model.max_position, 'token') : 'no limit'),
-      fact('state in', model.state_dtype)),
-    el('div', { class: 'capacity' }, meter, el('span', {}, `${count(used)} of ${count(most)} sessions compute`)));
+      fact('state in', model.state_dtype),
+    ),
+    el('div', { class: 'capacity' }, meter, el('span', {}, `${count(used)} of ${count(most)} sessions compute`)),
+  );
 }

@@ -40,10 +40,16 @@ export class Compare {
       }
       const runs = tidy(diff(words(pair.left), words(pair.right)));
       const columns = [column(left, pair.shared, runs, 'left'), column(right, pair.shared, runs, 'right')];
-      const note = pair.common > 0 ? `Both begin with the same ${plural(pair.common, 'token')}.` : 'They have no beginning in common.';
+      const note =
+        pair.common > 0
+          ? `Both begin with the same ${plural(pair.common, 'token')}.`
+          : 'They have no beginning in common.';
       fill(
         this.node,
-        this.head([left, right], columns.map(({ fresh }) => fresh)),
+        this.head(
+          [left, right],
+          columns.map(({ fresh }) => fresh),
+        ),
         el('p', { class: 'hint' }, note, pair.cut && ' Only the beginning of what differs is shown.'),
         this.notice.node,
         el('div', { class: 'sides' }, ...columns.map(({ node }) => node)),
@@ -59,10 +65,18 @@ export class Compare {
   private head(sessions: Session[], fresh: HTMLElement[] = []): HTMLElement {
     const id = newId('tokens');
     const tokens = el('input', { id, type: 'number', min: 1, step: 1, value: 60 });
-    const go = el('button', { type: 'button', class: 'primary', onclick: () => {
-      if (this.running) this.running.abort();
-      else void this.continueBoth(sessions, fresh, Number(tokens.value) || 60, go);
-    } }, 'Continue both');
+    const go = el(
+      'button',
+      {
+        type: 'button',
+        class: 'primary',
+        onclick: () => {
+          if (this.running) this.running.abort();
+          else void this.continueBoth(sessions, fresh, Number(tokens.value) || 60, go);
+        },
+      },
+      'Continue both',
+    );
     return el(
       'div',
       { class: 'bar-head' },
@@ -72,7 +86,12 @@ export class Compare {
     );
   }
 
-  private async continueBoth(sessions: Session[], fresh: HTMLElement[], tokens: number, go: HTMLElement): Promise<void> {
+  private async continueBoth(
+    sessions: Session[],
+    fresh: HTMLElement[],
+    tokens: number,
+    go: HTMLElement,
+  ): Promise<void> {
     const control = new AbortController();
     this.running = control;
     this.notice.clear();
@@ -80,7 +99,8 @@ export class Compare {
     try {
       await Promise.all(
         sessions.map((session, i) =>
-          continueSession(this.api, session, tokens, (text) => fresh[i]!.append(text), control.signal)),
+          continueSession(this.api, session, tokens, (text) => fresh[i]!.append(text), control.signal),
+        ),
       );
       announce('Both continued.');
     } catch (error) {
@@ -93,7 +113,12 @@ export class Compare {
   }
 }
 
-function column(session: Session, shared: string, runs: Run[], side: 'left' | 'right'): { node: HTMLElement; fresh: HTMLElement } {
+function column(
+  session: Session,
+  shared: string,
+  runs: Run[],
+  side: 'left' | 'right',
+): { node: HTMLElement; fresh: HTMLElement } {
   const fresh = el('span', {});
   const parts = runs
     .filter(({ change }) => change === 'same' || change === side)

@@ -28,7 +28,12 @@ class TreePage implements Page {
   private loading = 0;
 
   constructor(private readonly app: App) {
-    this.picker = new ModelPicker(app, 'tree', (model) => !model.image, () => void this.refresh());
+    this.picker = new ModelPicker(
+      app,
+      'tree',
+      (model) => !model.image,
+      () => void this.refresh(),
+    );
     this.panel = new Panel({
       api: app.api,
       changed: async (select) => {
@@ -38,24 +43,50 @@ class TreePage implements Page {
       others: (session) => this.sessions.filter(({ id }) => id !== session.id),
       compare: (left, right) => this.go(left.id, right),
     });
-    this.compare = new Compare(app.api, () => this.refresh(), () => this.go(this.chosen, null));
+    this.compare = new Compare(
+      app.api,
+      () => this.refresh(),
+      () => this.go(this.chosen, null),
+    );
     const id = newId('import');
-    const file = el('input', { id, type: 'file', class: 'unseen', onchange: () => {
-      const chosen = file.files?.[0];
-      file.value = '';
-      if (chosen) void this.import(chosen);
-    } });
+    const file = el('input', {
+      id,
+      type: 'file',
+      class: 'unseen',
+      onchange: () => {
+        const chosen = file.files?.[0];
+        file.value = '';
+        if (chosen) void this.import(chosen);
+      },
+    });
     const pick = el('button', { type: 'button', onclick: () => file.click() }, 'Import a file');
     file.tabIndex = -1;
     file.setAttribute('aria-label', 'Import a file');
-    this.node = el('div', { class: 'page tree-page' },
+    this.node = el(
+      'div',
+      { class: 'page tree-page' },
       el('div', { class: 'head' }, el('h1', {}, 'Tree'), this.picker.node),
       this.notice.node,
-      el('div', { class: 'grove' },
-        el('section', { class: 'branches', 'aria-label': 'Branches' }, this.view.node, this.summary,
-          el('div', { class: 'row' }, el('button', { type: 'button', onclick: () => void this.refresh() }, 'Refresh'), pick, file)),
-        this.panel.node),
-      this.compare.node);
+      el(
+        'div',
+        { class: 'grove' },
+        el(
+          'section',
+          { class: 'branches', 'aria-label': 'Branches' },
+          this.view.node,
+          this.summary,
+          el(
+            'div',
+            { class: 'row' },
+            el('button', { type: 'button', onclick: () => void this.refresh() }, 'Refresh'),
+            pick,
+            file,
+          ),
+        ),
+        this.panel.node,
+      ),
+      this.compare.node,
+    );
   }
 
   show(parameters: URLSearchParams): void {
@@ -109,8 +140,11 @@ class TreePage implements Page {
     this.view.draw(this.sessions, other?.id ?? null);
     const none = this.sessions.length === 0;
     this.view.node.hidden = none;
-    fill(this.summary, none ? 'No sessions yet. ' : `${plural(this.sessions.length, 'session')}.`,
-      none && el('a', { href: '#/write' }, 'Write something first.'));
+    fill(
+      this.summary,
+      none ? 'No sessions yet. ' : `${plural(this.sessions.length, 'session')}.`,
+      none && el('a', { href: '#/write' }, 'Write something first.'),
+    );
     this.panel.show(session ?? null);
     if (session && other) void this.compare.show(session, other);
     else this.compare.close();

@@ -43,7 +43,10 @@ export class Panel {
     }
     this.session = session;
     if (!session) {
-      fill(this.node, el('p', { class: 'hint' }, 'Choose a session to read it, go on with it, fork it, or compare it.'));
+      fill(
+        this.node,
+        el('p', { class: 'hint' }, 'Choose a session to read it, go on with it, fork it, or compare it.'),
+      );
       return;
     }
     if (this.running) return; // drawn when it ends
@@ -53,7 +56,12 @@ export class Panel {
       this.node,
       this.title(session),
       this.facts(session),
-      el('div', { class: 'reading', tabindex: 0, role: 'region', 'aria-label': 'Text of the session' }, this.more, this.text),
+      el(
+        'div',
+        { class: 'reading', tabindex: 0, role: 'region', 'aria-label': 'Text of the session' },
+        this.more,
+        this.text,
+      ),
       this.notice.node,
       this.onward(session),
       this.branching(session),
@@ -75,8 +83,11 @@ export class Panel {
       if (!tail) fill(this.more, 'No transcript is kept of this session: its text cannot be shown.');
       else if (session.position === 0) fill(this.more, 'Still empty.');
       else if (tail.before > 0)
-        fill(this.more, `${plural(tail.before, 'token')} before this. `, button('Show all', 'all', () =>
-          void this.read(session, session.position)));
+        fill(
+          this.more,
+          `${plural(tail.before, 'token')} before this. `,
+          button('Show all', 'all', () => void this.read(session, session.position)),
+        );
       const reading = this.text.parentElement!;
       reading.scrollTop = reading.scrollHeight;
     } catch (error) {
@@ -118,7 +129,10 @@ export class Panel {
       fact('context', plural(session.position, 'token')),
       fact('state', bytes(session.bytes), `${count(session.bytes)} bytes`),
       fact('lies', places[session.tier] ?? session.tier),
-      fact('version', saved === version ? `${version}, saved` : saved > 0 ? `${version}, ${saved} saved` : String(version)),
+      fact(
+        'version',
+        saved === version ? `${version}, saved` : saved > 0 ? `${version}, ${saved} saved` : String(version),
+      ),
       fact('used', ago(session.last_used)),
       fact('ends', session.expires === null ? 'never' : `in ${duration(session.expires - Date.now() / 1000)}`),
     );
@@ -126,16 +140,30 @@ export class Panel {
 
   private onward(session: Session): HTMLElement {
     const tokens = numberField('tokens', 60, 1, 100_000);
-    const go: HTMLButtonElement = button('Continue', 'go', () => {
-      if (this.running) this.running.abort();
-      else void this.goOn(session, tokens.value(), go);
-    }, 'primary');
+    const go: HTMLButtonElement = button(
+      'Continue',
+      'go',
+      () => {
+        if (this.running) this.running.abort();
+        else void this.goOn(session, tokens.value(), go);
+      },
+      'primary',
+    );
     go.disabled = session.position === 0;
     const others = this.host.others(session);
     const id = newId('with');
-    const select = el('select', { id, 'data-key': 'with', onchange: () => {
-      if (select.value) this.host.compare(session, select.value);
-    } }, el('option', { value: '' }, 'choose…'), ...others.map((other) => el('option', { value: other.id }, nameOf(other))));
+    const select = el(
+      'select',
+      {
+        id,
+        'data-key': 'with',
+        onchange: () => {
+          if (select.value) this.host.compare(session, select.value);
+        },
+      },
+      el('option', { value: '' }, 'choose…'),
+      ...others.map((other) => el('option', { value: other.id }, nameOf(other))),
+    );
     return group(
       'Go on',
       tokens.node,
@@ -153,7 +181,12 @@ export class Panel {
     const fork = (number: number, mark?: string) => async (): Promise<void> => {
       const label = `${nameOf(session).slice(0, 80)}, fork`;
       const ttl = session.expires === null ? {} : { ttl: calls.KEPT_SECONDS };
-      const made = await calls.forkSession(api, session.id, { count: number, label, ...ttl, ...(mark ? { mark } : {}) });
+      const made = await calls.forkSession(api, session.id, {
+        count: number,
+        label,
+        ...ttl,
+        ...(mark ? { mark } : {}),
+      });
       rememberForks(made);
       made.forEach((child, i) => giveName(child, `${nameOf(session)} / ${i + 1}`));
       this.done(`${plural(made.length, 'fork')} made.`);
@@ -177,29 +210,38 @@ export class Panel {
     return el(
       'div',
       {},
-      group('Branch', copies.node, this.act('Fork', 'fork', () => fork(copies.value())()),
+      group(
+        'Branch',
+        copies.node,
+        this.act('Fork', 'fork', () => fork(copies.value())()),
         el('span', { class: 'field' }, el('label', { for: id }, 'mark'), name),
         this.act('Mark', 'mark', async () => {
           await calls.markSession(api, session.id, name.value.trim() || name.placeholder);
           this.done('Marked.');
-        })),
+        }),
+      ),
       marks.length > 0 && el('ul', { class: 'marks' }, ...marks),
     );
   }
 
   private keeping(session: Session): HTMLElement {
     const { api } = this.host;
-    const remove: HTMLButtonElement = button('Delete', 'delete', () => {
-      if (remove.textContent === 'Delete') {
-        remove.textContent = 'Really delete?';
-        return;
-      }
-      void this.run(async () => {
-        await calls.deleteSession(api, session.id);
-        announce('Deleted.');
-        await this.host.changed('');
-      });
-    }, 'danger');
+    const remove: HTMLButtonElement = button(
+      'Delete',
+      'delete',
+      () => {
+        if (remove.textContent === 'Delete') {
+          remove.textContent = 'Really delete?';
+          return;
+        }
+        void this.run(async () => {
+          await calls.deleteSession(api, session.id);
+          announce('Deleted.');
+          await this.host.changed('');
+        });
+      },
+      'danger',
+    );
     remove.addEventListener('blur', () => (remove.textContent = 'Delete'));
     return group(
       'Keep',
@@ -208,7 +250,10 @@ export class Panel {
         this.done('Saved.');
       }),
       this.act('Export', 'export', async () => {
-        const name = nameOf(session).replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-+|-+$/g, '') || 'session';
+        const name =
+          nameOf(session)
+            .replace(/[^\p{L}\p{N}]+/gu, '-')
+            .replace(/^-+|-+$/g, '') || 'session';
         download(await calls.exportSession(api, session.id), `${name}.tvq`);
         this.done('Exported.');
       }),
@@ -217,10 +262,15 @@ export class Panel {
   }
 
   private act(text: string, key: string, work: () => Promise<void>): HTMLButtonElement {
-    return button(text, key, () => void this.run(async () => {
-      await work();
-      await this.host.changed();
-    }));
+    return button(
+      text,
+      key,
+      () =>
+        void this.run(async () => {
+          await work();
+          await this.host.changed();
+        }),
+    );
   }
 
   private done(text: string): void {
@@ -244,10 +294,16 @@ export class Panel {
     this.text.append(fresh);
     const reading = this.text.parentElement!;
     await this.run(async () => {
-      await continueSession(this.host.api, session, tokens, (text) => {
-        fresh.append(text);
-        reading.scrollTop = reading.scrollHeight;
-      }, control.signal);
+      await continueSession(
+        this.host.api,
+        session,
+        tokens,
+        (text) => {
+          fresh.append(text);
+          reading.scrollTop = reading.scrollHeight;
+        },
+        control.signal,
+      );
       announce('Continued.');
     });
     if (this.running === control) this.running = null;
@@ -263,7 +319,12 @@ function group(legend: string, ...children: Child[]): HTMLElement {
   return el('fieldset', { class: 'actions' }, el('legend', {}, legend), el('div', { class: 'row' }, ...children));
 }
 
-function numberField(label: string, value: number, min: number, max: number): { node: HTMLElement; value: () => number } {
+function numberField(
+  label: string,
+  value: number,
+  min: number,
+  max: number,
+): { node: HTMLElement; value: () => number } {
   const id = newId('n');
   const input = el('input', { id, type: 'number', min, max, step: 1, value });
   const read = (): number => Math.min(max, Math.max(min, Math.round(Number(input.value)) || value));

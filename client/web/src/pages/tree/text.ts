@@ -8,7 +8,11 @@ import type { Session } from '../../api/types.ts';
 import { commonPrefix } from '../../text/diff.ts';
 
 /** The end of the session's text, `most` tokens of it; null where no transcript was kept. */
-export async function tailOf(api: Api, session: Session, most: number): Promise<{ text: string; before: number } | null> {
+export async function tailOf(
+  api: Api,
+  session: Session,
+  most: number,
+): Promise<{ text: string; before: number } | null> {
   if (!session.has_transcript && session.position > 0) return null;
   const before = Math.max(0, session.position - most);
   const { transcript } = await withTranscript(api, session.id, before);
@@ -23,7 +27,13 @@ export async function continueSession(
   onText: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const request = { model: session.model, prompt: '', session_id: session.id, commit_on_cancel: true, max_tokens: tokens };
+  const request = {
+    model: session.model,
+    prompt: '',
+    session_id: session.id,
+    commit_on_cancel: true,
+    max_tokens: tokens,
+  };
   try {
     await complete(api, request, ({ text }) => onText(text), { signal });
   } catch (error) {
@@ -47,6 +57,13 @@ export interface Pair {
 const SHARED_TOKENS = 60;
 const MOST_TOKENS = 4000;
 
+/** Where the word begins within which texts part that go on with `a` and `b`; the end of `shared` if they part between words. */
+export function wordStart(shared: string, a = ' ', b = ' '): number {
+  const inWord = /^[\p{L}\p{N}'’]/u;
+  const begun = /(?:(?!\p{Script=Han})[\p{L}\p{N}'’])+$/u.exec(shared);
+  return begun && (inWord.test(a) || inWord.test(b)) ? begun.index : shared.length;
+}
+
 export async function pairOf(api: Api, left: Session, right: Session): Promise<Pair | null> {
   if (!left.has_transcript || !right.has_transcript) return null;
   const [a, b] = await Promise.all([withTranscript(api, left.id), withTranscript(api, right.id)]);
@@ -60,11 +77,12 @@ export async function pairOf(api: Api, left: Session, right: Session): Promise<P
     text(a.transcript.slice(begin, end)),
     text(b.transcript.slice(begin, end)),
   ]);
+  const parting = wordStart(shared, leftText[shared.length], rightText[shared.length]);
   return {
     common,
-    shared,
-    left: leftText.slice(shared.length),
-    right: rightText.slice(shared.length),
+    shared: shared.slice(0, parting),
+    left: leftText.slice(parting),
+    right: rightText.slice(parting),
     cut: a.transcript.length > end || b.transcript.length > end,
   };
 }

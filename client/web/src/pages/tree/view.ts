@@ -17,7 +17,12 @@ export class TreeView {
   private selected = '';
 
   constructor(private readonly onSelect: (session: Session, mark: Mark | null) => void) {
-    this.node = el('ul', { class: 'tree', role: 'tree', 'aria-label': 'Sessions', onkeydown: (event) => this.key(event) });
+    this.node = el('ul', {
+      class: 'tree',
+      role: 'tree',
+      'aria-label': 'Sessions',
+      onkeydown: (event) => this.key(event),
+    });
   }
 
   /** Draws the tree anew; focus and selection stay where they were. */
@@ -128,7 +133,10 @@ const sessionText = (session: Session): { name: string; detail: string } => ({
 
 const markText = (session: Session, mark: Mark): { name: string; detail: string } => ({
   name: mark.name,
-  detail: mark.position === session.position ? `mark at ${count(mark.position)}, where it is now` : `mark at ${count(mark.position)}`,
+  detail:
+    mark.position === session.position
+      ? `mark at ${count(mark.position)}, where it is now`
+      : `mark at ${count(mark.position)}`,
 });
 
 /** The lines from the row's ancestors, and its own knot. */
@@ -144,7 +152,14 @@ function rails({ depth, rails: goesOn, mark, children }: Row): SVGElement {
   }
   if (children > 0) lines.push(`M${x(depth)} ${middle}V${ROW}`);
   const knot = mark
-    ? svg('rect', { class: 'knot', x: x(depth) - 4, y: middle - 4, width: 8, height: 8, transform: `rotate(45 ${x(depth)} ${middle})` })
+    ? svg('rect', {
+        class: 'knot',
+        x: x(depth) - 4,
+        y: middle - 4,
+        width: 8,
+        height: 8,
+        transform: `rotate(45 ${x(depth)} ${middle})`,
+      })
     : svg('circle', { class: 'knot', cx: x(depth), cy: middle, r: 5 });
   return svg(
     'svg',
@@ -162,6 +177,8 @@ function spine(session: Session, most: number, from: number | null): SVGElement 
     { class: 'spine', viewBox: `0 0 ${SPINE} 12`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
     svg('line', { class: 'shared', x1: 0, x2: x(from ?? 0), y1: 6, y2: 6 }),
     svg('line', { class: 'own', x1: x(from ?? 0), x2: x(session.position), y1: 6, y2: 6 }),
-    ...session.marks.map(({ position }) => svg('line', { class: 'tick-mark', x1: x(position), x2: x(position), y1: 1, y2: 11 })),
+    ...session.marks.map(({ position }) =>
+      svg('line', { class: 'tick-mark', x1: x(position), x2: x(position), y1: 1, y2: 11 }),
+    ),
   );
 }

@@ -32,14 +32,22 @@ class WritePage implements Page {
   private readonly picker: ModelPicker;
   private readonly paper: Paper = new Paper(newId('text'), () => this.tokens);
   private readonly text = this.paper.node;
-  private readonly sheet = el('div', { class: 'sheet', tabindex: 0, role: 'region', 'aria-label': 'The text' }, this.text);
+  private readonly sheet = el(
+    'div',
+    { class: 'sheet', tabindex: 0, role: 'region', 'aria-label': 'The text' },
+    this.text,
+  );
   private readonly frame = el('div', { class: 'frame' }, this.sheet);
   private readonly tokens = new TokenText(this.frame);
   private readonly box: HTMLTextAreaElement;
   private readonly boxLabel: HTMLLabelElement;
-  private readonly buttons = { go: button('Write', () => void this.go(), 'primary'), stop: button('Stop', () => this.stop()),
-    again: button('Try again', () => void this.tryAgain()), fresh: button('Start over', () => this.startOver()),
-    branch: button('Save as a branch', () => this.askBranch()) };
+  private readonly buttons = {
+    go: button('Write', () => void this.go(), 'primary'),
+    stop: button('Stop', () => this.stop()),
+    again: button('Try again', () => void this.tryAgain()),
+    fresh: button('Start over', () => this.startOver()),
+    branch: button('Save as a branch', () => this.askBranch()),
+  };
   private readonly branchForm = el('form', { class: 'inline-form' });
   private running: AbortController | null = null;
   private lastPrompt = '';
@@ -48,31 +56,71 @@ class WritePage implements Page {
 
   constructor(app: App) {
     this.story = new Story(app.api);
-    this.picker = new ModelPicker(app, 'write', (model) => !model.image, (model) => this.picked(model));
+    this.picker = new ModelPicker(
+      app,
+      'write',
+      (model) => !model.image,
+      (model) => this.picked(model),
+    );
     const id = newId('box');
     this.boxLabel = el('label', { for: id }, 'Opening');
-    this.box = el('textarea', { id, rows: 3, 'aria-describedby': `${id}-hint`, oninput: () => visit.set('write.box', this.box.value),
-      onkeydown: (event) => this.key(event) });
+    this.box = el('textarea', {
+      id,
+      rows: 3,
+      'aria-describedby': `${id}-hint`,
+      oninput: () => visit.set('write.box', this.box.value),
+      onkeydown: (event) => this.key(event),
+    });
     this.box.value = visit.get('write.box') ?? OPENING;
     this.branchForm.hidden = true;
-    const colour = el('input', { type: 'checkbox', checked: browser.get('surprise') === 'on', onchange: () => {
-      browser.set('surprise', colour.checked ? 'on' : '');
-      this.text.classList.toggle('coloured', colour.checked);
-    } });
+    const colour = el('input', {
+      type: 'checkbox',
+      checked: browser.get('surprise') === 'on',
+      onchange: () => {
+        browser.set('surprise', colour.checked ? 'on' : '');
+        this.text.classList.toggle('coloured', colour.checked);
+      },
+    });
     this.text.classList.toggle('coloured', colour.checked);
     const { go, stop, again, fresh, branch } = this.buttons;
-    this.node = el('div', { class: 'page write' },
+    this.node = el(
+      'div',
+      { class: 'page write' },
       el('div', { class: 'head' }, el('h1', {}, 'Write'), this.picker.node),
-      el('div', { class: 'columns' },
-        el('div', { class: 'desk' }, this.frame,
-          el('div', { class: 'composer' },
-            el('div', { class: 'bar-head' }, this.boxLabel,
-              el('span', { class: 'hint keys', id: `${id}-hint` }, 'Ctrl + Enter writes, Esc stops')),
-            this.box, this.notice.node,
-            el('div', { class: 'row' }, go, stop, again, branch, fresh,
-              el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise'))),
-            this.branchForm)),
-        el('aside', { 'aria-label': 'Figures and controls' }, this.live.node, this.sampling.node)));
+      el(
+        'div',
+        { class: 'columns' },
+        el(
+          'div',
+          { class: 'desk' },
+          this.frame,
+          el(
+            'div',
+            { class: 'composer' },
+            el(
+              'div',
+              { class: 'bar-head' },
+              this.boxLabel,
+              el('span', { class: 'hint keys', id: `${id}-hint` }, 'Ctrl + Enter writes, Esc stops'),
+            ),
+            this.box,
+            this.notice.node,
+            el(
+              'div',
+              { class: 'row' },
+              go,
+              stop,
+              again,
+              branch,
+              fresh,
+              el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise')),
+            ),
+            this.branchForm,
+          ),
+        ),
+        el('aside', { 'aria-label': 'Figures and controls' }, this.live.node, this.sampling.node),
+      ),
+    );
     this.node.addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && this.running) this.stop();
     });
@@ -91,7 +139,8 @@ class WritePage implements Page {
       }
       this.notice.clear();
       const id = session ?? (this.story.session ? null : visit.get('write.session'));
-      if (id && id !== this.story.session?.id && id !== this.opened && !this.running) await this.open(id, session !== null);
+      if (id && id !== this.story.session?.id && id !== this.opened && !this.running)
+        await this.open(id, session !== null);
     } catch (error) {
       this.notice.fail(error);
     }
@@ -162,18 +211,24 @@ class WritePage implements Page {
       this.follow(follow);
     };
     const frames = new Frames(draw);
-    const ending = await this.story.turn(model, prompt, this.sampling.values(), {
-      onPiece: (piece) => {
-        meter.add(piece.tokens.length || piece.ids.length);
-        came.push(...aligner.push(piece.text, piece.tokens));
-        frames.ask();
+    const ending = await this.story.turn(
+      model,
+      prompt,
+      this.sampling.values(),
+      {
+        onPiece: (piece) => {
+          meter.add(piece.tokens.length || piece.ids.length);
+          came.push(...aligner.push(piece.text, piece.tokens));
+          frames.ask();
+        },
+        onState: (tokens, bytes) => {
+          state = [tokens, bytes];
+          frames.ask();
+        },
+        onWait: (ms) => this.notice.wait(ms),
       },
-      onState: (tokens, bytes) => {
-        state = [tokens, bytes];
-        frames.ask();
-      },
-      onWait: (ms) => this.notice.wait(ms),
-    }, control.signal);
+      control.signal,
+    );
     came.push(...aligner.finish());
     draw();
     this.running = null;
@@ -210,7 +265,9 @@ class WritePage implements Page {
     visit.set('write.session', '');
     this.paper.clear();
     this.live.reset();
-    this.notice.say('The server has this session no more. The text is in the box below: writing on makes a new session of it.');
+    this.notice.say(
+      'The server has this session no more. The text is in the box below: writing on makes a new session of it.',
+    );
   }
 
   private stop(): void {
@@ -253,8 +310,13 @@ class WritePage implements Page {
   private askBranch(): void {
     const id = newId('branch');
     const name = el('input', { id, value: `branch of ${this.story.session?.label || 'the text'}`, maxlength: 120 });
-    fill(this.branchForm, el('label', { for: id }, 'Name of the branch'), name, el('button', { class: 'primary' }, 'Save'),
-      button('Cancel', () => this.endBranch()));
+    fill(
+      this.branchForm,
+      el('label', { for: id }, 'Name of the branch'),
+      name,
+      el('button', { class: 'primary' }, 'Save'),
+      button('Cancel', () => this.endBranch()),
+    );
     this.branchForm.onsubmit = (event) => {
       event.preventDefault();
       void this.saveBranch(name.value);

@@ -28,7 +28,10 @@ export class Paper {
 
   /** What the model has written since `begin`. */
   get written(): string {
-    return this.turn.filter((span) => span.classList.contains('written')).map((span) => span.textContent).join('');
+    return this.turn
+      .filter((span) => span.classList.contains('written'))
+      .map((span) => span.textContent)
+      .join('');
   }
 
   get canUndo(): boolean {

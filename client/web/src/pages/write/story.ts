@@ -102,7 +102,11 @@ export class Story {
 
   async branch(label: string): Promise<Session> {
     if (!this.session) throw new Error('There is no text yet.');
-    const [made] = await sessions.forkSession(this.api, this.session.id, { count: 1, label, ttl: sessions.KEPT_SECONDS });
+    const [made] = await sessions.forkSession(this.api, this.session.id, {
+      count: 1,
+      label,
+      ttl: sessions.KEPT_SECONDS,
+    });
     return made!;
   }
 
@@ -187,9 +191,10 @@ export class Story {
   private async drop(): Promise<void> {
     const id = this.session?.id;
     this.session = null;
-    if (id) await sessions.deleteSession(this.api, id).catch((error: unknown) => {
-      if (!(error instanceof ApiError)) throw error; // it goes by itself after a day
-    });
+    if (id)
+      await sessions.deleteSession(this.api, id).catch((error: unknown) => {
+        if (!(error instanceof ApiError)) throw error; // it goes by itself after a day
+      });
   }
 }
 

@@ -79,7 +79,9 @@ export class TokenText {
     if (!from) return;
     if (event.key === 'Escape') return this.hide();
     const all = [...this.page.querySelectorAll<HTMLElement>('.token')];
-    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -all.length, End: all.length, ArrowDown: 10, ArrowUp: -10 }[event.key];
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -all.length, End: all.length, ArrowDown: 10, ArrowUp: -10 }[
+      event.key
+    ];
     if (step === undefined) return;
     event.preventDefault();
     const to = all[Math.max(0, Math.min(all.length - 1, all.indexOf(from) + step))]!;
