@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -86,8 +87,10 @@ int Run(const GatewayOptions& options) {
   }
   asio::io_context loop(1);
   Metrics metrics(TVQ_VERSION);
+  asio::thread_pool beside(1);
   Services services{.upstream = **upstream,
                     .metrics = metrics,
+                    .beside = beside,
                     .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
                     .version = TVQ_VERSION};
   Gateway gateway(services, options.allowed_origins);

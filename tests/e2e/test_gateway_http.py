@@ -144,6 +144,14 @@ def test_body_too_large(gateway):
         assert status_of(read_all(sock)) == 413
 
 
+# Read beside the loop.
+def test_large_bodies(gateway):
+    answer = gateway.complete("x" * 900_000, max_tokens=1)
+    assert answer["usage"]["prompt_tokens"] == 900_000
+    assert gateway.complete([100] * 200_000, max_tokens=1)["usage"]["prompt_tokens"] == 200_000
+    assert gateway.post("/v1/completions", b'{"prompt": "' + b"x" * 900_000).status == 400
+
+
 def test_expect_continue(gateway):
     body = json.dumps({"model": "bytes", "prompt": "a", "max_tokens": 1}).encode()
     with gateway.raw() as sock:

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "client/gateway/api/answer.h"
+#include "client/gateway/api/aside.h"
 #include "client/gateway/api/generate.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/openai/chat_answer.h"
@@ -31,7 +32,8 @@ asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
 asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
   std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
   if (!body) co_return;
-  auto request = ParseChat(*body, exchange.request().Find("idempotency-key"));
+  const auto read = [&] { return ParseChat(*body, exchange.request().Find("idempotency-key")); };
+  auto request = co_await Aside(services.beside, exchange, body->size(), read);
   body.reset();
   absl::Status status = request.status();
   if (status.ok()) status = co_await Prepare(services, exchange, *request);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "client/gateway/api/answer.h"
+#include "client/gateway/api/aside.h"
 #include "client/gateway/api/generate.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/openai/completions_answer.h"
@@ -13,7 +14,10 @@ namespace {
 asio::awaitable<void> Complete(Services& services, Exchange& exchange) {
   std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
   if (!body) co_return;
-  const auto request = ParseCompletions(*body, exchange.request().Find("idempotency-key"));
+  const auto read = [&] {
+    return ParseCompletions(*body, exchange.request().Find("idempotency-key"));
+  };
+  const auto request = co_await Aside(services.beside, exchange, body->size(), read);
   body.reset();
   if (!request.ok()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));

@@ -2,6 +2,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 #define TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 
+#include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <string>
 
@@ -15,6 +16,7 @@ namespace tvq::gateway {
 struct Services {
   Upstream& upstream;
   Metrics& metrics;
+  boost::asio::thread_pool& beside;  // for what would stop the loop
   size_t max_body_bytes;
   std::string version;  // of the gateway
 };

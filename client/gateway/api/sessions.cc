@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/gateway/api/answer.h"
+#include "client/gateway/api/aside.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/sessions_json.h"
@@ -55,7 +56,9 @@ asio::awaitable<void> CallWithBody(Services& services, Exchange& exchange, Sessi
                                    Method<Request, Reply> method, Convert to_json) {
   const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
   if (!body) co_return;
-  co_await Call(services, exchange, parse(*body, target), method, to_json, 200);
+  const auto read = [&] { return parse(*body, target); };
+  auto request = co_await Aside(services.beside, exchange, body->size(), read);
+  co_await Call(services, exchange, std::move(request), method, to_json, 200);
 }
 
 const auto kPosition = [](const auto& reply) { return ToJson(reply.session()); };
