@@ -202,7 +202,8 @@ def world(api):
     with contextlib.ExitStack() as stack:
         data = stack.enter_context(directory())
         machines = [stack.enter_context(Machine(i)) for i in range(REPLICAS)]
-        redis = stack.enter_context(Redis(data / "redis", "--bind", "0.0.0.0", "--protected-mode", "no"))
+        redis = stack.enter_context(Redis(data / "redis", "--protected-mode", "no", "--bind", "127.0.0.1",
+                                          *(machine.redis_host for machine in machines)))
         replicas = Replicas(api, machines, redis, stack)
         for i in range(REPLICAS):
             replicas.start(i)
