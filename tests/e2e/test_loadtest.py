@@ -76,14 +76,14 @@ def test_open_loop(load_over):
     assert sum(step["series"]["arrived"]) == 20
 
 
-def test_prompts_from_a_file(load, tmp_path):
+def test_prompts_from_a_file(load_over, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("Once upon a time\n\nThe captain said\n")
-    code, report, output = load("--concurrency", "1", "--requests", "5", "--prompt-file", texts, "--output-tokens", "2")
+    code, report, output = load_over("--concurrency", "1", "--requests", "5", "--prompt-file", texts, "--output-tokens", "2")
     assert code == 0, output
     assert report["steps"][0]["prompt_tokens"] == 5 * 16  # both lines have 16 bytes, and a byte is a token
-    code, report, output = load("--concurrency", "1", "--requests", "5", "--prompt-file", texts, "--output-tokens", "2",
-                                "--prompt-tokens", "5")
+    code, report, output = load_over("--concurrency", "1", "--requests", "5", "--prompt-file", texts, "--output-tokens", "2",
+                                     "--prompt-tokens", "5")
     assert code == 0, output
     assert report["steps"][0]["prompt_tokens"] == 5 * 5
 
@@ -122,9 +122,9 @@ def test_retries_end_well(load, start):
     assert step["failures"].get("RESOURCE_EXHAUSTED", {"attempts": 0})["attempts"] == step["retries"]
 
 
-def test_conversations_on_sessions(load, server):
-    code, report, output = load("--concurrency", "2", "--requests", "4", "--turns", "3", "--prompt-tokens", "4",
-                                "--output-tokens", "5", "--think", "0.01", seconds="20")
+def test_conversations_on_sessions(load_over, server):
+    code, report, output = load_over("--concurrency", "2", "--requests", "4", "--turns", "3", "--prompt-tokens", "4",
+                                     "--output-tokens", "5", "--think", "0.01", seconds="20")
     assert code == 0, output
     step = report["steps"][0]
     assert step["ok"] == step["requests"] == 4 * 3
@@ -217,15 +217,17 @@ def test_keys(load, start, tmp_path):
             assert "key" in output
 
 
-def test_tls(load, start, tmp_path):
+def test_tls(load, server, start, tmp_path):
     authority = Authority(tmp_path / "authority")
     certificate, key = authority.issue("server")
-    server = start("--ssl-certfile", certificate, "--ssl-keyfile", key)
+    tls = ["--ssl-certfile", certificate, "--ssl-keyfile", key]
     flags = ["--concurrency", "2", "--requests", "6", "--output-tokens", "4"]
-    code, report, output = load(*flags, "--ssl-ca-certs", authority.ca, address=server.address)
-    assert code == 0, output
-    assert report["steps"][0]["ok"] == 6
-    assert load(*flags, "--tls", address=server.address)[0] == 1  # signed by nobody it knows
+    with GatewayProcess(server.address, *tls) as gateway:
+        for target in [{"address": start(*tls).address}, {"http": gateway.url}]:
+            code, report, output = load(*flags, "--ssl-ca-certs", authority.ca, **target)
+            assert code == 0, output
+            assert report["steps"][0]["ok"] == 6
+            assert load(*flags, "--tls", **target)[0] == 1  # signed by nobody it knows
 
 
 def test_the_capacity_script(tmp_path):

@@ -73,17 +73,7 @@ class ConnectionPool {
                             boost::system::error_code error, const auto&) mutable {
       if (error) return handler(error);
       connection.socket().set_option(boost::asio::ip::tcp::no_delay(true), error);
-      if constexpr (kTls) {
-        if (boost::asio::ip::make_address(host_, error); error) {  // only names may be sent
-          SSL_set_tlsext_host_name(connection.stream.native_handle(), host_.c_str());
-        }
-        connection.stream.set_verify_callback(boost::asio::ssl::host_name_verification(host_),
-                                              error);
-        connection.stream.async_handshake(boost::asio::ssl::stream_base::client,
-                                          std::move(handler));
-      } else {
-        handler({});
-      }
+      Greet(connection, std::move(handler));
     };
     boost::asio::async_connect(connection.socket(), endpoints_, std::move(on_connected));
   }
@@ -94,6 +84,21 @@ class ConnectionPool {
   bool keep_alive() const { return keep_alive_; }
 
  private:
+  // What comes before the first request.
+  template <typename Handler>
+  void Greet(Connection& connection, Handler handler) {
+    boost::system::error_code error;
+    if constexpr (kTls) {
+      if (boost::asio::ip::make_address(host_, error); error) {  // only names may be sent
+        SSL_set_tlsext_host_name(connection.stream.native_handle(), host_.c_str());
+      }
+      connection.stream.set_verify_callback(boost::asio::ssl::host_name_verification(host_), error);
+      connection.stream.async_handshake(boost::asio::ssl::stream_base::client, std::move(handler));
+    } else {
+      handler(error);
+    }
+  }
+
   boost::asio::io_context& io_;
   boost::asio::ssl::context* const tls_;
   const Endpoints endpoints_;

@@ -197,8 +197,8 @@ class AsioTransport final : public HttpTransport {
   }
 
   // Returns the call, which ends no sooner than in a later turn of the loop.
-  Call* Send(CallPointer call, const std::string& method, const std::string& path, std::string body,
-             Nanos read_pause) {
+  Call* Send(const CallPointer& call, const std::string& method, const std::string& path,
+             std::string body, Nanos read_pause) {
     typename Exchange<Stream>::Events events;
     events.on_head = [call = call.get()](const ResponseHead& head) { call->OnHead(head); };
     events.on_body = [call = call.get()](std::string_view piece) { call->OnBody(piece); };

@@ -26,6 +26,10 @@ bool ParseLength(const std::string& text, int64_t* length) {
   return absl::SimpleAtoi(text, length) && *length >= 1 && *length <= kMaxLength;
 }
 
+bool ParseSigma(const std::string& text, double* sigma) {
+  return absl::SimpleAtod(text, sigma) && *sigma > 0 && *sigma <= kMaxSigma;
+}
+
 }  // namespace
 
 LengthDistribution LengthDistribution::Fixed(int64_t length) {
@@ -54,8 +58,7 @@ absl::StatusOr<LengthDistribution> LengthDistribution::Parse(std::string_view te
   } else if (kind == "lognormal" && numbers.size() == 3) {
     result.kind_ = Kind::kLognormal;
     int64_t median = 0;
-    if (!ParseLength(numbers[0], &median) || !absl::SimpleAtod(numbers[1], &result.sigma_) ||
-        !(result.sigma_ > 0 && result.sigma_ <= kMaxSigma) ||
+    if (!ParseLength(numbers[0], &median) || !ParseSigma(numbers[1], &result.sigma_) ||
         !ParseLength(numbers[2], &result.max_) || median > result.max_) {
       return Wrong(text);
     }

@@ -221,6 +221,7 @@ TEST(Driver, ASeedIsARunWhateverTheServerDoes) {
     Trial run{.step = {.rate = {20, 40}}};
     run(server);
     std::vector<std::pair<Nanos, std::vector<int32_t>>> sent;
+    sent.reserve(server.requests.size());
     for (size_t i = 0; i < server.requests.size(); ++i) {
       sent.emplace_back(server.request_times[i], server.requests[i].prompt.ids);
     }

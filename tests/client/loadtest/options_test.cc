@@ -48,6 +48,7 @@ TEST(Options, OnlyThisMachineIsLoopback) {
 std::string Complaint(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "tvq-loadtest");
   std::vector<char*> argv;
+  argv.reserve(arguments.size());
   for (std::string& argument : arguments) argv.push_back(argument.data());
   testing::internal::CaptureStderr();
   int exit_code = -1;
