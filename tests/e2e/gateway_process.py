@@ -1,5 +1,6 @@
 """A tvq-gateway process and the HTTP requests tests make on it."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -8,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import time
 
 from server_process import BIN, PATIENCE_SECONDS
 
@@ -54,9 +54,11 @@ class GatewayProcess:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            time.sleep(0.05)  # two signals at once would be one
-            self.process.send_signal(signal.SIGTERM)
         try:
+            # A second signal while it ends by itself would kill it; with requests under way it waits.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.5)
+            self.process.send_signal(signal.SIGTERM)  # nothing happens to one that has ended
             self.process.wait(PATIENCE_SECONDS)
         finally:
             if self.process.poll() is None:
