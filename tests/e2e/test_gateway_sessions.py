@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+from concurrent import futures
 
+import grpc
 import pytest
 from gateway_process import GatewayProcess, text_of
 from server_process import GOLDEN, ServerProcess
@@ -173,3 +175,41 @@ def test_sessions_outlive_the_gateway(gateway, stored, session):
         second.process.wait()
         second.process.returncode = 0  # as wanted
     assert gateway.get(f"/v1/sessions/{session['id']}").json["position"] == 3
+
+
+class Recorder(grpc.GenericRpcHandler):
+    """Knows no method; remembers which session each call says it is on."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def service(self, details):
+        method = details.method.rsplit("/", 1)[1]
+        self.seen[method] = dict(details.invocation_metadata).get("tvq-session-id")
+
+
+# A proxy before several servers finds a session's server by this header.
+def test_calls_say_which_session_they_are_on():
+    recorder = Recorder()
+    server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[recorder])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with GatewayProcess(f"127.0.0.1:{port}") as gateway:
+        for method, path, body in [
+            ("GET", "/v1/sessions/s1", None), ("DELETE", "/v1/sessions/s1", None),
+            ("POST", "/v1/sessions/s1/append", {"text": "a"}), ("POST", "/v1/sessions/s1/fork", {}),
+            ("POST", "/v1/sessions/s1/marks", {"name": "m"}), ("DELETE", "/v1/sessions/s1/marks/m", None),
+            ("POST", "/v1/sessions/s1/rewind", {"mark": "m"}), ("POST", "/v1/sessions/s1/save", {}),
+            ("GET", "/v1/sessions/s1/export", None),
+            ("POST", "/v1/completions", {"model": "m", "prompt": "a", "session_id": "s1"}),
+            ("GET", "/v1/sessions", None), ("GET", "/v1/models", None),
+            ("GET", "/v1/sessions/%C3%A4%20", None),
+        ]:
+            assert gateway.call(method, path, body).status == 501
+            if path == "/v1/sessions/s1" and method == "GET":
+                assert recorder.seen.pop("GetSession") == "s1"
+    server.stop(None)
+    unnamed = {"ListSessions", "ListModels", "GetSession"}  # what no header can carry is no session's id
+    assert {method for method, session in recorder.seen.items() if session is None} == unnamed
+    assert {session for method, session in recorder.seen.items() if method not in unnamed} == {"s1"}
+    assert len(recorder.seen) == 12

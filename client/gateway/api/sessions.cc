@@ -40,9 +40,9 @@ asio::awaitable<void> Call(Services& services, Exchange& exchange, absl::StatusO
     co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));
     co_return;
   }
+  const CallHeaders headers = HeadersOf(exchange, SessionIdOf(*request));
   const absl::StatusOr<Reply> reply = co_await Unary<Request, Reply>(
-      exchange, HeadersOf(exchange, SessionIdOf(*request)),
-      services.upstream.Next().sessions->async(), method, *std::move(request));
+      exchange, headers, services.upstream.Next().sessions->async(), method, *std::move(request));
   Response answer = reply.ok() ? JsonResponse(Dump(to_json(*reply)), status)
                                : ErrorResponse(SessionError(reply.status()));
   co_await exchange.Respond(std::move(answer));
