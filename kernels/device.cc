@@ -1,5 +1,6 @@
 #include "kernels/device.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,23 @@
 #include "kernels/cuda/make_device.h"
 
 namespace tvq {
+namespace {
+
+// Of a device whose operations are complete when they return.
+class HostTime : public DeviceTime {
+ public:
+  absl::StatusOr<double> SecondsSince(const DeviceTime& earlier) const override {
+    const auto& from = static_cast<const HostTime&>(earlier);
+    return std::chrono::duration<double>(time_ - from.time_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceTime>> Device::Now() { return std::make_unique<HostTime>(); }
 
 absl::StatusOr<Device::Reusable> Device::AllocateReusable(size_t bytes) {
   absl::StatusOr<Buffer> memory = Allocate(bytes);

@@ -27,6 +27,14 @@ class Recording {
   virtual absl::Status Run() = 0;
 };
 
+// A moment in the order of a device's operations. Ends before its device.
+class DeviceTime {
+ public:
+  virtual ~DeviceTime() = default;
+  // How long the device took since `earlier`, one of its own. Waits until it has come to this one.
+  virtual absl::StatusOr<double> SecondsSince(const DeviceTime& earlier) const = 0;
+};
+
 // Allocate, freeing what it gave, and what follows up to the copies may be called from any thread,
 // as long as nobody writes the memory that they touch; operations from one thread at a time (the
 // engine's loop). Operations are complete, for the host, after Synchronize.
@@ -37,6 +45,10 @@ class Device {
   // For people: backend, instruction set, threads; for example "cpu (avx512-bf16, 2 threads)".
   virtual std::string Describe() const = 0;
   virtual const Backend& backend() const = 0;
+  // The functions that ops call: those of backend(), unless someone stands in between to measure
+  // them, whose functions call those of backend().
+  const Backend& functions() const { return between_ == nullptr ? backend() : *between_; }
+  void StandBetween(const Backend* functions) { between_ = functions; }
 
   // OK, or UNAVAILABLE, naming the device, when it has failed for good: nothing that it holds can
   // be read, nothing computed any more. Whoever gets an error asks whether it is that. Any thread.
@@ -75,6 +87,9 @@ class Device {
 
   virtual absl::Status Synchronize() = 0;
 
+  // An operation that notes when the device comes to it, for measurements.
+  virtual absl::StatusOr<std::unique_ptr<DeviceTime>> Now();
+
   // Whether carrying out a Recording takes less than carrying out its operations one by one.
   virtual bool records() const { return false; }
   // Calls `work`, whose operations are written down and not carried out, with the addresses and
@@ -83,6 +98,9 @@ class Device {
   // the host or allocate. An operation. UNIMPLEMENTED unless records().
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work);
+
+ private:
+  const Backend* between_ = nullptr;
 };
 
 // `name` is "cpu" (SIMD, multi-threaded), "cuda" (an NVIDIA GPU; FAILED_PRECONDITION says what is

@@ -41,6 +41,33 @@ class GraphRecording : public Recording {
   const cudaStream_t stream_;
 };
 
+class EventTime : public DeviceTime {
+ public:
+  EventTime() = default;
+  EventTime(const EventTime&) = delete;
+  EventTime& operator=(const EventTime&) = delete;
+  ~EventTime() override {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+  absl::Status Record(cudaStream_t stream) {
+    const absl::Status status = ToStatus(cudaEventCreateWithFlags(&event_, 0), "an event");
+    return status.ok() ? ToStatus(cudaEventRecord(event_, stream), "an event") : status;
+  }
+  absl::StatusOr<double> SecondsSince(const DeviceTime& earlier) const override {
+    const auto& from = static_cast<const EventTime&>(earlier);
+    float milliseconds = 0;
+    absl::Status status = ToStatus(cudaEventSynchronize(event_), "an event");
+    if (status.ok()) {
+      status = ToStatus(cudaEventElapsedTime(&milliseconds, from.event_, event_), "an event");
+    }
+    if (!status.ok()) return status;
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(cudaStream_t stream,
@@ -176,6 +203,12 @@ absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Record(
 
 absl::Status CudaDevice::Synchronize() {
   return ToStatus(cudaStreamSynchronize(stream_), "the GPU's work");
+}
+
+absl::StatusOr<std::unique_ptr<DeviceTime>> CudaDevice::Now() {
+  auto moment = std::make_unique<EventTime>();
+  if (absl::Status status = moment->Record(stream_); !status.ok()) return status;
+  return moment;
 }
 
 absl::StatusOr<void*> CudaDevice::ScratchBytes(size_t slot, size_t bytes) {

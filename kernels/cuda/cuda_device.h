@@ -45,6 +45,7 @@ class CudaDevice : public Device {
   absl::Status Send(void* device, const void* host, size_t bytes) override;
   absl::Status Receive(void* host, const void* device, size_t bytes) override;
   absl::Status Synchronize() override;
+  absl::StatusOr<std::unique_ptr<DeviceTime>> Now() override;
   bool records() const override { return true; }
   // A graph of the stream's work.
   absl::StatusOr<std::unique_ptr<Recording>> Record(

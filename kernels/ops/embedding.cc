@@ -31,7 +31,7 @@ absl::Status Check(const EmbeddingArgs& args) {
 
 absl::Status Embedding(Device& device, const EmbeddingArgs& args) {
   if (absl::Status status = Check(args); !status.ok()) return status;
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.embedding == nullptr) return MissingOp(kOp, backend.name);
   return backend.embedding(device, args);
 }

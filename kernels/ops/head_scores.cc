@@ -39,7 +39,7 @@ absl::Status CheckVqAssign(const VqAssignArgs& args) {
 
 absl::StatusOr<HeadKeys> PackHeadKeys(Device& device, Tensor<const float, 3> keys) {
   constexpr const char* kOp = "PackHeadKeys";
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.pack_head_keys == nullptr) return MissingOp(kOp, backend.name);
   if (keys.size() <= 0) {
     return ArgumentError(kOp,
@@ -51,14 +51,14 @@ absl::StatusOr<HeadKeys> PackHeadKeys(Device& device, Tensor<const float, 3> key
 }
 
 absl::Status HeadScores(Device& device, const HeadScoresArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.head_scores == nullptr) return MissingOp("HeadScores", backend.name);
   const absl::Status status = CheckHeadScores(args);
   return status.ok() ? backend.head_scores(device, args) : status;
 }
 
 absl::Status VqAssign(Device& device, const VqAssignArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.vq_assign == nullptr) return MissingOp("VqAssign", backend.name);
   const absl::Status status = CheckVqAssign(args);
   return status.ok() ? backend.vq_assign(device, args) : status;

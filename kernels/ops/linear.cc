@@ -91,7 +91,7 @@ absl::Status CheckGatedOutput(const GatedOutputArgs& args) {
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype) {
   if (absl::Status status = CheckParts(parts); !status.ok()) return status;
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.pack_linear == nullptr) return MissingOp("PackLinear", backend.name);
   Storage storage;
   return backend.pack_linear(device, InFormOf(dtype, parts, storage), dtype);
@@ -99,14 +99,14 @@ absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatr
 
 absl::Status Linear(Device& device, const LinearArgs& args) {
   if (absl::Status status = CheckLinear(args); !status.ok()) return status;
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.linear == nullptr) return MissingOp("Linear", backend.name);
   return backend.linear(device, args);
 }
 
 absl::Status GatedOutput(Device& device, const GatedOutputArgs& args) {
   if (absl::Status status = CheckGatedOutput(args); !status.ok()) return status;
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.gated_output == nullptr) return MissingOp("GatedOutput", backend.name);
   return backend.gated_output(device, args);
 }

@@ -53,7 +53,7 @@ absl::Status Check(const QkvgProjectionArgs& args) {
 
 absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   if (absl::Status status = Check(args); !status.ok()) return status;
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.qkvg_projection == nullptr) return MissingOp(kOp, backend.name);
   return backend.qkvg_projection(device, args);
 }

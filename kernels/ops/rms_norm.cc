@@ -23,7 +23,7 @@ absl::Status Check(const RmsNormArgs& args) {
 
 absl::Status RmsNorm(Device& device, const RmsNormArgs& args) {
   if (absl::Status status = Check(args); !status.ok()) return status;
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.rms_norm == nullptr) return MissingOp(kOp, backend.name);
   return backend.rms_norm(device, args);
 }

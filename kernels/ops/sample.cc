@@ -70,7 +70,7 @@ absl::Status CheckSample(const SampleArgs& args) {
 }  // namespace
 
 absl::Status Sample(Device& device, const SampleArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.sample == nullptr) return MissingOp(kOp, backend.name);
   const absl::Status status = CheckSample(args);
   return status.ok() ? backend.sample(device, args) : status;

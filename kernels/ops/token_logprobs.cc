@@ -32,7 +32,7 @@ absl::Status CheckTokenLogprobs(const TokenLogprobsArgs& args) {
 }  // namespace
 
 absl::Status TokenLogprobs(Device& device, const TokenLogprobsArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.token_logprobs == nullptr) return MissingOp("TokenLogprobs", backend.name);
   const absl::Status status = CheckTokenLogprobs(args);
   return status.ok() ? backend.token_logprobs(device, args) : status;

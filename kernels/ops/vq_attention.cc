@@ -120,21 +120,21 @@ absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
 }  // namespace
 
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.vq_decode_attention == nullptr) return MissingOp("VqDecodeAttention", backend.name);
   const absl::Status status = CheckDecode(device, args);
   return status.ok() ? backend.vq_decode_attention(device, args) : status;
 }
 
 absl::Status VqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.vq_prefill_attention == nullptr) return MissingOp("VqPrefillAttention", backend.name);
   const absl::Status status = CheckPrefill(device, args);
   return status.ok() ? backend.vq_prefill_attention(device, args) : status;
 }
 
 absl::Status VqAppend(Device& device, const VqAppendArgs& args) {
-  const Backend& backend = device.backend();
+  const Backend& backend = device.functions();
   if (backend.vq_append == nullptr) return MissingOp("VqAppend", backend.name);
   const absl::Status status = CheckAppend(device, args);
   return status.ok() ? backend.vq_append(device, args) : status;

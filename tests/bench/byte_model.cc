@@ -8,22 +8,25 @@ std::vector<ByteLine> StepByteLines(const VqConfig& c, DType dtype, DType state_
   const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
   const int64_t S = c.n_code, W = c.window(), vocab = c.common.vocab_size;
   std::vector<ByteLine> lines = {
-      {"query, key, value, gate projections", "L (H+G)(K+V) D w", L * (H + G) * (K + V) * D * w},
-      {"output projections", "L H V D w", L * H * V * D * w},
-      {"codebooks, with half norms", "L G S (K+1) 4", L * G * S * (K + 1) * 4},
-      {"position keys, float32", "L H (M+1) K 4", L * H * W * K * 4},
-      {"norms and biases", "L (2 D + 2 H K) 4", L * (2 * D + 2 * H * K) * 4},
-      {"logits", "vocab (D w + 4)", vocab * (D * w + 4)},
-      {"accumulator sums, float32", "L G S V 4", L * G * S * V * 4, true},
-      {"accumulator counts", "L G S 8", L * G * S * 8, true},
-      {"values of recent positions", "L G (M+1) V v", L * G * W * V * v, true},
-      {"codes of recent positions", "L G (M+1) 4", L * G * W * 4, true},
-      {"carry of the row that takes the retired value", "L G V 4", L * G * V * 4, true},
-      {"embedding row", "D w", D * w, true},
+      {"qkvg_projection", "query, key, value, gate projections", "L (H+G)(K+V) D w",
+       L * (H + G) * (K + V) * D * w},
+      {"gated_output", "output projections", "L H V D w", L * H * V * D * w},
+      {"vq_assign", "codebooks, with half norms", "L G S (K+1) 4", L * G * S * (K + 1) * 4},
+      {"head_scores", "position keys, float32", "L H (M+1) K 4", L * H * W * K * 4},
+      {"qkvg_projection", "norms and biases", "L (2 D + 2 H K) 4", L * (2 * D + 2 * H * K) * 4},
+      {"linear", "logits", "vocab (D w + 4)", vocab * (D * w + 4)},
+      {"vq_decode_attention", "accumulator sums, float32", "L G S V 4", L * G * S * V * 4, true},
+      {"vq_decode_attention", "accumulator counts", "L G S 8", L * G * S * 8, true},
+      {"vq_decode_attention", "values of recent positions", "L G (M+1) V v", L * G * W * V * v,
+       true},
+      {"vq_decode_attention", "codes of recent positions", "L G (M+1) 4", L * G * W * 4, true},
+      {"vq_decode_attention", "carry of the row that takes the retired value", "L G V 4",
+       L * G * V * 4, true},
+      {"embedding", "embedding row", "D w", D * w, true},
   };
   if (dtype == DType::kInt8) {
     const int64_t rows = L * ((H + G) * (K + V) + D) + vocab;
-    lines.push_back({"scales of int8 rows", "(L ((H+G)(K+V) + D) + vocab) 4", rows * 4});
+    lines.push_back({"", "scales of int8 rows", "(L ((H+G)(K+V) + D) + vocab) 4", rows * 4});
   }
   return lines;
 }
@@ -32,6 +35,23 @@ int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch) {
   int64_t bytes = 0;
   for (const ByteLine& line : lines) bytes += line.bytes * (line.per_session ? batch : 1);
   return bytes;
+}
+
+int64_t OpBytes(const std::vector<ByteLine>& lines, const std::string& op, int64_t batch) {
+  int64_t bytes = 0;
+  for (const ByteLine& line : lines) {
+    if (line.op == op) bytes += line.bytes * (line.per_session ? batch : 1);
+  }
+  return bytes;
+}
+
+StepFlops DecodeFlops(const VqConfig& c, int64_t batch) {
+  const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
+  const int64_t S = c.n_code, W = c.window();
+  const int64_t projections = (H + G) * (K + V) * D + H * V * D;
+  const int64_t attention = G * S * K + H * (S + W) * (K + V);
+  return {.matrix = 2 * batch * (L * projections + D * c.common.vocab_size),
+          .other = 2 * batch * L * attention};
 }
 
 int64_t SessionBytes(const VqConfig& c, DType state_dtype) {

@@ -12,6 +12,7 @@
 namespace tvq::bench {
 
 struct ByteLine {
+  std::string op;  // that reads them, as profiles name it
   std::string what;
   std::string formula;  // in the letters of docs/model-format.md; w and v are bytes per element
   int64_t bytes = 0;
@@ -24,6 +25,16 @@ struct ByteLine {
 std::vector<ByteLine> StepByteLines(const VqConfig& config, DType dtype, DType state_dtype);
 
 int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch);
+
+// Those of one op.
+int64_t OpBytes(const std::vector<ByteLine>& lines, const std::string& op, int64_t batch);
+
+// Floating-point operations of a decode step (a multiply and an add are two), the projections and
+// logits of them by matrix instructions where the weights' type has some.
+struct StepFlops {
+  int64_t matrix = 0, other = 0;
+};
+StepFlops DecodeFlops(const VqConfig& config, int64_t batch);
 
 // Bytes of a session by the formula of the documentation, without alignment.
 int64_t SessionBytes(const VqConfig& config, DType state_dtype);

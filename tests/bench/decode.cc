@@ -59,14 +59,16 @@ absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, Ceiling& ceil
   for (int i = 0; i < kWarmUpSteps; ++i) {
     if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
   }
-  TakeOpTimes();
+  if (const auto times = TakeOpTimes(); !times.ok()) return times.status();
   std::vector<double> steps;
   for (const Stopwatch round; steps.size() < kMinSteps || round.Seconds() < seconds;) {
     const Stopwatch step;
     if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
     steps.push_back(step.Seconds() * 1e3);
   }
-  for (const OpTime& time : TakeOpTimes()) {
+  const auto ops = TakeOpTimes();
+  if (!ops.ok()) return ops.status();
+  for (const OpTime& time : *ops) {
     auto same = std::find_if(c.ops.begin(), c.ops.end(),
                              [&](const OpTime& known) { return known.op == time.op; });
     if (same == c.ops.end()) same = c.ops.insert(same, {time.op});
@@ -89,7 +91,9 @@ Json Summary(const std::vector<double>& values) {
   return {{"median", Median(values)}, {"min", Quantile(values, 0)}, {"max", Quantile(values, 1)}};
 }
 
-Json ReportCase(const Case& c, int64_t step_bytes) {
+Json ReportCase(const Case& c, const VqConfig& config, const std::vector<ByteLine>& lines) {
+  const StepFlops flops = DecodeFlops(config, c.batch);
+  const int64_t step_bytes = StepBytes(lines, c.batch);
   const double ms = Median(c.step_ms), p99 = Quantile(c.step_ms, 0.99);
   const double tokens_per_second = static_cast<double>(c.batch) * 1e3 / ms;
   const double speed = static_cast<double>(step_bytes) / ms / 1e6;
@@ -105,13 +109,17 @@ Json ReportCase(const Case& c, int64_t step_bytes) {
                {"ms_p99", p99},
                {"ms_of_rounds", Summary(c.round_ms)},
                {"bytes_per_step", step_bytes},
+               {"matrix_flops_per_step", flops.matrix},
+               {"other_flops_per_step", flops.other},
                {"gigabytes_per_second", speed},
                {"ceiling_1_thread", Summary(c.ceiling_1)},
                {"ceiling_n_threads", Summary(c.ceiling_n)},
                {"percent_of_ceiling", Summary(c.percent)},
                {"logits_hash", absl::StrFormat("%016x", c.hash)}};
   if (!c.ops.empty()) {
-    ReportOpTimes(c.ops, "step", static_cast<int64_t>(c.step_ms.size()), json);
+    const auto bytes = [&](const std::string& op) { return OpBytes(lines, op, c.batch); };
+    ReportOpTimes(c.ops, "step", static_cast<int64_t>(c.step_ms.size()), json,
+                  {.bytes = bytes, .ceiling = Median(c.ceiling_n)});
   }
   return json;
 }
@@ -123,6 +131,7 @@ Json ReportBytes(const std::vector<ByteLine>& lines) {
     std::printf("  %14lld %-11s %s: %s\n", static_cast<long long>(line.bytes),
                 line.per_session ? "per session" : "once", line.what.c_str(), line.formula.c_str());
     json.push_back({{"what", line.what},
+                    {"op", line.op},
                     {"formula", line.formula},
                     {"bytes", line.bytes},
                     {"per_session", line.per_session}});
@@ -154,8 +163,9 @@ absl::Status MeasureSession(Subject& subject, Json& report) {
 // Contexts whose states fit into memory together, so that they can take turns.
 size_t ContextsAtOnce(const Subject& subject, int64_t batch, size_t contexts) {
   const int64_t per_context = std::max<int64_t>(1, batch * subject.model->StateBytes(1));
+  const int64_t free = subject.device->FreeMemory().value_or(AvailableBytes());
   // Synthesizing needs one state more; the rest of the machine keeps a quarter.
-  const int64_t fit = AvailableBytes() / 4 * 3 / per_context;
+  const int64_t fit = free / 4 * 3 / per_context;
   return static_cast<size_t>(std::clamp<int64_t>(fit, 1, static_cast<int64_t>(contexts)));
 }
 
@@ -174,7 +184,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
       if (!s.ok()) return s;
     }
   }
-  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, step_bytes));
+  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, subject.config, lines));
   std::fflush(stdout);
   return absl::OkStatus();
 }

@@ -27,14 +27,16 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
   if (absl::Status s = c.context > 0 ? state.Synthesize(c.context, 1) : state.Reset(); !s.ok()) {
     return s;
   }
-  TakeOpTimes();
+  if (const auto times = TakeOpTimes(); !times.ok()) return times.status();
   const Stopwatch prefill;
   const absl::StatusOr<int64_t> chunks = FeedPrompt(*subject.model, state, prompt, logits);
   if (!chunks.ok()) return chunks.status();
   if (absl::Status s = subject.device->Synchronize(); !s.ok()) return s;
   c.prefill.push_back(static_cast<double>(prompt.size()) / prefill.Seconds());
   c.chunks = *chunks;
-  c.ops = TakeOpTimes();
+  auto ops = TakeOpTimes();
+  if (!ops.ok()) return ops.status();
+  c.ops = *std::move(ops);
 
   if (absl::Status s = sessions.Step(); !s.ok()) return s;
   const Stopwatch decode;

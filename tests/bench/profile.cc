@@ -1,23 +1,15 @@
 #include "tests/bench/profile.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "kernels/cpu/cpu_device.h"
-#include "tests/bench/statistics.h"
+#include "kernels/backend.h"
 
 namespace tvq::bench {
 namespace {
 
-struct Slot {
-  const char* name;
-  int64_t calls = 0;
-  double seconds = 0;
-};
-
-// One place per op that runs in a step. A table of functions holds plain pointers, so what they
-// count lies here; devices are used by one thread at a time.
+// An op that runs in a step, by its name.
 enum Op {
   kEmbedding,
   kRmsNorm,
@@ -31,29 +23,39 @@ enum Op {
   kSample,
   kOps
 };
-std::array<Slot, kOps> slots = {{{"embedding"},
-                                 {"rms_norm"},
-                                 {"qkvg_projection"},
-                                 {"vq_assign"},
-                                 {"head_scores"},
-                                 {"vq_decode_attention"},
-                                 {"vq_prefill_attention"},
-                                 {"gated_output"},
-                                 {"linear"},
-                                 {"sample"}}};
+constexpr std::array<const char*, kOps> kNames = {"embedding",
+                                                  "rms_norm",
+                                                  "qkvg_projection",
+                                                  "vq_assign",
+                                                  "head_scores",
+                                                  "vq_decode_attention",
+                                                  "vq_prefill_attention",
+                                                  "gated_output",
+                                                  "linear",
+                                                  "sample"};
 
-// Calls the CPU backend's `function` and counts its time under `op`.
+struct Call {
+  Op op;
+  std::unique_ptr<DeviceTime> begin, end;
+};
+
+// A table of functions holds plain pointers, so what they note lies here; devices are used by one
+// thread at a time.
+std::vector<Call> calls;
+
+// Calls the device's own `function` and notes when it begins and ends there.
 template <Op op, auto function, typename Args>
 absl::Status Timed(Device& device, const Args& args) {
-  const Stopwatch watch;
-  absl::Status status = (CpuBackend().*function)(device, args);
-  slots[op].seconds += watch.Seconds();
-  ++slots[op].calls;
-  return status;
+  auto begin = device.Now();
+  if (!begin.ok()) return begin.status();
+  if (absl::Status s = (device.backend().*function)(device, args); !s.ok()) return s;
+  auto end = device.Now();
+  if (!end.ok()) return end.status();
+  calls.push_back({op, *std::move(begin), *std::move(end)});
+  return absl::OkStatus();
 }
 
-Backend TimedBackend() {
-  Backend b = CpuBackend();
+Backend TimedBackend(Backend b) {
   b.embedding = Timed<kEmbedding, &Backend::embedding, EmbeddingArgs>;
   b.rms_norm = Timed<kRmsNorm, &Backend::rms_norm, RmsNormArgs>;
   b.qkvg_projection = Timed<kQkvgProjection, &Backend::qkvg_projection, QkvgProjectionArgs>;
@@ -71,22 +73,21 @@ Backend TimedBackend() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeProfilingDevice(int threads, std::string_view isa) {
-  static const Backend backend = TimedBackend();
-  absl::StatusOr<std::unique_ptr<Device>> chosen = MakeCpuDevice(threads, isa);
-  if (!chosen.ok()) return chosen.status();
-  CpuDevice& cpu = AsCpu(**chosen);
-  return std::make_unique<CpuDevice>(&backend, cpu.pool().threads(), cpu.bf16_dot(),
-                                     absl::StrCat(cpu.Describe(), ", timing every op"));
+void TimeEveryOp(Device& device) {
+  static const Backend timed = TimedBackend(device.backend());
+  device.StandBetween(&timed);
 }
 
-std::vector<OpTime> TakeOpTimes() {
+absl::StatusOr<std::vector<OpTime>> TakeOpTimes() {
   std::vector<OpTime> times;
-  for (Slot& slot : slots) {
-    if (slot.calls > 0) times.push_back({slot.name, slot.calls, slot.seconds});
-    slot.calls = 0;
-    slot.seconds = 0;
+  for (const char* name : kNames) times.push_back({name});
+  for (const Call& call : std::exchange(calls, {})) {
+    const absl::StatusOr<double> seconds = call.end->SecondsSince(*call.begin);
+    if (!seconds.ok()) return seconds.status();
+    times[call.op].seconds += *seconds;
+    ++times[call.op].calls;
   }
+  std::erase_if(times, [](const OpTime& time) { return time.calls == 0; });
   return times;
 }
 

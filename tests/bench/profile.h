@@ -1,11 +1,10 @@
-// Time per op: a CPU device whose table of functions counts what the CPU backend's functions take.
+// Time per op: a table of functions that notes when each of the device's own begins and ends.
 #ifndef TVQ_TESTS_BENCH_PROFILE_H_
 #define TVQ_TESTS_BENCH_PROFILE_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,11 +18,12 @@ struct OpTime {
   double seconds = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Device>> MakeProfilingDevice(int threads, std::string_view isa);
+// From now on. For one device of the process, whose steps are not recorded.
+void TimeEveryOp(Device& device);
 
-// What profiling devices spent since the last call of this function, ops in the backend's order;
-// ops that were not called are left out. For the thread that issues the ops.
-std::vector<OpTime> TakeOpTimes();
+// What ops took since the last call of this function, in the backend's order; ops that were not
+// called are left out. For the thread that issues the ops.
+absl::StatusOr<std::vector<OpTime>> TakeOpTimes();
 
 }  // namespace tvq::bench
 

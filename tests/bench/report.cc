@@ -25,7 +25,8 @@ Json StartReport(const std::string& bench, const Options& options, const Subject
                      {"weight_bytes", info.weight_bytes},
                      {"dtype", Name(info.dtype)},
                      {"state_dtype", Name(info.state_dtype)},
-                     {"state_bytes", subject.model->StateBytes(1)}};
+                     {"state_bytes", subject.model->StateBytes(1)},
+                     {"config", ConfigJson(subject.config)}};
   std::printf("%s\non %s: %s\n", options.command.c_str(), ProcessorName().c_str(),
               subject.device->Describe().c_str());
   std::printf("%s: %s, %.1f M parameters, weights %s (%.1f MB), states %s (%.1f MB a session)\n",
@@ -38,7 +39,7 @@ Json StartReport(const std::string& bench, const Options& options, const Subject
 absl::Status ValidateInto(Subject& subject, Json& report) {
   absl::StatusOr<std::vector<Check>> checks = Validate(subject);
   if (!checks.ok()) return checks.status();
-  TakeOpTimes();
+  if (const auto times = TakeOpTimes(); !times.ok()) return times.status();
   bool ok = true;
   for (const Check& check : *checks) {
     std::printf("check %s: %.2e (at most %.2e) %s\n", check.what.c_str(), check.found, check.bound,
@@ -52,18 +53,29 @@ absl::Status ValidateInto(Subject& subject, Json& report) {
   return absl::AbortedError("a check failed: what computes wrongly is not timed");
 }
 
-void ReportOpTimes(std::vector<OpTime> times, const std::string& unit, int64_t count,
-                   Json& report) {
+void ReportOpTimes(std::vector<OpTime> times, const std::string& unit, int64_t count, Json& report,
+                   const OpSpeed& speed) {
   std::sort(times.begin(), times.end(),
             [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
-  Json ops = Json::object();
+  Json ops = Json::object(), speeds = Json::object();
   for (const OpTime& time : times) {
     const double ms = time.seconds * 1e3 / static_cast<double>(count);
-    std::printf("    %-22s %9.3f ms a %s, %lld calls\n", time.op.c_str(), ms, unit.c_str(),
+    std::printf("    %-22s %9.3f ms a %s, %4lld calls", time.op.c_str(), ms, unit.c_str(),
                 static_cast<long long>(time.calls / count));
     ops[time.op] = ms;
+    const int64_t bytes = speed.bytes ? speed.bytes(time.op) : 0;
+    if (bytes > 0) {
+      const double rate = static_cast<double>(bytes) / ms / 1e6;
+      std::printf(", %9.3f MB, %7.1f GB/s, %3.0f%%", static_cast<double>(bytes) / 1e6, rate,
+                  rate / speed.ceiling * 100);
+      speeds[time.op] = {{"bytes", bytes},
+                         {"gigabytes_per_second", rate},
+                         {"percent_of_ceiling", rate / speed.ceiling * 100}};
+    }
+    std::printf("\n");
   }
   report["ms_per_op"] = ops;
+  if (!speeds.empty()) report["speed_per_op"] = speeds;
 }
 
 absl::Status WriteReport(const Json& report, const std::string& path) {

@@ -3,6 +3,7 @@
 #define TVQ_TESTS_BENCH_SUBJECT_H_
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,12 @@ struct Subject {
 // Names that --preset takes.
 std::vector<std::string> PresetNames();
 
-// `enwik8`: the shape of the published enwik8 model, 190 M parameters. `tiny`: for smoke tests.
+// `enwik8`: the shape of the published enwik8 model, 190 M parameters. `pg19`: that of the PG-19
+// model, 1.3 B. `tiny`: for smoke tests.
 absl::StatusOr<VqConfig> PresetConfig(const std::string& name);
+
+// Its config.json.
+nlohmann::json ConfigJson(const VqConfig& config);
 
 // The same options in a shape small enough for the reference device: 2 layers, every size capped.
 VqConfig ScaledDown(VqConfig config);

@@ -110,6 +110,16 @@ TEST_P(DeviceTest, MemoryIsZeroedAndReusableMemorySaysWhetherItIs) {
   }
 }
 
+TEST_P(DeviceTest, TellsWhatOperationsTook) {
+  const Buffer memory = device_->Allocate(1000).value();
+  const auto begin = device_->Now().value();
+  ASSERT_TRUE(device_->Zero(memory.data(), memory.bytes()).ok());
+  const auto end = device_->Now().value();
+  const absl::StatusOr<double> took = (*end).SecondsSince(*begin);
+  ASSERT_TRUE(took.ok()) << took.status();
+  EXPECT_GE(*took, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DeviceTest, ::testing::ValuesIn(AllDevices()),
                          [](const auto& info) { return NameOf(info.param); });
 

@@ -22,6 +22,7 @@ absl::Status VqModel::Prepare(const Preparation& preparation) {
 absl::Status VqModel::RecordSteps(int64_t decode_rows, bool record) {
   std::vector<int64_t> sizes{1};
   while (sizes.back() < decode_rows) sizes.push_back(std::min(2 * sizes.back(), workspace_.rows()));
+  recorded_.clear();
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
     const auto rows = static_cast<size_t>(*size);
     const std::vector<int32_t> tokens(rows);
