@@ -95,7 +95,7 @@ class ConnectionPool {
       connection.stream.set_verify_callback(boost::asio::ssl::host_name_verification(host_), error);
       connection.stream.async_handshake(boost::asio::ssl::stream_base::client, std::move(handler));
     } else {
-      handler(error);
+      std::move(handler)(error);
     }
   }
 
