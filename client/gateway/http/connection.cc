@@ -57,7 +57,7 @@ bool HasNoBody(int status) { return status == 204 || status == 304; }
 
 }  // namespace
 
-Connection::Connection(std::unique_ptr<Transport> transport, asio::any_io_executor executor,
+Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
                        const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget)
     : transport_(std::move(transport)),
       limits_(limits),

@@ -47,7 +47,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
 
  public:
   // Limits and hooks outlive the connection, and so does the budget.
-  Connection(std::unique_ptr<Transport> transport, asio::any_io_executor executor,
+  Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
              const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget);
   ~Connection() override;
 

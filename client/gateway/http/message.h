@@ -32,7 +32,7 @@ struct Response {
   int status = 200;
   std::string content_type = "application/json";  // empty: none is sent
   std::string body;
-  std::vector<Header> headers = {};  // further ones
+  std::vector<Header> headers;  // further ones
 };
 
 // "Not Found" and the like; empty for what has no name.

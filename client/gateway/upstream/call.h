@@ -17,9 +17,8 @@ namespace tvq::gateway {
 struct CallHeaders {
   std::string authorization;  // as the client sent it; empty: none
   std::string request_id;
-  std::string session_id =
-      {};  // for a proxy that sends a session's calls to one server; empty: none
-  std::optional<std::chrono::milliseconds> timeout = {};
+  std::string session_id;  // for a proxy that sends a session's calls to one server; empty: none
+  std::optional<std::chrono::milliseconds> timeout;
 
   void Apply(grpc::ClientContext* context) const {
     if (!authorization.empty()) context->AddMetadata("authorization", authorization);
