@@ -173,6 +173,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
       append(codes, last.codes, c.kv_heads);
       append(v, last.v, c.kv_heads * c.value);
     }
+    views.reserve(states.size() + 1);
     for (OwnedState& state : states) views.push_back(state.View());
     // A row of nobody fills up the batch.
     views.emplace_back();
