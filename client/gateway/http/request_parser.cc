@@ -3,6 +3,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <iterator>
 #include <string>
 
 namespace tvq::gateway {
@@ -25,6 +26,15 @@ class RequestParser::Impl {
     return Result::kBad;
   }
 
+  // Beast takes a body's end from Transfer-Encoding where its last word is "chunked", and ignores
+  // the field otherwise: the body would be read as the next request.
+  bool IsEndOfBodyClear() const {
+    const auto [begin, end] = parser.get().equal_range(http::field::transfer_encoding);
+    if (begin == end) return true;
+    return std::next(begin) == end && parser.get().version() == 11 &&
+           boost::beast::iequals(begin->value(), "chunked");
+  }
+
   http::request_parser<http::buffer_body> parser;
 };
 
@@ -35,7 +45,8 @@ RequestParser::~RequestParser() = default;
 
 RequestParser::Result RequestParser::ParseHeader(std::string_view bytes, size_t* consumed) {
   const Result result = impl_->Put(bytes, consumed);
-  return impl_->parser.is_header_done() ? Result::kDone : result;
+  if (!impl_->parser.is_header_done()) return result;
+  return impl_->IsEndOfBodyClear() ? Result::kDone : Result::kBad;
 }
 
 Request RequestParser::TakeRequest() const {

@@ -13,7 +13,7 @@
 namespace tvq::gateway {
 
 // Parses one request from bytes that come in pieces. What is malformed, or could be read in two
-// ways (such as two lengths), is refused.
+// ways (such as two lengths, or an encoding that is not exactly "chunked"), is refused.
 class RequestParser {
  public:
   enum class Result {

@@ -62,7 +62,7 @@ TEST(RequestParserTest, Chunks) {
   RequestParser parser(1000);
   std::string rest;
   ASSERT_EQ(Header(parser,
-                   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:  Chunked \r\n\r\n"
                    "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nGET",
                    1000, &rest),
             Result::kDone);
@@ -87,7 +87,12 @@ TEST(RequestParserTest, RefusesWhatCouldBeReadInTwoWays) {
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "Content-Length: -5\r\n",
         "Content-Length: 5x\r\n", "Content-Length : 5\r\n", "A: b\r\n continued\n",
-        "Content-Length: 99999999999999999999999\r\n", "A b: c\r\n", "A: \x01\r\n"}) {
+        "Content-Length: 99999999999999999999999\r\n", "A b: c\r\n", "A: \x01\r\n",
+        "Transfer-Encoding: xchunked\r\n", "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: chunked, identity\r\n", "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: \r\n", "Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"}) {
     RequestParser parser(1000);
     std::string rest;
     EXPECT_EQ(Header(parser, std::string("POST / HTTP/1.1\r\nHost: h\r\n") + headers + "\r\n", 1000,
@@ -95,6 +100,10 @@ TEST(RequestParserTest, RefusesWhatCouldBeReadInTwoWays) {
               Result::kBad)
         << headers;
   }
+  RequestParser old(1000);
+  std::string rest;
+  EXPECT_EQ(Header(old, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+            Result::kBad);
   for (const char* line :
        {"GET /", "GET / HTTP/2.0", "GET  HTTP/1.1", "\x16\x03\x01", "G@T / HTTP/1.1"}) {
     RequestParser parser(1000);
