@@ -15,19 +15,22 @@ void AppendComma(bool first, std::string* out) {
   if (!first) out->push_back(',');
 }
 
-// {"text":logprob,...}; names would repeat where tokens have the same text, so the best stays.
+// {"text":logprob,...}: the token itself, as OpenAI promises, and the most likely ones. Names would
+// repeat where tokens have the same text, so of those the first stays.
 void AppendTop(const v1::TokenLogprobs& token, std::string* out) {
-  out->push_back('{');
   std::vector<std::string> named;
-  for (const v1::TokenLogprob& top : token.top()) {
-    std::string text = TokenText(top);
-    if (std::find(named.begin(), named.end(), text) != named.end()) continue;
+  const auto append = [&](const v1::TokenLogprob& one) {
+    std::string text = TokenText(one);
+    if (std::find(named.begin(), named.end(), text) != named.end()) return;
     AppendComma(named.empty(), out);
     AppendJsonString(text, out);
     out->push_back(':');
-    AppendJsonNumber(top.logprob(), out);
+    AppendJsonNumber(one.logprob(), out);
     named.push_back(std::move(text));
-  }
+  };
+  out->push_back('{');
+  append(token.token());
+  for (const v1::TokenLogprob& top : token.top()) append(top);
   out->push_back('}');
 }
 

@@ -140,7 +140,8 @@ TEST(CompletionsEventsTest, EchoedLogprobsComeWithTheFirstEvent) {
   EXPECT_EQ(documents[0]["choices"][0]["prompt_logprobs"],
             Json::parse(R"([null, {"2": {"logprob": -0.5, "rank": 1, "decoded_token": "b"}}])"));
   EXPECT_EQ(documents[1]["choices"][0]["logprobs"], Json::parse(R"({"tokens": ["bytes:\\xe2\\x82"],
-    "token_logprobs": [-1.25], "top_logprobs": [{"token_id:0": -9999}], "text_offset": [2]})"));
+    "token_logprobs": [-1.25], "top_logprobs": [{"bytes:\\xe2\\x82": -1.25, "token_id:0": -9999}],
+    "text_offset": [2]})"));
   EXPECT_FALSE(documents[1]["choices"][0].contains("prompt_logprobs"));
 }
 
