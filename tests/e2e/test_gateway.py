@@ -1,8 +1,5 @@
 """HTTP through tvq-gateway: completions as OpenAI's clients ask for them."""
 
-import json
-import subprocess
-
 import pytest
 from gateway_process import GatewayProcess, text_of
 from server_process import GOLDEN, ServerProcess
@@ -98,15 +95,6 @@ def test_request_id_comes_back(gateway):
     answer = gateway.post("/v1/completions", {"model": "bytes", "prompt": "a", "max_tokens": 1},
                           headers={"X-Request-Id": "mine"})
     assert answer.json["id"] == "cmpl-mine"
-
-
-def test_curl_streams(gateway):
-    body = {"model": "bytes", "prompt": "Once", "max_tokens": 3, "stream": True}
-    out = subprocess.run(["curl", "-sSN", "--max-time", "60", f"{gateway.url}/v1/completions", "-d", json.dumps(body)],
-                         check=True, capture_output=True, text=True).stdout
-    events = out.split("\n\n")
-    assert events[-2:] == ["data: [DONE]", ""]
-    assert len(text_of(json.loads(event[6:]) for event in events[:-2])) == 3
 
 
 def test_only_model_needs_no_name(api):
