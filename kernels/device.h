@@ -36,8 +36,8 @@ class DeviceTime {
 };
 
 // Allocate, freeing what it gave, and what follows up to the copies may be called from any thread,
-// as long as nobody writes the memory that they touch; operations from one thread at a time (the
-// engine's loop). Operations are complete, for the host, after Synchronize.
+// as long as nobody writes the memory that they touch and nobody records; operations from one
+// thread at a time (the engine's loop). Operations are complete, for the host, after Synchronize.
 class Device {
  public:
   virtual ~Device() = default;
@@ -51,7 +51,8 @@ class Device {
   void StandBetween(const Backend* functions) { between_ = functions; }
 
   // OK, or UNAVAILABLE, naming the device, when it has failed for good: nothing that it holds can
-  // be read, nothing computed any more. Whoever gets an error asks whether it is that. Any thread.
+  // be read, nothing computed any more. Whoever gets an error asks whether it is that. Any thread,
+  // but not while one records.
   virtual absl::Status Health() const { return absl::OkStatus(); }
 
   // Whether the host can read device memory: then ops check the indices in their arguments, too.
@@ -95,7 +96,9 @@ class Device {
   // Calls `work`, whose operations are written down and not carried out, with the addresses and
   // numbers that they have now: that memory must outlive the recording. `work` must have run
   // before, so that nothing is left to prepare; it must not wait for the device, copy from or to
-  // the host or allocate. An operation. UNIMPLEMENTED unless records().
+  // the host or allocate. An operation, and the one during which no other thread may call anything
+  // of the device, what may be called from any thread included: it could be written down, too.
+  // UNIMPLEMENTED unless records().
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work);
 

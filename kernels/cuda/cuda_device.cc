@@ -181,7 +181,7 @@ absl::Status CudaDevice::Receive(void* host, const void* device, size_t bytes) {
   return ordered_.Receive(host, device, bytes);
 }
 
-// Thread-local: other threads may go on allocating and copying.
+// Thread-local: what other threads do with other devices and libraries does not end it.
 absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Record(
     const std::function<absl::Status()>& work) {
   absl::Status status = ToStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -42,6 +43,15 @@ class DeviceMemory {
     }
     std::free(data);
   }
+  bool Holds(const void* data, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto behind = blocks_.upper_bound(const_cast<void*>(data));
+    if (behind == blocks_.begin()) return false;
+    const auto& [block, size] = *std::prev(behind);
+    const auto at = static_cast<size_t>(static_cast<const std::byte*>(data) -
+                                        static_cast<const std::byte*>(block));
+    return at <= size && bytes <= size - at;
+  }
   void SetTotal(size_t bytes) {
     const std::lock_guard lock(mutex_);
     total_ = bytes;
@@ -77,5 +87,8 @@ void* AllocateDeviceMemory(size_t bytes) { return DeviceMemory::Instance().Alloc
 MemoryOfGpu MemoryInfo() { return DeviceMemory::Instance().Info(); }
 void SetMemoryOfGpu(size_t bytes) { DeviceMemory::Instance().SetTotal(bytes); }
 void FreeDeviceMemory(void* data) { DeviceMemory::Instance().Free(data); }
+bool IsDeviceMemory(const void* data, size_t bytes) {
+  return DeviceMemory::Instance().Holds(data, bytes);
+}
 
 }  // namespace tvq::cuda_host

@@ -9,6 +9,8 @@ namespace tvq::cuda_host {
 // thread.
 void* AllocateDeviceMemory(size_t bytes);
 void FreeDeviceMemory(void* data);
+// Whether all these bytes are of one block of it.
+bool IsDeviceMemory(const void* data, size_t bytes);
 
 struct MemoryOfGpu {
   size_t free = 0, total = 0;

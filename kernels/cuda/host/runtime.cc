@@ -49,6 +49,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no error";
     case cudaErrorNotReady:
       return "device not ready";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
     case cudaErrorMemoryAllocation:
       return "out of memory";
     case cudaErrorIllegalAddress:
@@ -94,7 +96,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++tvq::cuda_host::g_synchronisations;
   return stream->Synchronize();
 }
-cudaError_t cudaStreamQuery(cudaStream_t) { return tvq::cuda_host::ErrorOfCall(); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return stream->Query(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return stream->Queue([event = *event] { event.stream->Run(event.count); });
 }
@@ -124,6 +126,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  const bool to_gpu = kind != cudaMemcpyDeviceToHost, from_gpu = kind != cudaMemcpyHostToDevice;
+  if ((to_gpu && !tvq::cuda_host::IsDeviceMemory(to, bytes)) ||
+      (from_gpu && !tvq::cuda_host::IsDeviceMemory(from, bytes))) {
+    return cudaErrorInvalidValue;
+  }
   const auto copy = [=] {
     if (!tvq::cuda_host::BeginOperation()) return;
     const tvq::cuda_host::DeviceMemoryAccess access;
@@ -132,6 +139,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return kind == cudaMemcpyDeviceToDevice ? stream->Do(copy) : stream->Queue(copy);
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
+  if (!tvq::cuda_host::IsDeviceMemory(data, bytes)) return cudaErrorInvalidValue;
   return stream->Do([=] {
     if (!tvq::cuda_host::BeginOperation()) return;
     const tvq::cuda_host::DeviceMemoryAccess access;

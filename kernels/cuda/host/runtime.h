@@ -1,8 +1,9 @@
 // The functions of the CUDA runtime that our sources call, where kernels run on the CPU: one
 // memory, and streams on which kernels run at once and copies as late as they may, so that a copy
-// nobody waited for shows. A stream that is captured writes its work down; what a GPU forbids
-// during capture (to allocate, to wait, to copy from or to the host) is an error and spoils the
-// capture, as there.
+// nobody waited for shows. A stream that is captured writes its work down. What a GPU forbids then
+// (to allocate, to wait, to ask whether work is done) is an error and spoils the capture, as there;
+// so are, which a GPU would write down, copies from and to the host and work of other threads on
+// the captured stream. A copy within the GPU and a fill want its memory, whoever asks for them.
 #ifndef TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
 #define TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
 
@@ -47,6 +48,7 @@ using cudaGraph_t = tvq::cuda_host::Graph*;
 using cudaGraphExec_t = tvq::cuda_host::Graph*;
 enum cudaError_t {
   cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,

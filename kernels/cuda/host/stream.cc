@@ -7,25 +7,22 @@
 namespace tvq::cuda_host {
 namespace {
 
-// Of the thread that captures: nobody else's calls spoil the capture (thread-local mode).
-struct Capturing {
-  const Stream* stream = nullptr;
-  bool spoilt = false;
-};
-thread_local Capturing t_capturing;
+// Of the thread that captures: what others do elsewhere does not spoil it (thread-local mode).
+thread_local Stream* t_capturing = nullptr;
 
 }  // namespace
 
 cudaError_t ForbidInCapture() {
-  if (t_capturing.stream == nullptr) return cudaSuccess;
-  t_capturing.spoilt = true;
+  if (t_capturing == nullptr) return cudaSuccess;
+  t_capturing->Spoil();
   return cudaErrorStreamCaptureUnsupported;
 }
 
 cudaError_t Stream::Do(Work work) {
   const std::lock_guard lock(mutex_);
   if (capture_ != nullptr) {
-    if (t_capturing.spoilt) return cudaErrorStreamCaptureInvalidated;
+    if (capturing_ != std::this_thread::get_id()) return ForbidWhileCaptured();
+    if (spoilt_) return cudaErrorStreamCaptureInvalidated;
     capture_->work.push_back(std::move(work));
     return cudaSuccess;
   }
@@ -34,9 +31,21 @@ cudaError_t Stream::Do(Work work) {
   return ErrorOfCall();
 }
 
+void Stream::Spoil() {
+  const std::lock_guard lock(mutex_);
+  spoilt_ = true;
+}
+
+cudaError_t Stream::ForbidWhileCaptured() {
+  if (capture_ == nullptr) return cudaSuccess;
+  spoilt_ = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
+
 cudaError_t Stream::Queue(Work work) {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
+  if (const cudaError_t error = ForbidWhileCaptured(); error != cudaSuccess) return error;
   waiting_.push_back(std::move(work));
   return ErrorOfCall();
 }
@@ -44,6 +53,7 @@ cudaError_t Stream::Queue(Work work) {
 cudaError_t Stream::Record(Event* event) {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
+  if (const cudaError_t error = ForbidWhileCaptured(); error != cudaSuccess) return error;
   *event = {this, Last()};
   return ErrorOfCall();
 }
@@ -64,25 +74,35 @@ void Stream::RunLocked(int64_t count) {
 cudaError_t Stream::Synchronize() {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
+  if (const cudaError_t error = ForbidWhileCaptured(); error != cudaSuccess) return error;
   RunLocked(Last());
   return ErrorOfWait();
+}
+
+cudaError_t Stream::Query() {
+  if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
+  const std::lock_guard lock(mutex_);
+  if (const cudaError_t error = ForbidWhileCaptured(); error != cudaSuccess) return error;
+  return ErrorOfCall();
 }
 
 cudaError_t Stream::BeginCapture() {
   if (const cudaError_t error = ForbidInCapture(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex_);
-  RunLocked(Last());
+  if (const cudaError_t error = ForbidWhileCaptured(); error != cudaSuccess) return error;
   capture_ = std::make_unique<Graph>();
-  t_capturing = {this, false};
+  capturing_ = std::this_thread::get_id();
+  spoilt_ = false;
+  t_capturing = this;
   return cudaSuccess;
 }
 
 cudaError_t Stream::EndCapture(Graph** graph) {
   const std::lock_guard lock(mutex_);
-  const bool spoilt = std::exchange(t_capturing, {}).spoilt;
+  t_capturing = nullptr;
   const std::unique_ptr<Graph> captured = std::move(capture_);
-  *graph = spoilt ? nullptr : new Graph(std::move(*captured));
-  return spoilt ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+  *graph = spoilt_ ? nullptr : new Graph(std::move(*captured));
+  return spoilt_ ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 
 }  // namespace tvq::cuda_host

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/host/runtime.h"
@@ -26,7 +27,9 @@ struct Graph {
   std::vector<Work> work;
 };
 
-// Work that waits, in its order. Any thread.
+// Work that waits, in its order. Any thread, but while it is captured only the thread that began
+// that: on a GPU the work of others would land in the graph, so here it is an error and spoils the
+// capture.
 class Stream {
  public:
   // What the GPU does by itself, as kernels: carried out at once, behind all that waits, or written
@@ -37,22 +40,29 @@ class Stream {
   cudaError_t Record(Event* event);
   // Until `count` pieces of work are done: no wait of a captured stream's owner.
   void Run(int64_t count);
-  // A wait for all there is; an error in a capture.
+  // A wait for all there is, and whether there is anything; errors in a capture.
   cudaError_t Synchronize();
+  cudaError_t Query();
 
   cudaError_t BeginCapture();
   // What was done since then; an error when the capture was spoilt.
   cudaError_t EndCapture(Graph** graph);
+  // The capture, if there is one, ends with an error.
+  void Spoil();
 
  private:
   // These need mutex_.
   int64_t Last() const { return done_ + static_cast<int64_t>(waiting_.size()); }
   void RunLocked(int64_t count);
+  // Of what no capture takes, whoever asks for it.
+  cudaError_t ForbidWhileCaptured();
 
   std::mutex mutex_;
   std::deque<Work> waiting_;
   int64_t done_ = 0;
   std::unique_ptr<Graph> capture_;  // null unless captured
+  std::thread::id capturing_;       // the thread
+  bool spoilt_ = false;
 };
 
 // Of what is not allowed while this thread captures a stream, and does nothing but spoil that:

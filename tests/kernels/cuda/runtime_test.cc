@@ -1,7 +1,9 @@
 // The runtime that stands in for CUDA's: it must be at least as strict.
 #include "kernels/cuda/host/runtime.h"
 
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/host/cuda_host.h"
@@ -93,6 +95,7 @@ TEST_F(CudaRuntimeTest, WhatACaptureForbidsSpoilsIt) {
         return cudaMallocHost(&memory, 8);
       },
       [this] { return cudaStreamSynchronize(stream_); },
+      [this] { return cudaStreamQuery(stream_); },
       [event] { return cudaEventSynchronize(event); },
       [this] {
         const int in = 1;
@@ -123,6 +126,62 @@ TEST_F(CudaRuntimeTest, OtherThreadsMayAllocateDuringACapture) {
   cudaGraphDestroy(graph);
 }
 
+// On a GPU their work would be written down, and done again with every launch.
+TEST_F(CudaRuntimeTest, OtherThreadsMayNotUseTheStreamOfACapture) {
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  const std::function<cudaError_t()> forbidden[] = {
+      [this] { return Add(1); },
+      [this] { return cudaMemsetAsync(memory_, 0, sizeof(int), stream_); },
+      [this] { return cudaStreamSynchronize(stream_); },
+      [this] { return cudaStreamQuery(stream_); },
+      [this, event] { return cudaEventRecord(event, stream_); },
+      [this] {
+        const int in = 1;
+        return cudaMemcpyAsync(memory_, &in, sizeof(in), cudaMemcpyHostToDevice, stream_);
+      },
+      [this] { return cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal); },
+  };
+  for (const auto& call : forbidden) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    std::thread([&] { EXPECT_EQ(call(), cudaErrorStreamCaptureUnsupported); }).join();
+    EXPECT_EQ(Add(1), cudaErrorStreamCaptureInvalidated);
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureInvalidated);
+    EXPECT_EQ(Read(), 0);
+  }
+  cudaEventDestroy(event);
+}
+
+// A capture waits for nothing: a copy before it that nobody waits for has still not happened.
+TEST_F(CudaRuntimeTest, ACaptureLeavesWhatWaits) {
+  const int in = 5;
+  int out = 0;
+  cudaMemcpyAsync(memory_, &in, sizeof(in), cudaMemcpyHostToDevice, stream_);
+  cudaMemcpyAsync(&out, memory_, sizeof(out), cudaMemcpyDeviceToHost, stream_);
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(out, 0);
+  cudaStreamSynchronize(stream_);
+  EXPECT_EQ(out, 5);
+}
+
+TEST_F(CudaRuntimeTest, CopiesOnTheGpuWantItsMemory) {
+  int host[2] = {};
+  const auto within = [this](void* to, const void* from, size_t bytes) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_);
+  };
+  EXPECT_EQ(within(host, memory_, sizeof(int)), cudaErrorInvalidValue);
+  EXPECT_EQ(within(memory_, host, sizeof(int)), cudaErrorInvalidValue);
+  EXPECT_EQ(within(memory_, ints() + 1, 2 * sizeof(int)), cudaErrorInvalidValue);
+  EXPECT_EQ(within(memory_, ints() + 1, sizeof(int)), cudaSuccess);
+  EXPECT_EQ(cudaMemsetAsync(host, 0, sizeof(int), stream_), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(host, host + 1, sizeof(int), cudaMemcpyDeviceToHost, stream_),
+            cudaErrorInvalidValue);
+}
+
 // The device tells whoever records what it must not do, and goes on working.
 TEST(CudaRecordTest, NamesWhatARecordingMustNotDo) {
   const std::unique_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
@@ -150,6 +209,19 @@ TEST(CudaRecordTest, NamesWhatARecordingMustNotDo) {
                      return absl::OkStatus();
                    })
                    .ok());
+  // Nor one beside which another thread uses the device.
+  for (const auto& call : std::vector<std::function<absl::Status()>>{
+           [&] { return device->Allocate(8).status(); },
+           [&] { return device->CopyWithin(memory.data(), memory.as<std::byte>() + 32, 32); },
+           [&] { return device->CopyToHost(host, memory.data(), 64); },
+           [&] { return device->Health(); },
+       }) {
+    const auto recording = device->Record([&] {
+      std::thread([&] { EXPECT_FALSE(call().ok()); }).join();
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(recording.status().code(), absl::StatusCode::kInternal);
+  }
   const auto recording = device->Record([&] { return device->Zero(memory.data(), 64); });
   ASSERT_TRUE(recording.ok()) << recording.status();
   const std::vector<std::byte> ones(64, std::byte{1});
