@@ -110,6 +110,20 @@ TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
   EXPECT_GT(store->stats().restores, 8) << "sessions did not come and go";
 }
 
+// All that grows has grown before a step is written down: recordings keep nothing that was
+// outgrown.
+TEST_F(SteadyMemoryTest, RecordingsKeepNoMemoryOfTheirOwn) {
+  const auto taken = [](bool record) {
+    const std::shared_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+    const std::shared_ptr<Model> model = SmallModel(device);
+    const int64_t before = *device->FreeMemory();
+    EXPECT_TRUE(model->Prepare({.decode_rows = 8, .top_logprobs = 20, .record = record}).ok());
+    return before - *device->FreeMemory();
+  };
+  EXPECT_GT(taken(false), 0);
+  EXPECT_EQ(taken(true), taken(false));
+}
+
 TEST_F(SteadyMemoryTest, TooLittleMemoryIsNamedInBytes) {
   const std::shared_ptr<Model> model = SmallModel(device_);
   const auto create = [&](int64_t bytes) {

@@ -11,8 +11,9 @@ namespace tvq::transformer_vq {
 absl::Status VqModel::Prepare(const Preparation& preparation) {
   if (device_->host_memory()) return absl::OkStatus();
   const int64_t rows = std::clamp<int64_t>(preparation.decode_rows, 1, workspace_.rows());
-  absl::Status s = RecordSteps(rows, preparation.record && device_->records());
-  if (s.ok()) s = Rehearse(preparation);
+  // First what needs most memory: what grows after a recording leaves the recording's behind.
+  absl::Status s = Rehearse(preparation);
+  if (s.ok()) s = RecordSteps(rows, preparation.record && device_->records());
   return s.ok() ? device_->Synchronize() : s;
 }
 
