@@ -22,6 +22,7 @@ struct Backend {
   const char* name = "";
   absl::Status (*embedding)(Device&, const EmbeddingArgs&) = nullptr;
   absl::Status (*rms_norm)(Device&, const RmsNormArgs&) = nullptr;
+  // Not the scales, which are alike everywhere.
   absl::StatusOr<LinearWeight> (*pack_linear)(Device&, std::span<const HostMatrix>,
                                               DType) = nullptr;
   absl::Status (*linear)(Device&, const LinearArgs&) = nullptr;

@@ -1,8 +1,8 @@
 // y = act(scale * (x W^T + bias)) (+ y), and y += (o * g) W^T (kernels/ops/linear.h): rows in the
-// form that a weight's kernel reads (linear_rows.cu), then the product
-// (run_linear.cu; of a chunk of a prompt, linear_chunk.cu).
+// form that a weight's kernel reads (linear_rows.cu), then the product (run_linear.cu; of a chunk
+// of a prompt, linear_chunk.cu).
 //
-// W lies row-major, rows padded to 64 elements, int8 beside a scale for each row.
+// W lies row-major, rows padded to 64 elements.
 #include <vector>
 
 #include "kernels/bfloat16.h"
@@ -36,17 +36,6 @@ absl::Status UploadRows(Device& device, std::span<const HostMatrix> parts,
   return absl::OkStatus();
 }
 
-absl::Status UploadScales(Device& device, std::span<const HostMatrix> parts, LinearWeight& weight) {
-  std::vector<float> scales;
-  for (const HostMatrix& part : parts) {
-    scales.insert(scales.end(), part.scales, part.scales + part.out);
-  }
-  absl::StatusOr<Buffer> data = AsCuda(device).Upload<float>(scales);
-  if (!data.ok()) return data.status();
-  weight.scales = *std::move(data);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const HostMatrix> parts,
@@ -63,7 +52,6 @@ absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const Host
       break;
     case DType::kInt8:
       status = UploadRows<int8_t>(device, parts, &HostMatrix::quantized, weight);
-      status.Update(UploadScales(device, parts, weight));
       break;
   }
   if (!status.ok()) return status;

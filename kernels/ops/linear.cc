@@ -49,6 +49,19 @@ std::vector<HostMatrix> InFormOf(DType dtype, std::span<const HostMatrix> parts,
   return same;
 }
 
+// The scales of int8 parts, one below the other.
+absl::StatusOr<Buffer> PackScales(Device& device, std::span<const HostMatrix> parts) {
+  std::vector<float> scales;
+  for (const HostMatrix& part : parts) {
+    scales.insert(scales.end(), part.scales, part.scales + part.out);
+  }
+  const size_t bytes = scales.size() * sizeof(float);
+  absl::StatusOr<Buffer> buffer = device.Allocate(bytes);
+  if (!buffer.ok()) return buffer;
+  const absl::Status status = device.CopyFromHost(buffer->data(), scales.data(), bytes);
+  return status.ok() ? std::move(buffer) : status;
+}
+
 absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out, int64_t in) {
   if (weight == nullptr) return ArgumentError(op, "weight is missing");
   if (weight->out != out || weight->in != in) {
@@ -94,7 +107,13 @@ absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatr
   const Backend& backend = device.functions();
   if (backend.pack_linear == nullptr) return MissingOp("PackLinear", backend.name);
   Storage storage;
-  return backend.pack_linear(device, InFormOf(dtype, parts, storage), dtype);
+  const std::vector<HostMatrix> packed = InFormOf(dtype, parts, storage);
+  absl::StatusOr<LinearWeight> weight = backend.pack_linear(device, packed, dtype);
+  if (!weight.ok() || dtype != DType::kInt8) return weight;
+  absl::StatusOr<Buffer> scales = PackScales(device, packed);
+  if (!scales.ok()) return scales.status();
+  weight->scales = *std::move(scales);
+  return weight;
 }
 
 absl::Status Linear(Device& device, const LinearArgs& args) {

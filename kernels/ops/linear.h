@@ -23,7 +23,7 @@ struct LinearWeight {
   int64_t in = 0;
   DType dtype = DType::kFloat32;
   Buffer data;
-  Buffer scales;  // int8: [out] float32
+  Buffer scales;  // int8: [out] float32, whatever the backend
 
   int64_t bytes() const { return static_cast<int64_t>(data.bytes() + scales.bytes()); }
 };

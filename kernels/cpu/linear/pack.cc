@@ -1,5 +1,4 @@
 #include <type_traits>
-#include <vector>
 
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/cpu_device.h"
@@ -71,18 +70,6 @@ size_t BlockBytes(size_t bytes) {
 
 }  // namespace
 
-absl::Status PackScales(Device& device, std::span<const HostMatrix> parts, LinearWeight& weight) {
-  if (weight.dtype != DType::kInt8) return absl::OkStatus();
-  std::vector<float> scales;
-  for (const HostMatrix& part : parts) {
-    scales.insert(scales.end(), part.scales, part.scales + part.out);
-  }
-  absl::StatusOr<Buffer> buffer = device.Allocate(scales.size() * sizeof(float));
-  if (!buffer.ok()) return buffer.status();
-  weight.scales = *std::move(buffer);
-  return device.CopyFromHost(weight.scales.data(), scales.data(), scales.size() * sizeof(float));
-}
-
 absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostMatrix> parts,
                                            DType dtype) {
   LinearWeight weight{.in = parts[0].in, .dtype = dtype};
@@ -103,8 +90,6 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
       PackFloat32(PanelRows<float>(parts, panel).rows, weight.in, reinterpret_cast<float*>(to));
     }
   });
-  const absl::Status status = PackScales(device, parts, weight);
-  if (!status.ok()) return status;
   return weight;
 }
 

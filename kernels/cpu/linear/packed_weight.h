@@ -24,9 +24,6 @@ inline int64_t PanelLines(int64_t in, DType dtype) {
 
 inline int64_t PairBytes(int64_t in, DType dtype) { return 2 * PanelLines(in, dtype) * kLineBytes; }
 
-// weight.scales of int8 parts; nothing for other dtypes.
-absl::Status PackScales(Device& device, std::span<const HostMatrix> parts, LinearWeight& weight);
-
 inline int64_t PanelPairs(int64_t out) { return (out + kPairOutputs - 1) / kPairOutputs; }
 
 }  // namespace tvq

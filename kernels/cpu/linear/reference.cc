@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "kernels/cpu/linear/packed_weight.h"
 #include "kernels/cpu/reference_ops.h"
 
 namespace tvq {
@@ -27,8 +26,6 @@ absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const
       }
     }
   }
-  const absl::Status status = PackScales(device, parts, weight);
-  if (!status.ok()) return status;
   return weight;
 }
 
