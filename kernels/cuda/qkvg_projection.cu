@@ -1,8 +1,8 @@
 // q_u, q_w, k, v, g of a gated attention unit (kernels/ops/qkvg_projection.h).
 //
 // Three kernels: rows are normed and rounded (linear_rows.cu); one projection, whose outputs go
-// straight to q, k, v and g, the latter two through silu (linear.cu); and the norm of query and key
-// heads, which needs whole heads: N (H + G) K floats in and N (2 H + G) K out, a warp a head.
+// straight to q, k, v and g, the latter two through silu (run_linear.cu); and the norm of query and
+// key heads, which needs whole heads: N (H + G) K floats in and N (2 H + G) K out, a warp a head.
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"
 #include "kernels/cuda/reduce.cuh"

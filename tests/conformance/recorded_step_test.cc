@@ -29,11 +29,23 @@ Shape SmallShape() {
 
 // The models hold the same weights; the states of both are fed the same.
 struct Twins {
-  explicit Twins(const DeviceCase& device, DType dtype)
-      : recorded(SmallShape(), device, dtype), direct(SmallShape(), device, dtype) {}
+  Twins(const Shape& shape, const DeviceCase& device, DType dtype)
+      : recorded(shape, device, dtype), direct(shape, device, dtype) {}
 
   Fixture recorded, direct;
 };
+
+// As wide as it takes for several of a GPU's blocks to share an output of every projection.
+Shape WideShape() {
+  return {.name = "wide",
+          .d_model = 1024,
+          .d_k = 4,
+          .d_v = 1024,
+          .n_code = 5,
+          .n_layer = 1,
+          .block_len = 4,
+          .mem_len = 3};
+}
 
 class RecordedStepTest : public testing::TestWithParam<DeviceCase> {
  protected:
@@ -55,9 +67,9 @@ std::vector<size_t> BatchSizes(bool large) {
 TEST_P(RecordedStepTest, HasTheBitsOfADirectStepForEverySizeOfABatch) {
   // The CUDA kernels on the CPU take milliseconds a row: not everything in every order of threads.
   const bool all = GetParam().variant != "forwards" && GetParam().variant != "backwards";
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    if (dtype == DType::kBFloat16 && !all) continue;
-    Twins twins(GetParam(), dtype);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
+    if (dtype != DType::kFloat32 && !all) continue;
+    Twins twins(SmallShape(), GetParam(), dtype);
     ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = kMost}).ok());
     std::vector<std::unique_ptr<State>> recorded, direct;
     for (int64_t i = 0; i < kMost; ++i) {
@@ -83,9 +95,29 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepForEverySizeOfABatch) {
   }
 }
 
+// The blocks' tickets are at zero again behind every recording.
+TEST_P(RecordedStepTest, HasTheBitsOfADirectStepWhereBlocksShareAnOutput) {
+  for (const DType dtype : {DType::kBFloat16, DType::kInt8}) {
+    Twins twins(WideShape(), GetParam(), dtype);
+    ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 2}).ok());
+    std::vector<std::unique_ptr<State>> states;
+    const auto two = [&](Fixture& fixture) {
+      std::vector<State*> made;
+      for (int i = 0; i < 2; ++i) made.push_back(states.emplace_back(fixture.NewState()).get());
+      return made;
+    };
+    const std::vector<State*> recorded = two(twins.recorded), direct = two(twins.direct);
+    for (const int32_t token : {1, 2}) {
+      ASSERT_EQ(twins.recorded.Batch(recorded, {token, 7}), twins.direct.Batch(direct, {token, 7}));
+    }
+    ASSERT_EQ(twins.recorded.Step(*recorded[0], 3), twins.direct.Step(*direct[0], 3));
+    for (size_t i = 0; i < 2; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i]));
+  }
+}
+
 // What lies between steps may let the memory of intermediates grow: recordings have theirs still.
 TEST_P(RecordedStepTest, OutlivesWhatOtherCallsNeed) {
-  Twins twins(GetParam(), DType::kFloat32);
+  Twins twins(SmallShape(), GetParam(), DType::kFloat32);
   ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 2}).ok());
   const std::unique_ptr<State> recorded = twins.recorded.NewState();
   const std::unique_ptr<State> direct = twins.direct.NewState();

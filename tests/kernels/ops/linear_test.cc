@@ -59,10 +59,10 @@ class LinearTest : public testing::TestWithParam<OpCase> {
 };
 
 // Products of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only
-// the roundings of the sum are left: at most one per product and one each for adding the partial
-// sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is rounded
-// here, not in the kernel: one more. |silu'| < 1.1, and FastSilu adds 4e-7 of its result. VDPBF16PS
-// drops subnormal products.
+// the roundings of the sum are left: at most those of SumRoundings and one each for adding the
+// partial sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is
+// rounded here, not in the kernel: one more. |silu'| < 1.1, and FastSilu adds 4e-7 of its result.
+// VDPBF16PS drops subnormal products.
 void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {
   const std::vector<float> x = RandomFloats(rows * in, 1);
   const std::vector<float> w = RandomFloats(out * in, 2);
@@ -81,8 +81,9 @@ void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& o
       }
       const auto at = static_cast<size_t>(n * out + o);
       const double old = options.accumulate ? std::abs(y0[at]) : 0;
-      const double bound = 1.1 * Gamma(in + 6) * terms * std::abs(options.scale) +
-                           4e-7 * (std::abs(expected[at]) + old) + 1e-36;
+      const double bound =
+          1.1 * Gamma(SumRoundings(GetParam(), in) + 6) * terms * std::abs(options.scale) +
+          4e-7 * (std::abs(expected[at]) + old) + 1e-36;
       ASSERT_NEAR(y[at], expected[at], bound)
           << rows << " rows, in " << in << ", out " << out << ", row " << n << ", output " << o;
     }
@@ -170,7 +171,8 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
                             used[i % static_cast<size_t>(out) * static_cast<size_t>(in) +
                                  static_cast<size_t>(c)]);
         }
-        ASSERT_NEAR(y[i], expected[i], Gamma(in + 6) * terms + 4e-7 * std::abs(expected[i])) << i;
+        const double bound = Gamma(SumRoundings(GetParam(), in) + 6) * terms;
+        ASSERT_NEAR(y[i], expected[i], bound + 4e-7 * std::abs(expected[i])) << i;
       }
     }
   }
@@ -199,6 +201,29 @@ TEST_P(LinearTest, ARowsBitsDependOnThatRowAlone) {
   for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 16, 33, 64}) {
     for (const int64_t first : {int64_t{0}, int64_t{5}, most - rows}) {
       const std::vector<float> y = run(*device_, first, rows);
+      EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + first * out))
+          << rows << " rows from " << first;
+    }
+  }
+}
+
+// Nor where so long a row is the work of several of a GPU's blocks, the last of which to arrive
+// adds up what all left: in two calls, whose blocks arrive in whatever order, and among any rows.
+TEST_P(LinearTest, ARowsBitsDependOnThatRowAloneWhereBlocksShareAnOutput) {
+  const int64_t in = 2100, out = 20, most = 70;
+  const std::vector<float> x = RandomFloats(most * in, 1);
+  const LinearWeight weight = Pack(*device_, RandomFloats(out * in, 2), out, in);
+  const auto run = [&](int64_t first, int64_t rows) {
+    return Run(
+        *device_, weight,
+        std::span(x).subspan(static_cast<size_t>(first * in), static_cast<size_t>(rows * in)), {},
+        std::vector<float>(static_cast<size_t>(rows * out)), {});
+  };
+  const std::vector<float> all = run(0, most);
+  EXPECT_EQ(run(0, most), all);
+  for (const int64_t rows : {1, 9, 33}) {
+    for (const int64_t first : {int64_t{0}, most - rows}) {
+      const std::vector<float> y = run(first, rows);
       EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + first * out))
           << rows << " rows from " << first;
     }
@@ -304,7 +329,8 @@ TEST_P(LinearInt8Test, TakesInt8AsItIs) {
       terms += std::abs(product);
     }
     const double scale = scales[static_cast<size_t>(o)];
-    EXPECT_NEAR(y[static_cast<size_t>(o)], sum * scale, Gamma(in + 2) * terms * scale) << o;
+    const int64_t roundings = SumRoundings({GetParam(), DType::kInt8}, in) + 2;
+    EXPECT_NEAR(y[static_cast<size_t>(o)], sum * scale, Gamma(roundings) * terms * scale) << o;
   }
   // Other dtypes see scale * q.
   const HostMatrix floats{dequantized.data(), out, in};

@@ -102,8 +102,8 @@ class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
 
 // x~ is off by gamma_(D+8) of its terms (rms_norm_test). Rounding it to bfloat16 moves it by a
 // whole step where the two candidates lie on different sides of a midpoint, and not at all
-// elsewhere. The products with W then add gamma_(D+6) of the sum of their absolute values
-// (linear_test).
+// elsewhere. The products with W then add gamma_(SumRoundings + 6) of the sum of their absolute
+// values (linear_test).
 void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,
                                          std::vector<double>& bound) {
   const int64_t width = call.shape.width;
@@ -131,7 +131,7 @@ void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vec
       moved += std::abs(weight) * (round(normed[at] + off) - round(normed[at] - off));
     }
     value[static_cast<size_t>(o)] = sum;
-    bound[static_cast<size_t>(o)] = Gamma(width + 6) * terms + moved;
+    bound[static_cast<size_t>(o)] = Gamma(SumRoundings(GetParam(), width) + 6) * terms + moved;
   }
 }
 
