@@ -43,6 +43,7 @@ struct Globals {
 // Each adds its subcommand; parsing it sets globals.run. `globals` must outlive the app.
 void AddGenerate(CLI::App& app, Globals& globals);
 void AddScore(CLI::App& app, Globals& globals);
+void AddDraw(CLI::App& app, Globals& globals);
 void AddTokenize(CLI::App& app, Globals& globals);
 void AddDetokenize(CLI::App& app, Globals& globals);
 void AddInfo(CLI::App& app, Globals& globals);

@@ -74,6 +74,7 @@ int Main(int argc, char** argv) {
   app.fallthrough();  // the options above may follow the subcommand
   AddGenerate(app, globals);
   AddScore(app, globals);
+  AddDraw(app, globals);
   AddTokenize(app, globals);
   AddDetokenize(app, globals);
   AddInfo(app, globals);
