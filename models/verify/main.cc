@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"
 #include "models/verify/expected.h"
+#include "models/verify/rounding.h"
 
 namespace tvq::verify {
 namespace {
@@ -32,39 +34,6 @@ struct Options {
   std::string codes_of;  // device; empty: codes are not forced
   int threads = 0;
 };
-
-constexpr double kFloat32Tolerance = 1e-4;
-
-// Rounding to bfloat16 errs by at most 2^-9 of a value. A gated unit rounds at four places one
-// behind the other (input of the first projection and its weights, gated values and their weights),
-// the logits at two; errors of different places are independent, so the root mean square of a
-// logit's error stays below 2^-9 sqrt(4 units + 2) of the spread of the logits. A log-probability
-// differs by at most twice a logit's error (its own and the normaliser's).
-//
-// With int8 weights activations are rounded to bfloat16 at half of these places; at the other half,
-// and in the embedding, a matrix errs by its rounding to int8.
-double Tolerance(const ModelInfo& info, int64_t layers, double spread) {
-  const auto units = static_cast<double>(layers);
-  const double bfloat16 = std::exp2(-18);
-  const double squares = info.dtype == DType::kInt8
-                             ? (2 * units + 1) * bfloat16 +
-                                   (2 * units + 2) * info.weight_rounding * info.weight_rounding
-                             : (4 * units + 2) * bfloat16;
-  return 2 * std::sqrt(squares) * spread;
-}
-
-// Root mean square distance of expected log-probabilities from their row's mean.
-double Spread(const ExpectedSequence& sequence, int64_t vocab) {
-  double sum_squares = 0;
-  for (int64_t r = 0; r < sequence.row_count; ++r) {
-    const float* row = sequence.rows.data() + r * vocab;
-    double mean = 0;
-    for (int64_t i = 0; i < vocab; ++i) mean += row[i];
-    mean /= static_cast<double>(vocab);
-    for (int64_t i = 0; i < vocab; ++i) sum_squares += (row[i] - mean) * (row[i] - mean);
-  }
-  return std::sqrt(sum_squares / static_cast<double>(sequence.row_count * vocab));
-}
 
 struct Loaded {
   std::shared_ptr<Device> device;
@@ -150,7 +119,8 @@ absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
                         BitsPerToken(free->expected_bits, free->target_count);
   std::printf("%-12s %-8s %7zu tokens  codes forced: rms %.2e largest %.2e", sequence.name.c_str(),
               Name(mode), sequence.tokens.size(), Rms(*forced), forced->max_difference);
-  const double tolerance = Tolerance(rounded.model->info(), exact->layers, spread);
+  const double tolerance =
+      RoundingBound(rounded.model->info(), exact->layers, Weights::kExact) * spread;
   const bool ok = Rms(*forced) <= tolerance && std::isfinite(free->sum_squares);
   std::printf(" (rms at most %.2e)", tolerance);
   std::printf("  free: %.3f%% of codes flipped, %+.4f bits a token  %s\n",
@@ -187,10 +157,11 @@ absl::StatusOr<bool> Run(const Options& options) {
               float32->model->info().family.c_str(),
               static_cast<long long>(float32->model->info().parameters), options.dtype.c_str(),
               float32->device->Describe().c_str());
+  const auto vocab = static_cast<size_t>(float32->model->info().config.vocab_size);
   double spread = 0;
   for (const ExpectedSequence& sequence : *sequences) {
     if (sequence.row_count > 0) {
-      spread = std::max(spread, Spread(sequence, float32->model->info().config.vocab_size));
+      spread = std::max(spread, Spread(std::span<const float>(sequence.rows), vocab));
     }
   }
   if (rounded.model != nullptr && spread == 0) {

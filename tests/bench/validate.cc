@@ -8,32 +8,11 @@
 #include <span>
 #include <utility>
 
+#include "models/verify/rounding.h"
 #include "tests/bench/sessions.h"
 
 namespace tvq::bench {
 namespace {
-
-// float32 sums in another order: golden data agree to this outright.
-constexpr double kFloat32Bound = 1e-4;
-
-// Rounding to bfloat16 errs by at most 2^-9 of a value. With bfloat16 weights a unit rounds at four
-// places one behind the other (inputs and weights of its two projections), the logits at two; with
-// bfloat16 states at one more. Errors of different places are independent, and a log-probability
-// differs by at most twice a logit's error (its own and the normaliser's): so much times the spread
-// of the log-probabilities is the largest root mean square difference. With int8 weights
-// activations are rounded to bfloat16, and every matrix errs by its own rounding; a model that
-// rounded in the same way (`same_weights`) has that in common.
-double RmsBound(const ModelInfo& info, int64_t units, double spread, bool same_weights) {
-  const auto layers = static_cast<double>(units);
-  double places = 0, weights = 0;
-  if (info.dtype == DType::kBFloat16) places += 4 * layers + 2;
-  if (info.dtype == DType::kInt8) {
-    places += 2 * layers + 1;
-    if (!same_weights) weights = (2 * layers + 2) * info.weight_rounding * info.weight_rounding;
-  }
-  if (info.state_dtype == DType::kBFloat16) places += layers;
-  return 2 * std::sqrt(std::exp2(-18) * places + weights) * spread;
-}
 
 // Tokens fed to one session, codes either written down or taken from what was written down.
 class Run {
@@ -126,18 +105,6 @@ std::vector<double> Logprobs(std::span<const float> logits, size_t vocab) {
   return out;
 }
 
-// Root mean square distance from the mean of a row.
-double Spread(std::span<const double> rows, size_t vocab) {
-  double squares = 0;
-  for (size_t first = 0; first < rows.size(); first += vocab) {
-    const std::span<const double> row = rows.subspan(first, vocab);
-    double mean = 0;
-    for (const double x : row) mean += x / static_cast<double>(vocab);
-    for (const double x : row) squares += (x - mean) * (x - mean);
-  }
-  return std::sqrt(squares / static_cast<double>(rows.size()));
-}
-
 // `runs`: how many of the two runs rounded as `info` says.
 Check CompareLogits(std::string what, const ModelInfo& info, int64_t units, int runs,
                     std::span<const float> expected, std::span<const float> found) {
@@ -155,11 +122,13 @@ Check CompareLogits(std::string what, const ModelInfo& info, int64_t units, int 
   Check check{.what = std::move(what)};
   if (info.dtype == DType::kFloat32 && info.state_dtype == DType::kFloat32) {
     check.found = largest;
-    check.bound = kFloat32Bound;
+    check.bound = verify::kFloat32Tolerance;
   } else {
     check.found = std::sqrt(squares / static_cast<double>(a.size()));
-    check.bound =
-        std::sqrt(static_cast<double>(runs)) * RmsBound(info, units, Spread(a, vocab), runs > 1);
+    const auto weights = runs > 1 ? verify::Weights::kSame : verify::Weights::kExact;
+    check.bound = std::sqrt(static_cast<double>(runs)) *
+                  verify::RoundingBound(info, units, weights) *
+                  verify::Spread(std::span<const double>(a), vocab);
   }
   check.ok = check.found <= check.bound;
   return check;

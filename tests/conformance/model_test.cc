@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "models/verify/rounding.h"
 #include "tests/conformance/fixture.h"
 #include "tests/conformance/oracle.h"
 #include "tests/kernels/test_devices.h"
@@ -115,7 +116,7 @@ class ModelTest : public testing::TestWithParam<Case> {
   Fixture Make(DType dtype = DType::kFloat32, int threads = 2) {
     return Fixture(shape(), GetParam().backend, dtype, threads);
   }
-  void StaysWithinRounding(DType dtype, double places);
+  void StaysWithinRounding(DType dtype);
 };
 
 // The bound of the golden data (1e-4) is for trained models; here too a sum of at most a few
@@ -171,12 +172,11 @@ TEST_P(ModelTest, AssignsTheNearestCode) {
 }
 
 // bfloat16 or int8 weights and bfloat16 activations, codes forced; the oracle has the same weights.
-// Each rounding to bfloat16 errs by at most 2^-9 of a value; a unit rounds at four places one
-// behind the other and the logits at two (of these int8 weights round activations alone, at half of
-// the places). Errors of different places are independent, so a log-probability's error has a root
-// mean square below twice (its own logit and the normaliser) 2^-9 sqrt(4 units + 2) of the spread
-// of the logits. Recent values are float32: their rounding would be one more place.
-void ModelTest::StaysWithinRounding(DType dtype, double places) {
+TEST_P(ModelTest, RoundedWeightsStayWithinRounding) {
+  for (const DType dtype : {DType::kBFloat16, DType::kInt8}) StaysWithinRounding(dtype);
+}
+
+void ModelTest::StaysWithinRounding(DType dtype) {
   Fixture f(shape(), GetParam().backend, dtype, 2, DType::kFloat32);
   const std::vector<int32_t> tokens = RandomTokens(100, shape().vocab, 7);
   const OracleRun oracle = Oracle(shape(), f.weights(), dtype).Run(tokens);
@@ -196,19 +196,13 @@ void ModelTest::StaysWithinRounding(DType dtype, double places) {
   const size_t prefilled = 40;
   compare(f.Prefill(*state, std::span(tokens).first(prefilled)), prefilled - 1);
   for (size_t i = prefilled; i < tokens.size(); ++i) compare(f.Step(*state, tokens[i]), i);
-  EXPECT_LT(std::sqrt(squares), 2 * std::exp2(-9) * std::sqrt(places) * std::sqrt(spread));
+  const double bound =
+      verify::RoundingBound(f.model().info(), shape().n_layer, verify::Weights::kSame);
+  EXPECT_LT(std::sqrt(squares), bound * std::sqrt(spread)) << Name(dtype);
   // Rounding must be there at all: a model that ignored its dtype would agree to 1e-6.
   if (shape().n_code > 1) {
     EXPECT_GT(std::sqrt(squares), 1e-5 * std::sqrt(spread));
   }
-}
-
-TEST_P(ModelTest, BFloat16StaysWithinItsRounding) {
-  StaysWithinRounding(DType::kBFloat16, 4.0 * static_cast<double>(shape().n_layer) + 2.0);
-}
-
-TEST_P(ModelTest, Int8StaysWithinTheRoundingOfActivations) {
-  StaysWithinRounding(DType::kInt8, 2.0 * static_cast<double>(shape().n_layer) + 1.0);
 }
 
 TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {

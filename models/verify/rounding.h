@@ -1,0 +1,50 @@
+// How far rounding may move the log-probabilities of a model: the one derivation behind tvq-verify,
+// tvq-bench and the conformance tests.
+#ifndef TVQ_MODELS_VERIFY_ROUNDING_H_
+#define TVQ_MODELS_VERIFY_ROUNDING_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "models/runtime/model.h"
+
+namespace tvq::verify {
+
+// Of sums of float32 in another order: golden data agree to this outright.
+inline constexpr double kFloat32Tolerance = 1e-4;
+
+// What a model with rounded weights is compared with: a model whose weights were not rounded, or
+// one that has the same rounded weights.
+enum class Weights { kExact, kSame };
+
+// The largest root mean square difference of log-probabilities that rounding explains, per spread
+// of the log-probabilities (Spread), where codes are forced to be equal and what is compared with
+// rounds nothing else. Two models that both round differ by up to sqrt(2) times as much. 0: nothing
+// is rounded.
+//
+// Rounding to bfloat16 errs by at most 2^-9 of a value. With bfloat16 or int8 weights a gated unit
+// rounds what its two projections read, one behind the other, and the logits what theirs does:
+// 2 units + 1 places. Rounded weights stand at as many, and the embedding at one more; each errs by
+// 2^-9 as bfloat16, by info.weight_rounding of its matrix as int8. Recent values that are kept as
+// bfloat16 are one place a unit. Errors of different places are independent, so that their squares
+// add up; a log-probability differs by at most twice a logit's error, its own and the normaliser's.
+double RoundingBound(const ModelInfo& info, int64_t units, Weights weights);
+
+// Root mean square distance of log-probabilities, rows of `vocab`, from their row's mean.
+template <typename T>
+double Spread(std::span<const T> rows, size_t vocab) {
+  double squares = 0;
+  for (size_t first = 0; first < rows.size(); first += vocab) {
+    const std::span<const T> row = rows.subspan(first, vocab);
+    double mean = 0;
+    for (const T x : row) mean += static_cast<double>(x) / static_cast<double>(vocab);
+    for (const T x : row) squares += (x - mean) * (x - mean);
+  }
+  return std::sqrt(squares / static_cast<double>(rows.size()));
+}
+
+}  // namespace tvq::verify
+
+#endif  // TVQ_MODELS_VERIFY_ROUNDING_H_

@@ -1,0 +1,43 @@
+#include "models/verify/rounding.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tvq::verify {
+namespace {
+
+ModelInfo Info(DType dtype, DType state_dtype) {
+  ModelInfo info;
+  info.dtype = dtype;
+  info.state_dtype = state_dtype;
+  info.weight_rounding = 0x1p-8;
+  return info;
+}
+
+double Squares(DType dtype, DType state_dtype, Weights weights) {
+  const double bound = RoundingBound(Info(dtype, state_dtype), 3, weights);
+  return bound * bound / 4;
+}
+
+constexpr DType kF = DType::kFloat32, kB = DType::kBFloat16, kI = DType::kInt8;
+
+TEST(RoundingTest, CountsThePlacesOfThreeUnits) {
+  const double place = 0x1p-18, int8 = 0x1p-16;
+  const double near = place * 1e-9;
+  EXPECT_EQ(RoundingBound(Info(kF, kF), 3, Weights::kExact), 0);
+  EXPECT_NEAR(Squares(kF, kB, Weights::kExact), 3 * place, near);
+  EXPECT_NEAR(Squares(kB, kF, Weights::kSame), 7 * place, near);
+  EXPECT_NEAR(Squares(kB, kF, Weights::kExact), 15 * place, near);
+  EXPECT_NEAR(Squares(kB, kB, Weights::kExact), 18 * place, near);
+  EXPECT_NEAR(Squares(kI, kB, Weights::kSame), 10 * place, near);
+  EXPECT_NEAR(Squares(kI, kB, Weights::kExact), 10 * place + 8 * int8, near);
+}
+
+TEST(RoundingTest, SpreadIsWithinRows) {
+  const std::vector<float> rows = {1, 3, 10, 14};
+  EXPECT_DOUBLE_EQ(Spread(std::span<const float>(rows), 2), std::sqrt((1 + 1 + 4 + 4) / 4.0));
+}
+
+}  // namespace
+}  // namespace tvq::verify
