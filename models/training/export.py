@@ -11,7 +11,7 @@ import torch
 
 from models.training import checkpoint, safetensors
 from models.training.config import ModelConfig
-from models.training.directory import write_model
+from models.training.directory import read_tensors, write_model
 from models.training.model import Model
 from models.training.quantize import dequantized
 
@@ -27,13 +27,13 @@ def tensors_of(model: Model, bfloat16: bool = False) -> dict:
 
 
 def load_model(directory) -> Model:
-    """The model of a directory with one model.safetensors, in float32."""
+    """The model of a directory, in float32."""
     directory = pathlib.Path(directory)
     model = Model(ModelConfig.load(directory))
-    tensors = dequantized(safetensors.load(directory / "model.safetensors"))
+    tensors = dequantized(read_tensors(directory))
     for name, value in model.state_dict().items():
         if name not in tensors:
-            raise ValueError(f"{directory}: model.safetensors lacks the tensor {name}")
+            raise ValueError(f"{directory}: lacks the tensor {name}")
         if tensors[name].shape != tuple(value.shape):
             raise ValueError(f"{directory}: tensor {name} has shape {list(tensors[name].shape)}, not {list(value.shape)}")
     model.load_state_dict({name: torch.from_numpy(tensors[name]) for name in model.state_dict()})

@@ -14,7 +14,7 @@ import numpy as np
 
 from models.training import safetensors
 from models.training.config import ModelConfig
-from models.training.directory import write_model
+from models.training.directory import read_tensors, write_model
 
 # What position keys are computed from when a model is loaded stays as it is: it is not read afterwards.
 MATRICES = re.compile(r"(embedding|lm_head|layers\.\d+\.[qkvgo]_proj)\.weight")
@@ -28,27 +28,36 @@ def quantize(matrix: np.ndarray):
     return np.clip(np.rint(matrix / scales[:, None]), -127, 127).astype(np.int8), scales
 
 
+def scales_of(tensors: dict) -> dict:
+    """The names of the scales of the int8 matrices of a file, by the names of the matrices."""
+    scales = {name: f"{name}_scale" for name, value in tensors.items() if value.dtype == np.int8}
+    for name, scale in scales.items():
+        if scale not in tensors:
+            raise ValueError(f"tensor {name} is int8 and the file lacks {scale}")
+    return scales
+
+
 def dequantized(tensors: dict) -> dict:
     """The tensors of a file with every int8 matrix as float32 and without the scales."""
-    scales = {name for name in tensors if name.endswith("_scale") and name[:-len("_scale")] in tensors}
-    result = {}
-    for name, value in tensors.items():
-        if value.dtype == np.int8:
-            if f"{name}_scale" not in scales:
-                raise ValueError(f"tensor {name} is int8 and the file lacks {name}_scale")
-            value = tensors[f"{name}_scale"][:, None] * value.astype(np.float32)
-        if name not in scales:
-            result[name] = value
+    scales = scales_of(tensors)
+    result = {name: value for name, value in tensors.items() if name not in scales.values()}
+    for name, scale in scales.items():
+        result[name] = tensors[scale][:, None] * tensors[name].astype(np.float32)
     return result
 
 
 def quantized(tensors: dict) -> dict:
-    """Float32 tensors with the matrices as int8; what fits bfloat16 becomes that, codebooks excepted."""
+    """The matrices as int8, those that are already as they are; the rest as float32, or as bfloat16 where that holds
+    the same values, codebooks excepted."""
+    scales = scales_of(tensors)
     result = {}
     for name, value in tensors.items():
-        if MATRICES.fullmatch(name):
-            result[name], result[f"{name}_scale"] = quantize(value)
+        if name in scales or name in scales.values():
+            result[name] = value
+        elif MATRICES.fullmatch(name):
+            result[name], result[f"{name}_scale"] = quantize(value.astype(np.float32))
         else:
+            value = value.astype(np.float32)
             rounded = safetensors.BFloat16.rounded(value)
             keep = ".codebook." in name or not np.array_equal(rounded.to_float32(), value)
             result[name] = value if keep else rounded
@@ -61,8 +70,7 @@ def main():
     parser.add_argument("out_dir", type=pathlib.Path)
     arguments = parser.parse_args()
     config = ModelConfig.load(arguments.model_dir)
-    tensors = dequantized(safetensors.load(arguments.model_dir / "model.safetensors"))
-    write_model(arguments.out_dir, config, quantized(tensors))
+    write_model(arguments.out_dir, config, quantized(read_tensors(arguments.model_dir)))
     for name in (config.tokenizer.get("file"), "generation_config.json"):
         if name and (arguments.model_dir / name).exists():
             shutil.copyfile(arguments.model_dir / name, arguments.out_dir / name)

@@ -1,10 +1,12 @@
+import json
+
 import numpy as np
 import pytest
 import torch
 
 from conftest import random_model
 from models.training import safetensors
-from models.training.directory import write_model
+from models.training.directory import read_tensors, write_model
 from models.training.export import load_model, tensors_of
 from models.training.quantize import MATRICES, dequantized, quantize, quantized
 
@@ -42,9 +44,47 @@ def test_a_directory_and_back(tmp_path, tied):
     assert torch.equal(again.layers[1].q_proj.weight, torch.from_numpy(values * scales[:, None]))
     assert torch.equal(again.layers[1].r_proj.weight, model.layers[1].r_proj.weight)
     # Once quantized, nothing changes any more.
-    twice = quantized(dequantized(raw))
+    twice = quantized(raw)
+    assert twice.keys() == raw.keys()
     for name in matrices:
         assert np.array_equal(twice[name], raw[name]), name
+        assert np.array_equal(twice[f"{name}_scale"], raw[f"{name}_scale"]), name
+
+
+# Dequantized and quantized again they would have other scales: no row reaches 127.
+def test_int8_matrices_are_carried_over():
+    values = np.array([[3, -5, 2], [1, 0, 126]], np.int8)
+    scales = np.array([0.3, 0.7], np.float32)
+    tensors = {"lm_head.weight": values, "lm_head.weight_scale": scales,
+               "embedding.weight": np.ones((2, 3)), "lm_head.bias": np.array([0.1, 0.5])}
+    result = quantized(tensors)
+    assert np.array_equal(result["lm_head.weight"], values) and np.array_equal(result["lm_head.weight_scale"], scales)
+    assert (result["embedding.weight"] == 127).all() and result["embedding.weight"].dtype == np.int8
+    assert result["embedding.weight_scale"].dtype == np.float32
+    assert result["lm_head.bias"].dtype == np.float32
+
+
+def test_a_directory_of_shards(tmp_path):
+    model = random_model().float()
+    tensors = tensors_of(model)
+    write_model(tmp_path, model.config, {})
+    (tmp_path / "model.safetensors").unlink()
+    shards = ["a.safetensors", "b.safetensors"]
+    shard_of = {name: shards[i % 2] for i, name in enumerate(tensors)}
+    for shard in shards:
+        safetensors.save(tmp_path / shard, {name: tensors[name] for name in tensors if shard_of[name] == shard})
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": shard_of}))
+    read = read_tensors(tmp_path)
+    assert read.keys() == tensors.keys()
+    assert all(np.array_equal(read[name], tensors[name]) for name in tensors)
+
+    index.write_text(json.dumps({"weight_map": {"embedding.weight": "../a.safetensors"}}))
+    with pytest.raises(ValueError, match="shard of tensor embedding.weight is '../a.safetensors'"):
+        read_tensors(tmp_path)
+    index.write_text(json.dumps({"weight_map": {"nothing.weight": "a.safetensors"}}))
+    with pytest.raises(ValueError, match="a.safetensors: lacks the tensor nothing.weight"):
+        read_tensors(tmp_path)
 
 
 def test_bfloat16_stays_bfloat16(tmp_path):
