@@ -12,7 +12,8 @@ namespace tvq::loadtest {
 namespace {
 
 constexpr double kMaxSeconds = 86'400;  // a day
-constexpr double kDefaultWarmUp = 5;    // seconds
+constexpr double kMaxTemperature = 1e6;
+constexpr double kDefaultWarmUp = 5;  // seconds
 constexpr int64_t kDefaultRequests = 1'000'000;
 
 // As given, before it is understood.
@@ -26,8 +27,19 @@ struct Texts {
   bool no_keep_alive = false, respect_eos = false, no_progress = false, allow_remote = false;
 };
 
+// Unlike CLI::Range it refuses what is not a number.
+CLI::Validator Between(double least, double most) {
+  const std::string range = absl::StrCat(least, " to ", most);
+  return {[=](const std::string& text) {
+            double value = 0;
+            const bool ok = absl::SimpleAtod(text, &value) && value >= least && value <= most;
+            return ok ? "" : absl::StrCat(text, " is not a number from ", range);
+          },
+          range};
+}
+
 CLI::Option* Seconds(CLI::Option* option) {
-  return option->type_name("SECONDS")->check(CLI::Range(0.0, kMaxSeconds))->capture_default_str();
+  return option->type_name("SECONDS")->check(Between(0, kMaxSeconds))->capture_default_str();
 }
 
 void AddTarget(CLI::App& app, Options& options, Texts& texts) {
@@ -88,7 +100,7 @@ void AddLoad(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--warm-up", texts.warm_up,
                  "Before it, not measured; default 5, with --requests 0")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, kMaxSeconds))
+      ->check(Between(0, kMaxSeconds))
       ->group(group);
   seconds("--grace", texts.grace, "After it, for requests that still run; then they are cancelled");
   seconds("--timeout", texts.timeout, "Of a call; then it is cancelled, and has failed");
@@ -119,7 +131,9 @@ void AddRequests(CLI::App& app, Options& options, Texts& texts) {
        "Without --prompt-tokens: a prompt a line, drawn at random");
   text("--output-tokens", texts.output_tokens, "LENGTH", "Tokens to generate")
       ->capture_default_str();
-  app.add_option("--temperature", texts.temperature, "Else the model's default")->group(group);
+  app.add_option("--temperature", texts.temperature, "Else the model's default")
+      ->check(Between(0, kMaxTemperature))
+      ->group(group);
   app.add_flag("--respect-eos", texts.respect_eos, "Outputs may end before their length")
       ->group(group);
 }
@@ -127,10 +141,7 @@ void AddRequests(CLI::App& app, Options& options, Texts& texts) {
 void AddClients(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "Clients";
   const auto fraction = [&](const char* name, double& value, const char* help) {
-    app.add_option(name, value, help)
-        ->type_name("FRACTION")
-        ->check(CLI::Range(0.0, 1.0))
-        ->group(group);
+    app.add_option(name, value, help)->type_name("FRACTION")->check(Between(0, 1))->group(group);
   };
   app.add_option("--turns", texts.turns,
                  "Conversations: each makes a session, sends so many requests on it, deletes it")
@@ -158,7 +169,7 @@ void AddReport(CLI::App& app, Options& options, Texts& texts) {
   const auto seconds = [&](const char* name, double& value, const char* help) {
     app.add_option(name, value, help)
         ->type_name("SECONDS")
-        ->check(CLI::Range(0.0, kMaxSeconds))
+        ->check(Between(0, kMaxSeconds))
         ->group(group);
   };
   seconds("--slo-ttft", texts.slo_ttft,

@@ -3,6 +3,16 @@
 #include <utility>
 
 namespace tvq::loadtest {
+namespace {
+
+// The server may still be ending a turn that was cancelled here, and holds the session meanwhile.
+constexpr int kMaxDeletions = 20;
+constexpr Nanos kPauseBeforeDeletion = 50 * kMillisecond;
+
+// That of gRPC and that of HTTP.
+bool IsNotFound(const std::string& status) { return status == "NOT_FOUND" || status == "404"; }
+
+}  // namespace
 
 Conversation::Conversation(uint64_t id, Nanos due, const Environment* environment,
                            const Hooks* hooks)
@@ -55,7 +65,8 @@ void Conversation::Send() {
 }
 
 void Conversation::Wake() {
-  if (stage_ == Stage::kWait) Send();
+  if (stage_ == Stage::kWait) return Send();
+  if (stage_ == Stage::kWaitToDelete) Delete();
 }
 
 void Conversation::Cancel(CancelReason reason) {
@@ -112,17 +123,17 @@ void Conversation::OnJoinedTokens(int64_t count) {
 
 void Conversation::OnReply(const Reply& reply) {
   call_ = nullptr;
+  if (reply.reconnected) environment_.recorder->Reconnected(request_.intended);
   switch (stage_) {
     case Stage::kCreate:
       return Created(reply);
     case Stage::kGenerate:
       return Generated(reply);
     case Stage::kDelete:
-      Deleted(reply);
-      stage_ = Stage::kIdle;
-      return hooks_.ended(id_);
+      return Deleted(reply);
     case Stage::kIdle:
     case Stage::kWait:
+    case Stage::kWaitToDelete:
       break;
   }
 }
@@ -142,24 +153,33 @@ void Conversation::Created(const Reply& reply) {
     request_.status = Status(reply);
     return EndRequest(RequestRecord::Result::kFailed);
   }
-  environment_.recorder->Operation("create session", Now() - call_sent_);
+  environment_.recorder->Operation(request_.intended, "create session", Now() - call_sent_);
   session_id_ = spec_.session_id = reply.session_id;
   if (abandoned_) return Fail({.ok = false, .status = "UNFINISHED"});
   Send();
 }
 
 void Conversation::Deleted(const Reply& reply) {
-  const Nanos latency = Now() - call_sent_;
-  if (reply.ok) return environment_.recorder->Operation("delete session", latency);
-  environment_.recorder->Refused(request_.intended, "DELETE " + Status(reply), reply.message,
-                                 latency, reply.retry_after.has_value());
+  const Nanos now = Now();
+  const std::string status = Status(reply);
+  if (reply.ok) {
+    environment_.recorder->Operation(request_.intended, "delete session", now - finished_at_);
+  } else if (deletions_ < kMaxDeletions && !IsNotFound(status) && status != "TIMEOUT") {
+    stage_ = Stage::kWaitToDelete;
+    return hooks_.wake_at(id_, now + kPauseBeforeDeletion);
+  } else {
+    environment_.recorder->Refused(request_.intended, "DELETE " + status, reply.message,
+                                   now - call_sent_, reply.retry_after.has_value());
+  }
+  stage_ = Stage::kIdle;
+  hooks_.ended(id_);
 }
 
 void Conversation::Generated(const Reply& reply) {
   request_.prompt_tokens = reply.prompt_tokens;
   request_.cached_tokens = reply.cached_tokens;
   if (cancel_reason_ == CancelReason::kPlanned) {
-    environment_.recorder->Cancelled(Now() - cancelled_at_);
+    environment_.recorder->Cancelled(request_.intended, Now() - cancelled_at_);
     return EndRequest(RequestRecord::Result::kCancelled);
   }
   if (reply.ok) return EndRequest(RequestRecord::Result::kOk);
@@ -204,10 +224,16 @@ void Conversation::Finish() {
     stage_ = Stage::kIdle;
     return hooks_.ended(id_);
   }
+  finished_at_ = Now();
+  Delete();
+}
+
+void Conversation::Delete() {
   stage_ = Stage::kDelete;
   cancel_reason_ = CancelReason::kNone;
   call_sent_ = Now();
-  call_ = environment_.transport->DeleteSession(std::exchange(session_id_, ""), this);
+  ++deletions_;
+  call_ = environment_.transport->DeleteSession(session_id_, this);
 }
 
 }  // namespace tvq::loadtest

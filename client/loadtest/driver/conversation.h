@@ -52,7 +52,7 @@ class Conversation final : public CallListener {
   void OnReply(const Reply& reply) override;
 
  private:
-  enum class Stage { kIdle, kCreate, kGenerate, kWait, kDelete };
+  enum class Stage { kIdle, kCreate, kGenerate, kWait, kDelete, kWaitToDelete };
   enum class CancelReason { kNone, kPlanned, kTimeout, kAbandoned };
 
   Nanos Now() const;
@@ -61,6 +61,7 @@ class Conversation final : public CallListener {
   void Send();
   void Cancel(CancelReason reason);
   void Created(const Reply& reply);
+  void Delete();
   void Deleted(const Reply& reply);
   void Generated(const Reply& reply);
   void Fail(const Reply& reply);
@@ -74,6 +75,8 @@ class Conversation final : public CallListener {
   Random random_;
   int64_t turns_left_;
   std::string session_id_;
+  Nanos finished_at_ = 0;
+  int deletions_ = 0;  // that were tried
 
   Stage stage_ = Stage::kIdle;
   bool abandoned_ = false;

@@ -31,6 +31,8 @@ struct Reply {
   std::optional<Nanos> retry_after;  // when to come back, if the server said so
   int64_t prompt_tokens = 0, cached_tokens = 0;
   std::string session_id;  // of CreateSession
+  // The request went out twice: a connection that was kept had been closed meanwhile.
+  bool reconnected = false;
 };
 
 class CallListener {

@@ -6,12 +6,15 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "client/loadtest/http/http_target.h"
 
 namespace tvq::loadtest {
 
@@ -42,12 +45,13 @@ class ConnectionPool {
   static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
 
   ConnectionPool(boost::asio::io_context& io, boost::asio::ssl::context* tls, Endpoints endpoints,
-                 std::string host, bool keep_alive)
+                 const HttpOptions& options)
       : io_(io),
         tls_(tls),
         endpoints_(std::move(endpoints)),
-        host_(std::move(host)),
-        keep_alive_(keep_alive) {}
+        host_(options.url.host),
+        keep_alive_(options.keep_alive),
+        stale_within_(options.stale_within) {}
 
   // Null if none waits.
   std::unique_ptr<Connection> TakeIdle() {
@@ -82,6 +86,7 @@ class ConnectionPool {
     if (keep_alive_) idle_.push_back(std::move(connection));
   }
   bool keep_alive() const { return keep_alive_; }
+  std::chrono::nanoseconds stale_within() const { return stale_within_; }
 
  private:
   // What comes before the first request.
@@ -104,6 +109,7 @@ class ConnectionPool {
   const Endpoints endpoints_;
   const std::string host_;
   const bool keep_alive_;
+  const std::chrono::nanoseconds stale_within_;
   std::vector<std::unique_ptr<Connection>> idle_;
 };
 

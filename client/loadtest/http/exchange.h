@@ -3,6 +3,7 @@
 
 #include <array>
 #include <boost/beast/http.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,6 +46,9 @@ class Exchange : public std::enable_shared_from_this<Exchange<Stream>> {
     Connect();
   }
 
+  // Whether the request went out again, on a new connection.
+  bool reconnected() const { return reconnected_; }
+
   void Cancel() {
     if (ended_ || std::exchange(cancelled_, true)) return;
     Close();
@@ -53,6 +57,7 @@ class Exchange : public std::enable_shared_from_this<Exchange<Stream>> {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   using ErrorCode = boost::system::error_code;
   using Parser = boost::beast::http::response_parser<boost::beast::http::buffer_body>;
 
@@ -81,6 +86,7 @@ class Exchange : public std::enable_shared_from_this<Exchange<Stream>> {
       connection_->socket().set_option(
           boost::asio::socket_base::receive_buffer_size(kSlowReceiveBuffer), ignored);
     }
+    begin_ = Clock::now();
     boost::beast::http::async_write(connection_->stream, request_,
                                     Then("sending the request", &Exchange::ReadHead));
   }
@@ -135,10 +141,22 @@ class Exchange : public std::enable_shared_from_this<Exchange<Stream>> {
     ReadBody();
   }
 
+  // A server may close an idle connection just when it is used again: nobody's failure. Then it has
+  // not taken the request, or ends at once; a connection that ends later was lost.
+  bool Stale(ErrorCode error) const {
+    if (!connection_->used || cancelled_) return false;
+    if (!parser_) return true;  // the request was still on its way
+    namespace asio = boost::asio;
+    const bool closed = error == boost::beast::http::error::end_of_stream ||
+                        error == asio::error::connection_reset ||
+                        error == asio::error::broken_pipe ||
+                        error == asio::ssl::error::stream_truncated;
+    return closed && !parser_->got_some() && Clock::now() - begin_ < pool_.stale_within();
+  }
+
   void OnError(const char* what, ErrorCode error) {
-    // A server may close an idle connection just when it is used again: nobody's failure.
-    const bool stale = connection_->used && (!parser_ || !parser_->got_some());
-    if (stale && !cancelled_) {
+    if (Stale(error)) {
+      reconnected_ = true;
       parser_.reset();
       return Connect();
     }
@@ -170,7 +188,8 @@ class Exchange : public std::enable_shared_from_this<Exchange<Stream>> {
   std::unique_ptr<HttpConnection<Stream>> connection_;
   std::optional<Parser> parser_;
   std::array<char, 8192> piece_;
-  bool cancelled_ = false, ended_ = false;
+  Clock::time_point begin_;  // of writing
+  bool reconnected_ = false, cancelled_ = false, ended_ = false;
 };
 
 }  // namespace tvq::loadtest

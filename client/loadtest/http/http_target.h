@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "client/loadtest/driver/target.h"
 #include "client/loadtest/http/url.h"
+#include "client/loadtest/workload/time.h"
 
 namespace tvq::loadtest {
 
@@ -15,6 +16,8 @@ struct HttpOptions {
   std::string api_key;     // sent as a bearer key; empty: none
   bool keep_alive = true;  // false: a connection for each request
   std::string ca_file;     // https: who signed the certificate; empty: the system's authorities
+  // A kept connection that ends within this time of a request counts as closed while it was idle.
+  Nanos stale_within = 50 * kMillisecond;
 };
 
 // A tvq-gateway, or another server of OpenAI's completions. A request that runs has a connection of

@@ -51,6 +51,7 @@ class HttpCall : public Call {
   }
   void OnEnd(const std::string& error) {
     Reply reply = error.empty() ? MakeReply() : Failure("CONNECTION", error);
+    reply.reconnected = exchange_->reconnected();
     if (listener_ != nullptr) listener_->OnReply(reply);
   }
 
@@ -119,7 +120,7 @@ class AsioTransport final : public HttpTransport {
       : options_(options),
         settings_(std::move(settings)),
         tls_(std::move(tls)),
-        pool_(io_, tls_.get(), std::move(to), options.url.host, options.keep_alive) {}
+        pool_(io_, tls_.get(), std::move(to), options) {}
 
   Nanos Now() const override {
     return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();

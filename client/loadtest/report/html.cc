@@ -134,11 +134,11 @@ std::string Row(const std::string& name, const Histogram& histogram) {
 
 std::string StepTable(const Summary& s) {
   std::string html = absl::StrFormat(
-      "<h2>%s</h2><p>%d requests due, %d ok, %d failed, %d cancelled on purpose, %d retries; "
+      "<h2>%s</h2><p>%d requests due, %d ok, %d failed, %d cancelled on purpose, %d retries%s; "
       "%.2f ok and %.2f within the SLO a second; %.1f tokens a second. "
       "This program took %.0f%% of a processor.</p>",
-      Escaped(s.label), s.requests, s.ok, s.failed, s.cancelled, s.retries, s.request_rate,
-      s.goodput, s.token_rate, 100 * s.generator_cpu);
+      Escaped(s.label), s.requests, s.ok, s.failed, s.cancelled, s.retries, ReconnectNote(s),
+      s.request_rate, s.goodput, s.token_rate, 100 * s.generator_cpu);
   html += "<div class=\"scroll\"><table><tr><th>ms</th>";
   for (const Quantile& quantile : kQuantiles)
     absl::StrAppend(&html, "<th>", quantile.name, "</th>");

@@ -48,6 +48,8 @@ Json Step(const Summary& s) {
                {"cancelled", s.cancelled},
                {"slow_readers", s.slow_readers},
                {"retries", s.retries},
+               {"reconnects", s.reconnects},
+               {"ordinary", s.ordinary},
                {"met_slo", s.met_slo},
                {"prompt_tokens", s.prompt_tokens},
                {"cached_tokens", s.cached_tokens},

@@ -39,6 +39,8 @@ std::string AsHtml(const Report& report);
 
 // What a reader must know about how latencies of this step count.
 std::string LatencyNote(const Summary& summary);
+// ", 3 sent again as the kept connection was closed", or nothing.
+std::string ReconnectNote(const Summary& summary);
 
 }  // namespace tvq::loadtest
 

@@ -43,15 +43,17 @@ std::string Failures(const Summary& summary) {
 std::string Block(const Summary& s, const Slo& slo) {
   std::string text = absl::StrFormat(
       "%s, %.1f s after %.1f s of warm-up\n"
-      "  requests   %d due, %d ok, %d failed, %d cancelled on purpose; %d retries\n"
+      "  requests   %d due, %d ok, %d failed, %d cancelled on purpose; %d retries%s\n"
       "  per second %.2f requests due, %.2f ok, %.1f tokens",
       s.label, s.window, s.warm_up, s.requests, s.ok, s.failed, s.cancelled, s.retries,
-      s.offered_rate, s.request_rate, s.token_rate);
+      ReconnectNote(s), s.offered_rate, s.request_rate, s.token_rate);
   if (slo.set()) {
     absl::StrAppendFormat(
-        &text, "; goodput %.2f requests (%.1f%% of those due were within the SLO)", s.goodput,
+        &text, "; goodput %.2f requests (%.1f%% of the %d to be judged were within the SLO)",
+        s.goodput,
         100.0 * static_cast<double>(s.met_slo) /
-            static_cast<double>(std::max<int64_t>(1, s.requests)));
+            static_cast<double>(std::max<int64_t>(1, s.ordinary)),
+        s.ordinary);
   }
   const auto mean = [](int64_t sum, int64_t count) {
     return static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(1, count));
@@ -102,6 +104,11 @@ std::string LatencyNote(const Summary& summary) {
          "that "
          "other clients would have sent meanwhile; the corrected ones put them in, one for each "
          "median time of a request.";
+}
+
+std::string ReconnectNote(const Summary& summary) {
+  if (summary.reconnects == 0) return "";
+  return absl::StrCat(", ", summary.reconnects, " sent again as the kept connection was closed");
 }
 
 std::string AsTable(const Report& report) {

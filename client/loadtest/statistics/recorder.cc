@@ -64,9 +64,15 @@ void Recorder::Refused(Nanos intended, const std::string& status, std::string_vi
   if (stats.example.empty()) stats.example = message;
 }
 
-void Recorder::Operation(const std::string& name, Nanos latency) {
-  summary_.operations[name].Record(latency);
+void Recorder::Cancelled(Nanos intended, Nanos latency) {
+  if (Measured(intended)) summary_.cancel.Record(latency);
 }
+
+void Recorder::Operation(Nanos intended, const std::string& name, Nanos latency) {
+  if (Measured(intended)) summary_.operations[name].Record(latency);
+}
+
+void Recorder::Reconnected(Nanos intended) { summary_.reconnects += Measured(intended) ? 1 : 0; }
 
 bool Recorder::MeetsSlo(const RequestRecord& request) const {
   const Nanos from = options_.open_loop ? request.intended : request.sent;
@@ -87,7 +93,9 @@ void Recorder::RecordLatencies(const RequestRecord& request) {
 void Recorder::Ended(const RequestRecord& request) {
   using Result = RequestRecord::Result;
   const bool ok = request.result == Result::kOk, failed = request.result == Result::kFailed;
-  const bool good = ok && MeetsSlo(request);
+  // Cancels can never be good, and slow readers break any SLO themselves: neither is judged.
+  const bool ordinary = request.behaviour == Behaviour::kNormal;
+  const bool good = ok && ordinary && MeetsSlo(request);
   ++totals_.ended;
   totals_.failed += failed ? 1 : 0;
   if (Interval* interval = At(request.end)) {
@@ -104,6 +112,7 @@ void Recorder::Ended(const RequestRecord& request) {
   summary_.failed += failed ? 1 : 0;
   summary_.cancelled += request.result == Result::kCancelled ? 1 : 0;
   summary_.slow_readers += request.behaviour == Behaviour::kSlowReader ? 1 : 0;
+  summary_.ordinary += ordinary ? 1 : 0;
   summary_.met_slo += good ? 1 : 0;
   summary_.retries += request.attempts - 1;
   summary_.prompt_tokens += ok ? request.prompt_tokens : 0;
@@ -111,7 +120,7 @@ void Recorder::Ended(const RequestRecord& request) {
   summary_.output_tokens += request.tokens;
   if (failed) ++summary_.failures[request.status].requests;
   if (options_.open_loop) summary_.send_lag.Record(request.sent - request.intended);
-  if (ok && request.behaviour == Behaviour::kNormal) RecordLatencies(request);
+  if (ok && ordinary) RecordLatencies(request);
 }
 
 Summary Recorder::Finish() {

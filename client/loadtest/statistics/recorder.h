@@ -43,13 +43,17 @@ class Recorder {
   void Arrived(Nanos intended);
   // Tokens came at `now`, of any request.
   void Tokens(Nanos now, int64_t count);
-  // `count` tokens of a measured request came together, `gap` after those before; 0: none.
+  // `count` tokens of a measured request came together, `gap` after those before; 0: none. How the
+  // request will end is not known yet.
   void Gap(Nanos gap, int64_t count);
   // An attempt ended otherwise than well.
   void Refused(Nanos intended, const std::string& status, std::string_view message, Nanos latency,
                bool retry_after);
-  void Cancelled(Nanos latency) { summary_.cancel.Record(latency); }
-  void Operation(const std::string& name, Nanos latency);
+  // What belongs to a request that was due at `intended`: a planned cancellation, a call on its
+  // session, a request that went out again on a new connection.
+  void Cancelled(Nanos intended, Nanos latency);
+  void Operation(Nanos intended, const std::string& name, Nanos latency);
+  void Reconnected(Nanos intended);
   void Ended(const RequestRecord& request);
 
   // The window ends early.

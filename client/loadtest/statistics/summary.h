@@ -36,8 +36,8 @@ struct Interval {
 // What a step measured: `window` seconds of a load, after the warm-up.
 //
 // Latencies are those of requests that were due within the window and went well, slow readers and
-// planned cancellations left out. Throughput is what happened within the window, whenever the
-// request was due.
+// planned cancellations left out; but `itl` has the gaps of those that failed later, too.
+// Throughput is what happened within the window, whenever the request was due.
 struct Summary {
   std::string label;  // "rate 20/s", "concurrency 8"
   double load = 0;    // its number: arrivals per second, or users
@@ -49,14 +49,16 @@ struct Summary {
   int64_t cancelled = 0;                         // as planned, in mid-stream
   int64_t slow_readers = 0;                      // among them all
   int64_t retries = 0;                           // attempts after the first
-  int64_t met_slo = 0;                           // of `ok`
+  int64_t reconnects = 0;                        // sent again as a kept connection was closed
+  int64_t ordinary = 0;                          // neither slow readers nor planned cancellations
+  int64_t met_slo = 0;                           // of `ordinary`
   int64_t prompt_tokens = 0, cached_tokens = 0;  // of `ok`
   int64_t output_tokens = 0;                     // of all
 
   // Per second of the window.
   double offered_rate = 0;  // requests that were due
   double request_rate = 0;  // requests that ended well
-  double goodput = 0;       // those that also met the SLO
+  double goodput = 0;       // ordinary ones that also met the SLO
   double token_rate = 0;    // tokens that came
 
   // In the open loop from when the request was due, in the closed loop from when it was sent.
@@ -71,7 +73,8 @@ struct Summary {
   Histogram cancel;  // from a planned cancellation to the end of the call
 
   std::map<std::string, FailureStats> failures;  // by status
-  std::map<std::string, Histogram> operations;   // calls on sessions that went well, by name
+  // Calls on sessions that went well, by name; a deletion from the first attempt.
+  std::map<std::string, Histogram> operations;
 
   Nanos interval = kSecond;      // of the series
   std::vector<Interval> series;  // from the begin of the warm-up

@@ -160,6 +160,32 @@ TEST(Driver, CancelsInMidStream) {
   EXPECT_EQ(server.running(), 0);
 }
 
+TEST(Driver, NoSessionIsLeftBehindByACancel) {
+  SimulatedServer server({.token = 10 * kMillisecond, .winding_up = 170 * kMillisecond});
+  Trial run{.step = {.users = 4}};
+  run.workload.sessions = true;
+  run.workload.turns = LengthDistribution::Fixed(2);
+  run.workload.output = LengthDistribution::Fixed(20);
+  run.workload.cancels = 0.5;
+  const Summary summary = run(server);
+  EXPECT_GT(summary.cancelled, 0);
+  EXPECT_TRUE(server.sessions.empty());
+  EXPECT_TRUE(summary.failures.empty());
+  // Refused 1, 52, 103 and 154 ms after the cancel, and well 1 ms after the next attempt begins.
+  EXPECT_EQ(summary.operations.at("delete session").max(), 205 * kMillisecond);
+}
+
+TEST(Driver, ASessionThatCannotBeDeletedIsTold) {
+  SimulatedServer server({.token = 10 * kMillisecond, .winding_up = 100 * kSecond});
+  Trial run{.step = {.users = 1}};
+  run.workload.sessions = true;
+  run.workload.turns = LengthDistribution::Fixed(1);
+  run.workload.output = LengthDistribution::Fixed(20);
+  run.workload.cancels = 1;
+  const Summary summary = run(server);
+  EXPECT_EQ(summary.failures.at("DELETE ABORTED").attempts, summary.cancelled);
+}
+
 TEST(Driver, WhatRunsTooLongIsCancelledAndHasFailed) {
   SimulatedServer server({.first_token = 100 * kSecond});
   Trial run{.step = {.rate = {10, 10}}};

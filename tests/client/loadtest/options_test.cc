@@ -73,6 +73,15 @@ TEST(Options, BadInputIsNamed) {
               HasSubstr("--duration"));
   EXPECT_THAT(Complaint({"--grpc", "localhost:1", "--rate", "5", "--duration", "-1"}),
               HasSubstr("--duration"));
+  for (const char* flag :
+       {"--duration", "--warm-up", "--grace", "--timeout", "--think", "--cancels", "--slow-readers",
+        "--read-pause", "--slo-ttft", "--temperature"}) {
+    for (const char* value : {"nan", "inf", "-1", "1e9"}) {
+      EXPECT_THAT(Complaint({"--grpc", "localhost:1", "--rate", "5", flag, value}),
+                  HasSubstr(std::string(flag) + ": " + value))
+          << flag;
+    }
+  }
   EXPECT_THAT(Complaint({"--grpc", "localhost:1", "--rate", "5", "--api-key", "@/nowhere"}),
               HasSubstr("--api-key"));
 }

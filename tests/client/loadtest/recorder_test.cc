@@ -46,6 +46,9 @@ TEST(Recorder, WarmUpAndTheTimeAfterDoNotCount) {
     recorder.Arrived(FromSeconds(due));
     recorder.Tokens(at, 10);
     recorder.Ended(Ok(FromSeconds(due), FromSeconds(due), at, at, 10));
+    recorder.Cancelled(FromSeconds(due), kMillisecond);
+    recorder.Operation(FromSeconds(due), "create session", kMillisecond);
+    recorder.Reconnected(FromSeconds(due));
   };
   request(1, 1.5);  // warm-up
   request(1.9, 3);  // due before, ends within: throughput alone
@@ -56,6 +59,9 @@ TEST(Recorder, WarmUpAndTheTimeAfterDoNotCount) {
   EXPECT_EQ(summary.requests, 2);
   EXPECT_EQ(summary.ttft.count(), 2);
   EXPECT_EQ(summary.ttft.max(), 2 * kSecond);
+  EXPECT_EQ(summary.cancel.count(), 2);
+  EXPECT_EQ(summary.operations.at("create session").count(), 2);
+  EXPECT_EQ(summary.reconnects, 2);
   EXPECT_DOUBLE_EQ(summary.request_rate, 2 / 4.0);
   EXPECT_DOUBLE_EQ(summary.token_rate, 20 / 4.0);
   EXPECT_DOUBLE_EQ(summary.offered_rate, 2 / 4.0);
@@ -78,6 +84,21 @@ TEST(Recorder, GoodputWantsBothPartsOfTheSlo) {
   recorder.Ended(Ok(0, kSecond, kSecond + 1, 2 * kSecond, 11));  // sent late: still late
   const Summary summary = recorder.Finish();
   EXPECT_EQ(summary.ok, 4);
+  EXPECT_EQ(summary.met_slo, 1);
+  EXPECT_DOUBLE_EQ(summary.goodput, 0.1);
+}
+
+TEST(Recorder, GoodputIsOfThoseThatCanBeGood) {
+  Recorder recorder({.duration = 10 * kSecond, .open_loop = true, .slo = {.ttft = 2 * kSecond}});
+  const RequestRecord well = Ok(0, 0, kSecond, 9 * kSecond, 5);
+  RequestRecord slow = well, cancelled = well, failed = well;
+  slow.behaviour = Behaviour::kSlowReader;
+  cancelled.behaviour = Behaviour::kCancels;
+  cancelled.result = Result::kCancelled;
+  failed.result = Result::kFailed;
+  for (const RequestRecord& request : {well, slow, cancelled, failed}) recorder.Ended(request);
+  const Summary summary = recorder.Finish();
+  EXPECT_EQ(summary.ordinary, 2);
   EXPECT_EQ(summary.met_slo, 1);
   EXPECT_DOUBLE_EQ(summary.goodput, 0.1);
 }

@@ -11,6 +11,7 @@ class SimulatedServer::SimulatedCall final : public Call {
   void Cancel() override {
     cancelled = true;
     if (server_.behaviour_.deaf) return;
+    server_.busy_until[session_id] = server_.now_ + server_.behaviour_.winding_up;
     server_.At(server_.now_, [this] {
       if (!ended) server_.End(self.lock(), {.ok = false, .status = "CANCELLED"});
     });
@@ -18,6 +19,7 @@ class SimulatedServer::SimulatedCall final : public Call {
 
   SimulatedServer& server_;
   CallListener* listener;
+  std::string session_id;
   bool cancelled = false, ended = false, counted = false;
   std::weak_ptr<SimulatedCall> self;
 };
@@ -58,6 +60,7 @@ Call* SimulatedServer::Generate(const GenerateSpec& spec, CallListener* listener
   requests.push_back(spec);
   request_times.push_back(now_);
   const auto call = MakeCall(listener);
+  call->session_id = spec.session_id;
   if (behaviour_.deaf) return call.get();
   if (running_ >= behaviour_.capacity) {
     At(now_ + kMillisecond, [=, this] {
@@ -94,6 +97,7 @@ Call* SimulatedServer::DeleteSession(const std::string& session_id, CallListener
   const auto call = MakeCall(listener);
   At(now_ + kMillisecond, [=, this] {
     if (call->ended) return;
+    if (busy_until[session_id] > now_) return End(call, {.ok = false, .status = "ABORTED"});
     const bool found = sessions.erase(session_id) > 0;
     End(call, {.ok = found, .status = found ? "" : "NOT_FOUND"});
   });

@@ -24,6 +24,8 @@ class SimulatedServer final : public Transport {
     int64_t capacity = 1 << 30;  // more at once are refused, at once
     Nanos retry_after = 100 * kMillisecond;
     bool deaf = false;  // calls never end, not even cancelled ones
+    // A cancelled call's session is busy for so long after it.
+    Nanos winding_up = 0;
   };
   explicit SimulatedServer(const Behaviour& behaviour) : behaviour_(behaviour) {}
 
@@ -39,6 +41,7 @@ class SimulatedServer final : public Transport {
   std::vector<GenerateSpec> requests;
   std::vector<Nanos> request_times;
   std::set<std::string> sessions;
+  std::map<std::string, Nanos> busy_until;  // sessions
   int64_t most_sessions = 0;
   int64_t running() const { return running_; }
 
