@@ -1,8 +1,8 @@
-#include <string>
+#include "kernels/cuda/make_device.h"
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/make_device.h"
+#include "kernels/cuda/requirements.h"
 
 namespace tvq {
 namespace {
@@ -10,38 +10,29 @@ namespace {
 // Nothing; its presence tells whether this build holds code for a GPU.
 __global__ void ProbeKernel() {}
 
-absl::Status Missing(const std::string& what) {
-  return absl::FailedPreconditionError(absl::StrCat("device 'cuda': ", what));
-}
-
-std::string VersionText(int version) {
-  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+// `gpu`: the first, where there is one.
+cuda::Machine ThisMachine(cudaDeviceProp& gpu) {
+  cuda::Machine machine{.runtime = CUDART_VERSION, .architectures = TVQ_CUDA_ARCHITECTURES};
+  if (cudaDriverGetVersion(&machine.driver) != cudaSuccess) machine.driver = 0;
+  if (machine.driver == 0) return machine;
+  machine.gpus_error = cudaGetDeviceCount(&machine.gpus);
+  if (machine.gpus_error != cudaSuccess || machine.gpus == 0) return machine;
+  machine.gpus_error = cudaGetDeviceProperties(&gpu, 0);
+  if (machine.gpus_error != cudaSuccess) return machine;
+  machine.gpu = gpu.name;
+  machine.major = gpu.major;
+  machine.minor = gpu.minor;
+  cudaFuncAttributes attributes{};
+  machine.code_error = cudaFuncGetAttributes(&attributes, ProbeKernel);
+  return machine;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool tf32) {
-  int driver = 0;
-  int count = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    return Missing("no NVIDIA driver on this machine (libcuda.so.1 not found)");
-  }
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    return Missing(absl::StrCat(cudaGetErrorString(error), "; the driver knows CUDA ",
-                                VersionText(driver), ", this build needs ",
-                                VersionText(CUDART_VERSION)));
-  }
-  if (count == 0) return Missing("no GPU that this process may see");
-
   cudaDeviceProp gpu{};
-  absl::Status status = cuda::ToStatus(cudaGetDeviceProperties(&gpu, 0), "device 'cuda'");
+  absl::Status status = cuda::CheckMachine(ThisMachine(gpu));
   if (!status.ok()) return status;
-  cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, ProbeKernel) != cudaSuccess) {
-    return Missing(absl::StrCat("this build has no code for ", gpu.name, " (sm_", gpu.major,
-                                gpu.minor, "); configure with -DTVQ_CUDA_ARCHITECTURES=", gpu.major,
-                                gpu.minor));
-  }
   cudaStream_t stream = nullptr;
   status = cuda::ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   if (!status.ok()) return status;
