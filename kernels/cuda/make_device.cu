@@ -1,7 +1,6 @@
-#include "kernels/cuda/make_device.h"
-
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/make_device.h"
 #include "kernels/cuda/requirements.h"
 
 namespace tvq {

@@ -45,8 +45,7 @@ absl::Status CheckMachine(const Machine& machine) {
                                 "; configure with -DTVQ_CUDA_ARCHITECTURES=", capability));
   }
   if (machine.code_error != cudaSuccess) {
-    return Missing(
-        absl::StrCat(machine.gpu, " says: ", cudaGetErrorString(machine.code_error)));
+    return Missing(absl::StrCat(machine.gpu, " says: ", cudaGetErrorString(machine.code_error)));
   }
   return absl::OkStatus();
 }

@@ -11,14 +11,14 @@ namespace tvq::TVQ_CUDA {
 
 // As CUDA's runtime answers; a field counts only when those before it are as they should be.
 struct Machine {
-  int driver = 0;              // the CUDA version that the driver knows, 1000 major + 10 minor; 0: none
-  int runtime = 0;             // and the one that this build needs
+  int driver = 0;   // the CUDA version that the driver knows, 1000 major + 10 minor; 0: none
+  int runtime = 0;  // and the one that this build needs
   cudaError_t gpus_error = cudaSuccess;  // of asking how many GPUs there are
-  int gpus = 0;                // that this process may see
-  std::string gpu;             // the name of the first
-  int major = 0, minor = 0;    // its compute capability
+  int gpus = 0;                          // that this process may see
+  std::string gpu;                       // the name of the first
+  int major = 0, minor = 0;              // its compute capability
   cudaError_t code_error = cudaSuccess;  // of looking for code of this build that it can run
-  std::string architectures;   // that this build holds code for, as TVQ_CUDA_ARCHITECTURES
+  std::string architectures;  // that this build holds code for, as TVQ_CUDA_ARCHITECTURES
 };
 
 // FAILED_PRECONDITION names what is missing and says what would be right.

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kChunk = 16;
 
-std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device) {
+absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device) {
   const Shape shape{.vocab = 259,
                     .d_model = 6,
                     .d_k = 4,
@@ -40,8 +40,11 @@ std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device) {
   options.device = std::move(device);
   const Config config = Config::Parse(shape.Json(), "test").value();
   TestWeights weights(1);
-  return BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options)
-      .value();
+  return BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options);
+}
+
+std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device) {
+  return TryModel(std::move(device)).value();
 }
 
 class SteadyMemoryTest : public testing::Test {
@@ -145,6 +148,31 @@ TEST_F(SteadyMemoryTest, TooLittleMemoryIsNamedInBytes) {
   EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(none.status().message()),
               HasSubstr("cannot allocate 1000 bytes on the GPU, where 0 of 0 are free"));
+}
+
+// Weights, working memory and states in turn find too little: each time the start says how much was
+// wanted and how much there was.
+TEST_F(SteadyMemoryTest, AStartWithoutEnoughMemoryNamesTheSizes) {
+  std::vector<std::string> messages;
+  for (const size_t kib : {1, 300, 3000, 5500, 8000, 16000}) {
+    cuda_host::SetMemoryOfGpu(kib << 10);
+    auto model = TryModel(device_);
+    absl::Status status = model.status();
+    if (status.ok()) {
+      status = Engine::Create({{.name = "m", .model = *model}}, {.max_num_seqs = 4}).status();
+    }
+    if (status.ok()) break;
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    messages.emplace_back(status.message());
+    EXPECT_THAT(messages.back(),
+                testing::AnyOf(
+                    testing::ContainsRegex("cannot allocate [0-9]+ bytes on the GPU, where [0-9]+ "
+                                           "of [0-9]+ are free"),
+                    testing::ContainsRegex("a state takes [0-9]+ bytes, the budget of all states "
+                                           "is [0-9]+ bytes")));
+  }
+  EXPECT_GE(messages.size(), 3U);
+  EXPECT_LT(messages.size(), 6U) << messages.back();
 }
 
 // Without a number the engine takes what the device has.

@@ -1,5 +1,6 @@
 """Starting, health, reflection, stopping."""
 
+import re
 import signal
 import socket
 
@@ -62,6 +63,13 @@ def test_wrong_usage(flags, words):
     assert done.returncode == 2
     for word in words:
         assert word in done.stderr + done.stdout
+
+
+# Of a machine without a GPU, or a build without CUDA; where both are there, the device's own tests tell more.
+def test_a_device_that_is_not_there():
+    done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--device", "cuda")
+    assert done.returncode == 1
+    assert re.search(r"device 'cuda': (this build has no CUDA backend|no NVIDIA driver on this machine)", done.stderr)
 
 
 def test_port_in_use():

@@ -28,9 +28,10 @@ std::string Refusal(const Machine& machine) {
 TEST(RequirementsTest, AreMet) { EXPECT_TRUE(CheckMachine(Working()).ok()); }
 
 TEST(RequirementsTest, WithoutADriver) {
-  EXPECT_EQ(Refusal({.runtime = 13000, .architectures = "80"}),
-            "device 'cuda': no NVIDIA driver on this machine (libcuda.so.1 not found); it takes one "
-            "for CUDA 13.0 or later. Without a GPU choose the device 'cpu'");
+  EXPECT_EQ(
+      Refusal({.runtime = 13000, .architectures = "80"}),
+      "device 'cuda': no NVIDIA driver on this machine (libcuda.so.1 not found); it takes one "
+      "for CUDA 13.0 or later. Without a GPU choose the device 'cpu'");
 }
 
 TEST(RequirementsTest, WithAnOldDriver) {
@@ -47,9 +48,10 @@ TEST(RequirementsTest, WithoutAGpu) {
   none.gpus_error = cudaErrorNoDevice;
   hidden.gpus = 0;
   for (const Machine& machine : {none, hidden}) {
-    EXPECT_EQ(Refusal(machine),
-              "device 'cuda': the NVIDIA driver shows this process no GPU; CUDA_VISIBLE_DEVICES, or "
-              "the container, may hide it");
+    EXPECT_EQ(
+        Refusal(machine),
+        "device 'cuda': the NVIDIA driver shows this process no GPU; CUDA_VISIBLE_DEVICES, or "
+        "the container, may hide it");
   }
 }
 
@@ -61,9 +63,10 @@ TEST(RequirementsTest, WithAGpuThatTheBuildHasNoCodeFor) {
     machine.major = 7;
     machine.minor = 5;
     machine.code_error = error;
-    EXPECT_EQ(Refusal(machine),
-              "device 'cuda': this build holds code for compute capabilities 80, 90a, and NVIDIA T4 "
-              "has 7.5; configure with -DTVQ_CUDA_ARCHITECTURES=75");
+    EXPECT_EQ(
+        Refusal(machine),
+        "device 'cuda': this build holds code for compute capabilities 80, 90a, and NVIDIA T4 "
+        "has 7.5; configure with -DTVQ_CUDA_ARCHITECTURES=75");
   }
 }
 
