@@ -141,6 +141,7 @@ class Ticks {
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
                                    const std::vector<v1::GenerateRequest>& requests,
                                    Events& events) {
+  if (exchange.gone()) co_return;
   Calls calls(services, exchange, requests);
   const CountedStream counted(services.metrics);
   Ticks ticks(calls.changed());
@@ -189,6 +190,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   const std::vector<v1::GenerateRequest>& requests, Whole& whole) {
+  if (exchange.gone()) co_return;
   Calls calls(services, exchange, requests);
   bool fits = true;
   while (!calls.ended() && calls.status().ok() && fits) {

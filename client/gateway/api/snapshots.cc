@@ -112,13 +112,13 @@ asio::awaitable<void> Import(Services& services, Exchange& exchange) {
       [&](grpc::ClientContext* context, v1::ImportSessionResponse* response, ImportCall* reactor) {
         services.upstream.Next().sessions->async()->ImportSession(context, response, reactor);
       });
+  exchange.OnHangUp([call] { call->Cancel(); });
   const absl::Status received = co_await ReceiveChunks(exchange, *std::move(create), *call);
   if (!received.ok()) {
     call->Abandon();
     if (!exchange.gone()) co_await exchange.Respond(ErrorResponse(BodyError(received)));
     co_return;
   }
-  exchange.OnHangUp([call] { call->Cancel(); });
   const absl::StatusOr<v1::ImportSessionResponse> made = co_await call->Finish();
   Response answer = made.ok() ? JsonResponse(Dump(ToJson(made->session())), 201)
                               : ErrorResponse(SessionError(made.status()));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <ctime>
 #include <exception>
 #include <random>
@@ -14,9 +13,8 @@
 namespace tvq::gateway {
 namespace {
 
-constexpr size_t kFirstBytes = 2048;              // of an idle connection's buffer
-constexpr size_t kReadBytes = size_t{64} << 10;   // of one that reads a body
-constexpr size_t kWatchBytes = size_t{64} << 10;  // pipelined requests, while one is answered
+constexpr size_t kHeaderBytes = 2048;             // read at once, of a header
+constexpr size_t kBodyBytes = size_t{64} << 10;   // and of a body
 constexpr size_t kSkipBytes = size_t{256} << 10;  // of a body that nobody wants
 constexpr size_t kPieceBytes = size_t{1} << 20;   // that body_timeout is for
 constexpr std::chrono::seconds kLingerTime{2};
@@ -60,13 +58,17 @@ bool HasNoBody(int status) { return status == 204 || status == 304; }
 Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
                        const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget)
     : transport_(std::move(transport)),
+      incoming_(std::make_shared<Incoming>(transport_, executor)),
       limits_(limits),
       hooks_(hooks),
       budget_(budget),
-      signal_(executor),
+      executor_(executor),
       timer_(executor) {}
 
-Connection::~Connection() { budget_.Give(budgeted_); }
+Connection::~Connection() {
+  incoming_->Unwatch();
+  budget_.Give(budgeted_);
+}
 
 asio::awaitable<void> Connection::Run() {
   const auto self = shared_from_this();
@@ -80,7 +82,7 @@ asio::awaitable<void> Connection::Run() {
     open = keep_alive_ && ended_ && !gone_;
   }
   if (!gone_ && lingers_) co_await Linger();
-  if (!gone_ && !reading_ && !timed_out_ && !error) {
+  if (!gone_ && !incoming_->reading() && !timed_out_ && !error) {
     SetDeadline(kLingerTime);
     co_await transport_->Finish();
   }
@@ -106,18 +108,20 @@ asio::awaitable<bool> Connection::ReadHeader() {
   SetDeadline(limits_.idle_timeout);
   while (true) {
     // Empty lines before a request are an old habit of clients.
-    while (begin_ < end_ && (buffer_[begin_] == '\r' || buffer_[begin_] == '\n')) ++begin_;
-    if (begin_ < end_) {
+    while (incoming_->bytes().starts_with('\r') || incoming_->bytes().starts_with('\n')) {
+      incoming_->Consume(1);
+    }
+    if (!incoming_->bytes().empty()) {
       if (std::exchange(idle_, false)) {
         started_ = Clock::now();
         SetDeadline(limits_.header_timeout);
       }
       size_t consumed = 0;
-      const auto result = parser_->ParseHeader(unread(), &consumed);
-      begin_ += consumed;
+      const auto result = parser_->ParseHeader(incoming_->bytes(), &consumed);
+      incoming_->Consume(consumed);
       if (result == RequestParser::Result::kDone) break;
       if (result == RequestParser::Result::kTooLarge ||
-          unread().size() >= limits_.max_header_bytes) {
+          incoming_->bytes().size() >= limits_.max_header_bytes) {
         co_await Refuse(431, absl::StrCat("the request line and headers have more than ",
                                           limits_.max_header_bytes, " bytes"));
         co_return false;
@@ -129,7 +133,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
     } else if (stopping_) {
       co_return false;
     }
-    const bool more = co_await ReadMore();
+    const bool more = co_await incoming_->More(kHeaderBytes);
     if (more) continue;
     if (timed_out_ && !idle_) co_await Refuse(408, "the header did not come in time");
     co_return false;
@@ -193,7 +197,7 @@ asio::awaitable<void> Connection::Serve() {
       Abort();
     }
   }
-  watching_ = false;
+  incoming_->Unwatch();
   on_hang_up_ = nullptr;
   budget_.Give(std::exchange(budgeted_, 0));
   hooks_.finished(
@@ -217,11 +221,11 @@ asio::awaitable<bool> Connection::SkipBody() {
   while (!parser_->body_done() && skipped < kSkipBytes) {
     size_t consumed = 0, written = 0;
     const auto result =
-        parser_->ParseBody(unread(), &consumed, ignored.data(), ignored.size(), &written);
-    begin_ += consumed;
+        parser_->ParseBody(incoming_->bytes(), &consumed, ignored.data(), ignored.size(), &written);
+    incoming_->Consume(consumed);
     skipped += written;
     bool more = result != RequestParser::Result::kBad;
-    if (result == RequestParser::Result::kMore) more = co_await ReadMore();
+    if (result == RequestParser::Result::kMore) more = co_await incoming_->More(kBodyBytes);
     if (!more) co_return false;
   }
   ClearDeadline();
@@ -237,57 +241,17 @@ asio::awaitable<void> Connection::Linger() {
   size_t skipped = 0;
   bool more = true;
   while (more && skipped < 64 * kSkipBytes) {
-    skipped += end_ - begin_;
-    begin_ = end_;
-    more = co_await ReadMore();
+    skipped += incoming_->bytes().size();
+    incoming_->Consume(incoming_->bytes().size());
+    more = co_await incoming_->More(kBodyBytes);
   }
-}
-
-std::string_view Connection::unread() const { return {buffer_.data() + begin_, end_ - begin_}; }
-
-void Connection::StartRead() {
-  // Little is expected: thousands of connections may wait so.
-  const size_t wanted = idle_ || watching_ ? kFirstBytes : kReadBytes;
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-    if (buffer_.size() > wanted) std::vector<char>().swap(buffer_);
-  } else if (begin_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  if (buffer_.size() - end_ < wanted / 2) buffer_.resize(end_ + wanted);
-  reading_ = true;
-  transport_->ReadSome(
-      asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
-      [self = shared_from_this()](ErrorCode error, size_t bytes) { self->OnRead(error, bytes); });
-}
-
-void Connection::OnRead(ErrorCode error, size_t bytes) {
-  reading_ = false;
-  if (error) {
-    read_error_ = error;
-    if (watching_) HangUp();
-  } else {
-    end_ += bytes;
-    if (watching_ && unread().size() < kWatchBytes) StartRead();
-  }
-  signal_.Notify();
-}
-
-asio::awaitable<bool> Connection::ReadMore() {
-  const size_t before = unread().size();
-  while (!read_error_ && unread().size() == before) {
-    if (!reading_) StartRead();
-    co_await signal_.Wait();
-  }
-  co_return unread().size() > before;
 }
 
 asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) {
   std::string piece;
   if (parser_->body_done()) co_return piece;
-  if (parser_->expects_continue() && !std::exchange(continue_sent_, true) && unread().empty()) {
+  if (parser_->expects_continue() && !std::exchange(continue_sent_, true) &&
+      incoming_->bytes().empty()) {
     const bool sent = co_await Send("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return absl::CancelledError("the client has gone");
   }
@@ -298,7 +262,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
   size_t next_deadline = kPieceBytes;
   while (filled < size && !parser_->body_done()) {
     if (filled == piece.size()) {
-      const size_t room = std::min(size - filled, kReadBytes);
+      const size_t room = std::min(size - filled, kBodyBytes);
       if (!budget_.Take(room)) {
         co_return absl::ResourceExhaustedError(
             "too many request bodies are on their way; try again");
@@ -307,9 +271,9 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
       piece.resize(filled + room);
     }
     size_t consumed = 0, written = 0;
-    const auto result = parser_->ParseBody(unread(), &consumed, piece.data() + filled,
+    const auto result = parser_->ParseBody(incoming_->bytes(), &consumed, piece.data() + filled,
                                            piece.size() - filled, &written);
-    begin_ += consumed;
+    incoming_->Consume(consumed);
     filled += written;
     if (filled >= next_deadline) {
       next_deadline += kPieceBytes;
@@ -320,11 +284,11 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
       co_return absl::InvalidArgumentError("the body's chunks are malformed");
     }
     bool more = true;
-    if (result == RequestParser::Result::kMore) more = co_await ReadMore();
+    if (result == RequestParser::Result::kMore) more = co_await incoming_->More(kBodyBytes);
     if (!more) {
       keep_alive_ = false;
       if (timed_out_) co_return absl::DeadlineExceededError("the body did not come in time");
-      gone_ = true;
+      HangUp();
       co_return absl::CancelledError("the client has gone");
     }
   }
@@ -334,13 +298,15 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
 }
 
 void Connection::OnHangUp(absl::AnyInvocable<void()> cancel) {
-  on_hang_up_ = std::move(cancel);
-  if (gone_ || (read_error_ && !timed_out_)) {
-    HangUp();
+  if (gone_) {
+    cancel();
     return;
   }
-  watching_ = true;
-  if (!reading_ && unread().size() < kWatchBytes) StartRead();
+  on_hang_up_ = std::move(cancel);
+  // A read that took too long has an answer still.
+  incoming_->Watch([this] {
+    if (!timed_out_) HangUp();
+  });
 }
 
 void Connection::HangUp() {

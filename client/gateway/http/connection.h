@@ -16,9 +16,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "client/gateway/http/exchange.h"
+#include "client/gateway/http/incoming.h"
 #include "client/gateway/http/limits.h"
 #include "client/gateway/http/request_parser.h"
-#include "client/gateway/http/signal.h"
 #include "client/gateway/http/transport.h"
 
 namespace tvq::gateway {
@@ -50,6 +50,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
              const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget);
   ~Connection() override;
+  Connection(const Connection&) = delete;
 
   // Serves until the connection ends.
   asio::awaitable<void> Run();
@@ -61,7 +62,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   const Request& request() const override { return request_; }
   const std::string& request_id() const override { return request_id_; }
   Clock::time_point started() const override { return started_; }
-  asio::any_io_executor executor() const override { return signal_.executor(); }
+  asio::any_io_executor executor() const override { return executor_; }
   void set_route(std::string_view route) override { route_ = route; }
   void AddHeader(Header header) override { extra_headers_.push_back(std::move(header)); }
   std::optional<uint64_t> content_length() const override { return parser_->content_length(); }
@@ -82,13 +83,6 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<bool> SkipBody();
   asio::awaitable<void> Linger();
 
-  // Bytes that came and were not consumed.
-  std::string_view unread() const;
-  void StartRead();
-  void OnRead(ErrorCode error, size_t bytes);
-  // False: there will be no more.
-  asio::awaitable<bool> ReadMore();
-
   asio::awaitable<bool> Send(std::string_view bytes);
   std::string Head(const Response& response, std::optional<uint64_t> length);
   void HangUp();
@@ -99,22 +93,17 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void ClearDeadline() { deadline_ = Clock::time_point::max(); }
   void ArmTimer();
 
-  const std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<Transport> transport_;
+  const std::shared_ptr<Incoming> incoming_;
   const HttpLimits& limits_;
   const ConnectionHooks& hooks_;
   BodyBudget& budget_;
-  Signal signal_;  // something was read
+  const asio::any_io_executor executor_;
   asio::steady_timer timer_;
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point armed_ = Clock::time_point::max();
   bool timed_out_ = false;
 
-  std::vector<char> buffer_;
-  size_t begin_ = 0;  // of what was not consumed
-  size_t end_ = 0;
-  bool reading_ = false;
-  ErrorCode read_error_;
-  bool watching_ = false;
   bool gone_ = false;
   bool stopping_ = false;
   bool idle_ = false;  // between requests

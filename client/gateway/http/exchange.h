@@ -47,7 +47,7 @@ class Exchange {
   virtual asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t size) = 0;
 
   // From now on a client that hangs up, or has shut down its side, is noticed, and `cancel` is
-  // called once.
+  // called once: before this returns if the client is gone already. The body may still be read.
   virtual void OnHangUp(absl::AnyInvocable<void()> cancel) = 0;
   virtual bool gone() const = 0;
 

@@ -1,5 +1,7 @@
 #include "client/gateway/http/transport.h"
 
+#include <poll.h>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -27,6 +29,10 @@ class StreamTransport : public Transport {
   asio::awaitable<ErrorCode> Write(asio::const_buffer bytes) override {
     const auto [error, written] = co_await asio::async_write(stream_, bytes, kAwait);
     co_return error;
+  }
+  bool OtherSideEnded() override {
+    pollfd polled{.fd = socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&polled, 1, 0) != 0;
   }
   void Cancel() override {
     ErrorCode ignored;

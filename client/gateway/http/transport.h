@@ -34,6 +34,8 @@ class Transport {
   virtual void HalfClose() = 0;
   // The last words of a connection that ends well. No read may be under way.
   virtual asio::awaitable<void> Finish() = 0;
+  // Whether the other side has closed the connection or its half of it, behind whatever is unread.
+  virtual bool OtherSideEnded() = 0;
   // What is under way ends with an error.
   virtual void Cancel() = 0;
   virtual void Close() = 0;
