@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -12,7 +13,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "client/gateway/gateway.h"
@@ -116,8 +116,11 @@ int Run(const GatewayOptions& options) {
               HostPort(options.http.host, server.port()).c_str());
   std::fflush(stdout);
   loop.run();
-  // gRPC's threads may still post to the loop.
-  while (OpenCalls::count() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // gRPC's threads may still post to the loop, and what they post keeps calls open until it has
+  // run.
+  loop.restart();
+  const auto waiting = asio::make_work_guard(loop);
+  while (OpenCalls::count() > 0) loop.run_for(std::chrono::milliseconds(1));
   spdlog::info("stopped");
   return 0;
 }
