@@ -13,10 +13,12 @@
 namespace tvq::gateway {
 namespace {
 
-constexpr size_t kHeaderBytes = 2048;             // read at once, of a header
-constexpr size_t kBodyBytes = size_t{64} << 10;   // and of a body
-constexpr size_t kSkipBytes = size_t{256} << 10;  // of a body that nobody wants
-constexpr size_t kPieceBytes = size_t{1} << 20;   // that body_timeout is for
+constexpr size_t kHeaderBytes = 2048;              // read at once, of a header
+constexpr size_t kBodyBytes = size_t{64} << 10;    // and of a body
+constexpr size_t kSkipBytes = size_t{256} << 10;   // of a body that nobody wants
+constexpr size_t kSliceBytes = size_t{256} << 10;  // of an answer, that write_timeout is for
+constexpr size_t kPieceBytes = size_t{1} << 20;    // that body_timeout is for
+constexpr size_t kKeptBytes = 4096;                // by an idle connection, for its next answer
 constexpr std::chrono::seconds kLingerTime{2};
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
@@ -67,7 +69,7 @@ Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_
 
 Connection::~Connection() {
   incoming_->Unwatch();
-  budget_.Give(budgeted_);
+  budget_.Give(budgeted_ + held_);
 }
 
 asio::awaitable<void> Connection::Run() {
@@ -199,7 +201,9 @@ asio::awaitable<void> Connection::Serve() {
   }
   incoming_->Unwatch();
   on_hang_up_ = nullptr;
-  budget_.Give(std::exchange(budgeted_, 0));
+  BodyDone();
+  budget_.Give(std::exchange(held_, 0));
+  if (chunk_.capacity() > kKeptBytes) std::string().swap(chunk_);
   hooks_.finished(
       {request_, request_id_, route_, gone_ ? 499 : status_, Clock::now() - started_, bytes_sent_});
   if (!ended_) co_return;
@@ -255,26 +259,29 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     const bool sent = co_await Send("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return absl::CancelledError("the client has gone");
   }
-  budget_.Give(std::exchange(budgeted_, 0));  // the piece before is in other hands
-  piece.reserve(std::min<uint64_t>(parser_->content_length().value_or(0), size));
+  BodyDone();  // the piece before is in other hands
   size_t filled = 0;
   SetDeadline(limits_.body_timeout);
   size_t next_deadline = kPieceBytes;
   while (filled < size && !parser_->body_done()) {
-    if (filled == piece.size()) {
-      const size_t room = std::min(size - filled, kBodyBytes);
-      if (!budget_.Take(room)) {
-        co_return absl::ResourceExhaustedError(
-            "too many request bodies are on their way; try again");
-      }
-      budgeted_ += room;
-      piece.resize(filled + room);
+    // No more than has come: what a client only announces takes no memory.
+    const size_t room = std::min(size - filled, incoming_->bytes().size());
+    if (!budget_.Take(room)) {
+      co_return absl::ResourceExhaustedError("too many request bodies are on their way; try again");
     }
-    size_t consumed = 0, written = 0;
-    const auto result = parser_->ParseBody(incoming_->bytes(), &consumed, piece.data() + filled,
-                                           piece.size() - filled, &written);
-    incoming_->Consume(consumed);
-    filled += written;
+    budgeted_ += room;
+    auto result = RequestParser::Result::kMore;
+    if (room > 0) {
+      piece.reserve(std::min<uint64_t>(parser_->content_length().value_or(0), size));
+      piece.resize(filled + room);
+      size_t consumed = 0, written = 0;
+      result =
+          parser_->ParseBody(incoming_->bytes(), &consumed, piece.data() + filled, room, &written);
+      incoming_->Consume(consumed);
+      filled += written;
+      budgeted_ -= room - written;
+      budget_.Give(room - written);
+    }
     if (filled >= next_deadline) {
       next_deadline += kPieceBytes;
       SetDeadline(limits_.body_timeout);
@@ -295,6 +302,12 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
   ClearDeadline();
   piece.resize(filled);
   co_return piece;
+}
+
+bool Connection::Hold(size_t bytes) {
+  if (!budget_.Take(bytes)) return false;
+  held_ += bytes;
+  return true;
 }
 
 void Connection::OnHangUp(absl::AnyInvocable<void()> cancel) {
@@ -351,8 +364,12 @@ asio::awaitable<void> Connection::Respond(Response response) {
   }
   std::string answer = Head(response, response.body.size());
   status_ = response.status;
-  if (request_.method != "HEAD" && !HasNoBody(status_)) answer += response.body;
+  const bool has_body = request_.method != "HEAD" && !HasNoBody(status_);
+  // A large one is not copied.
+  const bool together = has_body && response.body.size() <= kSliceBytes;
+  if (together) answer += response.body;
   ended_ = co_await Send(answer);
+  if (ended_ && has_body && !together) ended_ = co_await Send(response.body);
 }
 
 asio::awaitable<bool> Connection::Begin(Response head, std::optional<uint64_t> length) {
@@ -364,11 +381,10 @@ asio::awaitable<bool> Connection::Begin(Response head, std::optional<uint64_t> l
 
 asio::awaitable<bool> Connection::Write(std::string_view piece) {
   if (piece.empty() || request_.method == "HEAD") co_return !gone_;
-  std::string chunk;
   if (chunked_) {
-    chunk.reserve(piece.size() + 16);
-    absl::StrAppend(&chunk, absl::Hex(piece.size()), "\r\n", Absl(piece), "\r\n");
-    piece = chunk;
+    chunk_.clear();
+    absl::StrAppend(&chunk_, absl::Hex(piece.size()), "\r\n", Absl(piece), "\r\n");
+    piece = chunk_;
   }
   const bool sent = co_await Send(piece);
   co_return sent;
@@ -386,12 +402,17 @@ void Connection::Abort() {
 
 asio::awaitable<bool> Connection::Send(std::string_view bytes) {
   if (gone_) co_return false;
-  SetDeadline(limits_.write_timeout);
-  const ErrorCode error = co_await transport_->Write(asio::buffer(bytes.data(), bytes.size()));
-  ClearDeadline();
-  bytes_sent_ += bytes.size();
-  if (error) HangUp();
-  co_return !error;
+  while (!bytes.empty()) {
+    const std::string_view slice = bytes.substr(0, kSliceBytes);
+    SetDeadline(limits_.write_timeout);
+    const ErrorCode error = co_await transport_->Write(asio::buffer(slice.data(), slice.size()));
+    ClearDeadline();
+    if (error) HangUp();
+    if (gone_) co_return false;
+    bytes_sent_ += slice.size();
+    bytes.remove_prefix(slice.size());
+  }
+  co_return true;
 }
 
 void Connection::SetDeadline(Clock::duration after) {

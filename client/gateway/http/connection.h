@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -67,6 +68,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void AddHeader(Header header) override { extra_headers_.push_back(std::move(header)); }
   std::optional<uint64_t> content_length() const override { return parser_->content_length(); }
   asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t size) override;
+  void BodyDone() override { budget_.Give(std::exchange(budgeted_, 0)); }
+  bool Hold(size_t bytes) override;
   void OnHangUp(absl::AnyInvocable<void()> cancel) override;
   bool gone() const override { return gone_; }
   asio::awaitable<void> Respond(Response response) override;
@@ -117,13 +120,15 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::string_view route_;
   std::vector<Header> extra_headers_;
   Clock::time_point started_;
-  size_t budgeted_ = 0;  // bytes of the budget
+  size_t budgeted_ = 0;  // bytes of the budget: of the body
+  size_t held_ = 0;      // and of the answer
   bool continue_sent_ = false;
   int status_ = 0;  // of the answer, once it began
   bool chunked_ = false;
   bool keep_alive_ = false;
   bool ended_ = false;
   uint64_t bytes_sent_ = 0;
+  std::string chunk_;  // kept from one piece of an answer to the next
 };
 
 }  // namespace tvq::gateway

@@ -46,6 +46,13 @@ class Exchange {
   // DEADLINE_EXCEEDED if it comes too slowly, CANCELLED if the client is gone.
   virtual asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t size) = 0;
 
+  // What was read of the body is in no memory any more: others may have it.
+  virtual void BodyDone() = 0;
+
+  // Counts memory of this request beside that of bodies, until its answer has been sent. False:
+  // memory is short.
+  virtual bool Hold(size_t bytes) = 0;
+
   // From now on a client that hangs up, or has shut down its side, is noticed, and `cancel` is
   // called once: before this returns if the client is gone already. The body may still be read.
   virtual void OnHangUp(absl::AnyInvocable<void()> cancel) = 0;

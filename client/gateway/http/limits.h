@@ -20,7 +20,8 @@ struct HttpLimits {
   int max_connections = 20'000;
 };
 
-// Bytes of request bodies in memory, of all connections together. Used by the loop's thread alone.
+// Bytes of request bodies and whole answers in memory, of all connections together. Used by the
+// loop's thread alone.
 class BodyBudget {
  public:
   explicit BodyBudget(size_t bytes) : free_(bytes) {}

@@ -20,7 +20,7 @@ namespace tvq::gateway {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 0;  // 0: a free one
-  // Bytes of request bodies in memory, of all connections together.
+  // Bytes of request bodies and whole answers in memory, of all connections together.
   size_t max_buffered_bytes = size_t{256} << 20;
   HttpLimits limits;
 };
