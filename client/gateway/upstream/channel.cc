@@ -11,6 +11,9 @@ constexpr int kReconnectMs = 500;
 // seconds.
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
+// What the server may send of a call before it is read. By itself gRPC takes what the line gives,
+// megabytes for each client that reads nothing.
+constexpr int kAheadBytes = 256 << 10;
 
 }  // namespace
 
@@ -26,6 +29,8 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // clients of the gateway decide that
   // Otherwise channels to one address share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
