@@ -68,7 +68,7 @@ void AddHttp(CLI::App& app, GatewayOptions& options) {
   AddSize(app, "--max-body-bytes", options.max_body_bytes, "Largest body, snapshots apart")
       ->check(CLI::Range(int64_t{1024}, int64_t{1} << 30));
   AddSize(app, "--max-buffered-bytes", http.max_buffered_bytes,
-          "Bodies of all requests on their way in, together")
+          "Bodies of all requests on their way in, and answers that are no streams, together")
       ->check(CLI::Range(size_t{1} << 20, size_t{1} << 40));
   AddTime(app, "--header-timeout", http.limits.header_timeout, "For the header of a request");
   AddTime(app, "--body-timeout", http.limits.body_timeout, "For each MiB of a body");

@@ -1,9 +1,13 @@
 """What the gateway says to the server behind it: a stand-in that tells, and that can be as slow as it likes."""
 
+import http.client
+import itertools
 import signal
+import socket
 import sys
 import threading
 
+import grpc
 import pytest
 from gateway_process import GatewayProcess
 from server_process import ROOT, wait_until
@@ -100,3 +104,99 @@ def test_signal_during_an_import(fake, _):
         assert running.begun.wait(60)
         gateway.process.send_signal(signal.SIGTERM)
         assert gateway.process.wait(60) == 0
+
+
+def test_calls_on_a_session_name_it(fake):
+    """By the header tvq-session-id a proxy before several servers finds the one that has the session."""
+    with GatewayProcess(fake.address) as gateway:
+        id = gateway.post("/v1/sessions", {}).json["id"]
+        path = f"/v1/sessions/{id}"
+        completion = {"prompt": "ab", "session_id": id, "max_tokens": 2}
+        chat = {"messages": [{"role": "user", "content": "a"}], "session_id": id}
+        for method, target, body, names in [
+            ("GET", path, None, ["GetSession"]), ("POST", f"{path}/append", {"text": "a"}, ["AppendSession"]),
+            ("POST", f"{path}/fork", {}, ["ForkSession"]), ("POST", f"{path}/marks", {"name": "m"}, ["MarkSession"]),
+            ("POST", f"{path}/rewind", {"mark": "m"}, ["RewindSession"]),
+            ("POST", f"{path}/save", {}, ["SaveSession"]), ("GET", f"{path}/export", None, ["ExportSession"]),
+            ("DELETE", f"{path}/marks/m", None, ["UnmarkSession"]),
+            ("POST", "/v1/completions", completion, ["GetSession", "Generate"]),
+            ("POST", "/v1/completions", {**completion, "stream": True}, ["GetSession", "Generate"]),
+            ("POST", "/v1/chat/completions", chat, ["GetSession", "GetModel"]),
+            ("DELETE", path, None, ["DeleteSession"]),
+        ]:
+            fake.calls.clear()
+            fake.routes.clear()
+            gateway.call(method, target, body)
+            assert fake.calls == names, target
+            assert fake.routes == [None if name == "GetModel" else id for name in names], target
+        for target, body in [("/v1/sessions", {}), ("/v1/completions", {"model": "fake", "prompt": "a"}),
+                             ("/v1/completions", {"model": "fake", "prompt": "a", "session_id": "\u00e4"}),
+                             ("/v1/completions", {"model": "fake", "prompt": "a", "session_id": "x" * 200})]:
+            fake.routes.clear()
+            gateway.post(target, body)
+            assert fake.routes == [None], body
+
+
+def refuse_prompt(fake, wanted, after):
+    """The prompt `wanted` fails after so many tokens; others go on until they are cancelled."""
+    answer, events = fake.Generate, threading.Event()
+
+    def generate(request, context):
+        context.add_callback(events.set)
+        replies = answer(request, context)
+        if request.text == wanted:
+            yield from itertools.islice(replies, after)
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no place")
+        request.sampling.max_tokens = 1_000_000
+        fake.token_seconds = 0.01
+        yield from answer(request, context)
+
+    fake.Generate = generate
+    return events
+
+
+def test_one_of_several_prompts_fails(fake):
+    with GatewayProcess(fake.address) as gateway:
+        body = {"model": "fake", "prompt": ["a", "b", "c"], "max_tokens": 4}
+        for stream, after, status in [(False, 0, 429), (False, 2, 429), (True, 2, 200)]:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(fake, "Generate", fake.Generate)
+                cancelled = refuse_prompt(fake, "b", after)
+                answer = gateway.post("/v1/completions", {**body, "stream": stream})
+                assert answer.status == status, answer.body
+                assert b"there is no place" in answer.body
+                assert (answer.body.endswith(b"data: [DONE]\n\n")) == stream
+                assert cancelled.wait(60)
+
+
+def test_export_that_fails_midway_is_no_whole_file(fake):
+    export = fake.ExportSession
+
+    def fail(request, context):
+        yield from itertools.islice(export(request, context), 1)
+        context.abort(grpc.StatusCode.DATA_LOSS, "a page is damaged")
+
+    with GatewayProcess(fake.address) as gateway:
+        id = gateway.post("/v1/sessions", {}).json["id"]
+        assert gateway.get(f"/v1/sessions/{id}/export").status == 200
+        fake.ExportSession = fail
+        with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+            gateway.get(f"/v1/sessions/{id}/export")
+
+
+def test_hang_up_before_the_last_of_several_calls(fake):
+    asked, cancelled = threading.Event(), threading.Event()
+
+    def get_model(request, context):
+        context.add_callback(cancelled.set)
+        asked.set()
+        cancelled.wait()
+        context.abort(grpc.StatusCode.CANCELLED, "")
+
+    fake.GetModel = get_model
+    with GatewayProcess(fake.address) as gateway:
+        with gateway.raw() as sock:
+            sock.sendall(b'POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 14\r\n\r\n{"prompt":"a"}')
+            assert asked.wait(60)
+        assert cancelled.wait(60)
+    assert "Generate" not in fake.calls

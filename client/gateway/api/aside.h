@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -16,30 +17,36 @@
 
 namespace tvq::gateway {
 
-// A body of more bytes is read by a thread beside the loop: a megabyte takes milliseconds, in which
-// no stream would go on.
-inline constexpr size_t kReadHereBytes = size_t{64} << 10;
+// A body of more bytes is read, and an answer is written, by a thread beside the loop: a megabyte
+// takes up to 150 ms, in which no stream would go on.
+inline constexpr size_t kHereBytes = size_t{16} << 10;
 
-// What `read` makes of a body of so many bytes; what it refers to stays until then.
-template <typename Read>
-asio::awaitable<std::invoke_result_t<Read>> Aside(asio::thread_pool& beside, Exchange& exchange,
-                                                  size_t bytes, Read read) {
-  if (bytes <= kReadHereBytes) co_return read();
+// What `work` on so many bytes gives or throws; what it refers to stays until then.
+template <typename Work>
+asio::awaitable<std::invoke_result_t<Work>> Aside(asio::thread_pool& beside, Exchange& exchange,
+                                                  size_t bytes, Work work) {
+  if (bytes <= kHereBytes) co_return work();
   struct State {
     explicit State(asio::any_io_executor executor) : done(std::move(executor)) {}
-    std::optional<std::invoke_result_t<Read>> result;
+    std::optional<std::invoke_result_t<Work>> result;
+    std::exception_ptr thrown;
     bool finished = false;  // on the loop
     Signal done;
   };
   const auto state = std::make_shared<State>(exchange.executor());
-  asio::post(beside, [state, &read] {
-    state->result.emplace(read());
+  asio::post(beside, [state, &work] {
+    try {
+      state->result.emplace(work());
+    } catch (...) {
+      state->thrown = std::current_exception();
+    }
     asio::post(state->done.executor(), [state] {
       state->finished = true;
       state->done.Notify();
     });
   });
   while (!state->finished) co_await state->done.Wait();
+  if (state->thrown) std::rethrow_exception(state->thrown);
   co_return *std::move(state->result);
 }
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "client/gateway/api/answer.h"
-#include "client/gateway/api/aside.h"
 #include "client/gateway/api/generate.h"
+#include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/openai/chat_answer.h"
 #include "client/gateway/openai/chat_request.h"
@@ -30,13 +30,12 @@ asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
 }
 
 asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
-  std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
-  if (!body) co_return;
-  const auto read = [&] { return ParseChat(*body, exchange.request().Find("idempotency-key")); };
-  auto request = co_await Aside(services.beside, exchange, body->size(), read);
-  body.reset();
-  absl::Status status = request.status();
-  if (status.ok()) status = co_await Prepare(services, exchange, *request);
+  const auto parse = [&](std::string_view body) {
+    return ParseChat(body, exchange.request().Find("idempotency-key"));
+  };
+  auto request = co_await ReadJson(services, exchange, parse);
+  if (!request) co_return;
+  const absl::Status status = co_await Prepare(services, exchange, *request);
   if (!status.ok()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(status)));
     co_return;

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "client/gateway/api/answer.h"
-#include "client/gateway/api/aside.h"
 #include "client/gateway/api/generate.h"
+#include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/openai/completions_answer.h"
 #include "client/gateway/openai/completions_request.h"
@@ -12,17 +12,11 @@ namespace tvq::gateway {
 namespace {
 
 asio::awaitable<void> Complete(Services& services, Exchange& exchange) {
-  std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
-  if (!body) co_return;
-  const auto read = [&] {
-    return ParseCompletions(*body, exchange.request().Find("idempotency-key"));
+  const auto parse = [&](std::string_view body) {
+    return ParseCompletions(body, exchange.request().Find("idempotency-key"));
   };
-  const auto request = co_await Aside(services.beside, exchange, body->size(), read);
-  body.reset();
-  if (!request.ok()) {
-    co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));
-    co_return;
-  }
+  const auto request = co_await ReadJson(services, exchange, parse);
+  if (!request) co_return;
   const auto model = co_await ModelOf(services, exchange, request->calls.front());
   if (!model.ok()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(model.status())));

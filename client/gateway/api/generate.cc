@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
+#include "client/gateway/api/aside.h"
 #include "client/gateway/upstream/read_call.h"
 #include "client/gateway/upstream/unary_call.h"
 
@@ -48,14 +49,13 @@ class Calls {
   // Hands what has come to `take`: (number of the call, message).
   template <typename Take>
   void Poll(const Take& take) {
-    std::vector<v1::GenerateResponse> messages;
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (closed_[i]) continue;
       const bool done = calls_[i]->done();
-      messages.clear();
-      calls_[i]->Take(&messages);
-      for (const v1::GenerateResponse& message : messages) take(i, message);
-      began_ = began_ || !messages.empty() || (!done && calls_[i]->has_head());
+      messages_.clear();
+      calls_[i]->Take(&messages_);
+      for (const v1::GenerateResponse& message : messages_) take(i, message);
+      began_ = began_ || !messages_.empty() || (!done && calls_[i]->has_head());
       if (!done) continue;
       closed_[i] = true;
       ++closed_count_;
@@ -79,6 +79,7 @@ class Calls {
   const std::shared_ptr<Signal> changed_;
   std::vector<std::shared_ptr<GenerateCall>> calls_;
   std::vector<bool> closed_;
+  std::vector<v1::GenerateResponse> messages_;  // keeps its memory, and so do the calls' own
   size_t closed_count_ = 0;
   bool began_ = false;
   absl::Status status_;
@@ -192,22 +193,31 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   const std::vector<v1::GenerateRequest>& requests, Whole& whole) {
   if (exchange.gone()) co_return;
   Calls calls(services, exchange, requests);
-  bool fits = true;
-  while (!calls.ended() && calls.status().ok() && fits) {
+  size_t bytes = 0;
+  bool held = true;
+  while (!calls.ended() && calls.status().ok() && held && bytes <= kMaxAnswerBytes) {
     co_await calls.changed()->Wait();
     if (exchange.gone()) co_return;
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
-      fits = fits && whole.Add(call, message);
+      const size_t size = message.ByteSizeLong();
+      bytes += size;
+      held = held && exchange.Hold(size * kMemoryPerByte);
+      if (held && bytes <= kMaxAnswerBytes) whole.Add(call, message);
     });
   }
   if (!calls.status().ok()) {
     co_await exchange.Respond(ErrorResponse(GenerateError(calls.status())));
-  } else if (!fits) {
+  } else if (bytes > kMaxAnswerBytes) {
     co_await exchange.Respond(ErrorResponse(
         HttpError(413, absl::StrCat("stream: must be true for an answer of more than ",
                                     kMaxAnswerBytes, " bytes"))));
+  } else if (!held) {
+    co_await exchange.Respond(ErrorResponse(HttpError(
+        429, "answers in one piece have all the memory there is for them; stream, or try again")));
   } else {
-    co_await exchange.Respond(JsonResponse(whole.ToJson()));
+    const auto write = [&] { return whole.ToJson(); };
+    std::string json = co_await Aside(services.beside, exchange, bytes, write);
+    co_await exchange.Respond(JsonResponse(std::move(json)));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/aside.h"
+#include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/sessions_json.h"
@@ -43,9 +44,13 @@ asio::awaitable<void> Call(Services& services, Exchange& exchange, absl::StatusO
   const CallHeaders headers = HeadersOf(exchange, SessionIdOf(*request));
   const absl::StatusOr<Reply> reply = co_await Unary<Request, Reply>(
       exchange, headers, services.upstream.Next().sessions->async(), method, *std::move(request));
-  Response answer = reply.ok() ? JsonResponse(Dump(to_json(*reply)), status)
-                               : ErrorResponse(SessionError(reply.status()));
-  co_await exchange.Respond(std::move(answer));
+  if (!reply.ok()) {
+    co_await exchange.Respond(ErrorResponse(SessionError(reply.status())));
+    co_return;
+  }
+  const auto write = [&] { return Dump(to_json(*reply)); };
+  std::string json = co_await Aside(services.beside, exchange, reply->ByteSizeLong(), write);
+  co_await exchange.Respond(JsonResponse(std::move(json), status));
 }
 
 // The same for a request that `parse` makes of the body: (body, target).
@@ -54,11 +59,11 @@ asio::awaitable<void> CallWithBody(Services& services, Exchange& exchange, Sessi
                                    absl::StatusOr<Request> (*parse)(std::string_view,
                                                                     const SessionTarget&),
                                    Method<Request, Reply> method, Convert to_json) {
-  const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
-  if (!body) co_return;
-  const auto read = [&] { return parse(*body, target); };
-  auto request = co_await Aside(services.beside, exchange, body->size(), read);
-  co_await Call(services, exchange, std::move(request), method, to_json, 200);
+  const auto read = [&](std::string_view body) { return parse(body, target); };
+  std::optional<Request> request = co_await ReadJson(services, exchange, read);
+  if (!request) co_return;
+  co_await Call<Request, Reply, Convert>(services, exchange, *std::move(request), method, to_json,
+                                         200);
 }
 
 const auto kPosition = [](const auto& reply) { return ToJson(reply.session()); };
@@ -94,11 +99,13 @@ OrderedJson Appended(const v1::AppendSessionResponse& reply) {
 }
 
 asio::awaitable<void> Create(Services& services, Exchange& exchange) {
-  const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
-  if (!body) co_return;
-  const std::string key(exchange.request().Find("idempotency-key"));
+  const auto parse = [&](std::string_view body) {
+    return ParseCreate(body, std::string(exchange.request().Find("idempotency-key")));
+  };
+  auto request = co_await ReadJson(services, exchange, parse);
+  if (!request) co_return;
   co_await Call<v1::CreateSessionRequest, v1::CreateSessionResponse>(
-      services, exchange, ParseCreate(*body, key), &Async::CreateSession, kPosition, 201);
+      services, exchange, *std::move(request), &Async::CreateSession, kPosition, 201);
 }
 
 asio::awaitable<void> List(Services& services, Exchange& exchange) {

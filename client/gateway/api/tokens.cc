@@ -3,7 +3,9 @@
 
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/models_json.h"
+#include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
+#include "client/gateway/openai/json_text.h"
 #include "client/gateway/openai/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
 
@@ -25,7 +27,7 @@ OrderedJson LongestOf(const v1::Model& model) {
   return model.max_position() == 0 ? OrderedJson() : OrderedJson(model.max_position());
 }
 
-asio::awaitable<absl::StatusOr<OrderedJson>> Tokens(Services& services, Exchange& exchange,
+asio::awaitable<absl::StatusOr<std::string>> Tokens(Services& services, Exchange& exchange,
                                                     v1::TokenizeRequest request) {
   v1::GetModelRequest get;
   get.set_name(request.model());
@@ -37,42 +39,37 @@ asio::awaitable<absl::StatusOr<OrderedJson>> Tokens(Services& services, Exchange
       exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
       std::move(get));
   if (!model.ok()) co_return model.status();
-  OrderedJson json;
-  json["count"] = tokens->token_ids_size();
-  json["max_model_len"] = LongestOf(model->model());
-  json["tokens"] = tokens->token_ids();
+  const auto write = [&] {
+    OrderedJson json;
+    json["count"] = tokens->token_ids_size();
+    json["max_model_len"] = LongestOf(model->model());
+    json["tokens"] = tokens->token_ids();
+    return Dump(json);
+  };
+  std::string json = co_await Aside(services.beside, exchange, tokens->ByteSizeLong(), write);
   co_return json;
 }
 
 asio::awaitable<void> Tokenize(Services& services, Exchange& exchange) {
-  const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
-  if (!body) co_return;
-  auto request = ParseTokenize(*body);
-  if (!request.ok()) {
-    co_await exchange.Respond(ErrorResponse(TokensError(request.status())));
-    co_return;
-  }
-  const absl::StatusOr<OrderedJson> json = co_await Tokens(services, exchange, *std::move(request));
+  auto request = co_await ReadJson(services, exchange, ParseTokenize, TokensError);
+  if (!request) co_return;
+  absl::StatusOr<std::string> json = co_await Tokens(services, exchange, *std::move(request));
   Response answer =
-      json.ok() ? JsonResponse(Dump(*json)) : ErrorResponse(TokensError(json.status()));
+      json.ok() ? JsonResponse(*std::move(json)) : ErrorResponse(TokensError(json.status()));
   co_await exchange.Respond(std::move(answer));
 }
 
 asio::awaitable<void> Detokenize(Services& services, Exchange& exchange) {
-  const std::optional<std::string> body = co_await ReadBody(exchange, services.max_body_bytes);
-  if (!body) co_return;
-  auto request = ParseDetokenize(*body);
-  if (!request.ok()) {
-    co_await exchange.Respond(ErrorResponse(TokensError(request.status())));
-    co_return;
-  }
+  auto request = co_await ReadJson(services, exchange, ParseDetokenize, TokensError);
+  if (!request) co_return;
   const auto text = co_await Unary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
       exchange, HeadersOf(exchange), services.upstream.Next().generation->async(),
       &Generation::Detokenize, *std::move(request));
-  OrderedJson json;
-  if (text.ok()) json["prompt"] = text->text();
+  std::string json = R"({"prompt":)";
+  if (text.ok()) AppendJsonString(text->text(), &json);
+  json.push_back('}');
   Response answer =
-      text.ok() ? JsonResponse(Dump(json)) : ErrorResponse(TokensError(text.status()));
+      text.ok() ? JsonResponse(std::move(json)) : ErrorResponse(TokensError(text.status()));
   co_await exchange.Respond(std::move(answer));
 }
 

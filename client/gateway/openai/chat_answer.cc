@@ -132,9 +132,7 @@ void ChatEvents::AppendEnd(std::string* out) {
 ChatWhole::ChatWhole(const ChatRequest& request, AnswerHead head)
     : request_(request), head_(std::move(head)), choices_(static_cast<size_t>(request.n)) {}
 
-bool ChatWhole::Add(size_t, const v1::GenerateResponse& response) {
-  bytes_ += response.ByteSizeLong();
-  if (bytes_ > kMaxAnswerBytes) return false;
+void ChatWhole::Add(size_t, const v1::GenerateResponse& response) {
   for (const v1::SampleDelta& delta : response.deltas()) {
     if (static_cast<size_t>(delta.index()) >= choices_.size()) continue;
     Choice& choice = choices_[static_cast<size_t>(delta.index())];
@@ -143,7 +141,6 @@ bool ChatWhole::Add(size_t, const v1::GenerateResponse& response) {
   }
   if (response.has_usage()) AddUsage(response.usage(), &usage_);
   if (response.has_session()) session_ = response.session();
-  return true;
 }
 
 std::string ChatWhole::ToJson() const {

@@ -39,7 +39,7 @@ class ChatWhole final : public Whole {
   // `request` outlives it.
   ChatWhole(const ChatRequest& request, AnswerHead head);
 
-  bool Add(size_t call, const v1::GenerateResponse& response) override;
+  void Add(size_t call, const v1::GenerateResponse& response) override;
   std::string ToJson() const override;
 
  private:
@@ -53,7 +53,6 @@ class ChatWhole final : public Whole {
   std::vector<Choice> choices_;
   v1::Usage usage_;
   std::optional<v1::SessionPosition> session_;
-  size_t bytes_ = 0;
 };
 
 }  // namespace tvq::gateway

@@ -129,9 +129,7 @@ CompletionsWhole::CompletionsWhole(const CompletionsRequest& request, AnswerHead
       prompt_logprobs_(request.calls.size()),
       choices_(request.calls.size() * static_cast<size_t>(request.n)) {}
 
-bool CompletionsWhole::Add(size_t prompt, const v1::GenerateResponse& response) {
-  bytes_ += response.ByteSizeLong();
-  if (bytes_ > kMaxAnswerBytes) return false;
+void CompletionsWhole::Add(size_t prompt, const v1::GenerateResponse& response) {
   for (const v1::TokenLogprobs& token : response.prompt_logprobs()) {
     prompt_logprobs_[prompt].push_back(token);
   }
@@ -153,7 +151,6 @@ bool CompletionsWhole::Add(size_t prompt, const v1::GenerateResponse& response) 
   }
   if (response.has_usage()) AddUsage(response.usage(), &usage_);
   if (response.has_session()) session_ = response.session();
-  return true;
 }
 
 void CompletionsWhole::AppendChoice(size_t index, std::string* out) const {

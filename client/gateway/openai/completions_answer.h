@@ -51,7 +51,7 @@ class CompletionsWhole final : public Whole {
   // `request` outlives it.
   CompletionsWhole(const CompletionsRequest& request, AnswerHead head);
 
-  bool Add(size_t prompt, const v1::GenerateResponse& response) override;
+  void Add(size_t prompt, const v1::GenerateResponse& response) override;
   std::string ToJson() const override;
 
  private:
@@ -70,7 +70,6 @@ class CompletionsWhole final : public Whole {
   std::vector<Choice> choices_;
   v1::Usage usage_;
   std::optional<v1::SessionPosition> session_;
-  size_t bytes_ = 0;
 };
 
 }  // namespace tvq::gateway

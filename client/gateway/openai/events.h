@@ -33,13 +33,15 @@ class Events {
 class Whole {
  public:
   virtual ~Whole() = default;
-  // False: the answer would be larger than one may be.
-  virtual bool Add(size_t call, const v1::GenerateResponse& response) = 0;
+  virtual void Add(size_t call, const v1::GenerateResponse& response) = 0;
   virtual std::string ToJson() const = 0;
 };
 
 // The largest answer in one piece: bytes of the messages it is made of.
-inline constexpr size_t kMaxAnswerBytes = size_t{64} << 20;
+inline constexpr size_t kMaxAnswerBytes = size_t{16} << 20;
+// Memory for each of these bytes: probabilities of 20 tokens take eight times as much as objects,
+// and their text as much again as the message; text alone takes less.
+inline constexpr size_t kMemoryPerByte = 10;
 
 // The end of every stream.
 inline constexpr std::string_view kDone = "data: [DONE]\n\n";

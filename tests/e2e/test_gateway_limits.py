@@ -1,0 +1,128 @@
+"""What tvq-gateway lets nobody take too much of: memory, connections, the loop's time."""
+
+import socket
+import sys
+import time
+
+import pytest
+from gateway_process import GatewayProcess
+from server_process import ROOT, wait_until
+
+
+@pytest.fixture
+def fake(api):
+    sys.path.insert(0, str(ROOT / "tests" / "client"))
+    from fake_server import FakeServer
+    server = FakeServer()
+    yield server
+    server.stop()
+
+
+BODY = {"model": "fake", "prompt": "a", "max_tokens": 2}
+
+
+def say(fake, size, count):
+    """Every answer is `count` messages of `size` characters."""
+    from tvq.v1 import generation_pb2
+    fake.said = 0
+
+    def generate(request, context):
+        for i in range(count):
+            fake.said += 1
+            yield generation_pb2.GenerateResponse(deltas=[generation_pb2.SampleDelta(text="x" * size)])
+
+    fake.Generate = generate
+
+
+def test_answer_in_one_piece_has_a_limit(fake):
+    with GatewayProcess(fake.address) as gateway:
+        say(fake, 4 << 20, 3)
+        assert len(gateway.post("/v1/completions", BODY).json["choices"][0]["text"]) == 12 << 20
+        say(fake, 4 << 20, 5)
+        answer = gateway.post("/v1/completions", BODY)
+        assert (answer.status, answer.error["code"]) == (413, "too_large") and "stream" in answer.error["message"]
+        with_stream = gateway.post("/v1/completions", {**BODY, "stream": True})
+        assert with_stream.status == 200 and len(with_stream.body) > 20 << 20
+
+
+def test_answers_in_one_piece_have_a_limit_together(fake):
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "1MB") as gateway:
+        for size, status in [(1000, 200), (200_000, 429), (1000, 200)]:
+            say(fake, size, 1)
+            for path in ("/v1/completions", "/v1/completions"):
+                answer = gateway.post(path, BODY)
+                assert answer.status == status, answer.body[:200]
+                assert (answer.headers["Retry-After"] is not None) == (status == 429)
+
+
+def test_readers_that_take_nothing_hold_little(fake):
+    """Tokens for them stay with the server."""
+    say(fake, 20_000, 1_000_000)
+    with GatewayProcess(fake.address) as gateway:
+        def resident():
+            with open(f"/proc/{gateway.process.pid}/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        before, readers = resident(), []
+        for _ in range(12):
+            readers.append(gateway.raw())
+            body = b'{"model":"fake","prompt":"a","stream":true}'
+            readers[-1].sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (
+                len(body), body))
+        seen = [0]
+
+        def stopped():
+            time.sleep(0.3)
+            seen.append(fake.said)
+            return seen[-1] == seen[-2] > 0
+
+        wait_until(stopped, "the server may say no more")
+        # 32 messages of 20 kB for each call, those before them on their way out, and what gRPC takes ahead.
+        assert resident() - before < 12 * (7 << 20)
+        for reader in readers:
+            reader.close()
+
+
+def test_connections_beyond_the_limit_wait(fake):
+    with GatewayProcess(fake.address, "--max-connections", "2") as gateway:
+        held = [gateway.connect() for _ in range(2)]
+        for connection in held:
+            connection.request("GET", "/health")
+            assert connection.getresponse().read()
+        with gateway.raw() as third:
+            third.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+            third.settimeout(0.3)
+            with pytest.raises(socket.timeout):
+                third.recv(1000)
+            held[0].close()
+            third.settimeout(60)
+            assert third.recv(1000).startswith(b"HTTP/1.1 200")
+        held[1].close()
+
+
+PATHS = ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/v1/sessions",
+         "/v1/sessions/s1/append", "/v1/sessions/s1/fork"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_long_bodies_do_not_stop_others(fake, path):
+    """A body that takes long to read: meanwhile others have their answers."""
+    body = b'{"x":[' + b"[]," * 1_000_000 + b"[]]}"
+    with GatewayProcess(fake.address) as gateway, gateway.raw() as slow:
+        other = gateway.connect()
+        slow.sendall(b"POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) +
+                     body)
+        slow.setblocking(False)
+        start, longest, answered = time.monotonic(), 0, False
+        while not answered:
+            asked = time.monotonic()
+            other.request("GET", "/health")
+            assert other.getresponse().read()
+            longest = max(longest, time.monotonic() - asked)
+            try:
+                answered = bool(slow.recv(1000))
+            except BlockingIOError:
+                pass
+        # Read on the loop it would be nearly all of the time.
+        assert longest < (time.monotonic() - start) / 2
+        other.close()
