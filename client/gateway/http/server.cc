@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ using asio::ip::tcp;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr int kBacklog = 4096;
-constexpr std::chrono::milliseconds kWithoutFiles{50};  // out of descriptors: wait so long
+constexpr std::chrono::milliseconds kShort{50};  // of descriptors or memory: wait so long
 
 }  // namespace
 
@@ -60,29 +61,39 @@ asio::awaitable<void> HttpServer::Accept() {
     tcp::socket socket(loop_);
     if (!full) {
       const auto [error] = co_await acceptor_.async_accept(socket, kAwait);
-      if (!error) {
-        ErrorCode ignored;
-        socket.set_option(tcp::no_delay(true), ignored);
-        const std::shared_ptr<asio::ssl::context> context = tls_();
-        auto transport =
-            context ? TlsTransport(std::move(socket), context) : PlainTransport(std::move(socket));
-        asio::co_spawn(loop_,
-                       Keep(std::make_shared<Connection>(std::move(transport), loop_.get_executor(),
-                                                         options_.limits, hooks_, budget_)),
-                       asio::detached);
-        continue;
-      }
+      if (!error && Open(std::move(socket))) continue;
       if (stopping_) break;
     }
-    pause.expires_after(kWithoutFiles);
+    pause.expires_after(kShort);
     co_await pause.async_wait(kAwait);
+  }
+}
+
+bool HttpServer::Open(tcp::socket socket) {
+  ErrorCode ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  try {
+    const std::shared_ptr<asio::ssl::context> context = tls_();
+    auto transport =
+        context ? TlsTransport(std::move(socket), context) : PlainTransport(std::move(socket));
+    asio::co_spawn(loop_,
+                   Keep(std::make_shared<Connection>(std::move(transport), loop_.get_executor(),
+                                                     options_.limits, hooks_, budget_)),
+                   asio::detached);
+    return true;
+  } catch (const std::exception&) {
+    return false;
   }
 }
 
 asio::awaitable<void> HttpServer::Keep(std::shared_ptr<Connection> connection) {
   connections_.insert(connection.get());
   if (stopping_) connection->FinishSoon();
-  co_await connection->Run();
+  try {
+    co_await connection->Run();
+  } catch (const std::exception&) {
+    connection->EndNow();  // this one alone
+  }
   connections_.erase(connection.get());
   Ended();
 }

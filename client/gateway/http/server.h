@@ -48,6 +48,8 @@ class HttpServer {
 
  private:
   asio::awaitable<void> Accept();
+  // False: there is no memory for it.
+  bool Open(asio::ip::tcp::socket socket);
   asio::awaitable<void> Keep(std::shared_ptr<Connection> connection);
   void Ended();
 

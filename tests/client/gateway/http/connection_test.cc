@@ -188,5 +188,30 @@ TEST(ConnectionTest, HandlerThatThrows) {
   EXPECT_THAT(other.Answer(), HasSubstr("well"));
 }
 
+// As where memory is too short for an answer to what is no request.
+TEST(ConnectionTest, ConnectionThatThrowsEndsAlone) {
+  LoopbackServer server({}, SayBodySize);
+  RawClient client(server.port());
+  client.Send("nonsense\r\n\r\n");
+  EXPECT_EQ(client.Answer(), "");
+  RawClient other(server.port());
+  other.Send(kGet);
+  EXPECT_THAT(other.Answer(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST(ConnectionTest, AcceptsAgainAfterAThrow) {
+  int asked = 0;
+  const auto tls = [&]() -> std::shared_ptr<asio::ssl::context> {
+    if (++asked == 1) throw std::bad_alloc();
+    return nullptr;
+  };
+  LoopbackServer server({}, SayBodySize, tls);
+  RawClient first(server.port());
+  EXPECT_EQ(first.Answer(), "");
+  RawClient second(server.port());
+  second.Send(kGet);
+  EXPECT_THAT(second.Answer(), StartsWith("HTTP/1.1 200"));
+}
+
 }  // namespace
 }  // namespace tvq::gateway

@@ -6,19 +6,23 @@
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
+#include <new>
 #include <string>
 #include <utility>
 
 namespace tvq::gateway {
 
-LoopbackServer::LoopbackServer(const HttpOptions& options, Handler handler) {
+LoopbackServer::LoopbackServer(const HttpOptions& options, Handler handler,
+                               HttpServer::TlsSource tls) {
   ConnectionHooks hooks = {.handler = std::move(handler),
                            .error =
                                [](int status, std::string_view message) {
+                                 if (status == 400)
+                                   throw std::bad_alloc();  // as where memory is short
                                  return Response{.status = status, .body = std::string(message)};
                                },
                            .finished = [](const FinishedRequest&) {}};
-  server_.emplace(loop_, options, std::move(hooks), [] { return nullptr; });
+  server_.emplace(loop_, options, std::move(hooks), std::move(tls));
   const absl::Status listens = server_->Listen();
   EXPECT_TRUE(listens.ok()) << listens;
   thread_ = std::thread([this] { loop_.run(); });

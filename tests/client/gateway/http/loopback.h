@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "client/gateway/http/server.h"
 
@@ -15,7 +16,9 @@ namespace tvq::gateway {
 class LoopbackServer {
  public:
   // `handler` answers every request.
-  LoopbackServer(const HttpOptions& options, Handler handler);
+  LoopbackServer(const HttpOptions& options, Handler handler)
+      : LoopbackServer(options, std::move(handler), [] { return nullptr; }) {}
+  LoopbackServer(const HttpOptions& options, Handler handler, HttpServer::TlsSource tls);
   // Ends what is still connected.
   ~LoopbackServer();
 
