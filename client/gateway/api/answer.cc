@@ -9,6 +9,8 @@
 namespace tvq::gateway {
 namespace {
 
+constexpr size_t kMaxKeyBytes = 4096;
+
 ApiError TooLarge(size_t max_bytes) {
   return HttpError(
       413, absl::StrCat("the body has more than ", max_bytes, " bytes, this gateway's limit"));
@@ -20,11 +22,12 @@ CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id) {
   CallHeaders headers;
   headers.session_id = session_id;
   headers.request_id = exchange.request_id();
-  // gRPC ends the process over a value that is not printable; such a key is unknown anyway, and the
-  // server says so.
+  // gRPC ends the process over a value that is not printable, and its servers refuse metadata of
+  // more than 8 KiB; such a key is unknown anyway, and the server says so.
   const std::string_view key = exchange.request().Find("authorization");
-  const bool fits =
-      std::all_of(key.begin(), key.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  const bool fits = key.size() <= kMaxKeyBytes && std::all_of(key.begin(), key.end(), [](char c) {
+                      return c >= ' ' && c <= '~';
+                    });
   headers.authorization = fits ? std::string(key) : "Bearer ?";
   return headers;
 }
