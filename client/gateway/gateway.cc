@@ -16,12 +16,6 @@
 namespace tvq::gateway {
 namespace {
 
-// A page of the gateway itself: "http://HOST" or "https://HOST" of the header Host.
-bool IsSameOrigin(std::string_view origin, std::string_view host) {
-  const size_t slashes = origin.find("://");
-  return slashes != std::string_view::npos && origin.substr(slashes + 3) == host;
-}
-
 // What cannot be put into a message of gRPC, or into metadata; empty if all can.
 std::string_view Problem(const Request& request, const Router::Match& match) {
   if (match.malformed) return "the path has a % that two hexadecimal digits do not follow";
@@ -44,8 +38,8 @@ bool Changes(const Request& request) {
 
 }  // namespace
 
-Gateway::Gateway(Services& services, std::vector<std::string> allowed_origins)
-    : services_(services), allowed_origins_(std::move(allowed_origins)) {
+Gateway::Gateway(Services& services, Origins origins)
+    : services_(services), origins_(std::move(origins)) {
   AddHealth(services_, &router_);
   AddModels(services_, &router_);
   AddCompletions(services_, &router_);
@@ -81,25 +75,25 @@ ConnectionHooks Gateway::Hooks() {
 }
 
 bool Gateway::ApplyOrigin(Exchange& exchange) const {
-  const Request& request = exchange.request();
-  const std::string_view origin = request.Find("origin");
-  if (origin.empty() || IsSameOrigin(origin, request.Find("host"))) return true;
-  const bool any =
-      std::find(allowed_origins_.begin(), allowed_origins_.end(), "*") != allowed_origins_.end();
-  if (!any && std::find(allowed_origins_.begin(), allowed_origins_.end(), origin) ==
-                  allowed_origins_.end()) {
-    return false;
+  const std::string_view origin = exchange.request().Find("origin");
+  const Origins::Page page = origins_.Of(origin, exchange.request().Find("host"));
+  if (origins_.vary()) exchange.AddHeader({"Vary", "Origin"});
+  if (page == Origins::Page::kAllowed) {
+    exchange.AddHeader({"Access-Control-Allow-Origin", origins_.any() ? "*" : std::string(origin)});
+    exchange.AddHeader({"Access-Control-Expose-Headers",
+                        "X-Request-Id, Retry-After, retry-after-ms, Content-Disposition"});
   }
-  exchange.AddHeader({"Access-Control-Allow-Origin", any ? "*" : std::string(origin)});
-  exchange.AddHeader({"Vary", "Origin"});
-  exchange.AddHeader({"Access-Control-Expose-Headers",
-                      "X-Request-Id, Retry-After, retry-after-ms, Content-Disposition"});
-  return true;
+  return page != Origins::Page::kForeign;
 }
 
 asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
   const Request& request = exchange.request();
   const bool may_call = ApplyOrigin(exchange);
+  if (origins_.IsRebound(request.Find("host"))) {
+    co_await exchange.Respond(ErrorResponse(
+        HttpError(403, "host: this is no name of the gateway; --allowed-origins can name it")));
+    co_return;
+  }
   Router::Match match = router_.Find(request.method, request.path);
   if (match.pattern.empty()) match.allow = "GET, HEAD, OPTIONS";  // of a file
   exchange.set_route(match.pattern);
@@ -114,8 +108,8 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
     Response response{.status = 204, .content_type = "", .headers = {{"Allow", match.allow}}};
     if (may_call && !request.Find("access-control-request-method").empty()) {
       response.headers.push_back({"Access-Control-Allow-Methods", match.allow});
-      response.headers.push_back({"Access-Control-Allow-Headers",
-                                  "Authorization, Content-Type, Idempotency-Key, X-Request-Id"});
+      // All: OpenAI's client in a page sends a dozen of its own. The one is never among them.
+      response.headers.push_back({"Access-Control-Allow-Headers", "*, Authorization"});
       response.headers.push_back({"Access-Control-Max-Age", "600"});
     }
     co_await exchange.Respond(std::move(response));

@@ -4,19 +4,18 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "client/gateway/api/services.h"
 #include "client/gateway/http/connection.h"
 #include "client/gateway/http/router.h"
+#include "client/gateway/origins.h"
 
 namespace tvq::gateway {
 
 // Used by the loop's thread.
 class Gateway {
  public:
-  Gateway(Services& services, std::vector<std::string> allowed_origins);
+  Gateway(Services& services, Origins origins);
 
   // For an HttpServer, which must not outlive the gateway.
   ConnectionHooks Hooks();
@@ -30,7 +29,7 @@ class Gateway {
   bool ApplyOrigin(Exchange& exchange) const;
 
   Services& services_;
-  const std::vector<std::string> allowed_origins_;
+  const Origins origins_;
   std::function<int64_t()> connections_;
   Router router_;
 };

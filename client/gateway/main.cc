@@ -93,9 +93,10 @@ int Run(const GatewayOptions& options) {
                     .beside = beside,
                     .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
                     .version = TVQ_VERSION};
-  Gateway gateway(services, options.allowed_origins);
+  const bool has_tls = !options.certificate_file.empty();
+  Gateway gateway(services, Origins(options.http.host, has_tls, options.allowed_origins));
   std::optional<TlsFiles> tls;
-  if (!options.certificate_file.empty()) {
+  if (has_tls) {
     auto files = TlsFiles::Load(options.certificate_file, options.key_file);
     if (!files.ok()) {
       spdlog::critical("{}", std::string(files.status().message()));
@@ -112,7 +113,7 @@ int Run(const GatewayOptions& options) {
   }
   Shutdown shutdown(loop, server, options.shutdown_timeout);
   // Scripts read this line, for the port.
-  std::printf("listening on http%s://%s\n", options.certificate_file.empty() ? "" : "s",
+  std::printf("listening on http%s://%s\n", has_tls ? "s" : "",
               HostPort(options.http.host, server.port()).c_str());
   std::fflush(stdout);
   loop.run();

@@ -21,7 +21,7 @@ def test_keys_pass_through(start, keys):  # noqa: F811
     with GatewayProcess(server.address) as gateway:
         assert gateway.post("/v1/completions", BODY, headers=bearer("alpha")).status == 200
         for headers, status in [(None, 401), (bearer("wrong"), 401), ({"Authorization": "alpha"}, 401),
-                                (bearer("\xff"), 401), (bearer("gamma"), 403)]:
+                                (bearer("\xff"), 401), (bearer("x" * 12_000), 401), (bearer("gamma"), 403)]:
             answer = gateway.post("/v1/completions", BODY, headers=headers)
             assert answer.status == status, answer.body
             assert (answer.headers["WWW-Authenticate"] == "Bearer") == (status == 401)
@@ -137,8 +137,23 @@ def test_origins(start):
                 "Origin": origin, "Access-Control-Request-Method": "POST"})
             assert asked.status == 204
             assert asked.headers["Access-Control-Allow-Methods"] == ("OPTIONS, POST" if allowed else None)
+            for either in (answer, asked):  # a cache must not give one page's answer to another
+                assert either.headers["Vary"] == "Origin"
         same = f"http://{gateway.host}:{gateway.port}"
         assert gateway.post("/v1/completions", body, headers={"Origin": same}).status == 200
+        # What OpenAI's client asks for in a page.
+        asked = gateway.call("OPTIONS", "/v1/chat/completions", headers={
+            "Origin": "https://one.example", "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,content-type,x-stainless-lang,x-stainless-os"})
+        allowed = [name.strip().lower() for name in asked.headers["Access-Control-Allow-Headers"].split(",")]
+        assert "*" in allowed and "authorization" in allowed  # which * does not include
+        # A page whose name was made to resolve to this machine.
+        for headers in ({"Host": "evil.example:8000", "Origin": "http://evil.example:8000"},
+                        {"Host": "evil.example:8000"}):
+            assert gateway.post("/v1/completions", body, headers=headers).status == 403
+            assert gateway.get("/v1/sessions", headers=headers).status == 403
+        for host in ("one.example", "localhost:1", "[::1]"):
+            assert gateway.get("/v1/models", headers={"Host": host}).status == 200
     with GatewayProcess(server.address, "--allowed-origins", "*") as gateway:
         answer = gateway.get("/v1/models", headers={"Origin": "https://any.example"})
         assert answer.headers["Access-Control-Allow-Origin"] == "*"

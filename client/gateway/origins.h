@@ -1,0 +1,45 @@
+// Which web pages may call.
+#ifndef TVQ_CLIENT_GATEWAY_ORIGINS_H_
+#define TVQ_CLIENT_GATEWAY_ORIGINS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tvq::gateway {
+
+// A page may call from the gateway's own origin, and from those that are allowed. Whoever owns a
+// name can have it resolve to this machine's address (DNS rebinding), and his page then seems to be
+// the gateway's own: a name in a Host header counts only if no stranger can own it.
+//
+// Immutable.
+class Origins {
+ public:
+  // `host` is what the gateway listens on; `tls`: strangers' names are kept away by its
+  // certificate. `allowed` are the origins of pages elsewhere: "https://example.org"; "*": all.
+  Origins(std::string_view host, bool tls, std::vector<std::string> allowed);
+
+  enum class Page { kOwn, kAllowed, kForeign };
+  // The page at `origin` (a header; empty: no page says so), when it calls `host` (a header).
+  Page Of(std::string_view origin, std::string_view host) const;
+
+  // Whether a request for `host` (a header) is refused: the gateway can only be reached from this
+  // machine, and this is a name that some page had resolve to it.
+  bool IsRebound(std::string_view host) const;
+
+  bool any() const { return any_; }
+  // Whether an answer depends on the header Origin.
+  bool vary() const { return !allowed_.empty(); }
+
+ private:
+  bool IsKnown(std::string_view host) const;
+
+  const std::vector<std::string> allowed_;
+  const bool any_;
+  const bool guards_;  // listens for this machine alone, without TLS
+  std::vector<std::string> names_;
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_ORIGINS_H_
