@@ -91,16 +91,17 @@ class ConnectionPool {
  private:
   // What comes before the first request.
   template <typename Handler>
-  void Greet(Connection& connection, Handler handler) {
+  void Greet(Connection& connection, Handler&& handler) {
     boost::system::error_code error;
     if constexpr (kTls) {
       if (boost::asio::ip::make_address(host_, error); error) {  // only names may be sent
         SSL_set_tlsext_host_name(connection.stream.native_handle(), host_.c_str());
       }
       connection.stream.set_verify_callback(boost::asio::ssl::host_name_verification(host_), error);
-      connection.stream.async_handshake(boost::asio::ssl::stream_base::client, std::move(handler));
+      connection.stream.async_handshake(boost::asio::ssl::stream_base::client,
+                                        std::forward<Handler>(handler));
     } else {
-      std::move(handler)(error);
+      std::forward<Handler>(handler)(error);
     }
   }
 

@@ -59,3 +59,21 @@ it('says when the gateway is gone, and keeps the words', async () => {
   expect(await tab.page.getByLabel('Opening').inputValue()).toBe('Words of mine');
   await tab.close();
 });
+
+it('says once on the page of the server that nobody answers', async () => {
+  const service = await Service.start();
+  const tab = await Tab.open(browser, service.url, 'server');
+  const state = tab.page.locator('.facts.wide div', { hasText: 'state' }).locator('dd').first();
+  await expect.poll(() => state.textContent()).toBe('serving');
+  let failures = 0;
+  tab.page.on('requestfailed', () => (failures += 1));
+  await service.stop();
+  const alert = tab.page.getByRole('alert').locator('p', { hasText: 'The gateway does not answer; asking again.' });
+  await alert.waitFor();
+  expect(await state.textContent()).toBe('no answer');
+  await alert.evaluate((node) => node.setAttribute('data-first', ''));
+  const seen = failures;
+  await expect.poll(() => failures, { timeout: 20_000 }).toBeGreaterThan(seen + 1);
+  expect(await alert.getAttribute('data-first')).toBe('');
+  await tab.close();
+});

@@ -83,6 +83,17 @@ it('marks, goes on, and rewinds', async () => {
   await expect.poll(() => item(/mark at/).count()).toBe(0);
 });
 
+it('works with marks of any name', async () => {
+  const name = 'a"b\\c';
+  await tab.page.getByLabel('mark', { exact: true }).fill(name);
+  await button('Mark').click();
+  await item(/mark at/).waitFor();
+  await button('Rewind to it').click();
+  await tab.page.getByText(`Back at ${name}.`).waitFor();
+  expect(await tab.page.getByRole('alert').count()).toBe(0);
+  expect(await button('Rewind to it').evaluate((node) => node === document.activeElement)).toBe(true);
+});
+
 it('is walked by the arrow keys', async () => {
   await button('Fork').click();
   await item('The old house / 2').waitFor();

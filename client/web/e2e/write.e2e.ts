@@ -153,3 +153,80 @@ it('says what is wrong at the control, and keeps the words', async () => {
   await done();
   tab.errors.splice(0); // the browser logs the 400 that this test asked for
 });
+
+/** Holds the calls that match until what it answers is called; what they are answered then. */
+async function hold(pattern: string | RegExp, refusal?: number): Promise<() => void> {
+  let release = (): void => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await tab.page.route(pattern, async (route) => {
+    await released;
+    const body = JSON.stringify({ error: { message: 'refused by the test', type: 'error' } });
+    await (refusal ? route.fulfill({ status: refusal, contentType: 'application/json', body }) : route.continue());
+  });
+  return release;
+}
+
+/** A session that the page has not made, with its text. */
+async function otherSession(text: string): Promise<string> {
+  return tab.page.evaluate(async (words) => {
+    const post = async (path: string, body: unknown): Promise<{ id: string }> => {
+      const headers = { 'Content-Type': 'application/json' };
+      return (await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) })).json();
+    };
+    const { id } = await post('/v1/sessions', { model: 'novels', keep_transcript: true });
+    await post(`/v1/sessions/${id}/append`, { text: words });
+    return id;
+  }, text);
+}
+
+it('keeps the next words while the last turn is tried again', async () => {
+  await write('The captain said', 8);
+  await done();
+  await tab.page.getByLabel('Your words next').fill(' Then he');
+  await button('Try again').click();
+  await done();
+  expect(await tab.page.getByLabel('Your words next').inputValue()).toBe(' Then he');
+});
+
+it('puts the words of a turn that failed before those that were typed meanwhile', async () => {
+  const release = await hold('**/v1/completions', 400);
+  await write('The captain said', 8);
+  await button('Stop').waitFor();
+  await tab.page.locator('.composer textarea').fill(' and more');
+  release();
+  await tab.page.getByRole('alert').filter({ hasText: 'Refused by the test' }).waitFor();
+  expect(await tab.page.getByLabel('Opening').inputValue()).toBe('The captain said and more');
+  tab.errors.splice(0); // the browser logs the 400 that this test asked for
+});
+
+it('leaves the words in the box when a session is opened', async () => {
+  await tab.page.getByLabel('Opening').fill('Words of mine');
+  await tab.go(`write?session=${await otherSession('Another text')}`);
+  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe('Another text');
+  expect(await tab.page.getByLabel('Your words next').inputValue()).toBe('Words of mine');
+});
+
+it('opens the session that was chosen when the running text is done', async () => {
+  const other = await otherSession('Another text');
+  await write('The captain said', 100_000);
+  await expect.poll(async () => (await written()).length).toBeGreaterThan(20);
+  await tab.go(`write?session=${other}`);
+  await tab.page.getByText('opens when this one is done').waitFor();
+  await button('Stop').click();
+  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe('Another text');
+  await done();
+});
+
+it('writes nothing while a session is being opened', async () => {
+  await write('The captain said', 8);
+  await done();
+  const other = await otherSession('Another text');
+  const release = await hold(new RegExp(`/v1/sessions/${other}`));
+  await tab.go(`write?session=${other}`);
+  await expect.poll(() => button('Continue').isDisabled()).toBe(true);
+  await tab.page.locator('.composer textarea').press('Control+Enter');
+  expect(await button('Stop').isVisible()).toBe(false);
+  release();
+  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe('Another text');
+  expect(await button('Continue').isDisabled()).toBe(false);
+});

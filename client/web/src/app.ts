@@ -1,6 +1,6 @@
 // What every page is given, and what a page is.
 
-import type { Api } from './api/client.ts';
+import type { Api, CallOptions } from './api/client.ts';
 import { models as listModels } from './api/sessions.ts';
 import type { Model } from './api/types.ts';
 
@@ -9,8 +9,8 @@ export class App {
   constructor(readonly api: Api) {}
 
   /** The served models; asked once, again after an error or `forget`. */
-  models(): Promise<Model[]> {
-    this.known ??= listModels(this.api).catch((error: unknown) => {
+  models(options: CallOptions = {}): Promise<Model[]> {
+    this.known ??= listModels(this.api, options).catch((error: unknown) => {
       this.known = null;
       throw error;
     });

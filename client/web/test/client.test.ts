@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Api } from '../src/api/client.ts';
-import { ApiError, explain } from '../src/api/errors.ts';
+import { ApiError, explain, isTimeout } from '../src/api/errors.ts';
 import { failure, FakeGateway } from './fake_gateway.ts';
 
 function apiOn(gateway: FakeGateway): { api: Api; waits: number[] } {
@@ -86,6 +86,33 @@ describe('Api.json', () => {
     const error = await failureOf(api.json('/v1/models'));
     expect(error.status).toBe(0);
     expect(explain(error)).toContain('does not answer');
+  });
+});
+
+describe('Api with a signal', () => {
+  it('hands on that time ran out, in a sentence of its own', async () => {
+    const api = new Api({ fetch: () => Promise.reject(new DOMException('signal timed out', 'TimeoutError')) });
+    const error: unknown = await api.json('/v1/server').catch((caught: unknown) => caught);
+    expect(isTimeout(error)).toBe(true);
+    expect(explain(error)).toContain('takes long to answer');
+  });
+
+  it('says so, too, when time runs out between two attempts', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(failure(503, 'starting', null, { 'retry-after': '5' }));
+    const api = new Api({ fetch: gateway.fetch });
+    const error: unknown = await api
+      .json('/v1/server', { signal: AbortSignal.timeout(20) })
+      .catch((caught: unknown) => caught);
+    expect(isTimeout(error)).toBe(true);
+  });
+
+  it('tries as often as it is told', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(failure(503, 'away'));
+    const { api } = apiOn(gateway);
+    expect((await failureOf(api.json('/v1/server', { attempts: 1 }))).status).toBe(503);
+    expect(gateway.calls.length).toBe(1);
   });
 });
 

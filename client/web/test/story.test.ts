@@ -92,6 +92,25 @@ describe('Story', () => {
     expect(gateway.sessions.get(story.session!.id)!.position).toBe(9);
   });
 
+  it('says that nothing was added when a later turn is refused before it is sent', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    gateway.queue.push(failure(409, 'the session is busy'));
+    expect(await turn(story, 'x', 5)).toMatchObject({ kind: 'undone', error: { status: 409 } });
+    expect(gateway.sessions.get(story.session!.id)!.position).toBe(9);
+    expect((await turn(story, 'x', 5)).kind).toBe('done');
+  });
+
+  it('says that nothing was added when it is stopped before it is sent', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    expect((await turn(story, 'x', 5, new Watched(), AbortSignal.abort())).kind).toBe('undone');
+    expect(gateway.sessions.get(story.session!.id)!.position).toBe(9);
+    story.session = null;
+    expect((await turn(story, 'x', 5, new Watched(), AbortSignal.abort())).kind).toBe('undone');
+    expect([story.session, gateway.sessions.size]).toEqual([null, 1]);
+  });
+
   it('hands on why no session could be made', async () => {
     const { gateway, story } = fresh();
     gateway.queue.push(failure(404, 'no model m'));

@@ -1,6 +1,6 @@
 // One way to the gateway: keys, errors, retries, streams.
 
-import { ApiError, errorFrom, isAbort } from './errors.ts';
+import { ApiError, errorFrom, isAbort, isTimeout } from './errors.ts';
 import { readEvents } from './sse.ts';
 
 export interface CallOptions {
@@ -8,6 +8,8 @@ export interface CallOptions {
   body?: unknown;
   signal?: AbortSignal;
   headers?: Record<string, string>;
+  /** How often a call that is refused is tried; by default 4 times. */
+  attempts?: number;
   /** Told before each wait for a server that is full or starting. */
   onWait?: (ms: number) => void;
 }
@@ -46,7 +48,7 @@ export class Api {
     try {
       return (await response.json()) as T;
     } catch (error) {
-      if (isAbort(error)) throw error;
+      if (isAbort(error) || isTimeout(error)) throw error;
       throw new ApiError(response.status, 'The answer was cut off or is no JSON');
     }
   }
@@ -85,7 +87,7 @@ export class Api {
       const error = errorFrom(response.status, await bodyOf(response), retryAfter(response.headers));
       const wait = error.retryAfterMs ?? 250 * 2 ** attempt * (0.75 + this.random() / 2);
       const refused = error.status === 429 || error.status === 503;
-      if (!refused || attempt === ATTEMPTS || wait > LONGEST_WAIT_MS) throw error;
+      if (!refused || attempt >= (options.attempts ?? ATTEMPTS) || wait > LONGEST_WAIT_MS) throw error;
       options.onWait?.(wait);
       await this.sleep(wait, options.signal);
     }
@@ -107,7 +109,7 @@ export class Api {
     try {
       return await this.fetch(this.base + path, init);
     } catch (error) {
-      if (isAbort(error)) throw error;
+      if (isAbort(error) || isTimeout(error)) throw error;
       throw new ApiError(0, error instanceof Error ? error.message : String(error));
     }
   }
@@ -139,7 +141,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = (): void => {
       clearTimeout(timer);
-      reject(new DOMException('aborted', 'AbortError'));
+      reject(signal?.reason as Error);
     };
     const timer = setTimeout(() => {
       signal?.removeEventListener('abort', abort);

@@ -19,6 +19,11 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError';
 }
 
+/** A signal of AbortSignal.timeout ended it. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'TimeoutError';
+}
+
 interface ErrorBody {
   error?: { message?: unknown; param?: unknown; code?: unknown };
 }
@@ -39,6 +44,7 @@ function sentence(message: string): string {
 }
 
 export function explain(error: unknown): string {
+  if (isTimeout(error)) return 'The server takes long to answer. Try again in a while.';
   if (!(error instanceof ApiError)) return sentence(error instanceof Error ? error.message : String(error));
   switch (error.status) {
     case 0:

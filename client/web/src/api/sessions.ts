@@ -1,14 +1,15 @@
 // Sessions and text by the gateway's other endpoints.
 
-import type { Api } from './client.ts';
+import type { Api, CallOptions } from './client.ts';
 import type { ListOf, Model, Position, ServerInfo, Session } from './types.ts';
 
 const of = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;
 
-export const models = async (api: Api): Promise<Model[]> => (await api.json<ListOf<Model>>('/v1/models')).data;
+export const models = async (api: Api, options: CallOptions = {}): Promise<Model[]> =>
+  (await api.json<ListOf<Model>>('/v1/models', options)).data;
 
-export const serverInfo = (api: Api, signal?: AbortSignal): Promise<ServerInfo> =>
-  api.json<ServerInfo>('/v1/server', signal ? { signal } : {});
+export const serverInfo = (api: Api, options: CallOptions = {}): Promise<ServerInfo> =>
+  api.json<ServerInfo>('/v1/server', options);
 
 export const createSession = (api: Api, body: { model: string; label?: string; ttl?: number }): Promise<Session> =>
   api.json<Session>('/v1/sessions', { method: 'POST', body: { keep_transcript: true, ...body } });

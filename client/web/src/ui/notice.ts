@@ -25,6 +25,9 @@ export class Notice {
   }
 
   private show(kind: string, ...children: Child[]): void {
+    // What is written anew is read aloud anew.
+    const text = children.length === 1 && typeof children[0] === 'string' ? children[0] : null;
+    if (text !== null && this.node.className === `notice ${kind}` && this.node.textContent === text) return;
     this.node.className = `notice ${kind}`;
     this.node.setAttribute('role', kind === 'bad' ? 'alert' : 'status');
     fill(this.node, el('p', {}, ...children));

@@ -1,6 +1,7 @@
 // Server: what it serves, how much fits, and what it does now.
 
 import type { App, Page } from '../../app.ts';
+import { ApiError, isTimeout } from '../../api/errors.ts';
 import { serverInfo } from '../../api/sessions.ts';
 import type { ByTier, Model, ServerInfo } from '../../api/types.ts';
 import { el, fill } from '../../dom.ts';
@@ -26,6 +27,7 @@ class ServerPage implements Page {
   readonly title = 'Server';
   readonly node: HTMLElement;
   private readonly notice = new Notice();
+  private readonly state = el('dd');
   private readonly facts = el('dl', { class: 'facts wide' });
   private readonly models = el('div', { class: 'models' });
   private readonly speed = new TimePlot(
@@ -93,21 +95,20 @@ class ServerPage implements Page {
     if (this.looking) return;
     this.looking = true;
     try {
-      // A server that does not answer in time says so here: no retries, the next look comes soon.
-      const info = await serverInfo(this.app.api, AbortSignal.timeout(LOOK_MS * 4));
-      this.tell(info);
+      // One attempt within a bounded time: the next look comes soon.
+      const once = { signal: AbortSignal.timeout(LOOK_MS * 4), attempts: 1 };
+      this.tell(await serverInfo(this.app.api, once));
       if (this.looks % LOOKS_PER_MODELS === 0) {
         this.app.forget();
-        fill(this.models, ...(await this.app.models()).map(card));
+        fill(this.models, ...(await this.app.models(once)).map(card));
       }
       this.looks += 1;
       this.notice.clear();
     } catch (error) {
       this.looks = 0;
       this.before = null;
-      this.notice.fail(
-        error instanceof DOMException ? new Error('The server takes long to answer; asking again.') : error,
-      );
+      this.state.textContent = 'no answer';
+      this.notice.fail(whyNot(error));
     } finally {
       this.looking = false;
     }
@@ -115,10 +116,10 @@ class ServerPage implements Page {
 
   private tell(info: ServerInfo): void {
     const at = performance.now() / 1000;
-    const fact = (name: string, value: string): HTMLElement => el('div', {}, el('dt', {}, name), el('dd', {}, value));
+    this.state.textContent = info.draining ? 'draining: takes nothing new' : 'serving';
     fill(
       this.facts,
-      fact('state', info.draining ? 'draining: takes nothing new' : 'serving'),
+      el('div', {}, el('dt', {}, 'state'), this.state),
       fact('up', duration(info.uptime)),
       fact('version', info.version),
       fact('device', info.device),
@@ -137,9 +138,18 @@ class ServerPage implements Page {
   }
 }
 
+function fact(name: string, value: string, title?: string): HTMLElement {
+  return el('div', {}, el('dt', {}, name), el('dd', { title }, value));
+}
+
+/** What went wrong with a look; the page asks again by itself. */
+function whyNot(error: unknown): unknown {
+  if (isTimeout(error)) return new Error('The server takes long to answer; asking again.');
+  if (error instanceof ApiError && error.status === 0) return new Error('The gateway does not answer; asking again.');
+  return error;
+}
+
 function card(model: Model): HTMLElement {
-  const fact = (name: string, value: string, title?: string): HTMLElement =>
-    el('div', {}, el('dt', {}, name), el('dd', { title }, value));
   const { image, sessions_in_use: used, max_sessions: most } = model;
   const meter = el('meter', {
     min: 0,

@@ -67,7 +67,7 @@ export class Panel {
       this.branching(session),
       this.keeping(session),
     );
-    if (held) this.node.querySelector<HTMLElement>(`[data-key="${held}"]`)?.focus();
+    if (held) this.node.querySelector<HTMLElement>(`[data-key="${CSS.escape(held)}"]`)?.focus();
     void this.read(session, TAIL);
   }
 

@@ -50,6 +50,10 @@ class WritePage implements Page {
   };
   private readonly branchForm = el('form', { class: 'inline-form' });
   private running: AbortController | null = null;
+  /** A session's text is on its way. */
+  private loading = false;
+  /** The session that the address asks for, until it is opened. */
+  private wanted: string | null = null;
   private lastPrompt = '';
   private opening = '';
   private opened = '';
@@ -132,19 +136,39 @@ class WritePage implements Page {
   }
 
   private async begin(session: string | null): Promise<void> {
+    this.wanted = session;
     try {
       if (!(await this.picker.load())) {
         this.notice.say('This server serves no model that writes text.');
         return;
       }
       this.notice.clear();
-      const id = session ?? (this.story.session ? null : visit.get('write.session'));
-      if (id && id !== this.story.session?.id && id !== this.opened && !this.running)
-        await this.open(id, session !== null);
     } catch (error) {
       this.notice.fail(error);
+      this.update();
+      return;
+    }
+    await this.openWanted();
+  }
+
+  /** Opens what the address asks for, else the story of the last visit; not while another is written or opened. */
+  private async openWanted(): Promise<void> {
+    const asked = this.wanted !== null;
+    const id = this.wanted ?? (this.story.session ? null : visit.get('write.session'));
+    const open = id && id !== this.story.session?.id && id !== this.opened;
+    if (open && (this.running || this.loading)) {
+      if (asked) this.notice.say('The session that you chose opens when this one is done.');
+      return;
+    }
+    this.wanted = null;
+    if (open) {
+      this.loading = true;
+      this.update();
+      await this.open(id, asked).catch((error: unknown) => this.notice.fail(error));
+      this.loading = false;
     }
     this.update();
+    if (this.wanted !== null) await this.openWanted(); // asked for meanwhile
   }
 
   private async open(id: string, asked: boolean): Promise<void> {
@@ -152,8 +176,8 @@ class WritePage implements Page {
     try {
       text = await this.story.open(id);
     } catch (error) {
-      visit.set('write.session', '');
       if (asked) throw error;
+      visit.set('write.session', '');
       return; // the story of the last visit is gone: begin a new one
     }
     const session = this.story.session!;
@@ -163,7 +187,7 @@ class WritePage implements Page {
     this.paper.clear();
     this.paper.add('given', text === null ? `(${plural(session.position, 'token')} whose text was not kept)` : text);
     this.paper.settle();
-    if (asked) this.setBox('');
+    if (asked && this.box.value === OPENING) this.setBox('');
     this.live.reset();
     this.live.state(session.position, session.bytes);
     this.follow(true);
@@ -176,13 +200,14 @@ class WritePage implements Page {
 
   private async go(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || !model) return;
+    if (this.running || this.loading || !model) return;
     const prompt = this.box.value;
     if (prompt === '' && !this.story.session && (model.eos_token_id ?? null) === null) {
       this.notice.say('Write an opening first: this model has no token to begin from.');
       this.box.focus();
       return;
     }
+    this.setBox('');
     await this.run(model, prompt);
   }
 
@@ -193,7 +218,6 @@ class WritePage implements Page {
     this.paper.begin(prompt);
     this.lastPrompt = prompt;
     if (!this.story.session) this.opening = prompt;
-    this.setBox('');
     this.update();
     this.live.begin();
     announce('Writing.');
@@ -234,7 +258,7 @@ class WritePage implements Page {
     this.running = null;
     this.live.speed(meter.overall());
     this.ended(ending, prompt);
-    this.update();
+    await this.openWanted();
   }
 
   private ended(ending: Ending, prompt: string): void {
@@ -242,7 +266,7 @@ class WritePage implements Page {
     if (ending.kind === 'undone') {
       const { written } = this.paper;
       this.paper.undo();
-      if (this.box.value === '') this.setBox(prompt);
+      this.setBox(prompt + this.box.value);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
       const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
       if (gone) this.lostSession();
@@ -276,7 +300,7 @@ class WritePage implements Page {
 
   private async tryAgain(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || !model || !this.paper.canUndo) return;
+    if (this.running || this.loading || !model || !this.paper.canUndo) return;
     const control = new AbortController();
     this.running = control;
     this.update();
@@ -364,6 +388,7 @@ class WritePage implements Page {
 
   private update(): void {
     const running = this.running !== null;
+    const busy = running || this.loading;
     const begun = this.story.session !== null;
     const { go, stop, again, fresh, branch } = this.buttons;
     // A button that goes takes the focus with it; the one that comes in its place gets it.
@@ -373,10 +398,10 @@ class WritePage implements Page {
     stop.hidden = !running;
     if (running && focused === go) stop.focus();
     if (!running && focused === stop) go.focus();
-    go.disabled = this.picker.model === null;
-    again.disabled = running || !this.paper.canUndo;
-    branch.disabled = running || !begun;
-    fresh.disabled = running || !begun;
+    go.disabled = this.loading || this.picker.model === null;
+    again.disabled = busy || !this.paper.canUndo;
+    branch.disabled = busy || !begun;
+    fresh.disabled = busy || !begun;
     this.boxLabel.textContent = begun ? 'Your words next (may stay empty)' : 'Opening';
     this.text.setAttribute('aria-busy', String(running));
     this.frame.classList.toggle('empty', !begun && !running);

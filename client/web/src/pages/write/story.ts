@@ -46,6 +46,7 @@ export class Story {
     let seen = 0;
     let finish = 'stop';
     let promptTokens = 0;
+    let sent = false;
     const made = this.session === null;
     try {
       this.session ??= await sessions.createSession(this.api, {
@@ -63,6 +64,7 @@ export class Story {
       const tokens = (): number => this.turnStart + promptTokens + seen;
       watch.onState(this.turnStart, this.session.bytes);
       const looking = this.lookWhile(() => watch.onState(tokens(), this.session?.bytes ?? 0));
+      sent = true;
       try {
         await complete(
           this.api,
@@ -82,7 +84,9 @@ export class Story {
       watch.onState(this.session.position, this.session.bytes);
       return { kind: 'done', finish, tokens: seen };
     } catch (error) {
-      return this.afterBreak(error, model, promptTokens, seen, watch, made);
+      if (sent) return this.afterBreak(error, model, promptTokens, seen, watch, made);
+      if (made) await this.drop();
+      return { kind: 'undone', error };
     }
   }
 
@@ -149,7 +153,7 @@ export class Story {
     };
   }
 
-  /** After an error or a stop: what does the session hold? */
+  /** After an error or a stop of what was sent: what does the session hold? */
   private async afterBreak(
     error: unknown,
     model: Model,
@@ -158,10 +162,8 @@ export class Story {
     watch: TurnWatch,
     made: boolean,
   ): Promise<Ending> {
-    const { session } = this;
-    if (!session) return { kind: 'undone', error };
     try {
-      const kept = await this.settled(session, isAbort(error) && seen > 0);
+      const kept = await this.settled(this.session!, isAbort(error) && seen > 0);
       if (kept.position <= this.turnStart) {
         if (made && kept.position === 0) await this.drop();
         return { kind: 'undone', error };
