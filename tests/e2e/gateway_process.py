@@ -102,6 +102,11 @@ class GatewayProcess:
         assert answer.status == 200, answer.body
         return answer.json
 
+    def connections(self):
+        """How many there are, with the one that asks."""
+        text = self.get("/metrics").body.decode()
+        return int(float(text.split("\ntvq_gateway_connections ")[1].split()[0]))
+
     def stream(self, path="/v1/completions", headers=None, **fields):
         """Opens a stream and returns it, an iterator of events."""
         return Stream(self, path, {"model": "bytes", "stream": True, **fields}, headers or {})

@@ -1,5 +1,7 @@
 """The gateway's end, and what it says while the server is away."""
 
+import contextlib
+import http.client
 import signal
 import threading
 
@@ -66,17 +68,27 @@ def test_first_signal_lets_requests_finish(server):
             pass
 
 
+def read(stream):
+    """The events of a stream, up to its end or the connection's."""
+    with contextlib.suppress(http.client.HTTPException, ConnectionError):
+        yield from stream
+
+
 def test_second_signal_ends_them(server):
     with GatewayProcess(server.address) as gateway:
         stream = gateway.stream(**ENDLESS)
         next(stream)
-        reader = threading.Thread(target=lambda: list(stream))
+        seen = []
+        reader = threading.Thread(target=lambda: seen.extend(read(stream)))
+        reader.start()
         gateway.process.send_signal(signal.SIGTERM)
         wait_until(lambda: "second signal" in gateway.stderr(), "the first signal was heard")
-        assert gateway.process.poll() is None
+        told = len(seen)
+        wait_until(lambda: len(seen) > told, "the stream goes on")
         gateway.process.send_signal(signal.SIGTERM)
         assert gateway.process.wait(60) == 0
-        del reader
+        reader.join()
+        assert not stream.done
         server.wait_idle()
 
 

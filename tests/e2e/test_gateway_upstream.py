@@ -76,12 +76,7 @@ def test_hang_up_in_an_import_that_the_server_does_not_read(fake):
             sock.sendall(IMPORT % 1_000_000_000 + b"x" * (256 * 1024 + 30_000))
             assert stuck.begun.wait(60)
         assert stuck.cancelled.wait(60)
-
-        def connections():
-            text = gateway.get("/metrics").body.decode()
-            return float(text.split("\ntvq_gateway_connections ")[1].split()[0])
-
-        wait_until(lambda: connections() == 1, "the connection ended")
+        wait_until(lambda: gateway.connections() == 1, "the connection ended")
 
 
 def test_second_signal_ends_an_import_that_the_server_does_not_read(fake):

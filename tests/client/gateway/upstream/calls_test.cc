@@ -1,0 +1,262 @@
+// The calls of a gateway on a server that does what it wants.
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/gateway/upstream/channel.h"
+#include "client/gateway/upstream/read_call.h"
+#include "client/gateway/upstream/unary_call.h"
+#include "client/gateway/upstream/upload_call.h"
+#include "tests/client/cpp/fake_server.h"
+#include "tests/client/gateway/http/loopback.h"
+
+namespace tvq::gateway {
+namespace {
+
+using GenerateCall = ReadCall<v1::GenerateResponse>;
+using ImportCall = UploadCall<v1::ImportSessionRequest, v1::ImportSessionResponse>;
+using Sessions = class v1::SessionService::Stub::async;
+using Writer = grpc::ServerWriter<v1::GenerateResponse>;
+using Reader = grpc::ServerReader<v1::ImportSessionRequest>;
+
+constexpr size_t kLimit = 4;
+
+// Keeps a handler until its call is cancelled.
+void AwaitCancel(const grpc::ServerContext& context) {
+  while (!context.IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+v1::GenerateResponse Text(const std::string& text) {
+  v1::GenerateResponse response;
+  response.add_deltas()->set_text(text);
+  return response;
+}
+
+class CallsTest : public testing::Test {
+ protected:
+  CallsTest() {
+    client::ConnectOptions options;
+    options.address = fake_.address();
+    auto upstream = Upstream::Open(options, 1);
+    EXPECT_TRUE(upstream.ok()) << upstream.status();
+    upstream_ = *std::move(upstream);
+  }
+  // Every call ends, and lets go of the loop.
+  ~CallsTest() override {
+    loop_.restart();
+    const auto waiting = asio::make_work_guard(loop_);
+    while (OpenCalls::count() > 0) loop_.run_for(std::chrono::milliseconds(1));
+  }
+
+  // Runs a test's coroutine to its end.
+  void Run(asio::awaitable<void> coroutine) {
+    auto done = asio::co_spawn(loop_, std::move(coroutine), asio::use_future);
+    loop_.run();
+    done.get();
+  }
+
+  std::shared_ptr<GenerateCall> StartGenerate() {
+    const auto start = [&](grpc::ClientContext* context, GenerateCall* call) {
+      upstream_->Next().generation->async()->Generate(context, &request_, call);
+    };
+    return GenerateCall::Start({.request_id = "r"}, changed_, kLimit, start);
+  }
+  std::shared_ptr<ImportCall> StartImport() {
+    return ImportCall::Start(
+        {.request_id = "r"}, loop_.get_executor(),
+        [&](grpc::ClientContext* context, v1::ImportSessionResponse* response, ImportCall* call) {
+          upstream_->Next().sessions->async()->ImportSession(context, response, call);
+        });
+  }
+  // What the call says until it ends.
+  asio::awaitable<std::string> ReadAll(std::shared_ptr<GenerateCall> call) {
+    std::string text;
+    std::vector<v1::GenerateResponse> messages;
+    bool done = false;
+    while (!done) {
+      co_await changed_->Wait();
+      done = call->done();
+      messages.clear();
+      call->Take(&messages);
+      EXPECT_LE(messages.size(), kLimit);
+      for (const auto& message : messages) text += message.deltas(0).text();
+    }
+    co_return text;
+  }
+
+  client::FakeServer fake_;
+  std::unique_ptr<Upstream> upstream_;
+  asio::io_context loop_{1};
+  const std::shared_ptr<Signal> changed_ = std::make_shared<Signal>(loop_.get_executor());
+  const v1::GenerateRequest request_;
+};
+
+TEST_F(CallsTest, ReadsAllInOrder) {
+  std::string want;
+  for (int i = 0; i < 500; ++i) want += std::to_string(i) + ",";
+  fake_.generation.generate = [](auto*, const auto&, Writer* writer) {
+    for (int i = 0; i < 500; ++i) writer->Write(Text(std::to_string(i) + ","));
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    const std::string text = co_await ReadAll(call);
+    EXPECT_EQ(text, want);
+    EXPECT_TRUE(call->status().ok());
+    EXPECT_TRUE(call->has_head());
+  };
+  Run(test());
+}
+
+TEST_F(CallsTest, ReadsWhatCameBeforeAnError) {
+  fake_.generation.generate = [](auto*, const auto&, Writer* writer) {
+    writer->Write(Text("a"));
+    return grpc::Status(grpc::StatusCode::DATA_LOSS, "damaged");
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    const std::string text = co_await ReadAll(call);
+    EXPECT_EQ(text, "a");
+    EXPECT_EQ(call->status(), absl::DataLossError("damaged"));
+  };
+  Run(test());
+}
+
+// Also one that reads no further because nobody takes what it has read.
+TEST_F(CallsTest, CancelEndsACallThatHasPaused) {
+  std::promise<bool> ended;
+  fake_.generation.generate = [&](grpc::ServerContext* context, const auto&, Writer* writer) {
+    for (size_t i = 0; i < kLimit; ++i) writer->Write(Text("a"));
+    AwaitCancel(*context);
+    ended.set_value(true);
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    std::vector<v1::GenerateResponse> messages;
+    co_await changed_->Wait();  // something has come; the rest soon has, too
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    call->Cancel();
+    while (!call->done()) co_await changed_->Wait();
+    EXPECT_TRUE(absl::IsCancelled(call->status()));
+  };
+  Run(test());
+  EXPECT_TRUE(ended.get_future().get());
+}
+
+TEST_F(CallsTest, UploadsAll) {
+  fake_.sessions.import_session = [](auto*, Reader* const& reader, auto* response) {
+    v1::ImportSessionRequest message;
+    std::string all;
+    while (reader->Read(&message)) all += message.chunk();
+    response->mutable_session()->set_label(all);
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartImport();
+    for (const char* chunk : {"a", "bc", "d"}) {
+      v1::ImportSessionRequest message;
+      message.set_chunk(chunk);
+      const bool open = co_await call->Write(std::move(message));
+      EXPECT_TRUE(open);
+    }
+    const absl::StatusOr<v1::ImportSessionResponse> made = co_await call->Finish();
+    EXPECT_EQ(made.ok() ? made->session().label() : made.status().ToString(), "abcd");
+  };
+  Run(test());
+}
+
+TEST_F(CallsTest, UploadThatTheServerRefuses) {
+  fake_.sessions.import_session = [](auto*, Reader* const&, auto*) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many uploads");
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartImport();
+    bool open = true;
+    while (open) {
+      v1::ImportSessionRequest message;
+      message.set_chunk(std::string(100'000, 'x'));
+      open = co_await call->Write(std::move(message));
+    }
+    const absl::StatusOr<v1::ImportSessionResponse> made = co_await call->Finish();
+    EXPECT_EQ(made.status(), absl::ResourceExhaustedError("too many uploads"));
+  };
+  Run(test());
+}
+
+TEST_F(CallsTest, CancelEndsAnUploadThatNobodyReads) {
+  fake_.sessions.import_session = [](grpc::ServerContext* context, Reader* const&, auto*) {
+    AwaitCancel(*context);
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartImport();
+    asio::steady_timer soon(loop_, std::chrono::milliseconds(50));
+    soon.async_wait([&](const boost::system::error_code&) { call->Cancel(); });
+    bool open = true;
+    while (open) {
+      v1::ImportSessionRequest message;
+      message.set_chunk(std::string(3'000'000, 'x'));  // more than may be on its way
+      open = co_await call->Write(std::move(message));
+    }
+    const absl::StatusOr<v1::ImportSessionResponse> made = co_await call->Finish();
+    EXPECT_TRUE(absl::IsCancelled(made.status()));
+  };
+  Run(test());
+}
+
+TEST_F(CallsTest, AbandonedUploadIsCancelled) {
+  std::promise<bool> cancelled;
+  fake_.sessions.import_session = [&](grpc::ServerContext* context, Reader* const& reader, auto*) {
+    v1::ImportSessionRequest message;
+    reader->Read(&message);
+    AwaitCancel(*context);
+    cancelled.set_value(true);
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartImport();
+    const bool open = co_await call->Write(v1::ImportSessionRequest());
+    EXPECT_TRUE(open);
+    call->Abandon();
+  };
+  Run(test());
+  EXPECT_TRUE(cancelled.get_future().get());
+}
+
+TEST_F(CallsTest, HangUpCancelsAUnaryCall) {
+  std::promise<void> asked;
+  std::promise<absl::Status> outcome;
+  fake_.sessions.get = [&](grpc::ServerContext* context, const auto&, auto*) {
+    asked.set_value();
+    AwaitCancel(*context);
+    return grpc::Status::OK;
+  };
+  const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
+    CallHeaders headers = {.request_id = "r"};
+    const auto got = co_await Unary<v1::GetSessionRequest, v1::GetSessionResponse>(
+        exchange, headers, upstream_->Next().sessions->async(), &Sessions::GetSession,
+        v1::GetSessionRequest());
+    outcome.set_value(got.status());
+  };
+  LoopbackServer server({}, handler);
+  RawClient client(server.port());
+  client.Send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  asked.get_future().wait();
+  client.Close();
+  EXPECT_TRUE(absl::IsCancelled(outcome.get_future().get()));
+}
+
+}  // namespace
+}  // namespace tvq::gateway
