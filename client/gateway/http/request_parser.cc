@@ -9,6 +9,14 @@
 namespace tvq::gateway {
 namespace http = boost::beast::http;
 
+namespace {
+
+// "0\r\n\r\n": no chunked body ends in less. Beast asserts that it has this much of a last chunk
+// that it has seen before.
+constexpr size_t kLastChunkBytes = 5;
+
+}  // namespace
+
 class RequestParser::Impl {
  public:
   explicit Impl(size_t max_header_bytes) {
@@ -80,6 +88,8 @@ std::optional<uint64_t> RequestParser::content_length() const {
 
 RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* consumed, char* out,
                                                size_t out_bytes, size_t* written) {
+  *consumed = *written = 0;
+  if (impl_->parser.chunked() && bytes.size() < kLastChunkBytes) return Result::kMore;
   auto& body = impl_->parser.get().body();
   body.data = out;
   body.size = out_bytes;

@@ -70,6 +70,27 @@ TEST(RequestParserTest, Chunks) {
   EXPECT_EQ(Body(parser, rest, 4), "abc0123456789|GET");
 }
 
+TEST(RequestParserTest, EndOfTheChunksInPieces) {
+  for (const std::string end : {"0\r\n\r\n", "1\r\nx\r\n0;a=b\r\nTrailer: t\r\n\r\n"}) {
+    RequestParser parser(1000);
+    std::string rest, unread, body;
+    ASSERT_EQ(Header(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+              Result::kDone);
+    for (const char byte : end) {
+      EXPECT_FALSE(parser.body_done());
+      unread += byte;
+      char piece[100];
+      size_t consumed = 0, written = 0;
+      const auto result = parser.ParseBody(unread, &consumed, piece, sizeof(piece), &written);
+      EXPECT_NE(result, Result::kBad);
+      unread.erase(0, consumed);
+      body.append(piece, written);
+    }
+    EXPECT_TRUE(parser.body_done());
+    EXPECT_EQ(body, end.size() > 5 ? "x" : "");
+  }
+}
+
 TEST(RequestParserTest, NoBody) {
   RequestParser parser(1000);
   std::string rest;
