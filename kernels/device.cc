@@ -1,6 +1,8 @@
 #include "kernels/device.h"
 
+#include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +23,23 @@ class HostTime : public DeviceTime {
  private:
   const std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
 };
+
+absl::StatusOr<CudaOptions> ParseCudaOptions(std::string_view text) {
+  CudaOptions options;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (word == "tf32") {
+      options.tf32 = true;
+    } else if (word == "serial") {
+      options.serial = true;
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "device 'cuda': '", std::string(word), "' is unknown there; available: tf32, serial"));
+    }
+  }
+  return options;
+}
 
 }  // namespace
 
@@ -53,9 +72,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int th
   if (name == "cpu") return MakeCpuDevice(threads, isa);
   if (name == "reference") return MakeReferenceDevice();
   if (name == "cuda") {
-    if (isa.empty() || isa == "tf32") return MakeCudaDevice(isa == "tf32");
-    return absl::InvalidArgumentError(
-        absl::StrCat("device 'cuda': '", std::string(isa), "' is unknown there; available: tf32"));
+    const absl::StatusOr<CudaOptions> options = ParseCudaOptions(isa);
+    return options.ok() ? MakeCudaDevice(*options) : options.status();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("device '", std::string(name), "': unknown; available: cpu, cuda, reference"));

@@ -71,22 +71,26 @@ class EventTime : public DeviceTime {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(cudaStream_t stream,
-                                                               std::string description, bool tf32) {
-  std::unique_ptr<CudaDevice> device(new CudaDevice(stream, std::move(description)));
+                                                               std::string description,
+                                                               const CudaOptions& options,
+                                                               bool overlaps) {
+  std::unique_ptr<CudaDevice> device(
+      new CudaDevice(stream, std::move(description), overlaps && !options.serial));
   absl::Status status = device->lanes_.Create();
   if (status.ok()) status = device->ordered_.Create();
   if (!status.ok()) return status;
   absl::StatusOr<Buffer> workspace = device->Allocate(Gemm::kWorkspaceBytes);
   if (!workspace.ok()) return workspace.status();
-  absl::StatusOr<Gemm> gemm = Gemm::Create(stream, *std::move(workspace), tf32);
+  absl::StatusOr<Gemm> gemm = Gemm::Create(stream, *std::move(workspace), options.tf32);
   if (!gemm.ok()) return gemm.status();
   device->gemm_ = *std::move(gemm);
   return device;
 }
 
-CudaDevice::CudaDevice(cudaStream_t stream, std::string description)
+CudaDevice::CudaDevice(cudaStream_t stream, std::string description, bool overlaps)
     : stream_(stream),
       description_(std::move(description)),
+      overlaps_(overlaps),
       lanes_(stream),
       ordered_(stream),
       reusable_(std::make_shared<BlockPool>(DeviceMemory())) {}

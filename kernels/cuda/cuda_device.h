@@ -15,6 +15,7 @@
 #include "kernels/cuda/copy_lanes.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/make_device.h"
 #include "kernels/cuda/ordered_copies.h"
 #include "kernels/cuda/platform.h"
 #include "kernels/device.h"
@@ -24,10 +25,12 @@ namespace tvq::TVQ_CUDA {
 
 class CudaDevice : public Device {
  public:
-  // Takes the stream, which is not the default one. `tf32`: see Gemm.
+  // Takes the stream, which is not the default one. `overlaps`: whether the GPU, and the code for
+  // it, can let kernels begin while the ones before them end; options.serial forbids it.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(cudaStream_t stream,
                                                             std::string description,
-                                                            bool tf32 = false);
+                                                            const CudaOptions& options,
+                                                            bool overlaps);
   ~CudaDevice() override;
 
   std::string Describe() const override { return description_; }
@@ -56,6 +59,8 @@ class CudaDevice : public Device {
 
   // Operations run on it one after the other.
   cudaStream_t stream() const { return stream_; }
+  // Whether kernels that may overlap do (overlap.cuh).
+  bool overlaps() const { return overlaps_; }
 
   // A buffer with a copy of `values`.
   template <typename T>
@@ -76,12 +81,13 @@ class CudaDevice : public Device {
   }
 
  private:
-  CudaDevice(cudaStream_t stream, std::string description);
+  CudaDevice(cudaStream_t stream, std::string description, bool overlaps);
 
   absl::StatusOr<void*> ScratchBytes(size_t slot, size_t bytes);
 
   const cudaStream_t stream_;
   const std::string description_;
+  const bool overlaps_;
   CopyLanes lanes_;
   OrderedCopies ordered_;
   std::optional<Gemm> gemm_;

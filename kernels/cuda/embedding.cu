@@ -22,6 +22,8 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     EmbeddingKernel(const T* table, const float* scales, const int32_t* ids,
                     const int64_t* positions, float scale, double lam, int64_t width, float* out) {
+  LetSuccessorBegin();
+  WaitForPredecessor();
   const int64_t n = blockIdx.x;
   const T* row = table + ids[n] * width;
   const float row_scale = scales == nullptr ? 1 : scales[ids[n]];
@@ -39,10 +41,10 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T>
 absl::Status Run(Device& device, const EmbeddingArgs& args) {
-  return Launch("Embedding", device, {.blocks = args.ids.dim(0), .threads = kThreads},
-                EmbeddingKernel<T>, static_cast<const T*>(args.table), args.scales.data,
-                args.ids.data, args.positions.data, args.position_scale, args.position_lam,
-                args.out.dim(1), args.out.data);
+  return Launch(
+      "Embedding", device, {.blocks = args.ids.dim(0), .threads = kThreads, .overlaps = true},
+      EmbeddingKernel<T>, static_cast<const T*>(args.table), args.scales.data, args.ids.data,
+      args.positions.data, args.position_scale, args.position_lam, args.out.dim(1), args.out.data);
 }
 
 }  // namespace

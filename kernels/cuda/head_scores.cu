@@ -2,7 +2,8 @@
 //
 // Keys lie transposed, [P][K][S padded to 32], so that lanes run over s. A block computes 32 keys
 // for 64 rows of one key head: its 8 warps split K and keep their keys in registers while the rows
-// pass, so that the table, P S K floats, is read once for 64 rows. Each of the 8 sums is one chain
+// pass (so many keys as fit there: K up to 128, the first of a longer one while the kernel before
+// ends), so that the table, P S K floats, is read once for 64 rows. Each of the 8 sums is one chain
 // over its part of K, and they are added in the order of the warps: the order follows from K alone.
 #include <vector>
 
@@ -40,15 +41,22 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first = part * WarpId() < width ? part * WarpId() : width;
   const int64_t end = first + part < width ? first + part : width;
   const float* key = keys + key_head * width * padded_keys + s;
+  float held[kInRegisters];
+  const auto hold = [&](int64_t k0) {
+#pragma unroll
+    for (int i = 0; i < kInRegisters; ++i) {
+      held[i] = k0 + i < end ? key[(k0 + i) * padded_keys] : 0;
+    }
+  };
+  const bool holds_all = end - first <= kInRegisters;
+  LetSuccessorBegin();
+  hold(first);
+  WaitForPredecessor();
 
   for (int64_t r0 = first_row; r0 < rows; r0 += kRows) {
     float sum[kRows] = {};
     for (int64_t k0 = first; k0 < end; k0 += kInRegisters) {
-      float held[kInRegisters];
-#pragma unroll
-      for (int i = 0; i < kInRegisters; ++i) {
-        held[i] = k0 + i < end ? key[(k0 + i) * padded_keys] : 0;
-      }
+      if (!holds_all) hold(k0);
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         if (r0 + r >= rows) break;
@@ -91,6 +99,8 @@ struct Nearer {
 __global__ void __launch_bounds__(kAssignThreads)
     NearestCodeKernel(const float* scores, const float* half_norm, int64_t heads, int64_t codes,
                       int32_t* out) {
+  LetSuccessorBegin();
+  WaitForPredecessor();
   struct Partial {
     Nearest nearest[kAssignThreads / kWarp];
   };
@@ -140,11 +150,13 @@ absl::Status CudaHeadScores(Device& device, const HeadScoresArgs& args) {
   const int64_t padded = PaddedKeys(keys.rows);
   const int64_t rows = args.x.dim(0) * shared;
   const int64_t row_blocks = (rows + kBlockRows - 1) / kBlockRows;
-  return Launch(
-      "HeadScores", device,
-      {.blocks = padded / kKeys, .blocks_y = keys.heads * row_blocks, .threads = kThreads},
-      HeadScoresKernel, args.x.data, keys.data.as<const float>(), rows, heads, shared, keys.rows,
-      padded, keys.width, row_blocks, args.out.data);
+  return Launch("HeadScores", device,
+                {.blocks = padded / kKeys,
+                 .blocks_y = keys.heads * row_blocks,
+                 .threads = kThreads,
+                 .overlaps = true},
+                HeadScoresKernel, args.x.data, keys.data.as<const float>(), rows, heads, shared,
+                keys.rows, padded, keys.width, row_blocks, args.out.data);
 }
 
 absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args) {
@@ -157,7 +169,8 @@ absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args) {
   const absl::Status status =
       CudaHeadScores(device, {args.k, &codebook, {*scores, {rows, codebook.heads, codebook.rows}}});
   if (!status.ok()) return status;
-  return Launch("NearestCode", device, {.blocks = rows * codebook.heads, .threads = kAssignThreads},
+  return Launch("NearestCode", device,
+                {.blocks = rows * codebook.heads, .threads = kAssignThreads, .overlaps = true},
                 NearestCodeKernel, *scores, codebook.half_norm.as<const float>(), codebook.heads,
                 codebook.rows, args.codes.data);
 }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/platform.h"
 
 namespace tvq::TVQ_CUDA {
@@ -40,10 +41,11 @@ __device__ inline T* LaunchShared() {
 }
 
 struct LaunchShape {
-  int64_t blocks = 1;    // x
-  int64_t blocks_y = 1;  // at most 65,535
-  int threads = kWarp;   // of a block
-  int shared_bytes = 0;  // LaunchShared; at most 48 KiB
+  int64_t blocks = 1;     // x
+  int64_t blocks_y = 1;   // at most 65,535
+  int threads = kWarp;    // of a block
+  int shared_bytes = 0;   // LaunchShared; at most 48 KiB
+  bool overlaps = false;  // the kernel keeps the rule of overlap.cuh
 };
 
 // Puts one run of `kernel` on the device's stream. What goes wrong inside shows at a later call.
@@ -53,16 +55,22 @@ absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
   const dim3 grid{static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y), 1};
   const dim3 block{static_cast<unsigned>(shape.threads), 1, 1};
 #if defined(TVQ_CUDA_HOST)
-  return ToStatus(LaunchGrid(
-                      name, grid, block, static_cast<size_t>(shape.shared_bytes),
-                      [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream()),
-                  name);
+  return ToStatus(
+      LaunchGrid(
+          name, grid, block, static_cast<size_t>(shape.shared_bytes),
+          [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream(), shape.overlaps),
+      name);
 #else
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = AsCuda(device).stream();
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = shape.overlaps && AsCuda(device).overlaps() ? 1 : 0;
   return ToStatus(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
 #endif
 }

@@ -20,6 +20,8 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     PrepareRowsKernel(const float* x, int64_t rows, const float* gate, bool norm, const float* gain,
                       const float* bias, int64_t width, int64_t stride, T* out) {
+  LetSuccessorBegin();
+  WaitForPredecessor();
   const int64_t row = blockIdx.x;
   x += row * width;
   out += row * stride;
@@ -47,9 +49,10 @@ absl::StatusOr<const void*> Prepare(Device& device, const RowSource& source) {
   const int64_t stride = RowStride(width), blocks = std::max(rows, source.chunk_rows);
   absl::StatusOr<T*> out = AsCuda(device).Scratch<T>(0, blocks * stride);
   if (!out.ok()) return out.status();
-  const absl::Status status = Launch("PrepareRows", device, {.blocks = blocks, .threads = kThreads},
-                                     PrepareRowsKernel<T>, source.x.data, rows, source.gate,
-                                     source.norm, source.gain, source.bias, width, stride, *out);
+  const absl::Status status =
+      Launch("PrepareRows", device, {.blocks = blocks, .threads = kThreads, .overlaps = true},
+             PrepareRowsKernel<T>, source.x.data, rows, source.gate, source.norm, source.gain,
+             source.bias, width, stride, *out);
   if (!status.ok()) return status;
   return *out;
 }

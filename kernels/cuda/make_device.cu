@@ -6,6 +6,10 @@
 namespace tvq {
 namespace {
 
+// Code that was compiled for less has no wait for the kernel before (overlap.cuh), whatever the
+// GPU.
+constexpr int kOverlapCode = 90;
+
 // Nothing; its presence tells whether this build holds code for a GPU.
 __global__ void ProbeKernel() {}
 
@@ -23,14 +27,16 @@ cuda::Machine ThisMachine(cudaDeviceProp& gpu) {
   machine.minor = gpu.minor;
   cudaFuncAttributes attributes{};
   machine.code_error = cudaFuncGetAttributes(&attributes, ProbeKernel);
+  machine.code = attributes.ptxVersion;
   return machine;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool tf32) {
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaOptions& options) {
   cudaDeviceProp gpu{};
-  absl::Status status = cuda::CheckMachine(ThisMachine(gpu));
+  const cuda::Machine machine = ThisMachine(gpu);
+  absl::Status status = cuda::CheckMachine(machine);
   if (!status.ok()) return status;
   cudaStream_t stream = nullptr;
   status = cuda::ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
@@ -38,8 +44,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool tf32) {
   return cuda::CudaDevice::Create(
       stream,
       absl::StrCat("cuda (", gpu.name, ", ", gpu.multiProcessorCount, " multiprocessors, ",
-                   gpu.totalGlobalMem >> 30, " GiB", tf32 ? ", tf32)" : ")"),
-      tf32);
+                   gpu.totalGlobalMem >> 30, " GiB", options.tf32 ? ", tf32" : "",
+                   options.serial ? ", serial" : "", ")"),
+      options, machine.code >= kOverlapCode);
 }
 
 }  // namespace tvq

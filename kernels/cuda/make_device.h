@@ -10,10 +10,14 @@
 
 namespace tvq {
 
+struct CudaOptions {
+  bool tf32 = false;    // products of float32 in chunks of prompts may round factors to 11 bits
+  bool serial = false;  // no kernel begins before the one ahead of it has ended
+};
+
 // The first GPU that the process may see (CUDA_VISIBLE_DEVICES). FAILED_PRECONDITION says what is
 // missing: a build with CUDA, NVIDIA's driver or one new enough, a GPU, code for its architecture.
-// `tf32`: products of float32 in chunks of prompts may round their factors to 11 bits.
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool tf32);
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaOptions& options);
 
 }  // namespace tvq
 

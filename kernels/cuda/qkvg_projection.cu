@@ -16,6 +16,8 @@ constexpr int kHeads = 4;  // of a block, a warp each
 __global__ void __launch_bounds__(kHeads* kWarp)
     NormHeadsKernel(int64_t rows, int64_t heads, int64_t kv_heads, int64_t width, float t,
                     const float* u, const float* w, float* q_u, float* q_w, float* k) {
+  LetSuccessorBegin();
+  WaitForPredecessor();
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kHeads + WarpId();
   if (index >= rows * (heads + kv_heads)) return;
   const int64_t row = index / (heads + kv_heads), head = index % (heads + kv_heads);
@@ -62,11 +64,12 @@ absl::Status CudaQkvgProjection(Device& device, const QkvgProjectionArgs& args) 
                          .column_count = 4});
   if (!status.ok()) return status;
   const float t = static_cast<float>(std::pow(static_cast<double>(width), -0.25));
-  return Launch(
-      "NormHeads", device,
-      {.blocks = (rows * (heads + kv_heads) + kHeads - 1) / kHeads, .threads = kHeads * kWarp},
-      NormHeadsKernel, rows, heads, kv_heads, width, t, args.u.data, args.w.data, args.q_u.data,
-      args.q_w.data, args.k.data);
+  return Launch("NormHeads", device,
+                {.blocks = (rows * (heads + kv_heads) + kHeads - 1) / kHeads,
+                 .threads = kHeads * kWarp,
+                 .overlaps = true},
+                NormHeadsKernel, rows, heads, kv_heads, width, t, args.u.data, args.w.data,
+                args.q_u.data, args.q_w.data, args.k.data);
 }
 
 }  // namespace tvq::TVQ_CUDA

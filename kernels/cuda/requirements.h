@@ -18,6 +18,7 @@ struct Machine {
   std::string gpu;                       // the name of the first
   int major = 0, minor = 0;              // its compute capability
   cudaError_t code_error = cudaSuccess;  // of looking for code of this build that it can run
+  int code = 0;  // the compute capability that this code was compiled for, 10 major + minor
   std::string architectures;  // that this build holds code for, as TVQ_CUDA_ARCHITECTURES
 };
 

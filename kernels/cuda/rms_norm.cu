@@ -16,6 +16,8 @@ struct Shared {
 
 __global__ void __launch_bounds__(kThreads)
     RmsNormKernel(const float* x, const float* gain, const float* bias, int64_t width, float* out) {
+  LetSuccessorBegin();
+  WaitForPredecessor();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * width;
   const float scale = RmsScale(x + row, width, BlockShared<Shared>().partial);
   for (int64_t i = threadIdx.x; i < width; i += kThreads) {
@@ -31,8 +33,9 @@ __global__ void __launch_bounds__(kThreads)
 absl::Status CudaRmsNorm(Device& device, const RmsNormArgs& args) {
   const int64_t rows = args.x.dim(0);
   if (rows == 0) return absl::OkStatus();
-  return Launch("RmsNorm", device, {.blocks = rows, .threads = kThreads}, RmsNormKernel,
-                args.x.data, args.gain.data, args.bias.data, args.x.dim(1), args.out.data);
+  return Launch("RmsNorm", device, {.blocks = rows, .threads = kThreads, .overlaps = true},
+                RmsNormKernel, args.x.data, args.gain.data, args.bias.data, args.x.dim(1),
+                args.out.data);
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -10,7 +10,8 @@
 // order inside a piece, the same for both. `in` is split into parts, one a warp: 8 a block, and as
 // many blocks beside each other as it takes to occupy a GPU where there are few outputs. Parts are
 // added in order: the 8 of a block by the block, those of several blocks by the last to arrive.
-// float32: a warp an output, 8 rows at a time; lanes split `in`.
+// float32: a warp an output, 8 rows at a time; lanes split `in`, the next weights under way.
+// A warp's first weights are on their way while the kernel before ends (overlap.cuh).
 // Every order and split follows from the shape of W alone: a row's bits do not depend on how many
 // share the call. Chunks of a prompt take another way (linear_chunk.cu).
 #include "kernels/bfloat16.h"
@@ -94,15 +95,22 @@ __global__ void __launch_bounds__(kThreads, 2) TensorKernel(Product product, Epi
   const int x_piece = 4 * kQuads, x_tile = static_cast<int>(stride);
   const int rows = static_cast<int>(min(product.rows - first_row, int64_t{64})) - g;
 
-  float sum[kTiles][4] = {};
-  for (int first = begin; first < end; first += kAhead) {
-    uint4 weight[kAhead][2];
+  uint4 weight[kAhead][2];
+  const auto load_weights = [&](int first) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       const bool has_piece = first + i < end;
       weight[i][0] = has_low && has_piece ? LoadStreamed(low_row + (first + i) * 4) : zero;
       weight[i][1] = has_high && has_piece ? LoadStreamed(high_row + (first + i) * 4) : zero;
     }
+  };
+  LetSuccessorBegin();
+  load_weights(begin);
+  WaitForPredecessor();
+
+  float sum[kTiles][4] = {};
+  for (int first = begin; first < end; first += kAhead) {
+    if (first != begin) load_weights(first);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       if (first + i >= end) break;
@@ -166,18 +174,26 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kPerLane = 4;
   const int64_t output = static_cast<int64_t>(blockIdx.x) * kWarps + WarpId();
   const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kRowsPerWarp;
+  const auto load = [](const float* four) { return *reinterpret_cast<const float4*>(four); };
+  const auto load_weights = [&](int64_t k) {
+    return output < outputs && k < stride ? load(weight + output * stride + k) : float4{};
+  };
+  const int64_t first = LaneId() * kPerLane;
+  LetSuccessorBegin();
+  float4 w = load_weights(first);
+  WaitForPredecessor();
   if (output >= outputs) return;
+
   float sum[kRowsPerWarp] = {};
-#pragma unroll 2
-  for (int64_t k = LaneId() * kPerLane; k < stride; k += kWarp * kPerLane) {
-    const auto load = [&](const float* row) { return *reinterpret_cast<const float4*>(row + k); };
-    const float4 w = load(weight + output * stride);
+  for (int64_t k = first; k < stride; k += kWarp * kPerLane) {
+    const float4 next = load_weights(k + kWarp * kPerLane);
 #pragma unroll
     for (int r = 0; r < kRowsPerWarp; ++r) {
       if (first_row + r >= rows) break;
-      const float4 v = load(x + (first_row + r) * stride);
+      const float4 v = load(x + (first_row + r) * stride + k);
       sum[r] = fmaf(w.w, v.w, fmaf(w.z, v.z, fmaf(w.y, v.y, fmaf(w.x, v.x, sum[r]))));
     }
+    w = next;
   }
   for (int r = 0; r < kRowsPerWarp && first_row + r < rows; ++r) {
     const float total = WarpReduce(sum[r], Add());
@@ -203,7 +219,8 @@ absl::Status RunTensor(Device& device, const LinearRun& run, const Epilogue& epi
   const int64_t splits = SplitsFor(weight.out, stride / (32 * Piece::kQuads));
   const LaunchShape shape{.blocks = groups * splits,
                           .blocks_y = CeilDivide(run.rows, kMostTiles * kColumns),
-                          .threads = kThreads};
+                          .threads = kThreads,
+                          .overlaps = true};
   Product product{weight.data.data(),
                   static_cast<const BFloat16*>(run.x),
                   weight.out,
@@ -243,7 +260,8 @@ absl::Status RunLinear(Device& device, const LinearRun& run) {
       return Launch("Linear", device,
                     {.blocks = CeilDivide(run.weight->out, kWarps),
                      .blocks_y = CeilDivide(run.rows, kRowsPerWarp),
-                     .threads = kThreads},
+                     .threads = kThreads,
+                     .overlaps = true},
                     Float32Kernel, run.weight->data.as<const float>(),
                     static_cast<const float*>(run.x), run.weight->out, run.rows,
                     RowStride(run.weight->in), epilogue);

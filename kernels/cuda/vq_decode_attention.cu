@@ -130,6 +130,8 @@ __global__ void __launch_bounds__(kStartThreads) StartKernel(Decode args) {
     float partial[kStartThreads / kWarp];
   };
   const int64_t n = blockIdx.y, block = blockIdx.x;
+  LetSuccessorBegin();
+  WaitForPredecessor();
   if (args.states[n].none()) return;
   if (block < args.heads) {
     ComputeWeights(args, n, block, BlockShared<Shared>().partial);
@@ -172,6 +174,8 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
     float sum[kWarps][kColumns];
     uint32_t ticket;
   };
+  LetSuccessorBegin();
+  WaitForPredecessor();
   Shared& shared = BlockShared<Shared>();
   const int64_t splits = args.Splits(), rows = args.Rows(), values = args.shape.value;
   const int64_t split = blockIdx.x % splits;
@@ -244,12 +248,14 @@ absl::Status Run(Device& device, const Decode& args, int64_t sessions) {
       Launch("VqDecodeStart", device,
              {.blocks = args.heads + args.shape.kv_heads * args.AppendBlocks(),
               .blocks_y = sessions,
-              .threads = kStartThreads},
+              .threads = kStartThreads,
+              .overlaps = true},
              StartKernel<T>, args);
   if (!status.ok()) return status;
   const LaunchShape shape{.blocks = args.ColumnBlocks() * args.Splits(),
                           .blocks_y = sessions * args.heads,
-                          .threads = kThreads};
+                          .threads = kThreads,
+                          .overlaps = true};
   return args.shape.value % kPerLane == 0
              ? Launch("VqDecodeValues", device, shape, ValuesKernel<T, true>, args)
              : Launch("VqDecodeValues", device, shape, ValuesKernel<T, false>, args);

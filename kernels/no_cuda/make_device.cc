@@ -2,7 +2,7 @@
 
 namespace tvq {
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(bool) {
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaOptions&) {
   return absl::FailedPreconditionError(
       "device 'cuda': this build has no CUDA backend; build with cmake --preset cuda");
 }

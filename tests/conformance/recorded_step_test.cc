@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/cuda/host/overlap.h"
 #include "kernels/cuda/host/runtime.h"
 #include "tests/conformance/fixture.h"
 
@@ -136,6 +137,34 @@ std::vector<DeviceCase> Devices() {
 
 INSTANTIATE_TEST_SUITE_P(Devices, RecordedStepTest, testing::ValuesIn(Devices()),
                          [](const auto& info) { return NameOf(info.param); });
+
+// Kernels begin while the one before them ends: what each does ahead of its wait reads weights
+// alone and writes nothing, in steps, recorded steps and prefill. It would read NaN otherwise.
+TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
+  const auto compare = [](const auto& run) {
+    const auto expected = run();
+    cuda_host::SetOverlapCheck(true);
+    const auto found = run();
+    cuda_host::SetOverlapCheck(false);
+    EXPECT_EQ(found, expected);
+  };
+  const DeviceCase device{"cuda_host", "shuffled"};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
+    compare([&] {
+      Fixture f(SmallShape(), device, dtype);
+      const auto one = f.NewState(), other = f.NewState();
+      std::vector<std::vector<float>> logits{f.Prefill(*one, RandomTokens(5, 29, 1))};
+      EXPECT_TRUE(f.model().Prepare({.decode_rows = 2}).ok());
+      for (auto& row : f.Batch({one.get(), other.get()}, {4, 5})) logits.push_back(row);
+      return logits;
+    });
+  }
+  compare([&] {
+    Fixture f(WideShape(), device, DType::kInt8);
+    const auto state = f.NewState();
+    return std::vector{f.Step(*state, 3), f.Step(*state, 4)};
+  });
+}
 
 // A step of 4 sessions is one launch of a graph, and the logits behind it.
 TEST(RecordedStepCount, AStepIsOneGraph) {

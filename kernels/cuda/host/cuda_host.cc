@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cuda/host/overlap.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -43,7 +45,17 @@ using Place = std::array<void*, 5>;
 #define TVQ_SWITCHES __attribute__((no_sanitize_address, noipa))
 #endif
 
-enum class Wait : uint8_t { kNothing, kBlock, kWarp, kEnded };
+enum class Wait : uint8_t { kNothing, kBlock, kWarp, kGrid, kEnded };
+
+// What becomes of a block's threads at their wait for the kernel before.
+struct AtWait {
+  bool demanded = false;         // a thread that ends without it is a mistake
+  bool ends = false;             // there they end
+  std::function<void()> passes;  // unless empty: called when all are there
+};
+
+// Thrown where a thread's early part is all that is wanted of it.
+struct EarlyPartEnds {};
 
 // A context makes the stack; from then on the fiber is left and entered by jumps, which, unlike
 // swapcontext, are no system calls. It lives on from thread to thread.
@@ -58,6 +70,7 @@ struct Fiber {
   Wait wait = Wait::kNothing;
   uint32_t mask = 0;  // of a warp's barrier
   bool odd_exchange = false;
+  bool waited = false;  // for the kernel before
 };
 
 struct Warp {
@@ -114,9 +127,10 @@ class Scheduler {
   }
 
   void RunBlock(const char* kernel, dim3 block, dim3 index, dim3 grid, size_t shared_bytes,
-                const std::function<void()>& thread) {
+                const std::function<void()>& thread, const AtWait& at_wait) {
     kernel_ = kernel;
     thread_ = &thread;
+    at_wait_ = &at_wait;
     dynamic_shared_.Take(shared_bytes);
     static_shared_.Leave();
     count_ = static_cast<int>(block.x * block.y * block.z);
@@ -141,6 +155,12 @@ class Scheduler {
   }
   Warp& RunningWarp() { return warps_[static_cast<size_t>(running_->index / kWarpSize)]; }
 
+  void WaitForGrid() {
+    running_->waited = true;
+    if (at_wait_->ends) throw EarlyPartEnds();
+    if (at_wait_->passes) Yield(Wait::kGrid);
+  }
+
   TVQ_SWITCHES void Yield(Wait wait, uint32_t mask = 0) {
     running_->wait = wait;
     running_->mask = mask;
@@ -156,8 +176,18 @@ class Scheduler {
     Scheduler& scheduler = Current();
     FinishSwitch(nullptr, &scheduler.main_stack_, &scheduler.main_stack_bytes_);
     while (true) {
-      (*scheduler.thread_)();
+      scheduler.RunThread();
       scheduler.Yield(Wait::kEnded);
+    }
+  }
+
+  void RunThread() {
+    try {
+      (*thread_)();
+    } catch (const EarlyPartEnds&) {
+    }
+    if (at_wait_->demanded && !running_->waited) {
+      Fail(kernel_, "a thread that ends without having waited for the kernel before");
     }
   }
 
@@ -173,6 +203,7 @@ class Scheduler {
       fiber.index = i;
       fiber.wait = Wait::kNothing;
       fiber.odd_exchange = false;
+      fiber.waited = false;
     }
   }
 
@@ -201,15 +232,17 @@ class Scheduler {
 
   // Lets those go on whose barrier is complete. False when the block has ended.
   bool Release() {
-    int ended = 0, at_barrier = 0, released = 0;
+    int ended = 0, at_barrier = 0, at_grid = 0, released = 0;
     for (int i = 0; i < count_; ++i) {
       const Fiber& fiber = FiberAt(i);
       ended += fiber.wait == Wait::kEnded;
       at_barrier += fiber.wait == Wait::kBlock;
+      at_grid += fiber.wait == Wait::kGrid;
     }
     if (ended == count_) return false;
     for (size_t w = 0; w < warps_.size(); ++w) released += ReleaseWarp(static_cast<int>(w));
-    if (at_barrier == count_) {
+    if (at_grid == count_) at_wait_->passes();
+    if (at_barrier == count_ || at_grid == count_) {
       for (int i = 0; i < count_; ++i) FiberAt(i).wait = Wait::kNothing;
     } else if (released == 0) {
       Fail(kernel_, "a barrier or warp function that not all of its threads reach");
@@ -239,6 +272,7 @@ class Scheduler {
 
   const char* kernel_ = "";
   const std::function<void()>* thread_ = nullptr;
+  const AtWait* at_wait_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Warp> warps_;
   SharedMemory dynamic_shared_, static_shared_;
@@ -257,7 +291,7 @@ const ThreadPosition& Position() { return Scheduler::Current().Running().positio
 void SetThreadOrder(ThreadOrder order) { g_order = order; }
 
 void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
-             const std::function<void()>& thread) {
+             const std::function<void()>& thread, bool overlaps) {
   constexpr unsigned kMostThreads = 1024;
   const unsigned threads = block.x * block.y * block.z;
   if (threads == 0 || threads > kMostThreads) Fail(kernel, "a block has 1 to 1024 threads");
@@ -265,12 +299,29 @@ void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
     Fail(kernel, "a grid that CUDA does not launch");
   }
   const DeviceMemoryAccess access;
-  for (const int i : Order(static_cast<int>(grid.x * grid.y * grid.z), 0)) {
-    const auto u = static_cast<unsigned>(i);
-    const dim3 index{u % grid.x, u / grid.x % grid.y, u / (grid.x * grid.y)};
-    Scheduler::Current().RunBlock(kernel, block, index, grid, shared_bytes, thread);
+  const auto run = [&](const AtWait& at_wait, const auto& before_block) {
+    for (const int i : Order(static_cast<int>(grid.x * grid.y * grid.z), 0)) {
+      const auto u = static_cast<unsigned>(i);
+      const dim3 index{u % grid.x, u / grid.x % grid.y, u / (grid.x * grid.y)};
+      before_block();
+      Scheduler::Current().RunBlock(kernel, block, index, grid, shared_bytes, thread, at_wait);
+    }
+  };
+  const auto nothing = [] {};
+  if (!OverlapCheck()) return run({.demanded = overlaps}, nothing);
+  OverlapWatch watch;
+  if (overlaps) {
+    watch.Hide();
+    run({.demanded = true, .ends = true}, nothing);
+    if (!watch.ShowUnchanged()) Fail(kernel, "writes before it waits for the kernel before");
+    run({.demanded = true, .passes = [&] { watch.Show(); }}, [&] { watch.Hide(); });
+  } else {
+    run({}, nothing);
   }
+  watch.NoteWritten();
 }
+
+void WaitForGrid() { Scheduler::Current().WaitForGrid(); }
 
 void* DynamicSharedMemory() { return Scheduler::Current().dynamic_shared(); }
 void* StaticSharedMemory(size_t bytes) { return Scheduler::Current().StaticShared(bytes); }

@@ -59,9 +59,12 @@ struct ThreadOrder {
 void SetThreadOrder(ThreadOrder order);
 
 // Runs `thread` once for every thread of the grid; returns when all have ended. `shared_bytes` of
-// dynamic shared memory a block.
+// dynamic shared memory a block. `overlaps`: every thread must call WaitForGrid.
 void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
-             const std::function<void()>& thread);
+             const std::function<void()>& thread, bool overlaps = false);
+
+// A kernel's wait for the one before it, which has ended long ago; see overlap.h.
+void WaitForGrid();
 
 // Shared memory of the running block. The static one exists from its first use on, with the size
 // of that use; a kernel has at most one.

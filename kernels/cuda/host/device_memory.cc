@@ -28,7 +28,7 @@ class DeviceMemory {
     void* data = nullptr;
     if (posix_memalign(&data, 256, bytes) != 0) return nullptr;
     if (data != nullptr) {
-      blocks_[data] = bytes;
+      blocks_[data] = {bytes, next_number_++};
       used_ += bytes;
       if (users_ == 0) ASAN_POISON_MEMORY_REGION(data, bytes);
     }
@@ -37,8 +37,8 @@ class DeviceMemory {
   void Free(void* data) {
     const std::lock_guard lock(mutex_);
     if (const auto block = blocks_.find(data); block != blocks_.end()) {
-      ASAN_UNPOISON_MEMORY_REGION(data, block->second);
-      used_ -= block->second;
+      ASAN_UNPOISON_MEMORY_REGION(data, block->second.bytes);
+      used_ -= block->second.bytes;
       blocks_.erase(block);
     }
     std::free(data);
@@ -47,10 +47,19 @@ class DeviceMemory {
     const std::lock_guard lock(mutex_);
     const auto behind = blocks_.upper_bound(const_cast<void*>(data));
     if (behind == blocks_.begin()) return false;
-    const auto& [block, size] = *std::prev(behind);
+    const auto& [block, entry] = *std::prev(behind);
+    const size_t size = entry.bytes;
     const auto at = static_cast<size_t>(static_cast<const std::byte*>(data) -
                                         static_cast<const std::byte*>(block));
     return at <= size && bytes <= size - at;
+  }
+  std::vector<DeviceBlock> Blocks() {
+    const std::lock_guard lock(mutex_);
+    std::vector<DeviceBlock> blocks;
+    for (const auto& [data, entry] : blocks_) {
+      blocks.push_back({{static_cast<std::byte*>(data), entry.bytes}, entry.number});
+    }
+    return blocks;
   }
   void SetTotal(size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -63,17 +72,22 @@ class DeviceMemory {
   void Enter() {
     const std::lock_guard lock(mutex_);
     if (users_++ > 0) return;
-    for (const auto& [data, bytes] : blocks_) ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+    for (const auto& [data, entry] : blocks_) ASAN_UNPOISON_MEMORY_REGION(data, entry.bytes);
   }
   void Leave() {
     const std::lock_guard lock(mutex_);
     if (--users_ > 0) return;
-    for (const auto& [data, bytes] : blocks_) ASAN_POISON_MEMORY_REGION(data, bytes);
+    for (const auto& [data, entry] : blocks_) ASAN_POISON_MEMORY_REGION(data, entry.bytes);
   }
 
  private:
   std::mutex mutex_;
-  std::map<void*, size_t> blocks_;
+  struct Entry {
+    size_t bytes = 0;
+    int64_t number = 0;
+  };
+  std::map<void*, Entry> blocks_;
+  int64_t next_number_ = 0;
   size_t used_ = 0, total_ = size_t{16} << 30;
   int users_ = 0;
 };
@@ -84,6 +98,7 @@ DeviceMemoryAccess::DeviceMemoryAccess() { DeviceMemory::Instance().Enter(); }
 DeviceMemoryAccess::~DeviceMemoryAccess() { DeviceMemory::Instance().Leave(); }
 
 void* AllocateDeviceMemory(size_t bytes) { return DeviceMemory::Instance().Allocate(bytes); }
+std::vector<DeviceBlock> DeviceBlocks() { return DeviceMemory::Instance().Blocks(); }
 MemoryOfGpu MemoryInfo() { return DeviceMemory::Instance().Info(); }
 void SetMemoryOfGpu(size_t bytes) { DeviceMemory::Instance().SetTotal(bytes); }
 void FreeDeviceMemory(void* data) { DeviceMemory::Instance().Free(data); }

@@ -14,8 +14,8 @@ std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order) {
                              1});
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  return cuda_host::CudaDevice::Create(stream,
-                                       absl::StrCat("cuda_host (threads ", std::string(order), ")"))
+  return cuda_host::CudaDevice::Create(
+             stream, absl::StrCat("cuda_host (threads ", std::string(order), ")"), {}, true)
       .value();
 }
 

@@ -30,10 +30,10 @@ RuntimeCounts CountsOfRuntime() {
 }
 
 cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
-                       std::function<void()> thread, cudaStream_t stream) {
+                       std::function<void()> thread, cudaStream_t stream, bool overlaps) {
   ++g_launches;
   return stream->Do([=, thread = std::move(thread)] {
-    if (BeginOperation()) RunGrid(kernel, grid, block, shared_bytes, thread);
+    if (BeginOperation()) RunGrid(kernel, grid, block, shared_bytes, thread, overlaps);
   });
 }
 

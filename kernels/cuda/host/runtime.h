@@ -97,8 +97,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 namespace tvq::cuda_host {
 
 // In place of <<<>>>: RunGrid on a stream. `thread` is kept by a stream that is captured.
+// `overlaps`: with the attribute that lets a kernel begin while the one before it ends.
 cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
-                       std::function<void()> thread, cudaStream_t stream);
+                       std::function<void()> thread, cudaStream_t stream, bool overlaps = false);
 
 }  // namespace tvq::cuda_host
 
