@@ -11,8 +11,7 @@ namespace http = boost::beast::http;
 
 namespace {
 
-// "0\r\n\r\n": no chunked body ends in less. Beast asserts that it has this much of a last chunk
-// that it has seen before.
+// "0\r\n\r\n". Beast asserts that it has this much of a last chunk that it has seen before.
 constexpr size_t kLastChunkBytes = 5;
 
 }  // namespace
@@ -89,7 +88,9 @@ std::optional<uint64_t> RequestParser::content_length() const {
 RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* consumed, char* out,
                                                size_t out_bytes, size_t* written) {
   *consumed = *written = 0;
-  if (impl_->parser.chunked() && bytes.size() < kLastChunkBytes) return Result::kMore;
+  if (impl_->parser.chunked() && bytes.starts_with('0') && bytes.size() < kLastChunkBytes) {
+    return Result::kMore;
+  }
   auto& body = impl_->parser.get().body();
   body.data = out;
   body.size = out_bytes;

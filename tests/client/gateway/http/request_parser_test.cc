@@ -91,6 +91,17 @@ TEST(RequestParserTest, EndOfTheChunksInPieces) {
   }
 }
 
+// At once, though no body ends in so few bytes.
+TEST(RequestParserTest, RefusesWhatIsNoChunk) {
+  RequestParser parser(1000);
+  std::string rest;
+  ASSERT_EQ(Header(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+            Result::kDone);
+  char piece[100];
+  size_t consumed = 0, written = 0;
+  EXPECT_EQ(parser.ParseBody("zz\r\n", &consumed, piece, sizeof(piece), &written), Result::kBad);
+}
+
 TEST(RequestParserTest, NoBody) {
   RequestParser parser(1000);
   std::string rest;
