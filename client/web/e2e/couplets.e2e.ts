@@ -1,22 +1,10 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest';
-import { launch, Tab } from './browser.ts';
+import { expect, it } from 'vitest';
+import type { Tab } from './browser.ts';
+import { eachInTab } from './each_test.ts';
 
-const url = inject('url');
-let browser: Browser;
 let tab: Tab;
 
-beforeAll(async () => {
-  browser = await launch();
-});
-afterAll(() => browser.close());
-beforeEach(async () => {
-  tab = await Tab.open(browser, url, 'couplets');
-});
-afterEach(async () => {
-  expect(tab.errors).toEqual([]);
-  await tab.close();
-});
+eachInTab('couplets', (opened) => (tab = opened));
 
 const answer = () => tab.page.getByRole('button', { name: 'Answer', exact: true });
 

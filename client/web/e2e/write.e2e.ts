@@ -1,22 +1,10 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest';
-import { launch, Tab } from './browser.ts';
+import { expect, it } from 'vitest';
+import type { Tab } from './browser.ts';
+import { eachInTab } from './each_test.ts';
 
-const url = inject('url');
-let browser: Browser;
 let tab: Tab;
 
-beforeAll(async () => {
-  browser = await launch();
-});
-afterAll(() => browser.close());
-beforeEach(async () => {
-  tab = await Tab.open(browser, url, 'write');
-});
-afterEach(async () => {
-  expect(tab.errors).toEqual([]);
-  await tab.close();
-});
+eachInTab('write', (opened) => (tab = opened));
 
 const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
 const written = () =>

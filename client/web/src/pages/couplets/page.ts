@@ -1,14 +1,13 @@
 // Couplets: a first line in, second lines out, several at once.
 
 import type { App, Page } from '../../app.ts';
-import { complete, type Piece } from '../../api/completions.ts';
+import type { Piece } from '../../api/completions.ts';
 import type { Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { percent, plural } from '../../text/format.ts';
-import { ModelPicker } from '../../ui/model_picker.ts';
-import { announce, Notice } from '../../ui/notice.ts';
-import { Sampling } from '../../ui/sampling.ts';
+import { announce } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
+import { Workbench } from '../../ui/workbench.ts';
 import { constraint, unknownTo, vocabularyOf, type Vocabulary } from './vocabulary.ts';
 
 const EXAMPLES = ['晋世文章昌二陆', '风弦未拨心先乱', '一句相思吟岁月'];
@@ -28,28 +27,29 @@ interface Answer {
 class CoupletsPage implements Page {
   readonly title = 'Couplets';
   readonly node: HTMLElement;
-  private readonly notice = new Notice();
-  private readonly picker: ModelPicker;
-  private readonly sampling = new Sampling('couplets', {}, ['temperature', 'top_p', 'top_k', 'seed']);
+  private readonly bench: Workbench;
   private readonly first: HTMLInputElement;
   private readonly answersWanted: HTMLInputElement;
   private readonly sameLength: HTMLInputElement;
   private readonly separator: HTMLSelectElement;
   private readonly go = el('button', { class: 'primary' }, 'Answer');
-  private readonly stop: HTMLButtonElement;
   private readonly scrolls = el('div', { class: 'scrolls' });
-  private readonly none = el('div', { class: 'empty-note', hidden: true });
-  private readonly body: HTMLElement;
   private readonly vocabularies = new Map<string, Promise<Vocabulary>>();
-  private running: AbortController | null = null;
 
   constructor(private readonly app: App) {
-    this.picker = new ModelPicker(
-      app,
-      'couplets',
-      (model) => model.tokenizer === 'characters',
-      (model) => this.sampling.defaultsOf(model),
-    );
+    this.bench = new Workbench(app, {
+      title: this.title,
+      name: 'couplets',
+      fits: (model) => model.tokenizer === 'characters',
+      missing: [
+        'No model on this server answers couplets. One that does reads characters: its ',
+        el('code', {}, 'config.json'),
+        ' names the tokenizer ',
+        el('code', {}, 'characters'),
+        ', and it was trained on pairs of lines.',
+      ],
+      example: 'couplets',
+    });
     const [firstId, countId, separatorId] = [newId('first'), newId('count'), newId('separator')];
     this.first = el('input', {
       id: firstId,
@@ -65,7 +65,6 @@ class CoupletsPage implements Page {
       { id: separatorId },
       ...Object.keys(SEPARATORS).map((name) => el('option', {}, name)),
     );
-    this.stop = el('button', { type: 'button', hidden: true, onclick: () => this.running?.abort() }, 'Stop');
     const form = el(
       'form',
       {},
@@ -80,7 +79,7 @@ class CoupletsPage implements Page {
         'div',
         { class: 'row' },
         this.go,
-        this.stop,
+        this.bench.stop,
         el('span', { class: 'field' }, el('label', { for: countId }, 'candidates'), this.answersWanted),
         el('label', { class: 'tick' }, this.sameLength, el('span', {}, 'As long as the first line')),
       ),
@@ -89,14 +88,14 @@ class CoupletsPage implements Page {
       event.preventDefault();
       void this.answer();
     };
-    this.body = el(
+    const body = el(
       'div',
       { class: 'columns' },
-      el('div', {}, form, this.notice.node, this.scrolls),
+      el('div', {}, form, this.bench.notice.node, this.scrolls),
       el(
         'aside',
         { 'aria-label': 'Controls' },
-        this.sampling.node,
+        this.bench.sampling.node,
         el(
           'details',
           {},
@@ -105,31 +104,11 @@ class CoupletsPage implements Page {
         ),
       ),
     );
-    this.node = el(
-      'div',
-      { class: 'page couplets' },
-      el('div', { class: 'head' }, el('h1', {}, 'Couplets'), this.picker.node),
-      this.none,
-      this.body,
-    );
+    this.node = this.bench.page(body);
   }
 
   show(): void {
-    void this.begin();
-  }
-
-  private async begin(): Promise<void> {
-    fill(this.none);
-    try {
-      const found = await this.picker.load();
-      this.body.hidden = !found;
-      this.none.hidden = found;
-      if (!found) fill(this.none, ...missing());
-    } catch (error) {
-      this.body.hidden = false;
-      this.none.hidden = true;
-      this.notice.fail(error);
-    }
+    void this.bench.show();
   }
 
   private take(line: string): void {
@@ -148,31 +127,22 @@ class CoupletsPage implements Page {
   }
 
   private async answer(): Promise<void> {
-    const { model } = this.picker;
+    const { model } = this.bench.picker;
     const first = this.first.value.trim();
-    if (!model || this.running) return;
+    if (!model || this.bench.busy) return;
     if (first === '') {
-      this.notice.say('Write a first line, or take one of the examples.');
+      this.bench.notice.say('Write a first line, or take one of the examples.');
       this.first.focus();
       return;
     }
-    const control = new AbortController();
-    this.update(control);
-    this.notice.clear();
-    this.sampling.clear();
-    try {
-      await this.ask(model, first, control.signal);
-    } catch (error) {
-      if (!this.sampling.fail(error)) this.notice.fail(error);
-    }
-    this.update(null);
+    await this.bench.run([this.go], (signal) => this.ask(model, first, signal));
   }
 
   private async ask(model: Model, first: string, signal: AbortSignal): Promise<void> {
     const vocabulary = await this.vocabulary(model);
     const unknown = unknownTo(vocabulary, first);
     if (unknown.length > 0) {
-      this.notice.say(
+      this.bench.notice.say(
         `The model does not know ${unknown.map((c) => `“${c}”`).join(', ')}. Please write the line without.`,
       );
       return;
@@ -188,28 +158,19 @@ class CoupletsPage implements Page {
       el('ol', { 'aria-label': 'Second lines', lang: upright ? 'zh' : undefined }, ...answers.map(({ node }) => node)),
     );
     announce(`Looking for ${plural(n, 'second line')}.`);
-    await complete(
-      this.app.api,
+    await this.bench.complete(
+      model,
       {
-        model: model.id,
         prompt: first + (SEPARATORS[this.separator.value] ?? '\n'),
         n,
         logprobs: 1,
-        ...this.sampling.values(),
         ...constraint(vocabulary, first, length),
       },
       (piece) => add(answers[piece.index], piece),
-      { signal, onWait: (ms) => this.notice.wait(ms) },
+      signal,
     );
-    this.notice.clear();
     rank(answers);
     announce(`${plural(n, 'second line')} found.`);
-  }
-
-  private update(running: AbortController | null): void {
-    this.running = running;
-    this.go.disabled = running !== null;
-    this.stop.hidden = running === null;
   }
 }
 
@@ -256,25 +217,4 @@ function rank(answers: Answer[]): void {
       note.textContent = `likeliest, ${note.textContent}`;
     }
   });
-}
-
-function missing(): HTMLElement[] {
-  return [
-    el(
-      'p',
-      {},
-      'No model on this server answers couplets. One that does reads characters: its ',
-      el('code', {}, 'config.json'),
-      ' names the tokenizer ',
-      el('code', {}, 'characters'),
-      ', and it was trained on pairs of lines.',
-    ),
-    el(
-      'p',
-      {},
-      'Serve one beside the others with ',
-      el('code', {}, 'tvq-server --model couplets=DIRECTORY'),
-      ', and it appears here.',
-    ),
-  ];
 }

@@ -1,14 +1,13 @@
 // Draw: images as they are made, many at once, from nothing or from a half that the person draws.
 
 import type { App, Page } from '../../app.ts';
-import { complete } from '../../api/completions.ts';
+import type { Piece } from '../../api/completions.ts';
 import type { ImageShape, Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { count, plural, significant } from '../../text/format.ts';
 import { Frames } from '../../ui/frames.ts';
-import { ModelPicker } from '../../ui/model_picker.ts';
-import { announce, Notice } from '../../ui/notice.ts';
-import { Sampling } from '../../ui/sampling.ts';
+import { announce } from '../../ui/notice.ts';
+import { Workbench } from '../../ui/workbench.ts';
 import { Meter } from '../write/meter.ts';
 import { constraint, plan, type Look } from './image.ts';
 import { Pad } from './pad.ts';
@@ -22,29 +21,31 @@ export const drawPage = (app: App): Page => new DrawPage(app);
 class DrawPage implements Page {
   readonly title = 'Draw';
   readonly node: HTMLElement;
-  private readonly notice = new Notice();
-  private readonly picker: ModelPicker;
-  private readonly sampling = new Sampling('draw', {}, ['temperature', 'top_p', 'top_k', 'seed']);
+  private readonly bench: Workbench;
   private readonly sheet = el('ul', { class: 'tiles', 'aria-label': 'Images' });
   private readonly figures = el('p', { class: 'hint figures' });
   private readonly pad: Pad;
   private readonly rows: HTMLInputElement;
   private readonly images: HTMLInputElement;
   private readonly white: HTMLInputElement;
-  private readonly body: HTMLElement;
-  private readonly none = el('div', { class: 'empty-note', hidden: true });
   private readonly buttons: HTMLButtonElement[];
-  private readonly stop: HTMLButtonElement;
-  private running: AbortController | null = null;
   private drawn = false;
 
-  constructor(private readonly app: App) {
-    this.picker = new ModelPicker(
-      app,
-      'draw',
-      (model) => !!model.image,
-      (model) => this.picked(model),
-    );
+  constructor(app: App) {
+    this.bench = new Workbench(app, {
+      title: this.title,
+      name: 'draw',
+      fits: (model) => !!model.image,
+      picked: (model) => this.picked(model),
+      missing: [
+        'No model on this server draws. One that does reads pixels: its ',
+        el('code', {}, 'config.json'),
+        ' names the tokenizer ',
+        el('code', {}, 'pixels'),
+        ' with height, width, channels and levels.',
+      ],
+      example: 'digits',
+    });
     const [hint, rowsId, imagesId] = [newId('pad'), newId('rows'), newId('images')];
     this.pad = new Pad(hint);
     this.rows = el('input', {
@@ -67,8 +68,6 @@ class DrawPage implements Page {
     const fresh = button('Draw', () => void this.draw([]), 'primary');
     const finish = button('Complete it', () => void this.completeHalf(), 'primary');
     this.buttons = [fresh, finish];
-    this.stop = button('Stop', () => this.running?.abort());
-    this.stop.hidden = true;
     const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
     const examples = digits.map((digit) =>
       el(
@@ -81,7 +80,7 @@ class DrawPage implements Page {
         digit,
       ),
     );
-    this.body = el(
+    const body = el(
       'div',
       { class: 'columns' },
       el(
@@ -91,11 +90,11 @@ class DrawPage implements Page {
           'div',
           { class: 'row ask' },
           fresh,
-          this.stop,
+          this.bench.stop,
           el('span', { class: 'field' }, el('label', { for: imagesId }, 'images'), this.images),
           el('label', { class: 'tick' }, this.white, el('span', {}, 'White on black')),
         ),
-        this.notice.node,
+        this.bench.notice.node,
         this.figures,
         this.sheet,
       ),
@@ -124,38 +123,17 @@ class DrawPage implements Page {
           el('div', { class: 'rows' }, el('label', { for: rowsId }, 'Rows that you give'), this.rows),
           el('div', { class: 'row' }, finish),
         ),
-        this.sampling.node,
+        this.bench.sampling.node,
       ),
     );
-    this.node = el(
-      'div',
-      { class: 'page draw' },
-      el('div', { class: 'head' }, el('h1', {}, 'Draw'), this.picker.node),
-      this.none,
-      this.body,
-    );
+    this.node = this.bench.page(body);
   }
 
   show(): void {
-    void this.begin();
-  }
-
-  private async begin(): Promise<void> {
-    fill(this.none);
-    try {
-      const found = await this.picker.load();
-      this.body.hidden = !found;
-      this.none.hidden = found;
-      if (!found) fill(this.none, ...missing());
-    } catch (error) {
-      this.body.hidden = false;
-      this.none.hidden = true;
-      this.notice.fail(error);
-    }
+    void this.bench.show();
   }
 
   private picked(model: Model): void {
-    this.sampling.defaultsOf(model);
     const { height, width, channels } = model.image!;
     this.pad.resize(width, height);
     this.rows.max = String(height - 1);
@@ -171,7 +149,7 @@ class DrawPage implements Page {
 
   /** Sheets of paper, until something is drawn on them. */
   private blank(): void {
-    const shape = this.picker.model?.image;
+    const shape = this.bench.picker.model?.image;
     if (shape && !this.drawn) this.lay(shape, 0);
   }
 
@@ -186,56 +164,35 @@ class DrawPage implements Page {
   }
 
   private async completeHalf(): Promise<void> {
-    const shape = this.picker.model?.image;
+    const shape = this.bench.picker.model?.image;
     if (!shape) return;
     if (this.pad.empty) {
-      this.notice.say('Draw something on the pad first, or take one of the examples.');
+      this.bench.notice.say('Draw something on the pad first, or take one of the examples.');
       return;
     }
     await this.draw(this.pad.levels(shape.levels, shape.channels));
   }
 
   private async draw(given: number[]): Promise<void> {
-    const { model } = this.picker;
+    const { model } = this.bench.picker;
     const shape = model?.image;
-    if (!model || !shape || this.running) return;
+    if (!model || !shape || this.bench.busy) return;
     const { prompt, given: ids, rest } = plan(model, shape, given);
     const tiles = this.lay(shape, Math.floor(given.length / (shape.width * shape.channels)));
     const n = tiles.length;
     tiles.forEach((tile) => tile.push(ids));
     this.drawn = true;
-    const control = new AbortController();
-    this.update(control);
-    this.notice.clear();
-    this.sampling.clear();
     announce(`Drawing ${plural(n, 'image')}.`);
     const meter = new Meter();
     const frames = new Frames(() => this.tell(tiles, shape, ids.length, meter));
-    try {
-      await complete(
-        this.app.api,
-        {
-          model: model.id,
-          prompt,
-          n,
-          return_token_ids: true,
-          ...this.sampling.values(),
-          ...constraint(model, shape, rest),
-        },
-        (piece) => {
-          meter.add(piece.ids.length);
-          tiles[piece.index]?.push(piece.ids);
-          frames.ask();
-        },
-        { signal: control.signal, onWait: (ms) => this.notice.wait(ms) },
-      );
-      this.notice.clear();
-      announce(`${plural(n, 'image')} drawn.`);
-    } catch (error) {
-      if (!this.sampling.fail(error)) this.notice.fail(error);
-      announce('Stopped.');
-    }
-    this.update(null);
+    const request = { prompt, n, return_token_ids: true, ...constraint(model, shape, rest) };
+    const show = (piece: Piece): void => {
+      meter.add(piece.ids.length);
+      tiles[piece.index]?.push(piece.ids);
+      frames.ask();
+    };
+    const well = await this.bench.run(this.buttons, (signal) => this.bench.complete(model, request, show, signal));
+    announce(well ? `${plural(n, 'image')} drawn.` : 'Stopped.');
   }
 
   private tell(tiles: Tile[], shape: ImageShape, given: number, meter: Meter): void {
@@ -246,33 +203,6 @@ class DrawPage implements Page {
     const speed = rate === null ? '' : `, ${significant(rate)} ${unit}/s together`;
     this.figures.textContent = `${count(done)} of ${count(whole * tiles.length)} ${unit}${speed}`;
   }
-
-  private update(running: AbortController | null): void {
-    this.running = running;
-    this.stop.hidden = running === null;
-    for (const each of this.buttons) each.disabled = running !== null;
-  }
-}
-
-function missing(): HTMLElement[] {
-  return [
-    el(
-      'p',
-      {},
-      'No model on this server draws. One that does reads pixels: its ',
-      el('code', {}, 'config.json'),
-      ' names the tokenizer ',
-      el('code', {}, 'pixels'),
-      ' with height, width, channels and levels.',
-    ),
-    el(
-      'p',
-      {},
-      'Serve one beside the others with ',
-      el('code', {}, 'tvq-server --model digits=DIRECTORY'),
-      ', and it appears here.',
-    ),
-  ];
 }
 
 function button(text: string, onclick: () => void, className = ''): HTMLButtonElement {

@@ -3,7 +3,7 @@
 import type { App, Page } from '../../app.ts';
 import { ApiError } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
-import { el, fill, newId } from '../../dom.ts';
+import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
 import { plural } from '../../text/format.ts';
 import { Frames } from '../../ui/frames.ts';
@@ -12,6 +12,7 @@ import { announce, Notice } from '../../ui/notice.ts';
 import { Sampling } from '../../ui/sampling.ts';
 import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
+import { BranchForm } from './branch_form.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
 import { Paper } from './paper.ts';
@@ -46,9 +47,14 @@ class WritePage implements Page {
     stop: button('Stop', () => this.stop()),
     again: button('Try again', () => void this.tryAgain()),
     fresh: button('Start over', () => this.startOver()),
-    branch: button('Save as a branch', () => this.askBranch()),
+    branch: button('Save as a branch', () =>
+      this.branchForm.ask(`branch of ${this.story.session?.label || 'the text'}`),
+    ),
   };
-  private readonly branchForm = el('form', { class: 'inline-form' });
+  private readonly branchForm = new BranchForm(
+    (name) => void this.saveBranch(name),
+    () => this.buttons.branch.focus(),
+  );
   private running: AbortController | null = null;
   /** A session's text is on its way. */
   private loading = false;
@@ -76,7 +82,6 @@ class WritePage implements Page {
       onkeydown: (event) => this.key(event),
     });
     this.box.value = visit.get('write.box') ?? OPENING;
-    this.branchForm.hidden = true;
     const colour = el('input', {
       type: 'checkbox',
       checked: browser.get('surprise') === 'on',
@@ -119,7 +124,7 @@ class WritePage implements Page {
               fresh,
               el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise')),
             ),
-            this.branchForm,
+            this.branchForm.node,
           ),
         ),
         el('aside', { 'aria-label': 'Figures and controls' }, this.live.node, this.sampling.node),
@@ -331,37 +336,13 @@ class WritePage implements Page {
     this.box.focus();
   }
 
-  private askBranch(): void {
-    const id = newId('branch');
-    const name = el('input', { id, value: `branch of ${this.story.session?.label || 'the text'}`, maxlength: 120 });
-    fill(
-      this.branchForm,
-      el('label', { for: id }, 'Name of the branch'),
-      name,
-      el('button', { class: 'primary' }, 'Save'),
-      button('Cancel', () => this.endBranch()),
-    );
-    this.branchForm.onsubmit = (event) => {
-      event.preventDefault();
-      void this.saveBranch(name.value);
-    };
-    this.branchForm.hidden = false;
-    name.focus();
-    name.select();
-  }
-
-  private endBranch(): void {
-    this.branchForm.hidden = true;
-    this.buttons.branch.focus();
-  }
-
   private async saveBranch(label: string): Promise<void> {
     try {
       const made = await this.story.branch(label);
       rememberForks([made]);
       const link = el('a', { href: `#/tree?session=${made.id}` }, 'Show it in the tree');
       this.notice.say(`Saved “${made.label}”. `, link, '.');
-      this.endBranch();
+      this.branchForm.end();
     } catch (error) {
       this.notice.fail(error);
     }

@@ -1,0 +1,110 @@
+// What the pages for one kind of model have in common: a choice among such models or, where none is
+// served, how to serve one; controls of sampling; one request at a time, which can be stopped.
+
+import { complete, type CompletionRequest, type Piece } from '../api/completions.ts';
+import type { App } from '../app.ts';
+import type { Model } from '../api/types.ts';
+import { el, fill, type Child } from '../dom.ts';
+import { ModelPicker } from './model_picker.ts';
+import { Notice } from './notice.ts';
+import { Sampling } from './sampling.ts';
+
+export interface Kind {
+  title: string;
+  /** Under which the page keeps its choices, and its class. */
+  name: string;
+  fits: (model: Model) => boolean;
+  picked?: (model: Model) => void;
+  /** What a model must be for this page, where none is. */
+  missing: Child[];
+  /** A name for such a model. */
+  example: string;
+}
+
+export class Workbench {
+  readonly notice = new Notice();
+  readonly sampling: Sampling;
+  readonly picker: ModelPicker;
+  readonly stop: HTMLButtonElement;
+  private readonly none = el('div', { class: 'empty-note', hidden: true });
+  private body: HTMLElement | null = null;
+  private running: AbortController | null = null;
+
+  constructor(
+    private readonly app: App,
+    private readonly kind: Kind,
+  ) {
+    this.sampling = new Sampling(kind.name, {}, ['temperature', 'top_p', 'top_k', 'seed']);
+    this.picker = new ModelPicker(app, kind.name, kind.fits, (model) => {
+      this.sampling.defaultsOf(model);
+      kind.picked?.(model);
+    });
+    this.stop = el('button', { type: 'button', hidden: true, onclick: () => this.running?.abort() }, 'Stop');
+  }
+
+  /** The page around `body`, which is shown where there is a model for it. */
+  page(body: HTMLElement): HTMLElement {
+    this.body = body;
+    const head = el('div', { class: 'head' }, el('h1', {}, this.kind.title), this.picker.node);
+    return el('div', { class: `page ${this.kind.name}` }, head, this.none, body);
+  }
+
+  async show(): Promise<void> {
+    let found = true;
+    try {
+      found = await this.picker.load();
+    } catch (error) {
+      this.notice.fail(error);
+    }
+    this.body!.hidden = !found;
+    this.none.hidden = found;
+    fill(this.none, ...(found ? [] : this.missing()));
+  }
+
+  get busy(): boolean {
+    return this.running !== null;
+  }
+
+  /** Does `work` while `starters` rest and it can be stopped; says what went wrong. Whether it went well. */
+  async run(starters: HTMLButtonElement[], work: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+    const control = new AbortController();
+    this.update(control, starters);
+    this.notice.clear();
+    this.sampling.clear();
+    try {
+      await work(control.signal);
+      return true;
+    } catch (error) {
+      if (!this.sampling.fail(error)) this.notice.fail(error);
+      return false;
+    } finally {
+      this.update(null, starters);
+    }
+  }
+
+  /** A completion with what the controls say; `request` comes after them. */
+  async complete(
+    model: Model,
+    request: Omit<CompletionRequest, 'model'>,
+    onPiece: (piece: Piece) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const body = { ...this.sampling.values(), ...request, model: model.id } as CompletionRequest;
+    await complete(this.app.api, body, onPiece, { signal, onWait: (ms) => this.notice.wait(ms) });
+    this.notice.clear();
+  }
+
+  private update(running: AbortController | null, starters: HTMLButtonElement[]): void {
+    this.running = running;
+    this.stop.hidden = running === null;
+    for (const starter of starters) starter.disabled = running !== null;
+  }
+
+  private missing(): HTMLElement[] {
+    const command = `tvq-server --model ${this.kind.example}=DIRECTORY`;
+    return [
+      el('p', {}, ...this.kind.missing),
+      el('p', {}, 'Serve one beside the others with ', el('code', {}, command), ', and it appears here.'),
+    ];
+  }
+}
