@@ -173,6 +173,7 @@ asio::awaitable<void> Connection::Serve() {
   extra_headers_.clear();
   extra_headers_.push_back({"X-Request-Id", request_id_});
   continue_sent_ = false;
+  body_bytes_ = 0;
   keep_alive_ = parser_->keep_alive() && !stopping_;
   ended_ = false;
   status_ = 0;
@@ -279,6 +280,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
           parser_->ParseBody(incoming_->bytes(), &consumed, piece.data() + filled, room, &written);
       incoming_->Consume(consumed);
       filled += written;
+      body_bytes_ += written;
       budgeted_ -= room - written;
       budget_.Give(room - written);
     }
@@ -291,7 +293,10 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
       co_return absl::InvalidArgumentError("the body's chunks are malformed");
     }
     bool more = true;
-    if (result == RequestParser::Result::kMore) more = co_await incoming_->More(kBodyBytes);
+    if (result == RequestParser::Result::kMore) {
+      // As much again as came, so that one that is only announced has no large buffer.
+      more = co_await incoming_->More(std::clamp(body_bytes_, kHeaderBytes, kBodyBytes));
+    }
     if (!more) {
       keep_alive_ = false;
       if (timed_out_) co_return absl::DeadlineExceededError("the body did not come in time");

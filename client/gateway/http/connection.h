@@ -120,8 +120,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::string_view route_;
   std::vector<Header> extra_headers_;
   Clock::time_point started_;
-  size_t budgeted_ = 0;  // bytes of the budget: of the body
-  size_t held_ = 0;      // and of the answer
+  size_t body_bytes_ = 0;  // that were read
+  size_t budgeted_ = 0;    // bytes of the budget: of the body
+  size_t held_ = 0;        // and of the answer
   bool continue_sent_ = false;
   int status_ = 0;  // of the answer, once it began
   bool chunked_ = false;
