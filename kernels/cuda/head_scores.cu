@@ -1,10 +1,15 @@
 // out[n,h,s] = x[n,h] . keys[h / (H/P), s].  x [N,H,K], keys [P,S,K], out [N,H,S].
+// codes[n,g] = the first s with the largest k[n,g] . C[g,s] - |C[g,s]|^2 / 2, which is the nearest
+// of the codebook.  k [N,G,K], C [G,S,K].
 //
 // Keys lie transposed, [P][K][S padded to 32], so that lanes run over s. A block computes 32 keys
 // for 64 rows of one key head: its 8 warps split K and keep their keys in registers while the rows
 // pass (so many keys as fit there: K up to 128, the first of a longer one while the kernel before
 // ends), so that the table, P S K floats, is read once for 64 rows. Each of the 8 sums is one chain
 // over its part of K, and they are added in the order of the warps: the order follows from K alone.
+// Beside the table N H K floats come in, from the second cache for every 32 keys, and N H S go out.
+// A code is chosen from such scores, from cache, by a block a row: N G S floats and G S half norms
+// in, N G codes out.
 #include <vector>
 
 #include "kernels/cuda/kernel.cuh"

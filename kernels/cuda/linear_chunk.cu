@@ -1,7 +1,10 @@
+// y = act(scale * (s (x W^T) + bias)) (+ y) as in run_linear.cu, x [chunk_rows, in], W [out, in].
+//
 // The product of a whole chunk of a prompt (kernels/ops/linear.h): by cuBLAS, always of
 // `chunk_rows` rows, those that are not there zero, so that the algorithm and with it a row's bits
 // follow from shapes alone.
 //
+// W is read once, out * in elements, x [chunk_rows, in] from cache for every tile of the library's.
 // int8 weights are widened to bfloat16 first, out * in bytes in and twice as many out; sums go to
 // scratch memory, [chunk_rows, out] floats, and from cache through the epilogue to where they
 // belong.

@@ -1,4 +1,9 @@
-// q_u, q_w, k, v, g of a gated attention unit (kernels/ops/qkvg_projection.h).
+// q_u, q_w, k, v, g of a gated attention unit (kernels/ops/qkvg_projection.h):
+//
+//   x~ = rms(x) * gain + bias             x [N,D], W [H K + G K + G V + H V, D]
+//   q = rms_per_head(x~ Wq) K^(-1/4)      q_u = q + u, q_w = q + w [N,H,K]
+//   k = rms_per_head(x~ Wk) K^(-1/4)      [N,G,K]
+//   v = silu(x~ Wv) [N,G,V]               g = silu(x~ Wg) [N,H,V]
 //
 // Three kernels: rows are normed and rounded (linear_rows.cu); one projection, whose outputs go
 // straight to q, k, v and g, the latter two through silu (run_linear.cu); and the norm of query and

@@ -1,8 +1,14 @@
 // The next token of each row, with vLLM's parameters (kernels/ops/sample.h), a block a row.
 //
+//   a = logits with allowed and banned ids, biases and penalties
+//   e = exp((a - max a) / temperature)
+//   the id at which the running sum of e, over what min_p, top_k and top_p leave, passes what is
+//   drawn by (seed, sample index, position); at temperature 0 the first of the largest a
+//
 // A row's lists (counts, biases, allowed and banned ids) travel in one copy to the GPU, results in
-// one copy back: 12 bytes a token and alternative. The logits are read once, adjusted and turned
-// into exponentials in a copy of the row, which the filters read from cache.
+// one copy back: 12 bytes a token and alternative. The logits, 4 vocab bytes a row, are read once,
+// adjusted and turned into exponentials in a copy of the row, as large, which the filters read from
+// cache.
 #include <algorithm>
 #include <vector>
 

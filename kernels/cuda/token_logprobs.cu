@@ -1,7 +1,8 @@
-// log p(target), its rank and the best alternatives, a block a row of logits [N, vocab].
+// log p(target) = l[target] - max l - log sum_i exp(l[i] - max l), how many ids stand before the
+// target, and the best alternatives, a block a row of logits l [N, vocab].
 //
-// Reads a row three times and once more for every alternative, from cache after the first; a dozen
-// bytes a row go back to the host.
+// Reads a row, 4 vocab bytes, three times and once more for every alternative, from cache after the
+// first; 12 bytes for the target and each alternative and 4 more a row go back to the host.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
