@@ -1,14 +1,13 @@
 #include "client/gateway/http/connection.h"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <exception>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/gateway/http/response_head.h"
 
 namespace tvq::gateway {
 namespace {
@@ -36,25 +35,6 @@ std::string RequestIdOf(const Request& request) {
   return absl::StrFormat("%016x", static_cast<uint64_t>(random()));
 }
 
-// As Date wants it; made once a second.
-const std::string& DateHeader() {
-  thread_local std::time_t made = 0;
-  thread_local std::string text;
-  const std::time_t now = std::time(nullptr);
-  if (now != made) {
-    made = now;
-    std::tm parts;
-    gmtime_r(&now, &parts);
-    std::array<char, 64> buffer;
-    const size_t size =
-        std::strftime(buffer.data(), buffer.size(), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts);
-    text.assign(buffer.data(), size);
-  }
-  return text;
-}
-
-bool HasNoBody(int status) { return status == 204 || status == 304; }
-
 }  // namespace
 
 Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
@@ -65,7 +45,10 @@ Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_
       hooks_(hooks),
       budget_(budget),
       executor_(executor),
-      timer_(executor) {}
+      deadline_(std::make_shared<Deadline>(executor, [this] {
+        timed_out_ = true;
+        transport_->Cancel();
+      })) {}
 
 Connection::~Connection() {
   incoming_->Unwatch();
@@ -74,7 +57,7 @@ Connection::~Connection() {
 
 asio::awaitable<void> Connection::Run() {
   const auto self = shared_from_this();
-  SetDeadline(limits_.header_timeout);
+  deadline_->Set(limits_.header_timeout);
   const ErrorCode error = co_await transport_->Handshake();
   bool open = !error;
   while (open && !gone_) {
@@ -85,11 +68,10 @@ asio::awaitable<void> Connection::Run() {
   }
   if (!gone_ && lingers_) co_await Linger();
   if (!gone_ && !incoming_->reading() && !timed_out_ && !error) {
-    SetDeadline(kLingerTime);
+    deadline_->Set(kLingerTime);
     co_await transport_->Finish();
   }
-  ClearDeadline();
-  timer_.cancel();
+  deadline_->Stop();
   transport_->Close();
 }
 
@@ -107,7 +89,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
   parser_.emplace(limits_.max_header_bytes);
   status_ = 0;
   idle_ = true;
-  SetDeadline(limits_.idle_timeout);
+  deadline_->Set(limits_.idle_timeout);
   while (true) {
     // Empty lines before a request are an old habit of clients.
     while (incoming_->bytes().starts_with('\r') || incoming_->bytes().starts_with('\n')) {
@@ -116,7 +98,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
     if (!incoming_->bytes().empty()) {
       if (std::exchange(idle_, false)) {
         started_ = Clock::now();
-        SetDeadline(limits_.header_timeout);
+        deadline_->Set(limits_.header_timeout);
       }
       size_t consumed = 0;
       const auto result = parser_->ParseHeader(incoming_->bytes(), &consumed);
@@ -140,7 +122,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
     if (timed_out_ && !idle_) co_await Refuse(408, "the header did not come in time");
     co_return false;
   }
-  ClearDeadline();
+  deadline_->Clear();
   request_ = parser_->TakeRequest();
   co_return true;
 }
@@ -222,7 +204,7 @@ asio::awaitable<bool> Connection::SkipBody() {
   if (parser_->content_length().value_or(0) > kSkipBytes) co_return false;
   std::vector<char> ignored(size_t{16} << 10);
   size_t skipped = 0;
-  SetDeadline(kLingerTime);
+  deadline_->Set(kLingerTime);
   while (!parser_->body_done() && skipped < kSkipBytes) {
     size_t consumed = 0, written = 0;
     const auto result =
@@ -233,7 +215,7 @@ asio::awaitable<bool> Connection::SkipBody() {
     if (result == RequestParser::Result::kMore) more = co_await incoming_->More(kBodyBytes);
     if (!more) co_return false;
   }
-  ClearDeadline();
+  deadline_->Clear();
   co_return parser_->body_done();
 }
 
@@ -242,7 +224,7 @@ asio::awaitable<bool> Connection::SkipBody() {
 asio::awaitable<void> Connection::Linger() {
   transport_->HalfClose();
   timed_out_ = false;
-  SetDeadline(kLingerTime);
+  deadline_->Set(kLingerTime);
   size_t skipped = 0;
   bool more = true;
   while (more && skipped < 64 * kSkipBytes) {
@@ -262,7 +244,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
   }
   BodyDone();  // the piece before is in other hands
   size_t filled = 0;
-  SetDeadline(limits_.body_timeout);
+  deadline_->Set(limits_.body_timeout);
   size_t next_deadline = kPieceBytes;
   while (filled < size && !parser_->body_done()) {
     // No more than has come: what a client only announces takes no memory.
@@ -286,7 +268,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     }
     if (filled >= next_deadline) {
       next_deadline += kPieceBytes;
-      SetDeadline(limits_.body_timeout);
+      deadline_->Set(limits_.body_timeout);
     }
     if (result == RequestParser::Result::kBad) {
       keep_alive_ = false;
@@ -304,7 +286,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
       co_return absl::CancelledError("the client has gone");
     }
   }
-  ClearDeadline();
+  deadline_->Clear();
   piece.resize(filled);
   co_return piece;
 }
@@ -334,32 +316,17 @@ void Connection::HangUp() {
 }
 
 std::string Connection::Head(const Response& response, std::optional<uint64_t> length) {
-  const int status = response.status;
-  std::string head;
-  head.reserve(512);
-  absl::StrAppend(&head, "HTTP/1.1 ", status, " ", Absl(ReasonPhrase(status)), "\r\n",
-                  DateHeader());
-  if (!response.content_type.empty()) {
-    absl::StrAppend(&head, "Content-Type: ", response.content_type, "\r\n");
-  }
-  for (const Header& header : response.headers) {
-    absl::StrAppend(&head, header.name, ": ", header.value, "\r\n");
-  }
-  for (const Header& header : extra_headers_) {
-    absl::StrAppend(&head, header.name, ": ", header.value, "\r\n");
-  }
-  if (length && !HasNoBody(status)) absl::StrAppend(&head, "Content-Length: ", *length, "\r\n");
-  chunked_ = !length && !request_.http10 && !HasNoBody(status);
-  if (chunked_) absl::StrAppend(&head, "Transfer-Encoding: chunked\r\n");
-  if (!length && !chunked_ && !HasNoBody(status)) keep_alive_ = false;
+  const bool has_body = !HasNoBody(response.status);
+  if (!has_body) length.reset();
+  chunked_ = has_body && !length && !request_.http10;
+  // The body ends where the connection does.
+  if (has_body && !length && !chunked_) keep_alive_ = false;
   if (stopping_) keep_alive_ = false;
-  if (!keep_alive_) {
-    head += "Connection: close\r\n";
-  } else if (request_.http10) {
-    head += "Connection: keep-alive\r\n";
-  }
-  head += "\r\n";
-  return head;
+  return ResponseHead(response, extra_headers_,
+                      {.length = length,
+                       .chunked = chunked_,
+                       .keep_alive = keep_alive_,
+                       .http10 = request_.http10});
 }
 
 asio::awaitable<void> Connection::Respond(Response response) {
@@ -409,37 +376,15 @@ asio::awaitable<bool> Connection::Send(std::string_view bytes) {
   if (gone_) co_return false;
   while (!bytes.empty()) {
     const std::string_view slice = bytes.substr(0, kSliceBytes);
-    SetDeadline(limits_.write_timeout);
+    deadline_->Set(limits_.write_timeout);
     const ErrorCode error = co_await transport_->Write(asio::buffer(slice.data(), slice.size()));
-    ClearDeadline();
+    deadline_->Clear();
     if (error) HangUp();
     if (gone_) co_return false;
     bytes_sent_ += slice.size();
     bytes.remove_prefix(slice.size());
   }
   co_return true;
-}
-
-void Connection::SetDeadline(Clock::duration after) {
-  deadline_ = Clock::now() + after;
-  if (deadline_ < armed_) ArmTimer();
-}
-
-void Connection::ArmTimer() {
-  armed_ = deadline_;
-  timer_.expires_at(armed_);
-  timer_.async_wait([weak = weak_from_this()](ErrorCode error) {
-    const auto self = weak.lock();
-    if (error || self == nullptr) return;
-    self->armed_ = Clock::time_point::max();
-    if (self->deadline_ > Clock::now()) {
-      if (self->deadline_ != Clock::time_point::max()) self->ArmTimer();
-      return;
-    }
-    self->ClearDeadline();
-    self->timed_out_ = true;
-    self->transport_->Cancel();
-  });
 }
 
 }  // namespace tvq::gateway

@@ -2,7 +2,6 @@
 #define TVQ_CLIENT_GATEWAY_HTTP_CONNECTION_H_
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "client/gateway/http/deadline.h"
 #include "client/gateway/http/exchange.h"
 #include "client/gateway/http/incoming.h"
 #include "client/gateway/http/limits.h"
@@ -90,21 +90,13 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::string Head(const Response& response, std::optional<uint64_t> length);
   void HangUp();
 
-  // What is under way ends if it takes longer; watched by one timer that is set anew only when it
-  // fires, or when the deadline comes nearer.
-  void SetDeadline(Clock::duration after);
-  void ClearDeadline() { deadline_ = Clock::time_point::max(); }
-  void ArmTimer();
-
   const std::shared_ptr<Transport> transport_;
   const std::shared_ptr<Incoming> incoming_;
   const HttpLimits& limits_;
   const ConnectionHooks& hooks_;
   BodyBudget& budget_;
   const asio::any_io_executor executor_;
-  asio::steady_timer timer_;
-  Clock::time_point deadline_ = Clock::time_point::max();
-  Clock::time_point armed_ = Clock::time_point::max();
+  const std::shared_ptr<Deadline> deadline_;  // of what is under way, which it ends
   bool timed_out_ = false;
 
   bool gone_ = false;
