@@ -195,3 +195,23 @@ def test_hang_up_before_the_last_of_several_calls(fake):
             assert asked.wait(60)
         assert cancelled.wait(60)
     assert "Generate" not in fake.calls
+
+
+def test_silent_stream_says_that_it_lives(fake):
+    """Proxies and clients give up on a connection without a byte: there is a comment after 15 s."""
+    said = threading.Event()
+
+    def generate(request, context):
+        from tvq.v1 import generation_pb2
+        yield generation_pb2.GenerateResponse(deltas=[generation_pb2.SampleDelta(text="a")])
+        context.add_callback(said.set)
+        said.wait(60)
+
+    fake.Generate = generate
+    with GatewayProcess(fake.address) as gateway:
+        stream = gateway.stream(model="fake", prompt="a")
+        assert next(stream)["choices"][0]["text"] == "a"
+        lines = itertools.takewhile(lambda line: line, iter(stream.response.readline, b""))
+        assert next(line for line in lines if line.startswith(b":")) == b": waiting\n"
+        said.set()
+        assert b"data: [DONE]\n" in list(lines)
