@@ -27,7 +27,7 @@ struct ErrorReply {
   absl::StatusCode code;
   const char* meaning;
 };
-constexpr std::array<ErrorReply, 11> kErrorReplies = {{
+constexpr std::array<ErrorReply, 12> kErrorReplies = {{
     {"OOM ", absl::StatusCode::kResourceExhausted, "its memory is full"},
     {"READONLY ", absl::StatusCode::kUnavailable, "it is a replica that cannot be written"},
     {"LOADING ", absl::StatusCode::kUnavailable, "it is loading its data"},
@@ -38,6 +38,7 @@ constexpr std::array<ErrorReply, 11> kErrorReplies = {{
     {"WRONGPASS ", absl::StatusCode::kUnavailable, "it refuses user or password"},
     {"NOAUTH ", absl::StatusCode::kUnavailable, "it wants a password"},
     {"NOPERM ", absl::StatusCode::kUnavailable, "its user lacks a permission"},
+    {"DENIED ", absl::StatusCode::kUnavailable, "it refuses clients of other machines"},
     {"ERR max number of clients", absl::StatusCode::kUnavailable, "it has too many clients"},
 }};
 
@@ -86,6 +87,18 @@ absl::Status RedisConnection::Broken(std::string_view doing, int error_number) {
                               : std::string(std::strerror(error_number));
   return absl::UnavailableError(
       absl::StrCat("Redis at ", address_.Display(), ": ", std::string(doing), ": ", why));
+}
+
+// A Redis that does not want a client says why before it hangs up.
+absl::Status RedisConnection::BrokenSending(int error_number) {
+  const bool hung_up = error_number == EPIPE || error_number == ECONNRESET;
+  for (void* raw = nullptr; hung_up && redisGetReply(context_, &raw) == REDIS_OK;) {
+    const RedisReply reply(static_cast<redisReply*>(raw));
+    if (reply->type != REDIS_REPLY_ERROR) continue;
+    broken_ = true;
+    return ToStatus(address_, std::string_view(reply->str, reply->len));
+  }
+  return Broken("sending", error_number);
 }
 
 absl::Status RedisConnection::Connect() {
@@ -145,7 +158,7 @@ absl::Status RedisConnection::Send(std::span<const std::string_view> command) {
     message.msg_iovlen = std::min<size_t>(rest.size(), IOV_MAX);
     const ssize_t sent = sendmsg(context_->fd, &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return Broken("sending", errno);
+    if (sent < 0) return BrokenSending(errno);
     Advance(static_cast<size_t>(sent), &rest);
   }
   ++outstanding_;

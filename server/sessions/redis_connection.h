@@ -63,6 +63,7 @@ class RedisConnection {
  private:
   absl::Status Login();
   absl::Status Broken(std::string_view doing, int error_number);
+  absl::Status BrokenSending(int error_number);
 
   const RedisAddress address_;
   const RedisTimeouts timeouts_;

@@ -76,5 +76,27 @@ TEST_F(RedisClientTest, ConnectsAgainAtOnceWhereNobodyHangs) {
   EXPECT_TRUE(Ping().ok());
 }
 
+// Redis answers before it is asked, and closes; whether this side notices at its first command or
+// later depends on the network.
+TEST(RedisConnectionTest, TellsWhyRedisHungUp) {
+  const RedisProcess redis;
+  redis.Cli("CONFIG SET maxclients 1");
+  const RedisAddress address = *ParseRedisUrl(redis.url());
+  RedisConnection first(address, {});
+  ASSERT_TRUE(first.Connect().ok());
+  ASSERT_TRUE(first.Call({"PING"}).ok());
+  RedisConnection second(address, {});
+  ASSERT_TRUE(second.Connect().ok());
+  const std::vector<std::string_view> ping = {"PING"};
+  absl::Status status;
+  for (int i = 0; i < 1000 && status.ok(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    status = second.Send(ping);
+  }
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("too many clients"));
+  EXPECT_FALSE(second.reusable());
+}
+
 }  // namespace
 }  // namespace tvq
