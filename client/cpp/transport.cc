@@ -10,6 +10,10 @@
 namespace tvq::client {
 namespace {
 
+// How often the address of a server that is away is looked up: one that was started again may have
+// another.
+constexpr int kResolveMs = 1000;
+
 absl::Status ReadPem(std::string_view what, const std::string& path, std::string* content) {
   if (path.empty()) return absl::OkStatus();
   std::ifstream file(path, std::ios::binary);
@@ -58,6 +62,7 @@ absl::StatusOr<Transport> Open(const ConnectOptions& options) {
   if (!credentials.ok()) return credentials.status();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveMs);
   Transport transport;
   transport.channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
   if (!options.api_key.empty()) transport.authorization = "Bearer " + options.api_key;

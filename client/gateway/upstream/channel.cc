@@ -5,7 +5,8 @@
 namespace tvq::gateway {
 namespace {
 
-// A server that was away is found again within this time.
+// A server that was away is found again within this time, also where its name has another address
+// by then.
 constexpr int kReconnectMs = 500;
 // After so much silence a server is asked whether it is there; it allows a question every ten
 // seconds.
@@ -26,6 +27,7 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

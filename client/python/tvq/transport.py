@@ -19,7 +19,8 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 
 def open_channel(address: str, tls: Union[Tls, bool]) -> grpc.Channel:
-    options = [("grpc.max_receive_message_length", -1)]
+    # A server that was started again elsewhere may have another address.
+    options = [("grpc.max_receive_message_length", -1), ("grpc.dns_min_time_between_resolutions_ms", 1000)]
     if tls is False:
         return grpc.insecure_channel(address, options)
     files = tls if isinstance(tls, Tls) else Tls()
