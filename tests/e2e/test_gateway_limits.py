@@ -49,10 +49,29 @@ def test_answers_in_one_piece_have_a_limit_together(fake):
     with GatewayProcess(fake.address, "--max-buffered-bytes", "1MB") as gateway:
         for size, status in [(1000, 200), (200_000, 429), (1000, 200)]:
             say(fake, size, 1)
-            for path in ("/v1/completions", "/v1/completions"):
-                answer = gateway.post(path, BODY)
-                assert answer.status == status, answer.body[:200]
-                assert (answer.headers["Retry-After"] is not None) == (status == 429)
+            answer = gateway.post("/v1/completions", BODY)
+            assert answer.status == status, answer.body[:200]
+            assert (answer.headers["Retry-After"] is not None) == (status == 429)
+            assert status == 200 or answer.error["type"] == "rate_limit_error"
+
+
+def test_probabilities_of_a_prompt_have_the_same_limit(fake):
+    """They are kept until the first event of a stream, which shows them."""
+    from tvq.v1 import generation_pb2
+    token = generation_pb2.TokenLogprobs(token=generation_pb2.TokenLogprob(token=b"a", logprob=-1), has_logprob=True)
+
+    def generate(request, context):
+        for _ in range(100):
+            yield generation_pb2.GenerateResponse(prompt_logprobs=[token] * request.sampling.max_tokens)
+        yield generation_pb2.GenerateResponse(deltas=[generation_pb2.SampleDelta(text="x")])
+
+    fake.Generate = generate
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "1MB") as gateway:
+        for tokens, fits in [(2, True), (1000, False), (2, True)]:
+            body = {**BODY, "max_tokens": tokens, "stream": True, "prompt_logprobs": 1}
+            events = gateway.post("/v1/completions", body).body
+            assert (b'"text":"x"' in events) == fits and (b"rate_limit_error" in events) != fits
+            assert events.endswith(b"data: [DONE]\n\n")
 
 
 def resident(gateway):

@@ -96,6 +96,11 @@ ApiError GenerateError(const absl::Status& status) {
   return error;
 }
 
+ApiError NoMemory() {
+  return ToApiError(absl::ResourceExhaustedError(
+      "answers in one piece have all the memory there is; try again, or stream"));
+}
+
 Response EventStream() {
   return {.content_type = "text/event-stream",
           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
@@ -146,17 +151,22 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
   Calls calls(services, exchange, requests);
   const CountedStream counted(services.metrics);
   Ticks ticks(calls.changed());
-  bool first = true;
+  bool first = true, held = true;
   std::string out;
   while (true) {
     co_await calls.changed()->Wait();
     if (exchange.gone()) co_return;
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
-      events.Append(call, message, &out);
+      // A prompt's probabilities are kept until the first event.
+      held = held && (message.prompt_logprobs().empty() ||
+                      exchange.Hold(message.ByteSizeLong() * kMemoryPerByte));
+      if (held) events.Append(call, message, &out);
     });
-    const bool failed = !calls.status().ok();
+    const bool failed = !held || !calls.status().ok();
+    ApiError error;
+    if (failed) error = held ? GenerateError(calls.status()) : NoMemory();
     if (failed && !exchange.begun()) {
-      co_await exchange.Respond(ErrorResponse(GenerateError(calls.status())));
+      co_await exchange.Respond(ErrorResponse(error));
       co_return;
     }
     if (!exchange.begun() && (calls.began() || calls.ended())) {
@@ -165,7 +175,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
       ticks.Start();
     }
     if (failed) {
-      absl::StrAppend(&out, "data: ", ToJson(GenerateError(calls.status())), "\n\n");
+      absl::StrAppend(&out, "data: ", ToJson(error), "\n\n");
     } else if (calls.ended()) {
       events.AppendEnd(&out);
     }
@@ -212,8 +222,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
         HttpError(413, absl::StrCat("stream: must be true for an answer of more than ",
                                     kMaxAnswerBytes, " bytes"))));
   } else if (!held) {
-    co_await exchange.Respond(ErrorResponse(HttpError(
-        429, "answers in one piece have all the memory there is for them; stream, or try again")));
+    co_await exchange.Respond(ErrorResponse(NoMemory()));
   } else {
     const auto write = [&] { return whole.ToJson(); };
     std::string json = co_await Aside(services.beside, exchange, bytes, write);
