@@ -1,8 +1,8 @@
 #include "tests/bench/validate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -201,6 +201,7 @@ absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {
     std::vector<float> all(kTokens * states.size() * vocab);
     for (size_t t = 0; t < kTokens; ++t) {
       std::vector<DecodeRow> rows;
+      rows.reserve(states.size());
       for (size_t i = 0; i < states.size(); ++i) {
         rows.push_back(
             {states[i].get(), tokens[t * kSessions + first + i], static_cast<int64_t>(i)});
@@ -222,7 +223,9 @@ absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {
     for (size_t t = 0; t < kTokens; ++t) {
       const float* a = alone->data() + t * vocab;
       const float* b = together->data() + (t * kSessions + i) * vocab;
-      for (size_t j = 0; j < vocab; ++j) check.found += std::memcmp(a + j, b + j, 4) != 0;
+      for (size_t j = 0; j < vocab; ++j) {
+        check.found += std::bit_cast<uint32_t>(a[j]) != std::bit_cast<uint32_t>(b[j]);
+      }
     }
   }
   check.ok = check.found == 0;

@@ -82,11 +82,13 @@ class Fixture {
   std::vector<std::vector<float>> Batch(const std::vector<State*>& states,
                                         const std::vector<int32_t>& tokens) {
     std::vector<DecodeRow> rows;
+    rows.reserve(states.size());
     for (size_t i = 0; i < states.size(); ++i) {
       rows.push_back({states[i], tokens[i], static_cast<int64_t>(i)});
     }
     EXPECT_TRUE(model_->Decode(rows, &logits_).ok());
     std::vector<std::vector<float>> result;
+    result.reserve(states.size());
     for (size_t i = 0; i < states.size(); ++i) result.push_back(Row(static_cast<int64_t>(i)));
     return result;
   }

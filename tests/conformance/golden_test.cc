@@ -142,6 +142,7 @@ class Feeder {
     double sum = 0;
     for (const float l : logits) sum += std::exp(static_cast<double>(l));
     std::vector<double> logprobs;
+    logprobs.reserve(logits.size());
     for (const float l : logits) logprobs.push_back(l - std::log(sum));
     return logprobs;
   }

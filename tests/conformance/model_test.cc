@@ -60,6 +60,7 @@ std::vector<double> LogSoftmax(const std::vector<float>& logits) {
   double total = 0;
   for (float l : logits) total += std::exp(l - top);
   std::vector<double> result;
+  result.reserve(logits.size());
   for (float l : logits) result.push_back(l - top - std::log(total));
   return result;
 }
@@ -224,6 +225,7 @@ TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
     }
     for (size_t step = 0; step < steps; ++step) {
       std::vector<int32_t> next;
+      next.reserve(sessions);
       for (size_t i = 0; i < sessions; ++i) next.push_back(tokens[i][3 * i + 1 + step]);
       const std::vector<std::vector<float>> rows = f.Batch(states, next);
       for (size_t i = 0; i < sessions; ++i) {

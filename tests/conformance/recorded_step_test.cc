@@ -103,9 +103,8 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepWhereBlocksShareAnOutput) {
     ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 2}).ok());
     std::vector<std::unique_ptr<State>> states;
     const auto two = [&](Fixture& fixture) {
-      std::vector<State*> made;
-      for (int i = 0; i < 2; ++i) made.push_back(states.emplace_back(fixture.NewState()).get());
-      return made;
+      State* const first = states.emplace_back(fixture.NewState()).get();
+      return std::vector<State*>{first, states.emplace_back(fixture.NewState()).get()};
     };
     const std::vector<State*> recorded = two(twins.recorded), direct = two(twins.direct);
     for (const int32_t token : {1, 2}) {
@@ -154,7 +153,10 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
       Fixture f(SmallShape(), device, dtype);
       const auto one = f.NewState(), other = f.NewState();
       std::vector<std::vector<float>> logits{f.Prefill(*one, RandomTokens(5, 29, 1))};
-      EXPECT_TRUE(f.model().Prepare({.decode_rows = 2}).ok());
+      // Takes the longest by far.
+      if (dtype == DType::kInt8) {
+        EXPECT_TRUE(f.model().Prepare({.decode_rows = 2}).ok());
+      }
       for (auto& row : f.Batch({one.get(), other.get()}, {4, 5})) logits.push_back(row);
       return logits;
     });
@@ -171,6 +173,7 @@ TEST(RecordedStepCount, AStepIsOneGraph) {
   Fixture f(SmallShape(), {"cuda_host", "forwards"}, DType::kFloat32);
   std::vector<std::unique_ptr<State>> states;
   std::vector<State*> views;
+  views.reserve(4);
   for (int i = 0; i < 4; ++i) views.push_back(states.emplace_back(f.NewState()).get());
   const auto step = [&] {
     const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();

@@ -75,6 +75,7 @@ TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
   const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();
 
   std::vector<std::string> ids;
+  ids.reserve(8);
   for (int i = 0; i < 8; ++i) {
     ids.push_back(store->Create("", {.model = "m"}).value().record.id);
   }

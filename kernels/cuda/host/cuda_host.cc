@@ -156,8 +156,8 @@ class Scheduler {
   Warp& RunningWarp() { return warps_[static_cast<size_t>(running_->index / kWarpSize)]; }
 
   void WaitForGrid() {
-    running_->waited = true;
     if (at_wait_->ends) throw EarlyPartEnds();
+    running_->waited = true;
     if (at_wait_->passes) Yield(Wait::kGrid);
   }
 
@@ -185,6 +185,7 @@ class Scheduler {
     try {
       (*thread_)();
     } catch (const EarlyPartEnds&) {
+      running_->waited = true;
     }
     if (at_wait_->demanded && !running_->waited) {
       Fail(kernel_, "a thread that ends without having waited for the kernel before");

@@ -56,6 +56,7 @@ class DeviceMemory {
   std::vector<DeviceBlock> Blocks() {
     const std::lock_guard lock(mutex_);
     std::vector<DeviceBlock> blocks;
+    blocks.reserve(blocks_.size());
     for (const auto& [data, entry] : blocks_) {
       blocks.push_back({{static_cast<std::byte*>(data), entry.bytes}, entry.number});
     }

@@ -313,6 +313,7 @@ TEST_P(LinearInt8Test, TakesInt8AsItIs) {
   for (const float scale : RandomFloats(out, 2)) scales.push_back(std::abs(scale));
   const HostMatrix matrix{nullptr, out, in, q.data(), scales.data()};
   std::vector<float> dequantized;
+  dequantized.reserve(q.size());
   for (int64_t i = 0; i < out * in; ++i) {
     dequantized.push_back(scales[static_cast<size_t>(i / in)] *
                           static_cast<float>(q[static_cast<size_t>(i)]));
