@@ -1,3 +1,4 @@
+#include <grpc/grpc.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -137,5 +138,7 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
   spdlog::set_level(spdlog::level::from_str(options->log_level));
   tvq::gateway::AllowManyFiles();
+  // Never shut down: that would wait up to ten seconds for a thread that polls a long write.
+  grpc_init();
   return tvq::gateway::Run(*options);
 }

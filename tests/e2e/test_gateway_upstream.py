@@ -101,6 +101,17 @@ def test_signal_during_an_import(fake, _):
         assert gateway.process.wait(60) == 0
 
 
+# A prompt of more than the server takes: it says so while the gateway still writes.
+@pytest.mark.parametrize("_", range(6))
+def test_ends_at_once_after_a_call_that_was_refused_midway(fake, _):
+    with GatewayProcess(fake.address) as gateway:
+        answer = gateway.post("/v1/completions", {"model": "fake", "prompt": "x" * 14_000_000})
+        assert (answer.status, answer.error["code"]) == (413, "too_large")
+        gateway.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "stopped" in gateway.stderr(), "all requests have ended")
+        gateway.process.wait(5)  # of gRPC's ten seconds
+
+
 def test_calls_on_a_session_name_it(fake):
     """By the header tvq-session-id a proxy before several servers finds the one that has the session."""
     with GatewayProcess(fake.address) as gateway:
