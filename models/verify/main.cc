@@ -198,7 +198,8 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--device", options.device, "cpu, cuda, or reference (naive float64 loops)")
       ->capture_default_str();
-  app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2");
+  app.add_option("--isa", options.isa,
+                 "Limit the instruction set, e.g. avx2; on cuda tf32, serial or both");
   app.add_option("--dtype", options.dtype, "Of the weights")
       ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
       ->capture_default_str();

@@ -45,7 +45,8 @@ void AddModelOptions(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "0: all usable cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2");
+  app.add_option("--isa", options.isa,
+                 "Limit the instruction set, e.g. avx2; on cuda tf32, serial or both");
   app.add_option("--json", options.json, "File to write the results to");
 }
 
