@@ -1,4 +1,3 @@
-#include <grpc/grpc.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -81,15 +80,17 @@ class Shutdown {
 };
 
 int Run(const GatewayOptions& options) {
-  auto upstream = Upstream::Open(options.server, options.connections);
-  if (!upstream.ok()) {
-    spdlog::critical("{}", std::string(upstream.status().message()));
+  auto opened = Upstream::Open(options.server, options.connections);
+  if (!opened.ok()) {
+    spdlog::critical("{}", std::string(opened.status().message()));
     return 1;
   }
+  // Never destroyed: gRPC would wait up to ten seconds for threads that poll.
+  static Upstream* const upstream = opened->release();
   asio::io_context loop(1);
   Metrics metrics(TVQ_VERSION);
   asio::thread_pool beside(1);
-  Services services{.upstream = **upstream,
+  Services services{.upstream = *upstream,
                     .metrics = metrics,
                     .beside = beside,
                     .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
@@ -138,7 +139,5 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
   spdlog::set_level(spdlog::level::from_str(options->log_level));
   tvq::gateway::AllowManyFiles();
-  // Never shut down: that would wait up to ten seconds for a thread that polls a long write.
-  grpc_init();
   return tvq::gateway::Run(*options);
 }

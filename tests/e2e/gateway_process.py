@@ -63,7 +63,7 @@ class GatewayProcess:
         finally:
             if self.process.poll() is None:
                 self.process.kill()
-        assert self.process.returncode == 0, self.stderr()
+        assert self.process.returncode == 0, f"exit code {self.process.returncode}: {self.stderr()}"
 
     def stderr(self):
         self.stderr_file.seek(0)

@@ -49,7 +49,12 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
 }
 
 const Stubs& Upstream::Next() {
-  return stubs_[next_.fetch_add(1, std::memory_order_relaxed) % stubs_.size()];
+  const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
+  for (size_t i = 0; i < stubs_.size(); ++i) {
+    const Stubs& stubs = stubs_[(first + i) % stubs_.size()];
+    if (stubs.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE) return stubs;
+  }
+  return stubs_[first % stubs_.size()];
 }
 
 }  // namespace tvq::gateway

@@ -35,7 +35,7 @@ class Upstream {
   static absl::StatusOr<std::unique_ptr<Upstream>> Open(const client::ConnectOptions& options,
                                                         int connections);
 
-  // Those of the connection whose turn it is.
+  // Those of the connection whose turn it is; one that failed has none while another may do better.
   const Stubs& Next();
 
  private:
