@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/device.h"
 #include "server/engine/engine.h"
 #include "server/rpc/host_port.h"
@@ -143,6 +144,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
 int main(int argc, char** argv) {
   tvq::ShutdownSignals signals;  // before any thread starts
   std::signal(SIGPIPE, SIG_IGN);
+  // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
   const auto flags = tvq::ParseFlags(argc, argv, &exit_code);
   if (!flags) return exit_code;

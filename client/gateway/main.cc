@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
 #include "client/gateway/gateway.h"
 #include "client/gateway/http/tls_files.h"
 #include "client/gateway/options.h"
@@ -133,6 +134,8 @@ int Run(const GatewayOptions& options) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
   const auto options = tvq::gateway::ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
