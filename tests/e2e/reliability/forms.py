@@ -25,6 +25,8 @@ FORMS = {
     "fencing": (outage.run_fencing, {"rounds": 100}, {"rounds": 3}),
     "replicas": (replicas.run_kills, {"kills": 60, "sessions": 32, "load_seconds": 3},
                  {"kills": 3, "sessions": 8, "load_seconds": 1}),
+    "gateway": (replicas.run_kills_behind_gateway, {"kills": 60, "sessions": 32, "load_seconds": 3},
+                {"kills": 3, "sessions": 8, "load_seconds": 1}),
     "cuts": (replicas.run_cuts, {"cuts": 60}, {"cuts": 3}),
     "disk": (disturbance.run_full_disk, {"fills": 20}, {"fills": 2}),
     "cancels": (disturbance.run_cancels, {"cancels": 10_000}, {"cancels": 200}),

@@ -2,13 +2,18 @@
 
 import collections
 import contextlib
+import json
 import os
 import re
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import grpc
+import pytest
+from clients.packages import python_with_openai
+from gateway_process import GatewayProcess
 from reliability.crowd import working
 from reliability.history import Reference
 from reliability.tracked import Tracked, random_call
@@ -19,6 +24,7 @@ REPLICAS = 3
 THREADS = 4
 DISK = 2
 LONGEST_HISTORY = 20
+OPENAI_WRITER = Path(__file__).with_name("openai_writer.py")
 PROXY_CONFIGURATION = ROOT / "server" / "deploy" / "kubernetes" / "nginx.conf"
 
 
@@ -219,12 +225,7 @@ def run_kills(api, kills, sessions, seed, load_seconds, report=print):
         for client in clients:
             client.prepare(proxy)
         with working(lambda client: client.work(proxy), clients, stop=lambda: [_stop(c) for c in clients]):
-            for kill in range(kills):
-                time.sleep(pause.uniform(0.5, 1) * load_seconds)
-                replicas.servers[kill % REPLICAS].kill()
-                time.sleep(pause.uniform(0.5, 1) * load_seconds)
-                replicas.start(kill % REPLICAS)
-            time.sleep(load_seconds)
+            _kill_in_turn(replicas, kills, pause, load_seconds)
         for client in clients:
             client.finish(proxy)
         tally = sum((client.tally for client in clients), collections.Counter())
@@ -234,6 +235,39 @@ def run_kills(api, kills, sessions, seed, load_seconds, report=print):
 
 def _stop(client):
     client.stopping = True
+
+
+def _kill_in_turn(replicas, kills, pause, load_seconds):
+    for kill in range(kills):
+        time.sleep(pause.uniform(0.5, 1) * load_seconds)
+        replicas.servers[kill % REPLICAS].kill()
+        time.sleep(pause.uniform(0.5, 1) * load_seconds)
+        replicas.start(kill % REPLICAS)
+    time.sleep(load_seconds)
+
+
+def run_kills_behind_gateway(api, kills, sessions, seed, load_seconds, report=print):
+    """The same, but clients are OpenAI's package and see the gateway before the proxy."""
+    try:
+        python = python_with_openai()
+    except pytest.skip.Exception as reason:
+        raise CannotRunHere(str(reason)) from None
+    with world(api) as (replicas, proxy, reference), GatewayProcess(proxy.address) as gateway, \
+            GatewayProcess(reference.address) as alone:
+        environment = {**os.environ, "TVQ_URL": f"{gateway.url}/v1", "TVQ_REFERENCE_URL": f"{alone.url}/v1",
+                       "TVQ_SESSIONS": str(sessions), "TVQ_SEED": str(seed)}
+        writer = subprocess.Popen([python, OPENAI_WRITER], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, env=environment)
+        try:
+            assert writer.stdout.readline() == "begun\n", writer.stderr.read()
+            _kill_in_turn(replicas, kills, workers(1, f"{seed} pauses")[0], load_seconds)
+            out, errors = writer.communicate(timeout=10 * PATIENCE_SECONDS)
+        finally:
+            writer.kill()
+        assert writer.returncode == 0, errors
+        tally = json.loads(out)
+        report(f"{kills} kills, one of {REPLICAS} servers at a time: {tally['calls']} calls of the package openai through "
+               f"the gateway, {tally['again']} made again by itself, none lost, all equal to the reference")
 
 
 def run_cuts(api, cuts, seed, report=print):
