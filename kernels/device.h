@@ -42,7 +42,9 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // For people: backend, instruction set, threads; for example "cpu (avx512-bf16, 2 threads)".
+  // For people: backend, instruction set, threads; for example "cpu (avx512-bf16, 2 threads)". Of a
+  // GPU also what options change, and "overlapping" where a kernel may begin before the one ahead
+  // of it has ended.
   virtual std::string Describe() const = 0;
   virtual const Backend& backend() const = 0;
   // The functions that ops call: those of backend(), unless someone stands in between to measure

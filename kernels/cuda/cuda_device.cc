@@ -71,9 +71,12 @@ class EventTime : public DeviceTime {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(cudaStream_t stream,
-                                                               std::string description,
+                                                               std::string_view gpu,
                                                                const CudaOptions& options,
                                                                bool overlaps) {
+  std::string description =
+      absl::StrCat("cuda (", std::string(gpu), options.tf32 ? ", tf32" : "",
+                   options.serial ? ", serial" : (overlaps ? ", overlapping" : ""), ")");
   std::unique_ptr<CudaDevice> device(
       new CudaDevice(stream, std::move(description), overlaps && !options.serial));
   absl::Status status = device->lanes_.Create();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,10 +26,11 @@ namespace tvq::TVQ_CUDA {
 
 class CudaDevice : public Device {
  public:
-  // Takes the stream, which is not the default one. `overlaps`: whether the GPU, and the code for
-  // it, can let kernels begin while the ones before them end; options.serial forbids it.
+  // Takes the stream, which is not the default one. `gpu` describes it. `overlaps`: whether the
+  // GPU, and the code for it, can let kernels begin while the ones before them end; options.serial
+  // forbids it.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(cudaStream_t stream,
-                                                            std::string description,
+                                                            std::string_view gpu,
                                                             const CudaOptions& options,
                                                             bool overlaps);
   ~CudaDevice() override;

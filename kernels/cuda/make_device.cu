@@ -43,9 +43,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaOptions& option
   if (!status.ok()) return status;
   return cuda::CudaDevice::Create(
       stream,
-      absl::StrCat("cuda (", gpu.name, ", ", gpu.multiProcessorCount, " multiprocessors, ",
-                   gpu.totalGlobalMem >> 30, " GiB", options.tf32 ? ", tf32" : "",
-                   options.serial ? ", serial" : "", ")"),
+      absl::StrCat(gpu.name, ", compute capability ", gpu.major, ".", gpu.minor, ", ",
+                   gpu.multiProcessorCount, " multiprocessors, ", gpu.totalGlobalMem >> 30, " GiB"),
       options, machine.code >= kOverlapCode);
 }
 

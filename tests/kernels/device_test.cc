@@ -43,6 +43,16 @@ TEST(MakeDeviceTest, CudaSaysWhatIsMissing) {
   }
 }
 
+// Otherwise nobody would see that steps are slower than they could be. Where there is a GPU,
+// scripts/gpu-check compares this with what the GPU can.
+TEST(MakeDeviceTest, CudaSaysWhetherKernelsOverlap) {
+  EXPECT_EQ(MakeCudaHostDevice("backwards")->Describe(),
+            "cuda (on the CPU, threads backwards, overlapping)");
+  if (const auto serial = MakeDevice("cuda", 0, "serial"); serial.ok()) {
+    EXPECT_THAT((*serial)->Describe(), HasSubstr(", serial)"));
+  }
+}
+
 std::vector<uint8_t> RandomBytes(size_t size, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<uint8_t> bytes(size);

@@ -15,7 +15,7 @@ std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order) {
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   return cuda_host::CudaDevice::Create(
-             stream, absl::StrCat("cuda_host (threads ", std::string(order), ")"), {}, true)
+             stream, absl::StrCat("on the CPU, threads ", std::string(order)), {}, true)
       .value();
 }
 
