@@ -59,15 +59,16 @@ __device__ inline void WidenInt8(uint32_t four, uint32_t& first_two, uint32_t& l
   last_two = __byte_perm(wide[2], wide[3], 0x7632U);
 }
 
-// 16 bytes that are read once: past the first cache.
+// 16 bytes that are read once: past the first cache. Stays on its side of WaitForPredecessor, which
+// volatile is for with the compiler, and the coherent path with the assembler (overlap.cuh).
 __device__ inline uint4 LoadStreamed(const uint4* from) {
 #if defined(TVQ_CUDA_HOST)
   return *from;
 #else
   uint4 value;
-  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-      : "l"(from));
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(from));
   return value;
 #endif
 }

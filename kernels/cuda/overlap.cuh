@@ -15,10 +15,12 @@
 // Why that is enough: the wait ends when the kernel before has completed and what it wrote can be
 // seen (PTX, griddepcontrol.wait). That kernel has completed when all its threads have ended, each
 // of which had waited for the kernel before it, and so on: behind the wait everything is done that
-// was launched earlier on the stream, as if kernels ran one by one. What begins the chain, an
-// ordinary kernel, a copy, a fill or a graph, is waited for in the ordinary way, and so is a chain
-// by those. Nobody starves: a kernel begins when all blocks before it have their places, so that
-// blocks which wait hold only places that those do not need.
+// was launched earlier on the stream, as if kernels ran one by one. A copy, a fill or a graph ahead
+// of the chain is waited for in the ordinary way, and so is a chain by those. An ordinary kernel
+// ahead of it is not: the first of the chain may begin when that one's threads have ended but what
+// they wrote cannot be seen yet, and needs its wait as any other. Nobody starves: a kernel begins
+// when all blocks before it have their places, so that blocks which wait hold only places that
+// those do not need.
 //
 // The stand-in of the tests fails where a thread ends without the wait, and can be told to run what
 // lies ahead of it with all that kernels have written hidden (host/overlap.h).
@@ -29,7 +31,10 @@
 
 namespace tvq::TVQ_CUDA {
 
-// Also for the compiler: no load or store moves across it.
+// For the compiler and the assembler, too, no ordinary load or store moves across it. Those of the
+// non-coherent path (ld.global.nc: __ldg, and what const __restrict__ allows) do, either way, since
+// they promise that nobody writes what they read: ahead of the wait they would read what a kernel
+// is still writing, and weights that were to be under way would be asked for behind it.
 __device__ inline void WaitForPredecessor() {
 #if defined(TVQ_CUDA_HOST)
   WaitForGrid();
