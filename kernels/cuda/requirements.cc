@@ -9,6 +9,9 @@ std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
 
+// Matrix instructions of bfloat16 begin there.
+constexpr int kLeastCapability = 80;
+
 absl::Status Missing(const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat("device 'cuda': ", what));
 }
@@ -36,13 +39,24 @@ absl::Status CheckMachine(const Machine& machine) {
     return Missing(absl::StrCat("the NVIDIA driver (CUDA ", VersionText(machine.driver),
                                 ") says: ", cudaGetErrorString(machine.gpus_error)));
   }
+  const int capability = machine.major * 10 + machine.minor;
+  if (capability < kLeastCapability) {
+    return Missing(absl::StrCat(machine.gpu, " has compute capability ", machine.major, ".",
+                                machine.minor, "; the device needs 8.0 or later"));
+  }
   if (machine.code_error == cudaErrorNoKernelImageForDevice ||
       machine.code_error == cudaErrorInvalidDeviceFunction) {
-    const int capability = machine.major * 10 + machine.minor;
     return Missing(absl::StrCat("this build holds code for compute capabilities ",
                                 machine.architectures, ", and ", machine.gpu, " has ",
                                 machine.major, ".", machine.minor,
                                 "; configure with -DTVQ_CUDA_ARCHITECTURES=", capability));
+  }
+  // The code would have to be translated for this GPU, by a driver older than what wrote it.
+  if (machine.code_error == cudaErrorUnsupportedPtxVersion) {
+    return Missing(absl::StrCat("the NVIDIA driver (CUDA ", VersionText(machine.driver),
+                                ") cannot translate this build's ", "code (CUDA ", needed, ") for ",
+                                machine.gpu, "; it takes a newer driver, or configure ",
+                                "with -DTVQ_CUDA_ARCHITECTURES=", capability));
   }
   if (machine.code_error != cudaSuccess) {
     return Missing(absl::StrCat(machine.gpu, " says: ", cudaGetErrorString(machine.code_error)));

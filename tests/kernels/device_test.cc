@@ -27,10 +27,10 @@ TEST(MakeDeviceTest, CudaSaysWhatIsMissing) {
     return;
   }
   EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(
-      std::string(device.status().message()),
-      AnyOf(HasSubstr("no CUDA backend; build with"), HasSubstr("no NVIDIA driver"),
-            HasSubstr("driver knows CUDA"), HasSubstr("no GPU"), HasSubstr("holds code for")));
+  EXPECT_THAT(std::string(device.status().message()),
+              AnyOf(HasSubstr("no CUDA backend; build with"), HasSubstr("no NVIDIA driver"),
+                    HasSubstr("driver knows CUDA"), HasSubstr("no GPU"),
+                    HasSubstr("holds code for"), HasSubstr("needs 8.0 or later")));
   EXPECT_TRUE(MakeDevice("cpu").ok());
   for (const char* options : {"tf32", "serial", "serial,tf32"}) {
     EXPECT_EQ(MakeDevice("cuda", 0, options).status().code(),

@@ -55,6 +55,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no CUDA-capable device is detected";
     case cudaErrorNoKernelImageForDevice:
       return "no kernel image is available for execution on the device";
+    case cudaErrorUnsupportedPtxVersion:
+      return "the provided PTX was compiled with an unsupported toolchain.";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorInvalidValue:

@@ -59,15 +59,36 @@ TEST(RequirementsTest, WithAGpuThatTheBuildHasNoCodeFor) {
   for (const cudaError_t error :
        {cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction}) {
     Machine machine = Working();
-    machine.gpu = "NVIDIA T4";
-    machine.major = 7;
-    machine.minor = 5;
+    machine.gpu = "NVIDIA A100";
+    machine.major = 8;
+    machine.architectures = "90a";
     machine.code_error = error;
-    EXPECT_EQ(
-        Refusal(machine),
-        "device 'cuda': this build holds code for compute capabilities 80, 90a, and NVIDIA T4 "
-        "has 7.5; configure with -DTVQ_CUDA_ARCHITECTURES=75");
+    EXPECT_EQ(Refusal(machine),
+              "device 'cuda': this build holds code for compute capabilities 90a, and NVIDIA A100 "
+              "has 8.0; configure with -DTVQ_CUDA_ARCHITECTURES=80");
   }
+}
+
+TEST(RequirementsTest, WithAGpuThatNoBuildHasCodeFor) {
+  Machine machine = Working();
+  machine.gpu = "NVIDIA T4";
+  machine.major = 7;
+  machine.minor = 5;
+  machine.code_error = cudaErrorNoKernelImageForDevice;
+  EXPECT_EQ(Refusal(machine),
+            "device 'cuda': NVIDIA T4 has compute capability 7.5; the device needs 8.0 or later");
+}
+
+TEST(RequirementsTest, WithADriverThatCannotTranslateTheCode) {
+  Machine machine = Working();
+  machine.runtime = 13010;
+  machine.gpu = "NVIDIA B200";
+  machine.major = 10;
+  machine.code_error = cudaErrorUnsupportedPtxVersion;
+  EXPECT_EQ(Refusal(machine),
+            "device 'cuda': the NVIDIA driver (CUDA 13.0) cannot translate this build's code (CUDA "
+            "13.1) for NVIDIA B200; it takes a newer driver, or configure with "
+            "-DTVQ_CUDA_ARCHITECTURES=100");
 }
 
 TEST(RequirementsTest, OtherErrorsHaveTheirOwnWords) {
