@@ -19,7 +19,8 @@ absl::Status VqModel::Prepare(const Preparation& preparation) {
 
 // Powers of two: a batch of any size runs one that is less than twice as large, and rows of nobody
 // cost little, since they read no state. The largest first: whatever grows has grown before it is
-// written down.
+// written down. Without `record` each still runs once, since a kernel takes memory and time when it
+// first runs, and several sizes have kernels of their own.
 absl::Status VqModel::RecordSteps(int64_t decode_rows, bool record) {
   std::vector<int64_t> sizes{1};
   while (sizes.back() < decode_rows) sizes.push_back(std::min(2 * sizes.back(), workspace_.rows()));
@@ -31,7 +32,8 @@ absl::Status VqModel::RecordSteps(int64_t decode_rows, bool record) {
     const std::vector<VqState> nobody(rows * static_cast<size_t>(config_.n_layer));
     absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, nobody);
     if (s.ok()) s = DecodeLayers(*size);
-    if (!s.ok() || !record) return s;
+    if (!s.ok()) return s;
+    if (!record) continue;
     auto layers = device_->Record([&] { return DecodeLayers(*size); });
     if (!layers.ok()) return layers.status();
     recorded_.insert(recorded_.begin(), RecordedStep{*size, *std::move(layers)});
@@ -71,6 +73,8 @@ absl::Status VqModel::Rehearse(const Preparation& preparation) {
   if (!s.ok()) return s;
   const int64_t at_once = std::min(rows, workspace_.rows());
   s = ComputeLogits(0, {logits->view.data, {at_once, logits->view.dim(1)}});
+  const int64_t scored = std::min(Workspace::kScoreRows, config_.common.prefill_chunk);
+  if (s.ok()) s = ComputeLogits(0, workspace_.score_logits(scored));
   return s.ok() ? device_->Synchronize() : s;  // before what it used is freed
 }
 
