@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t r0 = first_row; r0 < rows; r0 += kRows) {
     float sum[kRows] = {};
     for (int64_t k0 = first; k0 < end; k0 += kInRegisters) {
-      if (!holds_all) hold(k0);
+      if (!holds_all && (r0 != first_row || k0 != first)) hold(k0);
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         if (r0 + r >= rows) break;

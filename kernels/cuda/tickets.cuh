@@ -13,16 +13,17 @@ constexpr size_t kTicketSlot = 4;
 
 // Whether this block is the last of the `sharing` blocks that call this with `ticket`; then it sees
 // what all of them wrote before. For all threads of the block; `shared` is the block's shared
-// memory.
+// memory. One thread's fences stand for the block's, as its barriers order them (as the barrier of
+// a grid does in cooperative groups).
 __device__ inline bool LastToArrive(uint32_t* ticket, int64_t sharing, uint32_t& shared) {
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();
     shared = atomicAdd(ticket, 1U);
     if (shared == sharing - 1) *ticket = 0;
+    __threadfence();
   }
   __syncthreads();
-  __threadfence();
   return shared == sharing - 1;
 }
 
