@@ -70,11 +70,13 @@ class OverlapTest : public testing::TestWithParam<OverlapCase> {
     const int64_t vocab = GetParam().shape.vocab;
     Logits logits = model.NewLogits(static_cast<int64_t>(sessions)).value();
     std::vector<std::unique_ptr<State>> states;
+    states.reserve(sessions);
     for (size_t i = 0; i < sessions; ++i) states.push_back(model.NewState().value());
     const std::vector<int32_t> tokens = RandomTokens(steps * sessions, vocab, 1);
     Outcome outcome;
     for (size_t step = 0; step < steps; ++step) {
       std::vector<DecodeRow> rows;
+      rows.reserve(sessions);
       for (size_t i = 0; i < sessions; ++i) {
         rows.push_back({states[i].get(), tokens[step * sessions + i], static_cast<int64_t>(i)});
       }
