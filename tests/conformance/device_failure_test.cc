@@ -115,8 +115,8 @@ class DeviceFailureTest : public testing::TestWithParam<Notice> {
 void ExpectNamesTheDevice(const absl::Status& status) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("the device cuda_host (threads forwards) has failed: an illegal memory "
-                        "access was encountered"));
+              HasSubstr("the device cuda (on the CPU, threads forwards, overlapping) has failed: "
+                        "an illegal memory access was encountered"));
 }
 
 TEST_P(DeviceFailureTest, LeavesSessionsAsTheyWereWhereverItComes) {
