@@ -2,44 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <random>
-#include <thread>
-
-#include "tests/server/engine/harness.h"
-#include "tests/server/engine/test_session.h"
+#include "tests/server/engine/session_calls.h"
 
 namespace tvq {
 namespace {
 
-using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr int32_t kForever = 1'000'000'000;
-
-Request On(const TestSession& session, std::shared_ptr<RecordingSink> sink, Purpose purpose,
-           std::string_view prompt, SamplingParams sampling = {}) {
-  Request request = Ask(std::move(sink), prompt, std::move(sampling));
-  request.purpose = purpose;
-  request.start = session.Start();
-  request.keep = true;
-  return request;
-}
-
-// Runs a call on the session and commits it.
-std::shared_ptr<RecordingSink> Call(Engine& engine, TestSession& session, Purpose purpose,
-                                    std::string_view prompt, SamplingParams sampling = {}) {
-  auto sink = std::make_shared<RecordingSink>();
-  const auto handle = engine.Submit(On(session, sink, purpose, prompt, std::move(sampling)));
-  EXPECT_TRUE(handle.ok()) << handle.status();
-  if (!handle.ok()) return sink;
-  EXPECT_TRUE(sink->Wait().ok()) << sink->Wait();
-  std::optional<Continuation> kept = sink->TakeKept();
-  EXPECT_TRUE(kept);
-  if (kept) session.Commit(*std::move(kept));
-  return sink;
-}
 
 // Makes the model's most likely continuation of a context.
 std::vector<int32_t> Greedy(const FakeModel& model, std::vector<int32_t> context, int count) {
@@ -52,11 +21,6 @@ std::vector<int32_t> Greedy(const FakeModel& model, std::vector<int32_t> context
     context.push_back(best);
   }
   return {context.begin() + static_cast<std::ptrdiff_t>(begin), context.end()};
-}
-
-std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 TEST(EngineContinuationTest, AGenerationGoesOnWhereTheLastEnded) {
@@ -282,191 +246,6 @@ TEST(EngineContinuationTest, WhatIsWrongWithAStartIsSaid) {
               HasSubstr("prefix_marks: value is 8"));
 }
 
-// Hands over when it is told to.
-class ManualSource : public StateSource {
- public:
-  void Fill(HeldState blank, Done done) override {
-    const std::lock_guard lock(mutex_);
-    blank_ = std::move(blank);
-    done_ = std::move(done);
-    changed_.notify_all();
-  }
-  void WaitAsked() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_ != nullptr; });
-  }
-  void Finish() { done_(std::move(blank_)); }
-  void Fail(const absl::Status& status) { done_(status); }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  HeldState blank_;
-  Done done_;
-};
-
-Request Waiting(std::shared_ptr<RecordingSink> sink, std::shared_ptr<StateSource> source) {
-  Request request = Ask(std::move(sink), "x", {.max_tokens = 3});
-  request.start = StartPoint{.source = std::move(source), .position = 5};
-  return request;
-}
-
-TEST(EngineFillingTest, OthersGoOnAndTheRequestHasItsPlaceAndShare) {
-  Harness h({}, {.max_num_seqs = 2, .state_memory_bytes = 2000});
-  auto source = std::make_shared<ManualSource>();
-  auto sink = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(h.engine->Submit(Waiting(sink, source)).ok());
-  source->WaitAsked();
-  Generate(*h.engine, "beside it", {.max_tokens = 30});
-  EXPECT_FALSE(sink->started());
-  const EngineStats stats = h.engine->stats();
-  EXPECT_EQ(stats.requests_running, 1);
-  EXPECT_EQ(stats.sequences_running, 1);
-  EXPECT_EQ(stats.state_bytes_reserved, 1000);
-  EXPECT_EQ(h.engine->budget().used(), 1000);
-  source->Fail(absl::DataLossError("corrupt"));
-  EXPECT_EQ(sink->Wait(), absl::DataLossError("corrupt"));
-  EXPECT_FALSE(sink->started());
-}
-
-TEST(EngineFillingTest, AStateOfAnotherPositionIsRefused) {
-  Harness h;
-  auto source = std::make_shared<ManualSource>();
-  auto sink = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(h.engine->Submit(Waiting(sink, source)).ok());
-  source->WaitAsked();
-  source->Finish();
-  EXPECT_THAT(std::string(sink->Wait().message()), HasSubstr("holds 0 tokens, must hold 5"));
-}
-
-TEST(EngineFillingTest, CancelAndDeadlineEndItAtOnceAndTheStateComesBackLater) {
-  Harness h({}, {.max_num_seqs = 1, .state_memory_bytes = 2000});
-  for (const bool cancel : {true, false}) {
-    auto source = std::make_shared<ManualSource>();
-    auto sink = std::make_shared<RecordingSink>();
-    Request request = Waiting(sink, source);
-    request.keep = request.keep_on_cancel = true;
-    if (!cancel) request.deadline = std::chrono::steady_clock::now() + milliseconds(20);
-    const auto handle = h.engine->Submit(request);
-    source->WaitAsked();
-    if (cancel) h.engine->Cancel(*handle);
-    const absl::Status status = sink->Wait();
-    EXPECT_TRUE(cancel ? absl::IsCancelled(status) : absl::IsDeadlineExceeded(status)) << status;
-    EXPECT_FALSE(sink->TakeKept());
-    EXPECT_EQ(h.model->live_states, 1) << "whoever fills it still has it";
-    EXPECT_EQ(h.engine->budget().used(), 1000);
-    Generate(*h.engine, "its place is free");
-    source->Finish();
-    Generate(*h.engine, "makes the loop take the news");
-    EXPECT_EQ(h.model->live_states, 0);
-    EXPECT_EQ(h.engine->budget().used(), 0);
-  }
-}
-
-TEST(EngineFillingTest, TheDestructorWaitsForWhoeverFills) {
-  auto source = std::make_shared<ManualSource>();
-  auto sink = std::make_shared<RecordingSink>();
-  Worker worker;
-  {
-    Harness h;
-    ASSERT_TRUE(h.engine->Submit(Waiting(sink, source)).ok());
-    source->WaitAsked();
-    worker.Post([&] {
-      EXPECT_TRUE(absl::IsUnavailable(sink->Wait()));
-      std::this_thread::sleep_for(milliseconds(20));
-      source->Finish();
-    });
-  }
-}
-
-TEST(EngineCancelTest, KeepsWhatWasSaidOnlyWhenAsked) {
-  Harness h;
-  for (const bool keep_on_cancel : {false, true}) {
-    TestSession session;
-    Call(*h.engine, session, Purpose::kAppend, "say ");
-    const std::vector<int32_t> before = session.tokens;
-    auto sink = std::make_shared<RecordingSink>();
-    Request request = On(session, sink, Purpose::kGenerate, "on",
-                         {.temperature = 0, .ignore_eos = true, .max_tokens = kForever});
-    request.keep_on_cancel = keep_on_cancel;
-    const auto handle = h.engine->Submit(request);
-    sink->WaitDeltas(5);
-    h.engine->Cancel(*handle);
-    EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
-    std::optional<Continuation> kept = sink->TakeKept();
-    ASSERT_EQ(kept.has_value(), keep_on_cancel);
-    if (!kept) continue;
-    session.Commit(*std::move(kept));
-    EXPECT_EQ(session.tokens, Joined(Joined(before, Ids("on")), sink->sample().tokens));
-    const std::vector<int32_t> context = session.tokens;
-    const auto next = Call(*h.engine, session, Purpose::kScore, "z", {.prompt_logprobs = 0});
-    EXPECT_FLOAT_EQ(next->prompt()[0].token.logprob, h.model->Logprob(context, ByteId('z')));
-  }
-}
-
-TEST(EngineCancelTest, KeepsNothingOfWhatEndedForAnotherReason) {
-  Harness h({}, {.max_num_batched_tokens = 32,
-                 .paused_timeout = milliseconds(20),
-                 .state_memory_bytes = 1'000'000});
-  const auto endless = [&](const std::shared_ptr<RecordingSink>& sink) {
-    Request request = Ask(sink, "on", {.ignore_eos = true, .max_tokens = kForever});
-    request.keep = request.keep_on_cancel = true;
-    return request;
-  };
-  auto late = std::make_shared<RecordingSink>();
-  Request request = endless(late);
-  request.deadline = std::chrono::steady_clock::now() + milliseconds(50);
-  ASSERT_TRUE(h.engine->Submit(request).ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(late->Wait()));
-  EXPECT_GT(late->sample().tokens.size(), 0U);
-  EXPECT_FALSE(late->TakeKept());
-
-  auto stalled = std::make_shared<RecordingSink>();
-  stalled->on_delta = [&](const Delta&) { stalled->wants_more = false; };
-  ASSERT_TRUE(h.engine->Submit(endless(stalled)).ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(stalled->Wait()));
-  EXPECT_FALSE(stalled->TakeKept());
-
-  auto stopped = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(h.engine->Submit(endless(stopped)).ok());
-  stopped->WaitDeltas(5);
-  EXPECT_FALSE(h.engine->Drain(std::chrono::steady_clock::now()));
-  EXPECT_TRUE(absl::IsUnavailable(stopped->Wait()));
-  EXPECT_FALSE(stopped->TakeKept());
-}
-
-TEST(EngineCancelTest, AtRandomPointsASessionIsWholeEitherWay) {
-  Harness h({}, {.max_num_seqs = 6, .max_num_batched_tokens = 16, .state_memory_bytes = 100'000});
-  std::mt19937 random(3);
-  Worker worker;
-  for (int round = 0; round < 300; ++round) {
-    TestSession session;
-    Call(*h.engine, session, round % 2 == 0 ? Purpose::kAppend : Purpose::kGenerate, "begin");
-    const auto bits = session.Bits();
-    auto sink = std::make_shared<RecordingSink>();
-    Request request = On(session, sink, Purpose::kGenerate, std::string(random() % 40, 'p'),
-                         {.temperature = 0, .ignore_eos = true, .max_tokens = kForever});
-    request.start = session.Start(&worker, std::chrono::microseconds(random() % 100));
-    request.keep_on_cancel = random() % 2 == 0;
-    const auto handle = h.engine->Submit(request);
-    ASSERT_TRUE(handle.ok()) << handle.status();
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
-    h.engine->Cancel(*handle);
-    EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
-    EXPECT_EQ(session.Bits(), bits);
-    if (std::optional<Continuation> kept = sink->TakeKept()) {
-      EXPECT_TRUE(request.keep_on_cancel);
-      const std::vector<int32_t> whole =
-          Joined(Joined(session.tokens, request.prompt), sink->sample().tokens);
-      session.Commit(*std::move(kept));
-      EXPECT_EQ(session.tokens, whole);
-    }
-    const std::vector<int32_t> context = session.tokens;
-    const auto next = Call(*h.engine, session, Purpose::kScore, "z", {.prompt_logprobs = 0});
-    ASSERT_FLOAT_EQ(next->prompt()[0].token.logprob, h.model->Logprob(context, ByteId('z')));
-  }
-}
-
 class KeptPrefixes : public PrefixSink {
  public:
   void OnPrefix(int64_t prompt_tokens, HeldState copy) override {
@@ -513,41 +292,6 @@ TEST(EnginePrefixTest, CopiesAreGivenAtTheMarksAndStartOthers) {
   EXPECT_EQ(h.model->prefilled_tokens, before + whole - 16);
   EXPECT_EQ(h.engine->stats().prefill_tokens_reused, 16);
   prefixes->states.clear();
-}
-
-TEST(EngineBudgetTest, AShortageIsReportedAndReliefLetsTheRequestRun) {
-  Harness h({}, {.max_num_seqs = 4, .state_memory_bytes = 3000});
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<int64_t> wanted;
-  h.engine->budget().OnShortage([&](int64_t bytes) {
-    const std::lock_guard lock(mutex);
-    wanted.push_back(bytes);
-    changed.notify_all();
-  });
-  std::optional<StateBudget::Share> kept = h.engine->budget().TryReserve(2500);
-  ASSERT_TRUE(kept);
-  auto sink = std::make_shared<RecordingSink>();
-  auto behind = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(h.engine->Submit(Ask(sink, "waits", {.n = 2})).ok());
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return !wanted.empty(); });
-    EXPECT_THAT(wanted, ElementsAre(2000));
-  }
-  ASSERT_TRUE(h.engine->Submit(Ask(behind, "is not let past")).ok());
-  h.engine->Wake();
-  kept->Shrink(1900);
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return wanted.size() > 1; });
-    EXPECT_THAT(wanted, ElementsAre(2000, 2000));
-  }
-  EXPECT_FALSE(sink->started() || behind->started());
-  kept.reset();
-  EXPECT_TRUE(sink->Wait().ok());
-  EXPECT_TRUE(behind->Wait().ok());
-  h.engine->budget().OnShortage({});
 }
 
 }  // namespace
