@@ -221,6 +221,8 @@ class Store final : public SessionStore {
   absl::Status Put(const SessionContent& content, SessionRecord record);
   absl::Status Persist(const std::string& id);
   absl::Status Persist(SessionEntry& entry);
+  // Persists what a call has leased. ABORTED if another server has the session.
+  absl::Status SaveHeld(SessionEntry& entry);
 
   // store_transfer.cc
   // A snapshot's head, and the models that its state is to be tried with.

@@ -212,20 +212,29 @@ absl::Status Store::Persist(const std::string& id) {
   return entry != nullptr ? Persist(*entry) : absl::OkStatus();
 }
 
-absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
-  if (auto status = CheckDurability(Durability::kDisk); !status.ok()) return status;
-  const auto begun = Begin(call, CallKind::kSave);
-  if (!begun.ok()) return begun.status();
-  SessionEntry& entry = *begun->entry;
+absl::Status Store::SaveHeld(SessionEntry& entry) {
   if (shares_storage() && entry.may_be_stored) {
     // What is known to be stored may be lost or another server's since.
     const auto held = Compare(entry);
     if (!held.ok()) return held.status();
-    if (*held == Held::kOvertaken) return Busy(call.id);
+    if (*held == Held::kOvertaken) return Overtaken(entry.content->record.id);
   }
-  if (auto status = Persist(entry); !status.ok()) return status;
-  const MutexLock lock(&mutex_);
-  return View(entry);
+  return Persist(entry);
+}
+
+absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
+  if (auto status = CheckDurability(Durability::kDisk); !status.ok()) return status;
+  for (bool again = false;; again = true) {
+    const auto begun = Begin(call, CallKind::kSave);
+    if (!begun.ok()) return begun.status();
+    const auto status = SaveHeld(*begun->entry);
+    // The call began out of touch with the tier and has found out that another server has the
+    // session. Beginning once more tells what was lost by that, so that no later call has to.
+    if (absl::IsAborted(status) && !again) continue;
+    if (!status.ok()) return status;
+    const MutexLock lock(&mutex_);
+    return View(*begun->entry);
+  }
 }
 
 int64_t Store::Flush(SteadyTime until) {

@@ -99,7 +99,7 @@ TEST_F(FailingSharedTierTest, SavesNothingUnseen) {
 }
 
 // Runs `then` when the tier is next asked for `operation`, before it answers.
-auto Before(std::string_view operation, std::function<void()> then) {
+auto Before(std::string_view operation, const std::function<void()>& then) {
   return [=, done = std::make_shared<std::atomic<bool>>(false)](std::string_view asked) {
     if (asked == operation && !done->exchange(true)) then();
     return absl::OkStatus();
@@ -177,6 +177,23 @@ TEST_F(FailingSharedTierTest, ACallThatLooksDoesNotDropWhatACallWorksOn) {
   ASSERT_TRUE(lease->Commit(*s.a.Compute(lease->Start(), " stale"), "").ok());
   EXPECT_THAT(Message(s.a.Append(call, "?").status()), HasSubstr("which was not saved, is lost"));
   s.a.ExpectHolds(call, "one two");
+}
+
+// A save begins out of touch with the tier, which comes back while it runs.
+TEST_F(FailingSharedTierTest, ASaveThatIsRefusedTellsAtOnceWhatWasLost) {
+  const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};
+  ASSERT_TRUE(s.a.Append(call, "one").ok());
+  ASSERT_TRUE(s.a.Append({.id = call.id}, " unsaved").ok());
+  ASSERT_TRUE(s.b.Append(call, " two").ok());
+  disk->fail = [looks = std::make_shared<std::atomic<int>>(0)](std::string_view operation) {
+    return operation == "Look" && ++*looks == 1 ? absl::UnavailableError("down") : absl::OkStatus();
+  };
+  const auto saved = s.a.store->Save(call).status();
+  disk->fail = nullptr;
+  EXPECT_TRUE(absl::IsAborted(saved)) << saved;
+  EXPECT_THAT(Message(saved), HasSubstr("version 3, which was not saved, is lost"));
+  ASSERT_TRUE(s.a.Append(call, " three").ok());  // told once
+  s.a.ExpectHolds(call, "one two three");
 }
 
 // As when a Put's answer is lost: the tier renews the claim, and this server is about to hear of
