@@ -3,23 +3,42 @@
 import dataclasses
 import json
 import pathlib
-from typing import Optional
-
-MODEL_TYPES = ("transformer_vq",)  # the attention kinds; models/training/model.py has the class of each
+from typing import List, NamedTuple, Optional, Tuple
 
 
-@dataclasses.dataclass
+class KindFields(NamedTuple):
+    """Which of the fields that some kinds lack a kind of attention must have, and which it may have."""
+
+    required: Tuple[str, ...]
+    optional: Tuple[str, ...] = ()
+
+
+# The attention kinds; models/training/model.py has the class of each.
+KINDS = {
+    "transformer_vq": KindFields(required=("n_code", "block_len", "mem_len")),
+    "softmax_transformer": KindFields(required=("mem_len",), optional=("block_len",)),
+    "linear_transformer": KindFields(required=(), optional=("block_len",)),
+}
+BLOCKS = ("gated", "standard")
+
+
+@dataclasses.dataclass(kw_only=True)
 class ModelConfig:
-    """Symbols in comments: D d_model, H n_head, G n_kv_head, K d_k, V d_v, S n_code, L block_len, M mem_len."""
+    """Symbols in comments: D d_model, H n_head, G n_kv_head, K d_k, V d_v, S n_code, L block_len, M mem_len, F d_ff.
+
+    A field that the kind or the block lacks is None, and not written.
+    """
 
     vocab_size: int
     d_model: int
     d_k: int
     d_v: int
-    n_code: int
+    n_code: Optional[int] = None
     n_layer: int
-    block_len: int
-    mem_len: int
+    block_len: Optional[int] = None
+    mem_len: Optional[int] = None
+    block: str = BLOCKS[0]
+    d_ff: Optional[int] = None
     n_head: int = 1
     n_kv_head: Optional[int] = None
     pe_lam: float = 100000.0
@@ -34,15 +53,17 @@ class ModelConfig:
     eos_token_id: Optional[int] = None
     unk_token_id: Optional[int] = None
     tokenizer: dict = dataclasses.field(default_factory=lambda: {"type": "bytes"})
-    model_type: str = MODEL_TYPES[0]
+    model_type: str = "transformer_vq"
 
     def __post_init__(self):
-        if self.model_type not in MODEL_TYPES:
-            raise ValueError(f"model_type must be one of {', '.join(MODEL_TYPES)}, not {self.model_type!r}")
+        if self.model_type not in KINDS:
+            raise ValueError(f"model_type must be one of {', '.join(KINDS)}, not {self.model_type!r}")
+        if self.block not in BLOCKS:
+            raise ValueError(f"block must be one of {', '.join(BLOCKS)}, not {self.block!r}")
         if self.n_kv_head is None:
             self.n_kv_head = self.n_head
-        for name in ("vocab_size", "d_model", "d_k", "d_v", "n_code", "n_layer", "block_len", "mem_len",
-                     "n_head", "n_kv_head", "prefill_chunk"):
+        positive = ["vocab_size", "d_model", "d_k", "d_v", "n_layer", "n_head", "n_kv_head", "prefill_chunk"]
+        for name in positive + self._kind_fields() + self._block_fields():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, not {value!r}")
@@ -51,8 +72,27 @@ class ModelConfig:
         if self.n_head % self.n_kv_head:
             raise ValueError(f"n_kv_head {self.n_kv_head} must divide n_head {self.n_head}")
 
+    def _kind_fields(self) -> List[str]:
+        """The fields of this kind that are there; ValueError if another kind's is."""
+        kind = KINDS[self.model_type]
+        for name in sorted({name for other in KINDS.values() for name in other.required + other.optional}):
+            if name not in kind.required + kind.optional and getattr(self, name) is not None:
+                raise ValueError(f"{name} is {getattr(self, name)!r}: a {self.model_type} has none")
+        return [*kind.required, *(name for name in kind.optional if getattr(self, name) is not None)]
+
+    def _block_fields(self) -> List[str]:
+        if self.block == "standard":
+            return ["d_ff"]
+        if self.d_ff is not None:
+            raise ValueError(f"d_ff is {self.d_ff!r}: only a standard block has it, this one is {self.block}")
+        return []
+
     def to_json(self) -> dict:
-        return {"model_type": self.model_type, **dataclasses.asdict(self)}
+        fields = {"model_type": self.model_type, **dataclasses.asdict(self)}
+        absent = {name for name in ("n_code", "block_len", "mem_len", "d_ff") if fields[name] is None}
+        if self.block == BLOCKS[0]:
+            absent.add("block")
+        return {name: value for name, value in fields.items() if name not in absent}
 
     @classmethod
     def from_json(cls, fields: dict) -> "ModelConfig":

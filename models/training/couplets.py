@@ -113,7 +113,7 @@ def second_lines(model, characters: Characters, pairs: List[Pair]) -> dict:
     for (first, second), rows in sorted(lengths.items()):
         size = max(1, EVALUATION_TOKENS // (first + second + 2))
         for begin in range(0, len(rows), size):
-            tokens = torch.from_numpy(np.stack(rows[begin:begin + size]))
+            tokens = torch.from_numpy(np.stack(rows[begin:begin + size])).to(model.lm_head.bias.device)
             logits = model(tokens[:, :-1]).logits[:, first:].float()
             nats = F.cross_entropy(logits.flatten(0, 1), tokens[:, first + 1:].flatten(), reduction="none")
             nats = nats.reshape(len(tokens), second + 1)

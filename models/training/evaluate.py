@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-SEGMENT = 4096  # tokens a call; any multiple of block_len gives the same numbers
+SEGMENT = 4096  # tokens a call; any multiple of the model's granule gives the same numbers
 
 
 @torch.no_grad()
@@ -24,7 +24,7 @@ def token_bits(model, ids: np.ndarray, use_accumulator: bool = True, segment: in
     """Bits of each of ids[1:] given all before it."""
     was_training = model.training
     model.eval()
-    segment = max(1, segment // model.config.block_len) * model.config.block_len
+    segment = max(1, segment // model.granule) * model.granule
     tokens = torch.from_numpy(ids.astype(np.int64))[None].to(next(model.parameters()).device)
     state, bits = model.initial_state(1), []
     for begin in range(0, len(ids) - 1, segment):

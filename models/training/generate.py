@@ -12,16 +12,18 @@ import torch
 
 @torch.no_grad()
 def generate(model, prompt, count: int, temperature: float = 1.0, top_p: float = 1.0, seed: int = 0) -> list:
-    """Token ids that follow the prompt's. The state is kept at block boundaries and the block begun is run again."""
+    """Token ids that follow the prompt's. The state is kept at multiples of the granule; what is begun is run again."""
     random = torch.Generator().manual_seed(seed)
-    length = model.config.block_len
+    length = model.granule
     tokens, state, done = list(prompt), model.initial_state(1), 0
     while len(tokens) < len(prompt) + count:
-        whole = (len(tokens) - 1) // length * length
+        whole = len(tokens) // length * length
         if whole > done:
-            state, done = model(torch.tensor([tokens[done:whole]]), state).state, whole
-        logits = model(torch.tensor([tokens[done:]]), state).logits[0, -1].float()
-        tokens.append(int(sample(logits, temperature, top_p, random)))
+            output = model(torch.tensor([tokens[done:whole]]), state)
+            state, done = output.state, whole
+        if len(tokens) > done:
+            output = model(torch.tensor([tokens[done:]]), state)
+        tokens.append(int(sample(output.logits[0, -1].float(), temperature, top_p, random)))
     return tokens[len(prompt):]
 
 

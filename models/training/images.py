@@ -87,9 +87,9 @@ def image_bits(model, sequences: np.ndarray, batch: int = EVALUATION_IMAGES) -> 
     model.eval()
     bits = []
     for begin in range(0, len(sequences), batch):
-        tokens = torch.from_numpy(sequences[begin:begin + batch].astype(np.int64))
+        tokens = torch.from_numpy(sequences[begin:begin + batch].astype(np.int64)).to(model.lm_head.bias.device)
         logits = model(tokens[:, :-1], model.initial_state(len(tokens))).logits.float()
         nats = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
-        bits.append(nats.reshape(len(tokens), -1).double().mean(1).numpy() / math.log(2))
+        bits.append(nats.reshape(len(tokens), -1).double().mean(1).cpu().numpy() / math.log(2))
     model.train(was_training)
     return np.concatenate(bits)

@@ -1,4 +1,4 @@
-"""A stack of gated attention units between embedding and logits. Parameter names are those of docs/model-format.md."""
+"""A stack of attention units between embedding and logits, one builder for every kind. Parameter names are those of docs/model-format.md."""
 
 from typing import Any, List, NamedTuple, Optional
 
@@ -7,11 +7,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from models.training.config import ModelConfig
-from models.training.gated_unit import GatedUnit, Norm, sinusoid
+from models.training.feature_unit import LinearUnit
+from models.training.softmax_unit import SoftmaxUnit
+from models.training.unit import Unit, norm_of, sinusoid
 from models.training.vq_unit import VQUnit
 
 # The attention kind of each model_type.
-UNITS = {"transformer_vq": VQUnit}
+UNITS = {"transformer_vq": VQUnit, "softmax_transformer": SoftmaxUnit, "linear_transformer": LinearUnit}
 
 
 class State(NamedTuple):
@@ -37,9 +39,10 @@ class Model(nn.Module):
             self.position = nn.Module()
             self.position.scale = nn.Parameter(torch.zeros(1))
         unit = UNITS[config.model_type]
-        self.layers: List[GatedUnit] = nn.ModuleList([unit(config) for _ in range(config.n_layer)])
+        self.granule = unit.granule(config)
+        self.layers: List[Unit] = nn.ModuleList([unit(config) for _ in range(config.n_layer)])
         if config.output_norm:
-            self.norm = Norm(config.d_model)
+            self.norm = norm_of(config)
         self.lm_head = nn.Module()
         if not config.tie_word_embeddings:
             self.lm_head.weight = nn.Parameter(torch.randn(config.vocab_size, config.d_model) * config.d_model ** -0.5)
@@ -53,13 +56,13 @@ class Model(nn.Module):
     def forward(self, tokens, state: Optional[State] = None, codes=None, use_accumulator=True) -> Output:
         """tokens [B, T] follow the state; logits of row i are for the token after tokens[:, i].
 
-        With a state T may be any number, but unless it is a multiple of block_len the state returned is None, and
-        `auxiliary` and `seen` are those of the padded segment. Without a state the context begins here and is computed
+        With a state T may be any number, but unless it is a multiple of `granule` (vq: block_len; others: 1) the state
+        returned is None, and `auxiliary` and `seen` are those of the padded segment. Without a state the context begins here and is computed
         in the quadratic form. `codes`, a tensor [B, G, T] per layer, forces the quantization, and use_accumulator=False
         limits attention to what is within reach; kinds without codes or reach ignore them.
         """
         length = tokens.shape[1]
-        padding = -length % self.config.block_len if state is not None else 0
+        padding = -length % self.granule if state is not None else 0
         x = self.embedding(F.pad(tokens, (0, padding)))
         start = state.position if state is not None else 0
         if self.config.pe_abs:

@@ -1,10 +1,12 @@
-"""Muon for the projections of the layers, AdamW for everything else.
+"""Muon for the matrices of the layers, AdamW for everything else.
 
 Muon (Jordan 2024) replaces the momentum of a matrix by the nearest orthogonal one, found by a quintic Newton-Schulz
 iteration, so that all directions of a matrix learn at one rate.
 """
 
 import torch
+
+MATRICES = ("_proj.weight", "mlp_up.weight", "mlp_down.weight")
 
 
 def orthogonalize(matrices: torch.Tensor, steps: int = 5) -> torch.Tensor:
@@ -53,7 +55,7 @@ def build_optimizers(model, muon_rate: float, adam_rate: float, weight_decay: fl
     """[Muon, AdamW]; every parameter group remembers its full rate in `peak`."""
     matrices, others = [], []
     for name, parameter in model.named_parameters():
-        (matrices if name.startswith("layers.") and name.endswith("_proj.weight") else others).append(parameter)
+        (matrices if name.startswith("layers.") and name.endswith(MATRICES) else others).append(parameter)
     muon = Muon(matrices, lr=muon_rate, weight_decay=weight_decay)
     adam = torch.optim.AdamW(others, lr=adam_rate, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0)
     for optimizer in (muon, adam):

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 from models.training import checkpoint
 from models.training.batch import Batch
-from models.training.config import ModelConfig
+from models.training.config import BLOCKS, KINDS, ModelConfig
 from models.training.couplets import Couplets, read_pairs, vocabulary
 from models.training.data import Text
 from models.training.images import Images, read_images
@@ -181,13 +181,18 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--validate-tokens", type=int, default=16384, help="text: tokens of each validation document")
     p.add_argument("--batch-tokens", type=int, default=4096, help="couplets, images: tokens of a batch, about")
     p.add_argument("--levels", type=int, default=256, help="images: grey levels")
+    p.add_argument("--model-type", choices=KINDS, default="transformer_vq", help="the kind of attention")
+    p.add_argument("--block", choices=BLOCKS, default=BLOCKS[0])
+    p.add_argument("--d-ff", type=int, help="standard block: width inside the MLP (default 4 times d-model)")
     p.add_argument("--d-model", type=int, default=256)
     p.add_argument("--d-k", type=int, default=64)
     p.add_argument("--d-v", type=int, default=512)
     p.add_argument("--n-head", type=int, default=1, help="d-k and d-v are per head")
+    p.add_argument("--n-kv-head", type=int, help="key/value heads (default: as many as query heads)")
     p.add_argument("--n-code", type=int, default=128)
     p.add_argument("--n-layer", type=int, default=6)
-    p.add_argument("--block-len", type=int, default=64, help="block length and reach of the positional bias")
+    p.add_argument("--block-len", type=int, default=64, help="block length, and without --mem-len the reach")
+    p.add_argument("--mem-len", type=int, help="reach of the positional bias")
     p.add_argument("--pe-abs", action="store_true", help="add a scaled sinusoid of the position to the embedding")
     p.add_argument("--muon-rate", type=float, default=0.02)
     p.add_argument("--adam-rate", type=float, default=4e-3)
@@ -221,16 +226,25 @@ TASKS = {
 }
 
 
+def config_of(options, task) -> ModelConfig:
+    """The model that the options describe. Options of other kinds and blocks are left out."""
+    kind = KINDS[options.model_type]
+    special = {"n_code": options.n_code, "block_len": options.block_len, "mem_len": options.mem_len or options.block_len}
+    special = {name: value for name, value in special.items() if name in kind.required + kind.optional}
+    if options.block == "standard":
+        special.update(block="standard", d_ff=options.d_ff or 4 * options.d_model)
+    return ModelConfig(
+        model_type=options.model_type, d_model=options.d_model, d_k=options.d_k, d_v=options.d_v, n_head=options.n_head,
+        n_kv_head=options.n_kv_head, n_layer=options.n_layer, pe_abs=options.pe_abs, tie_word_embeddings=True,
+        output_norm=True, logit_scale=options.d_model ** -0.5, prefill_chunk=256, **special, **task.config_fields())
+
+
 def main():
     options = parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
     task = TASKS[options.task](options)
-    config = ModelConfig(
-        d_model=options.d_model, d_k=options.d_k, d_v=options.d_v, n_head=options.n_head, n_code=options.n_code,
-        n_layer=options.n_layer, block_len=options.block_len, mem_len=options.block_len, pe_abs=options.pe_abs,
-        tie_word_embeddings=True, output_norm=True, logit_scale=options.d_model ** -0.5, prefill_chunk=256,
-        **task.config_fields())
+    config = config_of(options, task)
     trainer = Trainer(config, task, options)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     print(f"{parameters} parameters, {task.size} training tokens, PyTorch {torch.__version__}", flush=True)

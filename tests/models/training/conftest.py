@@ -23,14 +23,24 @@ def golden():
     return ROOT / "tests" / "golden"
 
 
-def random_model(**options) -> Model:
+# What a small model of each kind has beside the shape that all have.
+KINDS = {
+    "transformer_vq": dict(n_code=7, block_len=8, mem_len=8),
+    "softmax_transformer": dict(mem_len=8),
+    "linear_transformer": dict(block_len=8),
+}
+BLOCKS = {"gated": dict(), "standard": dict(block="standard", d_ff=24)}
+
+
+def random_model(model_type="transformer_vq", **options) -> Model:
     """A small model in float64 with every parameter away from its initial zero."""
-    shape = dict(vocab_size=50, d_model=16, d_k=8, d_v=12, n_code=7, n_layer=2, block_len=8, mem_len=8)
-    model = Model(ModelConfig(**{**shape, **options})).double()
+    shape = dict(vocab_size=50, d_model=16, d_k=8, d_v=12, n_layer=2, **KINDS[model_type])
+    model = Model(ModelConfig(model_type=model_type, **{**shape, **options})).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
         for layer in model.layers:
-            layer.codebook.count.uniform_(0.5, 20)
-            layer.codebook.sum.normal_().mul_(layer.codebook.count[..., None] * 0.5)
+            if hasattr(layer, "codebook"):
+                layer.codebook.count.uniform_(0.5, 20)
+                layer.codebook.sum.normal_().mul_(layer.codebook.count[..., None] * 0.5)
     return model

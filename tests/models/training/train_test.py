@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from conftest import BLOCKS, KINDS
 from models.training import checkpoint
 from models.training.config import ModelConfig
 from models.training.data import Streams
 from models.training.optimizer import orthogonalize, rate_factor
-from models.training.train import Trainer, parse_stage
+from models.training.train import Trainer, config_of, parse_stage, parser
 
 NEWLINE, END = 3, 1
 
@@ -36,9 +37,10 @@ class Passages:
         pass
 
 
-def trainer(stages=((0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)), **options):
-    config = ModelConfig(vocab_size=24, d_model=16, d_k=8, d_v=16, n_code=8, n_layer=2, block_len=8, mem_len=8,
-                         tie_word_embeddings=True, output_norm=True, logit_scale=0.25, eos_token_id=END)
+def trainer(stages=((0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)), kind="transformer_vq", block="gated", **options):
+    config = ModelConfig(vocab_size=24, d_model=16, d_k=8, d_v=16, n_layer=2, tie_word_embeddings=True,
+                         output_norm=True, logit_scale=0.25, eos_token_id=END, pe_abs=kind == "linear_transformer",
+                         model_type=kind, **KINDS[kind], **BLOCKS[block])
     defaults = dict(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0, steps=24,
                     warmup=3, cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False)
     return Trainer(config, Passages(stages), types.SimpleNamespace(**{**defaults, **options}))
@@ -67,9 +69,38 @@ def test_training_lowers_the_loss():
     assert run.fraction() == 1
 
 
-def test_bfloat16_autocast_trains_too():
-    seen = losses(trainer(steps=40, bfloat16=True, stages=[(0.0, 4, 32, 0.5)]), 40)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", BLOCKS)
+def test_bfloat16_autocast_trains_every_kind(kind, block):
+    run = trainer(steps=40, bfloat16=True, stages=[(0.0, 4, 32, 0.5)], kind=kind, block=block)
+    seen = losses(run, 40)
     assert np.mean(seen[-5:]) < 0.7 * np.mean(seen[:3])
+
+
+@pytest.mark.parametrize("kind", ["softmax_transformer", "linear_transformer"])
+def test_other_kinds_resume_with_what_they_carry(tmp_path, kind):
+    stages = [(0.0, 2, 32, 0.3)]
+    whole = losses(trainer(stages, kind), 12)
+    first = trainer(stages, kind)
+    start = losses(first, 6)
+    checkpoint.save(tmp_path / "checkpoint.pt", first.state_dict())
+    second = trainer(stages, kind)
+    second.load_state_dict(checkpoint.load(tmp_path / "checkpoint.pt"))
+    assert start + losses(second, 6) == whole
+
+
+def test_options_of_other_kinds_are_left_out():
+    task = types.SimpleNamespace(config_fields=lambda: dict(vocab_size=24))
+
+    def config(*options):
+        return config_of(parser().parse_args(["text", "--data", "d", "--out", "o", *options]), task)
+
+    assert (config().n_code, config().block_len, config().mem_len) == (128, 64, 64)
+    assert config("--mem-len", "16", "--n-head", "2", "--n-kv-head", "1").mem_len == 16
+    linear = config("--model-type", "linear_transformer", "--block", "standard")
+    assert (linear.n_code, linear.block_len, linear.mem_len, linear.d_ff) == (None, 64, None, 1024)
+    softmax = config("--model-type", "softmax_transformer")
+    assert (softmax.n_code, softmax.block_len, softmax.mem_len, softmax.d_ff) == (None, 64, 64, None)
 
 
 def test_time_budget_survives_a_resume():

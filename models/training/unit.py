@@ -1,6 +1,7 @@
-"""A gated attention unit around any kind of attention, and the parts that all kinds share.
+"""A layer around any kind of attention, in one of two blocks, and the parts that all kinds share.
 
-    x~ = norm(x)    y = x + (attention(x~, silu(x~ Wv)) * silu(x~ Wg)) Wo
+    gated      x~ = norm(x)    y = x + (attention(x~, silu(x~ Wv)) * silu(x~ Wg)) Wo
+    standard   x~ = LayerNorm(x)    y = x + attention(x~, x~ Wv) Wo    z = y + gelu(LayerNorm(y) W1 + b1) W2 + b2
 
 A kind of attention is a subclass (`vq_unit.py`). It registers its own parameters, under the names of
 docs/model-format.md, and says what its state is; nothing outside it looks into that.
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from models.training.config import ModelConfig
 
 EPSILON = 1e-6
+LAYER_NORM_EPSILON = 1e-5
 
 
 def rms(x: torch.Tensor) -> torch.Tensor:
@@ -30,9 +32,11 @@ def sinusoid(positions: torch.Tensor, width: int, wavelength: float) -> torch.Te
     return torch.cat([angle.sin(), angle.cos()], -1)
 
 
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    layer = nn.Linear(inputs, outputs, bias=False)
+def linear(inputs: int, outputs: int, bias: bool = False) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=inputs ** -0.5)
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer
 
 
@@ -53,6 +57,11 @@ class Norm(nn.Module):
         return rms(x) * self.weight + self.bias
 
 
+def norm_of(config: ModelConfig) -> nn.Module:
+    """The block's norm: root mean square, or LayerNorm."""
+    return Norm(config.d_model) if config.block == "gated" else nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPSILON)
+
+
 class Mixed(NamedTuple):
     """What attention gives back."""
 
@@ -62,20 +71,31 @@ class Mixed(NamedTuple):
     seen: Any = None  # what after_step wants; without gradient
 
 
-class GatedUnit(nn.Module):
+class Unit(nn.Module):
     """One layer, pre-norm, residual. A kind of attention implements initial_state, mix and, if it likes, after_step."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
         width = config.d_model
-        self.norm = Norm(width)
+        self.gated = config.block == "gated"
+        self.norm = norm_of(config)
         self.v_proj = linear(width, config.n_kv_head * config.d_v)
-        self.g_proj = linear(width, config.n_head * config.d_v)
+        if self.gated:
+            self.g_proj = linear(width, config.n_head * config.d_v)
         self.o_proj = linear(config.n_head * config.d_v, width)
+        if not self.gated:
+            self.mlp_norm = norm_of(config)
+            self.mlp_up = linear(width, config.d_ff, bias=True)
+            self.mlp_down = linear(config.d_ff, width, bias=True)
+
+    @staticmethod
+    def granule(config: ModelConfig) -> int:
+        """A segment whose length is a multiple of it leaves a state behind; others are padded and leave none."""
+        return 1
 
     def initial_state(self, batch: int, dtype=torch.float32, device=None):
-        """The state before the first token. Its size does not depend on what follows."""
+        """The state before the first token."""
         raise NotImplementedError
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
@@ -89,7 +109,13 @@ class GatedUnit(nn.Module):
     def forward(self, x, state, codes=None, use_accumulator=True):
         """x [B, T, D] -> (y, Mixed)"""
         normed = self.norm(x)
-        values = heads(F.silu(self.v_proj(normed)), self.config.n_kv_head)
-        gate = F.silu(self.g_proj(normed))
+        values = self.v_proj(normed)
+        values = heads(F.silu(values) if self.gated else values, self.config.n_kv_head)
+        gate = F.silu(self.g_proj(normed)) if self.gated else None
         mixed = self.mix(normed, values, state, codes, use_accumulator)
-        return x + self.o_proj(mixed.output.transpose(1, 2).flatten(2) * gate), mixed
+        attended = mixed.output.transpose(1, 2).flatten(2)
+        if self.gated:
+            return x + self.o_proj(attended * gate), mixed
+        x = x + self.o_proj(attended)
+        hidden = F.gelu(self.mlp_up(self.mlp_norm(x)), approximate="tanh")
+        return x + self.mlp_down(hidden), mixed

@@ -1,0 +1,46 @@
+"""What config.json may say of a kind and a block, and what is refused by name."""
+
+import pytest
+
+from conftest import BLOCKS, KINDS
+from models.training.config import ModelConfig
+
+SHAPE = dict(vocab_size=20, d_model=16, d_k=8, d_v=12, n_layer=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", BLOCKS)
+def test_what_is_written_is_read_and_holds_no_field_that_the_model_lacks(kind, block):
+    config = ModelConfig(model_type=kind, **SHAPE, **KINDS[kind], **BLOCKS[block])
+    fields = config.to_json()
+    assert ModelConfig.from_json(fields) == config
+    special = {"n_code", "block_len", "mem_len", "d_ff", "block"}
+    assert special & set(fields) == {*KINDS[kind], *BLOCKS[block]}
+
+
+@pytest.mark.parametrize("fields, message", [
+    (dict(model_type="mamba"), "model_type must be one of transformer_vq, softmax_transformer, linear_transformer, .*not 'mamba'"),
+    (dict(block="parallel"), "block must be one of gated, standard, not 'parallel'"),
+    (dict(model_type="transformer_vq", block_len=4, mem_len=4), "n_code must be a positive integer, not None"),
+    (dict(model_type="softmax_transformer"), "mem_len must be a positive integer, not None"),
+    (dict(model_type="softmax_transformer", mem_len=4, n_code=8), "n_code is 8: a softmax_transformer has none"),
+    (dict(model_type="linear_transformer", mem_len=4), "mem_len is 4: a linear_transformer has none"),
+    (dict(model_type="linear_transformer", n_code=4), "n_code is 4: a linear_transformer has none"),
+    (dict(model_type="linear_transformer", block_len=0), "block_len must be a positive integer, not 0"),
+    (dict(model_type="linear_transformer", block="standard"), "d_ff must be a positive integer, not None"),
+    (dict(model_type="linear_transformer", d_ff=32), "d_ff is 32: only a standard block has it, this one is gated"),
+    (dict(model_type="linear_transformer", n_head=4, n_kv_head=3), "n_kv_head 3 must divide n_head 4"),
+])
+def test_impossible_combinations_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig(**{**SHAPE, **fields})
+
+
+def test_a_field_that_is_null_is_absent():
+    fields = dict(model_type="linear_transformer", **SHAPE, n_code=None, mem_len=None)
+    assert ModelConfig.from_json(fields) == ModelConfig(model_type="linear_transformer", **SHAPE)
+
+
+def test_a_config_without_a_kind_is_named():
+    with pytest.raises(ValueError, match="config.json lacks model_type"):
+        ModelConfig.from_json(SHAPE)
