@@ -18,6 +18,7 @@
 #include "server/rpc/grpc_time.h"
 #include "server/rpc/host_port.h"
 #include "server/rpc/session_service.h"
+#include "server/rpc/wakeful_pollers.h"
 
 namespace tvq {
 namespace {
@@ -200,6 +201,7 @@ class Server::Impl {
   std::unique_ptr<AdminService> admin_;  // null without keys
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+  WakefulPollers pollers_;
   absl::Mutex health_mutex_;
   bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;
 };
