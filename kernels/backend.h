@@ -10,6 +10,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/head_scores.h"
 #include "kernels/ops/linear.h"
+#include "kernels/ops/linear_attention.h"
 #include "kernels/ops/qkvg_projection.h"
 #include "kernels/ops/rms_norm.h"
 #include "kernels/ops/sample.h"
@@ -34,6 +35,8 @@ struct Backend {
   absl::Status (*vq_append)(Device&, const VqAppendArgs&) = nullptr;
   absl::Status (*vq_decode_attention)(Device&, const VqDecodeAttentionArgs&) = nullptr;
   absl::Status (*vq_prefill_attention)(Device&, const VqPrefillAttentionArgs&) = nullptr;
+  absl::Status (*linear_decode_attention)(Device&, const LinearDecodeAttentionArgs&) = nullptr;
+  absl::Status (*linear_prefill_attention)(Device&, const LinearPrefillAttentionArgs&) = nullptr;
   absl::Status (*token_logprobs)(Device&, const TokenLogprobsArgs&) = nullptr;
   absl::Status (*sample)(Device&, const SampleArgs&) = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/reference_ops.h"
 
 namespace tvq {
 
@@ -18,6 +19,8 @@ const Backend& CpuBackend() {
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,
+      .linear_decode_attention = ReferenceLinearDecodeAttention,
+      .linear_prefill_attention = ReferenceLinearPrefillAttention,
       .token_logprobs = CpuTokenLogprobs,
       .sample = CpuSample,
   };

@@ -18,6 +18,8 @@ const Backend& ReferenceBackend() {
       .vq_append = ReferenceVqAppend,
       .vq_decode_attention = ReferenceVqDecodeAttention,
       .vq_prefill_attention = ReferenceVqPrefillAttention,
+      .linear_decode_attention = ReferenceLinearDecodeAttention,
+      .linear_prefill_attention = ReferenceLinearPrefillAttention,
       .token_logprobs = ReferenceTokenLogprobs,
       .sample = ReferenceSample,
   };

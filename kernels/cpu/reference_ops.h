@@ -21,6 +21,9 @@ absl::Status ReferenceVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status ReferenceVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status ReferenceVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status ReferenceVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
+absl::Status ReferenceLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
+absl::Status ReferenceLinearPrefillAttention(Device& device,
+                                             const LinearPrefillAttentionArgs& args);
 absl::Status ReferenceTokenLogprobs(Device& device, const TokenLogprobsArgs& args);
 absl::Status ReferenceSample(Device& device, const SampleArgs& args);
 

@@ -43,6 +43,20 @@ absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows) {
       op, absl::StrCat("x has ", rows, " rows, expected at most ", chunk_rows, ", a chunk's"));
 }
 
+absl::Status CheckHeads(std::string_view op, std::string_view argument, int64_t heads,
+                        int64_t kv_heads) {
+  if (heads > 0 && heads % kv_heads == 0) return absl::OkStatus();
+  return ArgumentError(op, absl::StrCat(std::string(argument), " has ", heads,
+                                        " heads, expected a multiple of the shape's ", kv_heads,
+                                        " key/value heads"));
+}
+
+absl::Status CheckPosition(std::string_view op, std::string_view argument, int64_t position) {
+  if (position >= 0) return absl::OkStatus();
+  return ArgumentError(
+      op, absl::StrCat(std::string(argument), " is ", position, ", expected 0 or more"));
+}
+
 absl::Status CheckIds(std::string_view op, std::span<const int32_t> ids, int64_t vocab) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= vocab) {

@@ -27,18 +27,6 @@ absl::Status CheckState(const char* op, const char* argument, const VqState& sta
   return ArgumentError(op, absl::StrCat(argument, " lacks memory"));
 }
 
-absl::Status CheckPosition(const char* op, const char* argument, int64_t position) {
-  if (position >= 0) return absl::OkStatus();
-  return ArgumentError(op, absl::StrCat(argument, " is ", position, ", expected 0 or more"));
-}
-
-absl::Status CheckHeads(const char* op, int64_t heads, int64_t kv_heads) {
-  if (heads > 0 && heads % kv_heads == 0) return absl::OkStatus();
-  return ArgumentError(
-      op, absl::StrCat("code_scores has ", heads, " heads, expected a multiple of the shape's ",
-                       kv_heads, " key/value heads"));
-}
-
 absl::Status CheckCodes(const char* op, Matrix<const int32_t> codes, int64_t limit) {
   for (int64_t i = 0; i < codes.size(); ++i) {
     if (codes.data[i] < 0 || codes.data[i] >= limit) {
@@ -68,7 +56,7 @@ absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args
   const int64_t rows = args.states.dim(0);
   const int64_t heads = args.code_scores.dim(1);
   absl::Status status = FirstError({
-      CheckHeads(kOp, heads, shape.kv_heads),
+      CheckHeads(kOp, "code_scores", heads, shape.kv_heads),
       CheckShape(kOp, "states", args.states, {rows}),
       CheckShape(kOp, "positions", args.positions, {rows}),
       CheckShape(kOp, "code_scores", args.code_scores, {rows, heads, shape.codes}),
@@ -91,7 +79,7 @@ absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& ar
   absl::Status status = FirstError({
       CheckState(kOp, "state", args.state),
       CheckPosition(kOp, "position", args.position),
-      CheckHeads(kOp, heads, shape.kv_heads),
+      CheckHeads(kOp, "code_scores", heads, shape.kv_heads),
       CheckShape(kOp, "code_scores", args.code_scores, {tokens, heads, shape.codes}),
       CheckShape(kOp, "position_scores", args.position_scores, {tokens, heads, shape.window}),
       CheckShape(kOp, "codes", args.codes, {tokens, shape.kv_heads}),

@@ -21,6 +21,13 @@
 
 namespace tvq {
 
+// Of ops that CUDA lacks.
+inline std::vector<DeviceCase> CpuDevices() {
+  std::vector<DeviceCase> cases;
+  for (const std::string& isa : AvailableIsas()) cases.push_back({"cpu", isa});
+  return cases;
+}
+
 struct OpCase {
   DeviceCase device;
   DType dtype;

@@ -1,0 +1,72 @@
+// Naive loops: the state in float32 pairs as the contract has it, everything else in float64.
+// Prefill is decode, position by position.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/reference_ops.h"
+#include "kernels/two_sum.h"
+
+namespace tvq {
+namespace {
+
+double Feature(double x) { return x > 0 ? x + 1 : std::exp(x); }
+
+// k [G, K], v [G, V].
+void AppendPosition(const LinearShape& shape, const LinearState& state, const float* k,
+                    const float* v) {
+  for (int64_t row = 0; row < shape.kv_heads * shape.key; ++row) {
+    const float feature = static_cast<float>(Feature(k[row]));
+    AddTwoSum(feature, state.key_sum[row], state.key_carry[row]);
+    const float* value = v + row / shape.key * shape.value;
+    for (int64_t c = 0; c < shape.value; ++c) {
+      const int64_t at = row * shape.value + c;
+      AddTwoSum(feature * value[c], state.key_value_sum[at], state.key_value_carry[at]);
+    }
+  }
+}
+
+// One head's attention to what key/value head g holds. q [K], out [V].
+void Attend(const LinearShape& shape, const LinearState& state, int64_t g, const float* q,
+            float* out) {
+  const float* sums = state.key_value_sum + g * shape.key * shape.value;
+  double denominator = 0;
+  for (int64_t i = 0; i < shape.key; ++i) {
+    denominator += Feature(q[i]) * state.key_sum[g * shape.key + i];
+  }
+  for (int64_t c = 0; c < shape.value; ++c) {
+    double numerator = 0;
+    for (int64_t i = 0; i < shape.key; ++i) numerator += Feature(q[i]) * sums[i * shape.value + c];
+    out[c] = static_cast<float>(numerator / denominator);
+  }
+}
+
+template <typename Args>
+void Step(const Args& args, const LinearState& state, int64_t row) {
+  const LinearShape& shape = args.shape;
+  const int64_t heads = args.q.dim(1);
+  AppendPosition(shape, state, args.k.row(row), args.v.row(row));
+  for (int64_t h = 0; h < heads; ++h) {
+    Attend(shape, state, h / (heads / shape.kv_heads), args.q.row(row) + h * shape.key,
+           args.out.row(row) + h * shape.value);
+  }
+}
+
+}  // namespace
+
+absl::Status ReferenceLinearDecodeAttention(Device&, const LinearDecodeAttentionArgs& args) {
+  for (int64_t n = 0; n < args.states.size(); ++n) {
+    if (args.states.data[n].none()) {
+      std::fill_n(args.out.row(n), args.out.dim(1) * args.out.dim(2), 0.0F);
+    } else {
+      Step(args, args.states.data[n], n);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceLinearPrefillAttention(Device&, const LinearPrefillAttentionArgs& args) {
+  for (int64_t t = 0; t < args.q.dim(0); ++t) Step(args, args.state, t);
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

@@ -1,0 +1,78 @@
+#include "kernels/ops/linear_attention.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+absl::Status CheckLinearShape(const char* op, const LinearShape& shape) {
+  if (shape.kv_heads > 0 && shape.key > 0 && shape.value > 0) return absl::OkStatus();
+  return ArgumentError(
+      op, absl::StrCat("shape has ", shape.kv_heads, " key/value heads, ", shape.key, " keys and ",
+                       shape.value, " values, expected each above 0"));
+}
+
+absl::Status CheckState(const char* op, const char* argument, const LinearState& state) {
+  if (state.key_value_sum != nullptr && state.key_value_carry != nullptr &&
+      state.key_sum != nullptr && state.key_carry != nullptr) {
+    return absl::OkStatus();
+  }
+  return ArgumentError(op, absl::StrCat(argument, " lacks memory"));
+}
+
+// What both ops have: rows of q, k, v and out.
+template <typename Args>
+absl::Status CheckRows(const char* op, const Args& args, int64_t rows) {
+  const LinearShape& shape = args.shape;
+  if (absl::Status status = CheckLinearShape(op, shape); !status.ok()) return status;
+  const int64_t heads = args.q.dim(1);
+  return FirstError({
+      CheckHeads(op, "q", heads, shape.kv_heads),
+      CheckShape(op, "q", args.q, {rows, heads, shape.key}),
+      CheckShape(op, "k", args.k, {rows, shape.kv_heads, shape.key}),
+      CheckShape(op, "v", args.v, {rows, shape.kv_heads, shape.value}),
+      CheckShape(op, "out", args.out, {rows, heads, shape.value}),
+  });
+}
+
+absl::Status CheckDecode(const Device& device, const LinearDecodeAttentionArgs& args) {
+  constexpr const char* kOp = "LinearDecodeAttention";
+  const int64_t rows = args.states.dim(0);
+  absl::Status status =
+      FirstError({CheckRows(kOp, args, rows), CheckShape(kOp, "states", args.states, {rows})});
+  if (!status.ok() || !device.host_memory()) return status;
+  for (int64_t n = 0; n < rows && status.ok(); ++n) {
+    if (!args.states.data[n].none()) status = CheckState(kOp, "a state", args.states.data[n]);
+  }
+  return status;
+}
+
+absl::Status CheckPrefill(const LinearPrefillAttentionArgs& args) {
+  constexpr const char* kOp = "LinearPrefillAttention";
+  return FirstError({CheckRows(kOp, args, args.q.dim(0)), CheckState(kOp, "state", args.state),
+                     CheckPosition(kOp, "position", args.position)});
+}
+
+}  // namespace
+
+absl::Status LinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args) {
+  const Backend& backend = device.functions();
+  if (backend.linear_decode_attention == nullptr) {
+    return MissingOp("LinearDecodeAttention", backend.name);
+  }
+  const absl::Status status = CheckDecode(device, args);
+  return status.ok() ? backend.linear_decode_attention(device, args) : status;
+}
+
+absl::Status LinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args) {
+  const Backend& backend = device.functions();
+  if (backend.linear_prefill_attention == nullptr) {
+    return MissingOp("LinearPrefillAttention", backend.name);
+  }
+  const absl::Status status = CheckPrefill(args);
+  return status.ok() ? backend.linear_prefill_attention(device, args) : status;
+}
+
+}  // namespace tvq
