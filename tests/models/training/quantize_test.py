@@ -100,3 +100,10 @@ def test_bfloat16_stays_bfloat16(tmp_path):
 def test_scales_must_be_there():
     with pytest.raises(ValueError, match="lacks embedding.weight_scale"):
         dequantized({"embedding.weight": np.zeros((2, 3), np.int8)})
+
+
+def test_the_matrices_of_the_standard_block_are_quantized_too():
+    tensors = quantized(tensors_of(random_model("linear_transformer", block="standard", d_ff=24, n_layer=1).float()))
+    as_int8 = {name for name, value in tensors.items() if not isinstance(value, safetensors.BFloat16) and value.dtype == np.int8}
+    layer = ("q_proj", "k_proj", "v_proj", "o_proj", "mlp_up", "mlp_down")
+    assert as_int8 == {"embedding.weight", "lm_head.weight", *(f"layers.0.{name}.weight" for name in layer)}
