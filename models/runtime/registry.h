@@ -33,6 +33,11 @@ inline DType DefaultStateDType(DType dtype) {
   return dtype == DType::kInt8 ? DType::kBFloat16 : dtype;
 }
 
+// The dtype of what states keep.
+inline DType StateDType(const LoadOptions& options) {
+  return options.state_dtype.value_or(DefaultStateDType(options.dtype));
+}
+
 // Reads config, weights and tokenizer of `dir`. Errors name file, tensor and offset.
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
                                                  const LoadOptions& options);

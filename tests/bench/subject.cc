@@ -53,7 +53,7 @@ VqConfig Tiny() {
 absl::StatusOr<VqConfig> ConfigOf(const std::string& dir) {
   absl::StatusOr<Config> config = Config::Load(dir);
   if (!config.ok()) return config.status();
-  return transformer_vq::ParseConfig(*config);
+  return transformer::ParseVqConfig(*config);
 }
 
 }  // namespace

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/arch/transformer_vq/config.h"
+#include "models/runtime/arch/transformer/vq/config.h"
 #include "models/runtime/model.h"
 #include "tests/bench/options.h"
 
 namespace tvq::bench {
 
-using transformer_vq::VqConfig;
+using transformer::VqConfig;
 
 // The device is declared first because the model's memory goes back to it.
 struct Subject {

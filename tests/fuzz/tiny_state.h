@@ -9,7 +9,8 @@
 #include <span>
 #include <string>
 
-#include "models/runtime/arch/transformer_vq/state.h"
+#include "models/runtime/arch/transformer/constant_state.h"
+#include "models/runtime/arch/transformer/vq/layout.h"
 #include "models/runtime/model.h"
 #include "server/sessions/byte_stream.h"
 
@@ -48,22 +49,22 @@ inline ModelInfo TinyInfo() {
   return info;
 }
 
-inline const transformer_vq::StateLayout& TinyLayout() {
+inline const transformer::VqLayout& TinyLayout() {
   static const auto* const layout = [] {
-    transformer_vq::VqConfig config;
+    transformer::VqConfig config;
     config.d_v = 5;
     config.n_code = 3;
     config.n_layer = 2;
     config.n_head = config.n_kv_head = 2;
     config.mem_len = 4;
-    return new transformer_vq::StateLayout(config, DType::kFloat32);
+    return new transformer::VqLayout(config, DType::kFloat32);
   }();
   return *layout;
 }
 
 inline std::unique_ptr<State> TinyState() {
   static auto* const memory = new HostMemory();
-  return transformer_vq::VqSessionState::Create(*memory, TinyLayout()).value();
+  return transformer::ConstantState::Create(*memory, TinyLayout()).value();
 }
 
 class InputSource : public ByteSource {

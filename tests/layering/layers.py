@@ -10,6 +10,7 @@ from pathlib import Path
 KERNELS = ["kernels", "kernels/ops"]
 MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/quoted.h",
          "models/runtime/tokenizer"]
+ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq",)]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 
 ALLOWED = {
@@ -22,7 +23,10 @@ ALLOWED = {
     "models/runtime": KERNELS + ["models/runtime/tokenizer"],
     "models/runtime/tokenizer": ["models/runtime", "models/runtime/sentencepiece_shim"],
     "models/runtime/registry.cc": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch"],
-    "models/runtime/arch": KERNELS + ["models/runtime", "models/runtime/tokenizer"],
+    "models/runtime/arch": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch/transformer"]
+                           + ATTENTION_KINDS,
+    "models/runtime/arch/transformer": KERNELS + ["models/runtime", "models/runtime/tokenizer"],
+    **{kind: KERNELS + ["models/runtime", "models/runtime/arch/transformer"] for kind in ATTENTION_KINDS},
     "models/runtime/sentencepiece_shim": [],
     "models/verify": KERNELS + ["kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
     "proto": [],
@@ -68,9 +72,9 @@ THIRD_PARTY = {
     r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "client/gateway", "client/loadtest"],
 }
 
-# Names of families, as code spells them. Only models/runtime/arch may.
+# Names of families, as code spells them. Only where they are listed and the attention kinds themselves may.
 FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|mamba_?2|rwkv_?7", re.IGNORECASE)
-KNOWS_FAMILIES = ["models/runtime/arch"]
+KNOWS_FAMILIES = ["models/runtime/arch", *ATTENTION_KINDS]
 
 SOURCES = ("kernels", "models", "proto", "server", "client")
 SUFFIXES = (".cc", ".h", ".cu", ".cuh", ".inc")

@@ -3,19 +3,23 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ops/vq_attention.h"
-#include "models/runtime/arch/transformer_vq/model.h"
+#include "models/runtime/arch/transformer/model.h"
 
-namespace tvq::transformer_vq {
+namespace tvq::transformer {
+namespace {
 
-const VqModel::RecordedStep* VqModel::Recorded(int64_t rows) const {
-  if (tap_) return nullptr;  // its work is the host's
+SessionState& StateOf(const DecodeRow& row) { return static_cast<SessionState&>(*row.state); }
+
+}  // namespace
+
+const Transformer::RecordedStep* Transformer::Recorded(int64_t rows) const {
+  if (attention_->host_takes_part()) return nullptr;
   const auto step = std::lower_bound(recorded_.begin(), recorded_.end(), rows,
                                      [](const RecordedStep& s, int64_t n) { return s.rows < n; });
   return step == recorded_.end() ? nullptr : &*step;
 }
 
-absl::Status VqModel::Decode(std::span<const DecodeRow> rows, Logits* logits) {
+absl::Status Transformer::Decode(std::span<const DecodeRow> rows, Logits* logits) {
   const auto tile = static_cast<size_t>(workspace_.rows());
   for (size_t first = 0; first < rows.size(); first += tile) {
     const std::span<const DecodeRow> part =
@@ -25,7 +29,20 @@ absl::Status VqModel::Decode(std::span<const DecodeRow> rows, Logits* logits) {
   return absl::OkStatus();
 }
 
-absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits) {
+std::vector<std::byte> Transformer::Views(std::span<const DecodeRow> rows, size_t padded) const {
+  const size_t bytes = attention_->view_bytes();
+  std::vector<std::byte> views(bytes * padded * static_cast<size_t>(config_.n_layer));
+  for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
+    std::byte* view = views.data() + bytes * padded * static_cast<size_t>(layer);
+    for (const DecodeRow& row : rows) {
+      attention_->View(StateOf(row), layer, view);
+      view += bytes;
+    }
+  }
+  return views;
+}
+
+absl::Status Transformer::DecodeTile(std::span<const DecodeRow> rows, Logits* logits) {
   const int64_t n = static_cast<int64_t>(rows.size());
   const RecordedStep* const recorded = Recorded(n);
   const auto padded = static_cast<size_t>(recorded == nullptr ? n : recorded->rows);
@@ -37,22 +54,14 @@ absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits
   }
   if (absl::Status s = CheckTokens(tokens); !s.ok()) return s;
   for (const DecodeRow& row : rows) {
-    if (absl::Status s = static_cast<VqSessionState&>(*row.state).Write(); !s.ok()) return s;
-  }
-
-  std::vector<VqState> states;
-  for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-    for (const DecodeRow& row : rows) {
-      states.push_back(static_cast<const VqSessionState&>(*row.state).Layer(layer));
-    }
-    states.resize(static_cast<size_t>(layer + 1) * padded);  // of nobody
+    if (absl::Status s = StateOf(row).Extend(1); !s.ok()) return s;
   }
   tokens.resize(padded);
   positions.resize(padded);
-  absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, states);
-  if (s.ok()) s = recorded == nullptr ? DecodeLayers(n) : recorded->layers->Run();
+  absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, Views(rows, padded));
+  if (s.ok()) s = recorded == nullptr ? DecodeLayers() : recorded->layers->Run();
   if (!s.ok()) return s;
-  for (const DecodeRow& row : rows) static_cast<VqSessionState&>(*row.state).Advance(1);
+  for (const DecodeRow& row : rows) StateOf(row).Advance(1);
 
   // Rows whose places in `logits` follow one another are computed together.
   for (int64_t first = 0; first < n;) {
@@ -66,19 +75,10 @@ absl::Status VqModel::DecodeTile(std::span<const DecodeRow> rows, Logits* logits
   return absl::OkStatus();
 }
 
-absl::Status VqModel::DecodeLayers(int64_t rows) {
-  return Layers(0, [&](int64_t layer) {
-    VqDecodeAttentionArgs args;
-    args.shape = layout_.shape();
-    args.states = workspace_.inputs().states(layer);
-    args.positions = workspace_.inputs().positions();
-    args.code_scores = workspace_.code_scores(rows);
-    args.position_scores = workspace_.position_scores(rows);
-    args.codes = workspace_.codes(rows);
-    args.v = workspace_.v(rows);
-    args.out = workspace_.o(rows);
-    return VqDecodeAttention(*device_, args);
+absl::Status Transformer::DecodeLayers() {
+  return Layers(0, [&](int64_t layer, const AttentionRows& rows) {
+    return attention_->Decode(layer, workspace_.inputs(), rows);
   });
 }
 
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer

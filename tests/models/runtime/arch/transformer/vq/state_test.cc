@@ -1,5 +1,3 @@
-#include "models/runtime/arch/transformer_vq/state.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +7,10 @@
 #include <string>
 #include <vector>
 
-namespace tvq::transformer_vq {
+#include "models/runtime/arch/transformer/constant_state.h"
+#include "models/runtime/arch/transformer/vq/layout.h"
+
+namespace tvq::transformer {
 namespace {
 
 VqConfig SmallConfig() {
@@ -44,11 +45,9 @@ std::map<std::string, std::vector<T>> Sections(const State& state, const std::st
 class VqStateTest : public testing::TestWithParam<DType> {
  protected:
   VqStateTest() : layout_(SmallConfig(), GetParam()), device_(MakeDevice("cpu", 1).value()) {}
-  std::unique_ptr<VqSessionState> New() {
-    return VqSessionState::Create(*device_, layout_).value();
-  }
+  std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
 
-  const StateLayout layout_;
+  const VqLayout layout_;
   const std::unique_ptr<Device> device_;
 };
 
@@ -68,7 +67,7 @@ TEST_P(VqStateTest, PartsDoNotOverlap) {
   const VqShape& s = layout_.shape();
   const auto rows = static_cast<size_t>(s.kv_heads * s.codes);
   for (int64_t l = 0; l < layout_.layers(); ++l) {
-    const VqState layer = layout_.Layer(memory.data(), l);
+    const VqState layer = layout_.At(memory.data() + l * layout_.layer_bytes());
     auto mark = [](void* part, size_t bytes) {
       auto* p = static_cast<unsigned char*>(part);
       for (size_t i = 0; i < bytes; ++i) {
@@ -85,7 +84,7 @@ TEST_P(VqStateTest, PartsDoNotOverlap) {
 }
 
 TEST_P(VqStateTest, SynthesizedCountsAndWindowAddUpToThePosition) {
-  const std::unique_ptr<VqSessionState> state = New();
+  const std::unique_ptr<ConstantState> state = New();
   for (int64_t position : {0, 3, 5, 6, 1000}) {
     ASSERT_TRUE(state->Synthesize(position, 7).ok());
     for (const auto& [name, counts] : Sections<int64_t>(*state, "acc_count")) {
@@ -105,12 +104,12 @@ TEST_P(VqStateTest, SynthesizedCountsAndWindowAddUpToThePosition) {
 // The canonical form lists the window from the oldest position to the newest, wherever the ring
 // turned.
 TEST_P(VqStateTest, SectionsUnrollTheRing) {
-  const std::unique_ptr<VqSessionState> state = New();
-  ASSERT_TRUE(state->Write().ok());
+  const std::unique_ptr<ConstantState> state = New();
+  ASSERT_TRUE(state->Extend(1).ok());
   state->Advance(7);  // positions 2..6 are recent, in slots 2, 3, 4, 0, 1
   for (int64_t l = 0; l < 2; ++l) {
     for (int64_t slot = 0; slot < 10; ++slot) {
-      state->Layer(l).window_code[slot] = static_cast<int32_t>(100 * l + slot);
+      layout_.At(state->Layer(l)).window_code[slot] = static_cast<int32_t>(100 * l + slot);
     }
   }
   const auto codes = Sections<int32_t>(*state, "win_code");
@@ -120,13 +119,13 @@ TEST_P(VqStateTest, SectionsUnrollTheRing) {
 }
 
 TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
-  const std::unique_ptr<VqSessionState> a = New(), b = New();
+  const std::unique_ptr<ConstantState> a = New(), b = New();
   ASSERT_TRUE(a->Synthesize(50, 1).ok());
   ASSERT_TRUE(b->CopyFrom(*a).ok());
   EXPECT_EQ(b->position(), 50);
   EXPECT_EQ(Sections<float>(*a, "acc_sum"), Sections<float>(*b, "acc_sum"));
-  const StateLayout other_layout(SmallConfig(), GetParam());
-  const auto other = VqSessionState::Create(*device_, other_layout).value();
+  const VqLayout other_layout(SmallConfig(), GetParam());
+  const auto other = ConstantState::Create(*device_, other_layout).value();
   EXPECT_EQ(other->CopyFrom(*a).code(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -134,9 +133,9 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
 TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
   VqConfig large = SmallConfig();
   large.d_v = 1 << 15;  // blocks that the device keeps: 8 MB or more
-  const StateLayout layout(large, GetParam());
-  const auto create = [&] { return VqSessionState::Create(*device_, layout).value(); };
-  const auto expect_blank = [](const VqSessionState& state) {
+  const VqLayout layout(large, GetParam());
+  const auto create = [&] { return ConstantState::Create(*device_, layout).value(); };
+  const auto expect_blank = [](const ConstantState& state) {
     EXPECT_EQ(state.position(), 0);
     EXPECT_TRUE(state
                     .VisitSections([](const SectionInfo& section, std::span<const std::byte> b) {
@@ -147,18 +146,18 @@ TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
                     })
                     .ok());
   };
-  const std::unique_ptr<VqSessionState> other = create();
+  const std::unique_ptr<ConstantState> other = create();
   ASSERT_TRUE(other->Synthesize(50, 1).ok());
   ASSERT_TRUE(create()->Synthesize(70, 2).ok());
 
-  const std::unique_ptr<VqSessionState> state = create();
+  const std::unique_ptr<ConstantState> state = create();
   expect_blank(*state);
   ASSERT_TRUE(other->CopyFrom(*state).ok());
   expect_blank(*other);
-  for (VqSessionState* written : {state.get(), other.get()}) {
-    ASSERT_TRUE(written->Write().ok());
+  for (ConstantState* written : {state.get(), other.get()}) {
+    ASSERT_TRUE(written->Extend(1).ok());
     expect_blank(*written);
-    const auto* memory = reinterpret_cast<const std::byte*>(written->Layer(0).sum);
+    const auto* memory = written->Layer(0);
     EXPECT_TRUE(std::all_of(memory, memory + layout.bytes(),
                             [](std::byte v) { return v == std::byte{0}; }));
   }
@@ -172,4 +171,4 @@ INSTANTIATE_TEST_SUITE_P(ValueTypes, VqStateTest,
                          [](const auto& info) { return std::string(Name(info.param)); });
 
 }  // namespace
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer

@@ -1,26 +1,19 @@
-#include "models/runtime/arch/transformer_vq/sections.h"
+#include "models/runtime/arch/transformer/vq/sections.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/bfloat16.h"
+#include "models/runtime/arch/transformer/section_checks.h"
 
-namespace tvq::transformer_vq {
+namespace tvq::transformer {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "sections are little-endian");
 
 enum Part { kSum, kCarry, kCount, kCode, kValue };
 
 int64_t Recent(const VqShape& shape, int64_t position) { return std::min(position, shape.window); }
-
-std::span<std::byte> BytesOf(void* data, const SectionInfo& info) {
-  return {static_cast<std::byte*>(data), static_cast<size_t>(info.bytes)};
-}
 
 // Calls copy(slot, index) for the ring's slots in the order of positions: `slot` counts the slots
 // of all heads' rings, `index` those of the section. Both in elements of one position of one head.
@@ -58,32 +51,6 @@ absl::Status ReadRing(const VqShape& shape, int64_t position, const State::Secti
   return absl::OkStatus();
 }
 
-absl::Status Invalid(const SectionInfo& info, int64_t index, const std::string& problem) {
-  return absl::InvalidArgumentError(absl::StrCat(info.name, "[", index, "] ", problem));
-}
-
-bool IsFinite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U; }
-bool IsFinite(BFloat16 value) { return IsFinite(ToFloat(value)); }
-float Widened(float value) { return value; }
-float Widened(BFloat16 value) { return ToFloat(value); }
-
-// A state has tens of millions of values, so whole runs are judged first, without a branch for
-// each.
-template <typename T>
-absl::Status CheckFinite(const SectionInfo& info, const T* values) {
-  const int64_t count = info.bytes / static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kRun = 4096;
-  for (int64_t first = 0; first < count; first += kRun) {
-    const int64_t end = std::min(first + kRun, count);
-    int bad = 0;
-    for (int64_t i = first; i < end; ++i) bad |= IsFinite(values[i]) ? 0 : 1;
-    if (bad == 0) continue;
-    const T* found = std::find_if(values + first, values + end, [](T v) { return !IsFinite(v); });
-    return Invalid(info, found - values, absl::StrCat("is ", Widened(*found), ", must be finite"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckCounts(const VqShape& shape, const SectionInfo& info, int64_t retired,
                          const int64_t* counts) {
   for (int64_t g = 0; g < shape.kv_heads; ++g) {
@@ -91,14 +58,15 @@ absl::Status CheckCounts(const VqShape& shape, const SectionInfo& info, int64_t 
     for (int64_t s = 0; s < shape.codes; ++s) {
       const int64_t i = g * shape.codes + s;
       if (counts[i] < 0 || counts[i] > rest) {
-        return Invalid(info, i,
-                       absl::StrCat("is ", counts[i], ", must be 0 to ", rest,
-                                    ": as many positions have retired and are not counted before"));
+        return InvalidElement(
+            info, i,
+            absl::StrCat("is ", counts[i], ", must be 0 to ", rest,
+                         ": as many positions have retired and are not counted before"));
       }
       rest -= counts[i];
     }
     if (rest != 0) {
-      return Invalid(
+      return InvalidElement(
           info, g * shape.codes,
           absl::StrCat("and the ", shape.codes - 1, " after it add up to ", retired - rest,
                        ", must be ", retired, ": the position less the window"));
@@ -115,7 +83,8 @@ absl::Status CheckEmptyRows(const VqShape& shape, const SectionInfo& info, const
     const float* begin = values + row * shape.value;
     const float* found = std::find_if(begin, begin + shape.value, [](float v) { return v != 0; });
     if (found == begin + shape.value) continue;
-    return Invalid(info, found - values, absl::StrCat("is ", *found, ", must be 0: its count is"));
+    return InvalidElement(info, found - values,
+                          absl::StrCat("is ", *found, ", must be 0: its count is"));
   }
   return absl::OkStatus();
 }
@@ -126,8 +95,8 @@ absl::Status CheckCodes(const VqShape& shape, const SectionInfo& info,
     int32_t code;
     std::memcpy(&code, run.data() + i * sizeof(code), sizeof(code));
     if (code >= 0 && code < shape.codes) continue;
-    return Invalid(info, static_cast<int64_t>(i),
-                   absl::StrCat("is ", code, ", must be 0 to ", shape.codes - 1));
+    return InvalidElement(info, static_cast<int64_t>(i),
+                          absl::StrCat("is ", code, ", must be 0 to ", shape.codes - 1));
   }
   return absl::OkStatus();
 }
@@ -139,16 +108,13 @@ absl::Status ReadValues(const VqShape& shape, int64_t position, const State::Sec
   absl::Status s = ReadRing(shape, position, read, slot_bytes, info, &run, ring);
   if (!s.ok()) return s;
   // The vector's memory is aligned for any scalar.
-  if (shape.value_dtype == DType::kFloat32) {
-    return CheckFinite(info, reinterpret_cast<const float*>(run.data()));
-  }
-  return CheckFinite(info, reinterpret_cast<const BFloat16*>(run.data()));
+  return CheckFinite(info, shape.value_dtype, run.data());
 }
 
 }  // namespace
 
-std::array<SectionInfo, kLayerSections> LayerSections(const VqShape& shape, int64_t layer,
-                                                      int64_t position) {
+std::array<SectionInfo, kVqSections> VqSections(const VqShape& shape, int64_t layer,
+                                                int64_t position) {
   const int64_t heads = shape.kv_heads, recent = Recent(shape, position);
   const auto value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
   const std::string prefix = absl::StrCat("layers.", layer, ".");
@@ -159,14 +125,15 @@ std::array<SectionInfo, kLayerSections> LayerSections(const VqShape& shape, int6
           MakeSection(prefix + "win_value", value_bytes, {heads, recent, shape.value})};
 }
 
-absl::Status VisitLayer(const VqShape& shape, int64_t layer, int64_t position, const VqState& host,
-                        int64_t skipped, const State::SectionVisitor& visit) {
-  const auto sections = LayerSections(shape, layer, position);
+absl::Status VisitVqSections(const VqShape& shape, int64_t layer, int64_t position,
+                             const VqState& host, int64_t skipped,
+                             const State::SectionVisitor& visit) {
+  const auto sections = VqSections(shape, layer, position);
   const auto unrolled = [&](const SectionInfo& info, const void* ring, int64_t slot_bytes) {
     return visit(info, Unrolled(shape, position, ring, slot_bytes, info));
   };
   absl::Status s;
-  for (int64_t part = skipped; s.ok() && part < kLayerSections; ++part) {
+  for (int64_t part = skipped; s.ok() && part < kVqSections; ++part) {
     const SectionInfo& info = sections[static_cast<size_t>(part)];
     switch (part) {
       case kSum:
@@ -188,13 +155,13 @@ absl::Status VisitLayer(const VqShape& shape, int64_t layer, int64_t position, c
   return s;
 }
 
-absl::Status ReadLayer(const VqShape& shape, int64_t layer, int64_t position,
-                       const State::SectionReader& read, const VqState& host) {
-  const auto sections = LayerSections(shape, layer, position);
+absl::Status ReadVqSections(const VqShape& shape, int64_t layer, int64_t position,
+                            const State::SectionReader& read, const VqState& host) {
+  const auto sections = VqSections(shape, layer, position);
   absl::Status s = read(sections[kSum], BytesOf(host.sum, sections[kSum]));
-  if (s.ok()) s = CheckFinite(sections[kSum], host.sum);
+  if (s.ok()) s = CheckFinite(sections[kSum], DType::kFloat32, host.sum);
   if (s.ok()) s = read(sections[kCarry], BytesOf(host.carry, sections[kCarry]));
-  if (s.ok()) s = CheckFinite(sections[kCarry], host.carry);
+  if (s.ok()) s = CheckFinite(sections[kCarry], DType::kFloat32, host.carry);
   if (s.ok()) s = read(sections[kCount], BytesOf(host.count, sections[kCount]));
   const int64_t retired = position - Recent(shape, position);
   if (s.ok()) s = CheckCounts(shape, sections[kCount], retired, host.count);
@@ -208,4 +175,4 @@ absl::Status ReadLayer(const VqShape& shape, int64_t layer, int64_t position,
   return ReadValues(shape, position, read, sections[kValue], host.window_value);
 }
 
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "kernels/ops/token_logprobs.h"
-#include "models/runtime/arch/transformer_vq/model.h"
+#include "models/runtime/arch/transformer/model.h"
 
-namespace tvq::transformer_vq {
+namespace tvq::transformer {
 
-absl::Status VqModel::Prepare(const Preparation& preparation) {
+absl::Status Transformer::Prepare(const Preparation& preparation) {
   if (device_->host_memory()) return absl::OkStatus();
   const int64_t rows = std::clamp<int64_t>(preparation.decode_rows, 1, workspace_.rows());
   // First what needs most memory: what grows after a recording leaves the recording's behind.
@@ -21,7 +21,7 @@ absl::Status VqModel::Prepare(const Preparation& preparation) {
 // cost little, since they read no state. The largest first: whatever grows has grown before it is
 // written down. Without `record` each still runs once, since a kernel takes memory and time when it
 // first runs, and several sizes have kernels of their own.
-absl::Status VqModel::RecordSteps(int64_t decode_rows, bool record) {
+absl::Status Transformer::RecordSteps(int64_t decode_rows, bool record) {
   std::vector<int64_t> sizes{1};
   while (sizes.back() < decode_rows) sizes.push_back(std::min(2 * sizes.back(), workspace_.rows()));
   recorded_.clear();
@@ -29,19 +29,19 @@ absl::Status VqModel::RecordSteps(int64_t decode_rows, bool record) {
     const auto rows = static_cast<size_t>(*size);
     const std::vector<int32_t> tokens(rows);
     const std::vector<int64_t> positions(rows);
-    const std::vector<VqState> nobody(rows * static_cast<size_t>(config_.n_layer));
+    const std::vector<std::byte> nobody = Views({}, rows);
     absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, nobody);
-    if (s.ok()) s = DecodeLayers(*size);
+    if (s.ok()) s = DecodeLayers();
     if (!s.ok()) return s;
     if (!record) continue;
-    auto layers = device_->Record([&] { return DecodeLayers(*size); });
+    auto layers = device_->Record([&] { return DecodeLayers(); });
     if (!layers.ok()) return layers.status();
     recorded_.insert(recorded_.begin(), RecordedStep{*size, *std::move(layers)});
   }
   return absl::OkStatus();
 }
 
-absl::Status VqModel::Rehearse(const Preparation& preparation) {
+absl::Status Transformer::Rehearse(const Preparation& preparation) {
   // Choices first, while all logits are zero, and finite.
   const int64_t rows = std::max<int64_t>(1, preparation.decode_rows);
   const int64_t top = std::min(preparation.top_logprobs, config_.common.vocab_size);
@@ -65,11 +65,10 @@ absl::Status VqModel::Rehearse(const Preparation& preparation) {
                                .top_out = alternatives});
   if (!s.ok()) return s;
 
-  auto memory = device_->Allocate(static_cast<size_t>(layout_.bytes()));
-  if (!memory.ok()) return memory.status();
-  const auto state = VqSessionState::In({*std::move(memory)}, *device_, layout_);
+  const auto state = attention_->NewState(StateMemory::kOnce);
+  if (!state.ok()) return state.status();
   const std::vector<int32_t> tokens(static_cast<size_t>(config_.common.prefill_chunk));
-  s = PrefillOne({.state = state.get(), .tokens = tokens}, nullptr);
+  s = PrefillOne({.state = state->get(), .tokens = tokens}, nullptr);
   if (!s.ok()) return s;
   const int64_t at_once = std::min(rows, workspace_.rows());
   s = ComputeLogits(0, {logits->view.data, {at_once, logits->view.dim(1)}});
@@ -78,4 +77,4 @@ absl::Status VqModel::Rehearse(const Preparation& preparation) {
   return s.ok() ? device_->Synchronize() : s;  // before what it used is freed
 }
 
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer

@@ -1,4 +1,4 @@
-#include "models/runtime/arch/transformer_vq/config.h"
+#include "models/runtime/arch/transformer/vq/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace tvq::transformer_vq {
+namespace tvq::transformer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,7 +27,7 @@ nlohmann::json Good() {
 absl::StatusOr<VqConfig> Parse(const nlohmann::json& json) {
   absl::StatusOr<Config> config = Config::Parse(json.dump(), "config.json");
   if (!config.ok()) return config.status();
-  return ParseConfig(*config);
+  return ParseVqConfig(*config);
 }
 
 std::string Error(const nlohmann::json& json) {
@@ -94,4 +94,4 @@ TEST(VqConfigTest, RefusesSizesNobodyCanHold) {
 }
 
 }  // namespace
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer

@@ -1,4 +1,4 @@
-#include "models/runtime/arch/transformer_vq/sections.h"
+#include "models/runtime/arch/transformer/vq/sections.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "kernels/bfloat16.h"
-#include "models/runtime/arch/transformer_vq/state.h"
+#include "models/runtime/arch/transformer/constant_state.h"
+#include "models/runtime/arch/transformer/vq/layout.h"
 
-namespace tvq::transformer_vq {
+namespace tvq::transformer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -42,12 +43,10 @@ class SectionsTest : public testing::TestWithParam<DType> {
  protected:
   SectionsTest() : layout_(SmallConfig(), GetParam()), device_(MakeDevice("cpu", 1).value()) {}
 
-  std::unique_ptr<VqSessionState> New() {
-    return VqSessionState::Create(*device_, layout_).value();
-  }
+  std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
 
   Content Synthesized(int64_t position) {
-    const std::unique_ptr<VqSessionState> state = New();
+    const std::unique_ptr<ConstantState> state = New();
     EXPECT_TRUE(state->Synthesize(position, 5).ok());
     Content content;
     const absl::Status status =
@@ -71,17 +70,17 @@ class SectionsTest : public testing::TestWithParam<DType> {
 
   // The message of a load into a state that held something else; afterwards it is as after Reset.
   std::string Problem(int64_t position, const Content& content) {
-    const std::unique_ptr<VqSessionState> state = New();
+    const std::unique_ptr<ConstantState> state = New();
     EXPECT_TRUE(state->Synthesize(70, 6).ok());
     const absl::Status status = Load(*state, position, content);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     ExpectBlank(*state);
-    EXPECT_TRUE(state->Write().ok());
+    EXPECT_TRUE(state->Extend(1).ok());
     ExpectZeroMemory(*state);
     return std::string(status.message());
   }
 
-  static void ExpectBlank(const VqSessionState& state) {
+  static void ExpectBlank(const ConstantState& state) {
     EXPECT_EQ(state.position(), 0);
     const auto zero = [](std::byte b) { return b == std::byte{0}; };
     EXPECT_TRUE(state
@@ -92,31 +91,31 @@ class SectionsTest : public testing::TestWithParam<DType> {
                     .ok());
   }
 
-  void ExpectZeroMemory(const VqSessionState& state) const {
-    const std::byte* memory = reinterpret_cast<const std::byte*>(state.Layer(0).sum);
+  void ExpectZeroMemory(const ConstantState& state) const {
+    const std::byte* memory = state.Layer(0);
     for (int64_t i = 0; i < layout_.bytes(); ++i) ASSERT_EQ(memory[i], std::byte{0});
   }
 
-  const StateLayout layout_;
+  const VqLayout layout_;
   const std::unique_ptr<Device> device_;
 };
 
 TEST_P(SectionsTest, LoadGivesTheSameMemory) {
   for (int64_t position : {0, 3, 5, 6, 9, 1000}) {
-    const std::unique_ptr<VqSessionState> original = New(), loaded = New();
+    const std::unique_ptr<ConstantState> original = New(), loaded = New();
     ASSERT_TRUE(original->Synthesize(position, 5).ok());
     ASSERT_TRUE(loaded->Synthesize(77, 6).ok());
     const absl::Status status = Load(*loaded, position, Synthesized(position));
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(loaded->position(), position);
     const auto bytes = static_cast<size_t>(layout_.bytes());
-    EXPECT_EQ(std::memcmp(original->Layer(0).sum, loaded->Layer(0).sum, bytes), 0);
+    EXPECT_EQ(std::memcmp(original->Layer(0), loaded->Layer(0), bytes), 0);
   }
 }
 
 TEST_P(SectionsTest, SectionsSayWhatVisitGives) {
   for (int64_t position : {0, 2, 5, 100}) {
-    const std::unique_ptr<VqSessionState> state = New();
+    const std::unique_ptr<ConstantState> state = New();
     ASSERT_TRUE(state->Synthesize(position, 5).ok());
     const std::vector<SectionInfo> sections = state->Sections();
     ASSERT_EQ(sections.size(), 10U);
@@ -191,7 +190,7 @@ TEST_P(SectionsTest, RefusesValuesInRowsThatNothingRetiredTo) {
 }
 
 TEST_P(SectionsTest, RefusesImpossiblePositions) {
-  const std::unique_ptr<VqSessionState> state = New();
+  const std::unique_ptr<ConstantState> state = New();
   for (int64_t position : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
     const absl::Status status = Load(*state, position, {});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -200,7 +199,7 @@ TEST_P(SectionsTest, RefusesImpossiblePositions) {
 }
 
 TEST_P(SectionsTest, PassesOnWhatTheReaderSays) {
-  const std::unique_ptr<VqSessionState> state = New();
+  const std::unique_ptr<ConstantState> state = New();
   ASSERT_TRUE(state->Synthesize(50, 1).ok());
   int sections = 0;
   const absl::Status status = state->Load(9, [&](const SectionInfo&, std::span<std::byte> out) {
@@ -216,4 +215,4 @@ INSTANTIATE_TEST_SUITE_P(ValueTypes, SectionsTest,
                          [](const auto& info) { return std::string(Name(info.param)); });
 
 }  // namespace
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer

@@ -1,37 +1,39 @@
-// Transformer-VQ (Lingle 2023): gated attention units whose keys are quantized to a codebook.
-#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_MODEL_H_
-#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_MODEL_H_
+// A transformer of any attention kind: embedding, layers, logits.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_MODEL_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_MODEL_H_
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/arch/transformer_vq/config.h"
-#include "models/runtime/arch/transformer_vq/state.h"
-#include "models/runtime/arch/transformer_vq/weights.h"
-#include "models/runtime/arch/transformer_vq/workspace.h"
+#include "models/runtime/arch/transformer/attention.h"
+#include "models/runtime/arch/transformer/config.h"
+#include "models/runtime/arch/transformer/weights.h"
+#include "models/runtime/arch/transformer/workspace.h"
 #include "models/runtime/model.h"
 #include "models/runtime/registry.h"
 
-namespace tvq::transformer_vq {
+namespace tvq::transformer {
 
-inline constexpr char kFamily[] = "transformer_vq";
-
-class VqModel : public Model, public QuantizedKeys {
+class Transformer : public Model {
  public:
-  static absl::StatusOr<std::unique_ptr<Model>> Create(const Config& config, WeightSource& weights,
+  // `attention` computes on the device of `options`.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(const TransformerConfig& config,
+                                                       std::unique_ptr<Attention> attention,
+                                                       WeightSource& weights,
                                                        std::unique_ptr<Tokenizer> tokenizer,
                                                        const LoadOptions& options);
 
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   absl::Status Health() const override { return device_->Health(); }
-  int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
-  int64_t WorkspaceBytes(int64_t) const override { return workspace_.bytes(); }
+  int64_t StateBytes(int64_t tokens) const override { return attention_->StateBytes(tokens); }
+  int64_t WorkspaceBytes(int64_t) const override {
+    return workspace_.bytes() + attention_->WorkspaceBytes();
+  }
   absl::Status Prepare(const Preparation& preparation) override;
   std::optional<int64_t> FreeDeviceMemory() const override { return device_->FreeMemory(); }
   absl::Status ReserveStates(int64_t bytes) override {
@@ -46,9 +48,7 @@ class VqModel : public Model, public QuantizedKeys {
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
                       std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,
                       std::span<absl::Status> row_status) override;
-
-  QuantizedKeys* quantized_keys() override { return this; }
-  void SetTap(Tap tap) override { tap_ = std::move(tap); }
+  QuantizedKeys* quantized_keys() override { return attention_->quantized_keys(); }
 
  private:
   // DecodeLayers written down for a number of rows. Rows that a batch lacks are of nobody.
@@ -57,40 +57,50 @@ class VqModel : public Model, public QuantizedKeys {
     std::unique_ptr<Recording> layers;
   };
 
-  VqModel(VqConfig config, Weights weights, std::unique_ptr<Tokenizer> tokenizer,
-          std::shared_ptr<Device> device, StateLayout layout, Workspace workspace, ModelInfo info);
+  Transformer(TransformerConfig config, std::shared_ptr<Device> device,
+              std::unique_ptr<Attention> attention, Weights weights,
+              std::unique_ptr<Tokenizer> tokenizer, Workspace workspace, ModelInfo info);
 
+  // forward.cc
   // Runs the workspace's rows through all layers; leaves them in its x. `attend` is the layer's
   // attention over the projected rows: the only thing in which prefill and decode differ.
-  using Attend = std::function<absl::Status(int64_t layer)>;
+  using Attend = std::function<absl::Status(int64_t layer, const AttentionRows& rows)>;
   // `chunk_rows`: kernels/ops/linear.h.
   absl::Status Layers(int64_t chunk_rows, const Attend& attend);
-  absl::Status TapCodes(int64_t layer, int64_t rows);
-  absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
-  absl::Status RecordSteps(int64_t decode_rows, bool record);
-  // Everything else once, as large as it gets, so that nothing grows later.
-  absl::Status Rehearse(const Preparation& preparation);
-  absl::Status DecodeTile(std::span<const DecodeRow> rows, Logits* logits);
-  // One token of `rows` sessions, as the workspace's inputs have them, through all layers.
-  absl::Status DecodeLayers(int64_t rows);
-  // The smallest recorded step that holds so many rows, or null.
-  const RecordedStep* Recorded(int64_t rows) const;
-  absl::Status Score(const PrefillChunk& chunk);
+  absl::Status Embed(int64_t rows);
+  absl::Status Layer(int64_t layer, int64_t rows, int64_t chunk_rows, const Attend& attend);
   // Logits of workspace rows first..first+out.dim(0).
   absl::Status ComputeLogits(int64_t first, Matrix<float> out);
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
 
-  const VqConfig config_;
+  // prefill.cc
+  absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
+  absl::Status Score(const PrefillChunk& chunk);
+
+  // decode.cc
+  absl::Status DecodeTile(std::span<const DecodeRow> rows, Logits* logits);
+  // What the ops are told of the rows' states, of `padded` rows for each layer.
+  std::vector<std::byte> Views(std::span<const DecodeRow> rows, size_t padded) const;
+  // One token of each row that the workspace's inputs have, through all layers.
+  absl::Status DecodeLayers();
+  // The smallest recorded step that holds so many rows, or null.
+  const RecordedStep* Recorded(int64_t rows) const;
+
+  // prepare.cc
+  absl::Status RecordSteps(int64_t decode_rows, bool record);
+  // Everything else once, as large as it gets, so that nothing grows later.
+  absl::Status Rehearse(const Preparation& preparation);
+
+  const TransformerConfig config_;
   const std::shared_ptr<Device> device_;
+  const std::unique_ptr<Attention> attention_;
   const Weights weights_;
   const std::unique_ptr<Tokenizer> tokenizer_;
-  const StateLayout layout_;
   const ModelInfo info_;
   Workspace workspace_;
   std::vector<RecordedStep> recorded_;  // by rows
-  Tap tap_;
 };
 
-}  // namespace tvq::transformer_vq
+}  // namespace tvq::transformer
 
-#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_MODEL_H_
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_MODEL_H_

@@ -1,0 +1,71 @@
+// What the stack of layers knows of an attention kind: all in which transformers of different
+// families differ.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ATTENTION_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ATTENTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/ops/qkvg_projection.h"
+#include "kernels/tensor.h"
+#include "models/runtime/arch/transformer/row_inputs.h"
+#include "models/runtime/arch/transformer/session_state.h"
+#include "models/runtime/arch/transformer/weight_loader.h"
+#include "models/runtime/model.h"
+
+namespace tvq::transformer {
+
+// Values that go into a layer's attention and its output, of the n rows of a call. Queries and keys
+// are the kind's own affair.
+struct AttentionRows {
+  Tensor<float, 3> v;    // [n, G, V]
+  Tensor<float, 3> out;  // [n, H, V]
+};
+
+// The weights that a kind adds to each layer, its working memory and the states of its sessions.
+// StateBytes and NewState may be used from any thread, everything else from one at a time.
+class Attention {
+ public:
+  virtual ~Attention() = default;
+
+  // Called for every layer in their order, with the prefix of its tensors' names. What is wrong is
+  // in `loader`.
+  virtual void LoadLayer(const std::string& prefix, WeightLoader& loader) = 0;
+
+  // Gets the working memory for calls of up to `rows` rows; once.
+  virtual absl::Status Reserve(int64_t rows) = 0;
+  virtual int64_t WorkspaceBytes() const = 0;
+
+  // Device bytes of a state after `tokens` tokens.
+  virtual int64_t StateBytes(int64_t tokens) const = 0;
+  // All zero, at position 0.
+  virtual absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) = 0;
+
+  // What a decode op is told of a session's state in a layer: one of its structs, as bytes. All
+  // zero it is of nobody.
+  virtual size_t view_bytes() const = 0;
+  virtual void View(const SessionState& state, int64_t layer, std::byte* view) const = 0;
+
+  // Fills in of a layer's projections what is the kind's: where queries and keys go, and what is
+  // added to queries.
+  virtual void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const = 0;
+
+  // Attention over the rows that were projected last; feeds them to the state, or to those that
+  // `inputs` has. Decode must not depend on the number of rows, and can be recorded unless the host
+  // takes part.
+  virtual absl::Status Prefill(int64_t layer, const SessionState& state,
+                               const AttentionRows& rows) = 0;
+  virtual absl::Status Decode(int64_t layer, const RowInputs& inputs,
+                              const AttentionRows& rows) = 0;
+  virtual bool host_takes_part() const { return false; }
+
+  virtual QuantizedKeys* quantized_keys() { return nullptr; }
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ATTENTION_H_

@@ -1,0 +1,58 @@
+#include "models/runtime/arch/transformer/fields.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq::transformer {
+namespace {
+
+constexpr int64_t kMaxFloats = int64_t{1} << 30;
+
+}  // namespace
+
+template <typename T>
+void Fields::Take(absl::StatusOr<T> read, T* value) {
+  if (read.ok()) {
+    *value = *std::move(read);
+  } else {
+    status_ = read.status();
+  }
+}
+
+void Fields::Fail(const std::string& message) {
+  status_ = absl::InvalidArgumentError(absl::StrCat(config_.source(), ": ", message));
+}
+
+void Fields::Common(CommonConfig* value) {
+  if (ok()) Take(config_.Common(), value);
+}
+
+void Fields::Int(const char* name, int64_t* value, int64_t min, int64_t max,
+                 std::optional<int64_t> fallback) {
+  if (ok()) Take(config_.Int(name, min, max, fallback), value);
+}
+
+void Fields::Number(const char* name, double* value, double min, double max, double fallback) {
+  if (ok()) Take(config_.Number(name, min, max, fallback), value);
+}
+
+void Fields::Bool(const char* name, bool* value) {
+  if (ok()) Take(config_.Bool(name, false), value);
+}
+
+void Fields::Refuse(const char* name, const std::string& why) {
+  if (ok() && config_.Has(name)) Fail(absl::StrCat(name, " must not be there: ", why));
+}
+
+void Fields::Require(bool right, const char* name, int64_t value, const std::string& wanted) {
+  if (ok() && !right) Fail(absl::StrCat(name, " is ", value, ", must ", wanted));
+}
+
+void Fields::LimitSize(const char* names, int64_t rows, int64_t width) {
+  if (!ok() || rows <= kMaxFloats / width) return;
+  Fail(absl::StrCat(names, " together ask for ", rows, " x ", width, " numbers, must be at most ",
+                    kMaxFloats));
+}
+
+}  // namespace tvq::transformer

@@ -1,0 +1,80 @@
+// Attention over keys that are quantized to a codebook (Lingle, Transformer-VQ, ICLR 2024).
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ATTENTION_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ATTENTION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops/head_scores.h"
+#include "models/runtime/arch/transformer/attention.h"
+#include "models/runtime/arch/transformer/position_keys.h"
+#include "models/runtime/arch/transformer/vq/config.h"
+#include "models/runtime/arch/transformer/vq/layout.h"
+
+namespace tvq::transformer {
+
+class VqAttention : public Attention, public QuantizedKeys {
+ public:
+  // The device must outlive it.
+  VqAttention(const VqConfig& config, Device& device, DType state_dtype);
+
+  void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
+  absl::Status Reserve(int64_t rows) override;
+  int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
+  int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
+  absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
+  size_t view_bytes() const override { return sizeof(VqState); }
+  void View(const SessionState& state, int64_t layer, std::byte* view) const override;
+  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override;
+  absl::Status Prefill(int64_t layer, const SessionState& state,
+                       const AttentionRows& rows) override;
+  absl::Status Decode(int64_t layer, const RowInputs& inputs, const AttentionRows& rows) override;
+
+  QuantizedKeys* quantized_keys() override { return this; }
+  void SetTap(Tap tap) override { tap_ = std::move(tap); }
+  bool host_takes_part() const override { return tap_ != nullptr; }
+
+ private:
+  // t is folded into u, w and the position keys.
+  struct LayerWeights {
+    QueryBiases biases;
+    HeadKeys codebook;   // C [G, S, K]
+    HeadKeys positions;  // R [H, M+1, K], by distance
+  };
+
+  VqState StateOf(const SessionState& state, int64_t layer) const;
+  HeadKeys LoadCodebook(const std::string& prefix, WeightLoader& loader) const;
+  // Codes of the rows' keys, and the scores of their queries.
+  absl::Status Score(int64_t layer, int64_t rows);
+  absl::Status TapCodes(int64_t layer, int64_t rows);
+
+  // Of the first `n` rows.
+  Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }
+  Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
+  Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
+  Tensor<float, 3> code_scores(int64_t n) const {
+    return {code_scores_, {n, config_.n_head, config_.n_code}};
+  }
+  Tensor<float, 3> position_scores(int64_t n) const {
+    return {position_scores_, {n, config_.n_head, config_.window()}};
+  }
+  Matrix<int32_t> codes(int64_t n) const { return {codes_, {n, config_.n_kv_head}}; }
+
+  const VqConfig config_;
+  Device& device_;
+  const VqLayout layout_;
+  std::optional<PositionKeys> position_keys_;  // while layers are loaded
+  std::vector<LayerWeights> layers_;
+  Buffer memory_;
+  float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *code_scores_ = nullptr,
+        *position_scores_ = nullptr;
+  int32_t* codes_ = nullptr;
+  Tap tap_;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ATTENTION_H_

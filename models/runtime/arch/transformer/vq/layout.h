@@ -1,0 +1,40 @@
+// Where the parts of a Transformer-VQ's state lie in a layer's memory: the accumulator by code and
+// the window of recent positions.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_LAYOUT_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_LAYOUT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/ops/vq_attention.h"
+#include "models/runtime/arch/transformer/state_layout.h"
+#include "models/runtime/arch/transformer/vq/config.h"
+
+namespace tvq::transformer {
+
+// Per layer: sum and carry [G,S,V] float32, count [G,S] int64, window_code [G,W] int32 and
+// window_value [G,W,V] of the state's dtype; every part starts at a multiple of 64 bytes.
+class VqLayout : public StateLayout {
+ public:
+  VqLayout(const VqConfig& config, DType value_dtype);
+
+  const VqShape& shape() const { return shape_; }
+  VqState At(std::byte* layer_memory) const;
+
+  int64_t layer_bytes() const override { return layer_bytes_; }
+  std::vector<SectionInfo> Sections(int64_t layer, int64_t position) const override;
+  absl::Status Visit(int64_t layer, int64_t position, std::byte* host, int64_t skipped,
+                     const State::SectionVisitor& visit) const override;
+  absl::Status Load(int64_t layer, int64_t position, const State::SectionReader& read,
+                    std::byte* host) const override;
+  void Synthesize(int64_t position, SyntheticValues& values, std::byte* host) const override;
+
+ private:
+  VqShape shape_;
+  int64_t carry_, count_, code_, value_;  // offsets inside a layer; sum is at 0
+  int64_t layer_bytes_;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_LAYOUT_H_

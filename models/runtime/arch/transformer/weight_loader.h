@@ -1,0 +1,86 @@
+// Reads tensors and moves them to the device; the first error sticks and later calls do nothing, so
+// that loading reads as a list of tensors.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_WEIGHT_LOADER_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_WEIGHT_LOADER_H_
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/device.h"
+#include "kernels/ops/head_scores.h"
+#include "kernels/ops/linear.h"
+#include "models/runtime/int8_tensor.h"
+#include "models/runtime/registry.h"
+#include "models/runtime/weights.h"
+
+namespace tvq::transformer {
+
+// A matrix of the checkpoint in host memory: float32, or int8 with a scale for each row.
+struct MatrixValues {
+  int64_t rows = 0;
+  int64_t width = 0;
+  std::vector<float> values;
+  Int8Matrix quantized;  // where `values` is empty
+
+  HostMatrix View() const;
+};
+
+class WeightLoader {
+ public:
+  WeightLoader(WeightSource& source, const LoadOptions& options)
+      : source_(source), device_(*options.device), dtype_(options.dtype) {}
+
+  const absl::Status& status() const { return status_; }
+  int64_t parameters() const { return parameters_; }
+  int64_t bytes() const { return bytes_; }
+  double rounding() const { return rounding_; }  // see ModelInfo
+  DType dtype() const { return dtype_; }
+
+  // The tensor as finite float32 in host memory; empty after an error.
+  std::vector<float> Read(const std::string& name, std::vector<int64_t> shape);
+
+  // A matrix [rows, width] in the form that packing takes: quantized where it is stored so or
+  // `dtype` says so, float32 otherwise.
+  MatrixValues ReadMatrix(const std::string& name, int64_t rows, int64_t width);
+
+  Buffer Upload(const std::vector<float>& values);
+
+  // As `dtype`, float32 rounded to nearest even.
+  Buffer UploadMatrix(const MatrixValues& matrix);
+
+  // One weight of matrices below one another.
+  LinearWeight Pack(std::initializer_list<const MatrixValues*> matrices);
+  LinearWeight Pack(std::span<const HostMatrix> parts, DType dtype);
+
+  HeadKeys PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape);
+
+  // y [rows, out] = x W^T on the device, in float32, back in host memory.
+  std::vector<float> Project(const std::vector<float>& x, int64_t rows, const HostMatrix& matrix);
+
+  // Empty, so that whoever returns a tensor can return this.
+  std::vector<float> Fail(absl::Status status);
+
+ private:
+  Buffer UploadBytes(const void* data, size_t size);
+  // As finite float32 that fit `dtype_`.
+  std::vector<float> Convert(const std::string& name, const HostTensor& tensor);
+  // A finite float32 next to the largest rounds to an infinite bfloat16.
+  absl::Status CheckFits(const std::string& name, const std::vector<float>& values) const;
+
+  WeightSource& source_;
+  Device& device_;
+  const DType dtype_;
+  absl::Status status_;
+  int64_t parameters_ = 0;
+  int64_t bytes_ = 0;
+  double rounding_ = 0;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_WEIGHT_LOADER_H_

@@ -1,0 +1,75 @@
+#include "models/runtime/arch/transformer/weights.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "models/runtime/arch/transformer/weight_loader.h"
+
+namespace tvq::transformer {
+namespace {
+
+LayerWeights LoadLayer(const TransformerConfig& c, const std::string& p, WeightLoader& loader) {
+  const int64_t d = c.d_model, qk = c.n_head * c.d_k, kk = c.n_kv_head * c.d_k;
+  const int64_t vv = c.n_kv_head * c.d_v, gv = c.n_head * c.d_v;
+  LayerWeights layer;
+  layer.norm_gain = loader.Upload(loader.Read(p + "norm.weight", {d}));
+  layer.norm_bias = loader.Upload(loader.Read(p + "norm.bias", {d}));
+  const MatrixValues wq = loader.ReadMatrix(p + "q_proj.weight", qk, d);
+  const MatrixValues wk = loader.ReadMatrix(p + "k_proj.weight", kk, d);
+  const MatrixValues wv = loader.ReadMatrix(p + "v_proj.weight", vv, d);
+  const MatrixValues wg = loader.ReadMatrix(p + "g_proj.weight", gv, d);
+  layer.qkvg = loader.Pack({&wq, &wk, &wv, &wg});
+  const MatrixValues wo = loader.ReadMatrix(p + "o_proj.weight", d, gv);
+  layer.out = loader.Pack({&wo});
+  return layer;
+}
+
+void LoadLogits(const TransformerConfig& c, const MatrixValues& embedding, WeightLoader& loader,
+                Weights& weights) {
+  const int64_t vocab = c.common.vocab_size;
+  if (c.output_norm) {
+    weights.norm_gain = loader.Upload(loader.Read("norm.weight", {c.d_model}));
+    weights.norm_bias = loader.Upload(loader.Read("norm.bias", {c.d_model}));
+  }
+  if (c.tie_word_embeddings) {
+    weights.logits = loader.Pack({&embedding});
+  } else {
+    const MatrixValues head = loader.ReadMatrix("lm_head.weight", vocab, c.d_model);
+    weights.logits = loader.Pack({&head});
+  }
+  weights.logits_bias = loader.Upload(loader.Read("lm_head.bias", {vocab}));
+}
+
+}  // namespace
+
+absl::StatusOr<Weights> LoadWeights(const TransformerConfig& c, Attention& attention,
+                                    WeightSource& source, const LoadOptions& options) {
+  WeightLoader loader(source, options);
+  Weights weights;
+  weights.dtype = options.dtype;
+  const MatrixValues embedding =
+      loader.ReadMatrix("embedding.weight", c.common.vocab_size, c.d_model);
+  weights.embedding = loader.UploadMatrix(embedding);
+  if (options.dtype == DType::kInt8) {
+    weights.embedding_scales = loader.Upload(embedding.quantized.scales);
+  }
+  if (c.pe_abs) {
+    const std::vector<float> scale = loader.Read("position.scale", {1});
+    weights.position_scale = scale.empty() ? 0 : scale[0];
+  }
+  for (int64_t i = 0; i < c.n_layer && loader.status().ok(); ++i) {
+    const std::string prefix = absl::StrCat("layers.", i, ".");
+    weights.layers.push_back(LoadLayer(c, prefix, loader));
+    attention.LoadLayer(prefix, loader);
+    if (options.progress) options.progress(i + 1, c.n_layer);
+  }
+  LoadLogits(c, embedding, loader, weights);
+
+  if (!loader.status().ok()) return loader.status();
+  weights.parameters = loader.parameters();
+  weights.bytes = loader.bytes();
+  weights.rounding = loader.rounding();
+  return weights;
+}
+
+}  // namespace tvq::transformer
