@@ -18,7 +18,12 @@ KINDS = {
     "transformer_vq": KindFields(required=("n_code", "block_len", "mem_len")),
     "softmax_transformer": KindFields(required=("mem_len",), optional=("block_len",)),
     "linear_transformer": KindFields(required=(), optional=("block_len",)),
+    "soft_codebook": KindFields(required=("n_code", "sigma"), optional=("block_len",)),
+    "performer": KindFields(required=("n_feature",), optional=("block_len",)),
+    "vq_encoder": KindFields(required=("n_code",)),
 }
+KIND_FIELDS = sorted({name for kind in KINDS.values() for name in kind.required + kind.optional})
+NUMBERS = ("sigma",)  # of them: any number above 0, where the others are integers
 BLOCKS = ("gated", "standard")
 
 
@@ -37,6 +42,8 @@ class ModelConfig:
     n_layer: int
     block_len: Optional[int] = None
     mem_len: Optional[int] = None
+    sigma: Optional[float] = None
+    n_feature: Optional[int] = None
     block: str = BLOCKS[0]
     d_ff: Optional[int] = None
     n_head: int = 1
@@ -64,9 +71,9 @@ class ModelConfig:
             self.n_kv_head = self.n_head
         positive = ["vocab_size", "d_model", "d_k", "d_v", "n_layer", "n_head", "n_kv_head", "prefill_chunk"]
         for name in positive + self._kind_fields() + self._block_fields():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+            value, number = getattr(self, name), name in NUMBERS
+            if not isinstance(value, (int, float) if number else int) or isinstance(value, bool) or not value > 0:
+                raise ValueError(f"{name} must be a positive {'number' if number else 'integer'}, not {value!r}")
         if self.d_model % 2:
             raise ValueError(f"d_model must be even (sine and cosine halves), not {self.d_model}")
         if self.n_head % self.n_kv_head:
@@ -75,7 +82,7 @@ class ModelConfig:
     def _kind_fields(self) -> List[str]:
         """The fields of this kind that are there; ValueError if another kind's is."""
         kind = KINDS[self.model_type]
-        for name in sorted({name for other in KINDS.values() for name in other.required + other.optional}):
+        for name in KIND_FIELDS:
             if name not in kind.required + kind.optional and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)!r}: a {self.model_type} has none")
         return [*kind.required, *(name for name in kind.optional if getattr(self, name) is not None)]
@@ -89,7 +96,7 @@ class ModelConfig:
 
     def to_json(self) -> dict:
         fields = {"model_type": self.model_type, **dataclasses.asdict(self)}
-        absent = {name for name in ("n_code", "block_len", "mem_len", "d_ff") if fields[name] is None}
+        absent = {name for name in (*KIND_FIELDS, "d_ff") if fields[name] is None}
         if self.block == BLOCKS[0]:
             absent.add("block")
         return {name: value for name, value in fields.items() if name not in absent}

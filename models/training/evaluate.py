@@ -96,6 +96,8 @@ def main():
     parser.add_argument("--top-p", type=float, default=0.9)
     arguments = parser.parse_args()
     model = load_model(arguments.model_dir)
+    if not model.causal:
+        parser.error(f"{arguments.model_dir}: a {model.config.model_type} predicts no next token")
     kinds = {"characters": evaluate_couplets, "pixels": evaluate_images}
     for file in arguments.files:
         kinds.get(model.config.tokenizer["type"], evaluate_text)(model, file, arguments)

@@ -13,15 +13,15 @@ from models.training import checkpoint, safetensors
 from models.training.config import ModelConfig
 from models.training.directory import read_tensors, write_model
 from models.training.model import Model
-from models.training.quantize import dequantized
+from models.training.quantize import EXACT, dequantized
 
 
 def tensors_of(model: Model, bfloat16: bool = False) -> dict:
-    """Tensors by their names in the format. Codebooks stay float32, whatever else is rounded."""
+    """Tensors by their names in the format. Codebooks and random features stay float32, whatever else is rounded."""
     tensors = {}
     for name, value in model.state_dict().items():
         array = value.detach().cpu().float().numpy()
-        keep = not bfloat16 or ".codebook." in name
+        keep = not bfloat16 or EXACT.search(name)
         tensors[name] = array if keep else safetensors.BFloat16.rounded(array)
     return tensors
 

@@ -50,6 +50,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     model = load_model(arguments.model_dir)
+    if not model.causal:
+        parser.error(f"{arguments.model_dir}: a {model.config.model_type} predicts no next token")
     pieces = load_tokenizer(arguments.model_dir, model.config)
     prompt = [pieces.end] + pieces.encode(arguments.prompt).tolist()
     ids = generate(model, prompt, arguments.tokens, arguments.temperature, arguments.top_p, arguments.seed)

@@ -7,13 +7,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from models.training.config import ModelConfig
+from models.training.encoder_unit import EncoderUnit
+from models.training.exponential_unit import PerformerUnit, SoftCodebookUnit
 from models.training.feature_unit import LinearUnit
 from models.training.softmax_unit import SoftmaxUnit
 from models.training.unit import Unit, norm_of, sinusoid
 from models.training.vq_unit import VQUnit
 
 # The attention kind of each model_type.
-UNITS = {"transformer_vq": VQUnit, "softmax_transformer": SoftmaxUnit, "linear_transformer": LinearUnit}
+UNITS = {"transformer_vq": VQUnit, "softmax_transformer": SoftmaxUnit, "linear_transformer": LinearUnit,
+         "soft_codebook": SoftCodebookUnit, "performer": PerformerUnit, "vq_encoder": EncoderUnit}
 
 
 class State(NamedTuple):
@@ -39,7 +42,7 @@ class Model(nn.Module):
             self.position = nn.Module()
             self.position.scale = nn.Parameter(torch.zeros(1))
         unit = UNITS[config.model_type]
-        self.granule = unit.granule(config)
+        self.causal, self.granule = unit.causal, unit.granule(config)
         self.layers: List[Unit] = nn.ModuleList([unit(config) for _ in range(config.n_layer)])
         if config.output_norm:
             self.norm = norm_of(config)
@@ -59,8 +62,23 @@ class Model(nn.Module):
         With a state T may be any number, but unless it is a multiple of `granule` (vq: block_len; others: 1) the state
         returned is None, and `auxiliary` and `seen` are those of the padded segment. Without a state the context begins here and is computed
         in the quadratic form. `codes`, a tensor [B, G, T] per layer, forces the quantization, and use_accumulator=False
-        limits attention to what is within reach; kinds without codes or reach ignore them.
+        limits attention to what is within reach; kinds without codes or reach ignore them. An encoder takes no state, and
+        its logits of row i are for the token at i itself, as it is asked for where tokens are hidden in training.
         """
+        x, after, auxiliary, seen = self._through_layers(tokens, state, codes, use_accumulator)
+        weight = self.embedding.weight if self.config.tie_word_embeddings else self.lm_head.weight
+        scale = self.config.logit_scale  # applied before the product: x is the smaller matrix
+        logits = F.linear(x * scale, weight, self.lm_head.bias * scale)
+        return Output(logits, after, auxiliary, seen)
+
+    def encode(self, tokens) -> torch.Tensor:
+        """A vector for each position of whole sequences, [B, T] -> [B, T, D]; of models that look both ways."""
+        if self.causal:
+            raise ValueError(f"a {self.config.model_type} predicts, it does not encode; a vq_encoder does")
+        return self._through_layers(tokens)[0]
+
+    def _through_layers(self, tokens, state=None, codes=None, use_accumulator=True):
+        """-> (x [B, T, D] before the logits, the state after, the units' own loss, what their after_step wants)"""
         length = tokens.shape[1]
         padding = -length % self.granule if state is not None else 0
         x = self.embedding(F.pad(tokens, (0, padding)))
@@ -79,11 +97,8 @@ class Model(nn.Module):
         x = x[:, :length]
         if self.config.output_norm:
             x = self.norm(x)
-        weight = self.embedding.weight if self.config.tie_word_embeddings else self.lm_head.weight
-        scale = self.config.logit_scale  # applied before the product: x is the smaller matrix
-        logits = F.linear(x * scale, weight, self.lm_head.bias * scale)
         after = State(start + length, layer_states) if state is not None and padding == 0 else None
-        return Output(logits, after, auxiliary, seen)
+        return x, after, auxiliary, seen
 
     def after_step(self, seen: list, generator=None) -> int:
         """What units learn other than by gradients (vq: codebooks); returns how many codes were revived."""

@@ -19,6 +19,8 @@ from models.training.directory import read_tensors, write_model
 # What position keys are computed from when a model is loaded stays as it is: it is not read afterwards.
 MATRICES = re.compile(r"(embedding|lm_head|layers\.\d+\.([qkvgo]_proj|mlp_up|mlp_down))\.weight")
 
+EXACT = re.compile(r"\.codebook\.|\.features$")  # always float32
+
 
 def quantize(matrix: np.ndarray):
     """[rows, width] float32 -> int8 of the same shape, float32 scales [rows]: kernels/int8.h, bit for bit."""
@@ -48,7 +50,7 @@ def dequantized(tensors: dict) -> dict:
 
 def quantized(tensors: dict) -> dict:
     """The matrices as int8, those that are already as they are; the rest as float32, or as bfloat16 where that holds
-    the same values, codebooks excepted."""
+    the same values, codebooks and random features excepted."""
     scales = scales_of(tensors)
     result = {}
     for name, value in tensors.items():
@@ -59,7 +61,7 @@ def quantized(tensors: dict) -> dict:
         else:
             value = value.astype(np.float32)
             rounded = safetensors.BFloat16.rounded(value)
-            keep = ".codebook." in name or not np.array_equal(rounded.to_float32(), value)
+            keep = EXACT.search(name) or not np.array_equal(rounded.to_float32(), value)
             result[name] = value if keep else rounded
     return result
 

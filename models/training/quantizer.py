@@ -48,12 +48,15 @@ class Quantizer(nn.Module):
     @torch.no_grad()
     def update(self, keys: torch.Tensor, codes: torch.Tensor, generator=None) -> int:
         """One step of the moving averages with a batch, then revival. Returns how many codes were revived."""
-        groups, n_code, _ = self.sum.shape
+        return self.update_shares(keys, nn.functional.one_hot(codes, self.sum.shape[1]), generator)
+
+    @torch.no_grad()
+    def update_shares(self, keys: torch.Tensor, shares: torch.Tensor, generator=None) -> int:
+        """The same where a key belongs to several codes: shares [B, G, T, S]."""
         keys = keys.detach().float().transpose(0, 1).flatten(1, 2)  # [G, B*T, K]
-        codes = codes.transpose(0, 1).flatten(1, 2)  # [G, B*T]
-        one_hot = nn.functional.one_hot(codes, n_code).to(keys.dtype)
-        self.sum.mul_(self.decay).add_(one_hot.transpose(1, 2) @ keys, alpha=1 - self.decay)
-        self.count.mul_(self.decay).add_(one_hot.sum(1), alpha=1 - self.decay)
+        shares = shares.transpose(0, 1).flatten(1, 2).to(keys.dtype)  # [G, B*T, S]
+        self.sum.mul_(self.decay).add_(shares.transpose(1, 2) @ keys, alpha=1 - self.decay)
+        self.count.mul_(self.decay).add_(shares.sum(1), alpha=1 - self.decay)
         return self._revive(keys, generator)
 
     def _revive(self, keys: torch.Tensor, generator) -> int:

@@ -23,7 +23,7 @@ from models.training.config import BLOCKS, KINDS, ModelConfig
 from models.training.couplets import Couplets, read_pairs, vocabulary
 from models.training.data import Text
 from models.training.images import Images, read_images
-from models.training.model import Model
+from models.training.model import UNITS, Model
 from models.training.optimizer import build_optimizers, rate_factor
 from models.training.progress import Progress
 
@@ -181,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--validate-tokens", type=int, default=16384, help="text: tokens of each validation document")
     p.add_argument("--batch-tokens", type=int, default=4096, help="couplets, images: tokens of a batch, about")
     p.add_argument("--levels", type=int, default=256, help="images: grey levels")
-    p.add_argument("--model-type", choices=KINDS, default="transformer_vq", help="the kind of attention")
+    p.add_argument("--model-type", choices=[kind for kind in KINDS if UNITS[kind].causal], default="transformer_vq", help="the kind of attention")
     p.add_argument("--block", choices=BLOCKS, default=BLOCKS[0])
     p.add_argument("--d-ff", type=int, help="standard block: width inside the MLP (default 4 times d-model)")
     p.add_argument("--d-model", type=int, default=256)
@@ -190,6 +190,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--n-head", type=int, default=1, help="d-k and d-v are per head")
     p.add_argument("--n-kv-head", type=int, help="key/value heads (default: as many as query heads)")
     p.add_argument("--n-code", type=int, default=128)
+    p.add_argument("--sigma", type=float, default=0.5, help="soft_codebook: width of a code")
+    p.add_argument("--n-feature", type=int, default=256, help="performer")
     p.add_argument("--n-layer", type=int, default=6)
     p.add_argument("--block-len", type=int, default=64, help="block length, and without --mem-len the reach")
     p.add_argument("--mem-len", type=int, help="reach of the positional bias")
@@ -229,7 +231,8 @@ TASKS = {
 def config_of(options, task) -> ModelConfig:
     """The model that the options describe. Options of other kinds and blocks are left out."""
     kind = KINDS[options.model_type]
-    special = {"n_code": options.n_code, "block_len": options.block_len, "mem_len": options.mem_len or options.block_len}
+    special = {"n_code": options.n_code, "block_len": options.block_len, "mem_len": options.mem_len or options.block_len,
+               "sigma": options.sigma, "n_feature": options.n_feature}
     special = {name: value for name, value in special.items() if name in kind.required + kind.optional}
     if options.block == "standard":
         special.update(block="standard", d_ff=options.d_ff or 4 * options.d_model)

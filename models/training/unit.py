@@ -74,6 +74,8 @@ class Mixed(NamedTuple):
 class Unit(nn.Module):
     """One layer, pre-norm, residual. A kind of attention implements initial_state, mix and, if it likes, after_step."""
 
+    causal = True  # no position looks at later ones
+
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
@@ -99,7 +101,7 @@ class Unit(nn.Module):
         raise NotImplementedError
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
-        """Causal attention. normed [B, T, D], values [B, G, T, V]; without a state, the quadratic form."""
+        """Attention. normed [B, T, D], values [B, G, T, V]; without a state the context begins here."""
         raise NotImplementedError
 
     def after_step(self, seen, generator) -> int:

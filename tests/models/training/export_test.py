@@ -47,6 +47,11 @@ def test_bfloat16_keeps_codebooks(tmp_path):
     assert torch.equal(again.embedding.weight, model.embedding.weight.bfloat16().float())
 
 
+def test_bfloat16_keeps_random_features():
+    tensors = tensors_of(random_model("performer", n_layer=1).float(), bfloat16=True)
+    assert {name for name, value in tensors.items() if not isinstance(value, safetensors.BFloat16)} == {"layers.0.features"}
+
+
 def test_loading_names_what_is_wrong(tmp_path):
     model = random_model().float()
     tensors = tensors_of(model)

@@ -103,7 +103,7 @@ def test_names_of_tensors(kind, block):
                              "mlp_down.bias"}}
     relative = {"r_proj.weight", "u", "w"}
     of_kind = {"transformer_vq": relative | {"codebook.sum", "codebook.count"}, "softmax_transformer": relative,
-               "linear_transformer": set()}
+               "linear_transformer": set(), "soft_codebook": {"codebook.sum", "codebook.count"}, "performer": {"features"}}
     assert names == shared | of_block[block] | of_kind[kind]
 
 
@@ -148,7 +148,7 @@ def test_a_softmax_model_whose_keys_are_codewords_is_the_vq_model():
     assert (softmax(ids).logits - vq(ids).logits).abs().max() < TOLERANCE
 
 
-@pytest.mark.parametrize("kind", ["softmax_transformer", "linear_transformer"])
+@pytest.mark.parametrize("kind", ["softmax_transformer", "linear_transformer", "soft_codebook", "performer"])
 def test_a_carried_state_gets_no_gradient(kind):
     model = random_model(kind)
     state = model(torch.randint(50, (1, 16)), model.initial_state(1)).state

@@ -18,15 +18,20 @@ def rows_of(model, ids, state=None):
         return model(torch.from_numpy(ids.astype(np.int64))[None], state).logits[0].log_softmax(-1).numpy()
 
 
+PREDICTING = [name for name in FAMILIES if not name.startswith("encoder")]
+ENCODING = [name for name in FAMILIES if name.startswith("encoder")]
+
+
 def test_every_kind_stands_in_both_blocks_and_in_every_form_of_heads():
     found = {tuple(name.split("_", 2)) for name in FAMILIES}
     for kind in ("vq", "softmax", "linear"):
         forms = {(block, form) for k, block, form in found if k == kind}
         assert {block for block, _ in forms} == {"gated", "standard"}
         assert {form for _, form in forms} == {"single", "multi_query", "multi_head", "grouped"}
+    assert {kind for kind, _, _ in found} == {"vq", "softmax", "linear", "soft", "performer", "encoder"}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", PREDICTING)
 def test_expected_rows_are_the_models(golden, name):
     expected = safetensors.load(golden / "families" / name / "expected.safetensors")
     exact = load_model(golden / "families" / name).double()
@@ -46,7 +51,7 @@ def test_expected_rows_are_the_models(golden, name):
     assert np.abs(rows.max(-1) - expected["greedy.logprobs"]).max() < FLOAT32
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", PREDICTING)
 def test_the_far_past_matters_more_than_rounding(golden, name):
     """Else an implementation that forgets it would pass."""
     ids = safetensors.load(golden / "families" / name / "expected.safetensors")["long.tokens"]
@@ -54,3 +59,17 @@ def test_the_far_past_matters_more_than_rounding(golden, name):
     other = ids.copy()
     other[:300] = (ids[:300] + 1) % model.config.vocab_size
     assert np.abs(rows_of(model, ids)[-1] - rows_of(model, other)[-1]).max() > 10 * FLOAT32
+
+
+@pytest.mark.parametrize("name", ENCODING)
+def test_expected_vectors_are_the_encoders(golden, name):
+    expected = safetensors.load(golden / "families" / name / "expected.safetensors")
+    model = load_model(golden / "families" / name)
+    names = [key[:-len(".tokens")] for key in expected if key.endswith(".tokens")]
+    assert names == ["constant", "long", "short", "text"]
+    for sequence in names:
+        ids = torch.from_numpy(expected[f"{sequence}.tokens"].astype(np.int64))[None]
+        with torch.no_grad():
+            single, exact = model.float().encode(ids), model.double().encode(ids)
+        assert np.abs(exact[0].numpy() - expected[f"{sequence}.vectors"]).max() < ROUNDING
+        assert np.abs(single[0].numpy() - expected[f"{sequence}.vectors"]).max() < FLOAT32

@@ -77,7 +77,7 @@ def test_bfloat16_autocast_trains_every_kind(kind, block):
     assert np.mean(seen[-5:]) < 0.7 * np.mean(seen[:3])
 
 
-@pytest.mark.parametrize("kind", ["softmax_transformer", "linear_transformer"])
+@pytest.mark.parametrize("kind", ["softmax_transformer", "linear_transformer", "soft_codebook", "performer"])
 def test_other_kinds_resume_with_what_they_carry(tmp_path, kind):
     stages = [(0.0, 2, 32, 0.3)]
     whole = losses(trainer(stages, kind), 12)

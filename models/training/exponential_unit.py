@@ -1,0 +1,75 @@
+"""Two kinds of features that come near softmax attention, whose weight of a query and a key is exp(q . k).
+
+    soft codebook    f(q)_s = exp(q . C_s)    g(k)_s = softmax_s(-|k - C_s|^2 / (2 sigma^2))    F = S
+    Performer        f(q)_s = exp(q . P_s)    g(k)_s = exp(k . P_s - |k|^2 / 2)
+
+The first sees keys as a mixture of Gaussians around codes; hard quantization without a positional bias is its limit for
+sigma -> 0. The second (Choromanski et al. 2021, lemma 1) is softmax attention in the limit of ever more rows P_s of
+independent standard normal numbers, its error falling as their number to the power of -1/2.
+"""
+
+import torch
+
+from models.training.config import ModelConfig
+from models.training.feature_unit import FeatureUnit
+from models.training.quantizer import Quantizer
+from models.training.unit import rms
+
+
+class ExponentialUnit(FeatureUnit):
+    """Queries and keys of fixed length, as the softmax kinds have them: exp(q . k) is then softmax attention's weight."""
+
+    def maps(self, query, keys):
+        scale = self.config.d_k ** -0.25
+        return self.normed_maps(rms(query) * scale, rms(keys) * scale)
+
+    def normed_maps(self, query, keys):
+        raise NotImplementedError
+
+
+class SoftCodebookUnit(ExponentialUnit):
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
+        self.codebook = Quantizer(config.n_kv_head, config.n_code, config.d_k)
+
+    def width(self) -> int:
+        return self.config.n_code
+
+    def normed_maps(self, query, keys):
+        codebook = self.codebook.codebook().to(keys.dtype)
+        shares = soft_assignment(keys, codebook, self.config.sigma)
+        return exponentials(query, codebook), shares, (keys.detach(), shares.detach())
+
+    def after_step(self, seen, generator) -> int:
+        return self.codebook.update_shares(*seen, generator)
+
+
+class PerformerUnit(ExponentialUnit):
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
+        self.register_buffer("features", torch.randn(config.n_kv_head, config.n_feature, config.d_k))
+
+    def width(self) -> int:
+        return self.config.n_feature
+
+    def normed_maps(self, query, keys):
+        directions = self.features.to(keys.dtype)
+        return exponentials(query, directions), positive_features(keys, directions), None
+
+
+def exponentials(query: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """exp(q . row), less its maximum over rows, which cancels. [B, H, T, K], [G, F, K] -> [B, H, T, F]"""
+    groups = rows.shape[0]
+    scores = query.unflatten(1, (groups, -1)) @ rows[:, None].transpose(-1, -2)  # [B, G, Q, T, F]
+    return (scores - scores.amax(-1, keepdim=True)).exp().flatten(1, 2)
+
+
+def soft_assignment(keys: torch.Tensor, codebook: torch.Tensor, sigma: float) -> torch.Tensor:
+    """softmax_s(-|k - C_s|^2 / (2 sigma^2)). [B, G, T, K], [G, S, K] -> [B, G, T, S]"""
+    distance = codebook.square().sum(-1)[:, None] - 2 * keys @ codebook.transpose(-1, -2)  # less |k|^2, which cancels
+    return (-distance / (2 * sigma ** 2)).softmax(-1)
+
+
+def positive_features(keys: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+    """exp(k . P_s - |k|^2 / 2). [B, G, T, K], [G, F, K] -> [B, G, T, F]"""
+    return (keys @ directions.transpose(-1, -2) - keys.square().sum(-1, keepdim=True) / 2).exp()
