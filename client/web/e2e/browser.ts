@@ -3,9 +3,11 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { chromium, type Browser, type BrowserContext, type Locator, type Page } from 'playwright-core';
 
 const OUT = join(dirname(fileURLToPath(import.meta.url)), 'out');
+/** How long a test waits for what must come; only a failure takes so long. */
+export const PATIENCE_MS = 30_000;
 const PROGRAM = [
   process.env['CHROMIUM'],
   '/usr/bin/chromium',
@@ -15,9 +17,10 @@ const PROGRAM = [
 
 export async function launch(): Promise<Browser> {
   if (!PROGRAM) throw new Error('Chromium is missing; scripts/install-deps web installs it where the system has it');
-  // Its sandbox needs rights that root in a container has not.
+  // Its sandbox needs rights that root in a container has not; /dev/shm may be small there, and no GPU is wanted.
   const root = process.getuid?.() === 0;
-  return chromium.launch({ executablePath: PROGRAM, args: root ? ['--no-sandbox', '--disable-dev-shm-usage'] : [] });
+  const args = ['--disable-dev-shm-usage', '--disable-gpu', ...(root ? ['--no-sandbox'] : [])];
+  return chromium.launch({ executablePath: PROGRAM, args, timeout: 120_000 });
 }
 
 export interface View {
@@ -26,9 +29,17 @@ export interface View {
   theme?: 'light' | 'dark';
 }
 
-/** A page at `path`, and what it logged as errors. `expected` are those that a test brings about. */
+/** A written token that can be seen and pointed at; others are ends of lines, blanks and signs. */
+export const aWord = ({ page }: Tab): Locator =>
+  page
+    .locator('.token')
+    .filter({ hasText: /^\s?[a-z]{2,}/i })
+    .first();
+
+/** A page at `path`, and what it logged as errors. */
 export class Tab {
-  readonly errors: string[] = [];
+  private readonly logged: string[] = [];
+  private readonly expected: RegExp[] = [];
   private constructor(
     readonly context: BrowserContext,
     readonly page: Page,
@@ -44,15 +55,24 @@ export class Tab {
     });
     const page = await context.newPage();
     const tab = new Tab(context, page, url);
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(PATIENCE_MS);
+    // Warnings are the browser's own, of slow machines and missing devices, and come by chance.
     page.on('console', (message) => {
-      // Tests look at pixels more often than the page does.
-      if (message.text().includes('willReadFrequently')) return;
-      if (message.type() === 'error' || message.type() === 'warning') tab.errors.push(message.text());
+      if (message.type() === 'error') tab.logged.push(message.text());
     });
-    page.on('pageerror', (error) => tab.errors.push(String(error)));
+    page.on('pageerror', (error) => tab.logged.push(String(error)));
     await page.goto(`${url}/#/${path}`);
     return tab;
+  }
+
+  /** What was logged as an error, but for what the test brings about. */
+  get errors(): string[] {
+    return this.logged.filter((text) => !this.expected.some((pattern) => pattern.test(text)));
+  }
+
+  /** The test makes the server refuse a call so; the browser logs that. */
+  expectStatus(status: number): void {
+    this.expected.push(new RegExp(`status of ${status}`));
   }
 
   async go(path: string): Promise<void> {
@@ -70,6 +90,7 @@ export class Tab {
   }
 
   async close(): Promise<void> {
+    await this.page.unrouteAll({ behavior: 'ignoreErrors' });
     await this.context.close();
   }
 }

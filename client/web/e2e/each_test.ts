@@ -17,7 +17,7 @@ export function eachInTab(path: string, use: (tab: Tab) => unknown): void {
     await use(tab);
   });
   afterEach(async () => {
-    expect(tab.errors).toEqual([]);
     await tab.close();
+    expect(tab.errors).toEqual([]);
   });
 }

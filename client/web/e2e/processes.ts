@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../../..');
 const BIN = process.env['TVQ_BIN_DIR'] ?? join(ROOT, 'build/release/bin');
 const GOLDEN = join(ROOT, 'tests/golden');
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 90_000;
 
 class Running {
   stderr = '';
@@ -33,7 +33,7 @@ class Running {
       child.stderr!.on('data', (data: Buffer) => (err += data));
       child.stdout!.on('data', (data: Buffer) => {
         out += data;
-        const at = /listening on (?:https?:\/\/)?(\S+)/.exec(out);
+        const at = /listening on (?:https?:\/\/)?(\S+)\s/.exec(out);
         if (!at) return;
         clearTimeout(timer);
         child.removeAllListeners('exit');
@@ -48,9 +48,12 @@ class Running {
   stop(): Promise<void> {
     return new Promise((done) => {
       if (this.child.exitCode !== null || this.child.signalCode !== null) return done();
-      this.child.once('exit', () => done());
+      const late = setTimeout(() => this.child.kill('SIGKILL'), 5000);
+      this.child.once('exit', () => {
+        clearTimeout(late);
+        done();
+      });
       this.child.kill('SIGTERM');
-      this.child.kill('SIGTERM'); // at once, not after what runs
     });
   }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { launch, Tab } from './browser.ts';
+import { launch, PATIENCE_MS, Tab } from './browser.ts';
 import { Service } from './processes.ts';
 
 const url = inject('url');
@@ -16,7 +16,7 @@ it('shows the models and plots what is done', async () => {
   const tab = await Tab.open(browser, url, 'server');
   for (const name of ['novels', 'couplets', 'digits'])
     await tab.page.getByRole('heading', { name, exact: true }).waitFor();
-  const body = JSON.stringify({ model: 'novels', prompt: 'Once', max_tokens: 400 });
+  const body = JSON.stringify({ model: 'novels', prompt: 'Once', max_tokens: 400, ignore_eos: true });
   await fetch(`${url}/v1/completions`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
   const generated = tab.page.locator('.facts.wide div', { hasText: 'tokens written' }).locator('dd');
   await expect
@@ -56,7 +56,7 @@ it('says when the gateway is gone, and keeps the words', async () => {
   await service.stop();
   await tab.page.getByRole('button', { name: 'Write', exact: true }).click();
   await tab.page.getByRole('alert').filter({ hasText: 'does not answer' }).waitFor();
-  expect(await tab.page.getByLabel('Opening').inputValue()).toBe('Words of mine');
+  await expect.poll(() => tab.page.getByLabel('Opening').inputValue()).toBe('Words of mine');
   await tab.close();
 });
 
@@ -70,10 +70,10 @@ it('says once on the page of the server that nobody answers', async () => {
   await service.stop();
   const alert = tab.page.getByRole('alert').locator('p', { hasText: 'The gateway does not answer; asking again.' });
   await alert.waitFor();
-  expect(await state.textContent()).toBe('no answer');
+  await expect.poll(() => state.textContent()).toBe('no answer');
   await alert.evaluate((node) => node.setAttribute('data-first', ''));
   const seen = failures;
-  await expect.poll(() => failures, { timeout: 20_000 }).toBeGreaterThan(seen + 1);
+  await expect.poll(() => failures, { timeout: PATIENCE_MS }).toBeGreaterThan(seen + 1);
   expect(await alert.getAttribute('data-first')).toBe('');
   await tab.close();
 });

@@ -1,4 +1,16 @@
+import type { Reporter, TestCase } from 'vitest/node';
 import { defineConfig } from 'vitest/config';
+import { PATIENCE_MS } from './browser.ts';
+
+/** Says which tests passed only when they were run again, and what had gone wrong. */
+class Again implements Reporter {
+  onTestCaseResult(test: TestCase): void {
+    const { retryCount = 0 } = test.diagnostic() ?? {};
+    if (retryCount === 0) return;
+    const why = (test.result().errors ?? []).map(({ message }) => message).join('\n');
+    console.log(`RUN AGAIN, then ${test.result().state}: ${test.fullName}\n${why}`);
+  }
+}
 
 // One browser and one server for all files, one after another: two cores have enough to do.
 export default defineConfig({
@@ -10,8 +22,13 @@ export default defineConfig({
     poolOptions: { forks: { singleFork: true } },
     isolate: false,
     fileParallelism: false,
-    testTimeout: 60_000,
-    expect: { poll: { timeout: 20_000, interval: 50 } },
-    hookTimeout: 60_000,
+    // Long enough for slow machines: what comes is not waited for any longer.
+    testTimeout: 5 * PATIENCE_MS,
+    expect: { poll: { timeout: PATIENCE_MS, interval: 50 } },
+    hookTimeout: 5 * PATIENCE_MS,
+    // A browser, two servers and a network of a busy machine fail by themselves at times, so that one failure
+    // says little; two in a row do. What was run again is told.
+    retry: 1,
+    reporters: ['default', new Again()],
   },
 });

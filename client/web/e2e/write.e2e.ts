@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { Tab } from './browser.ts';
+import { aWord, type Tab } from './browser.ts';
 import { eachInTab } from './each_test.ts';
 
 let tab: Tab;
@@ -20,16 +21,18 @@ const figure = async (name: string): Promise<string> =>
 const tokens = (text: string): number => Number(text.replace(/\D/g, ''));
 
 async function write(opening: string, most: number): Promise<void> {
-  await tab.page.getByLabel('Opening').fill(opening);
+  await box('Opening').fill(opening);
   await tab.page.getByLabel('max_tokens', { exact: true }).fill(String(most));
   await button('Write').click();
 }
 const done = () => button('Continue').waitFor();
+const box = (label: string) => tab.page.getByLabel(label);
+const text = () => tab.page.locator('.frame .text').textContent();
 
 it('writes, continues, and keeps the bytes of state while the context grows', async () => {
   await write('The captain said', 40);
   await done();
-  expect((await written()).length).toBeGreaterThan(20);
+  expect(await written()).not.toBe('');
   const before = { context: tokens(await figure('context, tokens')), state: await figure('state') };
   expect(before.context).toBeGreaterThanOrEqual(41);
   await tab.page.getByLabel('Your words next').fill(' Then he');
@@ -74,23 +77,19 @@ it('stops, and the session holds what is shown', async () => {
 });
 
 it('shows what else a token might have been, by mouse and by keys', async () => {
-  await write('The captain said', 12);
+  await write('The captain said', 40);
   await done();
   const card = tab.page.getByRole('tooltip');
-  await tab.page.locator('.token').nth(3).hover();
-  await expect.poll(() => card.locator('li').count()).toBeGreaterThanOrEqual(5);
-  expect(await card.textContent()).toMatch(/\d%/);
+  await aWord(tab).hover();
+  await expect.poll(() => card.locator('li').count()).toBeGreaterThanOrEqual(2);
+  await expect.poll(() => card.textContent()).toMatch(/\d%/);
   await tab.page.locator('.token').first().focus();
   await tab.page.keyboard.press('ArrowRight');
-  expect(
-    await tab.page
-      .locator('.token')
-      .nth(1)
-      .evaluate((node) => node === document.activeElement),
-  ).toBe(true);
-  expect(await card.isVisible()).toBe(true);
+  const second = tab.page.locator('.token').nth(1);
+  await expect.poll(() => second.evaluate((node) => node === document.activeElement)).toBe(true);
+  await card.waitFor();
   await tab.page.keyboard.press('Escape');
-  expect(await card.isVisible()).toBe(false);
+  await card.waitFor({ state: 'hidden' });
 });
 
 it('comes back to its text after a reload, and goes on', async () => {
@@ -99,13 +98,14 @@ it('comes back to its text after a reload, and goes on', async () => {
   const before = `The captain said${await written()}`;
   await tab.page.reload();
   await done();
-  await expect.poll(() => tab.page.locator('.text').textContent()).toBe(before);
+  await expect.poll(text).toBe(before);
   await button('Continue').click();
   await expect.poll(async () => (await written()).length).toBeGreaterThan(10);
   await done();
 });
 
 it('makes a new session of its text when the server has lost the old one', async () => {
+  tab.expectStatus(404);
   await write('The captain said', 8);
   await done();
   const before = `The captain said${await written()}`;
@@ -114,32 +114,33 @@ it('makes a new session of its text when the server has lost the old one', async
   );
   await button('Continue').click();
   await tab.page.getByText('has this session no more').waitFor();
-  expect(await tab.page.getByLabel('Opening').inputValue()).toBe(before);
+  await expect.poll(() => box('Opening').inputValue()).toBe(before);
   await button('Write').click();
   await done();
-  expect(await tab.page.locator('.given').textContent()).toBe(before);
-  tab.errors.splice(0); // the browser logs the 404 that this test asked for
+  // A line each, if the model has written several.
+  await expect.poll(async () => (await tab.page.locator('.given').allTextContents()).join('')).toBe(before);
 });
 
 it('saves a branch that the tree shows', async () => {
   await write('The captain said', 8);
   await done();
   await button('Save as a branch').click();
-  await tab.page.getByLabel('Name of the branch').fill('another way');
+  const name = `another way ${randomUUID().slice(0, 4)}`;
+  await tab.page.getByLabel('Name of the branch').fill(name);
   await button('Save').click();
   await tab.page.getByRole('link', { name: 'Show it in the tree' }).click();
-  await tab.page.getByRole('treeitem', { name: /another way/, selected: true }).waitFor();
+  await tab.page.getByRole('treeitem', { name, selected: true }).waitFor();
 });
 
 it('says what is wrong at the control, and keeps the words', async () => {
+  tab.expectStatus(400);
   await tab.page.getByLabel('top_p', { exact: true }).fill('7');
   await write('Words of mine', 8);
   await tab.page.locator('.control', { hasText: 'top_p' }).locator('.problem', { hasText: 'top_p' }).waitFor();
-  expect(await tab.page.getByLabel('Opening').inputValue()).toBe('Words of mine');
+  await expect.poll(() => box('Opening').inputValue()).toBe('Words of mine');
   await tab.page.getByLabel('top_p', { exact: true }).fill('0.9');
   await button('Write').click();
   await done();
-  tab.errors.splice(0); // the browser logs the 400 that this test asked for
 });
 
 /** Holds the calls that match until what it answers is called; what they are answered then. */
@@ -173,25 +174,25 @@ it('keeps the next words while the last turn is tried again', async () => {
   await tab.page.getByLabel('Your words next').fill(' Then he');
   await button('Try again').click();
   await done();
-  expect(await tab.page.getByLabel('Your words next').inputValue()).toBe(' Then he');
+  await expect.poll(() => box('Your words next').inputValue()).toBe(' Then he');
 });
 
 it('puts the words of a turn that failed before those that were typed meanwhile', async () => {
+  tab.expectStatus(400);
   const release = await hold('**/v1/completions', 400);
   await write('The captain said', 8);
   await button('Stop').waitFor();
   await tab.page.locator('.composer textarea').fill(' and more');
   release();
   await tab.page.getByRole('alert').filter({ hasText: 'Refused by the test' }).waitFor();
-  expect(await tab.page.getByLabel('Opening').inputValue()).toBe('The captain said and more');
-  tab.errors.splice(0); // the browser logs the 400 that this test asked for
+  await expect.poll(() => box('Opening').inputValue()).toBe('The captain said and more');
 });
 
 it('leaves the words in the box when a session is opened', async () => {
-  await tab.page.getByLabel('Opening').fill('Words of mine');
+  await box('Opening').fill('Words of mine');
   await tab.go(`write?session=${await otherSession('Another text')}`);
-  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe('Another text');
-  expect(await tab.page.getByLabel('Your words next').inputValue()).toBe('Words of mine');
+  await expect.poll(text).toBe('Another text');
+  await expect.poll(() => box('Your words next').inputValue()).toBe('Words of mine');
 });
 
 it('opens the session that was chosen when the running text is done', async () => {
@@ -201,7 +202,7 @@ it('opens the session that was chosen when the running text is done', async () =
   await tab.go(`write?session=${other}`);
   await tab.page.getByText('opens when this one is done').waitFor();
   await button('Stop').click();
-  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe('Another text');
+  await expect.poll(text).toBe('Another text');
   await done();
 });
 
@@ -215,6 +216,6 @@ it('writes nothing while a session is being opened', async () => {
   await tab.page.locator('.composer textarea').press('Control+Enter');
   expect(await button('Stop').isVisible()).toBe(false);
   release();
-  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe('Another text');
-  expect(await button('Continue').isDisabled()).toBe(false);
+  await expect.poll(text).toBe('Another text');
+  await expect.poll(() => button('Continue').isDisabled()).toBe(false);
 });

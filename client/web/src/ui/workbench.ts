@@ -28,6 +28,8 @@ export class Workbench {
   readonly stop: HTMLButtonElement;
   private readonly none = el('div', { class: 'empty-note', hidden: true });
   private body: HTMLElement | null = null;
+  /** What begins a request: rests while one runs, and until there is a model for it. */
+  private starters: HTMLButtonElement[] = [];
   private running: AbortController | null = null;
 
   constructor(
@@ -42,9 +44,12 @@ export class Workbench {
     this.stop = el('button', { type: 'button', hidden: true, onclick: () => this.running?.abort() }, 'Stop');
   }
 
-  /** The page around `body`, which is shown where there is a model for it. */
-  page(body: HTMLElement): HTMLElement {
+  /** The page around `body`, which is shown where there is a model for it; `starters` are what begins a request. */
+  page(body: HTMLElement, starters: HTMLButtonElement[]): HTMLElement {
     this.body = body;
+    this.starters = starters;
+    body.inert = true; // until the models are known: they say what can be drawn on, and what is understood
+    this.update();
     const head = el('div', { class: 'head' }, el('h1', {}, this.kind.title), this.picker.node);
     return el('div', { class: `page ${this.kind.name}` }, head, this.none, body);
   }
@@ -56,7 +61,9 @@ export class Workbench {
     } catch (error) {
       this.notice.fail(error);
     }
+    this.body!.inert = false;
     this.body!.hidden = !found;
+    this.update();
     this.none.hidden = found;
     fill(this.none, ...(found ? [] : this.missing()));
   }
@@ -65,10 +72,11 @@ export class Workbench {
     return this.running !== null;
   }
 
-  /** Does `work` while `starters` rest and it can be stopped; says what went wrong. Whether it went well. */
-  async run(starters: HTMLButtonElement[], work: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+  /** Does `work`, which can be stopped; says what went wrong. Whether it went well. */
+  async run(work: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     const control = new AbortController();
-    this.update(control, starters);
+    this.running = control;
+    this.update();
     this.notice.clear();
     this.sampling.clear();
     try {
@@ -78,7 +86,8 @@ export class Workbench {
       if (!this.sampling.fail(error)) this.notice.fail(error);
       return false;
     } finally {
-      this.update(null, starters);
+      this.running = null;
+      this.update();
     }
   }
 
@@ -94,10 +103,9 @@ export class Workbench {
     this.notice.clear();
   }
 
-  private update(running: AbortController | null, starters: HTMLButtonElement[]): void {
-    this.running = running;
-    this.stop.hidden = running === null;
-    for (const starter of starters) starter.disabled = running !== null;
+  private update(): void {
+    this.stop.hidden = !this.busy;
+    for (const starter of this.starters) starter.disabled = this.busy || this.picker.model === null;
   }
 
   private missing(): HTMLElement[] {

@@ -104,7 +104,7 @@ class CoupletsPage implements Page {
         ),
       ),
     );
-    this.node = this.bench.page(body);
+    this.node = this.bench.page(body, [this.go]);
   }
 
   show(): void {
@@ -135,7 +135,7 @@ class CoupletsPage implements Page {
       this.first.focus();
       return;
     }
-    await this.bench.run([this.go], (signal) => this.ask(model, first, signal));
+    await this.bench.run((signal) => this.ask(model, first, signal));
   }
 
   private async ask(model: Model, first: string, signal: AbortSignal): Promise<void> {

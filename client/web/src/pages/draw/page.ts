@@ -28,7 +28,6 @@ class DrawPage implements Page {
   private readonly rows: HTMLInputElement;
   private readonly images: HTMLInputElement;
   private readonly white: HTMLInputElement;
-  private readonly buttons: HTMLButtonElement[];
   private drawn = false;
 
   constructor(app: App) {
@@ -67,7 +66,6 @@ class DrawPage implements Page {
     this.white = el('input', { type: 'checkbox' });
     const fresh = button('Draw', () => void this.draw([]), 'primary');
     const finish = button('Complete it', () => void this.completeHalf(), 'primary');
-    this.buttons = [fresh, finish];
     const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
     const examples = digits.map((digit) =>
       el(
@@ -126,7 +124,7 @@ class DrawPage implements Page {
         this.bench.sampling.node,
       ),
     );
-    this.node = this.bench.page(body);
+    this.node = this.bench.page(body, [fresh, finish]);
   }
 
   show(): void {
@@ -191,7 +189,7 @@ class DrawPage implements Page {
       tiles[piece.index]?.push(piece.ids);
       frames.ask();
     };
-    const well = await this.bench.run(this.buttons, (signal) => this.bench.complete(model, request, show, signal));
+    const well = await this.bench.run((signal) => this.bench.complete(model, request, show, signal));
     announce(well ? `${plural(n, 'image')} drawn.` : 'Stopped.');
   }
 
