@@ -7,9 +7,14 @@
 #include <cstdlib>
 #include <iostream>
 #include <set>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/rpc/hand_over.h"
+#include "server/startup/find_models.h"
 
 namespace tvq {
 namespace {
@@ -44,18 +49,30 @@ CLI::Option* AddSize(CLI::App& app, const std::string& flag, int64_t& value,
   return Add(app, flag, value, help)->transform(CLI::AsSizeValue(false))->type_name("BYTES");
 }
 
-std::vector<std::string> EnvironmentModels() {
-  const char* const value = std::getenv("TVQ_MODEL");
-  if (value == nullptr || *value == '\0') return {};
-  return absl::StrSplit(value, ',');
+std::string Environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
-void AddModelFlags(CLI::App& app, Flags& flags, std::vector<std::string>& models) {
-  // Not Add: only the environment separates models by commas, which a path may hold.
-  app.add_option("--model", models,
+// What to serve: each --model, and the folders of --model-dir.
+struct ModelSources {
+  std::vector<std::string> models;
+  std::string dir;
+};
+
+// Not Add: the two are one choice, which the environment makes only if no flag does, and only the
+// environment separates models by commas, which a path may hold.
+void AddModelSources(CLI::App& app, ModelSources& sources) {
+  app.add_option("--model", sources.models,
                  "A model to serve, NAME=DIR; repeatable (Env:TVQ_MODEL, separated by commas)")
-      ->required(EnvironmentModels().empty())
       ->type_name("NAME=DIR");
+  app.add_option("--model-dir", sources.dir,
+                 "Serve every folder in it that holds a config.json, under the folder's name "
+                 "(Env:TVQ_MODEL_DIR)")
+      ->type_name("DIR");
+}
+
+void AddModelFlags(CLI::App& app, Flags& flags) {
   Add(app, "--device", flags.device, "Where to compute: cpu, cuda (a build with it), reference");
   Add(app, "--threads", flags.threads, "Threads that compute; 0: one for each core")
       ->check(CLI::Range(0, 4096));
@@ -182,27 +199,49 @@ void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_tim
       ->check(CLI::Range(1, 86400));
 }
 
-// Returns what is wrong, or an empty string.
-std::string SplitModels(const std::vector<std::string>& arguments, std::vector<ModelFlag>* models) {
-  std::set<std::string> names;
-  for (const std::string& argument : arguments) {
-    const size_t equals = argument.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
-      return "--model: is \"" + argument + "\", must be NAME=DIR";
-    }
-    models->push_back({argument.substr(0, equals), argument.substr(equals + 1)});
-    if (!names.insert(models->back().name).second) {
-      return "--model: the name \"" + models->back().name + "\" is given twice";
-    }
+// NAME=DIR.
+absl::StatusOr<ModelFlag> ParseModel(const std::string& argument) {
+  const size_t equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model: is \"", argument, "\", must be NAME=DIR"));
   }
-  return "";
+  return ModelFlag{argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+absl::StatusOr<std::vector<ModelFlag>> ModelsOf(ModelSources sources) {
+  if (sources.models.empty() && sources.dir.empty()) {
+    sources.models = absl::StrSplit(Environment("TVQ_MODEL"), ',', absl::SkipEmpty());
+    sources.dir = Environment("TVQ_MODEL_DIR");
+  }
+  std::vector<ModelFlag> models;
+  for (const std::string& argument : sources.models) {
+    auto model = ParseModel(argument);
+    if (!model.ok()) return model.status();
+    models.push_back(*std::move(model));
+  }
+  if (!sources.dir.empty()) {
+    const auto found = FindModels(sources.dir);
+    if (!found.ok())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--model-dir: ", std::string(found.status().message())));
+    models.insert(models.end(), found->begin(), found->end());
+  }
+  if (models.empty()) return absl::InvalidArgumentError("--model or --model-dir is required");
+  std::set<std::string> names;
+  for (const ModelFlag& model : models) {
+    if (names.insert(model.name).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model: the name \"", model.name, "\" is given twice"));
+  }
+  return models;
 }
 
 }  // namespace
 
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   Flags flags;
-  std::vector<std::string> models;
+  ModelSources sources;
   int64_t keepalive_time = flags.server.keepalive_time.count();
   int64_t keepalive_timeout = flags.server.keepalive_timeout.count();
 
@@ -214,7 +253,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       "Every flag can be given as the environment variable in parentheses; flags win.",
       "tvq-server");
   app.set_version_flag("--version", TVQ_VERSION);
-  AddModelFlags(app, flags, models);
+  AddModelSources(app, sources);
+  AddModelFlags(app, flags);
   AddServerFlags(app, flags.server, keepalive_time, keepalive_timeout);
   AddSecurityFlags(app, flags.server);
   AddSessionFlags(app, flags.sessions);
@@ -242,19 +282,19 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
     *exit_code = app.exit(e) == 0 ? 0 : kUsageError;
     return std::nullopt;
   }
-  if (models.empty()) models = EnvironmentModels();
-  if (const std::string wrong = SplitModels(models, &flags.models); !wrong.empty()) {
-    std::cerr << wrong << "\n";
+  const auto refuse = [exit_code](const absl::Status& status) {
+    std::cerr << status.message() << "\n";
     *exit_code = kUsageError;
     return std::nullopt;
-  }
+  };
+  auto models = ModelsOf(std::move(sources));
+  if (!models.ok()) return refuse(models.status());
+  flags.models = *std::move(models);
   if (auto status = CheckPeer({.address = flags.sessions.drain_peer,
                                .key = flags.sessions.drain_peer_key,
                                .tls = flags.server.tls});
       !flags.sessions.drain_peer.empty() && !status.ok()) {
-    std::cerr << status.message() << "\n";
-    *exit_code = kUsageError;
-    return std::nullopt;
+    return refuse(status);
   }
   flags.server.keepalive_time = std::chrono::seconds(keepalive_time);
   flags.server.keepalive_timeout = std::chrono::seconds(keepalive_timeout);

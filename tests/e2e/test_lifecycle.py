@@ -51,7 +51,8 @@ def test_flags_from_the_environment(start, monkeypatch):
 
 
 @pytest.mark.parametrize("flags, words", [
-    ([], ["--model"]),
+    ([], ["--model", "--model-dir"]),
+    (["--model-dir", GOLDEN / "bytes_untied"], ["--model-dir", "bytes_untied", "config.json"]),
     (["--model", "nonsense"], ["--model", "NAME=DIR"]),
     (["--model", "a=x", "--model", "a=y"], ["a", "twice"]),
     (["--model", "a=x", "--dtype", "float7"], ["--dtype"]),

@@ -1,21 +1,44 @@
 #include "server/startup/flags.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tvq {
 namespace {
 
-std::optional<Flags> Parse(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"tvq-server", "--model", "m=dir"});
+std::optional<Flags> ParseAll(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "tvq-server");
   std::vector<char*> argv;
+  argv.reserve(arguments.size());
   for (std::string& argument : arguments) argv.push_back(argument.data());
   int exit_code = 0;
   return ParseFlags(static_cast<int>(argv.size()), argv.data(), &exit_code);
+}
+
+std::optional<Flags> Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--model", "m=dir"});
+  return ParseAll(std::move(arguments));
+}
+
+// What is served, as NAME=DIR, below `root`; nothing if it is refused.
+std::optional<std::vector<std::string>> Models(const std::vector<std::string>& arguments,
+                                               const std::string& root = "") {
+  const auto flags = ParseAll(arguments);
+  if (!flags) return std::nullopt;
+  std::vector<std::string> models;
+  for (const ModelFlag& model : flags->models) {
+    EXPECT_TRUE(model.dir.starts_with(root)) << model.dir;
+    models.push_back(model.name + "=" + model.dir.substr(root.size()));
+  }
+  return models;
 }
 
 std::optional<bool> KeepsTranscripts(const std::vector<std::string>& arguments) {
@@ -37,6 +60,49 @@ TEST(FlagsTest, TheEnvironmentTurnsTranscriptsOff) {
   EXPECT_EQ(KeepsTranscripts({}), false);
   EXPECT_EQ(KeepsTranscripts({"--session-transcripts"}), true) << "flags win";
   ASSERT_EQ(unsetenv("TVQ_SESSION_TRANSCRIPTS"), 0);
+}
+
+// A folder of models: b and a, c without a config.json, and a file.
+class ModelDirTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"b", "a", "c"}) std::filesystem::create_directories(root_ + name);
+    for (const char* name : {"b/config.json", "a/config.json", "notes.txt"}) {
+      std::ofstream(root_ + name) << "{}";
+    }
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(root_);
+    unsetenv("TVQ_MODEL");
+    unsetenv("TVQ_MODEL_DIR");
+  }
+
+  const std::string root_ = ::testing::TempDir() + "model_dir_" + std::to_string(getpid()) + "/";
+};
+
+using Served = std::vector<std::string>;
+
+TEST_F(ModelDirTest, ServesTheFoldersWithAConfiguration) {
+  EXPECT_EQ(Models({"--model-dir", root_}, root_), (Served{"a=a", "b=b"}));
+  EXPECT_EQ(Models({"--model-dir", root_, "--model", "m=" + root_ + "c"}, root_),
+            (Served{"m=c", "a=a", "b=b"}));
+}
+
+TEST_F(ModelDirTest, RefusesWhatHoldsNoModels) {
+  EXPECT_EQ(Models({"--model-dir", root_ + "c"}), std::nullopt);
+  EXPECT_EQ(Models({"--model-dir", root_ + "nothing"}), std::nullopt);
+  EXPECT_EQ(Models({"--model-dir", root_, "--model", "a=elsewhere"}), std::nullopt) << "a twice";
+}
+
+TEST_F(ModelDirTest, TheEnvironmentCountsWhereNoFlagSaysWhatToServe) {
+  EXPECT_EQ(Models({}), std::nullopt);
+  ASSERT_EQ(setenv("TVQ_MODEL_DIR", root_.c_str(), /*overwrite=*/1), 0);
+  EXPECT_EQ(Models({}, root_), (Served{"a=a", "b=b"}));
+  EXPECT_EQ(Models({"--model", "m=dir"}), (Served{"m=dir"})) << "flags win";
+  ASSERT_EQ(setenv("TVQ_MODEL", ("m=" + root_ + "c,n=" + root_ + "d").c_str(), 1), 0);
+  EXPECT_EQ(Models({}, root_), (Served{"m=c", "n=d", "a=a", "b=b"}));
+  ASSERT_EQ(setenv("TVQ_MODEL_DIR", "", 1), 0);
+  EXPECT_EQ(Models({}, root_), (Served{"m=c", "n=d"}));
 }
 
 }  // namespace

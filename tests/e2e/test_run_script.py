@@ -1,0 +1,142 @@
+"""scripts/run in a terminal: what it prints, and how it ends."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+from server_process import BIN, PATIENCE_SECONDS, ROOT, wait_until
+
+CTRL_C = b"\x03"
+
+
+class Terminal:
+    """scripts/run as the foreground job of a terminal, with the programs that are built already."""
+
+    def __init__(self):
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.environ["TVQ_BIN_DIR"] = str(BIN)
+            os.execv(ROOT / "scripts" / "run", ["run", "--max-tokens", "5"])
+        self.text, self.code, self.closing = "", None, False
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        while not self.closing:
+            if not select.select([self.master], [], [], 0.05)[0]:
+                continue
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # nobody has the other end open
+                return
+            self.text += re.sub(r"\x1b\[\d+m", "", data.decode(errors="replace"))
+
+    def wait_for(self, words):
+        wait_until(lambda: words in self.text or not self.reader.is_alive(), f"{words!r} in the terminal")
+        assert words in self.text, self.text
+
+    def address(self, words):
+        """What the line with these words says, up to a space."""
+        return re.search(re.escape(words) + r"(\S+)", self.text)[1]
+
+    def press(self, key):
+        os.write(self.master, key)
+
+    def close(self):
+        self.closing = True
+        self.reader.join()
+        os.close(self.master)
+
+    def started(self):
+        """The names and process ids of server and gateway."""
+        found = {}
+        for status in Path("/proc").glob("[0-9]*/status"):
+            try:
+                fields = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields["PPid"]) == self.pid:
+                found[fields["Name"]] = int(fields["Pid"])
+        return found
+
+    def ended(self):
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code is not None
+
+
+@pytest.fixture
+def terminal():
+    run = Terminal()
+    run.wait_for("Ctrl-C stops both.")
+    programs = run.started()
+    yield run
+    if not run.ended():
+        os.kill(run.pid, signal.SIGTERM)
+        wait_until(run.ended, "scripts/run ends")
+    for pid in filter(there, programs.values()):
+        os.kill(pid, signal.SIGKILL)
+    if not run.closing:
+        run.close()
+
+
+def there(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
+def stream(terminal):
+    """A completion of the page's gateway that does not end by itself, and has begun."""
+    body = {"model": "novels", "prompt": "Once", "max_tokens": 100_000_000, "ignore_eos": True, "stream": True}
+    request = urllib.request.Request(terminal.address("The page is at ") + "v1/completions", json.dumps(body).encode())
+    answer = urllib.request.urlopen(request, timeout=PATIENCE_SECONDS)
+    assert answer.readline().startswith(b"data: ")
+    return answer
+
+
+def test_serves_every_model_that_is_there(terminal):
+    models = {path.parent.name for path in (ROOT / "models" / "zoo").glob("*/config.json")}
+    with urllib.request.urlopen(terminal.address("The page is at ") + "v1/models", timeout=PATIENCE_SECONDS) as answer:
+        assert {model["id"] for model in json.load(answer)["data"]} == models
+    with urllib.request.urlopen(terminal.address("The page is at "), timeout=PATIENCE_SECONDS) as answer:
+        assert "<html" in answer.read().decode()
+    info = subprocess.run([BIN / "tvq", "--server", terminal.address("The server's address is ").rstrip("."), "info"],
+                          capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert info.returncode == 0 and "novels" in info.stdout
+
+
+def test_one_interrupt_stops_both(terminal):
+    programs = terminal.started()
+    assert set(programs) == {"tvq-server", "tvq-gateway"}
+    terminal.press(CTRL_C)
+    wait_until(terminal.ended, "scripts/run ends")
+    assert terminal.code == 0 and not any(map(there, programs.values()))
+
+
+def test_a_second_interrupt_ends_running_requests(terminal):
+    programs = terminal.started()
+    with stream(terminal) as answer:
+        terminal.press(CTRL_C)
+        terminal.wait_for("Ctrl-C again")
+        # What a client reads after the first interrupt shows that its request goes on.
+        for _ in range(200):
+            assert answer.readline()
+        assert not terminal.ended() and all(map(there, programs.values()))
+        terminal.press(CTRL_C)
+        wait_until(terminal.ended, "scripts/run ends")
+        assert terminal.code == 0 and not any(map(there, programs.values()))
+
+
+def test_a_terminal_that_is_closed_leaves_nothing_behind(terminal):
+    programs = terminal.started()
+    terminal.close()
+    wait_until(terminal.ended, "scripts/run ends")
+    wait_until(lambda: not any(map(there, programs.values())), "server and gateway end")
