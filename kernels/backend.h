@@ -9,11 +9,13 @@
 #include "kernels/device.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/head_scores.h"
+#include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/linear_attention.h"
 #include "kernels/ops/qkvg_projection.h"
 #include "kernels/ops/rms_norm.h"
 #include "kernels/ops/sample.h"
+#include "kernels/ops/softmax_attention.h"
 #include "kernels/ops/token_logprobs.h"
 #include "kernels/ops/vq_attention.h"
 
@@ -23,6 +25,7 @@ struct Backend {
   const char* name = "";
   absl::Status (*embedding)(Device&, const EmbeddingArgs&) = nullptr;
   absl::Status (*rms_norm)(Device&, const RmsNormArgs&) = nullptr;
+  absl::Status (*layer_norm)(Device&, const LayerNormArgs&) = nullptr;
   // Not the scales, which are alike everywhere.
   absl::StatusOr<LinearWeight> (*pack_linear)(Device&, std::span<const HostMatrix>,
                                               DType) = nullptr;
@@ -37,6 +40,8 @@ struct Backend {
   absl::Status (*vq_prefill_attention)(Device&, const VqPrefillAttentionArgs&) = nullptr;
   absl::Status (*linear_decode_attention)(Device&, const LinearDecodeAttentionArgs&) = nullptr;
   absl::Status (*linear_prefill_attention)(Device&, const LinearPrefillAttentionArgs&) = nullptr;
+  absl::Status (*softmax_decode_attention)(Device&, const SoftmaxDecodeAttentionArgs&) = nullptr;
+  absl::Status (*softmax_prefill_attention)(Device&, const SoftmaxPrefillAttentionArgs&) = nullptr;
   absl::Status (*token_logprobs)(Device&, const TokenLogprobsArgs&) = nullptr;
   absl::Status (*sample)(Device&, const SampleArgs&) = nullptr;
 };

@@ -9,6 +9,7 @@ const Backend& CpuBackend() {
       .name = "cpu",
       .embedding = CpuEmbedding,
       .rms_norm = CpuRmsNorm,
+      .layer_norm = CpuLayerNorm,
       .pack_linear = CpuPackLinear,
       .linear = CpuLinear,
       .gated_output = CpuGatedOutput,
@@ -21,6 +22,8 @@ const Backend& CpuBackend() {
       .vq_prefill_attention = CpuVqPrefillAttention,
       .linear_decode_attention = ReferenceLinearDecodeAttention,
       .linear_prefill_attention = ReferenceLinearPrefillAttention,
+      .softmax_decode_attention = ReferenceSoftmaxDecodeAttention,
+      .softmax_prefill_attention = ReferenceSoftmaxPrefillAttention,
       .token_logprobs = CpuTokenLogprobs,
       .sample = CpuSample,
   };

@@ -9,6 +9,7 @@ namespace tvq {
 
 absl::Status CpuEmbedding(Device& device, const EmbeddingArgs& args);
 absl::Status CpuRmsNorm(Device& device, const RmsNormArgs& args);
+absl::Status CpuLayerNorm(Device& device, const LayerNormArgs& args);
 absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostMatrix> parts,
                                            DType dtype);
 absl::Status CpuLinear(Device& device, const LinearArgs& args);

@@ -12,6 +12,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "kernels/ops/linear.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
@@ -31,6 +32,15 @@ HWY_INLINE V FastExp(D d, V x) {
 template <class D, class V>
 HWY_INLINE V FastSilu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0F), FastExp(d, hn::Neg(x))));
+}
+
+// gelu by tanh (kernels/ops/linear.h): 0.5 (1 + tanh z) = 1 / (1 + e^-2z), which is good for small
+// results, too.
+template <class D, class V>
+HWY_INLINE V FastGelu(D d, V x) {
+  const V cubic = hn::Mul(hn::Mul(hn::Mul(x, x), x), hn::Set(d, kGeluCubic));
+  const V z = hn::Mul(hn::Add(x, cubic), hn::Set(d, -2 * kGeluScale));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), FastExp(d, z)));
 }
 
 // The first `count` lanes from memory, zero above. Reads nothing beyond.

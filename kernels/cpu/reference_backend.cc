@@ -8,6 +8,7 @@ const Backend& ReferenceBackend() {
       .name = "reference",
       .embedding = ReferenceEmbedding,
       .rms_norm = ReferenceRmsNorm,
+      .layer_norm = ReferenceLayerNorm,
       .pack_linear = ReferencePackLinear,
       .linear = ReferenceLinear,
       .gated_output = ReferenceGatedOutput,
@@ -20,6 +21,8 @@ const Backend& ReferenceBackend() {
       .vq_prefill_attention = ReferenceVqPrefillAttention,
       .linear_decode_attention = ReferenceLinearDecodeAttention,
       .linear_prefill_attention = ReferenceLinearPrefillAttention,
+      .softmax_decode_attention = ReferenceSoftmaxDecodeAttention,
+      .softmax_prefill_attention = ReferenceSoftmaxPrefillAttention,
       .token_logprobs = ReferenceTokenLogprobs,
       .sample = ReferenceSample,
   };

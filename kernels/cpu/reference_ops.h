@@ -10,6 +10,7 @@ namespace tvq {
 
 absl::Status ReferenceEmbedding(Device& device, const EmbeddingArgs& args);
 absl::Status ReferenceRmsNorm(Device& device, const RmsNormArgs& args);
+absl::Status ReferenceLayerNorm(Device& device, const LayerNormArgs& args);
 absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const HostMatrix> parts,
                                                  DType dtype);
 absl::Status ReferenceLinear(Device& device, const LinearArgs& args);
@@ -24,6 +25,10 @@ absl::Status ReferenceVqPrefillAttention(Device& device, const VqPrefillAttentio
 absl::Status ReferenceLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
 absl::Status ReferenceLinearPrefillAttention(Device& device,
                                              const LinearPrefillAttentionArgs& args);
+absl::Status ReferenceSoftmaxDecodeAttention(Device& device,
+                                             const SoftmaxDecodeAttentionArgs& args);
+absl::Status ReferenceSoftmaxPrefillAttention(Device& device,
+                                              const SoftmaxPrefillAttentionArgs& args);
 absl::Status ReferenceTokenLogprobs(Device& device, const TokenLogprobsArgs& args);
 absl::Status ReferenceSample(Device& device, const SampleArgs& args);
 

@@ -25,6 +25,10 @@ struct Epilogue {
     if (bias != nullptr) sum += bias[output];
     sum *= scale;
     if (columns[c].activation == Activation::kSilu) sum = sum / (1 + expf(-sum));
+    if (columns[c].activation == Activation::kGelu) {
+      const float z = kGeluScale * (sum + kGeluCubic * (sum * sum * sum));
+      sum = sum / (1 + expf(-2 * z));
+    }
     float* y = columns[c].y + row * columns[c].stride + output - columns[c].first;
     *y = accumulate ? *y + sum : sum;
   }

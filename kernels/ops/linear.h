@@ -48,7 +48,10 @@ absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatr
 // the rest of it zero, by a library. A row's bits then depend on chunk_rows and its place in the
 // chunk, too, and still on no other row. 0: rows of different requests, as in decode.
 
-enum class Activation : uint8_t { kNone, kSilu };
+// kGelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), its tanh form (Hendrycks, Gimpel 2016).
+enum class Activation : uint8_t { kNone, kSilu, kGelu };
+inline constexpr float kGeluScale = 0.7978845608F;  // sqrt(2/pi)
+inline constexpr float kGeluCubic = 0.044715F;
 
 // y = act(scale * (x W^T + bias)) (+ y when accumulate).
 // x [N, in], W [out, in], bias [out] or empty, y [N, out]. With a bfloat16 or int8 weight x is
@@ -66,6 +69,9 @@ struct LinearArgs {
   int64_t chunk_rows = 0;
 };
 
+// The MLP of a standard block, z = y + gelu(n W1^T + b1) W2^T + b2 with n = LayerNorm(y), is two of
+// these: into hidden [N, F] with b1 and kGelu, then from it with b2, accumulated on y. So is its
+// output projection without a gate: y = x + o Wo^T accumulates on x.
 absl::Status Linear(Device& device, const LinearArgs& args);
 
 // y += (o * g) W^T: the output projection of a gated attention unit with its residual.

@@ -11,26 +11,42 @@ constexpr const char* kOp = "QkvgProjection";
 
 absl::Status CheckWeight(const QkvgProjectionArgs& args) {
   if (args.weight == nullptr) return ArgumentError(kOp, "weight is missing");
-  const int64_t key = args.u.dim(1);
-  const int64_t value = args.g.dim(2);
-  const int64_t rows = (args.u.dim(0) + args.k.dim(1)) * (key + value);
+  const int64_t heads = args.q_u.dim(1);
+  const int64_t kv_heads = args.k.dim(1);
+  const int64_t gates = args.gated() ? heads : 0;
+  const int64_t rows = (heads + kv_heads) * args.q_u.dim(2) + (kv_heads + gates) * args.v.dim(2);
   if (args.weight->out != rows || args.weight->in != args.x.dim(1)) {
-    return ArgumentError(
-        kOp, absl::StrCat("weight is [", args.weight->out, ",", args.weight->in, "], expected [",
-                          rows, ",", args.x.dim(1), "] (rows of q, k, v and g)"));
+    return ArgumentError(kOp, absl::StrCat("weight is [", args.weight->out, ",", args.weight->in,
+                                           "], expected [", rows, ",", args.x.dim(1),
+                                           "] (rows of q, k, v", args.gated() ? " and g)" : ")"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckQueries(const QkvgProjectionArgs& args) {
+  const int64_t n = args.x.dim(0);
+  const int64_t heads = args.q_u.dim(1);
+  const int64_t key = args.q_u.dim(2);
+  if (args.plain_heads) {
+    if (args.u.empty() && args.w.empty() && args.q_w.empty()) return absl::OkStatus();
+    return ArgumentError(kOp, "u, w and q_w are expected empty: plain heads have none");
+  }
+  return FirstError({
+      CheckShape(kOp, "u", args.u, {heads, key}),
+      CheckShape(kOp, "w", args.w, {heads, key}),
+      CheckShape(kOp, "q_w", args.q_w, {n, heads, key}),
+  });
 }
 
 absl::Status Check(const QkvgProjectionArgs& args) {
   const int64_t n = args.x.dim(0);
   const int64_t d = args.x.dim(1);
-  const int64_t heads = args.u.dim(0);
-  const int64_t key = args.u.dim(1);
+  const int64_t heads = args.q_u.dim(1);
+  const int64_t key = args.q_u.dim(2);
   const int64_t kv_heads = args.k.dim(1);
-  const int64_t value = args.g.dim(2);
+  const int64_t value = args.v.dim(2);
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
-    return ArgumentError(kOp, absl::StrCat("u has ", heads, " heads, expected a multiple of the ",
+    return ArgumentError(kOp, absl::StrCat("q_u has ", heads, " heads, expected a multiple of the ",
                                            kv_heads, " heads of k"));
   }
   return FirstError({
@@ -39,13 +55,11 @@ absl::Status Check(const QkvgProjectionArgs& args) {
       CheckShape(kOp, "x", args.x, {n, d}),
       CheckShape(kOp, "gain", args.gain, {d}),
       CheckShape(kOp, "bias", args.bias, {d}),
-      CheckShape(kOp, "u", args.u, {heads, key}),
-      CheckShape(kOp, "w", args.w, {heads, key}),
+      CheckQueries(args),
       CheckShape(kOp, "q_u", args.q_u, {n, heads, key}),
-      CheckShape(kOp, "q_w", args.q_w, {n, heads, key}),
       CheckShape(kOp, "k", args.k, {n, kv_heads, key}),
       CheckShape(kOp, "v", args.v, {n, kv_heads, value}),
-      CheckShape(kOp, "g", args.g, {n, heads, value}),
+      args.gated() ? CheckShape(kOp, "g", args.g, {n, heads, value}) : absl::OkStatus(),
   });
 }
 

@@ -1,12 +1,18 @@
-// What a gated attention unit computes from its input before attention (Transformer-VQ, section 3;
-// GAU).
+// What a layer computes from its input before attention (gated: Transformer-VQ, section 3; GAU).
 //
-//   x~  = rms(x) * gain + bias                 [D]
+//   x~  = rms(x) * gain + bias                 [D]     or LayerNorm(x) * gain + bias
 //   q   = rms_per_head(x~ Wq) * t              [H,K]   t = K^(-1/4)
 //   k   = rms_per_head(x~ Wk) * t              [G,K]   G key/value heads, G divides H
-//   v   = silu(x~ Wv)                          [G,V]
-//   g   = silu(x~ Wg)                          [H,V]
+//   v   = silu(x~ Wv)                          [G,V]   or x~ Wv
+//   g   = silu(x~ Wg)                          [H,V]   or none
 //   q_u = q + u,  q_w = q + w                  u, w [H,K], already scaled by t
+//
+// or, with plain heads, q_u = x~ Wq and k = x~ Wk: neither norm nor t, no u, w and q_w.
+//
+//   attention   heads    block      norm     v        g
+//   VQ          normed   gated      kRms     kSilu    [N, H, V]
+//   softmax     normed   standard   kLayer   kNone    empty
+//   linear      plain
 #ifndef TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 #define TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 
@@ -17,21 +23,29 @@
 
 namespace tvq {
 
+enum class Norm : uint8_t { kRms, kLayer };
+
 struct QkvgProjectionArgs {
+  Norm norm = Norm::kRms;
+  bool plain_heads = false;
+  Activation value_activation = Activation::kSilu;
   Matrix<const float> x;                 // [N, D]
   Vector<const float> gain;              // [D]
   Vector<const float> bias;              // [D]
   const LinearWeight* weight = nullptr;  // rows: q [H*K], k [G*K], v [G*V], g [H*V]; in = D
-  Matrix<const float> u;                 // [H, K]
-  Matrix<const float> w;                 // [H, K]
-  Tensor<float, 3> q_u;                  // [N, H, K]
-  Tensor<float, 3> q_w;                  // [N, H, K]
+  Matrix<const float> u;                 // [H, K]; empty with plain heads
+  Matrix<const float> w;                 // [H, K]; likewise
+  Tensor<float, 3> q_u;                  // [N, H, K]; with plain heads q
+  Tensor<float, 3> q_w;                  // [N, H, K]; empty with plain heads
   Tensor<float, 3> k;                    // [N, G, K]
   Tensor<float, 3> v;                    // [N, G, V]
-  Tensor<float, 3> g;                    // [N, H, V]
+  Tensor<float, 3> g;                    // [N, H, V]; of shape [0,0,0]: the weight has no rows of g
   int64_t chunk_rows = 0;                // see kernels/ops/linear.h
+
+  bool gated() const { return g.dim(2) > 0; }
 };
 
+// UNIMPLEMENTED on a backend that has only the normed heads of the gated unit: the defaults.
 absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args);
 
 }  // namespace tvq

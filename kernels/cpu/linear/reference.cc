@@ -35,7 +35,7 @@ absl::Status ReferenceLinear(Device&, const LinearArgs& args) {
       double y = ReferenceDot(args.x.row(n), *args.weight, o);
       if (!args.bias.empty()) y += args.bias.data[o];
       y *= args.scale;
-      if (args.activation == Activation::kSilu) y = ReferenceSilu(y);
+      y = ReferenceActivation(args.activation, y);
       float& out = args.y.row(n)[o];
       out = static_cast<float>(args.accumulate ? out + y : y);
     }

@@ -3,6 +3,7 @@
 #define TVQ_KERNELS_CPU_LINEAR_REFERENCE_H_
 
 #include <cmath>
+#include <numbers>
 
 #include "kernels/bfloat16.h"
 #include "kernels/ops/linear.h"
@@ -26,7 +27,18 @@ inline double ReferenceDot(const float* x, const LinearWeight& weight, int64_t o
   return weight.dtype == DType::kInt8 ? sum * weight.scales.as<float>()[o] : sum;
 }
 
-inline double ReferenceSilu(double x) { return x / (1 + std::exp(-x)); }
+inline double ReferenceActivation(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kGelu:
+      return 0.5 * x *
+             (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
 
 }  // namespace tvq
 

@@ -1,9 +1,10 @@
-// Three passes: rms norm of the rows, one linear whose columns go straight to q, k, v and g (silu
-// fused into the latter two), and the norm of query and key heads, which need whole heads and touch
-// only N * (H + G) * K values that are still in cache.
+// Three passes: norm of the rows, one linear whose columns go straight to q, k, v and g (silu fused
+// into the latter two), and, unless heads are plain, the norm of query and key heads, which need
+// whole heads and touch only N * (H + G) * K values that are still in cache.
 #include <cmath>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/layer_norm/layer_norm_row.h"
 #include "kernels/cpu/linear/run_linear.h"
 #include "kernels/cpu/rms_norm/rms_norm_row.h"
 
@@ -29,7 +30,7 @@ void Project(CpuDevice& device, const QkvgProjectionArgs& args, Matrix<const flo
   };
   const Output outputs[] = {{args.q_u, Activation::kNone},
                             {args.k, Activation::kNone},
-                            {args.v, Activation::kSilu},
+                            {args.v, args.value_activation},
                             {args.g, Activation::kSilu}};
   OutputColumns columns[4];
   int64_t first = 0;
@@ -42,7 +43,7 @@ void Project(CpuDevice& device, const QkvgProjectionArgs& args, Matrix<const flo
                   .activation = outputs[i].activation};
     first += count;
   }
-  RunLinear(device, *args.weight, {.x = x}, columns);
+  RunLinear(device, *args.weight, {.x = x}, std::span(columns).first(args.gated() ? 4 : 3));
 }
 
 // q_u holds the raw queries on entry.
@@ -64,9 +65,11 @@ absl::Status CpuQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   const int64_t width = args.x.dim(1);
   float* normed = cpu.Scratch<float>(kFirstFreeSlot, rows * width);
   ForRows(cpu.pool(), rows, width, [&](int64_t row) {
-    RmsNormRow(args.x.row(row), args.gain.data, args.bias.data, width, normed + row * width);
+    const auto norm = args.norm == Norm::kLayer ? LayerNormRow : RmsNormRow;
+    norm(args.x.row(row), args.gain.data, args.bias.data, width, normed + row * width);
   });
   Project(cpu, args, {normed, {rows, width}});
+  if (args.plain_heads) return absl::OkStatus();
   ForRows(cpu.pool(), rows, (args.u.dim(0) + args.k.dim(1)) * args.u.dim(1),
           [&](int64_t row) { NormHeads(args, row); });
   return absl::OkStatus();

@@ -8,51 +8,68 @@
 namespace tvq {
 namespace {
 
-// rms_per_head(x~ W) * t for the head whose weight rows start at `first`.
-std::vector<double> NormedHead(const std::vector<float>& x, const LinearWeight& weight,
-                               int64_t first, int64_t width) {
+// The head whose weight rows start at `first`: x~ W, or rms_per_head(x~ W) * t.
+std::vector<double> Head(const QkvgProjectionArgs& args, const std::vector<float>& x, int64_t first,
+                         int64_t width) {
   std::vector<double> head(static_cast<size_t>(width));
   double squares = 0;
   for (size_t c = 0; c < head.size(); ++c) {
-    head[c] = ReferenceDot(x.data(), weight, first + static_cast<int64_t>(c));
+    head[c] = ReferenceDot(x.data(), *args.weight, first + static_cast<int64_t>(c));
     squares += head[c] * head[c];
   }
+  if (args.plain_heads) return head;
   const double w = static_cast<double>(width);
   const double factor = std::pow(w, -0.25) / std::sqrt(squares / w + kRmsNormEpsilon);
   for (double& value : head) value *= factor;
   return head;
 }
 
-void SiluColumns(const std::vector<float>& x, const LinearWeight& weight, int64_t first,
-                 int64_t count, float* out) {
+void ProjectColumns(const std::vector<float>& x, const LinearWeight& weight, int64_t first,
+                    int64_t count, Activation activation, float* out) {
   for (int64_t c = 0; c < count; ++c) {
-    out[c] = static_cast<float>(ReferenceSilu(ReferenceDot(x.data(), weight, first + c)));
+    const double y = ReferenceDot(x.data(), weight, first + c);
+    out[c] = static_cast<float>(ReferenceActivation(activation, y));
   }
 }
 
 void ProjectRow(const QkvgProjectionArgs& args, int64_t n, const std::vector<float>& x) {
-  const LinearWeight& weight = *args.weight;
-  const int64_t heads = args.u.dim(0);
-  const int64_t key = args.u.dim(1);
+  const int64_t heads = args.q_u.dim(1);
+  const int64_t key = args.q_u.dim(2);
   const int64_t kv_heads = args.k.dim(1);
   const int64_t values = kv_heads * args.v.dim(2);
   for (int64_t h = 0; h < heads; ++h) {
-    const std::vector<double> q = NormedHead(x, weight, h * key, key);
+    const std::vector<double> q = Head(args, x, h * key, key);
     for (int64_t c = 0; c < key; ++c) {
       const double qc = q[static_cast<size_t>(c)];
-      args.q_u.row(n)[h * key + c] = static_cast<float>(qc + args.u.row(h)[c]);
+      const double u = args.plain_heads ? 0.0F : args.u.row(h)[c];
+      args.q_u.row(n)[h * key + c] = static_cast<float>(qc + u);
+      if (args.plain_heads) continue;
       args.q_w.row(n)[h * key + c] = static_cast<float>(qc + args.w.row(h)[c]);
     }
   }
   for (int64_t h = 0; h < kv_heads; ++h) {
-    const std::vector<double> k = NormedHead(x, weight, (heads + h) * key, key);
+    const std::vector<double> k = Head(args, x, (heads + h) * key, key);
     for (int64_t c = 0; c < key; ++c) {
       args.k.row(n)[h * key + c] = static_cast<float>(k[static_cast<size_t>(c)]);
     }
   }
   const int64_t first_value = (heads + kv_heads) * key;
-  SiluColumns(x, weight, first_value, values, args.v.row(n));
-  SiluColumns(x, weight, first_value + values, heads * args.g.dim(2), args.g.row(n));
+  ProjectColumns(x, *args.weight, first_value, values, args.value_activation, args.v.row(n));
+  if (!args.gated()) return;
+  ProjectColumns(x, *args.weight, first_value + values, heads * args.g.dim(2), Activation::kSilu,
+                 args.g.row(n));
+}
+
+absl::Status NormRow(Device& device, const QkvgProjectionArgs& args, int64_t n,
+                     std::vector<float>& out) {
+  const int64_t width = args.x.dim(1);
+  const Matrix<const float> x{args.x.row(n), {1, width}};
+  const Matrix<float> normed{out.data(), {1, width}};
+  if (args.norm == Norm::kLayer) {
+    return ReferenceLayerNorm(device,
+                              {.x = x, .gain = args.gain, .bias = args.bias, .out = normed});
+  }
+  return ReferenceRmsNorm(device, {.x = x, .gain = args.gain, .bias = args.bias, .out = normed});
 }
 
 }  // namespace
@@ -60,11 +77,7 @@ void ProjectRow(const QkvgProjectionArgs& args, int64_t n, const std::vector<flo
 absl::Status ReferenceQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   std::vector<float> x(static_cast<size_t>(args.x.dim(1)));
   for (int64_t n = 0; n < args.x.dim(0); ++n) {
-    const RmsNormArgs norm{.x = {args.x.row(n), {1, args.x.dim(1)}},
-                           .gain = args.gain,
-                           .bias = args.bias,
-                           .out = {x.data(), {1, args.x.dim(1)}}};
-    if (absl::Status status = ReferenceRmsNorm(device, norm); !status.ok()) return status;
+    if (absl::Status status = NormRow(device, args, n, x); !status.ok()) return status;
     ProjectRow(args, n, x);
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/bfloat16.h"
+#include "kernels/ops/layer_norm.h"
 #include "kernels/ops/rms_norm.h"
 #include "tests/kernels/ops/op_testing.h"
 
@@ -12,7 +13,12 @@ namespace {
 
 struct Shape {
   int64_t rows, width, heads, kv_heads, key, value;
-  int64_t outputs() const { return (heads + kv_heads) * (key + value); }
+  Norm norm = Norm::kRms;
+  bool plain_heads = false;
+  Activation value_activation = Activation::kSilu;
+  bool gated = true;
+  int64_t gates() const { return gated ? heads : 0; }
+  int64_t outputs() const { return (heads + kv_heads) * key + (kv_heads + gates()) * value; }
 };
 
 // Memory of one call's arguments.
@@ -29,7 +35,7 @@ struct Call {
         q_w(q_u),
         k(static_cast<size_t>(s.rows * s.kv_heads * s.key)),
         v(static_cast<size_t>(s.rows * s.kv_heads * s.value)),
-        g(static_cast<size_t>(s.rows * s.heads * s.value)) {}
+        g(static_cast<size_t>(s.rows * s.gates() * s.value)) {}
 
   // Rows [first, first + rows) on `device`.
   absl::Status Run(Device& device, DType dtype, int64_t first, int64_t rows) {
@@ -44,18 +50,24 @@ struct Call {
                   {device, q_w, first, rows, s.heads, s.key},
                   {device, k, first, rows, s.kv_heads, s.key},
                   {device, v, first, rows, s.kv_heads, s.value},
-                  {device, g, first, rows, s.heads, s.value}};
-    const absl::Status status = QkvgProjection(device, {.x = {x_in.data(), {rows, s.width}},
-                                                        .gain = {gain_in.data(), {s.width}},
-                                                        .bias = {bias_in.data(), {s.width}},
-                                                        .weight = &weight,
-                                                        .u = {u_in.data(), {s.heads, s.key}},
-                                                        .w = {w_in.data(), {s.heads, s.key}},
-                                                        .q_u = out[0].View(),
-                                                        .q_w = out[1].View(),
-                                                        .k = out[2].View(),
-                                                        .v = out[3].View(),
-                                                        .g = out[4].View()});
+                  {device, g, first, rows, s.gates(), s.value}};
+    QkvgProjectionArgs args{.norm = s.norm,
+                            .plain_heads = s.plain_heads,
+                            .value_activation = s.value_activation,
+                            .x = {x_in.data(), {rows, s.width}},
+                            .gain = {gain_in.data(), {s.width}},
+                            .bias = {bias_in.data(), {s.width}},
+                            .weight = &weight,
+                            .q_u = out[0].View(),
+                            .k = out[2].View(),
+                            .v = out[3].View()};
+    if (!s.plain_heads) {
+      args.u = {u_in.data(), {s.heads, s.key}};
+      args.w = {w_in.data(), {s.heads, s.key}};
+      args.q_w = out[1].View();
+    }
+    if (s.gated) args.g = out[4].View();
+    const absl::Status status = QkvgProjection(device, args);
     for (Part& part : out) part.Store();
     return status;
   }
@@ -92,6 +104,8 @@ class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
     device_ = MakeTestDevice(GetParam().device);
   }
   void Compare(const Shape& shape);
+  void NormRow(const Call& call, int64_t row, std::vector<float>& normed,
+               std::vector<double>& bound);
   // Value and error bound of x~ W for all outputs of one row.
   void ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,
                        std::vector<double>& bound);
@@ -100,7 +114,36 @@ class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
   std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
 };
 
-// x~ is off by gamma_(D+8) of its terms (rms_norm_test). Rounding it to bfloat16 moves it by a
+// x~ and by how much it is off: gamma_(D+8) of its terms, and what the mean's error adds
+// (rms_norm_test, layer_norm_test).
+void QkvgProjectionTest::NormRow(const Call& call, int64_t row, std::vector<float>& normed,
+                                 std::vector<double>& bound) {
+  const int64_t width = call.shape.width;
+  const float* from = call.x.data() + row * width;
+  const Matrix<const float> x{from, {1, width}};
+  const Matrix<float> out{normed.data(), {1, width}};
+  const Vector<const float> gain{call.gain.data(), {width}}, bias{call.bias.data(), {width}};
+  double shift = 0;
+  if (call.shape.norm == Norm::kRms) {
+    ASSERT_TRUE(RmsNorm(*reference_, {x, gain, bias, out}).ok());
+  } else {
+    ASSERT_TRUE(LayerNorm(*reference_, {x, gain, bias, out}).ok());
+    double size = 0, mean = 0, squares = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      size += std::abs(from[i]) / static_cast<double>(width);
+      mean += from[i] / static_cast<double>(width);
+    }
+    for (int64_t i = 0; i < width; ++i) squares += (from[i] - mean) * (from[i] - mean);
+    const double variance = squares / static_cast<double>(width) + kLayerNormEpsilon;
+    shift = 2 * Gamma(width + 1) * size / std::sqrt(variance);
+  }
+  for (size_t i = 0; i < normed.size(); ++i) {
+    bound[i] = Gamma(width + 8) * (std::abs(normed[i]) + 2 * std::abs(call.bias[i])) +
+               shift * std::abs(call.gain[i]);
+  }
+}
+
+// x~ is off as NormRow says. Rounding it to bfloat16 moves it by a
 // whole step where the two candidates lie on different sides of a midpoint, and not at all
 // elsewhere. The products with W then add gamma_(SumRoundings + 6) of the sum of their absolute
 // values (linear_test).
@@ -113,11 +156,8 @@ void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vec
   };
   const std::vector<float> w = WeightsAs(dtype, call.w, width);
   std::vector<float> normed(static_cast<size_t>(width));
-  ASSERT_TRUE(RmsNorm(*reference_, {.x = {call.x.data() + row * width, {1, width}},
-                                    .gain = {call.gain.data(), {width}},
-                                    .bias = {call.bias.data(), {width}},
-                                    .out = {normed.data(), {1, width}}})
-                  .ok());
+  std::vector<double> norm_bound(normed.size());
+  ASSERT_NO_FATAL_FAILURE(NormRow(call, row, normed, norm_bound));
   for (int64_t o = 0; o < call.shape.outputs(); ++o) {
     double sum = 0;
     double terms = 0;
@@ -125,7 +165,7 @@ void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vec
     for (int64_t i = 0; i < width; ++i) {
       const auto at = static_cast<size_t>(i);
       const double weight = w[static_cast<size_t>(o * width + i)];
-      const double off = Gamma(width + 8) * (std::abs(normed[at]) + 2 * std::abs(call.bias[at]));
+      const double off = norm_bound[at];
       sum += weight * round(normed[at]);
       terms += std::abs(weight * round(normed[at]));
       moved += std::abs(weight) * (round(normed[at] + off) - round(normed[at] - off));
@@ -146,9 +186,17 @@ void QkvgProjectionTest::Compare(const Shape& shape) {
   for (int64_t row = 0; row < shape.rows; ++row) {
     ASSERT_NO_FATAL_FAILURE(ProjectionBound(fast, row, value, bound));
     // A head's norm: |d n| <= t / rms * (|d a| + |a| rms(d a) / rms), to first order (1.01), and
-    // gamma_(K+8) for its own roundings.
+    // gamma_(K+8) for its own roundings. Plain heads are the projection.
     const int64_t key_heads = shape.heads + shape.kv_heads;
-    for (int64_t h = 0; h < key_heads; ++h) {
+    for (int64_t c = 0; shape.plain_heads && c < key_heads * shape.key; ++c) {
+      const auto at = static_cast<size_t>(c);
+      const int64_t queries = shape.heads * shape.key, keys = shape.kv_heads * shape.key;
+      const auto q = static_cast<size_t>(row * queries) + at;
+      const auto k = static_cast<size_t>(row * keys) + at - static_cast<size_t>(queries);
+      ASSERT_NEAR(c < queries ? fast.q_u[q] : fast.k[k], c < queries ? slow.q_u[q] : slow.k[k],
+                  bound[at] + Gamma(2) * std::abs(value[at]));
+    }
+    for (int64_t h = 0; !shape.plain_heads && h < key_heads; ++h) {
       double squares = 0;
       double square_bounds = 0;
       for (int64_t c = h * shape.key; c < (h + 1) * shape.key; ++c) {
@@ -185,7 +233,7 @@ void QkvgProjectionTest::Compare(const Shape& shape) {
     const int64_t first_value = key_heads * shape.key;
     check_silu(fast.v, slow.v, first_value, shape.kv_heads * shape.value);
     check_silu(fast.g, slow.g, first_value + shape.kv_heads * shape.value,
-               shape.heads * shape.value);
+               shape.gates() * shape.value);
   }
 }
 
@@ -195,6 +243,28 @@ TEST_P(QkvgProjectionTest, AgreesWithTheReference) {
   Compare({.rows = 3, .width = 33, .heads = 3, .kv_heads = 1, .key = 7, .value = 11});
   Compare({.rows = 7, .width = 64, .heads = 4, .kv_heads = 2, .key = 24, .value = 20});
   Compare({.rows = 65, .width = 50, .heads = 2, .kv_heads = 2, .key = 128, .value = 32});
+}
+
+// Softmax and linear attention, and the standard block, which a GPU lacks.
+TEST_P(QkvgProjectionTest, OtherUnitsAgreeWithTheReference) {
+  for (const Norm norm : {Norm::kRms, Norm::kLayer}) {
+    for (const bool plain : {false, true}) {
+      for (const bool gated : {false, true}) {
+        Shape shape{.rows = 7, .width = 65, .heads = 3, .kv_heads = 1, .key = 7, .value = 11};
+        shape.norm = norm;
+        shape.plain_heads = plain;
+        shape.value_activation = gated ? Activation::kSilu : Activation::kNone;
+        shape.gated = gated;
+        if (GetParam().device.name == "cpu") {
+          Compare(shape);
+        } else if (norm != Norm::kRms || plain || !gated) {
+          EXPECT_EQ(Call(shape, 1).Run(*device_, GetParam().dtype, 0, 7).ToString(),
+                    "UNIMPLEMENTED: QkvgProjection: the backend 'cuda' has only the gated unit "
+                    "with normed heads");
+        }
+      }
+    }
+  }
 }
 
 TEST_P(QkvgProjectionTest, ARowsBitsDependOnThatRowAlone) {
@@ -218,7 +288,7 @@ TEST(QkvgProjectionChecksTest, NameTheArgument) {
   const auto device = MakeDevice("cpu", 1).value();
   Call call({.rows = 2, .width = 8, .heads = 3, .kv_heads = 2, .key = 4, .value = 4}, 1);
   EXPECT_EQ(std::string(call.Run(*device, DType::kFloat32, 0, 2).message()),
-            "QkvgProjection: u has 3 heads, expected a multiple of the 2 heads of k");
+            "QkvgProjection: q_u has 3 heads, expected a multiple of the 2 heads of k");
   const HostMatrix matrix{call.w.data(), 10, 8};
   const LinearWeight weight = PackLinear(*device, {&matrix, 1}, DType::kFloat32).value();
   EXPECT_EQ(std::string(QkvgProjection(*device, {.x = {call.x.data(), {2, 8}},

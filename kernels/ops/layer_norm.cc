@@ -1,0 +1,31 @@
+#include "kernels/ops/layer_norm.h"
+
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+constexpr const char* kOp = "LayerNorm";
+
+absl::Status Check(const LayerNormArgs& args) {
+  const int64_t rows = args.x.dim(0);
+  const int64_t width = args.x.dim(1);
+  return FirstError({
+      CheckShape(kOp, "x", args.x, {rows, width}),
+      CheckOptional(kOp, "gain", args.gain, {width}),
+      CheckOptional(kOp, "bias", args.bias, {width}),
+      CheckShape(kOp, "out", args.out, {rows, width}),
+  });
+}
+
+}  // namespace
+
+absl::Status LayerNorm(Device& device, const LayerNormArgs& args) {
+  if (absl::Status status = Check(args); !status.ok()) return status;
+  const Backend& backend = device.functions();
+  if (backend.layer_norm == nullptr) return MissingOp(kOp, backend.name);
+  return backend.layer_norm(device, args);
+}
+
+}  // namespace tvq

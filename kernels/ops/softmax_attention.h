@@ -1,0 +1,110 @@
+// Softmax attention over a cache of keys and values that grows with the context, in pages.
+//
+//   score(i,j) = q_i . k_j + position_score_i[i-j]   if i-j < W
+//              = q_i . k_j                           if i-j >= W
+//   o_i = softmax_{j<=i}(score) V
+//
+// q comes with what is added to it for content (u) and with its scale, and position scores come by
+// distance, as for VQ attention (kernels/ops/head_scores.h), whose softmax form this is: keys in
+// place of their codewords. W = 0: no position scores.
+//
+// Softmax is computed online, a tile of keys at a time: no more scores than a tile's are ever in
+// memory. Tiles start at absolute positions, so that a position's bits in decode depend on neither
+// the batch nor the threads, and in prefill not even on how positions were cut into calls.
+#ifndef TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
+#define TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
+
+#include "absl/status/status.h"
+#include "kernels/device.h"
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+// Positions of a page, and of a panel of keys.
+inline constexpr int64_t kKeyValuePage = 256;
+inline constexpr int64_t kKeyPanel = 16;
+
+// G key/value heads, K keys, V values, and how one layer's part of a page lies in memory:
+//
+//   keys [G, 256/16, K, 16]     values [G, 256, V]     of `dtype`, float32 or bfloat16
+//
+// Keys lie in panels of 16 positions, a vector for each of the K, which is what products with
+// queries read; values lie in rows.
+struct KeyValueShape {
+  int64_t kv_heads = 0;  // G
+  int64_t key = 0;       // K
+  int64_t value = 0;     // V
+  DType dtype = DType::kFloat32;
+
+  // In elements from the start of the layer's keys: key `i` of the position in `slot` = position %
+  // 256. The next key of the position lies kKeyPanel elements further on.
+  constexpr int64_t KeyIndex(int64_t g, int64_t slot, int64_t i) const {
+    return ((g * kKeyValuePage + slot / kKeyPanel * kKeyPanel) * key) + i * kKeyPanel +
+           slot % kKeyPanel;
+  }
+  // In elements from the start of the layer's values, ValueOffset() bytes behind its keys: the V
+  // values of a position.
+  constexpr int64_t ValueIndex(int64_t g, int64_t slot) const {
+    return (g * kKeyValuePage + slot) * value;
+  }
+  constexpr int64_t ValueOffset() const {
+    return kv_heads * kKeyValuePage * key * static_cast<int64_t>(SizeOf(dtype));
+  }
+  // Of one layer in a page: a multiple of 64.
+  constexpr int64_t LayerBytes() const {
+    return kv_heads * kKeyValuePage * (key + value) * static_cast<int64_t>(SizeOf(dtype));
+  }
+};
+
+// A session's pages. Page p holds positions [256 p, 256 p + 256) of all layers; it starts at a
+// multiple of 64 bytes. A position that has not been appended may hold anything: it is not used.
+struct KeyValuePages {
+  void* const* pages = nullptr;  // [count], in device memory as the pages are
+  int64_t count = 0;
+
+  // Of nobody.
+  constexpr bool none() const { return pages == nullptr; }
+};
+
+// One new position for each of N sessions of whatever lengths; no page twice. Writes k and v at
+// positions[n], rounded to the shape's dtype, then attends to positions 0 to positions[n] as they
+// are stored. A session's result does not depend on N. A row whose pages are none fills up the
+// batch: its row of `out` is zero. INVALID_ARGUMENT when a session's pages do not reach its
+// position (on devices whose memory the host reads).
+//
+// Bytes per session and key/value head: (positions[n] + 1) (K + V) elements, once for all query
+// heads that share it.
+struct SoftmaxDecodeAttentionArgs {
+  KeyValueShape shape;
+  int64_t layer_offset = 0;                // bytes from a page's start to the layer's keys
+  Vector<const KeyValuePages> sessions;    // [N]
+  Vector<const int64_t> positions;         // [N] position of the new token, from 0
+  Tensor<const float, 3> q;                // [N, H, K], G divides H
+  Tensor<const float, 3> position_scores;  // [N, H, W] by distance, W >= 0
+  Tensor<const float, 3> k;                // [N, G, K]
+  Tensor<const float, 3> v;                // [N, G, V]
+  Tensor<float, 3> out;                    // [N, H, V]
+};
+
+absl::Status SoftmaxDecodeAttention(Device& device, const SoftmaxDecodeAttentionArgs& args);
+
+// T consecutive positions of one session: writes all of their k and v, then attends, each position
+// to those up to itself. However positions are cut into calls, the bits of the pages and of `out`
+// are the same; decode writes the same pages and agrees within rounding.
+struct SoftmaxPrefillAttentionArgs {
+  KeyValueShape shape;
+  int64_t layer_offset = 0;  // bytes from a page's start to the layer's keys
+  KeyValuePages pages;
+  int64_t position = 0;                    // of the first row, from 0
+  Tensor<const float, 3> q;                // [T, H, K], G divides H
+  Tensor<const float, 3> position_scores;  // [T, H, W] by distance, W >= 0
+  Tensor<const float, 3> k;                // [T, G, K]
+  Tensor<const float, 3> v;                // [T, G, V]
+  Tensor<float, 3> out;                    // [T, H, V]
+};
+
+absl::Status SoftmaxPrefillAttention(Device& device, const SoftmaxPrefillAttentionArgs& args);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
