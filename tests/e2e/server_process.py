@@ -1,7 +1,9 @@
 """A tvq-server process and the calls tests make on it."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -29,6 +31,16 @@ def run_server(*flags, port=0):
     """Runs a server that is expected to end by itself; returns the finished process."""
     return subprocess.run([BIN / "tvq-server", "--port", str(port), *map(str, flags)], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+
+
+@contextlib.contextmanager
+def dead_addresses(count):
+    """HOST:PORTs that refuse connections and that nobody else is given meanwhile."""
+    with contextlib.ExitStack() as bound:
+        sockets = [bound.enter_context(socket.socket()) for _ in range(count)]
+        for unused in sockets:
+            unused.bind(("127.0.0.1", 0))  # and does not listen
+        yield [f"127.0.0.1:{unused.getsockname()[1]}" for unused in sockets]
 
 
 class ServerProcess:

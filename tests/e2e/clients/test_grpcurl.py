@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import subprocess
 
 import pytest
 from packages import grpcurl
-from server_process import PATIENCE_SECONDS
+from reliability.replicas import Proxy
+from server_process import PATIENCE_SECONDS, dead_addresses
 
 GENERATE = "tvq.v1.GenerationService/Generate"
 
@@ -61,3 +63,11 @@ def test_grpcurl_calls_sessions(call):
 def test_grpcurl_shows_errors(call):
     done = call(GENERATE, body={"model": "none", "text": "Once"})
     assert done.returncode != 0 and "NotFound" in done.stderr and "none" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+def test_grpcurl_understands_a_proxy_without_servers(api, tmp_path):
+    with dead_addresses(3) as servers, Proxy(api, tmp_path, servers) as proxy:
+        done = subprocess.run([grpcurl(), "-plaintext", proxy.address, "list"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert done.returncode != 0 and "Unavailable" in done.stderr and "no server answers" in done.stderr, done.stderr
