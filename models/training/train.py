@@ -165,14 +165,10 @@ def run(trainer: Trainer, options):
     progress.note("stopped by a signal" if stop else "done")
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_task_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("task", choices=sorted(TASKS))
     p.add_argument("--data", type=pathlib.Path, required=True,
                    help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file")
-    p.add_argument("--out", type=pathlib.Path, required=True, help="folder of checkpoints; resumes from what is there")
-    p.add_argument("--minutes", type=float, default=0, help="length of the training in minutes of training time")
-    p.add_argument("--steps", type=int, default=9000, help="length of the training in steps, without --minutes")
     p.add_argument("--tokenizer", type=pathlib.Path, help="text: SentencePiece model file")
     p.add_argument("--stages", type=parse_stage, nargs="+", default=[(0.0, 1, 4096, 0.25)],
                    help="text: FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
@@ -181,7 +177,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--validate-tokens", type=int, default=16384, help="text: tokens of each validation document")
     p.add_argument("--batch-tokens", type=int, default=4096, help="couplets, images: tokens of a batch, about")
     p.add_argument("--levels", type=int, default=256, help="images: grey levels")
-    p.add_argument("--model-type", choices=[kind for kind in KINDS if UNITS[kind].causal], default="transformer_vq", help="the kind of attention")
+
+
+def add_shape_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--model-type", choices=[kind for kind in KINDS if UNITS[kind].causal], default="transformer_vq",
+                   help="the kind of attention")
     p.add_argument("--block", choices=BLOCKS, default=BLOCKS[0])
     p.add_argument("--d-ff", type=int, help="standard block: width inside the MLP (default 4 times d-model)")
     p.add_argument("--d-model", type=int, default=256)
@@ -196,19 +196,32 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--block-len", type=int, default=64, help="block length, and without --mem-len the reach")
     p.add_argument("--mem-len", type=int, help="reach of the positional bias")
     p.add_argument("--pe-abs", action="store_true", help="add a scaled sinusoid of the position to the embedding")
+
+
+def add_step_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--minutes", type=float, default=0, help="length of the training in minutes of training time")
+    p.add_argument("--steps", type=int, default=9000, help="length of the training in steps, without --minutes")
     p.add_argument("--muon-rate", type=float, default=0.02)
     p.add_argument("--adam-rate", type=float, default=4e-3)
     p.add_argument("--weight-decay", type=float, default=0.1, help="of the projections, times their rate")
     p.add_argument("--commitment", type=float, default=1e-4)
     p.add_argument("--warmup", type=int, default=100, help="steps")
     p.add_argument("--cooldown-from", type=float, default=0.4, help="fraction of the training")
-    p.add_argument("--validate-every", type=int, default=500, help="steps")
-    p.add_argument("--save-seconds", type=float, default=60)
     p.add_argument("--device", default="cpu", help="a PyTorch device: cpu, cuda, cuda:1")
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--float32", dest="bfloat16", action="store_false", help="no bfloat16 autocast")
     p.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 only")
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_task_options(p)
+    p.add_argument("--out", type=pathlib.Path, required=True, help="folder of checkpoints; resumes from what is there")
+    add_shape_options(p)
+    add_step_options(p)
+    p.add_argument("--validate-every", type=int, default=500, help="steps")
+    p.add_argument("--save-seconds", type=float, default=60)
     return p
 
 
