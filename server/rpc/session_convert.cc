@@ -19,6 +19,7 @@ constexpr int32_t kMaxNanos = 999'999'999;
 absl::StatusOr<Durability> ToDurability(v1::Durability durability, const char* field) {
   switch (durability) {
     case v1::DURABILITY_UNSPECIFIED:
+      return Durability::kDefault;
     case v1::DURABILITY_MEMORY:
       return Durability::kMemory;
     case v1::DURABILITY_DISK:

@@ -52,14 +52,16 @@ struct SessionTranscript {
   std::vector<int32_t> ids;
 };
 
-enum class Durability { kMemory, kDisk };
+// kDefault: as kMemory. What a call makes (Create, Fork, Import) is stored all the same where
+// servers share the durable tier, if it can be reached: the next call may come to another server.
+enum class Durability { kDefault, kMemory, kDisk };
 
 // How a call uses a session, as the wire says.
 struct SessionCall {
   std::string owner;
   std::string id;
   std::optional<int64_t> expected_version;
-  Durability durability = Durability::kMemory;
+  Durability durability = Durability::kDefault;
   std::string idempotency_key;
   // Of what the call asks, the same for a retry: a key belongs to one request.
   uint64_t request_hash = 0;
@@ -70,7 +72,7 @@ struct CreateOptions {
   std::optional<absl::Duration> ttl;
   std::optional<bool> keep_transcript;
   std::string label;
-  Durability durability = Durability::kMemory;
+  Durability durability = Durability::kDefault;
   std::string idempotency_key;
   uint64_t request_hash = 0;  // as in SessionCall
 };

@@ -221,6 +221,8 @@ class Store final : public SessionStore {
   absl::Status Put(const SessionContent& content, SessionRecord record);
   absl::Status Persist(const std::string& id);
   absl::Status Persist(SessionEntry& entry);
+  // Persists what a call has made, if `durability` wants it.
+  absl::Status PersistMade(SessionEntry& entry, Durability durability);
   // Persists what a call has leased. ABORTED if another server has the session.
   absl::Status SaveHeld(SessionEntry& entry);
 

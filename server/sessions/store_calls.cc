@@ -37,7 +37,7 @@ absl::Status CheckNaming(const std::string& label, const std::optional<absl::Dur
 }
 
 absl::Status Store::CheckDurability(Durability durability) const {
-  if (durability == Durability::kMemory || durable_ != nullptr) return absl::OkStatus();
+  if (durability != Durability::kDisk || durable_ != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "durability: the server keeps sessions in memory alone: it has no durable tier");
 }
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
   }
   absl::Status stored;
   for (const EntryPtr& entry : entries) {
-    if (durability == Durability::kDisk && stored.ok()) stored = Persist(*entry);
+    if (stored.ok()) stored = PersistMade(*entry, durability);
   }
   if (!stored.ok()) {
     for (const EntryPtr& entry : entries) {
@@ -178,8 +178,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Made(const SessionRecord& wanted
     }
   }
   for (const EntryPtr& entry : entries) {
-    if (durability == Durability::kMemory) break;
-    if (auto status = Persist(*entry); !status.ok()) return status;
+    if (auto status = PersistMade(*entry, durability); !status.ok()) return status;
   }
   std::vector<SessionView> views;
   views.reserve(entries.size());

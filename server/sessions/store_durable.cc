@@ -212,6 +212,13 @@ absl::Status Store::Persist(const std::string& id) {
   return entry != nullptr ? Persist(*entry) : absl::OkStatus();
 }
 
+absl::Status Store::PersistMade(SessionEntry& entry, Durability durability) {
+  if (durability == Durability::kDisk) return Persist(entry);
+  if (durability == Durability::kMemory || !shares_storage()) return absl::OkStatus();
+  const auto status = Persist(entry);
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+}
+
 absl::Status Store::SaveHeld(SessionEntry& entry) {
   if (shares_storage() && entry.may_be_stored) {
     // What is known to be stored may be lost or another server's since.

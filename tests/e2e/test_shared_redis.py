@@ -60,6 +60,18 @@ def test_a_session_goes_on_at_the_other_server(redis, start):
     assert two.get(session.id).version == here.version
 
 
+def test_what_is_made_by_default_is_found_by_others(redis, start):
+    one, two = (SessionClient(start("--redis", redis)) for _ in range(2))
+    made = one.do("CreateSession", model="bytes").session
+    assert two.append(made.id, TEXT).position == len(TEXT)
+    use = two.api.session.SessionCall(session_id=made.id)
+    fork, = two.do("ForkSession", session=use).sessions
+    assert one.get(fork.id).position == len(TEXT)
+    alone = one.create(durable=False)
+    code, message = refused(lambda: two.get(alone.id))
+    assert code == Code.NOT_FOUND, message
+
+
 def test_a_version_that_was_never_stored_is_lost_and_told(redis, start):
     one, two = (SessionClient(start("--redis", redis)) for _ in range(2))
     session = one.create(durable=True)

@@ -30,7 +30,7 @@ TEST(ToSessionCallTest, KeepsWhatIsSet) {
   message.clear_expected_version();
   message.clear_durability();
   EXPECT_EQ(ToSessionCall(message, 0, "")->expected_version, std::nullopt);
-  EXPECT_EQ(ToSessionCall(message, 0, "")->durability, Durability::kMemory);
+  EXPECT_EQ(ToSessionCall(message, 0, "")->durability, Durability::kDefault);
 }
 
 TEST(ToSessionCallTest, ARetryHasTheHashOfTheFirstCall) {

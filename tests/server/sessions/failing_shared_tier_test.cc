@@ -41,6 +41,17 @@ TEST_F(FailingSharedTierTest, GoesOnWithoutTheTier) {
   s.b.ExpectHolds(call, "live on");
 }
 
+TEST_F(FailingSharedTierTest, MakesSessionsInMemoryWhileTheTierIsAway) {
+  disk->fail = [](std::string_view) { return absl::UnavailableError("down"); };
+  const SessionCall call{.id = s.a.Create()};
+  ASSERT_TRUE(s.a.Append(call, "live").ok());
+  const auto kept = s.a.store->Create("", {.durability = Durability::kDisk}).status();
+  EXPECT_TRUE(absl::IsUnavailable(kept)) << kept;
+  disk->fail = nullptr;
+  ASSERT_TRUE(s.a.store->Save(call).ok());
+  s.b.ExpectHolds(call, "live");
+}
+
 // The answer to a commit is lost. Where memory has the version before, the call is undone.
 TEST_F(FailingSharedTierTest, UndoesACommitWhoseAnswerIsLost) {
   const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};

@@ -61,6 +61,31 @@ TEST_P(SharedTierTest, HandsASessionFromServerToServer) {
   EXPECT_EQ(s.b.store->Get("", call.id)->record.position, 6);
 }
 
+// The next call may come to another server, so that it has to be there.
+TEST_P(SharedTierTest, StoresWhatIsMadeUnlessAskedNotTo) {
+  const SessionCall call{.id = s.a.Create()};
+  ASSERT_TRUE(s.b.Append(call, "text").ok());
+  const auto forks = s.b.store->Fork(call, {.count = 2});
+  ASSERT_TRUE(forks.ok()) << forks.status();
+  for (const SessionView& fork : *forks) s.a.ExpectHolds({.id = fork.record.id}, "text");
+
+  const auto stream = s.b.store->Export(call);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  auto upload = s.b.store->NewUpload();
+  while (true) {
+    const auto piece = (*stream)->Next(1 << 20);
+    ASSERT_TRUE(piece.ok()) << piece.status();
+    if (piece->empty()) break;
+    ASSERT_TRUE(upload->Add(*piece).ok());
+  }
+  const auto imported = s.b.store->Import("", {}, std::move(upload));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  s.a.ExpectHolds({.id = imported->record.id}, "text");
+
+  const std::string alone = s.a.Create({.durability = Durability::kMemory});
+  EXPECT_TRUE(absl::IsNotFound(s.b.store->Get("", alone).status()));
+}
+
 TEST_P(SharedTierTest, DoesNotShowOtherOwnersSessions) {
   const std::string id = s.a.Create({.durability = Durability::kDisk}, "ann");
   EXPECT_TRUE(s.b.store->Get("ann", id).ok());
