@@ -70,6 +70,8 @@ def main():
     parser.add_argument("--last-rows", type=int, default=64, help="whole rows kept of each sequence")
     arguments = parser.parse_args()
     model = load_model(arguments.model_dir).double()
+    if not model.causal:
+        parser.error(f"{arguments.model_dir}: a {model.config.model_type} predicts no next token")
     ids = read_ids(arguments.model_dir, model.config, arguments.file)
     noise = np.random.default_rng(0).integers(0, model.config.vocab_size, TOKENS["random"])
     tensors, gap = greedy(model, ids[:20000])

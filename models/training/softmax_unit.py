@@ -12,7 +12,7 @@ from models.training.config import ModelConfig
 from models.training.relative_unit import RelativeUnit
 from models.training.unit import Mixed
 
-QUERIES = 512  # of one product, where the config has no block_len: bounds the scores held at a time
+QUERIES = 512  # of one product: bounds the scores held at a time
 
 
 class KeyValueState(NamedTuple):
@@ -34,7 +34,7 @@ class SoftmaxUnit(RelativeUnit):
         if state is not None:
             keys = torch.cat([state.key.to(keys.dtype), keys], 2)
             values = torch.cat([state.value.to(values.dtype), values], 2)
-        rows = self.config.block_len or QUERIES if state is not None else normed.shape[1]
+        rows = QUERIES if state is not None else normed.shape[1]
         output = attention(query_u, query_w, keys, values, positions, self.config, rows, use_accumulator)
         if state is not None:
             state = KeyValueState(keys.detach().to(state.key.dtype), values.detach().to(state.value.dtype))

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from conftest import BLOCKS, KINDS, random_model
+from models.training import softmax_unit
 from models.training.directory import write_model
 from models.training.evaluate import token_bits
 from models.training.export import load_model, tensors_of
@@ -16,6 +17,12 @@ HEADS = [dict(), dict(n_head=4, n_kv_head=2), dict(n_head=3, n_kv_head=1)]
 TOLERANCE = 1e-10
 every_model = pytest.mark.parametrize("kind, block, heads", [
     (kind, block, heads) for kind in KINDS for block in BLOCKS for heads in HEADS])
+
+
+@pytest.fixture(autouse=True)
+def few_queries_at_a_time(monkeypatch):
+    """So that short texts take the path of long ones."""
+    monkeypatch.setattr(softmax_unit, "QUERIES", 16)
 
 
 def made(kind, block, heads, **options):
