@@ -2,10 +2,10 @@
 
     python3 -m models.training.convert text MODEL_DIR OUT_DIR --data FOLDER --tokenizer FILE.model --codes 64 128 256
 
-The two kinds differ in one thing: what is a key there is the nearest codeword here. So the keys of each layer and kv head are
-clustered by k-means, layer by layer, those of a layer as they are once the keys of the layers before it are codewords; then
-all weights are trained on for a while. OUT_DIR gets a model directory `codes-N` for each size of codebook, and report.json
-with the measure of the task before, after k-means and after fine-tuning.
+The two kinds differ in one thing: what is a key there is the nearest codeword here. So the keys of each layer and kv head
+are clustered by k-means, layer by layer, those of a layer as they are once the keys of the layers before it are codewords;
+then all weights are trained on for a while. OUT_DIR gets a model directory `codes-N` for each size of codebook, and
+report.json with the measure of the task before, after k-means and after fine-tuning.
 """
 
 import argparse

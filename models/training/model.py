@@ -1,4 +1,7 @@
-"""A stack of attention units between embedding and logits, one builder for every kind. Parameter names are those of docs/model-format.md."""
+"""A stack of attention units between embedding and logits, one builder for every kind.
+
+Parameter names are those of docs/model-format.md.
+"""
 
 from typing import Any, List, NamedTuple, Optional
 
@@ -60,10 +63,10 @@ class Model(nn.Module):
         """tokens [B, T] follow the state; logits of row i are for the token after tokens[:, i].
 
         With a state T may be any number, but unless it is a multiple of `granule` (vq: block_len; others: 1) the state
-        returned is None, and `auxiliary` and `seen` are those of the padded segment. Without a state the context begins here and is computed
-        in the quadratic form. `codes`, a tensor [B, G, T] per layer, forces the quantization, and use_accumulator=False
-        limits attention to what is within reach; kinds without codes or reach ignore them. An encoder takes no state, and
-        its logits of row i are for the token at i itself, as it is asked for where tokens are hidden in training.
+        returned is None, and `auxiliary` and `seen` are those of the padded segment. Without a state the context begins
+        here and is computed in the quadratic form. `codes`, a tensor [B, G, T] per layer, forces the quantization, and
+        use_accumulator=False limits attention to what is within reach; kinds without codes or reach ignore them. An
+        encoder takes no state, and its logits of row i are for the token at i itself, which is hidden in training.
         """
         x, after, auxiliary, seen = self._through_layers(tokens, state, codes, use_accumulator)
         weight = self.embedding.weight if self.config.tie_word_embeddings else self.lm_head.weight

@@ -19,14 +19,14 @@ def test_what_is_written_is_read_and_holds_no_field_that_the_model_lacks(kind, b
 
 
 @pytest.mark.parametrize("fields, message", [
-    (dict(model_type="mamba"), "model_type must be one of transformer_vq, softmax_transformer, linear_transformer, .*not 'mamba'"),
+    (dict(model_type="mamba"), "model_type must be one of transformer_vq, softmax_transformer, .*not 'mamba'"),
     (dict(model_type="soft_codebook", n_code=4), "sigma must be a positive number, not None"),
     (dict(model_type="soft_codebook", n_code=4, sigma=-0.5), "sigma must be a positive number, not -0.5"),
     (dict(model_type="soft_codebook", n_code=4, sigma=float("nan")), "sigma must be a positive number, not nan"),
     (dict(model_type="performer", n_feature=8, n_code=4), "n_code is 4: a performer has none"),
     (dict(model_type="performer", n_feature=8.0), "n_feature must be a positive integer, not 8.0"),
     (dict(model_type="vq_encoder", n_code=4, mem_len=4), "mem_len is 4: a vq_encoder has none"),
-    (dict(model_type="transformer_vq", n_code=4, block_len=4, mem_len=4, sigma=1.0), "sigma is 1.0: a transformer_vq has none"),
+    (dict(n_code=4, block_len=4, mem_len=4, sigma=1.0), "sigma is 1.0: a transformer_vq has none"),
     (dict(block="parallel"), "block must be one of gated, standard, not 'parallel'"),
     (dict(model_type="transformer_vq", block_len=4, mem_len=4), "n_code must be a positive integer, not None"),
     (dict(model_type="softmax_transformer"), "mem_len must be a positive integer, not None"),

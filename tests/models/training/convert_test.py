@@ -32,7 +32,8 @@ def test_kmeans_comes_nearer_with_more_codes_and_more_rounds():
     by_codes = [kmeans(keys, count, 20, random).distance for count in (1, 4, 16, 64)]
     assert by_codes == sorted(by_codes, reverse=True)
     assert abs(by_codes[0] - (keys - keys.mean(0)).square().sum(-1).mean()) < 1e-5
-    assert kmeans(keys, 16, 20, torch.Generator().manual_seed(2)).distance < kmeans(keys, 16, 0, torch.Generator().manual_seed(2)).distance
+    by_rounds = [kmeans(keys, 16, rounds, torch.Generator().manual_seed(2)).distance for rounds in (0, 20)]
+    assert by_rounds[1] < by_rounds[0]
 
 
 def test_kmeans_with_a_code_for_every_distinct_key_is_exact():
@@ -47,7 +48,7 @@ def test_kmeans_wants_enough_keys():
 
 
 def test_only_a_softmax_model_can_be_converted():
-    with pytest.raises(ValueError, match="only a softmax_transformer becomes a transformer_vq by its keys, not a linear_transformer"):
+    with pytest.raises(ValueError, match="only a softmax_transformer becomes a .* by its keys, not a linear_transformer"):
         vq_config(random_model("linear_transformer").config, 4)
 
 
@@ -101,15 +102,15 @@ class Counting:
 def test_fine_tuning_mends_what_kmeans_broke(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(train.TASKS, "text", Counting)
     task = Counting()
-    options = ["text", "--data", "d", "--out", "o", "--model-type", "softmax_transformer", "--d-model", "16", "--d-k", "8",
-               "--d-v", "16", "--n-layer", "2", "--mem-len", "8", "--block-len", "8", "--steps", "120", "--warmup", "5", "--float32"]
-    options = train.parser().parse_args(options)
+    shape = "--d-model 16 --d-k 8 --d-v 16 --n-layer 2 --mem-len 8 --block-len 8"
+    options = f"text --data d --out o --model-type softmax_transformer {shape} --steps 120 --warmup 5 --float32"
+    options = train.parser().parse_args(options.split())
     trainer = train.Trainer(train.config_of(options, task), convert.KeepWeights(task), options)
     while trainer.fraction() < 1:
         trainer.step()
     write_model(tmp_path / "softmax", trainer.model.config, tensors_of(trainer.model))
-    monkeypatch.setattr(sys, "argv", ["convert", "text", str(tmp_path / "softmax"), str(tmp_path / "out"), "--data", "d", "--codes",
-                                      "2", "12", "--key-tokens", "2000", "--steps", "60", "--float32"])
+    arguments = f"convert text {tmp_path}/softmax {tmp_path}/out --data d --codes 2 12 --key-tokens 2000 --steps 60 --float32"
+    monkeypatch.setattr(sys, "argv", arguments.split())
     convert.main()
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     few, many = report["sizes"]

@@ -18,9 +18,12 @@ def hard_and_soft(sigma, **options):
             layer.u.zero_()
             layer.r_proj.weight.zero_()
     soft = random_model("soft_codebook", sigma=sigma, **options)
-    soft.load_state_dict({name: value for name, value in hard.state_dict().items()
-                          if not name.endswith((".u", ".w", "r_proj.weight"))})
+    soft.load_state_dict(without_bias(hard))
     return hard, soft
+
+
+def without_bias(model):
+    return {name: value for name, value in model.state_dict().items() if not name.endswith((".u", ".w", "r_proj.weight"))}
 
 
 @pytest.mark.parametrize("eta", [0.3, 1e-2, 1e-4, 1e-8])
@@ -83,8 +86,8 @@ def test_performer_comes_near_softmax_attention_as_the_root_of_its_features():
     deviations, all components as one)."""
     draws, tokens, width = 400, 12, 4
     random = torch.Generator().manual_seed(5)
-    query, keys = (torch.nn.functional.normalize(torch.randn(1, 1, tokens, width, generator=random, dtype=torch.float64), dim=-1)
-                   * 0.8 for _ in range(2))
+    drawn = torch.randn(2, 1, 1, tokens, width, generator=random, dtype=torch.float64)
+    query, keys = 0.8 * torch.nn.functional.normalize(drawn, dim=-1)
     values = torch.randn(1, 1, tokens, 3, generator=random, dtype=torch.float64)
     weights = (query[0, 0, -1] @ keys[0, 0].T).softmax(-1)
     softmax = weights @ values[0, 0]
@@ -114,8 +117,7 @@ def test_performers_weights_are_softmax_attentions_in_the_limit():
     expected = softmax(ids).logits
     for count in (100, 10000):
         performer = random_model("performer", n_layer=1, d_k=2, n_head=2, n_kv_head=1, n_feature=count)
-        state = {name: value for name, value in softmax.state_dict().items() if not name.endswith((".u", ".w", "r_proj.weight"))}
-        performer.load_state_dict({**state, "layers.0.features": performer.layers[0].features})
+        performer.load_state_dict({**without_bias(softmax), "layers.0.features": performer.layers[0].features})
         errors.append((performer(ids).logits - expected).square().mean().sqrt().item())
     # A hundred times the features: a tenth of the error, to a factor of 2 for the two draws.
     assert 5 < errors[0] / errors[1] < 20
