@@ -1,6 +1,6 @@
-// Sessions on a real network: whatever a sequence of calls meets on its way, neighbours, places in
-// the batch, pauses, cancelled attempts, its outputs and the state it ends with have the bits of
-// the same calls made alone.
+// Sessions on a real network, on every kind of device: whatever a sequence of calls meets on its
+// way, neighbours, places in the batch, pauses, cancelled attempts, its outputs and the state it
+// ends with have the bits of the same calls made alone.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,15 +8,10 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "models/runtime/registry.h"
-#include "models/runtime/tokenizer/tokenizer.h"
-#include "server/engine/engine.h"
-#include "tests/conformance/oracle.h"
-#include "tests/conformance/test_weights.h"
+#include "tests/conformance/engine_cases.h"
 #include "tests/server/engine/recording_sink.h"
 #include "tests/server/engine/test_session.h"
 
@@ -130,53 +125,39 @@ std::vector<Outcome> MakeCalls(Engine& engine, const Script& script, Worker* wor
   return outcomes;
 }
 
-class ContinuationConformanceTest : public testing::TestWithParam<std::tuple<DType, int>> {
+class ContinuationConformanceTest : public testing::TestWithParam<EngineCase> {
  protected:
-  static std::unique_ptr<Engine> MakeEngine(int64_t max_num_seqs, int64_t max_num_batched_tokens) {
-    Shape shape;
-    shape.vocab = 259;
-    shape.n_head = 2;
-    shape.n_kv_head = 1;
-    shape.mem_len = 13;
-    shape.prefill_chunk = kChunk;
-    LoadOptions options;
-    options.device = MakeDevice("cpu", std::get<1>(GetParam())).value();
-    options.dtype = std::get<0>(GetParam());
-    const Config config = Config::Parse(shape.Json(), "test").value();
-    TestWeights weights(1);
-    std::shared_ptr<Model> model =
-        BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options)
-            .value();
-    EngineOptions engine;
-    engine.max_num_seqs = max_num_seqs;
-    engine.max_num_batched_tokens = max_num_batched_tokens;
-    engine.state_memory_bytes = int64_t{1} << 28;
-    return Engine::Create({{.name = "m", .model = model}}, engine).value();
+  void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().device); }
+
+  size_t sessions() const { return GetParam().stand_in() ? 3 : 6; }
+  uint64_t rounds() const { return GetParam().stand_in() ? 1 : 20; }
+  Limits few() const { return GetParam().stand_in() ? Limits{1, 40} : Limits{64, 512}; }
+  // Much at once, as little as can be, and something between.
+  std::vector<Limits> limits() const {
+    if (GetParam().stand_in()) return {{2, 40}};
+    return {{64, 512}, {3, 1}, {5, 40}};
   }
 };
 
 TEST_P(ContinuationConformanceTest, CallsOnASessionHaveTheBitsTheyHaveAlone) {
-  constexpr size_t kSessions = 6;
-  constexpr uint64_t kRounds = 30;
-  for (const auto& [max_num_seqs, max_num_batched_tokens] :
-       std::vector<std::pair<int64_t, int64_t>>{{64, 512}, {3, 1}, {5, 40}}) {
-    const std::unique_ptr<Engine> quiet = MakeEngine(64, 512);
-    const std::unique_ptr<Engine> engine = MakeEngine(max_num_seqs, max_num_batched_tokens);
-    for (uint64_t round = 0; round < kRounds; ++round) {
-      const std::vector<Script> scripts = Scripts(100 + round, kSessions);
-      std::vector<std::vector<Outcome>> together(kSessions);
+  for (const Limits& limits : limits()) {
+    const std::unique_ptr<Engine> quiet = MakeEngine(GetParam(), kChunk, few());
+    const std::unique_ptr<Engine> engine = MakeEngine(GetParam(), kChunk, limits);
+    for (uint64_t round = 0; round < rounds(); ++round) {
+      const std::vector<Script> scripts = Scripts(100 + round, sessions());
+      std::vector<std::vector<Outcome>> together(sessions());
       {
         Worker worker;
         std::vector<std::thread> threads;
-        threads.reserve(kSessions);
-        for (size_t i = 0; i < kSessions; ++i) {
+        threads.reserve(sessions());
+        for (size_t i = 0; i < sessions(); ++i) {
           threads.emplace_back([&, i] {
-            together[i] = MakeCalls(*engine, scripts[i], &worker, round * kSessions + i);
+            together[i] = MakeCalls(*engine, scripts[i], &worker, round * sessions() + i);
           });
         }
         for (std::thread& thread : threads) thread.join();
       }
-      for (size_t i = 0; i < kSessions; ++i) {
+      for (size_t i = 0; i < sessions(); ++i) {
         ASSERT_EQ(together[i].size(), scripts[i].size());
         ASSERT_EQ(together[i], MakeCalls(*quiet, scripts[i], nullptr, 0))
             << "session " << i << " round " << round;
@@ -196,7 +177,7 @@ class Prefixes : public PrefixSink {
 };
 
 TEST_P(ContinuationConformanceTest, AKeptPrefixHasTheBitsOfFeedingIt) {
-  const std::unique_ptr<Engine> engine = MakeEngine(8, 64);
+  const std::unique_ptr<Engine> engine = MakeEngine(GetParam(), kChunk, {8, 64});
   std::mt19937_64 random(5);
   const auto prefixes = std::make_shared<Prefixes>();
   Request request;
@@ -232,13 +213,8 @@ TEST_P(ContinuationConformanceTest, AKeptPrefixHasTheBitsOfFeedingIt) {
   prefixes->copies.clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, ContinuationConformanceTest,
-                         testing::Combine(testing::Values(DType::kFloat32, DType::kBFloat16),
-                                          testing::Values(1, 3)),
-                         [](const auto& info) {
-                           return std::string(Name(std::get<0>(info.param))) + "_" +
-                                  std::to_string(std::get<1>(info.param)) + "_threads";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, ContinuationConformanceTest, testing::ValuesIn(EngineCases()),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace tvq::conformance

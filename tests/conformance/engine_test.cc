@@ -1,5 +1,5 @@
-// The engine on a real network: whatever else runs, in whatever order requests come, each has the
-// tokens it has alone.
+// The engine on a real network, on every kind of device: whatever else runs, in whatever order
+// requests come, each has the tokens it has alone.
 
 #include "server/engine/engine.h"
 
@@ -14,14 +14,10 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "models/runtime/registry.h"
-#include "models/runtime/tokenizer/tokenizer.h"
-#include "tests/conformance/oracle.h"
-#include "tests/conformance/test_weights.h"
+#include "tests/conformance/engine_cases.h"
 
 namespace tvq::conformance {
 namespace {
@@ -68,13 +64,12 @@ class Collector : public RequestSink {
   Output output_;
 };
 
-// With three engines, two dtypes and two numbers of threads, a thousand interleavings in all.
-constexpr int kRounds = 84;
+constexpr int64_t kChunk = 16;
 
-// Sixteen requests that differ in everything that could couple them.
-std::vector<Request> Requests() {
+// Requests that differ in everything that could couple them; eight have one of each kind.
+std::vector<Request> Requests(size_t count) {
   std::mt19937_64 random(20);
-  std::vector<Request> requests(16);
+  std::vector<Request> requests(count);
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& r = requests[i];
     r.model = "m";
@@ -97,36 +92,26 @@ std::vector<Request> Requests() {
   return requests;
 }
 
-class EngineConformanceTest : public testing::TestWithParam<std::tuple<DType, int>> {
+class EngineConformanceTest : public testing::TestWithParam<EngineCase> {
  protected:
-  std::unique_ptr<Engine> MakeEngine(int64_t max_num_seqs, int64_t max_num_batched_tokens) {
-    Shape shape;
-    shape.vocab = 259;
-    shape.n_head = 2;
-    shape.n_kv_head = 1;
-    shape.mem_len = 13;
-    shape.prefill_chunk = 16;
-    LoadOptions options;
-    options.device = MakeDevice("cpu", std::get<1>(GetParam())).value();
-    options.dtype = std::get<0>(GetParam());
-    const Config config = Config::Parse(shape.Json(), "test").value();
-    TestWeights weights(1);
-    std::shared_ptr<Model> model =
-        BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options)
-            .value();
-    EngineOptions engine;
-    engine.max_num_seqs = max_num_seqs;
-    engine.max_num_batched_tokens = max_num_batched_tokens;
-    engine.state_memory_bytes = int64_t{1} << 28;
-    return Engine::Create({{.name = "m", .model = model}}, engine).value();
+  void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().device); }
+
+  // With three engines, three types and two numbers of threads, a thousand interleavings on the
+  // CPU.
+  int rounds() const { return GetParam().stand_in() ? 1 : 56; }
+  Limits few() const { return GetParam().stand_in() ? Limits{3, 40} : Limits{64, 512}; }
+  // Much at once, as little as can be, and something between.
+  std::vector<Limits> limits() const {
+    if (GetParam().stand_in()) return {{6, 40}};
+    return {{64, 512}, {3, 1}, {17, 40}};
   }
 };
 
 TEST_P(EngineConformanceTest, EachRequestHasTheTokensItHasAlone) {
-  const std::vector<Request> requests = Requests();
+  const std::vector<Request> requests = Requests(GetParam().stand_in() ? 8 : 16);
   std::vector<Collector::Output> alone;
   {
-    const std::unique_ptr<Engine> engine = MakeEngine(64, 512);
+    const std::unique_ptr<Engine> engine = MakeEngine(GetParam(), kChunk, few());
     for (Request request : requests) {
       auto sink = std::make_shared<Collector>();
       request.sink = sink;
@@ -136,10 +121,9 @@ TEST_P(EngineConformanceTest, EachRequestHasTheTokensItHasAlone) {
     }
   }
   std::mt19937_64 random(21);
-  for (const auto& [max_num_seqs, max_num_batched_tokens] :
-       std::vector<std::pair<int64_t, int64_t>>{{64, 512}, {3, 1}, {17, 40}}) {
-    const std::unique_ptr<Engine> engine = MakeEngine(max_num_seqs, max_num_batched_tokens);
-    for (int round = 0; round < kRounds; ++round) {
+  for (const Limits& limits : limits()) {
+    const std::unique_ptr<Engine> engine = MakeEngine(GetParam(), kChunk, limits);
+    for (int round = 0; round < rounds(); ++round) {
       std::vector<size_t> order(requests.size());
       for (size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::shuffle(order.begin(), order.end(), random);
@@ -160,13 +144,8 @@ TEST_P(EngineConformanceTest, EachRequestHasTheTokensItHasAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, EngineConformanceTest,
-                         testing::Combine(testing::Values(DType::kFloat32, DType::kBFloat16),
-                                          testing::Values(1, 3)),
-                         [](const auto& info) {
-                           return std::string(Name(std::get<0>(info.param))) + "_" +
-                                  std::to_string(std::get<1>(info.param)) + "_threads";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, EngineConformanceTest, testing::ValuesIn(EngineCases()),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace tvq::conformance

@@ -1,0 +1,82 @@
+// What the engine's conformance tests run on: every kind of device with every type of weights, and
+// engines on it with one small network.
+#ifndef TVQ_TESTS_CONFORMANCE_ENGINE_CASES_H_
+#define TVQ_TESTS_CONFORMANCE_ENGINE_CASES_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/runtime/registry.h"
+#include "models/runtime/tokenizer/tokenizer.h"
+#include "server/engine/engine.h"
+#include "tests/conformance/oracle.h"
+#include "tests/conformance/test_weights.h"
+#include "tests/kernels/test_devices.h"
+
+namespace tvq::conformance {
+
+struct EngineCase {
+  DeviceCase device;
+  DType dtype = DType::kFloat32;
+  int threads = 1;  // of the CPU
+
+  // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
+  // others' kernels are the models' tests'.
+  bool stand_in() const { return device.name == "cuda_host"; }
+};
+
+inline std::vector<EngineCase> EngineCases() {
+  std::vector<EngineCase> cases;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
+    cases.push_back({{"cpu", ""}, dtype, 1});
+    cases.push_back({{"cpu", ""}, dtype, 3});
+    cases.push_back({{"cuda", ""}, dtype, 1});
+  }
+  cases.push_back({{"cuda_host", "shuffled"}, DType::kBFloat16, 1});
+  return cases;
+}
+
+inline std::string NameOf(const EngineCase& c) {
+  return NameOf(c.device) + "_" + Name(c.dtype) +
+         (c.device.name == "cpu" ? "_" + std::to_string(c.threads) + "_threads" : "");
+}
+inline void PrintTo(const EngineCase& c, std::ostream* out) { *out << NameOf(c); }
+
+// Sequences that compute at once, and tokens of a round.
+struct Limits {
+  int64_t max_num_seqs = 0;
+  int64_t max_num_batched_tokens = 0;
+};
+
+inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_chunk,
+                                          const Limits& limits) {
+  Shape shape;
+  shape.vocab = 259;
+  shape.n_head = 2;
+  shape.n_kv_head = 1;
+  shape.mem_len = 13;
+  shape.prefill_chunk = prefill_chunk;
+  LoadOptions options;
+  options.device = MakeTestDevice(on.device, on.threads);
+  options.dtype = on.dtype;
+  const Config config = Config::Parse(shape.Json(), "test").value();
+  TestWeights weights(1);
+  std::shared_ptr<Model> model =
+      BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options)
+          .value();
+  EngineOptions engine;
+  engine.max_num_seqs = limits.max_num_seqs;
+  engine.max_num_batched_tokens = limits.max_num_batched_tokens;
+  engine.state_memory_bytes = int64_t{1} << 28;
+  return Engine::Create({{.name = "m", .model = std::move(model)}}, engine).value();
+}
+
+}  // namespace tvq::conformance
+
+#endif  // TVQ_TESTS_CONFORMANCE_ENGINE_CASES_H_
