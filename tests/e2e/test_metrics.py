@@ -8,7 +8,8 @@ import urllib.request
 
 import grpc
 import pytest
-from metrics_endpoint import Metrics, free_port
+from gateway_process import GatewayProcess
+from metrics_endpoint import Metrics, free_port, scrape
 from server_process import GOLDEN, PATIENCE_SECONDS, ROOT, run_server, wait_until
 from test_keys import bearer, line
 
@@ -107,17 +108,20 @@ def test_figures_of_sessions(start):
 
 def test_the_dashboard_shows_metrics_that_there_are(start, tmp_path):
     metrics = Metrics(start, "--session-dir", tmp_path / "sessions")
-    metrics.server.generate("Once", max_tokens=2)
     with pytest.raises(grpc.RpcError):
         metrics.server.generate("Once", temperature=-1)
-    wait_until(lambda: metrics['tvq_requests_total{outcome="finished"}'] == 1, "the request is counted")
+    with GatewayProcess(metrics.server.address) as gateway:
+        gateway.complete(max_tokens=2)
+        wait_until(lambda: metrics['tvq_requests_total{outcome="finished"}'] == 1, "the request is counted")
+        wait_until(lambda: "tvq_gateway_requests_total{" in " ".join(scrape(gateway.port)), "the gateway counts it")
+        samples = [*metrics.scrape(), *scrape(gateway.port)]
     known = {}  # name -> its labels
-    for sample in metrics.scrape():
+    for sample in samples:
         name, _, labels = sample.partition("{")
         known.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
     board = json.loads((ROOT / "server/deploy/grafana/dashboards/tvq.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
-    assert len(asked) > 30
+    assert len(asked) > 40 and any("tvq_gateway_" in expression for expression in asked)
     for expression in asked:
         names = re.findall(r"\btvq_\w+", expression)
         assert names and set(names) <= set(known), expression
