@@ -1,5 +1,7 @@
 """HTTP through tvq-gateway: completions as OpenAI's clients ask for them."""
 
+import contextlib
+
 import pytest
 from gateway_process import GatewayProcess, text_of
 from server_process import GOLDEN, ServerProcess
@@ -69,6 +71,58 @@ def test_prompts_in_their_order(gateway):
     assert [choice["index"] for choice in pairs["choices"]] == list(range(6))
     samples = [gateway.complete(prompt, max_tokens=5, seed=1, n=2)["choices"] for prompt in prompts]
     assert [choice["text"] for choice in pairs["choices"]] == [one["text"] for two in samples for one in two]
+
+
+def test_logit_bias_decides_and_forbids(gateway):
+    # "a" is the id 100 of this model.
+    forced = gateway.complete("Once", max_tokens=6, temperature=0, ignore_eos=True, logit_bias={"100": 100})
+    assert forced["choices"][0]["text"] == "aaaaaa"
+    first, = gateway.complete("Once", max_tokens=1, temperature=0, ignore_eos=True, return_token_ids=True)["choices"]
+    token, = first["token_ids"]
+    other, = gateway.complete("Once", max_tokens=1, temperature=0, ignore_eos=True, return_token_ids=True,
+                              logit_bias={str(token): -100})["choices"]
+    assert other["token_ids"] != [token]
+
+
+def test_usage_says_what_was_not_computed(start):
+    server = start("--prefix-cache-bytes", 64 << 20)
+    chunk = server.models.GetModel(server.api.model.GetModelRequest()).model.prefill_chunk
+    prompt = ("It was the best of times, it was the worst of times. " * chunk)[:3 * chunk + 5]
+    with GatewayProcess(server.address) as gateway:
+        usages = [gateway.complete(prompt, max_tokens=1)["usage"] for _ in range(4)]
+        stream = list(gateway.stream(prompt=prompt, max_tokens=1, stream_options={"include_usage": True}))
+    cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
+    assert cached[0] == 0 and cached[-1] == 3 * chunk
+    assert {usage["prompt_tokens"] for usage in usages} == {len(prompt)}
+    assert stream[-1]["usage"] == usages[-1]
+
+
+def test_what_a_server_is_not_made_for_is_412(gateway):
+    session = gateway.post("/v1/sessions", {"model": "bytes"}).json["id"]
+    path = f"/v1/sessions/{session}"
+    snapshot = gateway.get(f"{path}/export").body
+    for method, target, body in [("POST", "/v1/sessions/import?model=pixels", snapshot),  # of another model
+                                 ("POST", f"{path}/save", {}),  # with nowhere to store
+                                 ("POST", f"{path}/append", {"text": "a", "durability": "disk"})]:
+        answer = gateway.call(method, target, body)
+        assert answer.status == 412, (target, answer.body)
+        assert set(answer.error) == {"message", "type", "param", "code"}
+    assert gateway.get(path).json["version"] == 1
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_of_100_mb_is_refused(gateway, chunked):
+    """With the default limits. A client that sends on all the same may find the connection closed."""
+    piece, left = b"x" * 1_000_000, 100
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {left * len(piece)}"
+    with gateway.raw() as sock:
+        sock.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: h\r\n{length}\r\n\r\n".encode())
+        with contextlib.suppress(OSError):
+            for _ in range(left):
+                sock.sendall(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
+        answer = sock.recv(10_000)
+    assert answer.startswith(b"HTTP/1.1 413 ") and b'"code":"too_large"' in answer
+    assert gateway.complete(max_tokens=1)["choices"]
 
 
 def test_errors_are_openais(gateway):

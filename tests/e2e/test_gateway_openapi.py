@@ -1,12 +1,13 @@
 """openapi.json against what the gateway answers. Needs python3-jsonschema."""
 
 import json
+import re
 import shutil
 
 import jsonschema
 import pytest
 from gateway_process import GatewayProcess
-from server_process import GOLDEN, ServerProcess
+from server_process import GOLDEN, ROOT, ServerProcess
 from test_gateway_chat import MESSAGES, TEMPLATE
 
 
@@ -55,6 +56,13 @@ def test_paths_are_those_there_are(gateway, document):
         allow = gateway.call("OPTIONS", path.replace("{", "").replace("}", "")).headers["Allow"].split(", ")
         methods = {method.upper() for method in operations}
         assert set(allow) - {"OPTIONS", "HEAD"} == methods, path
+
+
+def test_every_route_is_in_the_document(document):
+    sources = ROOT / "client" / "gateway"
+    text = "".join(path.read_text() for path in [*sources.glob("api/*.cc"), *sources.glob("*.cc")])
+    routes = set(re.findall(r'"(/[a-z_1/{}]*)"', text)) - {"/"}
+    assert len(routes) > 15 and routes <= set(document["paths"])
 
 
 def test_answers_fit(gateway, document):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from certificates import Authority
 from gateway_process import GatewayProcess, run_gateway
-from test_keys import keys  # noqa: F401  (a fixture)
+from test_keys import keys, line  # noqa: F401  (keys is a fixture)
 
 
 def bearer(key):
@@ -34,6 +34,32 @@ def test_keys_pass_through(start, keys):  # noqa: F811
             assert gateway.get(f"/v1/sessions/{session}", headers=headers).status == status
             assert gateway.get(f"/v1/sessions/{session}/export", headers=headers).status == status
         assert "alpha" not in gateway.stderr()
+
+
+def test_a_key_reaches_no_session_of_another(start, tmp_path):
+    (tmp_path / "keys").write_text(line("ana", "alpha") + line("ben", "delta"))
+    server = start("--api-key-file", tmp_path / "keys", "--session-dir", tmp_path / "sessions")
+    with GatewayProcess(server.address) as gateway:
+        session = gateway.post("/v1/sessions", {"model": "bytes"}, headers=bearer("alpha")).json["id"]
+        path = f"/v1/sessions/{session}"
+        assert gateway.post(f"{path}/marks", {"name": "m"}, headers=bearer("alpha")).status == 200
+        before = gateway.get(path, headers=bearer("alpha")).json
+        calls = [("GET", path, None), ("DELETE", path, None), ("GET", f"{path}/export", None),
+                 ("POST", f"{path}/append", {"text": "a"}), ("POST", f"{path}/fork", {}),
+                 ("POST", f"{path}/marks", {"name": "n"}), ("DELETE", f"{path}/marks/m", None),
+                 ("POST", f"{path}/rewind", {"mark": "m"}), ("POST", f"{path}/save", {}),
+                 ("POST", "/v1/completions", {**BODY, "session_id": session}),
+                 ("POST", "/v1/completions", {**BODY, "session_id": session, "stream": True})]
+        never_there = "0" * len(session)
+        for method, target, body in calls:
+            answer = gateway.call(method, target, body, headers=bearer("delta"))
+            assert (answer.status, answer.error["param"]) == (404, "session_id"), (method, target, answer.body)
+            # It is not told that there is such a session.
+            body = {**body, "session_id": never_there} if body and "session_id" in body else body
+            unknown = gateway.call(method, target.replace(session, never_there), body, headers=bearer("delta"))
+            assert unknown.body.replace(never_there.encode(), session.encode()) == answer.body
+        assert gateway.get("/v1/sessions", headers=bearer("delta")).json["data"] == []
+        assert gateway.get(path, headers=bearer("alpha")).json == before
 
 
 def test_rate_limit_says_when_to_come_again(start):
