@@ -11,7 +11,7 @@ const paintAfterScript: Plugin = {
 };
 
 // The result depends on the sources and the locked packages alone: it is committed, and compared with a
-// new build by scripts/lint.
+// new build by scripts/web.
 export default defineConfig({
   base: './',
   plugins: [paintAfterScript],

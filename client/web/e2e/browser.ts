@@ -15,12 +15,26 @@ const PROGRAM = [
   '/usr/bin/google-chrome',
 ].find((path) => path !== undefined && existsSync(path));
 
-export async function launch(): Promise<Browser> {
+async function launch(): Promise<Browser> {
   if (!PROGRAM) throw new Error('Chromium is missing; scripts/install-deps web installs it where the system has it');
   // Its sandbox needs rights that root in a container has not; /dev/shm may be small there, and no GPU is wanted.
   const root = process.getuid?.() === 0;
   const args = ['--disable-dev-shm-usage', '--disable-gpu', ...(root ? ['--no-sandbox'] : [])];
   return chromium.launch({ executablePath: PROGRAM, args, timeout: 120_000 });
+}
+
+/** The browser of a file of tests: begun with its first tab, and anew where it has died. */
+export class Chromium {
+  private browser: Browser | null = null;
+
+  async open(url: string, path: string, view: View = {}): Promise<Tab> {
+    if (!this.browser?.isConnected()) this.browser = await launch();
+    return Tab.open(this.browser, url, path, view);
+  }
+
+  async close(): Promise<void> {
+    await this.browser?.close();
+  }
 }
 
 export interface View {
@@ -46,7 +60,7 @@ export class Tab {
     private readonly url: string,
   ) {}
 
-  static async open(browser: Browser, url: string, path: string, view: View = {}): Promise<Tab> {
+  static async open(browser: Browser, url: string, path: string, view: View): Promise<Tab> {
     const { width = 1280, height = 860, theme = 'light' } = view;
     const context = await browser.newContext({
       viewport: { width, height },

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Tab } from './browser.ts';
 import { eachInTab } from './each_test.ts';
+import { PRINT } from './processes.ts';
 
 const SIDE = 14;
 let tab: Tab;
@@ -37,6 +38,23 @@ it('draws a sheet of images at once, pixel by pixel', async () => {
   await expect
     .poll(() => tab.page.locator('.figures').textContent())
     .toContain(`${pixelsInAll} of ${pixelsInAll} pixels`);
+});
+
+it('draws in colours, with a model that has a token to begin from', async () => {
+  await tab.page.getByLabel('Model').selectOption('prints');
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('2');
+  await button('Draw').click();
+  await expect.poll(() => whole().count()).toBe(2);
+  const image = await pixels('.tile canvas');
+  const { width, height, channels } = PRINT;
+  expect(seen(image)).toBe(width * height);
+  const colourful = (_: number, i: number): boolean => i % 4 === 0 && new Set(image.slice(i, i + 3)).size > 1;
+  expect(image.filter(colourful).length).toBeGreaterThan(0);
+  const all = width * height * channels * 2;
+  await expect.poll(() => tab.page.locator('.figures').textContent()).toContain(`${all} of ${all} values`);
+  await tab.page.getByRole('link', { name: 'Server' }).click();
+  await tab.page.getByRole('link', { name: 'Draw' }).click();
+  await expect.poll(() => whole().count()).toBe(2); // they are still there
 });
 
 it('completes what was begun with the mouse', async () => {

@@ -1,19 +1,15 @@
 // A browser for a file of tests and a tab for each of them.
 
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest';
-import { launch, Tab } from './browser.ts';
+import { afterAll, afterEach, beforeEach, expect, inject } from 'vitest';
+import { Chromium, type Tab } from './browser.ts';
 
 /** Opens `path` before each test and hands the tab to `use`; after it the tab must have logged no error. */
 export function eachInTab(path: string, use: (tab: Tab) => unknown): void {
-  let browser: Browser;
+  const chromium = new Chromium();
   let tab: Tab;
-  beforeAll(async () => {
-    browser = await launch();
-  });
-  afterAll(() => browser.close());
+  afterAll(() => chromium.close());
   beforeEach(async () => {
-    tab = await Tab.open(browser, inject('url'), path);
+    tab = await chromium.open(inject('url'), path);
     await use(tab);
   });
   afterEach(async () => {

@@ -4,19 +4,16 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { aWord, launch, Tab, type View } from './browser.ts';
-import { forgetSessions } from './calls.ts';
+import { aWord, Chromium, type Tab, type View } from './browser.ts';
+import { call, forgetSessions } from './calls.ts';
+import { Service } from './processes.ts';
 
 const url = inject('url');
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-let browser: Browser;
+const chromium = new Chromium();
 
-beforeAll(async () => {
-  browser = await launch();
-});
-afterAll(() => browser.close());
+afterAll(() => chromium.close());
 
 const VIEWS: Record<string, View> = {
   light: { theme: 'light' },
@@ -64,6 +61,7 @@ const SCENES: Record<string, (tab: Tab) => Promise<void>> = {
   },
   server: async ({ page }) => {
     await page.getByRole('heading', { name: 'novels' }).waitFor();
+    await call(url, 'POST', '/v1/completions', { model: 'novels', prompt: 'Once', max_tokens: 2000, ignore_eos: true });
     await expect.poll(() => page.locator('.plot .line').first().getAttribute('d')).toContain('L');
   },
 };
@@ -83,7 +81,7 @@ async function hasNoBarriers(tab: Tab): Promise<void> {
 
 describe.each(Object.keys(VIEWS))('in %s', (view) => {
   it.each(Object.keys(SCENES))('%s', async (name) => {
-    const tab = await Tab.open(browser, url, name === 'tree' ? 'write' : name, VIEWS[view]!);
+    const tab = await chromium.open(url, name === 'tree' ? 'write' : name, VIEWS[view]!);
     await SCENES[name]!(tab);
     await tab.shoot(`${name}-${view}`);
     await hasNoBarriers(tab);
@@ -92,8 +90,43 @@ describe.each(Object.keys(VIEWS))('in %s', (view) => {
   });
 });
 
+const NONE = 'No model on this server';
+
+describe('where no model is for them', () => {
+  let service: Service;
+  beforeAll(async () => {
+    service = await Service.start({ models: ['novels'] });
+  });
+  afterAll(() => service.stop());
+
+  describe.each(Object.keys(VIEWS))('in %s', (view) => {
+    it.each(['couplets', 'draw'])('%s says so', async (name) => {
+      const tab = await chromium.open(service.url, name, VIEWS[view]!);
+      await tab.page.getByText(NONE).waitFor();
+      await expect.poll(() => tab.page.getByRole('button', { name: /^(Answer|Draw)$/ }).count()).toBe(0);
+      await tab.shoot(`${name}-without-${view}`);
+      await hasNoBarriers(tab);
+      await tab.close();
+      expect(tab.errors).toEqual([]);
+    });
+  });
+
+  it('show one by themselves when the server has it', async () => {
+    const tab = await chromium.open(service.url, 'couplets');
+    await tab.page.getByText(NONE).waitFor();
+    tab.expectStatus(503); // while the server is away
+    await service.serveInstead(['novels', 'couplets']);
+    await tab.page.getByRole('button', { name: 'Answer' }).click();
+    await tab.page.getByText('likeliest').first().waitFor();
+    await expect.poll(() => tab.page.getByText(NONE).isVisible()).toBe(false);
+    await tab.close();
+    expect(tab.errors).toEqual([]);
+    await service.serveInstead(['novels']); // for whoever comes next
+  });
+});
+
 it('tells when it paints first', async () => {
-  const tab = await Tab.open(browser, url, 'write');
+  const tab = await chromium.open(url, 'write');
   const paint = () =>
     tab.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
   await expect.poll(paint).not.toBeNull();
@@ -102,7 +135,7 @@ it('tells when it paints first', async () => {
 });
 
 it('leads past the navigation, and to the page by keys alone', async () => {
-  const tab = await Tab.open(browser, url, 'server');
+  const tab = await chromium.open(url, 'server');
   const focused = () => tab.page.evaluate(() => document.activeElement?.id);
   await tab.page.keyboard.press('Tab');
   await tab.page.keyboard.press('Enter');

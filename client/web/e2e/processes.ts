@@ -64,23 +64,50 @@ export const CHARACTERS = [
   ...'，。abcdefghijklmnopqrstuvwxyz',
 ];
 
-/** A model that reads characters: the byte model's weights, whose ids mean something else here. */
-function characterModel(folder: string): string {
-  const model = join(folder, 'couplets');
+/** A model that reads something else: the byte model's weights, whose ids mean what `changes` say. */
+function otherModel(folder: string, name: string, changes: Record<string, unknown>): string {
+  const model = join(folder, name);
   cpSync(join(GOLDEN, 'bytes_untied'), model, { recursive: true });
   const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8')) as Record<string, unknown>;
-  writeFileSync(join(model, 'characters.txt'), [...new Set(CHARACTERS), '\\n'].join('\n') + '\n');
-  writeFileSync(
-    join(model, 'config.json'),
-    JSON.stringify({ ...config, tokenizer: { type: 'characters', file: 'characters.txt' } }),
-  );
+  writeFileSync(join(model, 'config.json'), JSON.stringify({ ...config, ...changes }));
   return model;
+}
+
+function characterModel(folder: string): string {
+  const model = otherModel(folder, 'couplets', { tokenizer: { type: 'characters', file: 'characters.txt' } });
+  writeFileSync(join(model, 'characters.txt'), [...new Set(CHARACTERS), '\\n'].join('\n') + '\n');
+  return model;
+}
+
+export const PRINT = { width: 10, height: 8, channels: 3 };
+
+/** In colours, and with a token to begin from, which is no level. */
+const colourModel = (folder: string): string =>
+  otherModel(folder, 'prints', {
+    pad_token_id: null,
+    eos_token_id: 256,
+    unk_token_id: null,
+    tokenizer: { type: 'pixels', ...PRINT, levels: 256 },
+  });
+
+const MODELS: Record<string, (folder: string) => string> = {
+  novels: () => join(ROOT, 'models/zoo/novels'),
+  couplets: characterModel,
+  digits: () => join(GOLDEN, 'pixels_abs'),
+  prints: colourModel,
+};
+
+export interface Setup {
+  /** The lines of a file of keys. */
+  keys?: string;
+  /** Names of MODELS; by default all. */
+  models?: string[];
 }
 
 export class Service {
   private constructor(
     private readonly folder: string,
-    private readonly server: Running,
+    private server: Running,
     private readonly gateway: Running,
   ) {}
 
@@ -88,22 +115,22 @@ export class Service {
     return `http://${this.gateway.address}`;
   }
 
-  static async start(keys: string | null = null): Promise<Service> {
+  static async start({ keys, models = Object.keys(MODELS) }: Setup = {}): Promise<Service> {
     const folder = mkdtempSync(join(tmpdir(), 'tvq-web-'));
-    const flags = ['--port', '0', '--session-dir', join(folder, 'sessions')];
-    const models = {
-      novels: join(ROOT, 'models/zoo/novels'),
-      couplets: characterModel(folder),
-      digits: join(GOLDEN, 'pixels_abs'),
-    };
-    for (const [name, path] of Object.entries(models)) flags.push('--model', `${name}=${path}`);
-    if (keys !== null) {
+    const more: string[] = [];
+    if (keys !== undefined) {
       writeFileSync(join(folder, 'keys'), keys);
-      flags.push('--api-key-file', join(folder, 'keys'));
+      more.push('--api-key-file', join(folder, 'keys'));
     }
-    const server = await Running.start('tvq-server', flags);
+    const server = await serve(folder, '0', models, more);
     const gateway = await Running.start('tvq-gateway', ['--port', '0', '--server', server.address]);
     return new Service(folder, server, gateway);
+  }
+
+  /** Starts the server anew, at the same place, with other models. */
+  async serveInstead(models: string[]): Promise<void> {
+    await this.server.stop();
+    this.server = await serve(this.folder, this.server.address.replace(/.*:/, ''), models);
   }
 
   async stop(): Promise<void> {
@@ -111,4 +138,9 @@ export class Service {
     await this.server.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+function serve(folder: string, port: string, models: string[], more: string[] = []): Promise<Running> {
+  const named = models.flatMap((name) => ['--model', `${name}=${MODELS[name]!(folder)}`]);
+  return Running.start('tvq-server', ['--port', port, '--session-dir', join(folder, 'sessions'), ...named, ...more]);
 }

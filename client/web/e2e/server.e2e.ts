@@ -1,20 +1,16 @@
 import { createHash } from 'node:crypto';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { launch, PATIENCE_MS, Tab } from './browser.ts';
+import { afterAll, expect, inject, it } from 'vitest';
+import { Chromium, PATIENCE_MS } from './browser.ts';
 import { Service } from './processes.ts';
 
 const url = inject('url');
-let browser: Browser;
+const chromium = new Chromium();
 
-beforeAll(async () => {
-  browser = await launch();
-});
-afterAll(() => browser.close());
+afterAll(() => chromium.close());
 
 it('shows the models and plots what is done', async () => {
-  const tab = await Tab.open(browser, url, 'server');
-  for (const name of ['novels', 'couplets', 'digits'])
+  const tab = await chromium.open(url, 'server');
+  for (const name of ['novels', 'couplets', 'digits', 'prints'])
     await tab.page.getByRole('heading', { name, exact: true }).waitFor();
   const body = JSON.stringify({ model: 'novels', prompt: 'Once', max_tokens: 400, ignore_eos: true });
   await fetch(`${url}/v1/completions`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
@@ -30,8 +26,8 @@ it('shows the models and plots what is done', async () => {
 it('asks for the key of a server that has keys, and works with it', async () => {
   const key = 'a long and random key';
   const hash = createHash('sha256').update(key).digest('hex');
-  const service = await Service.start(`ana ${hash}\n`);
-  const tab = await Tab.open(browser, service.url, 'write');
+  const service = await Service.start({ keys: `ana ${hash}\n` });
+  const tab = await chromium.open(service.url, 'write');
   try {
     await tab.page.getByRole('alert').filter({ hasText: 'This server wants a key' }).waitFor();
     await tab.page.getByText('Settings').click();
@@ -50,7 +46,7 @@ it('asks for the key of a server that has keys, and works with it', async () => 
 
 it('says when the gateway is gone, and keeps the words', async () => {
   const service = await Service.start();
-  const tab = await Tab.open(browser, service.url, 'write');
+  const tab = await chromium.open(service.url, 'write');
   await tab.page.getByLabel('Opening').fill('Words of mine');
   await expect.poll(() => tab.page.getByRole('button', { name: 'Write', exact: true }).isEnabled()).toBe(true);
   await service.stop();
@@ -62,7 +58,7 @@ it('says when the gateway is gone, and keeps the words', async () => {
 
 it('says once on the page of the server that nobody answers', async () => {
   const service = await Service.start();
-  const tab = await Tab.open(browser, service.url, 'server');
+  const tab = await chromium.open(service.url, 'server');
   const state = tab.page.locator('.facts.wide div', { hasText: 'state' }).locator('dd').first();
   await expect.poll(() => state.textContent()).toBe('serving');
   let failures = 0;

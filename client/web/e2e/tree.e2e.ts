@@ -1,21 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, it } from 'vitest';
-import { launch, Tab } from './browser.ts';
+import { afterAll, afterEach, beforeEach, expect, inject, it } from 'vitest';
+import { Chromium, type Tab } from './browser.ts';
 import { call, forgetSessions, type Session } from './calls.ts';
 
 const url = inject('url');
-let browser: Browser;
+const chromium = new Chromium();
 let tab: Tab;
 let story = '';
 /** What no session of another test is called. */
 let name = '';
 
-beforeAll(async () => {
-  browser = await launch();
-});
-afterAll(() => browser.close());
+afterAll(() => chromium.close());
 beforeEach(async () => {
   await forgetSessions(url);
   name = `The old house ${randomUUID().slice(0, 4)}`;
@@ -28,7 +24,7 @@ beforeEach(async () => {
     text: 'It was late in the evening when the carriage stopped.',
   });
   story = session.id;
-  tab = await Tab.open(browser, url, `tree?session=${story}`);
+  tab = await chromium.open(url, `tree?session=${story}`);
   await tab.page.getByRole('heading', { name }).waitFor();
 });
 afterEach(async () => {

@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Api } from '../src/api/client.ts';
-import { ApiError, explain, isTimeout } from '../src/api/errors.ts';
-import { failure, FakeGateway } from './fake_gateway.ts';
+import { ApiError, errorWithin, explain, isTimeout } from '../src/api/errors.ts';
+import { errorObject, failure, FakeGateway } from './fake_gateway.ts';
 
 function apiOn(gateway: FakeGateway): { api: Api; waits: number[] } {
   const waits: number[] = [];
@@ -129,17 +130,34 @@ describe('Api.stream', () => {
     expect(await collect(apiOn(gateway).api)).toEqual([{ a: 1 }, { a: 2 }]);
   });
 
-  it('throws an error that comes within the stream', async () => {
+  it.each([400, 404, 409, 429, 500, 503])('throws an error %d that comes within the stream', async (status) => {
     const gateway = new FakeGateway();
-    gateway.queue.push(sse('data: {"a":1}\n\ndata: {"error":{"message":"gone","code":404}}\n\ndata: [DONE]\n\n'));
+    const event = JSON.stringify(errorObject(status, 'so it is'));
+    gateway.queue.push(sse(`data: {"a":1}\n\ndata: ${event}\n\ndata: [DONE]\n\n`));
     const error = await failureOf(collect(apiOn(gateway).api));
-    expect([error.status, error.message]).toEqual([404, 'gone']);
+    expect([error.status, error.message]).toEqual([status, 'so it is']);
+  });
+
+  it('takes an error without a word that it knows for one of the server', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(sse('data: {"error":{"message":"odd","type":"x","code":"y"}}\n\n'));
+    expect((await failureOf(collect(apiOn(gateway).api))).status).toBe(500);
   });
 
   it('does not take a stream that breaks off for a whole one', async () => {
     const gateway = new FakeGateway();
     gateway.queue.push(sse('data: {"a":1}\n\n'));
     expect((await failureOf(collect(apiOn(gateway).api))).status).toBe(0);
+  });
+});
+
+describe('an error within a stream', () => {
+  it('has the status of every word that the gateway has', () => {
+    const source = readFileSync(new URL('../../gateway/openai/errors.cc', import.meta.url), 'utf8');
+    const rows = [...source.matchAll(/^ *\{absl::StatusCode::\w+, (\d+), "(\w+)", "(\w*)"\}/gm)];
+    expect(rows.length).toBeGreaterThan(10);
+    for (const [, status, type, code] of rows)
+      expect(errorWithin({ error: { message: 'm', type, code: code || null } })!.status, code).toBe(Number(status));
   });
 });
 

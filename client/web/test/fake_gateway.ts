@@ -13,8 +13,24 @@ const STATE_BYTES = 4096;
 const json = (body: unknown, status = 200, headers: Record<string, string> = {}): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'Content-Type': 'application/json', ...headers } });
 
+/** Type and code of an error, in the gateway's words. */
+const WORDS: Record<number, [string, string | null]> = {
+  400: ['invalid_request_error', null],
+  404: ['not_found_error', 'not_found'],
+  409: ['conflict_error', 'conflict'],
+  429: ['rate_limit_error', 'rate_limit_exceeded'],
+  500: ['server_error', 'data_loss'],
+  503: ['server_error', 'unavailable'],
+};
+
+/** The object of an error, as an answer of its own and as an event of a stream. */
+export function errorObject(status: number, message: string, param: string | null = null): unknown {
+  const [type, code] = WORDS[status]!;
+  return { error: { message, type, param, code } };
+}
+
 export const failure = (status: number, message: string, param: string | null = null, headers = {}): Response =>
-  json({ error: { message, type: 'error', param, code: null } }, status, headers);
+  json(errorObject(status, message, param), status, headers);
 
 export const idsOf = (text: string): number[] => [...text].map((c) => c.codePointAt(0)!);
 export const textOf = (ids: number[]): string => String.fromCodePoint(...ids);
@@ -154,7 +170,7 @@ export class FakeGateway {
             return;
           }
           if (made.length === gateway.breakAfter) {
-            controller.enqueue(say({ error: { message: 'the state is not finite', type: 'server_error', code: 500 } }));
+            controller.enqueue(say(errorObject(500, 'the state is not finite')));
             controller.enqueue(say('[DONE]'));
             controller.close();
             return;

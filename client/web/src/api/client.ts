@@ -1,6 +1,6 @@
 // One way to the gateway: keys, errors, retries, streams.
 
-import { ApiError, errorFrom, isAbort, isTimeout } from './errors.ts';
+import { ApiError, errorFrom, errorWithin, isAbort, isTimeout } from './errors.ts';
 import { readEvents } from './sse.ts';
 
 export interface CallOptions {
@@ -69,8 +69,8 @@ export class Api {
           break;
         }
         const value: unknown = JSON.parse(data);
-        const { error } = value as { error?: { code?: unknown } };
-        if (error) throw errorFrom(statusOf(error.code), value);
+        const error = errorWithin(value);
+        if (error) throw error;
         yield value as Awaited<T>;
       }
     } catch (error) {
@@ -121,12 +121,6 @@ async function bodyOf(response: Response): Promise<unknown> {
   } catch {
     return null;
   }
-}
-
-/** `code` of an error that came within a stream, when it is an HTTP status. */
-function statusOf(code: unknown): number {
-  const status = Number(code);
-  return status >= 400 && status < 600 ? status : 500;
 }
 
 /** Milliseconds the server asks to wait: the exact header, else the standard one. */

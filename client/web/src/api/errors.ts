@@ -24,8 +24,37 @@ export function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError';
 }
 
+/** Only a person who has a key can help. */
+export const wantsKey = (error: unknown): boolean =>
+  error instanceof ApiError && (error.status === 401 || error.status === 403);
+
 interface ErrorBody {
-  error?: { message?: unknown; param?: unknown; code?: unknown };
+  error?: { message?: unknown; type?: unknown; param?: unknown; code?: unknown };
+}
+
+/** The gateway's words for how a call ended, as statuses of HTTP: within a stream nothing else tells it. */
+const STATUS_OF: Record<string, number> = {
+  invalid_api_key: 401,
+  permission_denied: 403,
+  not_found: 404,
+  already_exists: 409,
+  conflict: 409,
+  failed_precondition: 412,
+  too_large: 413,
+  rate_limit_exceeded: 429,
+  cancelled: 499,
+  data_loss: 500,
+  unimplemented: 501,
+  unavailable: 503,
+  deadline_exceeded: 504,
+};
+
+/** The error that an event of a stream has; null if it has none. */
+export function errorWithin(event: unknown): ApiError | null {
+  const { error } = event as ErrorBody;
+  if (!error) return null;
+  const otherwise = error.type === 'invalid_request_error' ? 400 : 500;
+  return errorFrom(STATUS_OF[String(error.code)] ?? otherwise, event);
 }
 
 const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);

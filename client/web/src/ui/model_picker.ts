@@ -25,14 +25,17 @@ export class ModelPicker {
     return this.usable.find((model) => model.id === this.select.value) ?? null;
   }
 
-  /** Asks the server; false if it serves no model that fits. Throws what the server answers. */
+  /** Asks the server; false if it serves no model that fits, which may be another time. Throws what the server answers. */
   async load(): Promise<boolean> {
     const before = this.model?.id ?? visit.get(`model.${this.page}`);
     const all = await this.app.models();
     this.usable = all.filter(this.fits);
     fill(this.select, ...this.usable.map((model) => el('option', { value: model.id }, model.id)));
     this.node.hidden = this.usable.length === 0;
-    if (this.usable.length === 0) return false;
+    if (this.usable.length === 0) {
+      this.app.forget();
+      return false;
+    }
     this.pick(this.usable.find((model) => model.id === before)?.id ?? this.usable[0]!.id);
     return true;
   }

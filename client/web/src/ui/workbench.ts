@@ -3,8 +3,10 @@
 
 import { complete, type CompletionRequest, type Piece } from '../api/completions.ts';
 import type { App } from '../app.ts';
+import { wantsKey } from '../api/errors.ts';
 import type { Model } from '../api/types.ts';
 import { el, fill, type Child } from '../dom.ts';
+import { Again } from './again.ts';
 import { ModelPicker } from './model_picker.ts';
 import { Notice } from './notice.ts';
 import { Sampling } from './sampling.ts';
@@ -31,6 +33,8 @@ export class Workbench {
   /** What begins a request: rests while one runs, and until there is a model for it. */
   private starters: HTMLButtonElement[] = [];
   private running: AbortController | null = null;
+  private readonly again = new Again(() => void this.show());
+  private failed = false;
 
   constructor(
     private readonly app: App,
@@ -56,16 +60,26 @@ export class Workbench {
 
   async show(): Promise<void> {
     let found = true;
+    this.again.stop();
     try {
       found = await this.picker.load();
+      if (this.failed) this.notice.clear();
+      this.failed = false;
+      if (!found) this.again.later();
     } catch (error) {
+      this.failed = true;
       this.notice.fail(error);
+      if (!wantsKey(error)) this.again.later();
     }
     this.body!.inert = false;
     this.body!.hidden = !found;
     this.update();
     this.none.hidden = found;
     fill(this.none, ...(found ? [] : this.missing()));
+  }
+
+  hide(): void {
+    this.again.stop();
   }
 
   get busy(): boolean {
@@ -83,6 +97,7 @@ export class Workbench {
       await work(control.signal);
       return true;
     } catch (error) {
+      this.app.forget(); // a server that was started anew may have other models
       if (!this.sampling.fail(error)) this.notice.fail(error);
       return false;
     } finally {

@@ -111,6 +111,10 @@ class CoupletsPage implements Page {
     void this.bench.show();
   }
 
+  hide(): void {
+    this.bench.hide();
+  }
+
   private take(line: string): void {
     this.first.value = line;
     visit.set('couplets.first', line);

@@ -29,6 +29,7 @@ class DrawPage implements Page {
   private readonly images: HTMLInputElement;
   private readonly white: HTMLInputElement;
   private drawn = false;
+  private pickedKey = '';
 
   constructor(app: App) {
     this.bench = new Workbench(app, {
@@ -131,7 +132,14 @@ class DrawPage implements Page {
     void this.bench.show();
   }
 
+  hide(): void {
+    this.bench.hide();
+  }
+
   private picked(model: Model): void {
+    const key = `${model.id} ${model.fingerprint}`;
+    if (key === this.pickedKey) return; // the page is shown again: what is drawn stays
+    this.pickedKey = key;
     const { height, width, channels } = model.image!;
     this.pad.resize(width, height);
     this.rows.max = String(height - 1);

@@ -128,7 +128,7 @@ function column(
     { class: side },
     el('h3', {}, nameOf(session)),
     el('p', { class: 'hint' }, plural(session.position, 'token')),
-    el('div', { class: 'text' }, el('span', { class: 'alike' }, shared === '' ? '' : `…${shared}`), ...parts, fresh),
+    el('div', { class: 'text' }, el('span', { class: 'alike' }, shared), ...parts, fresh),
   );
   return { node, fresh };
 }

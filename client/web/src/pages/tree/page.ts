@@ -1,10 +1,12 @@
 // Tree: the sessions of a model, their forks and marks.
 
 import type { App, Page } from '../../app.ts';
+import { wantsKey } from '../../api/errors.ts';
 import { importSession, listSessions } from '../../api/sessions.ts';
 import type { Session } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { plural } from '../../text/format.ts';
+import { Again } from '../../ui/again.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { Notice } from '../../ui/notice.ts';
 import { Compare } from './compare.ts';
@@ -26,6 +28,7 @@ class TreePage implements Page {
   private chosen = '';
   private comparedWith: string | null = null;
   private loading = 0;
+  private readonly again = new Again(() => void this.begin());
 
   constructor(private readonly app: App) {
     this.picker = new ModelPicker(
@@ -41,7 +44,8 @@ class TreePage implements Page {
         await this.refresh();
       },
       others: (session) => this.sessions.filter(({ id }) => id !== session.id),
-      compare: (left, right) => this.go(left.id, right),
+      compared: () => this.comparedWith,
+      compare: (left, right) => this.go(left.id, right || null),
     });
     this.compare = new Compare(
       app.api,
@@ -96,12 +100,19 @@ class TreePage implements Page {
     void this.begin();
   }
 
+  hide(): void {
+    this.again.stop();
+  }
+
   private async begin(): Promise<void> {
+    this.again.stop();
     try {
       if (await this.picker.load()) return; // which picks a model, which refreshes
       this.notice.say('This server serves no model that writes text.');
+      this.again.later();
     } catch (error) {
       this.notice.fail(error);
+      if (!wantsKey(error)) this.again.later();
     }
   }
 
@@ -128,6 +139,7 @@ class TreePage implements Page {
       this.sessions = sessions;
       this.draw();
     } catch (error) {
+      this.app.forget(); // a server that was started anew may have other models
       this.notice.fail(error);
     }
   }

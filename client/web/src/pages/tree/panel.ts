@@ -18,6 +18,9 @@ export interface PanelHost {
   /** The sessions have changed; with an id: show that one now. */
   changed(select?: string): Promise<void>;
   others(session: Session): Session[];
+  /** The id of the one that it is compared with now. */
+  compared(): string | null;
+  /** Shows both side by side; with no id, no longer. */
   compare(left: Session, right: string): void;
 }
 
@@ -157,12 +160,12 @@ export class Panel {
       {
         id,
         'data-key': 'with',
-        onchange: () => {
-          if (select.value) this.host.compare(session, select.value);
-        },
+        onchange: () => this.host.compare(session, select.value),
       },
       el('option', { value: '' }, 'choose…'),
-      ...others.map((other) => el('option', { value: other.id }, nameOf(other))),
+      ...others.map((other) =>
+        el('option', { value: other.id, selected: other.id === this.host.compared() }, nameOf(other)),
+      ),
     );
     return group(
       'Go on',

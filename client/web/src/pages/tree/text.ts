@@ -45,7 +45,7 @@ export async function continueSession(
 export interface Pair {
   /** Tokens that both begin with. */
   common: number;
-  /** The end of what is common. */
+  /** The end of what is common, an ellipsis before it where there is more. */
   shared: string;
   left: string;
   right: string;
@@ -80,7 +80,7 @@ export async function pairOf(api: Api, left: Session, right: Session): Promise<P
   const parting = wordStart(shared, leftText[shared.length], rightText[shared.length]);
   return {
     common,
-    shared: shared.slice(0, parting),
+    shared: begin > 0 ? `…${shared.slice(0, parting).trimStart()}` : shared.slice(0, parting),
     left: leftText.slice(parting),
     right: rightText.slice(parting),
     cut: a.transcript.length > end || b.transcript.length > end,

@@ -1,11 +1,12 @@
 // Write: text that the model continues, as it comes.
 
 import type { App, Page } from '../../app.ts';
-import { ApiError } from '../../api/errors.ts';
+import { ApiError, wantsKey } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
 import { plural } from '../../text/format.ts';
+import { Again } from '../../ui/again.ts';
 import { Frames } from '../../ui/frames.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { announce, Notice } from '../../ui/notice.ts';
@@ -60,11 +61,12 @@ class WritePage implements Page {
   private loading = false;
   /** The session that the address asks for, until it is opened. */
   private wanted: string | null = null;
+  private readonly again = new Again(() => void this.begin(this.wanted));
   private lastPrompt = '';
   private opening = '';
   private opened = '';
 
-  constructor(app: App) {
+  constructor(private readonly app: App) {
     this.story = new Story(app.api);
     this.picker = new ModelPicker(
       app,
@@ -140,17 +142,24 @@ class WritePage implements Page {
     void this.begin(parameters.get('session'));
   }
 
+  hide(): void {
+    this.again.stop();
+  }
+
   private async begin(session: string | null): Promise<void> {
     this.wanted = session;
+    this.again.stop();
     try {
       if (!(await this.picker.load())) {
         this.notice.say('This server serves no model that writes text.');
+        this.again.later();
         return;
       }
       this.notice.clear();
     } catch (error) {
       this.notice.fail(error);
       this.update();
+      if (!wantsKey(error)) this.again.later();
       return;
     }
     await this.openWanted();
@@ -269,6 +278,7 @@ class WritePage implements Page {
   private ended(ending: Ending, prompt: string): void {
     visit.set('write.session', this.story.session?.id ?? '');
     if (ending.kind === 'undone') {
+      this.app.forget(); // a server that was started anew may have other models
       const { written } = this.paper;
       this.paper.undo();
       this.setBox(prompt + this.box.value);
