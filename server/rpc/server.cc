@@ -1,6 +1,7 @@
 #include "server/rpc/server.h"
 
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -10,9 +11,12 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/generation_service.h"
 #include "server/rpc/grpc_time.h"
@@ -162,11 +166,28 @@ class Server::Impl {
     open_calls_.WaitForWork(until, stop);
   }
 
+  void StopListening() {
+    if (closing_.joinable()) return;
+    closing_ = std::thread([this] {
+      server_->Shutdown();  // however long it takes
+      closed_.Notify();
+    });
+  }
+
   void Shutdown(SteadyTime until) {
     if (server_ == nullptr) return;
     open_calls_.WaitForNone(until);
-    const SteadyTime last = std::chrono::steady_clock::now() + kLastBytes;
-    server_->Shutdown(ToGrpcTime(std::min(until, last)));
+    const SteadyTime last = std::min(until, std::chrono::steady_clock::now() + kLastBytes);
+    if (!closing_.joinable()) {
+      server_->Shutdown(ToGrpcTime(last));
+      return;
+    }
+    const auto left = absl::FromChrono(last - std::chrono::steady_clock::now());
+    // As gRPC does at the end of the time that a Shutdown is given.
+    if (!closed_.WaitForNotificationWithTimeout(left)) {
+      grpc_server_cancel_all_calls(server_->c_server());
+    }
+    closing_.join();
   }
 
  private:
@@ -202,6 +223,8 @@ class Server::Impl {
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   WakefulPollers pollers_;
+  std::thread closing_;  // if the port closed before all calls had ended
+  absl::Notification closed_;
   absl::Mutex health_mutex_;
   bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;
 };
@@ -239,6 +262,8 @@ void Server::SetProgressing(bool progressing) { impl_->SetProgressing(progressin
 void Server::FinishCalls(SteadyTime until, const std::stop_token& stop) {
   impl_->FinishCalls(until, stop);
 }
+
+void Server::StopListening() { impl_->StopListening(); }
 
 void Server::Shutdown(SteadyTime until) { impl_->Shutdown(until); }
 

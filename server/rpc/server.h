@@ -62,6 +62,10 @@ class Server {
   // `until` at the latest, and when `stop` is requested. Calls that come later are not waited for.
   void FinishCalls(SteadyTime until, const std::stop_token& stop);
 
+  // Closes the port and tells clients to go elsewhere, so that a proxy sends them to another
+  // server; what is open goes on. Shutdown has to follow.
+  void StopListening();
+
   // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
   // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when
   // no call is left.

@@ -21,6 +21,9 @@ constexpr std::chrono::seconds kReadersGrace{2};
 // Sessions get at least so long: a second is nothing to a disk that syncs.
 constexpr std::chrono::seconds kLeastSaveTime{10};
 
+// So long a server goes on as before while it stores what others are to find.
+constexpr std::chrono::seconds kMostSaveAhead{5};
+
 // How often saving looks whether it is still wanted.
 constexpr std::chrono::milliseconds kSlice{500};
 
@@ -48,6 +51,15 @@ void SaveSessions(SessionStore& sessions, SteadyTime until, const std::stop_toke
     // Who gives up before the time has passed would not succeed in more of it.
     if (SteadyClock::now() < slice || SteadyClock::now() >= until) return;
   }
+}
+
+// Other servers have the sessions, too: they get them, and whoever calls, before anybody waits.
+void SendElsewhere(const Draining& draining, const std::stop_token& now) {
+  const auto most = std::min<std::chrono::nanoseconds>(draining.timeout, kMostSaveAhead);
+  SaveSessions(draining.sessions, SteadyClock::now() + most, now);
+  draining.server.StopListening();
+  // What calls have changed meanwhile.
+  SaveSessions(draining.sessions, SteadyClock::now() + kSlice, now);
 }
 
 void NameLost(const SessionStore& sessions) {
@@ -78,6 +90,7 @@ absl::Status CheckOrder(const DrainOrder& order, const Flags& flags) {
 }
 
 void Drain(const Draining& draining, const std::stop_token& now) {
+  if (draining.sessions.shares_storage()) SendElsewhere(draining, now);
   draining.server.SetDraining();
   FinishRequests(draining, now);
   const SteadyTime begin = SteadyClock::now();

@@ -72,6 +72,32 @@ def test_what_is_made_by_default_is_found_by_others(redis, start):
     assert code == Code.NOT_FOUND, message
 
 
+def test_a_server_that_stops_sends_clients_elsewhere_at_once(redis, start):
+    """While its longest call goes on, its sessions go on at another server, at their newest version."""
+    stopping = start("--redis", redis, "--shutdown-timeout", PATIENCE_SECONDS)
+    one, two = SessionClient(stopping), SessionClient(start("--redis", redis))
+    idle, busy = one.create(), one.create()
+    newest = one.append(idle.id, TEXT)
+    stream = one.stream(busy.id, TEXT, max_tokens=100_000_000, ignore_eos=True, commit_on_cancel=True)
+    next(stream)
+    stopping.signal(signal.SIGTERM)
+
+    def closed():
+        try:
+            socket.create_connection(tuple(stopping.address.rsplit(":", 1)), timeout=1).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    wait_until(closed, "the port closes")
+    assert refused(lambda: one.get(idle.id))[0] == Code.UNAVAILABLE
+    assert two.append(idle.id, "x").version == newest.version + 1
+    next(stream)  # goes on
+    stream.cancel()
+    assert stopping.process.wait(PATIENCE_SECONDS) == 0
+    assert two.get(busy.id).version == 2
+
+
 def test_a_version_that_was_never_stored_is_lost_and_told(redis, start):
     one, two = (SessionClient(start("--redis", redis)) for _ in range(2))
     session = one.create(durable=True)

@@ -31,8 +31,8 @@ class Client(openai.OpenAI):
     def _count(self, _):
         self.requests += 1
 
-    def new_session(self, key, durability):
-        session = self.post("/sessions", cast_to=object, body={"model": "m", "durability": durability},
+    def new_session(self, key):
+        session = self.post("/sessions", cast_to=object, body={"model": "m"},
                             options={"headers": {"Idempotency-Key": key}})
         return session["id"], session["version"]
 
@@ -51,7 +51,7 @@ class Writer:
 
     def _pair(self):
         key = self._key()
-        return [*self.here.new_session(key, "disk"), self.alone.new_session(key, "memory")[0]]
+        return [*self.here.new_session(key), self.alone.new_session(key)[0]]
 
     def write(self):
         while not ended.is_set():

@@ -141,7 +141,7 @@ class Client:
 
     def prepare(self, proxy):
         for tracked in self.sessions:
-            tracked.create(proxy, DISK)
+            tracked.create(proxy)
 
     def work(self, proxy):
         while not self.stopping:
@@ -158,7 +158,7 @@ class Client:
 
     def _replace(self, proxy, tracked):
         fresh = Tracked()
-        self._until_done(lambda: fresh.create(proxy, DISK))
+        self._until_done(lambda: fresh.create(proxy))
         self.sessions[self.sessions.index(tracked)] = fresh
         self._until_done(lambda: _delete(proxy, tracked))
 
@@ -225,11 +225,11 @@ def run_kills(api, kills, sessions, seed, load_seconds, report=print):
         for client in clients:
             client.prepare(proxy)
         with working(lambda client: client.work(proxy), clients, stop=lambda: [_stop(c) for c in clients]):
-            _kill_in_turn(replicas, kills, pause, load_seconds)
+            _end_in_turn(replicas, kills, pause, load_seconds)
         for client in clients:
             client.finish(proxy)
         tally = sum((client.tally for client in clients), collections.Counter())
-        report(f"{kills} kills, one of {REPLICAS} servers at a time: {tally['calls']} calls through the proxy, "
+        report(f"{kills} times one of {REPLICAS} servers was killed or, every other time, stopped: {tally['calls']} calls through the proxy, "
                f"{tally['retries']} made again, none lost, all equal to the reference")
 
 
@@ -237,12 +237,17 @@ def _stop(client):
     client.stopping = True
 
 
-def _kill_in_turn(replicas, kills, pause, load_seconds):
-    for kill in range(kills):
+def _end_in_turn(replicas, ends, pause, load_seconds):
+    """Ends one server after the other: kills it, or every second time stops it as servers are stopped."""
+    for end in range(ends):
         time.sleep(pause.uniform(0.5, 1) * load_seconds)
-        replicas.servers[kill % REPLICAS].kill()
+        server = replicas.servers[end % REPLICAS]
+        if end % 2 == 0:
+            server.kill()
+        else:
+            server.stop()
         time.sleep(pause.uniform(0.5, 1) * load_seconds)
-        replicas.start(kill % REPLICAS)
+        replicas.start(end % REPLICAS)
     time.sleep(load_seconds)
 
 
@@ -260,13 +265,13 @@ def run_kills_behind_gateway(api, kills, sessions, seed, load_seconds, report=pr
                                   stderr=subprocess.PIPE, env=environment)
         try:
             assert writer.stdout.readline() == "begun\n", writer.stderr.read()
-            _kill_in_turn(replicas, kills, workers(1, f"{seed} pauses")[0], load_seconds)
+            _end_in_turn(replicas, kills, workers(1, f"{seed} pauses")[0], load_seconds)
             out, errors = writer.communicate(timeout=10 * PATIENCE_SECONDS)
         finally:
             writer.kill()
         assert writer.returncode == 0, errors
         tally = json.loads(out)
-        report(f"{kills} kills, one of {REPLICAS} servers at a time: {tally['calls']} calls of the package openai through "
+        report(f"{kills} times one of {REPLICAS} servers was killed or, every other time, stopped: {tally['calls']} calls of the package openai through "
                f"the gateway, {tally['again']} made again by itself, none lost, all equal to the reference")
 
 
