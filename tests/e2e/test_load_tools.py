@@ -16,7 +16,7 @@ SMALLER = [(r"novels", "bytes"), (r'"max_tokens":64', '"max_tokens":4'), (r"(-n|
            (r"-d10s", "-d1s"), (r"--duration 10s", "--duration 1s")]
 # What a tool says when all went well.
 WELL = {
-    "grpcurl": r'"completionTokens": "4"', "curl": r"(?m)^data: \[DONE\]$", "hey": rf"\[200\]\s+{REQUESTS} responses",
+    "grpcurl": r'"completion_?[tT]okens": "4"', "curl": r"(?m)^data: \[DONE\]$", "hey": rf"\[200\]\s+{REQUESTS} responses",
     "h2load": rf"(?s){REQUESTS} succeeded, 0 failed, 0 errored.*status codes: {REQUESTS} 2xx",
     "wrk": r"(?s)^(?!.*Non-2xx)(?!.*Socket errors).*\b[1-9]\d* requests in", "ghz": r"\[OK\]\s+\d+ responses",
 }
