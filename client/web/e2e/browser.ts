@@ -76,6 +76,11 @@ export class Tab {
     });
     page.on('pageerror', (error) => tab.logged.push(String(error)));
     await page.goto(`${url}/#/${path}`);
+    // Chromium gives up what it loads when a network interface comes or goes, as those of containers do.
+    if (tab.logged.some((text) => text.includes('ERR_NETWORK_CHANGED'))) {
+      tab.logged.splice(0);
+      await page.reload();
+    }
     return tab;
   }
 

@@ -44,6 +44,8 @@ export class FakeGateway {
   pace: () => Promise<void> = () => Promise.resolve();
   /** Tokens after which a stream breaks with an error. */
   breakAfter = Infinity;
+  /** The text of each token comes with the next one, as that of half a character does. */
+  late = false;
   private made = 0;
 
   readonly fetch = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
@@ -153,6 +155,7 @@ export class FakeGateway {
     const most = Number(body['max_tokens'] ?? 16);
     const before = [...(session?.transcript ?? []), ...prompt];
     const made: number[] = [];
+    let held = '';
     const encoder = new TextEncoder();
     const gateway = this;
     const commit = (): void => {
@@ -179,7 +182,15 @@ export class FakeGateway {
           made.push(...idsOf(text));
           const last = made.length === most;
           const logprobs = { tokens: [text], token_logprobs: [-0.5], top_logprobs: [{ [text]: -0.5, x: -2 }] };
-          const choice = { index: 0, text, logprobs, token_ids: idsOf(text), finish_reason: last ? 'length' : null };
+          const told = gateway.late ? held + (last ? text : '') : text;
+          held = text;
+          const choice = {
+            index: 0,
+            text: told,
+            logprobs,
+            token_ids: idsOf(text),
+            finish_reason: last ? 'length' : null,
+          };
           if (last) commit();
           const position = session && {
             id: session.id,

@@ -46,8 +46,9 @@ describe('Story', () => {
     expect(new Set(watch.states.map(([, bytes]) => bytes)).size).toBe(1);
   });
 
-  it('shows after a stop what the session holds, seen or not', async () => {
+  it.each([false, true])('shows after a stop what the session holds, with text that lags: %s', async (late) => {
     const { gateway, story } = fresh();
+    gateway.late = late;
     const stop = new AbortController();
     const watch = new Watched();
     watch.after = () => {

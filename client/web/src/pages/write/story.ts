@@ -43,6 +43,7 @@ export class Story {
     watch: TurnWatch,
     signal: AbortSignal,
   ): Promise<Ending> {
+    let shown = '';
     let seen = 0;
     let finish = 'stop';
     let promptTokens = 0;
@@ -70,6 +71,7 @@ export class Story {
           this.api,
           { ...this.request(model, prompt), ...sampling },
           (piece) => {
+            shown += piece.text;
             seen += piece.ids.length || piece.tokens.length;
             finish = piece.finish ?? finish;
             watch.onPiece(piece);
@@ -84,7 +86,7 @@ export class Story {
       watch.onState(this.session.position, this.session.bytes);
       return { kind: 'done', finish, tokens: seen };
     } catch (error) {
-      if (sent) return this.afterBreak(error, model, promptTokens, seen, watch, made);
+      if (sent) return this.afterBreak(error, model, promptTokens, { shown, seen }, watch, made);
       if (made) await this.drop();
       return { kind: 'undone', error };
     }
@@ -158,7 +160,7 @@ export class Story {
     error: unknown,
     model: Model,
     promptTokens: number,
-    seen: number,
+    { shown, seen }: { shown: string; seen: number },
     watch: TurnWatch,
     made: boolean,
   ): Promise<Ending> {
@@ -168,12 +170,15 @@ export class Story {
         if (made && kept.position === 0) await this.drop();
         return { kind: 'undone', error };
       }
-      const rest = kept.transcript.slice(promptTokens + seen);
+      // From the turn's whole text: text lags behind its tokens, so that the rest is more than that of the rest's tokens.
+      const textFrom = (token: number): Promise<string> =>
+        sessions.detokenize(this.api, model.id, kept.transcript.slice(promptTokens + token));
+      const text = await textFrom(0);
       watch.onState(kept.position, kept.bytes);
       return {
         kind: 'stopped',
         tokens: kept.position - this.turnStart - promptTokens,
-        rest: await sessions.detokenize(this.api, model.id, rest),
+        rest: text.startsWith(shown) ? text.slice(shown.length) : await textFrom(seen),
       };
     } catch (second) {
       return { kind: 'undone', error: isAbort(error) ? second : error };
