@@ -2,17 +2,18 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
@@ -23,6 +24,11 @@
 
 namespace tvq::gateway {
 namespace {
+
+// Long bodies and answers may take a quarter of the cores.
+int SideThreadCount() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4);
+}
 
 // A connection is a file.
 void AllowManyFiles() {
@@ -90,7 +96,7 @@ int Run(const GatewayOptions& options) {
   static Upstream* const upstream = opened->release();
   asio::io_context loop(1);
   Metrics metrics(TVQ_VERSION);
-  asio::thread_pool beside(1);
+  SideThreads beside(SideThreadCount());
   Services services{.upstream = *upstream,
                     .metrics = metrics,
                     .beside = beside,

@@ -2,7 +2,9 @@
 
 import socket
 import sys
+import threading
 import time
+from concurrent import futures
 
 import pytest
 from gateway_process import GatewayProcess
@@ -47,12 +49,32 @@ def test_answer_in_one_piece_has_a_limit(fake):
 
 def test_answers_in_one_piece_have_a_limit_together(fake):
     with GatewayProcess(fake.address, "--max-buffered-bytes", "1MB") as gateway:
-        for size, status in [(1000, 200), (200_000, 429), (1000, 200)]:
+        for size, status in [(1000, 200), (2_000_000, 429), (900_000, 200)]:
             say(fake, size, 1)
             answer = gateway.post("/v1/completions", BODY)
             assert answer.status == status, answer.body[:200]
             assert (answer.headers["Retry-After"] is not None) == (status == 429)
             assert status == 200 or answer.error["type"] == "rate_limit_error"
+
+
+def test_text_counts_as_it_comes(fake):
+    """Eight answers of 400 kB at once fit into 4 MB; only probabilities count for more than they have on the wire."""
+    from tvq.v1 import generation_pb2
+    go, begun = threading.Event(), threading.Semaphore(0)
+
+    def generate(request, context):
+        yield generation_pb2.GenerateResponse(deltas=[generation_pb2.SampleDelta(text="x" * 400_000)])
+        begun.release()
+        go.wait(60)
+
+    fake.Generate = generate
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "4MB") as gateway:
+        with futures.ThreadPoolExecutor(8) as clients:
+            answers = [clients.submit(gateway.post, "/v1/completions", BODY) for _ in range(8)]
+            for _ in answers:
+                assert begun.acquire(timeout=60)
+            go.set()
+            assert [answer.result().status for answer in answers] == [200] * 8
 
 
 def test_probabilities_of_a_prompt_have_the_same_limit(fake):

@@ -2,9 +2,9 @@
 #ifndef TVQ_CLIENT_GATEWAY_API_ASIDE_H_
 #define TVQ_CLIENT_GATEWAY_API_ASIDE_H_
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "client/gateway/api/side_threads.h"
 #include "client/gateway/http/exchange.h"
 #include "client/gateway/http/signal.h"
 
@@ -21,21 +22,30 @@ namespace tvq::gateway {
 // takes up to 150 ms, in which no stream would go on.
 inline constexpr size_t kHereBytes = size_t{16} << 10;
 
-// What `work` on so many bytes gives or throws; what it refers to stays until then.
+// For whom nothing is to be done any more; the connection's end is under way.
+struct ClientGone final : std::exception {
+  const char* what() const noexcept override { return "the client has gone"; }
+};
+
+// What `work` on so many bytes gives or throws; what it refers to stays until then. Throws
+// ClientGone without any work for a client that went while others were served.
 template <typename Work>
-asio::awaitable<std::invoke_result_t<Work>> Aside(asio::thread_pool& beside, Exchange& exchange,
+asio::awaitable<std::invoke_result_t<Work>> Aside(SideThreads& beside, Exchange& exchange,
                                                   size_t bytes, Work work) {
   if (bytes <= kHereBytes) co_return work();
   struct State {
     explicit State(asio::any_io_executor executor) : done(std::move(executor)) {}
     std::optional<std::invoke_result_t<Work>> result;
     std::exception_ptr thrown;
+    std::atomic<bool> gone = false;
     bool finished = false;  // on the loop
     Signal done;
   };
   const auto state = std::make_shared<State>(exchange.executor());
-  asio::post(beside, [state, &work] {
+  exchange.OnHangUp([state] { state->gone = true; });
+  beside.Schedule(bytes, [state, &work] {
     try {
+      if (state->gone) throw ClientGone();
       state->result.emplace(work());
     } catch (...) {
       state->thrown = std::current_exception();

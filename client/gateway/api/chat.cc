@@ -1,4 +1,5 @@
 // POST /v1/chat/completions
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,9 @@ asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
       exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
       std::move(get));
   if (!model.ok()) co_return model.status();
-  co_return ApplyTemplate(model->model(), &request);
+  absl::Status applied = ApplyTemplate(model->model(), &request);
+  request.messages = {};  // the prompt has them
+  co_return applied;
 }
 
 asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
@@ -41,7 +44,10 @@ asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
     co_return;
   }
   const AnswerHead head = MakeHead(exchange, "chatcmpl", request->call.model());
-  const std::vector<v1::GenerateRequest> calls = {request->call};
+  std::string prompt = std::move(*request->call.mutable_text());
+  request->call.clear_prompt();
+  std::vector<v1::GenerateRequest> calls = {request->call};
+  calls.front().set_text(std::move(prompt));
   if (request->stream) {
     ChatEvents events(*request, head);
     co_await StreamAnswer(services, exchange, calls, events);

@@ -15,7 +15,7 @@ asio::awaitable<void> Complete(Services& services, Exchange& exchange) {
   const auto parse = [&](std::string_view body) {
     return ParseCompletions(body, exchange.request().Find("idempotency-key"));
   };
-  const auto request = co_await ReadJson(services, exchange, parse);
+  auto request = co_await ReadJson(services, exchange, parse);
   if (!request) co_return;
   const auto model = co_await ModelOf(services, exchange, request->calls.front());
   if (!model.ok()) {

@@ -29,20 +29,24 @@ using GenerateCall = ReadCall<v1::GenerateResponse>;
 // The calls of one request.
 class Calls {
  public:
-  Calls(Services& services, Exchange& exchange, const std::vector<v1::GenerateRequest>& requests)
-      : changed_(std::make_shared<Signal>(exchange.executor())) {
-    for (const v1::GenerateRequest& request : requests) {
+  explicit Calls(const Exchange& exchange)
+      : changed_(std::make_shared<Signal>(exchange.executor())) {}
+  ~Calls() { Cancel(calls_); }
+  Calls(const Calls&) = delete;
+
+  // Takes the prompts from the requests. If it throws, the destructor ends those that have begun.
+  void Start(Services& services, Exchange& exchange, std::vector<v1::GenerateRequest>& requests) {
+    for (v1::GenerateRequest& request : requests) {
       const CallHeaders headers = HeadersOf(exchange, request.session().session_id());
       calls_.push_back(GenerateCall::Start(
           headers, changed_, kMessagesAhead, [&](grpc::ClientContext* context, GenerateCall* call) {
             services.upstream.Next().generation->async()->Generate(context, &request, call);
           }));
+      request.clear_prompt();
     }
     closed_.resize(calls_.size());
     exchange.OnHangUp([calls = calls_] { Cancel(calls); });
   }
-  ~Calls() { Cancel(calls_); }
-  Calls(const Calls&) = delete;
 
   const std::shared_ptr<Signal>& changed() const { return changed_; }
 
@@ -145,10 +149,10 @@ class Ticks {
 }  // namespace
 
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
-                                   const std::vector<v1::GenerateRequest>& requests,
-                                   Events& events) {
+                                   std::vector<v1::GenerateRequest>& requests, Events& events) {
   if (exchange.gone()) co_return;
-  Calls calls(services, exchange, requests);
+  Calls calls(exchange);
+  calls.Start(services, exchange, requests);
   const CountedStream counted(services.metrics);
   Ticks ticks(calls.changed());
   bool first = true, held = true;
@@ -158,8 +162,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
     if (exchange.gone()) co_return;
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
       // A prompt's probabilities are kept until the first event.
-      held = held && (message.prompt_logprobs().empty() ||
-                      exchange.Hold(message.ByteSizeLong() * kMemoryPerByte));
+      held = held && (message.prompt_logprobs().empty() || exchange.Hold(MemoryOf(message)));
       if (held) events.Append(call, message, &out);
     });
     const bool failed = !held || !calls.status().ok();
@@ -200,18 +203,18 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
 }
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
-                                  const std::vector<v1::GenerateRequest>& requests, Whole& whole) {
+                                  std::vector<v1::GenerateRequest>& requests, Whole& whole) {
   if (exchange.gone()) co_return;
-  Calls calls(services, exchange, requests);
+  Calls calls(exchange);
+  calls.Start(services, exchange, requests);
   size_t bytes = 0;
   bool held = true;
   while (!calls.ended() && calls.status().ok() && held && bytes <= kMaxAnswerBytes) {
     co_await calls.changed()->Wait();
     if (exchange.gone()) co_return;
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
-      const size_t size = message.ByteSizeLong();
-      bytes += size;
-      held = held && exchange.Hold(size * kMemoryPerByte);
+      bytes += message.ByteSizeLong();
+      held = held && exchange.Hold(MemoryOf(message));
       if (held && bytes <= kMaxAnswerBytes) whole.Add(call, message);
     });
   }

@@ -14,13 +14,15 @@
 
 namespace tvq::gateway {
 
+// The requests lose their prompts when the calls have begun: those may be megabytes each.
+//
 // As server-sent events. An error that comes before any of them is an HTTP error. A client that
 // hangs up, or reads nothing for too long, cancels the calls.
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
-                                   const std::vector<v1::GenerateRequest>& calls, Events& events);
+                                   std::vector<v1::GenerateRequest>& requests, Events& events);
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
-                                  const std::vector<v1::GenerateRequest>& calls, Whole& whole);
+                                  std::vector<v1::GenerateRequest>& requests, Whole& whole);
 
 // The model a call is for: the one it names, or else its session's, or the server's only one.
 asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,

@@ -2,10 +2,10 @@
 #ifndef TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 #define TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 
-#include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <string>
 
+#include "client/gateway/api/side_threads.h"
 #include "client/gateway/http/router.h"
 #include "client/gateway/metrics.h"
 #include "client/gateway/upstream/channel.h"
@@ -16,7 +16,7 @@ namespace tvq::gateway {
 struct Services {
   Upstream& upstream;
   Metrics& metrics;
-  boost::asio::thread_pool& beside;  // for what would stop the loop
+  SideThreads& beside;
   size_t max_body_bytes;
   std::string version;  // of the gateway
 };

@@ -27,6 +27,18 @@ bool IsRequestId(std::string_view id) {
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
+// To `size` bytes of at most `most`. Takes memory for about twice as much as there is, and for no
+// more than `most`, which a string that grows by itself may do.
+void Grow(size_t size, size_t most, std::string* bytes) {
+  if (size > bytes->capacity()) {
+    std::string larger;
+    larger.reserve(std::min(most, 2 * size + kBodyBytes));
+    larger += *bytes;
+    bytes->swap(larger);
+  }
+  bytes->resize(size);
+}
+
 std::string RequestIdOf(const Request& request) {
   if (const std::string_view id = request.Find("x-request-id"); IsRequestId(id)) {
     return std::string(id);
@@ -255,8 +267,8 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     budgeted_ += room;
     auto result = RequestParser::Result::kMore;
     if (room > 0) {
-      piece.reserve(std::min<uint64_t>(parser_->content_length().value_or(0), size));
-      piece.resize(filled + room);
+      Grow(filled + room, std::min<uint64_t>(parser_->content_length().value_or(size), size),
+           &piece);
       size_t consumed = 0, written = 0;
       result =
           parser_->ParseBody(incoming_->bytes(), &consumed, piece.data() + filled, room, &written);

@@ -1,5 +1,6 @@
 #include "client/gateway/http/incoming.h"
 
+#include <boost/asio/error.hpp>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -19,6 +20,7 @@ Incoming::Incoming(std::shared_ptr<Transport> transport, const asio::any_io_exec
 
 asio::awaitable<bool> Incoming::More(size_t wanted) {
   const size_t before = bytes().size();
+  if (error_ == asio::error::operation_aborted) error_.clear();
   while (!error_ && bytes().size() == before) {
     if (!reading_) Start(wanted);
     co_await signal_.Wait();

@@ -25,7 +25,8 @@ class Incoming final : public std::enable_shared_from_this<Incoming> {
   std::string_view bytes() const { return {buffer_.data() + begin_, end_ - begin_}; }
   void Consume(size_t count) { begin_ += count; }
 
-  // Waits for more, and makes room for about `wanted` bytes. False: there will be none.
+  // Waits for more, and makes room for about `wanted` bytes. False: there will be none, or the wait
+  // was cancelled.
   asio::awaitable<bool> More(size_t wanted);
 
   // From now on `ended` is called, once, when the other side has hung up or shut down its side, or

@@ -39,9 +39,10 @@ class Whole {
 
 // The largest answer in one piece: bytes of the messages it is made of.
 inline constexpr size_t kMaxAnswerBytes = size_t{16} << 20;
-// Memory for each of these bytes: probabilities of 20 tokens take eight times as much as objects,
-// and their text as much again as the message; text alone takes less.
-inline constexpr size_t kMemoryPerByte = 10;
+// What an answer in one piece keeps of a message, and of its own text, while it is made. Each byte
+// of probabilities takes eight as objects and two more as text; other messages take less than their
+// size.
+size_t MemoryOf(const v1::GenerateResponse& message);
 
 // The end of every stream.
 inline constexpr std::string_view kDone = "data: [DONE]\n\n";

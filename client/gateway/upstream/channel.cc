@@ -8,6 +8,9 @@ namespace {
 // A server that was away is found again within this time, also where its name has another address
 // by then.
 constexpr int kReconnectMs = 500;
+// For one attempt, the handshakes of TCP, TLS and HTTP/2: a packet that is lost is sent again after
+// a second.
+constexpr int kConnectMs = 2000;
 // After so much silence a server is asked whether it is there; it allows a question every ten
 // seconds.
 constexpr int kKeepaliveMs = 30'000;
@@ -25,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);  // gRPC's name for that
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -50,11 +53,17 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
 
 const Stubs& Upstream::Next() {
   const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
-  for (size_t i = 0; i < stubs_.size(); ++i) {
-    const Stubs& stubs = stubs_[(first + i) % stubs_.size()];
-    if (stubs.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE) return stubs;
+  const Stubs* best = &stubs_[first % stubs_.size()];
+  // One that has not connected yet begins to, so that all have their share.
+  grpc_connectivity_state best_state = best->channel->GetState(true);
+  for (size_t i = 1; i < stubs_.size() && best_state != GRPC_CHANNEL_READY; ++i) {
+    const Stubs& other = stubs_[(first + i) % stubs_.size()];
+    const grpc_connectivity_state state = other.channel->GetState(false);
+    if (state != GRPC_CHANNEL_READY && best_state != GRPC_CHANNEL_TRANSIENT_FAILURE) continue;
+    best = &other;
+    best_state = state;
   }
-  return stubs_[first % stubs_.size()];
+  return *best;
 }
 
 }  // namespace tvq::gateway

@@ -35,7 +35,8 @@ class Upstream {
   static absl::StatusOr<std::unique_ptr<Upstream>> Open(const client::ConnectOptions& options,
                                                         int connections);
 
-  // Those of the connection whose turn it is; one that failed has none while another may do better.
+  // Those of the connection whose turn it is, or of the next one that is ready; where none is, of
+  // one that has not failed, if there is any.
   const Stubs& Next();
 
  private:

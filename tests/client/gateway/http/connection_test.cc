@@ -151,6 +151,22 @@ TEST(ConnectionTest, WhatAnAnswerHoldsIsGivenBackWithIt) {
   }
 }
 
+// What the client still sends is read, or the kernel would reset the connection and take an answer
+// with it that is on its way.
+TEST(ConnectionTest, ReadsOnAfterATimeout) {
+  HttpOptions options;
+  options.limits.header_timeout = std::chrono::milliseconds(50);
+  LoopbackServer server(options, SayBodySize);
+  RawClient client(server.port());
+  client.Send("GET / HTTP/1.1\r\n");
+  EXPECT_THAT(client.Answer(), StartsWith("HTTP/1.1 408"));
+  EXPECT_EQ(client.Receive(1), "") << "the server has ended its side";
+  for (int i = 0; i < 5; ++i) {
+    client.Send("X: y\r\n");  // fails after a reset
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 // It takes longer than the time-out in all, but never for a piece.
 TEST(ConnectionTest, SlowReaderThatGoesOnGetsAll) {
   const std::string body(size_t{12} << 20, 'x');

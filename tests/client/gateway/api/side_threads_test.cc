@@ -1,0 +1,45 @@
+#include "client/gateway/api/side_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+namespace tvq::gateway {
+namespace {
+
+TEST(SideThreadsTest, ShortTasksOvertakeAsFarAsTheirLengthGoes) {
+  std::string order;
+  {
+    SideThreads threads(1);
+    std::promise<void> begun;
+    std::promise<void> free;
+    threads.Schedule(1000, [&] {
+      begun.set_value();
+      free.get_future().wait();
+    });
+    begun.get_future().wait();
+    threads.Schedule(1000, [&] { order += 'a'; });
+    threads.Schedule(1000, [&] {
+      order += 'b';
+      // Comes later than b by as many bytes as b has: too late to overtake c.
+      threads.Schedule(10, [&] { order += 'd'; });
+    });
+    threads.Schedule(2000, [&] { order += 'c'; });
+    threads.Schedule(10, [&] { order += '1'; });
+    free.set_value();
+  }
+  EXPECT_EQ(order, "1abcd");
+}
+
+TEST(SideThreadsTest, DestructionRunsWhatWasScheduled) {
+  int ran = 0;
+  {
+    SideThreads threads(1);
+    for (int i = 0; i < 100; ++i) threads.Schedule(i % 7, [&ran] { ++ran; });
+  }
+  EXPECT_EQ(ran, 100);
+}
+
+}  // namespace
+}  // namespace tvq::gateway
