@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@ namespace {
 int SideThreadCount() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4);
 }
+
+// For calls that were cancelled to end.
+constexpr std::chrono::seconds kCallsEnd{5};
 
 // A connection is a file.
 void AllowManyFiles() {
@@ -86,18 +90,27 @@ class Shutdown {
   bool ended_ = false;
 };
 
+// All calls have been cancelled, of which the loop is to hear. False: some do not end.
+bool FinishCalls(asio::io_context& loop) {
+  loop.restart();
+  const auto waiting = asio::make_work_guard(loop);
+  const auto last = std::chrono::steady_clock::now() + kCallsEnd;
+  while (OpenCalls::count() > 0 && std::chrono::steady_clock::now() < last) {
+    loop.run_for(std::chrono::milliseconds(1));
+  }
+  return OpenCalls::count() == 0;
+}
+
 int Run(const GatewayOptions& options) {
-  auto opened = Upstream::Open(options.server, options.connections);
-  if (!opened.ok()) {
-    spdlog::critical("{}", std::string(opened.status().message()));
+  asio::io_context loop(1);
+  auto upstream = Upstream::Open(options.server, options.connections, loop.get_executor());
+  if (!upstream.ok()) {
+    spdlog::critical("{}", std::string(upstream.status().message()));
     return 1;
   }
-  // Never destroyed: gRPC would wait up to ten seconds for threads that poll.
-  static Upstream* const upstream = opened->release();
-  asio::io_context loop(1);
   Metrics metrics(TVQ_VERSION);
   SideThreads beside(SideThreadCount());
-  Services services{.upstream = *upstream,
+  Services services{.upstream = **upstream,
                     .metrics = metrics,
                     .beside = beside,
                     .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
@@ -126,11 +139,11 @@ int Run(const GatewayOptions& options) {
               HostPort(options.http.host, server.port()).c_str());
   std::fflush(stdout);
   loop.run();
-  // gRPC's threads may still post to the loop, and what they post keeps calls open until it has
-  // run.
-  loop.restart();
-  const auto waiting = asio::make_work_guard(loop);
-  while (OpenCalls::count() > 0) loop.run_for(std::chrono::milliseconds(1));
+  if (!FinishCalls(loop)) {
+    spdlog::warn("stopped with calls that do not end");
+    spdlog::shutdown();
+    std::_Exit(0);  // what gRPC still works on cannot be destroyed
+  }
   spdlog::info("stopped");
   return 0;
 }

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import signal
 import threading
+from pathlib import Path
 
 from gateway_process import GatewayProcess
 from server_process import GOLDEN, ServerProcess, wait_until
@@ -109,3 +110,12 @@ def test_killed_gateway_frees_its_requests(server):
         gateway.process.wait()
         gateway.process.returncode = 0  # as wanted
     server.wait_idle()
+
+
+def test_no_thread_of_the_gateway_falls_asleep(server):
+    """gRPC's threads for callbacks would, for 100 ms after a second without a call; one call of that kind starts them."""
+    with GatewayProcess(server.address) as gateway:
+        assert gateway.get("/v1/health/ready").status == 200
+        assert gateway.complete("Once", max_tokens=2)
+        threads = Path(f"/proc/{gateway.process.pid}/task").glob("*/comm")
+        assert "nexting_thread" not in {name.read_text().strip() for name in threads}

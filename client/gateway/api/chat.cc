@@ -14,7 +14,7 @@
 namespace tvq::gateway {
 namespace {
 
-using Models = class v1::ModelService::Stub::async;
+using Models = v1::ModelService::Stub;
 
 // Writes the conversation as the request's model wants it.
 asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
@@ -24,7 +24,7 @@ asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
   v1::GetModelRequest get;
   get.set_name(*name);
   const auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
       std::move(get));
   if (!model.ok()) co_return model.status();
   absl::Status applied = ApplyTemplate(model->model(), &request);

@@ -22,8 +22,8 @@ constexpr size_t kMessagesAhead = 32;
 // After so much silence a comment is sent, so that proxies and clients know that all is well.
 constexpr std::chrono::seconds kSilence{15};
 
-using Sessions = class v1::SessionService::Stub::async;
-using Models = class v1::ModelService::Stub::async;
+using Sessions = v1::SessionService::Stub;
+using Models = v1::ModelService::Stub;
 using GenerateCall = ReadCall<v1::GenerateResponse>;
 
 // The calls of one request.
@@ -38,10 +38,11 @@ class Calls {
   void Start(Services& services, Exchange& exchange, std::vector<v1::GenerateRequest>& requests) {
     for (v1::GenerateRequest& request : requests) {
       const CallHeaders headers = HeadersOf(exchange, request.session().session_id());
-      calls_.push_back(GenerateCall::Start(
-          headers, changed_, kMessagesAhead, [&](grpc::ClientContext* context, GenerateCall* call) {
-            services.upstream.Next().generation->async()->Generate(context, &request, call);
-          }));
+      const auto prepare = [&](grpc::ClientContext* context) {
+        const Stubs& stubs = services.upstream.Next();
+        return stubs.generation->PrepareAsyncGenerate(context, request, stubs.queue);
+      };
+      calls_.push_back(GenerateCall::Start(headers, changed_, kMessagesAhead, prepare));
       request.clear_prompt();
     }
     closed_.resize(calls_.size());
@@ -55,12 +56,11 @@ class Calls {
   void Poll(const Take& take) {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (closed_[i]) continue;
-      const bool done = calls_[i]->done();
       messages_.clear();
-      calls_[i]->Take(&messages_);
+      const GenerateCall::State state = calls_[i]->Take(&messages_);
       for (const v1::GenerateResponse& message : messages_) take(i, message);
-      began_ = began_ || !messages_.empty() || (!done && calls_[i]->has_head());
-      if (!done) continue;
+      began_ = began_ || !messages_.empty() || (!state.done && state.head);
+      if (!state.done) continue;
       closed_[i] = true;
       ++closed_count_;
       status_.Update(calls_[i]->status());
@@ -236,18 +236,17 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
 asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,
                                                      const v1::GenerateRequest& call) {
   if (!call.model().empty()) co_return call.model();
-  const Stubs& stubs = services.upstream.Next();
   if (call.has_session()) {
     v1::GetSessionRequest request;
     request.set_session_id(call.session().session_id());
     auto found = co_await Unary<v1::GetSessionRequest, v1::GetSessionResponse>(
-        exchange, HeadersOf(exchange, call.session().session_id()), stubs.sessions->async(),
-        &Sessions::GetSession, std::move(request));
+        exchange, HeadersOf(exchange, call.session().session_id()), services.upstream.Next(),
+        &Sessions::PrepareAsyncGetSession, std::move(request));
     if (!found.ok()) co_return found.status();
     co_return found->session().model();
   }
   auto found = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
-      exchange, HeadersOf(exchange), stubs.models->async(), &Models::GetModel,
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
       v1::GetModelRequest());
   if (!found.ok()) co_return found.status();
   co_return found->model().name();

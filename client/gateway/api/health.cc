@@ -2,15 +2,12 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
-#include <boost/asio/post.hpp>
 #include <chrono>
-#include <memory>
 
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/models_json.h"
 #include "client/gateway/api/services.h"
-#include "client/gateway/http/signal.h"
-#include "client/gateway/upstream/call.h"
+#include "client/gateway/upstream/unary_call.h"
 
 namespace tvq::gateway {
 namespace {
@@ -30,33 +27,18 @@ bool SaysServing(const grpc::ByteBuffer& response) {
 
 // The server's health, as its standard service says. It needs no key.
 asio::awaitable<bool> Serving(Services& services, Exchange& exchange) {
-  struct State {
-    State(const std::shared_ptr<grpc::Channel>& channel, asio::any_io_executor executor)
-        : stub(channel), done(std::move(executor)) {}
-    OpenCalls open;
-    grpc::ClientContext context;
-    grpc::GenericStub stub;
-    grpc::ByteBuffer request, response;
-    bool finished = false, serving = false;  // on the loop
-    Signal done;
-  };
-  const auto state = std::make_shared<State>(services.upstream.Next().channel, exchange.executor());
   CallHeaders headers;
   headers.request_id = exchange.request_id();
   headers.timeout = kPatience;
-  headers.Apply(&state->context);
+  const Stubs& stubs = services.upstream.Next();
+  grpc::GenericStub stub(stubs.channel);
   const grpc::Slice empty;
-  state->request = grpc::ByteBuffer(&empty, 1);
-  state->stub.UnaryCall(&state->context, "/grpc.health.v1.Health/Check", grpc::StubOptions(),
-                        &state->request, &state->response, [state](const grpc::Status& status) {
-                          asio::post(state->done.executor(), [state, ok = status.ok()] {
-                            state->serving = ok && SaysServing(state->response);
-                            state->finished = true;
-                            state->done.Notify();
-                          });
-                        });
-  while (!state->finished) co_await state->done.Wait();
-  co_return state->serving;
+  const grpc::ByteBuffer request(&empty, 1);
+  const auto prepare = [&](grpc::ClientContext* context) {
+    return stub.PrepareUnaryCall(context, "/grpc.health.v1.Health/Check", request, stubs.queue);
+  };
+  const auto response = co_await Ask<grpc::ByteBuffer>(exchange, headers, prepare);
+  co_return response.ok() && SaysServing(*response);
 }
 
 asio::awaitable<void> Ready(Services& services, Exchange& exchange) {

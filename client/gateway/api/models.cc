@@ -9,11 +9,11 @@
 namespace tvq::gateway {
 namespace {
 
-using Models = class v1::ModelService::Stub::async;
+using Models = v1::ModelService::Stub;
 
 asio::awaitable<void> List(Services& services, Exchange& exchange) {
   const auto models = co_await Unary<v1::ListModelsRequest, v1::ListModelsResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::ListModels,
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncListModels,
       v1::ListModelsRequest());
   if (!models.ok()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(models.status())));
@@ -28,7 +28,7 @@ asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string na
   v1::GetModelRequest request;
   request.set_name(std::move(name));
   const auto found = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
       std::move(request));
   if (found.ok()) {
     co_await exchange.Respond(JsonResponse(Dump(ToJson(found->model()))));
@@ -39,8 +39,8 @@ asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string na
 
 asio::awaitable<void> Server(Services& services, Exchange& exchange) {
   const auto info = co_await Unary<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().models->async(),
-      &Models::GetServerInfo, v1::GetServerInfoRequest());
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetServerInfo,
+      v1::GetServerInfoRequest());
   if (info.ok()) {
     co_await exchange.Respond(JsonResponse(Dump(ToJson(*info))));
   } else {

@@ -1,5 +1,5 @@
 // /v1/sessions and what lies below it, snapshots apart.
-#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -15,11 +15,11 @@
 namespace tvq::gateway {
 namespace {
 
-using Async = class v1::SessionService::Stub::async;
+using Sessions = v1::SessionService::Stub;
 
 template <typename Request, typename Reply>
-using Method = void (Async::*)(grpc::ClientContext*, const Request*, Reply*,
-                               std::function<void(grpc::Status)>);
+using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> (Sessions::*)(
+    grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
 // The session that a call is on; empty for those that are on none.
 template <typename Request>
@@ -43,7 +43,7 @@ asio::awaitable<void> Call(Services& services, Exchange& exchange, absl::StatusO
   }
   const CallHeaders headers = HeadersOf(exchange, SessionIdOf(*request));
   const absl::StatusOr<Reply> reply = co_await Unary<Request, Reply>(
-      exchange, headers, services.upstream.Next().sessions->async(), method, *std::move(request));
+      exchange, headers, services.upstream.Next(), method, *std::move(request));
   if (!reply.ok()) {
     co_await exchange.Respond(ErrorResponse(SessionError(reply.status())));
     co_return;
@@ -105,12 +105,14 @@ asio::awaitable<void> Create(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, parse);
   if (!request) co_return;
   co_await Call<v1::CreateSessionRequest, v1::CreateSessionResponse>(
-      services, exchange, *std::move(request), &Async::CreateSession, kPosition, 201);
+      services, exchange, *std::move(request), &Sessions::PrepareAsyncCreateSession, kPosition,
+      201);
 }
 
 asio::awaitable<void> List(Services& services, Exchange& exchange) {
   co_await Call<v1::ListSessionsRequest, v1::ListSessionsResponse>(
-      services, exchange, ParseList(QueryOf(exchange)), &Async::ListSessions, PageOf, 200);
+      services, exchange, ParseList(QueryOf(exchange)), &Sessions::PrepareAsyncListSessions, PageOf,
+      200);
 }
 
 asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string id) {
@@ -120,7 +122,7 @@ asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string id
     return transcript ? WithTranscript(reply) : ToJson(reply.session());
   };
   co_await Call<v1::GetSessionRequest, v1::GetSessionResponse>(
-      services, exchange, std::move(request), &Async::GetSession, to_json, 200);
+      services, exchange, std::move(request), &Sessions::PrepareAsyncGetSession, to_json, 200);
 }
 
 // The call in the query as a request of its own.
@@ -143,7 +145,7 @@ asio::awaitable<void> Delete(Services& services, Exchange& exchange, SessionTarg
   };
   auto request = FromQuery<v1::DeleteSessionRequest>(exchange, target);
   co_await Call<v1::DeleteSessionRequest, v1::DeleteSessionResponse>(
-      services, exchange, std::move(request), &Async::DeleteSession, deleted, 200);
+      services, exchange, std::move(request), &Sessions::PrepareAsyncDeleteSession, deleted, 200);
 }
 
 asio::awaitable<void> Unmark(Services& services, Exchange& exchange, SessionTarget target,
@@ -151,7 +153,7 @@ asio::awaitable<void> Unmark(Services& services, Exchange& exchange, SessionTarg
   auto request = FromQuery<v1::UnmarkSessionRequest>(exchange, target);
   if (request.ok()) request->set_name(name);
   co_await Call<v1::UnmarkSessionRequest, v1::UnmarkSessionResponse>(
-      services, exchange, std::move(request), &Async::UnmarkSession, kPosition, 200);
+      services, exchange, std::move(request), &Sessions::PrepareAsyncUnmarkSession, kPosition, 200);
 }
 
 template <typename Request, typename Reply, typename Convert>
@@ -182,13 +184,14 @@ void AddSessions(Services& services, Router* router) {
               });
   router->Add("POST", "/v1/sessions/{id}/append",
               WithBody<v1::AppendSessionRequest, v1::AppendSessionResponse>(
-                  services, ParseAppend, &Async::AppendSession, Appended));
+                  services, ParseAppend, &Sessions::PrepareAsyncAppendSession, Appended));
   router->Add("POST", "/v1/sessions/{id}/fork",
               WithBody<v1::ForkSessionRequest, v1::ForkSessionResponse>(
-                  services, ParseFork, &Async::ForkSession, ListOf<v1::ForkSessionResponse>));
+                  services, ParseFork, &Sessions::PrepareAsyncForkSession,
+                  ListOf<v1::ForkSessionResponse>));
   router->Add("POST", "/v1/sessions/{id}/marks",
               WithBody<v1::MarkSessionRequest, v1::MarkSessionResponse>(
-                  services, ParseMark, &Async::MarkSession, kPosition));
+                  services, ParseMark, &Sessions::PrepareAsyncMarkSession, kPosition));
   router->Add("DELETE", "/v1/sessions/{id}/marks/{name}",
               [&services](Exchange& exchange, const PathFields& path) {
                 return Unmark(services, exchange, TargetOf(exchange, path),
@@ -196,10 +199,10 @@ void AddSessions(Services& services, Router* router) {
               });
   router->Add("POST", "/v1/sessions/{id}/rewind",
               WithBody<v1::RewindSessionRequest, v1::RewindSessionResponse>(
-                  services, ParseRewind, &Async::RewindSession, kPosition));
+                  services, ParseRewind, &Sessions::PrepareAsyncRewindSession, kPosition));
   router->Add("POST", "/v1/sessions/{id}/save",
               WithBody<v1::SaveSessionRequest, v1::SaveSessionResponse>(
-                  services, ParseSave, &Async::SaveSession, kPosition));
+                  services, ParseSave, &Sessions::PrepareAsyncSaveSession, kPosition));
 }
 
 }  // namespace tvq::gateway

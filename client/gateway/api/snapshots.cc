@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/services.h"
@@ -39,9 +40,8 @@ asio::awaitable<void> SendChunks(Exchange& exchange, const std::string& id, Expo
   while (true) {
     co_await changed.Wait();
     if (exchange.gone()) co_return;
-    const bool done = call.done();
     messages.clear();
-    call.Take(&messages);
+    const bool done = call.Take(&messages).done;
     for (const v1::ExportSessionResponse& message : messages) {
       bool open = true;
       if (!exchange.begun()) {
@@ -73,14 +73,15 @@ asio::awaitable<void> Export(Services& services, Exchange& exchange, SessionTarg
   v1::ExportSessionRequest request;
   *request.mutable_session() = *session;
   const auto changed = std::make_shared<Signal>(exchange.executor());
-  const auto call = ExportCall::Start(HeadersOf(exchange, target.id), changed, kChunksAhead,
-                                      [&](grpc::ClientContext* context, ExportCall* reactor) {
-                                        services.upstream.Next().sessions->async()->ExportSession(
-                                            context, &request, reactor);
-                                      });
+  const auto prepare = [&](grpc::ClientContext* context) {
+    const Stubs& stubs = services.upstream.Next();
+    return stubs.sessions->PrepareAsyncExportSession(context, request, stubs.queue);
+  };
+  const auto call =
+      ExportCall::Start(HeadersOf(exchange, target.id), changed, kChunksAhead, prepare);
+  const absl::Cleanup cancel = [&call] { call->Cancel(); };
   exchange.OnHangUp([call] { call->Cancel(); });
   co_await SendChunks(exchange, target.id, *call, *changed);
-  if (!call->done()) call->Cancel();
 }
 
 // Ends when the body does, or the server has heard enough. Not OK: the body failed.
@@ -107,15 +108,16 @@ asio::awaitable<void> Import(Services& services, Exchange& exchange) {
     co_await exchange.Respond(ErrorResponse(ToApiError(create.status())));
     co_return;
   }
-  const auto call = ImportCall::Start(
-      HeadersOf(exchange), exchange.executor(),
-      [&](grpc::ClientContext* context, v1::ImportSessionResponse* response, ImportCall* reactor) {
-        services.upstream.Next().sessions->async()->ImportSession(context, response, reactor);
-      });
+  const auto prepare = [&](grpc::ClientContext* context, v1::ImportSessionResponse* response) {
+    const Stubs& stubs = services.upstream.Next();
+    return stubs.sessions->PrepareAsyncImportSession(context, response, stubs.queue);
+  };
+  const auto call = ImportCall::Start(HeadersOf(exchange), exchange.executor(), prepare);
+  const absl::Cleanup cancel = [&call] { call->Cancel(); };
   exchange.OnHangUp([call] { call->Cancel(); });
   const absl::Status received = co_await ReceiveChunks(exchange, *std::move(create), *call);
   if (!received.ok()) {
-    call->Abandon();
+    call->Cancel();
     if (!exchange.gone()) co_await exchange.Respond(ErrorResponse(BodyError(received)));
     co_return;
   }

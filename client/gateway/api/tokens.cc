@@ -12,8 +12,8 @@
 namespace tvq::gateway {
 namespace {
 
-using Generation = class v1::GenerationService::Stub::async;
-using Models = class v1::ModelService::Stub::async;
+using Generation = v1::GenerationService::Stub;
+using Models = v1::ModelService::Stub;
 
 ApiError TokensError(const absl::Status& status) {
   ApiError error = ToApiError(status);
@@ -32,11 +32,11 @@ asio::awaitable<absl::StatusOr<std::string>> Tokens(Services& services, Exchange
   v1::GetModelRequest get;
   get.set_name(request.model());
   const auto tokens = co_await Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().generation->async(),
-      &Generation::Tokenize, std::move(request));
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncTokenize,
+      std::move(request));
   if (!tokens.ok()) co_return tokens.status();
   const auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().models->async(), &Models::GetModel,
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
       std::move(get));
   if (!model.ok()) co_return model.status();
   const auto write = [&] {
@@ -63,8 +63,8 @@ asio::awaitable<void> Detokenize(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, ParseDetokenize, TokensError);
   if (!request) co_return;
   const auto text = co_await Unary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next().generation->async(),
-      &Generation::Detokenize, *std::move(request));
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncDetokenize,
+      *std::move(request));
   std::string json = R"({"prompt":)";
   if (text.ok()) AppendJsonString(text->text(), &json);
   json.push_back('}');

@@ -87,6 +87,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<void> Linger();
 
   asio::awaitable<bool> Send(std::string_view bytes);
+  // What the kernel takes without a wait, from the front of `bytes`.
+  void SendNow(std::string_view* bytes);
   std::string Head(const Response& response, std::optional<uint64_t> length);
   void HangUp();
 

@@ -37,6 +37,12 @@ class Signal {
     if (waiter_) asio::post(executor_, std::exchange(waiter_, nullptr));
   }
 
+  // The same for those who have nothing left to do: runs the coroutine at once.
+  void Wake() {
+    notified_ = true;
+    if (waiter_) std::exchange(waiter_, nullptr)();
+  }
+
   const asio::any_io_executor& executor() const { return executor_; }
 
  private:

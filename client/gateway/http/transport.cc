@@ -55,7 +55,14 @@ class StreamTransport : public Transport {
 
 class Plain final : public StreamTransport<tcp::socket> {
  public:
-  using StreamTransport::StreamTransport;
+  explicit Plain(tcp::socket socket) : StreamTransport(std::move(socket)) {
+    ErrorCode ignored;  // of a socket that is of no use: every operation will tell
+    stream_.non_blocking(true, ignored);
+  }
+  size_t WriteNow(asio::const_buffer bytes) override {
+    ErrorCode ignored;  // Write meets it again
+    return stream_.non_blocking() ? stream_.write_some(bytes, ignored) : 0;
+  }
   asio::awaitable<ErrorCode> Handshake() override { co_return ErrorCode(); }
   void HalfClose() override {
     ErrorCode ignored;
@@ -76,6 +83,8 @@ class Tls final : public StreamTransport<TlsStream> {
     const auto [error] = co_await stream_.async_handshake(asio::ssl::stream_base::server, kAwait);
     co_return error;
   }
+  // What OpenSSL cannot write at once it wants to write again.
+  size_t WriteNow(asio::const_buffer) override { return 0; }
   void HalfClose() override {}  // after the closing alert nothing can be read
   asio::awaitable<void> Finish() override { co_await stream_.async_shutdown(kAwait); }
 

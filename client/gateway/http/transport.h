@@ -27,6 +27,8 @@ class Transport {
   // Before anything else.
   virtual asio::awaitable<ErrorCode> Handshake() = 0;
   virtual void ReadSome(asio::mutable_buffer buffer, OnRead done) = 0;
+  // Writes as much as can be without a wait, and returns how much that is; maybe nothing.
+  virtual size_t WriteNow(asio::const_buffer bytes) = 0;
   // All of it.
   virtual asio::awaitable<ErrorCode> Write(asio::const_buffer bytes) = 0;
   // Tells the other side that nothing more comes, while this one goes on reading, where that can

@@ -34,7 +34,7 @@ struct CallHeaders {
   }
 };
 
-// Counts calls that gRPC still works on: the loop they post to must outlive them.
+// Counts calls that have not ended: the loop must run on until they have.
 class OpenCalls {
  public:
   OpenCalls() { ++count_; }

@@ -22,7 +22,8 @@ constexpr int kAheadBytes = 256 << 10;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOptions& options,
-                                                         int connections) {
+                                                         int connections,
+                                                         asio::any_io_executor loop) {
   auto credentials = client::Credentials(options);
   if (!credentials.ok()) return credentials.status();
   grpc::ChannelArguments arguments;
@@ -39,20 +40,21 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // clients of the gateway decide that
   // Otherwise channels to one address share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  auto upstream = std::make_unique<Upstream>();
+  std::unique_ptr<Upstream> upstream(new Upstream(std::move(loop)));
   for (int i = 0; i < connections; ++i) {
     Stubs stubs;
     stubs.channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
     stubs.generation = v1::GenerationService::NewStub(stubs.channel);
     stubs.sessions = v1::SessionService::NewStub(stubs.channel);
     stubs.models = v1::ModelService::NewStub(stubs.channel);
+    stubs.queue = upstream->queue_.grpc();
     upstream->stubs_.push_back(std::move(stubs));
   }
   return upstream;
 }
 
 const Stubs& Upstream::Next() {
-  const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
+  const size_t first = next_++;
   const Stubs* best = &stubs_[first % stubs_.size()];
   // One that has not connected yet begins to, so that all have their share.
   grpc_connectivity_state best_state = best->channel->GetState(true);

@@ -4,15 +4,17 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cpp/connect.h"
+#include "client/gateway/upstream/call_queue.h"
 #include "tvq/v1/generation.grpc.pb.h"
 #include "tvq/v1/model.grpc.pb.h"
 #include "tvq/v1/session.grpc.pb.h"
@@ -24,24 +26,42 @@ struct Stubs {
   std::unique_ptr<v1::GenerationService::Stub> generation;
   std::unique_ptr<v1::SessionService::Stub> sessions;
   std::unique_ptr<v1::ModelService::Stub> models;
+  grpc::CompletionQueue* queue = nullptr;  // for all calls
+
+  // By its type.
+  template <typename Stub>
+  Stub& Get() const {
+    if constexpr (std::is_same_v<Stub, v1::GenerationService::Stub>) {
+      return *generation;
+    } else if constexpr (std::is_same_v<Stub, v1::SessionService::Stub>) {
+      return *sessions;
+    } else {
+      return *models;
+    }
+  }
 };
 
 // Connections to one server, which all calls share. Connects by itself, again and again where the
-// server is away; calls are UNAVAILABLE meanwhile. Thread-safe.
+// server is away; calls are UNAVAILABLE meanwhile. Used by the loop's thread alone; outlives its
+// calls.
 class Upstream {
  public:
-  // INVALID_ARGUMENT for options that do not fit together, NOT_FOUND for a file that cannot be
-  // read.
+  // The calls' news go to `loop`. INVALID_ARGUMENT for options that do not fit together, NOT_FOUND
+  // for a file that cannot be read.
   static absl::StatusOr<std::unique_ptr<Upstream>> Open(const client::ConnectOptions& options,
-                                                        int connections);
+                                                        int connections,
+                                                        asio::any_io_executor loop);
 
   // Those of the connection whose turn it is, or of the next one that is ready; where none is, of
   // one that has not failed, if there is any.
   const Stubs& Next();
 
  private:
+  explicit Upstream(asio::any_io_executor loop) : queue_(std::move(loop)) {}
+
   std::vector<Stubs> stubs_;
-  std::atomic<size_t> next_{0};
+  size_t next_ = 0;
+  CallQueue queue_;
 };
 
 }  // namespace tvq::gateway

@@ -1,11 +1,9 @@
 #ifndef TVQ_CLIENT_GATEWAY_UPSTREAM_READ_CALL_H_
 #define TVQ_CLIENT_GATEWAY_UPSTREAM_READ_CALL_H_
 
-#include <grpcpp/support/client_callback.h>
+#include <grpcpp/support/async_stream.h>
 
-#include <boost/asio/post.hpp>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,53 +14,55 @@
 #include "client/cpp/grpc_call.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
+#include "client/gateway/upstream/call_queue.h"
 
 namespace tvq::gateway {
 
 // A call that streams messages to the loop. When `limit` of them wait there, it reads no further,
 // so that flow control reaches the server.
 //
-// gRPC's threads call the reactions, all else is for the loop's thread. It owns itself until gRPC
-// is done with it.
+// For the loop's thread; whoever starts it cancels it or waits until it is done.
 template <typename Response>
-class ReadCall final : public grpc::ClientReadReactor<Response>,
-                       public std::enable_shared_from_this<ReadCall<Response>> {
+class ReadCall final : public CallQueue::Operation {
+  using Reader = grpc::ClientAsyncReader<Response>;
+
  public:
-  // `start` begins the call: (context, reactor). `changed` is notified when something is to be
-  // taken, or the head of the response has come, or the call has ended.
-  static std::shared_ptr<ReadCall> Start(
-      const CallHeaders& headers, std::shared_ptr<Signal> changed, size_t limit,
-      const std::function<void(grpc::ClientContext*, ReadCall*)>& start) {
+  // `prepare` makes the call: context -> std::unique_ptr<Reader>. `changed` is notified when
+  // something is to be taken, or the head of the response has come, or the call has ended.
+  template <typename Prepare>
+  static std::shared_ptr<ReadCall> Start(const CallHeaders& headers,
+                                         std::shared_ptr<Signal> changed, size_t limit,
+                                         const Prepare& prepare) {
     std::shared_ptr<ReadCall> call(new ReadCall(std::move(changed), limit));
     headers.Apply(&call->context_);
-    call->self_ = call;
-    start(&call->context_, call.get());
-    call->AddHold();  // reads may be started outside of reactions
-    call->StartRead(&call->message_);
-    call->StartCall();
+    call->reader_ = prepare(&call->context_);
+    call->reader_->StartCall(call->Tag());
     return call;
   }
 
-  // Moves to `messages`, which is empty, what has come.
-  void Take(std::vector<Response>* messages) {
+  struct State {
+    bool head = false;  // of the response; it has come
+    bool done = false;
+  };
+
+  // Moves to `messages`, which is empty, what has come. Done: there will be no more.
+  State Take(std::vector<Response>* messages) {
+    State state;
     bool resume = false;
     {
       absl::MutexLock lock(&mutex_);
       messages->swap(ready_);
       resume = std::exchange(paused_, false);
       notified_ = false;
+      state = state_;
     }
-    if (resume) this->StartRead(&message_);
+    if (resume) Read();
+    return state;
   }
 
-  bool has_head() const {
-    absl::MutexLock lock(&mutex_);
-    return head_;
-  }
-  // After it was true, what Take gives is the last.
   bool done() const {
     absl::MutexLock lock(&mutex_);
-    return done_;
+    return state_.done;
   }
   // When done.
   absl::Status status() const {
@@ -70,6 +70,7 @@ class ReadCall final : public grpc::ClientReadReactor<Response>,
     return status_;
   }
 
+  // It is done soon.
   void Cancel() {
     context_.TryCancel();
     bool resume = false;
@@ -78,66 +79,71 @@ class ReadCall final : public grpc::ClientReadReactor<Response>,
       cancelled_ = true;
       resume = std::exchange(paused_, false);
     }
-    if (resume) this->StartRead(&message_);
-  }
-
-  void OnReadInitialMetadataDone(bool ok) override {
-    if (!ok) return;
-    absl::MutexLock lock(&mutex_);
-    head_ = true;
-    Notify();
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      this->RemoveHold();
-      return;
-    }
-    bool more = true;
-    {
-      absl::MutexLock lock(&mutex_);
-      head_ = true;
-      if (!cancelled_) {
-        ready_.push_back(std::move(message_));
-        paused_ = ready_.size() >= limit_;
-        more = !paused_;
-      }
-      Notify();
-    }
-    message_.Clear();
-    if (more) this->StartRead(&message_);
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<ReadCall> self = std::move(self_);
-    absl::MutexLock lock(&mutex_);
-    status_ = client::FromGrpc(status, context_);
-    done_ = true;
-    Notify();
+    if (resume) Read();
   }
 
  private:
+  enum class Step { kStart, kHead, kRead, kFinish };
+
   ReadCall(std::shared_ptr<Signal> changed, size_t limit)
       : changed_(std::move(changed)), limit_(limit) {}
 
-  void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (std::exchange(notified_, true) && !done_) return;
-    asio::post(changed_->executor(), [changed = changed_] { changed->Notify(); });
+  bool Proceed(bool ok) override {
+    if (step_ == Step::kFinish) return End();
+    if (!ok) {
+      step_ = Step::kFinish;
+      reader_->Finish(&grpc_status_, Tag());
+      return false;
+    }
+    if (step_ == Step::kStart) {
+      step_ = Step::kHead;
+      reader_->ReadInitialMetadata(Tag());
+      return false;
+    }
+    const bool is_message = std::exchange(step_, Step::kRead) == Step::kRead;
+    bool read = true, news = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (is_message && !cancelled_) {
+        ready_.push_back(std::move(message_));
+        paused_ = ready_.size() >= limit_;
+        read = !paused_;
+      }
+      // An error without any message has no head, but gRPC gives an empty one.
+      state_.head = state_.head || is_message || !context_.GetServerInitialMetadata().empty();
+      news = state_.head && !std::exchange(notified_, true);
+    }
+    if (read) Read();
+    return news;
+  }
+  bool End() {
+    absl::MutexLock lock(&mutex_);
+    status_ = client::FromGrpc(grpc_status_, context_);
+    state_.done = true;
+    return true;
+  }
+  void OnNews() override { changed_->Wake(); }
+
+  // By either thread, when it is not read and not finished.
+  void Read() {
+    message_.Clear();
+    reader_->Read(&message_, Tag());
   }
 
   const OpenCalls open_;
   const std::shared_ptr<Signal> changed_;
   const size_t limit_;
   grpc::ClientContext context_;
-  std::shared_ptr<ReadCall> self_;
+  std::unique_ptr<Reader> reader_;
+  Step step_ = Step::kStart;
   Response message_;  // being read
+  grpc::Status grpc_status_;
   mutable absl::Mutex mutex_;
   std::vector<Response> ready_ ABSL_GUARDED_BY(mutex_);
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;  // and not taken since
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  bool head_ ABSL_GUARDED_BY(mutex_) = false;
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  State state_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,9 +1,9 @@
 #ifndef TVQ_CLIENT_GATEWAY_UPSTREAM_UNARY_CALL_H_
 #define TVQ_CLIENT_GATEWAY_UPSTREAM_UNARY_CALL_H_
 
+#include <grpcpp/support/async_unary_call.h>
+
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/post.hpp>
-#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -13,42 +13,73 @@
 #include "client/gateway/http/exchange.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
+#include "client/gateway/upstream/call_queue.h"
+#include "client/gateway/upstream/channel.h"
 
 namespace tvq::gateway {
 
-// One question, one answer, on behalf of an exchange whose hang-up cancels it. `async` is the part
-// of a stub that takes callbacks, `method` one of its methods.
-template <typename Request, typename Response, typename Async>
+// What has been asked once, and its answer; for the loop's thread.
+template <typename Response>
+class Question final : public CallQueue::Operation {
+ public:
+  explicit Question(asio::any_io_executor executor) : changed_(std::move(executor)) {}
+
+  // `prepare` makes the call: context -> std::unique_ptr<grpc::ClientAsyncResponseReader>
+  template <typename Prepare>
+  void Start(const CallHeaders& headers, const Prepare& prepare) {
+    headers.Apply(&context_);
+    reader_ = prepare(&context_);
+    reader_->StartCall();
+    reader_->Finish(&response_, &status_, Tag());
+  }
+
+  asio::awaitable<absl::StatusOr<Response>> Answer() {
+    while (!done_) co_await changed_.Wait();
+    if (!status_.ok()) co_return client::FromGrpc(status_, context_);
+    co_return std::move(response_);
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  bool Proceed(bool) override { return true; }
+  void OnNews() override {
+    done_ = true;
+    changed_.Wake();
+  }
+
+  const OpenCalls open_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader_;
+  Response response_;
+  grpc::Status status_;
+  bool done_ = false;
+  Signal changed_;
+};
+
+// On behalf of an exchange whose hang-up cancels the call.
+template <typename Response, typename Prepare>
+asio::awaitable<absl::StatusOr<Response>> Ask(Exchange& exchange, CallHeaders headers,
+                                              Prepare prepare) {
+  const auto question = std::make_shared<Question<Response>>(exchange.executor());
+  question->Start(headers, prepare);
+  exchange.OnHangUp([question] { question->Cancel(); });
+  absl::StatusOr<Response> answer = co_await question->Answer();
+  co_return answer;
+}
+
+// Asks with `method`, PrepareAsync... of one of the stubs.
+template <typename Request, typename Response, typename Stub>
 asio::awaitable<absl::StatusOr<Response>> Unary(
-    Exchange& exchange, CallHeaders headers, Async* async,
-    void (Async::*method)(grpc::ClientContext*, const Request*, Response*,
-                          std::function<void(grpc::Status)>),
+    Exchange& exchange, CallHeaders headers, const Stubs& stubs,
+    std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*method)(
+        grpc::ClientContext*, const Request&, grpc::CompletionQueue*),
     std::type_identity_t<Request> request) {
-  struct State {
-    explicit State(asio::any_io_executor executor) : done(std::move(executor)) {}
-    OpenCalls open;
-    grpc::ClientContext context;
-    Request request;
-    Response response;
-    absl::Status status;
-    bool finished = false;  // on the loop
-    Signal done;
+  const auto prepare = [&stubs, method, &request](grpc::ClientContext* context) {
+    return (stubs.Get<Stub>().*method)(context, request, stubs.queue);
   };
-  const auto state = std::make_shared<State>(exchange.executor());
-  state->request = std::move(request);
-  headers.Apply(&state->context);
-  (async->*method)(&state->context, &state->request, &state->response,
-                   std::function<void(grpc::Status)>([state](const grpc::Status& status) {
-                     asio::post(state->done.executor(), [state, status] {
-                       state->status = client::FromGrpc(status, state->context);
-                       state->finished = true;
-                       state->done.Notify();
-                     });
-                   }));
-  exchange.OnHangUp([state] { state->context.TryCancel(); });
-  while (!state->finished) co_await state->done.Wait();
-  if (!state->status.ok()) co_return state->status;
-  co_return std::move(state->response);
+  absl::StatusOr<Response> answer = co_await Ask<Response>(exchange, std::move(headers), prepare);
+  co_return answer;
 }
 
 }  // namespace tvq::gateway

@@ -1,11 +1,9 @@
 #ifndef TVQ_CLIENT_GATEWAY_UPSTREAM_UPLOAD_CALL_H_
 #define TVQ_CLIENT_GATEWAY_UPSTREAM_UPLOAD_CALL_H_
 
-#include <grpcpp/support/client_callback.h>
+#include <grpcpp/support/async_stream.h>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/post.hpp>
-#include <functional>
 #include <memory>
 #include <utility>
 
@@ -13,92 +11,77 @@
 #include "client/cpp/grpc_call.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
+#include "client/gateway/upstream/call_queue.h"
 
 namespace tvq::gateway {
 
-// A call that sends messages one after the other and gets one answer. All but the reactions is for
-// the loop's thread, and so is what they post to it. Owns itself until gRPC is done with it.
+// A call that sends messages one after the other and gets one answer. For the loop's thread;
+// whoever starts it cancels it or waits for its end with Finish.
 template <typename Request, typename Response>
-class UploadCall final : public grpc::ClientWriteReactor<Request>,
-                         public std::enable_shared_from_this<UploadCall<Request, Response>> {
+class UploadCall final : public CallQueue::Operation {
+  using Writer = grpc::ClientAsyncWriter<Request>;
+
  public:
-  // `start` begins the call: (context, response, reactor).
-  static std::shared_ptr<UploadCall> Start(
-      const CallHeaders& headers, asio::any_io_executor executor,
-      const std::function<void(grpc::ClientContext*, Response*, UploadCall*)>& start) {
+  // `prepare` makes the call: (context, response) -> std::unique_ptr<Writer>.
+  template <typename Prepare>
+  static std::shared_ptr<UploadCall> Start(const CallHeaders& headers,
+                                           asio::any_io_executor executor, const Prepare& prepare) {
     std::shared_ptr<UploadCall> call(new UploadCall(std::move(executor)));
     headers.Apply(&call->context_);
-    call->self_ = call;
-    start(&call->context_, &call->response_, call.get());
-    call->AddHold();  // until Finish: writes are started outside of reactions
-    call->StartCall();
+    call->writer_ = prepare(&call->context_, &call->response_);
+    call->writer_->StartCall(call->Tag());
     return call;
   }
 
   // One at a time. False: the call has ended; Finish tells how.
   asio::awaitable<bool> Write(Request request) {
-    request_ = std::move(request);
-    writing_ = true;
-    this->StartWrite(&request_);
-    while (writing_) co_await changed_.Wait();
-    co_return written_;
+    while (busy_) co_await changed_.Wait();  // until the call has begun
+    if (!ok_) co_return false;
+    busy_ = true;
+    writer_->Write(request, Tag());
+    request = {};  // gRPC has its bytes
+    while (busy_) co_await changed_.Wait();
+    co_return ok_;
   }
 
-  // No more writes. The caller keeps the call until it has returned.
+  // No more writes.
   asio::awaitable<absl::StatusOr<Response>> Finish() {
-    if (!std::exchange(finishing_, true)) {
-      this->StartWritesDone();
-      this->RemoveHold();
+    while (busy_) co_await changed_.Wait();
+    if (ok_) {
+      busy_ = true;
+      writer_->WritesDone(Tag());
     }
-    while (!done_) co_await changed_.Wait();
-    if (!status_.ok()) co_return status_;
+    while (busy_) co_await changed_.Wait();
+    busy_ = true;
+    writer_->Finish(&status_, Tag());
+    while (busy_) co_await changed_.Wait();
+    if (!status_.ok()) co_return client::FromGrpc(status_, context_);
     co_return std::move(response_);
   }
 
-  // Whoever cancels calls Abandon or Finish, too.
+  // Nothing happens to a call that has ended.
   void Cancel() { context_.TryCancel(); }
-  void Abandon() {
-    if (std::exchange(finishing_, true)) return;
-    context_.TryCancel();
-    this->RemoveHold();
-  }
-
-  void OnWriteDone(bool ok) override {
-    Post([self = this->shared_from_this(), ok] {
-      self->writing_ = false;
-      self->written_ = ok;
-    });
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    Post([self = std::move(self_), status = client::FromGrpc(status, context_)] {
-      self->status_ = status;
-      self->done_ = true;
-    });
-  }
 
  private:
   explicit UploadCall(asio::any_io_executor executor) : changed_(std::move(executor)) {}
 
-  template <typename Change>
-  void Post(Change change) {
-    asio::post(changed_.executor(), [self = this->shared_from_this(), change = std::move(change)] {
-      change();
-      self->changed_.Notify();
-    });
+  bool Proceed(bool ok) override {
+    ok_ = ok;
+    return true;
+  }
+  void OnNews() override {
+    busy_ = false;
+    changed_.Wake();
   }
 
   const OpenCalls open_;
   grpc::ClientContext context_;
-  std::shared_ptr<UploadCall> self_;
-  Request request_;  // being written
+  std::unique_ptr<Writer> writer_;
   Response response_;
+  grpc::Status status_;
   Signal changed_;
-  bool writing_ = false;
-  bool written_ = false;
-  bool finishing_ = false;
-  bool done_ = false;
-  absl::Status status_;
+  bool busy_ = true;  // gRPC has been asked for something
+  bool ok_ = false;   // what it was asked for last; not while it is busy
 };
 
 }  // namespace tvq::gateway

@@ -24,6 +24,7 @@ class FakeTransport final : public Transport {
     buffer_ = buffer;
     done_ = std::move(done);
   }
+  size_t WriteNow(asio::const_buffer) override { return 0; }
   asio::awaitable<ErrorCode> Write(asio::const_buffer) override { co_return ErrorCode(); }
   void HalfClose() override {}
   asio::awaitable<void> Finish() override { co_return; }
