@@ -5,7 +5,8 @@
 The two kinds differ in one thing: what is a key there is the nearest codeword here. So the keys of each layer and kv head
 are clustered by k-means, layer by layer, those of a layer as they are once the keys of the layers before it are codewords;
 then all weights are trained on for a while. OUT_DIR gets a model directory `codes-N` for each size of codebook, and
-report.json with the measure of the task before, after k-means and after fine-tuning.
+report.json with the measure of the task before, after k-means and after fine-tuning, and for comparison that of the softmax
+model after the same fine-tuning.
 """
 
 import argparse
@@ -125,7 +126,10 @@ def main():
     softmax = load_model(options.model_dir).to(options.device)
     task = TASKS[options.task](options)
     report = {"before": task.validate(softmax), "unit": task.unit, "steps": options.steps, "sizes": []}
-    print(f"before: {report['before']:.4f} {task.unit}", flush=True)
+    print(f"softmax: {report['before']:.4f} {task.unit}", flush=True)
+    if options.minutes or options.steps:
+        report["before_tuned"] = task.validate(fine_tune(softmax, task, options))
+        print(f"softmax, after the same fine-tuning: {report['before_tuned']:.4f}", flush=True)
     for n_code in options.codes:
         model, row = convert(softmax, task, n_code, options)
         report["sizes"].append(row)

@@ -116,6 +116,7 @@ def test_fine_tuning_mends_what_kmeans_broke(tmp_path, monkeypatch, capsys):
     few, many = report["sizes"]
     assert report["before"] < many["after_kmeans"] < few["after_kmeans"]
     assert few["after_tuning"] < few["after_kmeans"] and many["after_tuning"] < many["after_kmeans"]
+    assert report["before_tuned"] < report["before"]
     assert many["after_tuning"] < report["before"] + 0.5 * (few["after_kmeans"] - report["before"])
     assert np.mean(many["remaining_variance"]) < np.mean(few["remaining_variance"]) < 1
     assert "12 codes: after k-means" in capsys.readouterr().out
