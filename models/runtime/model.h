@@ -2,6 +2,7 @@
 #ifndef TVQ_MODELS_RUNTIME_MODEL_H_
 #define TVQ_MODELS_RUNTIME_MODEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,11 @@ struct ModelInfo {
   DType state_dtype = DType::kFloat32;  // of recent values in a state
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // device memory held by the weights
+  // Where a token's way through the model is rounded (models/verify/rounding.h): matrix products
+  // one behind the other, without the logits', and places where what a state keeps is of
+  // state_dtype.
+  int64_t products = 0;
+  int64_t kept = 0;
   // int8: no matrix lost more than this part of its root mean square when it was quantized; else 0.
   double weight_rounding = 0;
 };
@@ -96,8 +102,12 @@ class Model {
   // That of the model's device (Device::Health).
   virtual absl::Status Health() const { return absl::OkStatus(); }
 
-  // Device bytes of a state after `tokens` tokens: a constant for constant-state families.
+  // Device bytes of a state after `tokens` tokens: a constant for constant-state families. Where
+  // states grow, info().config.max_position says up to where.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
+  int64_t LargestStateBytes() const {
+    return StateBytes(std::max<int64_t>(1, info().config.max_position));
+  }
 
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;

@@ -16,11 +16,16 @@
 
 namespace tvq {
 
+inline constexpr int64_t kDefaultMaxModelLen = 32768;
+
 struct LoadOptions {
   std::shared_ptr<Device> device;
   DType dtype = DType::kFloat32;
   std::optional<DType> state_dtype;  // of recent values; unset: DefaultStateDType(dtype)
-  GenerationDefaults generation;     // LoadModel reads them from the directory
+  // Longest context in tokens, where it is shorter than config.json says; 0: as that says, and
+  // kDefaultMaxModelLen where it says nothing and states grow.
+  int64_t max_model_len = 0;
+  GenerationDefaults generation;  // LoadModel reads them from the directory
   // Of config, weights and tokenizer file. LoadModel computes it; BuildModel where it is empty,
   // with no tokenizer file.
   std::string fingerprint;

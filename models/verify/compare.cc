@@ -182,8 +182,7 @@ absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedS
   if (!feeder.ok()) return feeder.status();
   if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) {
     size_t next = 0;
-    keys->SetTap([&result, forced, next](int64_t layer, Matrix<int32_t> codes) mutable {
-      result.layers = std::max(result.layers, layer + 1);
+    keys->SetTap([&result, forced, next](int64_t, Matrix<int32_t> codes) mutable {
       const auto n = static_cast<size_t>(codes.size());
       result.codes.insert(result.codes.end(), codes.data, codes.data + n);
       if (forced != nullptr)

@@ -27,8 +27,7 @@ struct Comparison {
   double target_bits = 0;  // sum of -log2 p(next token) over `target_count` tokens of the sequence
   int64_t target_count = 0;
   double expected_bits = 0;  // the same, as expected
-  Codes codes;
-  int64_t layers = 0;  // that assigned codes
+  Codes codes;               // none where keys are not quantized
 };
 
 // Feeds the sequence from an empty state: in prefill chunks, or token by token. `forced`, when

@@ -117,15 +117,17 @@ absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
 
   const double change = BitsPerToken(free->target_bits, free->target_count) -
                         BitsPerToken(free->expected_bits, free->target_count);
-  std::printf("%-12s %-8s %7zu tokens  codes forced: rms %.2e largest %.2e", sequence.name.c_str(),
-              Name(mode), sequence.tokens.size(), Rms(*forced), forced->max_difference);
-  const double tolerance =
-      RoundingBound(rounded.model->info(), exact->layers, Weights::kExact) * spread;
+  const bool quantizes = !exact->codes.empty();
+  std::printf("%-12s %-8s %7zu tokens  %srms %.2e largest %.2e", sequence.name.c_str(), Name(mode),
+              sequence.tokens.size(), quantizes ? "codes forced: " : "", Rms(*forced),
+              forced->max_difference);
+  const double tolerance = RoundingBound(rounded.model->info(), Weights::kExact) * spread;
   const bool ok = Rms(*forced) <= tolerance && std::isfinite(free->sum_squares);
   std::printf(" (rms at most %.2e)", tolerance);
-  std::printf("  free: %.3f%% of codes flipped, %+.4f bits a token  %s\n",
-              FlippedPercent(free->codes, exact->codes), change,
-              ok ? "ok" : "BEYOND THE TOLERANCE");
+  if (quantizes) {
+    std::printf("  free: %.3f%% of codes flipped,", FlippedPercent(free->codes, exact->codes));
+  }
+  std::printf("  %+.4f bits a token  %s\n", change, ok ? "ok" : "BEYOND THE TOLERANCE");
   return ok;
 }
 

@@ -24,13 +24,13 @@ enum class Weights { kExact, kSame };
 // rounds nothing else. Two models that both round differ by up to sqrt(2) times as much. 0: nothing
 // is rounded.
 //
-// Rounding to bfloat16 errs by at most 2^-9 of a value. With bfloat16 or int8 weights a gated unit
-// rounds what its two projections read, one behind the other, and the logits what theirs does:
-// 2 units + 1 places. Rounded weights stand at as many, and the embedding at one more; each errs by
-// 2^-9 as bfloat16, by info.weight_rounding of its matrix as int8. Recent values that are kept as
-// bfloat16 are one place a unit. Errors of different places are independent, so that their squares
+// Rounding to bfloat16 errs by at most 2^-9 of a value. With bfloat16 or int8 weights every matrix
+// product on a token's way rounds what it reads, info.products one behind the other and the
+// logits': products + 1 places. Rounded weights stand at as many, and the embedding at one more;
+// each errs by 2^-9 as bfloat16, by info.weight_rounding of its matrix as int8. What states keep as
+// bfloat16 are info.kept places. Errors of different places are independent, so that their squares
 // add up; a log-probability differs by at most twice a logit's error, its own and the normaliser's.
-double RoundingBound(const ModelInfo& info, int64_t units, Weights weights);
+double RoundingBound(const ModelInfo& info, Weights weights);
 
 // Root mean square distance of log-probabilities, rows of `vocab`, from their row's mean.
 template <typename T>

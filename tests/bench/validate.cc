@@ -106,7 +106,7 @@ std::vector<double> Logprobs(std::span<const float> logits, size_t vocab) {
 }
 
 // `runs`: how many of the two runs rounded as `info` says.
-Check CompareLogits(std::string what, const ModelInfo& info, int64_t units, int runs,
+Check CompareLogits(std::string what, const ModelInfo& info, int runs,
                     std::span<const float> expected, std::span<const float> found) {
   const auto vocab = static_cast<size_t>(info.config.vocab_size);
   const std::vector<double> a = Logprobs(expected, vocab), b = Logprobs(found, vocab);
@@ -126,8 +126,7 @@ Check CompareLogits(std::string what, const ModelInfo& info, int64_t units, int 
   } else {
     check.found = std::sqrt(squares / static_cast<double>(a.size()));
     const auto weights = runs > 1 ? verify::Weights::kSame : verify::Weights::kExact;
-    check.bound = std::sqrt(static_cast<double>(runs)) *
-                  verify::RoundingBound(info, units, weights) *
+    check.bound = std::sqrt(static_cast<double>(runs)) * verify::RoundingBound(info, weights) *
                   verify::Spread(std::span<const double>(a), vocab);
   }
   check.ok = check.found <= check.bound;
@@ -157,8 +156,8 @@ absl::StatusOr<Check> AgainstReference(const Subject& subject) {
   found.codes = expected.codes;
   if (s.ok()) s = found.Decode(tokens);
   if (!s.ok()) return s;
-  return CompareLogits("decode = float64 reference, in a small shape", (*fast)->info(),
-                       config.n_layer, 1, expected.logits, found.logits);
+  return CompareLogits("decode = float64 reference, in a small shape", (*fast)->info(), 1,
+                       expected.logits, found.logits);
 }
 
 // Far enough into a context that accumulators matter; across a chunk's border in most models.
@@ -174,8 +173,8 @@ absl::StatusOr<Check> PrefillAgainstDecode(Subject& subject) {
   if (s.ok()) s = decoded.Decode(tokens);
   if (!s.ok()) return s;
   const std::span<const float> all(decoded.logits);
-  return CompareLogits("prefill = decode", subject.model->info(), subject.config.n_layer, 2,
-                       prefilled.logits, all.last(prefilled.logits.size()));
+  return CompareLogits("prefill = decode", subject.model->info(), 2, prefilled.logits,
+                       all.last(prefilled.logits.size()));
 }
 
 absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {

@@ -93,8 +93,9 @@ class Fixture {
     return result;
   }
 
-  // Replaces the codes of the position(s) a call feeds by the oracle's.
+  // Replaces the codes of the position(s) a call feeds by the oracle's, if keys have codes.
   void Force(const OracleRun& run, const State& state) {
+    if (model_->quantized_keys() == nullptr) return;
     model_->quantized_keys()->SetTap([&run, &state](int64_t layer, Matrix<int32_t> codes) {
       const auto& all = run.codes[static_cast<size_t>(layer)];
       std::copy_n(all.begin() + state.position() * codes.dim(1), codes.size(), codes.data);

@@ -118,8 +118,7 @@ void Move(const State& from, State& to) {
 class Feeder {
  public:
   Feeder(Model& model, Codes& codes, bool forced) : model_(model), logits_(*model.NewLogits(1)) {
-    model.quantized_keys()->SetTap([this, &codes, forced](int64_t unit, Matrix<int32_t> assigned) {
-      units_ = std::max(units_, unit + 1);
+    model.quantized_keys()->SetTap([this, &codes, forced](int64_t, Matrix<int32_t> assigned) {
       for (int64_t i = 0; i < assigned.size(); ++i) {
         if (forced) {
           assigned.data[i] = codes[next_++];
@@ -132,7 +131,6 @@ class Feeder {
   ~Feeder() { model_.quantized_keys()->SetTap({}); }
 
   void StartAt(size_t code) { next_ = code; }
-  int64_t units() const { return units_; }
 
   std::vector<double> Step(State& state, int32_t token) {
     const DecodeRow row{&state, token, 0};
@@ -151,7 +149,6 @@ class Feeder {
   Model& model_;
   Logits logits_;
   size_t next_ = 0;
-  int64_t units_ = 0;
 };
 
 // From the CPU to this device and back, 16 tokens at a place: within the bounds that hold for the
@@ -200,8 +197,8 @@ TEST_P(GoldenTest, ASessionMovesThereAndBack) {
     if (dtype == DType::kFloat32) {
       EXPECT_LE(largest, 2 * verify::kFloat32Tolerance);
     } else {
-      const double bound = std::sqrt(2.0) * verify::RoundingBound(there->info(), on_cpu.units(),
-                                                                  verify::Weights::kSame);
+      const double bound =
+          std::sqrt(2.0) * verify::RoundingBound(there->info(), verify::Weights::kSame);
       EXPECT_LE(std::sqrt(squares), bound * std::sqrt(spread)) << Name(dtype);
     }
   }

@@ -34,6 +34,33 @@ Values Rms(Values x, size_t width, double factor) {
   return x;
 }
 
+// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + 1e-5)
+Values Standardized(Values x) {
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, square = 0;
+  for (const double v : x) mean += v / n;
+  for (const double v : x) square += (v - mean) * (v - mean) / n;
+  for (double& v : x) v = (v - mean) / std::sqrt(square + 1e-5);
+  return x;
+}
+
+Values Plus(Values x, const Values& y) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  return x;
+}
+
+// The average, by weight, of width values of each row from `first` on.
+void AppendAverage(const std::vector<double>& weight, const std::vector<Values>& rows,
+                   int64_t first, int64_t width, Values& out) {
+  double total = 0;
+  for (const double w : weight) total += w;
+  for (int64_t e = first; e < first + width; ++e) {
+    double sum = 0;
+    for (size_t j = 0; j < weight.size(); ++j) sum += weight[j] * rows[j][static_cast<size_t>(e)];
+    out.push_back(sum / total);
+  }
+}
+
 Values Silu(Values x) {
   for (double& v : x) v /= 1 + std::exp(-v);
   return x;
@@ -83,25 +110,27 @@ double Dot(const double* a, const double* b, int64_t n) {
 }  // namespace
 
 std::string Shape::Json() const {
-  return nlohmann::json({{"model_type", "transformer_vq"},
+  nlohmann::json json = {{"model_type", kind},
+                         {"block", block},
                          {"vocab_size", vocab},
                          {"d_model", d_model},
                          {"d_k", d_k},
                          {"d_v", d_v},
-                         {"n_code", n_code},
                          {"n_layer", n_layer},
                          {"n_head", n_head},
                          {"n_kv_head", n_kv_head},
                          {"block_len", block_len},
-                         {"mem_len", mem_len},
                          {"prefill_chunk", prefill_chunk},
                          {"pe_abs", pe_abs},
                          {"pe_lam", pe_lam},
                          {"tie_word_embeddings", tied},
                          {"output_norm", output_norm},
                          {"logit_scale", logit_scale},
-                         {"tokenizer", {{"type", "bytes"}}}})
-      .dump();
+                         {"tokenizer", {{"type", "bytes"}}}};
+  if (vq()) json["n_code"] = n_code;
+  if (!linear()) json["mem_len"] = mem_len;
+  if (standard()) json["d_ff"] = d_ff;
+  return json.dump();
 }
 
 Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::move(shape)) {
@@ -124,13 +153,25 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
     load(p + "q_proj.weight", {s.n_head * s.d_k, s.d_model}, true);
     load(p + "k_proj.weight", {s.n_kv_head * s.d_k, s.d_model}, true);
     load(p + "v_proj.weight", {s.n_kv_head * s.d_v, s.d_model}, true);
-    load(p + "g_proj.weight", {s.n_head * s.d_v, s.d_model}, true);
-    load(p + "r_proj.weight", {s.n_head * s.d_k, s.d_model});
     load(p + "o_proj.weight", {s.d_model, s.n_head * s.d_v}, true);
-    load(p + "u", {s.n_head, s.d_k});
-    load(p + "w", {s.n_head, s.d_k});
-    load(p + "codebook.sum", {s.n_kv_head, s.n_code, s.d_k});
-    load(p + "codebook.count", {s.n_kv_head, s.n_code});
+    if (!s.linear()) {
+      load(p + "r_proj.weight", {s.n_head * s.d_k, s.d_model});
+      load(p + "u", {s.n_head, s.d_k});
+      load(p + "w", {s.n_head, s.d_k});
+    }
+    if (s.vq()) {
+      load(p + "codebook.sum", {s.n_kv_head, s.n_code, s.d_k});
+      load(p + "codebook.count", {s.n_kv_head, s.n_code});
+    }
+    if (!s.standard()) load(p + "g_proj.weight", {s.n_head * s.d_v, s.d_model}, true);
+    if (s.standard()) {
+      load(p + "mlp_norm.weight", {s.d_model});
+      load(p + "mlp_norm.bias", {s.d_model});
+      load(p + "mlp_up.weight", {s.d_ff, s.d_model}, true);
+      load(p + "mlp_up.bias", {s.d_ff});
+      load(p + "mlp_down.weight", {s.d_model, s.d_ff}, true);
+      load(p + "mlp_down.bias", {s.d_model});
+    }
   }
   if (s.output_norm) {
     load("norm.weight", {s.d_model});
@@ -141,46 +182,44 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
 }
 
 Values Oracle::Normed(const Values& x, const std::string& name) const {
-  Values y = Rms(x, x.size(), 1.0);
+  Values y = shape_.standard() ? Standardized(x) : Rms(x, x.size(), 1.0);
   const Values& gain = w_.at(name + ".weight");
   const Values& bias = w_.at(name + ".bias");
   for (size_t i = 0; i < y.size(); ++i) y[i] = y[i] * gain[i] + bias[i];
   return y;
 }
 
-void Oracle::Unit(int64_t layer, std::vector<Values>& x, OracleRun& run) const {
-  const Shape& s = shape_;
-  const std::string p = "layers." + std::to_string(layer) + ".";
-  const double t = std::pow(static_cast<double>(s.d_k), -0.25);
-  const auto key_width = static_cast<size_t>(s.d_k);
-  const size_t length = x.size();
+Oracle::Projected Oracle::Project(const std::string& p, const Rows& tilde) const {
+  const auto key_width = static_cast<size_t>(shape_.d_k);
+  const double t = std::pow(static_cast<double>(shape_.d_k), -0.25);
+  const auto normed = [&](Values x) {
+    return shape_.linear() ? x : Rms(std::move(x), key_width, t);
+  };
+  Projected in;
+  for (const Values& x : tilde) {
+    in.q.push_back(normed(Multiply(w_.at(p + "q_proj.weight"), x)));
+    in.k.push_back(normed(Multiply(w_.at(p + "k_proj.weight"), x)));
+    const Values v = Multiply(w_.at(p + "v_proj.weight"), x);
+    in.v.push_back(shape_.standard() ? v : Silu(v));
+  }
+  return in;
+}
 
+void Oracle::Quantize(const std::string& p, Rows& keys, OracleRun& run) const {
+  const Shape& s = shape_;
+  const auto width = static_cast<size_t>(s.d_k);
   Values codebook = w_.at(p + "codebook.sum");
   const Values& count = w_.at(p + "codebook.count");
-  for (size_t i = 0; i < codebook.size(); ++i) {
-    codebook[i] /= std::max(count[i / key_width], 0.01);
-  }
-  std::vector<Values> q(length), k(length), v(length), g(length), r(length);
-  for (size_t i = 0; i < length; ++i) {
-    const Values tilde = Normed(x[i], p + "norm");
-    q[i] = Rms(Multiply(w_.at(p + "q_proj.weight"), tilde), key_width, t);
-    k[i] = Rms(Multiply(w_.at(p + "k_proj.weight"), tilde), key_width, t);
-    v[i] = Silu(Multiply(w_.at(p + "v_proj.weight"), tilde));
-    g[i] = Silu(Multiply(w_.at(p + "g_proj.weight"), tilde));
-    r[i] = Multiply(w_.at(p + "r_proj.weight"),
-                    Sinusoid(static_cast<int64_t>(i), s.d_model, s.pe_lam));
-    for (double& value : r[i]) value *= t;
-  }
-
+  for (size_t i = 0; i < codebook.size(); ++i) codebook[i] /= std::max(count[i / width], 0.01);
   std::vector<int32_t> codes;
   std::vector<std::vector<double>> excess;
-  for (size_t i = 0; i < length; ++i) {
+  for (Values& key : keys) {
     for (int64_t h = 0; h < s.n_kv_head; ++h) {
       std::vector<double> distance(static_cast<size_t>(s.n_code));
       for (int64_t c = 0; c < s.n_code; ++c) {
         double d2 = 0;
         for (int64_t e = 0; e < s.d_k; ++e) {
-          const double d = k[i][static_cast<size_t>(h * s.d_k + e)] -
+          const double d = key[static_cast<size_t>(h * s.d_k + e)] -
                            codebook[static_cast<size_t>((h * s.n_code + c) * s.d_k + e)];
           d2 += d * d;
         }
@@ -188,55 +227,98 @@ void Oracle::Unit(int64_t layer, std::vector<Values>& x, OracleRun& run) const {
       }
       const auto best = std::min_element(distance.begin(), distance.end());
       codes.push_back(static_cast<int32_t>(best - distance.begin()));
+      std::copy_n(codebook.begin() + (h * s.n_code + codes.back()) * s.d_k, s.d_k,
+                  key.begin() + h * s.d_k);
       const double least = *best;
       for (double& d : distance) d -= least;
       excess.push_back(std::move(distance));
     }
   }
-
-  const Values& u = w_.at(p + "u");
-  const Values& w = w_.at(p + "w");
-  std::vector<Values> output(length);
-  for (size_t i = 0; i < length; ++i) {
-    Values gated;
-    for (int64_t h = 0; h < s.n_head; ++h) {
-      const int64_t kv = h / (s.n_head / s.n_kv_head);
-      Values qu(key_width), qw(key_width);
-      for (size_t e = 0; e < key_width; ++e) {
-        const size_t at = static_cast<size_t>(h) * key_width + e;
-        qu[e] = q[i][at] + u[at] * t;
-        qw[e] = q[i][at] + w[at] * t;
-      }
-      std::vector<double> score(i + 1);
-      for (size_t j = 0; j <= i; ++j) {
-        const int64_t code = codes[j * static_cast<size_t>(s.n_kv_head) + static_cast<size_t>(kv)];
-        score[j] = Dot(qu.data(), codebook.data() + (kv * s.n_code + code) * s.d_k, s.d_k);
-        if (static_cast<int64_t>(i - j) <= s.mem_len) {
-          score[j] += Dot(qw.data(), r[i - j].data() + h * s.d_k, s.d_k);
-        }
-      }
-      const double top = *std::max_element(score.begin(), score.end());
-      double total = 0;
-      Values o(static_cast<size_t>(s.d_v), 0.0);
-      for (size_t j = 0; j <= i; ++j) {
-        const double weight = std::exp(score[j] - top);
-        total += weight;
-        for (int64_t e = 0; e < s.d_v; ++e) {
-          o[static_cast<size_t>(e)] += weight * v[j][static_cast<size_t>(kv * s.d_v + e)];
-        }
-      }
-      for (int64_t e = 0; e < s.d_v; ++e) {
-        gated.push_back(o[static_cast<size_t>(e)] / total *
-                        g[i][static_cast<size_t>(h * s.d_v + e)]);
-      }
-    }
-    output[i] = Multiply(w_.at(p + "o_proj.weight"), gated);
-  }
-  for (size_t i = 0; i < length; ++i) {
-    for (size_t e = 0; e < x[i].size(); ++e) x[i][e] += output[i][e];
-  }
   run.codes.push_back(std::move(codes));
   run.excess.push_back(std::move(excess));
+}
+
+Oracle::Rows Oracle::SoftmaxAttention(const std::string& p, const Projected& in) const {
+  const Shape& s = shape_;
+  const double t = std::pow(static_cast<double>(s.d_k), -0.25);
+  const Values& u = w_.at(p + "u");
+  const Values& w = w_.at(p + "w");
+  Rows r;
+  for (size_t d = 0; d < in.q.size(); ++d) {
+    r.push_back(Multiply(w_.at(p + "r_proj.weight"),
+                         Sinusoid(static_cast<int64_t>(d), s.d_model, s.pe_lam)));
+    for (double& value : r.back()) value *= t;
+  }
+  Rows output(in.q.size());
+  for (size_t i = 0; i < in.q.size(); ++i) {
+    for (int64_t h = 0; h < s.n_head; ++h) {
+      const int64_t kv = h / (s.n_head / s.n_kv_head);
+      Values qu(static_cast<size_t>(s.d_k)), qw(static_cast<size_t>(s.d_k));
+      for (size_t e = 0; e < qu.size(); ++e) {
+        const size_t at = static_cast<size_t>(h * s.d_k) + e;
+        qu[e] = in.q[i][at] + u[at] * t;
+        qw[e] = in.q[i][at] + w[at] * t;
+      }
+      std::vector<double> weight(i + 1);
+      for (size_t j = 0; j <= i; ++j) {
+        weight[j] = Dot(qu.data(), in.k[j].data() + kv * s.d_k, s.d_k);
+        if (static_cast<int64_t>(i - j) <= s.mem_len) {
+          weight[j] += Dot(qw.data(), r[i - j].data() + h * s.d_k, s.d_k);
+        }
+      }
+      const double top = *std::max_element(weight.begin(), weight.end());
+      for (double& score : weight) score = std::exp(score - top);
+      AppendAverage(weight, in.v, kv * s.d_v, s.d_v, output[i]);
+    }
+  }
+  return output;
+}
+
+Oracle::Rows Oracle::LinearAttention(const Projected& in) const {
+  const Shape& s = shape_;
+  const auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+  Rows output(in.q.size());
+  for (size_t i = 0; i < in.q.size(); ++i) {
+    for (int64_t h = 0; h < s.n_head; ++h) {
+      const int64_t kv = h / (s.n_head / s.n_kv_head);
+      std::vector<double> weight(i + 1);
+      for (size_t j = 0; j <= i; ++j) {
+        for (int64_t e = 0; e < s.d_k; ++e) {
+          weight[j] += phi(in.q[i][static_cast<size_t>(h * s.d_k + e)]) *
+                       phi(in.k[j][static_cast<size_t>(kv * s.d_k + e)]);
+        }
+      }
+      AppendAverage(weight, in.v, kv * s.d_v, s.d_v, output[i]);
+    }
+  }
+  return output;
+}
+
+Values Oracle::Mlp(const std::string& p, const Values& y) const {
+  Values hidden = Plus(Multiply(w_.at(p + "mlp_up.weight"), Normed(y, p + "mlp_norm")),
+                       w_.at(p + "mlp_up.bias"));
+  for (double& x : hidden) {
+    const double pi = std::acos(-1.0);
+    x *= 0.5 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+  }
+  return Plus(Multiply(w_.at(p + "mlp_down.weight"), hidden), w_.at(p + "mlp_down.bias"));
+}
+
+void Oracle::Layer(int64_t layer, Rows& x, OracleRun& run) const {
+  const std::string p = "layers." + std::to_string(layer) + ".";
+  Rows tilde;
+  for (const Values& row : x) tilde.push_back(Normed(row, p + "norm"));
+  Projected in = Project(p, tilde);
+  if (shape_.vq()) Quantize(p, in.k, run);
+  Rows o = shape_.linear() ? LinearAttention(in) : SoftmaxAttention(p, in);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!shape_.standard()) {
+      const Values g = Silu(Multiply(w_.at(p + "g_proj.weight"), tilde[i]));
+      for (size_t e = 0; e < g.size(); ++e) o[i][e] *= g[e];
+    }
+    x[i] = Plus(x[i], Multiply(w_.at(p + "o_proj.weight"), o[i]));
+    if (shape_.standard()) x[i] = Plus(x[i], Mlp(p, x[i]));
+  }
 }
 
 OracleRun Oracle::Run(const std::vector<int32_t>& tokens) const {
@@ -251,7 +333,7 @@ OracleRun Oracle::Run(const std::vector<int32_t>& tokens) const {
     for (size_t e = 0; e < width; ++e) x[i][e] += w_.at("position.scale")[0] * position[e];
   }
   OracleRun run;
-  for (int64_t l = 0; l < s.n_layer; ++l) Unit(l, x, run);
+  for (int64_t l = 0; l < s.n_layer; ++l) Layer(l, x, run);
   const Values& head = w_.at(s.tied ? "embedding.weight" : "lm_head.weight");
   const Values& bias = w_.at("lm_head.bias");
   for (const Values& row : x) {

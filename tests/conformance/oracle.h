@@ -1,5 +1,5 @@
-// The mathematics of Transformer-VQ written down once more, naively: float64, quadratic attention
-// over all earlier positions, no accumulator, no window, none of the engine's code.
+// The mathematics of the transformers written down once more, naively: float64, quadratic attention
+// over all earlier positions, no accumulator, no window, no cache, none of the engine's code.
 #ifndef TVQ_TESTS_CONFORMANCE_ORACLE_H_
 #define TVQ_TESTS_CONFORMANCE_ORACLE_H_
 
@@ -17,17 +17,25 @@ namespace tvq::conformance {
 // Shape of a model; `Json` is its config.json.
 struct Shape {
   std::string name;
+  std::string kind = "transformer_vq";
+  std::string block = "gated";
   int64_t vocab = 29, d_model = 16, d_k = 8, d_v = 12, n_code = 10, n_layer = 2;
   int64_t n_head = 1, n_kv_head = 1, block_len = 8, mem_len = 8, prefill_chunk = 64;
   bool pe_abs = false, tied = false, output_norm = false;
   double logit_scale = 1, pe_lam = 100000;
+  int64_t d_ff = 20;  // of a standard block
 
+  bool vq() const { return kind == "transformer_vq"; }
+  bool linear() const { return kind == "linear_transformer"; }
+  bool grows() const { return kind == "softmax_transformer"; }
+  bool standard() const { return block == "standard"; }
   std::string Json() const;
 };
 
 struct OracleRun {
   std::vector<std::vector<double>> logprobs;  // [T][vocab]
-  std::vector<std::vector<int32_t>> codes;    // [layer][T * G]
+  // Where keys are quantized:
+  std::vector<std::vector<int32_t>> codes;  // [layer][T * G]
   // How much farther than the best code, in squared distance, the code would be: [layer][T * G][S].
   std::vector<std::vector<std::vector<double>>> excess;
 };
@@ -42,8 +50,21 @@ class Oracle {
 
  private:
   using Values = std::vector<double>;
-  // One gated attention unit over all positions; adds its output to x.
-  void Unit(int64_t layer, std::vector<Values>& x, OracleRun& run) const;
+  using Rows = std::vector<Values>;  // one for each position
+  // What attention is given, heads side by side.
+  struct Projected {
+    Rows q, k, v;
+  };
+  // One layer over all positions.
+  void Layer(int64_t layer, Rows& x, OracleRun& run) const;
+  Projected Project(const std::string& prefix, const Rows& tilde) const;
+  // Replaces keys by codewords.
+  void Quantize(const std::string& prefix, Rows& keys, OracleRun& run) const;
+  // o, [H * V] for each position.
+  Rows SoftmaxAttention(const std::string& prefix, const Projected& in) const;
+  Rows LinearAttention(const Projected& in) const;
+  Values Mlp(const std::string& prefix, const Values& y) const;
+  // The norm of the block.
   Values Normed(const Values& x, const std::string& name) const;
 
   Shape shape_;

@@ -10,7 +10,7 @@ from pathlib import Path
 KERNELS = ["kernels", "kernels/ops"]
 MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/quoted.h",
          "models/runtime/tokenizer"]
-ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq",)]
+ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", "linear", "softmax")]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 
 ALLOWED = {

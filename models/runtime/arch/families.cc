@@ -1,20 +1,32 @@
 #include "models/runtime/arch/families.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "models/runtime/arch/transformer/linear/attention.h"
 #include "models/runtime/arch/transformer/model.h"
+#include "models/runtime/arch/transformer/softmax/attention.h"
 #include "models/runtime/arch/transformer/vq/attention.h"
 
 namespace tvq {
 namespace {
+
+// The longest context that is allowed, in tokens; 0: no limit.
+int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow) {
+  const int64_t own = config.max_position, asked = options.max_model_len;
+  if (own > 0 && asked > 0) return std::min(own, asked);
+  if (own > 0 || asked > 0) return std::max(own, asked);
+  return states_grow ? kDefaultMaxModelLen : 0;
+}
 
 // A transformer whose attention is a Kind, made of what `parse` reads from config.json.
 template <typename Kind, auto parse>
 absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource& weights,
                                              std::unique_ptr<Tokenizer> tokenizer,
                                              const LoadOptions& options) {
-  const auto parsed = parse(config);
+  auto parsed = parse(config);
   if (!parsed.ok()) return parsed.status();
+  parsed->common.max_position = LongestContext(parsed->common, options, Kind::kStatesGrow);
   const DType state_dtype = StateDType(options);
   if (state_dtype == DType::kInt8) {
     return absl::InvalidArgumentError("state_dtype is int8, must be float32 or bfloat16");
@@ -29,6 +41,9 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
 const std::map<std::string, FamilyBuilder>& FamilyBuilders() {
   static const auto* const builders = new std::map<std::string, FamilyBuilder>{
       {"transformer_vq", &Build<transformer::VqAttention, &transformer::ParseVqConfig>},
+      {"softmax_transformer",
+       &Build<transformer::SoftmaxAttention, &transformer::ParseSoftmaxConfig>},
+      {"linear_transformer", &Build<transformer::LinearAttention, &transformer::ParseLinearConfig>},
   };
   return *builders;
 }

@@ -12,20 +12,22 @@ ModelInfo Info(DType dtype, DType state_dtype) {
   info.dtype = dtype;
   info.state_dtype = state_dtype;
   info.weight_rounding = 0x1p-8;
+  info.products = 6;
+  info.kept = 3;
   return info;
 }
 
 double Squares(DType dtype, DType state_dtype, Weights weights) {
-  const double bound = RoundingBound(Info(dtype, state_dtype), 3, weights);
+  const double bound = RoundingBound(Info(dtype, state_dtype), weights);
   return bound * bound / 4;
 }
 
 constexpr DType kF = DType::kFloat32, kB = DType::kBFloat16, kI = DType::kInt8;
 
-TEST(RoundingTest, CountsThePlacesOfThreeUnits) {
+TEST(RoundingTest, CountsThePlacesOfThreeGatedUnits) {
   const double place = 0x1p-18, int8 = 0x1p-16;
   const double near = place * 1e-9;
-  EXPECT_EQ(RoundingBound(Info(kF, kF), 3, Weights::kExact), 0);
+  EXPECT_EQ(RoundingBound(Info(kF, kF), Weights::kExact), 0);
   EXPECT_NEAR(Squares(kF, kB, Weights::kExact), 3 * place, near);
   EXPECT_NEAR(Squares(kB, kF, Weights::kSame), 7 * place, near);
   EXPECT_NEAR(Squares(kB, kF, Weights::kExact), 15 * place, near);

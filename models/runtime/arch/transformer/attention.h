@@ -40,6 +40,10 @@ class Attention {
   virtual absl::Status Reserve(int64_t rows) = 0;
   virtual int64_t WorkspaceBytes() const = 0;
 
+  // Of what states keep of positions, and how many such parts of a layer that is rounded to.
+  virtual DType state_dtype() const = 0;
+  virtual int64_t kept_parts() const = 0;
+
   // Device bytes of a state after `tokens` tokens.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
   // All zero, at position 0.

@@ -9,10 +9,21 @@ namespace {
 
 constexpr int64_t kMaxLayers = 4096;
 
+void ReadBlock(Fields& fields, TransformerConfig& c) {
+  const bool standard = fields.Choice("block", {"gated", "standard"}) == 1;
+  c.block = standard ? Block::kStandard : Block::kGated;
+  if (standard) {
+    fields.Int("d_ff", &c.d_ff, 1, kMaxDim);
+  } else {
+    fields.Refuse("d_ff", "only a standard block has an MLP");
+  }
+}
+
 }  // namespace
 
 void ReadTransformerConfig(Fields& fields, TransformerConfig& c) {
   fields.Common(&c.common);
+  ReadBlock(fields, c);
   fields.Int("d_model", &c.d_model, 2, kMaxDim);
   fields.Int("d_k", &c.d_k, 1, kMaxDim);
   fields.Int("d_v", &c.d_v, 1, kMaxDim);
@@ -34,6 +45,7 @@ void LimitWorkspace(Fields& fields, const TransformerConfig& c) {
   const int64_t keys = c.n_head * c.d_k, values = c.n_head * c.d_v;
   fields.LimitSize("prefill_chunk, n_head, d_k and d_v", c.common.prefill_chunk,
                    2 * c.d_model + 3 * keys + 3 * values);
+  if (c.d_ff > 0) fields.LimitSize("prefill_chunk and d_ff", c.common.prefill_chunk, c.d_ff);
 }
 
 }  // namespace tvq::transformer

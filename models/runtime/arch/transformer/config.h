@@ -9,14 +9,19 @@
 
 namespace tvq::transformer {
 
+// What stands around a layer's attention (docs/mathematics.md).
+enum class Block : uint8_t { kGated, kStandard };
+
 struct TransformerConfig {
   CommonConfig common;
+  Block block = Block::kGated;
   int64_t d_model = 0;    // D
   int64_t d_k = 0;        // K, per head
   int64_t d_v = 0;        // V, per head
   int64_t n_layer = 0;    // blocks
   int64_t n_head = 1;     // H
   int64_t n_kv_head = 1;  // G
+  int64_t d_ff = 0;       // F, width inside a standard block's MLP
   double pe_lam = 100000;
   bool pe_abs = false;
   bool tie_word_embeddings = false;

@@ -1,8 +1,10 @@
 #include "models/runtime/arch/transformer/fields.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace tvq::transformer {
 namespace {
@@ -39,6 +41,15 @@ void Fields::Number(const char* name, double* value, double min, double max, dou
 
 void Fields::Bool(const char* name, bool* value) {
   if (ok()) Take(config_.Bool(name, false), value);
+}
+
+size_t Fields::Choice(const char* name, const std::vector<std::string>& choices) {
+  std::string found = choices[0];
+  if (ok()) Take(config_.String(name, found), &found);
+  const auto choice = std::find(choices.begin(), choices.end(), found);
+  if (choice != choices.end()) return static_cast<size_t>(choice - choices.begin());
+  Fail(absl::StrCat(name, " is \"", found, "\", must be one of: ", absl::StrJoin(choices, ", ")));
+  return 0;
 }
 
 void Fields::Refuse(const char* name, const std::string& why) {

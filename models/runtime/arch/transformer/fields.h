@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,9 @@ class Fields {
            std::optional<int64_t> fallback = {});
   void Number(const char* name, double* value, double min, double max, double fallback);
   void Bool(const char* name, bool* value);
+
+  // Which of `choices` it is; the first where it is not there.
+  size_t Choice(const char* name, const std::vector<std::string>& choices);
 
   // A field that others of the families have and this model cannot: must not be there.
   void Refuse(const char* name, const std::string& why);

@@ -1,6 +1,7 @@
 // From tokens to logits: docs/mathematics.md.
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/layer_norm.h"
 #include "kernels/ops/qkvg_projection.h"
 #include "kernels/ops/rms_norm.h"
 #include "models/runtime/arch/transformer/model.h"
@@ -49,8 +50,21 @@ absl::Status Transformer::Embed(int64_t n) {
 }
 
 absl::Status Transformer::Layer(int64_t l, int64_t n, int64_t chunk_rows, const Attend& attend) {
+  if (absl::Status s = Project(l, n, chunk_rows); !s.ok()) return s;
+  if (absl::Status s = attend(l, {workspace_.v(n), workspace_.o(n)}); !s.ok()) return s;
+  if (config_.block == Block::kStandard) return StandardOutput(l, n, chunk_rows);
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(l)];
+  return GatedOutput(*device_, {Flat(workspace_.o(n)), Flat(workspace_.g(n)), &layer.out,
+                                workspace_.x(n), chunk_rows});
+}
+
+absl::Status Transformer::Project(int64_t l, int64_t n, int64_t chunk_rows) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(l)];
   QkvgProjectionArgs project;
+  if (config_.block == Block::kStandard) {
+    project.norm = tvq::Norm::kLayer;
+    project.value_activation = Activation::kNone;
+  }
   project.x = workspace_.x(n);
   project.gain = VectorOf(layer.norm_gain, config_.d_model);
   project.bias = VectorOf(layer.norm_bias, config_.d_model);
@@ -59,10 +73,46 @@ absl::Status Transformer::Layer(int64_t l, int64_t n, int64_t chunk_rows, const 
   project.g = workspace_.g(n);
   project.chunk_rows = chunk_rows;
   attention_->Project(l, n, project);
-  if (absl::Status s = QkvgProjection(*device_, project); !s.ok()) return s;
-  if (absl::Status s = attend(l, {workspace_.v(n), workspace_.o(n)}); !s.ok()) return s;
-  return GatedOutput(*device_, {Flat(workspace_.o(n)), Flat(workspace_.g(n)), &layer.out,
-                                workspace_.x(n), chunk_rows});
+  return QkvgProjection(*device_, project);
+}
+
+absl::Status Transformer::StandardOutput(int64_t l, int64_t n, int64_t chunk_rows) {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(l)];
+  const Matrix<float> x = workspace_.x(n), normed = workspace_.normed(n);
+  LinearArgs out;
+  out.x = Flat(workspace_.o(n));
+  out.weight = &layer.out;
+  out.accumulate = true;
+  out.y = x;
+  out.chunk_rows = chunk_rows;
+  if (absl::Status s = Linear(*device_, out); !s.ok()) return s;
+
+  absl::Status s = Norm(x, layer.mlp_norm_gain, layer.mlp_norm_bias, normed);
+  if (!s.ok()) return s;
+  LinearArgs up;
+  up.x = normed;
+  up.weight = &layer.mlp_up;
+  up.bias = VectorOf(layer.mlp_up_bias, config_.d_ff);
+  up.activation = Activation::kGelu;
+  up.y = workspace_.hidden(n);
+  up.chunk_rows = chunk_rows;
+  if (s = Linear(*device_, up); !s.ok()) return s;
+  LinearArgs down;
+  down.x = workspace_.hidden(n);
+  down.weight = &layer.mlp_down;
+  down.bias = VectorOf(layer.mlp_down_bias, config_.d_model);
+  down.accumulate = true;
+  down.y = x;
+  down.chunk_rows = chunk_rows;
+  return Linear(*device_, down);
+}
+
+absl::Status Transformer::Norm(Matrix<const float> x, const Buffer& gain, const Buffer& bias,
+                               Matrix<float> out) {
+  const Vector<const float> g = VectorOf(gain, config_.d_model),
+                            b = VectorOf(bias, config_.d_model);
+  if (config_.block == Block::kStandard) return LayerNorm(*device_, {x, g, b, out});
+  return RmsNorm(*device_, {x, g, b, out});
 }
 
 absl::Status Transformer::ComputeLogits(int64_t first, Matrix<float> out) {
@@ -70,8 +120,7 @@ absl::Status Transformer::ComputeLogits(int64_t first, Matrix<float> out) {
   Matrix<float> x{workspace_.x(workspace_.rows()).row(first), {n, d}};
   if (config_.output_norm) {
     const Matrix<float> normed = workspace_.normed(n);
-    absl::Status s = RmsNorm(
-        *device_, {x, VectorOf(weights_.norm_gain, d), VectorOf(weights_.norm_bias, d), normed});
+    absl::Status s = Norm(x, weights_.norm_gain, weights_.norm_bias, normed);
     if (!s.ok()) return s;
     x = normed;
   }

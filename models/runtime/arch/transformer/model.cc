@@ -46,10 +46,12 @@ absl::StatusOr<std::unique_ptr<Model>> Transformer::Create(const TransformerConf
   info.fingerprint = options.fingerprint;
   info.generation = options.generation;
   info.dtype = options.dtype;
-  info.state_dtype = StateDType(options);
+  info.state_dtype = attention->state_dtype();
   info.parameters = weights->parameters;
   info.weight_bytes = weights->bytes;
   info.weight_rounding = weights->rounding;
+  info.products = config.n_layer * (config.block == Block::kGated ? 2 : 4);
+  info.kept = config.n_layer * attention->kept_parts();
   return std::unique_ptr<Model>(new Transformer(config, options.device, std::move(attention),
                                                 *std::move(weights), std::move(tokenizer),
                                                 *std::move(workspace), std::move(info)));

@@ -69,6 +69,13 @@ class Transformer : public Model {
   absl::Status Layers(int64_t chunk_rows, const Attend& attend);
   absl::Status Embed(int64_t rows);
   absl::Status Layer(int64_t layer, int64_t rows, int64_t chunk_rows, const Attend& attend);
+  // The projections ahead of attention.
+  absl::Status Project(int64_t layer, int64_t rows, int64_t chunk_rows);
+  // What follows attention in a standard block: output projection and MLP, each with its residual.
+  absl::Status StandardOutput(int64_t layer, int64_t rows, int64_t chunk_rows);
+  // The block's norm.
+  absl::Status Norm(Matrix<const float> x, const Buffer& gain, const Buffer& bias,
+                    Matrix<float> out);
   // Logits of workspace rows first..first+out.dim(0).
   absl::Status ComputeLogits(int64_t first, Matrix<float> out);
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;

@@ -8,6 +8,19 @@
 namespace tvq::transformer {
 namespace {
 
+void LoadMlp(const TransformerConfig& c, const std::string& p, WeightLoader& loader,
+             LayerWeights& layer) {
+  const int64_t d = c.d_model, f = c.d_ff;
+  layer.mlp_norm_gain = loader.Upload(loader.Read(p + "mlp_norm.weight", {d}));
+  layer.mlp_norm_bias = loader.Upload(loader.Read(p + "mlp_norm.bias", {d}));
+  const MatrixValues up = loader.ReadMatrix(p + "mlp_up.weight", f, d);
+  layer.mlp_up = loader.Pack({&up});
+  layer.mlp_up_bias = loader.Upload(loader.Read(p + "mlp_up.bias", {f}));
+  const MatrixValues down = loader.ReadMatrix(p + "mlp_down.weight", d, f);
+  layer.mlp_down = loader.Pack({&down});
+  layer.mlp_down_bias = loader.Upload(loader.Read(p + "mlp_down.bias", {d}));
+}
+
 LayerWeights LoadLayer(const TransformerConfig& c, const std::string& p, WeightLoader& loader) {
   const int64_t d = c.d_model, qk = c.n_head * c.d_k, kk = c.n_kv_head * c.d_k;
   const int64_t vv = c.n_kv_head * c.d_v, gv = c.n_head * c.d_v;
@@ -17,8 +30,13 @@ LayerWeights LoadLayer(const TransformerConfig& c, const std::string& p, WeightL
   const MatrixValues wq = loader.ReadMatrix(p + "q_proj.weight", qk, d);
   const MatrixValues wk = loader.ReadMatrix(p + "k_proj.weight", kk, d);
   const MatrixValues wv = loader.ReadMatrix(p + "v_proj.weight", vv, d);
-  const MatrixValues wg = loader.ReadMatrix(p + "g_proj.weight", gv, d);
-  layer.qkvg = loader.Pack({&wq, &wk, &wv, &wg});
+  if (c.block == Block::kGated) {
+    const MatrixValues wg = loader.ReadMatrix(p + "g_proj.weight", gv, d);
+    layer.qkvg = loader.Pack({&wq, &wk, &wv, &wg});
+  } else {
+    layer.qkvg = loader.Pack({&wq, &wk, &wv});
+    LoadMlp(c, p, loader, layer);
+  }
   const MatrixValues wo = loader.ReadMatrix(p + "o_proj.weight", d, gv);
   layer.out = loader.Pack({&wo});
   return layer;

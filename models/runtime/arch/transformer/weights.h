@@ -17,8 +17,16 @@ namespace tvq::transformer {
 struct LayerWeights {
   Buffer norm_gain;   // [D]
   Buffer norm_bias;   // [D]
-  LinearWeight qkvg;  // [H*K + G*K + G*V + H*V, D]
+  LinearWeight qkvg;  // [H*K + G*K + G*V + H*V, D], in a standard block without the last
   LinearWeight out;   // [D, H*V]
+
+  // A standard block's MLP.
+  Buffer mlp_norm_gain;   // [D]
+  Buffer mlp_norm_bias;   // [D]
+  LinearWeight mlp_up;    // [F, D]
+  Buffer mlp_up_bias;     // [F]
+  LinearWeight mlp_down;  // [D, F]
+  Buffer mlp_down_bias;   // [D]
 };
 
 struct Weights {

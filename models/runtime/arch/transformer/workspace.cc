@@ -15,6 +15,7 @@ absl::StatusOr<Workspace> Workspace::Create(Device& device, const TransformerCon
   w.heads_ = c.n_head;
   w.kv_heads_ = c.n_kv_head;
   w.value_ = c.d_v;
+  w.hidden_width_ = c.d_ff;
   w.vocab_ = c.common.vocab_size;
 
   const int64_t n = w.rows_;
@@ -22,7 +23,8 @@ absl::StatusOr<Workspace> Workspace::Create(Device& device, const TransformerCon
   parts.Add(&w.x_, n * c.d_model);
   parts.Add(&w.normed_, n * c.d_model);
   parts.Add(&w.v_, n * c.n_kv_head * c.d_v);
-  parts.Add(&w.g_, n * c.n_head * c.d_v);
+  if (c.block == Block::kGated) parts.Add(&w.g_, n * c.n_head * c.d_v);
+  if (c.block == Block::kStandard) parts.Add(&w.hidden_, n * c.d_ff);
   parts.Add(&w.o_, n * c.n_head * c.d_v);
   parts.Add(&w.score_logits_, kScoreRows * c.common.vocab_size);
   absl::StatusOr<Buffer> memory = parts.Allocate(device);

@@ -32,16 +32,22 @@ class Workspace {
   Matrix<float> x(int64_t n) const { return {x_, {n, d_model_}}; }
   Matrix<float> normed(int64_t n) const { return {normed_, {n, d_model_}}; }
   Tensor<float, 3> v(int64_t n) const { return {v_, {n, kv_heads_, value_}}; }
-  Tensor<float, 3> g(int64_t n) const { return {g_, {n, heads_, value_}}; }
+  // Of a gated block; of shape [0, 0, 0] in another.
+  Tensor<float, 3> g(int64_t n) const {
+    return hidden_width_ > 0 ? Tensor<float, 3>() : Tensor<float, 3>{g_, {n, heads_, value_}};
+  }
+  // Of a standard block.
+  Matrix<float> hidden(int64_t n) const { return {hidden_, {n, hidden_width_}}; }
   Tensor<float, 3> o(int64_t n) const { return {o_, {n, heads_, value_}}; }
   Matrix<float> score_logits(int64_t n) const { return {score_logits_, {n, vocab_}}; }
 
  private:
   Buffer memory_;
   RowInputs inputs_;
-  int64_t rows_ = 0, d_model_ = 0, heads_ = 0, kv_heads_ = 0, value_ = 0, vocab_ = 0;
-  float *x_ = nullptr, *normed_ = nullptr, *v_ = nullptr, *g_ = nullptr, *o_ = nullptr,
-        *score_logits_ = nullptr;
+  int64_t rows_ = 0, d_model_ = 0, heads_ = 0, kv_heads_ = 0, value_ = 0, hidden_width_ = 0,
+          vocab_ = 0;
+  float *x_ = nullptr, *normed_ = nullptr, *v_ = nullptr, *g_ = nullptr, *hidden_ = nullptr,
+        *o_ = nullptr, *score_logits_ = nullptr;
 };
 
 }  // namespace tvq::transformer

@@ -18,12 +18,16 @@ namespace tvq::transformer {
 
 class VqAttention : public Attention, public QuantizedKeys {
  public:
+  static constexpr bool kStatesGrow = false;
+
   // The device must outlive it.
   VqAttention(const VqConfig& config, Device& device, DType state_dtype);
 
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
+  DType state_dtype() const override { return layout_.shape().value_dtype; }
+  int64_t kept_parts() const override { return 1; }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(VqState); }

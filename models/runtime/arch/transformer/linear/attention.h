@@ -1,0 +1,51 @@
+// Attention by products of features (Katharopoulos et al. 2020), whose past is a sum.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_LINEAR_ATTENTION_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_LINEAR_ATTENTION_H_
+
+#include <memory>
+#include <string>
+
+#include "models/runtime/arch/transformer/attention.h"
+#include "models/runtime/arch/transformer/linear/config.h"
+#include "models/runtime/arch/transformer/linear/layout.h"
+
+namespace tvq::transformer {
+
+class LinearAttention : public Attention {
+ public:
+  static constexpr bool kStatesGrow = false;
+
+  // The device must outlive it. Sums are float32 whatever the dtype of what other states keep.
+  LinearAttention(const LinearConfig& config, Device& device, DType state_dtype);
+
+  void LoadLayer(const std::string&, WeightLoader&) override {}
+  absl::Status Reserve(int64_t rows) override;
+  int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
+  DType state_dtype() const override { return DType::kFloat32; }
+  int64_t kept_parts() const override { return 0; }
+  int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
+  absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
+  size_t view_bytes() const override { return sizeof(LinearState); }
+  void View(const SessionState& state, int64_t layer, std::byte* view) const override;
+  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override;
+  absl::Status Prefill(int64_t layer, const SessionState& state,
+                       const AttentionRows& rows) override;
+  absl::Status Decode(int64_t layer, const RowInputs& inputs, const AttentionRows& rows) override;
+
+ private:
+  LinearState StateOf(const SessionState& state, int64_t layer) const;
+
+  // Of the first `n` rows.
+  Tensor<float, 3> q(int64_t n) const { return {q_, {n, config_.n_head, config_.d_k}}; }
+  Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
+
+  const LinearConfig config_;
+  Device& device_;
+  const LinearLayout layout_;
+  Buffer memory_;
+  float *q_ = nullptr, *k_ = nullptr;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_LINEAR_ATTENTION_H_

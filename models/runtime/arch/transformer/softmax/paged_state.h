@@ -1,0 +1,71 @@
+// A session of a softmax Transformer: keys and values of every position, in pages that come when
+// the context reaches them.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_PAGED_STATE_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_PAGED_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "kernels/ops/softmax_attention.h"
+#include "models/runtime/arch/transformer/session_state.h"
+
+namespace tvq::transformer {
+
+// A page holds kKeyValuePage positions of all layers, one layer behind the other.
+struct PageLayout {
+  KeyValueShape shape;
+  int64_t layers = 0;
+  int64_t max_position = 0;  // of any session
+
+  int64_t page_bytes() const { return layers * shape.LayerBytes(); }
+  int64_t LayerOffset(int64_t layer) const { return layer * shape.LayerBytes(); }
+  static int64_t Pages(int64_t tokens) { return (tokens + kKeyValuePage - 1) / kKeyValuePage; }
+};
+
+class PagedState : public SessionState {
+ public:
+  // Device and layout must outlive it.
+  static absl::StatusOr<std::unique_ptr<PagedState>> Create(
+      Device& device, const PageLayout& layout, StateMemory memory = StateMemory::kReusable);
+
+  int64_t bytes() const override {
+    return static_cast<int64_t>(pages_.size()) * layout_.page_bytes();
+  }
+  absl::Status CopyFrom(const State& other) override;
+  absl::Status Reset() override;
+  std::vector<SectionInfo> Sections() const override;
+  absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override;
+  absl::Status Load(int64_t position, const SectionReader& read) override;
+  absl::Status Synthesize(int64_t position, uint64_t seed) override;
+  absl::Status Extend(int64_t tokens) override;
+
+  KeyValuePages pages() const {
+    return {table_.as<void* const>(), static_cast<int64_t>(pages_.size())};
+  }
+
+ private:
+  PagedState(Device& device, const PageLayout& layout, StateMemory memory, Buffer table)
+      : device_(device), layout_(layout), memory_(memory), table_(std::move(table)) {}
+
+  // Gives back pages, or takes as many more, so that there are those of `tokens` positions. All but
+  // the first `tokens` positions hold anything.
+  absl::Status Resize(int64_t tokens);
+  // Load, but for what happens after an error.
+  absl::Status TryLoad(int64_t position, const SectionReader& read);
+  // One layer's part of every page, in host memory.
+  absl::Status LayerToHost(int64_t layer, std::vector<std::byte>& host) const;
+  absl::Status LayerFromHost(int64_t layer, const std::vector<std::byte>& host);
+
+  Device& device_;
+  const PageLayout& layout_;
+  const StateMemory memory_;
+  const Buffer table_;         // addresses of the pages, with room for the longest context
+  std::vector<Buffer> pages_;  // at least those of the positions there are
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_PAGED_STATE_H_

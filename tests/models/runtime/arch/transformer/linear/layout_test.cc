@@ -1,0 +1,116 @@
+#include "models/runtime/arch/transformer/linear/layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "models/runtime/arch/transformer/constant_state.h"
+#include "tests/models/runtime/arch/transformer/state_content.h"
+
+namespace tvq::transformer {
+namespace {
+
+LinearConfig SmallConfig() {
+  LinearConfig config;
+  config.d_k = 3;
+  config.d_v = 5;
+  config.n_layer = 2;
+  config.n_head = config.n_kv_head = 2;
+  return config;
+}
+
+class LinearLayoutTest : public testing::Test {
+ protected:
+  std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
+
+  Content Synthesized(int64_t position) {
+    const std::unique_ptr<ConstantState> state = New();
+    EXPECT_TRUE(state->Synthesize(position, 5).ok());
+    return ContentOf(*state);
+  }
+
+  // The message of a load into a state that held something else; afterwards it is as after Reset.
+  std::string Problem(int64_t position, const Content& content) {
+    const std::unique_ptr<ConstantState> state = New();
+    EXPECT_TRUE(state->Synthesize(70, 6).ok());
+    const absl::Status status = LoadContent(*state, position, content);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(state->position(), 0);
+    EXPECT_EQ(ContentOf(*state), ContentOf(*New()));
+    return std::string(status.message());
+  }
+
+  const LinearLayout layout_{SmallConfig()};
+  const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
+};
+
+// docs/state.md: per layer G (K V (4 + 4) + K (4 + 4)), each part rounded up to 64 bytes.
+TEST_F(LinearLayoutTest, BytesFollowTheFormula) {
+  const auto up = [](int64_t n) { return (n + 63) / 64 * 64; };
+  EXPECT_EQ(layout_.bytes(), 2 * (2 * up(2 * 3 * 5 * 4) + 2 * up(2 * 3 * 4)));
+  EXPECT_EQ(New()->bytes(), layout_.bytes());
+}
+
+TEST_F(LinearLayoutTest, SectionsAreThePartsAsTheyLie) {
+  const std::unique_ptr<ConstantState> state = New();
+  ASSERT_TRUE(state->Extend(1).ok());
+  const LinearState layer = layout_.At(state->Layer(1));
+  float next = 1;
+  const auto fill = [&](float* part, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) part[i] = next++;
+  };
+  fill(layer.key_value_sum, 30);
+  fill(layer.key_value_carry, 30);
+  fill(layer.key_sum, 6);
+  fill(layer.key_carry, 6);
+  std::vector<float> expected(72), found;
+  std::iota(expected.begin(), expected.end(), 1.0F);
+  const Content content = ContentOf(*state);
+  for (const char* name : {"key_value_sum", "key_value_carry", "key_sum", "key_carry"}) {
+    const auto values = ValuesOf<float>(content, std::string("layers.1.") + name);
+    found.insert(found.end(), values.begin(), values.end());
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(LinearLayoutTest, LoadGivesTheSameContent) {
+  for (const int64_t position : {0, 1, 1000}) {
+    const std::unique_ptr<ConstantState> state = New();
+    ASSERT_TRUE(state->Synthesize(77, 6).ok());
+    const Content content = Synthesized(position);
+    const absl::Status status = LoadContent(*state, position, content);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(state->position(), position);
+    EXPECT_EQ(ContentOf(*state), content);
+  }
+}
+
+TEST_F(LinearLayoutTest, RefusesWhatNoTokensLeave) {
+  for (const char* section : {"layers.0.key_value_sum", "layers.1.key_value_carry",
+                              "layers.1.key_sum", "layers.0.key_carry"}) {
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      Content content = Synthesized(9);
+      Set(content, section, 4, bad);
+      const std::string problem = Problem(9, content);
+      EXPECT_THAT(problem, testing::HasSubstr(std::string(section) + "[4] is "));
+      EXPECT_THAT(problem, testing::HasSubstr("must be finite"));
+    }
+    Content content = Synthesized(0);
+    Set(content, section, 2, 0.5F);
+    EXPECT_EQ(Problem(0, content),
+              std::string(section) + "[2] is 0.5, must be 0: nothing was added yet");
+  }
+  Content content = Synthesized(9);
+  Set(content, "layers.1.key_sum", 5, -0.25F);
+  EXPECT_EQ(Problem(9, content),
+            "layers.1.key_sum[5] is -0.25, must be 0 or more: features are positive");
+}
+
+}  // namespace
+}  // namespace tvq::transformer

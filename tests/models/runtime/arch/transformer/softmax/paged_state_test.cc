@@ -1,0 +1,182 @@
+#include "models/runtime/arch/transformer/softmax/paged_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/bfloat16.h"
+#include "tests/models/runtime/arch/transformer/state_content.h"
+
+namespace tvq::transformer {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PagedStateTest : public testing::TestWithParam<DType> {
+ protected:
+  std::unique_ptr<PagedState> New() { return PagedState::Create(*device_, layout_).value(); }
+  std::unique_ptr<PagedState> Synthesized(int64_t position, uint64_t seed = 5) {
+    auto state = New();
+    EXPECT_TRUE(state->Synthesize(position, seed).ok());
+    EXPECT_EQ(state->position(), position);
+    return state;
+  }
+  int64_t Bytes(int64_t pages) const {
+    return pages * 256 * 2 * 2 * (3 + 5) * static_cast<int64_t>(SizeOf(GetParam()));
+  }
+
+  // Two key/value heads, keys of three, values of five, two layers.
+  const PageLayout layout_{.shape = {.kv_heads = 2, .key = 3, .value = 5, .dtype = GetParam()},
+                           .layers = 2,
+                           .max_position = 1000};
+  const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
+};
+
+// docs/state.md
+TEST_P(PagedStateTest, GrowsByPages) {
+  const std::unique_ptr<PagedState> state = New();
+  EXPECT_EQ(state->bytes(), 0);
+  EXPECT_EQ(state->pages().count, 0);
+  for (const auto& [tokens, pages] : {std::pair(1, 1), {255, 1}, {1, 2}, {600, 4}}) {
+    ASSERT_TRUE(state->Extend(tokens).ok());
+    state->Advance(tokens);
+    EXPECT_EQ(state->bytes(), Bytes(pages));
+    EXPECT_EQ(state->pages().count, pages);
+  }
+  const absl::Status status = state->Extend(1000);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 1000"));
+  ASSERT_TRUE(state->Reset().ok());
+  EXPECT_EQ(state->bytes(), 0);
+}
+
+// What lies beneath: keys in panels, values in rows, layers one behind the other.
+TEST_P(PagedStateTest, SectionsListPositionsInOrder) {
+  const std::unique_ptr<PagedState> state = New();
+  constexpr int64_t kTokens = 300;
+  ASSERT_TRUE(state->Extend(kTokens).ok());
+  state->Advance(kTokens);
+  const auto set = [&](std::byte* layer, int64_t index, float value) {
+    if (GetParam() == DType::kFloat32) {
+      reinterpret_cast<float*>(layer)[index] = value;
+    } else {
+      reinterpret_cast<BFloat16*>(layer)[index] = ToBFloat16(value);
+    }
+  };
+  // Small integers, which bfloat16 has.
+  const auto value_of = [](int64_t l, int64_t g, int64_t p, int64_t i) {
+    return static_cast<float>((l * 89 + g * 31 + p * 7 + i) % 127);
+  };
+  const KeyValueShape& shape = layout_.shape;
+  for (int64_t l = 0; l < 2; ++l) {
+    for (int64_t p = 0; p < kTokens; ++p) {
+      auto* const layer =
+          static_cast<std::byte*>(state->pages().pages[p / 256]) + layout_.LayerOffset(l);
+      for (int64_t g = 0; g < 2; ++g) {
+        for (int64_t i = 0; i < 3; ++i)
+          set(layer, shape.KeyIndex(g, p % 256, i), value_of(l, g, p, i));
+        for (int64_t i = 0; i < 5; ++i) {
+          set(layer + shape.ValueOffset(), shape.ValueIndex(g, p % 256) + i,
+              value_of(l, g, p, 3 + i));
+        }
+      }
+    }
+  }
+  const Content content = ContentOf(*state);
+  const auto at = [&](const std::string& section, int64_t index) {
+    if (GetParam() == DType::kFloat32) {
+      return ValuesOf<float>(content, section)[static_cast<size_t>(index)];
+    }
+    return ToFloat(ValuesOf<BFloat16>(content, section)[static_cast<size_t>(index)]);
+  };
+  for (const int64_t p : {0, 15, 16, 255, 256, 299}) {
+    for (int64_t g = 0; g < 2; ++g) {
+      EXPECT_EQ(at("layers.1.key", (g * kTokens + p) * 3 + 2), value_of(1, g, p, 2)) << p;
+      EXPECT_EQ(at("layers.0.value", (g * kTokens + p) * 5 + 4), value_of(0, g, p, 7)) << p;
+    }
+  }
+}
+
+TEST_P(PagedStateTest, LoadAndCopyGiveTheSameContent) {
+  for (const int64_t position : {0, 1, 255, 256, 257, 999}) {
+    const std::unique_ptr<PagedState> original = Synthesized(position);
+    const Content content = ContentOf(*original);
+    for (const int64_t before : {0, 300, 1000}) {
+      const std::unique_ptr<PagedState> loaded = Synthesized(before, 6),
+                                        copied = Synthesized(before, 7);
+      const absl::Status status = LoadContent(*loaded, position, content);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_TRUE(copied->CopyFrom(*original).ok());
+      for (const auto* state : {loaded.get(), copied.get()}) {
+        EXPECT_EQ(state->position(), position);
+        EXPECT_EQ(state->bytes(), original->bytes());
+        EXPECT_EQ(ContentOf(*state), content);
+      }
+    }
+  }
+}
+
+TEST_P(PagedStateTest, ACopySharesNothing) {
+  const std::unique_ptr<PagedState> original = Synthesized(300), copy = New();
+  const Content content = ContentOf(*original);
+  ASSERT_TRUE(copy->CopyFrom(*original).ok());
+  std::memset(copy->pages().pages[0], 0, static_cast<size_t>(layout_.page_bytes()));
+  EXPECT_EQ(ContentOf(*original), content);
+  const PageLayout other = layout_;
+  EXPECT_EQ(PagedState::Create(*device_, other).value()->CopyFrom(*original).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(PagedStateTest, VisitsFromASectionOn) {
+  const std::unique_ptr<PagedState> state = Synthesized(300);
+  const std::vector<SectionInfo> sections = state->Sections();
+  ASSERT_EQ(sections.size(), 4U);
+  for (size_t first = 0; first <= sections.size(); ++first) {
+    size_t next = first;
+    ASSERT_TRUE(state
+                    ->VisitSectionsFrom(first,
+                                        [&](const SectionInfo& section, auto) {
+                                          EXPECT_EQ(section, sections[next++]);
+                                          return absl::OkStatus();
+                                        })
+                    .ok());
+    EXPECT_EQ(next, sections.size());
+  }
+}
+
+TEST_P(PagedStateTest, RefusesWhatNoTokensLeave) {
+  const std::unique_ptr<PagedState> state = Synthesized(300);
+  const auto problem = [&](int64_t position, const Content& content) {
+    EXPECT_TRUE(state->Synthesize(70, 6).ok());
+    const absl::Status status = LoadContent(*state, position, content);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(state->position(), 0);
+    EXPECT_EQ(state->bytes(), 0);
+    return std::string(status.message());
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const char* section : {"layers.0.key", "layers.1.value"}) {
+    Content content = ContentOf(*Synthesized(300));
+    if (GetParam() == DType::kFloat32) {
+      Set(content, section, 600, infinity);
+    } else {
+      Set(content, section, 600, ToBFloat16(infinity));
+    }
+    EXPECT_EQ(problem(300, content), std::string(section) + "[600] is inf, must be finite");
+  }
+  EXPECT_THAT(problem(1001, {}), HasSubstr("a context of 1001 tokens, must have at most 1000"));
+  EXPECT_THAT(problem(-1, {}), HasSubstr("position is -1"));
+  EXPECT_THAT(problem(std::numeric_limits<int64_t>::max(), {}), HasSubstr("position is "));
+}
+
+INSTANTIATE_TEST_SUITE_P(ValueTypes, PagedStateTest,
+                         testing::Values(DType::kFloat32, DType::kBFloat16),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+}  // namespace
+}  // namespace tvq::transformer
