@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Draws latency against context length from a report of `tvq-bench decode`, and prints its table.
 
-    plot_latency.py REPORT.json OUT.svg
+    plot_latency.py REPORT.json OUT.svg [SOFTMAX.json]
 
-The SVG uses the reader's own sans-serif font and follows a light or dark colour scheme. The table
+SOFTMAX.json is what softmax_decode.py made of the same report: drawn dashed, as far as it stays within four times the
+report's own times. The SVG uses the reader's own sans-serif font and follows a light or dark colour scheme. The table
 is Markdown, for docs/performance.md.
 """
 
@@ -59,14 +60,24 @@ def series_by_batch(cases):
     return {batch: sorted(points, key=lambda c: c["context"]) for batch, points in series.items()}
 
 
-def draw(report):
+def softmax_series(softmax):
+    """By sessions and key-value heads, of those that fitted into memory."""
+    series = {}
+    for case in softmax:
+        if "softmax_ms" in case:
+            series.setdefault((case["batch"], case["kv_heads"]), []).append(case)
+    return {key: sorted(points, key=lambda c: c["context"]) for key, points in series.items()}
+
+
+def draw(report, softmax=()):
     cases = report["cases"]
     contexts = sorted({case["context"] for case in cases})
-    low, high = math.log(contexts[0]), math.log(contexts[-1])
-    top = max(case["ms_p99"] for case in cases) * 1.1
+    low, high = math.log(max(1, contexts[0])), math.log(max(1, contexts[-1]))
+    own = max(case["ms_p99"] for case in cases)
+    top = min(4 * own, max([own] + [case.get("softmax_ms", 0) for case in softmax])) * 1.1
 
     def x_of(context):
-        share = (math.log(context) - low) / (high - low) if high > low else 0.5
+        share = (math.log(max(1, context)) - low) / (high - low) if high > low else 0.5
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def y_of(ms):
@@ -102,12 +113,29 @@ def draw(report):
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
         sessions = "1 session" if batch == 1 else f"{batch} sessions"
         parts.append(text(at[-1][0] + 10, at[-1][1] + 4, sessions))
+        for (of_batch, heads), points in softmax_series(softmax).items():
+            if of_batch == batch:
+                parts += draw_softmax(points, heads, colour, x_of, y_of)
     return "\n".join([*parts, "</svg>", ""])
 
 
+def draw_softmax(points, heads, colour, x_of, y_of):
+    at = [(x_of(c["context"]), y_of(c["softmax_ms"])) for c in points]
+    inside = [(x, y) for x, y in at if y >= TOP] or [(at[0][0], TOP)]
+    # A line that leaves the picture ends at its upper edge.
+    if len(inside) < len(at) and at[0][1] >= TOP:
+        (x1, y1), (x2, y2) = inside[-1], at[len(inside)]
+        inside.append((x1 + (x2 - x1) * (y1 - TOP) / (y1 - y2), TOP))
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in inside)
+    label = f"softmax, {heads} kv head" + ("" if heads == 1 else "s")
+    return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="5 4"/>',
+            text(inside[-1][0], inside[-1][1] - 6, label, "end", "small")]
+
+
 def table(report):
+    ceiling = {"reads": "of the read ceiling", "copies": "of the speed of copies"}[report.get("ceiling", "reads")]
     rows = ["| sessions | context | tokens/s | ms a step, median | rounds, least to most | p99 "
-            "| GB/s | of the read ceiling |", "|---:|---:|---:|---:|---:|---:|---:|---:|"]
+            f"| GB/s | {ceiling} |", "|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for batch, points in series_by_batch(report["cases"]).items():
         for case in points:
             rounds = case["ms_of_rounds"]
@@ -120,12 +148,16 @@ def table(report):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as file:
         report = json.load(file)
+    softmax = []
+    if len(sys.argv) == 4:
+        with open(sys.argv[3], encoding="utf-8") as file:
+            softmax = json.load(file)["cases"]
     with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(draw(report))
+        file.write(draw(report, softmax))
     print(table(report))
 
 

@@ -190,22 +190,25 @@ def recorded(decoder):
     return graph.replay
 
 
-@torch.no_grad()
-def measure(model, case, dtypes, device, seconds, graphs):
+def time_steps(step, tokens, seconds):
     """Milliseconds a step, each waited for as tvq-bench does, which needs the token."""
-    decoder = Decoder(model, case["batch"], *dtypes)
-    decoder.synthesize(case["context"])
-    step = recorded(decoder) if graphs else decoder.step
     times = []
     for i in range(WARM_UP_STEPS + MOST_STEPS):
         began = time.perf_counter()
         step()
-        decoder.tokens.tolist()
+        tokens.tolist()
         if i >= WARM_UP_STEPS:
             times.append((time.perf_counter() - began) * 1e3)
         if sum(times) > seconds * 1e3 and len(times) >= 5:
             break
     return statistics.median(times)
+
+
+@torch.no_grad()
+def measure(model, case, dtypes, device, seconds, graphs):
+    decoder = Decoder(model, case["batch"], *dtypes)
+    decoder.synthesize(case["context"])
+    return time_steps(recorded(decoder) if graphs else decoder.step, decoder.tokens, seconds)
 
 
 def main():
