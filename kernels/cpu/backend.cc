@@ -1,6 +1,5 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/reference_ops.h"
 
 namespace tvq {
 
@@ -20,10 +19,10 @@ const Backend& CpuBackend() {
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,
-      .linear_decode_attention = ReferenceLinearDecodeAttention,
-      .linear_prefill_attention = ReferenceLinearPrefillAttention,
-      .softmax_decode_attention = ReferenceSoftmaxDecodeAttention,
-      .softmax_prefill_attention = ReferenceSoftmaxPrefillAttention,
+      .linear_decode_attention = CpuLinearDecodeAttention,
+      .linear_prefill_attention = CpuLinearPrefillAttention,
+      .softmax_decode_attention = CpuSoftmaxDecodeAttention,
+      .softmax_prefill_attention = CpuSoftmaxPrefillAttention,
       .token_logprobs = CpuTokenLogprobs,
       .sample = CpuSample,
   };

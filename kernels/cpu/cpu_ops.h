@@ -21,6 +21,10 @@ absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status CpuVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CpuVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status CpuVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
+absl::Status CpuLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
+absl::Status CpuLinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args);
+absl::Status CpuSoftmaxDecodeAttention(Device& device, const SoftmaxDecodeAttentionArgs& args);
+absl::Status CpuSoftmaxPrefillAttention(Device& device, const SoftmaxPrefillAttentionArgs& args);
 absl::Status CpuTokenLogprobs(Device& device, const TokenLogprobsArgs& args);
 absl::Status CpuSample(Device& device, const SampleArgs& args);
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/stored_values-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
@@ -32,18 +33,20 @@ inline constexpr int64_t kTileColumns = kTileVectors * kTileLanes;
 
 // One call of the tile kernel. Row r of A: a[r], contiguous in depth. Vector j of B at depth k:
 // b + k * b_step + j * b_vector. Row r of C: c[r], contiguous.
-struct TileArgs {
+template <typename T>
+struct TileArgsOf {
   const float* a[kTileRows];
-  const float* b;
+  const T* b;  // float, or BFloat16, widened
   int64_t b_step;
   int64_t b_vector;
   int64_t depth;
   bool accumulate;
   float* c[kTileRows];
 };
+using TileArgs = TileArgsOf<float>;
 
-template <int kRows, int kVectors>
-HWY_NOINLINE void ComputeTile(const TileArgs& args) {
+template <int kRows, int kVectors, typename T>
+HWY_NOINLINE void ComputeTile(const TileArgsOf<T>& args) {
   const TileTag d;
   using V = hn::Vec<TileTag>;
   const float* HWY_RESTRICT a[kRows];
@@ -56,14 +59,14 @@ HWY_NOINLINE void ComputeTile(const TileArgs& args) {
       sum[r][j] = args.accumulate ? hn::LoadU(d, args.c[r] + j * kTileLanes) : hn::Zero(d);
     }
   }
-  const float* HWY_RESTRICT b = args.b;
+  const T* HWY_RESTRICT b = args.b;
   const int64_t step = args.b_step;
   const int64_t vector = args.b_vector;
   const int64_t depth = args.depth;
   for (int64_t k = 0; k < depth; ++k, b += step) {
     V column[kVectors];
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) column[j] = hn::Load(d, b + j * vector);
+    for (int j = 0; j < kVectors; ++j) column[j] = LoadValues(d, b + j * vector);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const V x = hn::Set(d, a[r][k]);
@@ -78,8 +81,8 @@ HWY_NOINLINE void ComputeTile(const TileArgs& args) {
   }
 }
 
-template <int kRows>
-void ComputeTileOfRows(int64_t vectors, const TileArgs& args) {
+template <int kRows, typename T>
+void ComputeTileOfRows(int64_t vectors, const TileArgsOf<T>& args) {
   if (vectors == kTileVectors) return ComputeTile<kRows, kTileVectors>(args);
   if (vectors == 1) return ComputeTile<kRows, 1>(args);
   if (vectors == 2) return ComputeTile<kRows, 2>(args);
@@ -87,7 +90,8 @@ void ComputeTileOfRows(int64_t vectors, const TileArgs& args) {
 }
 
 // rows: 1 .. kTileRows; vectors: 1 .. kTileVectors.
-inline void ComputeTile(int64_t rows, int64_t vectors, const TileArgs& args) {
+template <typename T>
+void ComputeTile(int64_t rows, int64_t vectors, const TileArgsOf<T>& args) {
   if (rows == 6) return ComputeTileOfRows<6>(vectors, args);
   if (rows == 5) return ComputeTileOfRows<5>(vectors, args);
   if (rows == 4) return ComputeTileOfRows<4>(vectors, args);

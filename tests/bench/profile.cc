@@ -13,11 +13,16 @@ namespace {
 enum Op {
   kEmbedding,
   kRmsNorm,
+  kLayerNorm,
   kQkvgProjection,
   kVqAssign,
   kHeadScores,
   kVqDecodeAttention,
   kVqPrefillAttention,
+  kLinearDecodeAttention,
+  kLinearPrefillAttention,
+  kSoftmaxDecodeAttention,
+  kSoftmaxPrefillAttention,
   kGatedOutput,
   kLinear,
   kSample,
@@ -25,11 +30,16 @@ enum Op {
 };
 constexpr std::array<const char*, kOps> kNames = {"embedding",
                                                   "rms_norm",
+                                                  "layer_norm",
                                                   "qkvg_projection",
                                                   "vq_assign",
                                                   "head_scores",
                                                   "vq_decode_attention",
                                                   "vq_prefill_attention",
+                                                  "linear_decode_attention",
+                                                  "linear_prefill_attention",
+                                                  "softmax_decode_attention",
+                                                  "softmax_prefill_attention",
                                                   "gated_output",
                                                   "linear",
                                                   "sample"};
@@ -55,19 +65,28 @@ absl::Status Timed(Device& device, const Args& args) {
   return absl::OkStatus();
 }
 
+// What the device lacks stays missing.
+template <Op op, auto function, typename Args>
+void Time(absl::Status (*&entry)(Device&, const Args&)) {
+  if (entry != nullptr) entry = Timed<op, function, Args>;
+}
+
 Backend TimedBackend(Backend b) {
-  b.embedding = Timed<kEmbedding, &Backend::embedding, EmbeddingArgs>;
-  b.rms_norm = Timed<kRmsNorm, &Backend::rms_norm, RmsNormArgs>;
-  b.qkvg_projection = Timed<kQkvgProjection, &Backend::qkvg_projection, QkvgProjectionArgs>;
-  b.vq_assign = Timed<kVqAssign, &Backend::vq_assign, VqAssignArgs>;
-  b.head_scores = Timed<kHeadScores, &Backend::head_scores, HeadScoresArgs>;
-  b.vq_decode_attention =
-      Timed<kVqDecodeAttention, &Backend::vq_decode_attention, VqDecodeAttentionArgs>;
-  b.vq_prefill_attention =
-      Timed<kVqPrefillAttention, &Backend::vq_prefill_attention, VqPrefillAttentionArgs>;
-  b.gated_output = Timed<kGatedOutput, &Backend::gated_output, GatedOutputArgs>;
-  b.linear = Timed<kLinear, &Backend::linear, LinearArgs>;
-  b.sample = Timed<kSample, &Backend::sample, SampleArgs>;
+  Time<kEmbedding, &Backend::embedding>(b.embedding);
+  Time<kRmsNorm, &Backend::rms_norm>(b.rms_norm);
+  Time<kLayerNorm, &Backend::layer_norm>(b.layer_norm);
+  Time<kQkvgProjection, &Backend::qkvg_projection>(b.qkvg_projection);
+  Time<kVqAssign, &Backend::vq_assign>(b.vq_assign);
+  Time<kHeadScores, &Backend::head_scores>(b.head_scores);
+  Time<kVqDecodeAttention, &Backend::vq_decode_attention>(b.vq_decode_attention);
+  Time<kVqPrefillAttention, &Backend::vq_prefill_attention>(b.vq_prefill_attention);
+  Time<kLinearDecodeAttention, &Backend::linear_decode_attention>(b.linear_decode_attention);
+  Time<kLinearPrefillAttention, &Backend::linear_prefill_attention>(b.linear_prefill_attention);
+  Time<kSoftmaxDecodeAttention, &Backend::softmax_decode_attention>(b.softmax_decode_attention);
+  Time<kSoftmaxPrefillAttention, &Backend::softmax_prefill_attention>(b.softmax_prefill_attention);
+  Time<kGatedOutput, &Backend::gated_output>(b.gated_output);
+  Time<kLinear, &Backend::linear>(b.linear);
+  Time<kSample, &Backend::sample>(b.sample);
   return b;
 }
 
@@ -80,6 +99,7 @@ void TimeEveryOp(Device& device) {
 
 absl::StatusOr<std::vector<OpTime>> TakeOpTimes() {
   std::vector<OpTime> times;
+  times.reserve(kNames.size());
   for (const char* name : kNames) times.push_back({name});
   for (const Call& call : std::exchange(calls, {})) {
     const absl::StatusOr<double> seconds = call.end->SecondsSince(*call.begin);

@@ -20,18 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// Columns of a task at most: 3 KB of a row of float32, which the hardware follows well, and 24 KB
-// for a group of rows, which stay in the first cache beside the sums.
-inline constexpr int64_t kDecodeColumns = 768;
-
-// Narrower where there would be fewer tasks than threads. Columns have nothing to do with one
-// another: the width changes no bits.
-int64_t TaskColumns(int64_t units, int64_t values, int threads) {
-  int64_t columns = kDecodeColumns;
-  while (columns > 64 && units * ((values + columns - 1) / columns) < threads) columns /= 2;
-  return columns;
-}
-
 // Rows that pass together: one load and store of a sum for 8 rows.
 inline constexpr int64_t kRowGroup = 8;
 inline constexpr int64_t kLineBytes = 64;
@@ -49,6 +37,7 @@ struct RowSums {
   int64_t weight_stride;
   float* out;  // sums of head h: out + h * out_stride
   int64_t out_stride;
+  const T* Row(int64_t i) const { return base + row[i] * stride; }
 };
 
 template <typename T>
@@ -62,7 +51,7 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
 template <typename T>
 HWY_INLINE void PrefetchFirstRows(const RowSums<T>& s) {
   for (int64_t i = 0; i < std::min(kRowGroup, s.count); ++i) {
-    PrefetchRow(s.base + s.row[i] * s.stride, s.columns);
+    PrefetchRow(s.Row(i), s.columns);
   }
 }
 
@@ -76,8 +65,8 @@ HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first) {
   const T* row[kRows];
   const T* next[kRows];
   for (int i = 0; i < kRows; ++i) {
-    row[i] = s.base + s.row[first + i] * s.stride;
-    next[i] = s.base + s.row[std::min(first + kRows + i, s.count - 1)] * s.stride;
+    row[i] = s.Row(first + i);
+    next[i] = s.Row(std::min(first + kRows + i, s.count - 1));
   }
   for (int64_t h = 0; h < s.heads; ++h) {
     float weight[kRows];

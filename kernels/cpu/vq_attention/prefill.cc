@@ -12,8 +12,8 @@
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/packed_product-inl.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/register_tile-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 #include "kernels/cpu/vq_attention/weights-inl.h"
@@ -21,107 +21,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
-
-// Columns of a task, and rows of values that are packed at a time: 64 x 128 floats are 32 KB, which
-// stay in the first cache while all queries pass.
-inline constexpr int64_t kPackColumns = 64;
-inline constexpr int64_t kPackRows = 128;
-// Rows of a tile lie a whole row of values apart, which no hardware prefetcher follows: they are
-// asked for this many rows ahead.
-inline constexpr int64_t kPackAhead = 16;
-inline constexpr int64_t kLineBytes = 64;
-static_assert(kPackColumns % kTileColumns == 0);
-
-// Rows of values as they lie in memory: row k of a run at base + row[k] * stride, or, without
-// `row`, at base + k * stride.
-template <typename T>
-struct ValueRows {
-  const T* base;
-  int64_t stride;
-  const int32_t* row;
-  int64_t count;
-  const T* operator[](int64_t k) const { return base + (row == nullptr ? k : row[k]) * stride; }
-};
-
-// Packs `columns` of rows [first, first + count) as [count][kPackColumns] floats, zero beyond.
-// Stored: the type through which values pass, whatever the type in which they lie.
-template <typename Stored, typename T>
-HWY_INLINE void Pack(const ValueRows<T>& rows, int64_t first, int64_t count, int64_t columns,
-                     float* HWY_RESTRICT packed) {
-  const TileTag d;
-  for (int64_t k = 0; k < count; ++k, packed += kPackColumns) {
-    const T* row = rows[first + k];
-    const T* ahead = rows[std::min(first + k + kPackAhead, rows.count - 1)];
-    for (int64_t c = 0; c < columns; c += kLineBytes / static_cast<int64_t>(sizeof(T))) {
-      __builtin_prefetch(ahead + c);
-    }
-    int64_t c = 0;
-    for (; c + kTileLanes <= columns; c += kTileLanes) {
-      hn::Store(AsStored<Stored>(d, LoadValues(d, row + c)), d, packed + c);
-    }
-    const hn::CappedTag<float, 1> d1;
-    for (; c < columns; ++c) {
-      hn::StoreU(AsStored<Stored>(d1, LoadValues(d1, row + c)), d1, packed + c);
-    }
-    std::fill(packed + c, packed + kPackColumns, 0.0F);
-  }
-}
-
-// The queries of one key/value head: rows r = head * block + query.
-struct QueryRows {
-  const float* weight;  // row r: weight + r * weight_stride
-  int64_t weight_stride;
-  int64_t count;
-  int64_t block;
-  float* out;  // row r, columns of the tile first: out + query * query_stride + head * head_stride
-  int64_t query_stride;
-  int64_t head_stride;
-  float* Out(int64_t r) const { return out + r % block * query_stride + r / block * head_stride; }
-};
-
-// out (+)= weight[:, offset .. offset + depth) x packed [depth][kPackColumns].
-void MultiplyPacked(const QueryRows& queries, int64_t offset, int64_t depth, const float* packed,
-                    int64_t columns, bool accumulate) {
-  HWY_ALIGN float edge[kTileRows * kTileColumns];
-  TileArgs tile;
-  tile.b_step = kPackColumns;
-  tile.b_vector = kTileLanes;
-  tile.depth = depth;
-  tile.accumulate = accumulate;
-  for (int64_t r = 0; r < queries.count; r += kTileRows) {
-    const int64_t rows = std::min(kTileRows, queries.count - r);
-    for (int64_t i = 0; i < rows; ++i) {
-      tile.a[i] = queries.weight + (r + i) * queries.weight_stride + offset;
-    }
-    for (int64_t c = 0; c < columns; c += kTileColumns) {
-      const int64_t width = std::min(kTileColumns, columns - c);
-      const bool whole = width == kTileColumns;
-      tile.b = packed + c;
-      for (int64_t i = 0; i < rows; ++i) {
-        float* out = queries.Out(r + i) + c;
-        tile.c[i] = whole ? out : edge + i * kTileColumns;
-        if (!whole && accumulate) std::copy_n(out, width, tile.c[i]);
-      }
-      ComputeTile(rows, kTileVectors, tile);
-      for (int64_t i = 0; !whole && i < rows; ++i) {
-        std::copy_n(tile.c[i], width, queries.Out(r + i) + c);
-      }
-    }
-  }
-}
-
-// out (+)= the run's rows, which have the weights from `offset` on. Returns whether there were any.
-template <typename Stored, typename T>
-bool MultiplyRun(const QueryRows& queries, int64_t offset, const ValueRows<T>& rows,
-                 int64_t columns, bool accumulate) {
-  HWY_ALIGN float packed[kPackRows * kPackColumns];
-  for (int64_t first = 0; first < rows.count; first += kPackRows) {
-    const int64_t count = std::min(kPackRows, rows.count - first);
-    Pack<Stored>(rows, first, count, columns, packed);
-    MultiplyPacked(queries, offset + first, count, packed, columns, accumulate || first > 0);
-  }
-  return rows.count > 0;
-}
 
 // One block of queries: positions [first, first + block) are rows [row, row + block) of the call.
 template <typename T>

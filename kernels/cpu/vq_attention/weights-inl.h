@@ -14,7 +14,7 @@
 #include <limits>
 
 #include "hwy/highway.h"
-#include "kernels/cpu/fast_math-inl.h"
+#include "kernels/cpu/exponentials-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +22,7 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using WeightTag = hn::CappedTag<float, static_cast<size_t>(kKeyPad)>;
+static_assert(kKeyPad == kWeightPad);
 
 // weight[k] += code_scores[code[k]] for k in [0, count) and whatever lies in the padding; returns
 // the largest, lane by lane.
@@ -42,22 +42,6 @@ HWY_INLINE hn::Vec<WeightTag> AddCodeScores(const float* HWY_RESTRICT code_score
     maximum = hn::Max(maximum, hn::IfThenElse(valid, score, lowest));
   }
   return maximum;
-}
-
-// weight[k] = exp(weight[k] - maximum), 0 in the padding; returns sums of weight * count, lane by
-// lane; `counts` may be null: 1.
-HWY_INLINE hn::Vec<WeightTag> Exponentials(hn::Vec<WeightTag> maximum, int64_t count,
-                                           const float* HWY_RESTRICT counts,
-                                           float* HWY_RESTRICT weight, hn::Vec<WeightTag> sum) {
-  const WeightTag d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t k = 0; k < count; k += lanes) {
-    const auto valid = hn::FirstN(d, static_cast<size_t>(std::min(count - k, lanes)));
-    const auto e = hn::IfThenElseZero(valid, FastExp(d, hn::Sub(hn::Load(d, weight + k), maximum)));
-    hn::Store(e, d, weight + k);
-    sum = counts == nullptr ? hn::Add(sum, e) : hn::MulAdd(e, hn::Load(d, counts + k), sum);
-  }
-  return sum;
 }
 
 // Softmax weights of one query, divided by their sum, in the layout of `keys`. The query attends to

@@ -173,6 +173,7 @@ TEST_P(LinearAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThre
       if (n > 0) inputs.Prefill(*device_, states.back(), 0, inputs.tokens - 1, out);
       append_rows(inputs);
     }
+    views.reserve(states.size() + 1);
     for (const OwnedLinearState& state : states) views.push_back(state.View());
     // A row of nobody fills up the batch.
     views.insert(views.begin() + 1, LinearState());

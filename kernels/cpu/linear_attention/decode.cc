@@ -1,0 +1,213 @@
+// LinearDecodeAttention in two phases. Features: a task per session and key/value head, which also
+// adds to b and computes the denominators; almost no memory. Values: a task per session, key/value
+// head and tile of columns, which adds the new position to each row of A and, while the row is in
+// registers, takes it times the features of all queries that share it.
+//
+// Bytes per session, layer and key/value head: A's sums and carries once each way, 16 K V; this is
+// what a step costs, and rows are prefetched so that it streams.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention/decode.cc"
+#include <algorithm>
+
+#include "hwy/foreach_target.h"  // must come before highway.h
+#include "hwy/highway.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/linear_attention/features-inl.h"
+#include "kernels/cpu/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+
+// Rows of A that pass together: one load and store of an output for 8 rows.
+inline constexpr int64_t kRowGroup = 8;
+inline constexpr int64_t kLineFloats = 16;
+// Rows are asked for this many floats ahead, at least: the additions to so many take longer than
+// memory does.
+inline constexpr int64_t kAheadFloats = 2048;
+
+// A tile of columns of A, the position that is added to it, and the queries that read it.
+struct StateTile {
+  float* sum;  // row i, columns of the tile first: sum + i * stride
+  float* carry;
+  int64_t stride;
+  int64_t rows;
+  const float* next_sum;  // of the tile that follows, or null
+  const float* next_carry;
+  int64_t columns;
+  const float* key;    // features [rows]
+  const float* value;  // [columns]
+  const float* query;  // features of head h: query + h * query_stride
+  int64_t query_stride;
+  int64_t heads;
+  float* out;  // of head h: out + h * stride
+};
+
+// A rows [first, first + kRows) += key value^T; out[h] += their sum over rows times the query's
+// features, in order. Rows ahead are asked for meanwhile, line by line.
+template <int kRows>
+HWY_INLINE void StepRows(const StateTile& s, int64_t first) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* sum[kRows];
+  float* carry[kRows];
+  float key[kRows];
+  for (int i = 0; i < kRows; ++i) {
+    sum[i] = s.sum + (first + i) * s.stride;
+    carry[i] = s.carry + (first + i) * s.stride;
+    key[i] = s.key[first + i];
+  }
+  const int64_t rows_ahead = std::max<int64_t>(1, kAheadFloats / (kRows * s.columns)) * kRows;
+  const int64_t ahead = first + rows_ahead;
+  const float* ahead_sum = sum[0];  // when there is nothing to ask for
+  const float* ahead_carry = carry[0];
+  if (ahead + kRows <= s.rows) {
+    ahead_sum = s.sum + ahead * s.stride;
+    ahead_carry = s.carry + ahead * s.stride;
+  } else if (s.next_sum != nullptr && ahead - s.rows + kRows <= s.rows && ahead >= s.rows) {
+    ahead_sum = s.next_sum + (ahead - s.rows) * s.stride;
+    ahead_carry = s.next_carry + (ahead - s.rows) * s.stride;
+  }
+  const auto step = [&](auto tag, int64_t c) HWY_ATTR {
+    const auto value = hn::LoadU(tag, s.value + c);
+    hn::Vec<decltype(tag)> row[kRows];
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      row[i] = AddTwoSum(tag, hn::Mul(hn::Set(tag, key[i]), value), sum[i] + c, carry[i] + c);
+    }
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const float* query = s.query + h * s.query_stride + first;
+      float* out = s.out + h * s.stride + c;
+      auto total = hn::LoadU(tag, out);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) total = hn::MulAdd(hn::Set(tag, query[i]), row[i], total);
+      hn::StoreU(total, tag, out);
+    }
+  };
+  int64_t c = 0;
+  for (; c + kLineFloats <= s.columns; c += kLineFloats) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      __builtin_prefetch(ahead_sum + i * s.stride + c, 1);
+      __builtin_prefetch(ahead_carry + i * s.stride + c, 1);
+    }
+    for (int64_t j = 0; j < kLineFloats; j += lanes) step(d, c + j);
+  }
+  for (; c + lanes <= s.columns; c += lanes) step(d, c);
+  for (; c < s.columns; ++c) step(hn::CappedTag<float, 1>(), c);
+}
+
+class LinearDecode {
+ public:
+  LinearDecode(CpuDevice& cpu, const LinearDecodeAttentionArgs& args)
+      : args_(args),
+        shape_(args.shape),
+        shared_(args.q.dim(1) / shape_.kv_heads),
+        padded_(PadFeatures(shape_.key)),
+        units_(args.states.size() * shape_.kv_heads),
+        features_(cpu.Scratch<float>(0, units_ * (shared_ + 1) * padded_)),
+        denominators_(cpu.Scratch<float>(1, units_ * shared_)) {
+    RunTasks(cpu, units_, units_ * (shared_ + 1) * padded_ * 16,
+             [&](int64_t unit) { ComputeUnit(unit); });
+    const int64_t columns = TaskColumns(units_, shape_.value, cpu.pool().threads());
+    const int64_t tiles = (shape_.value + columns - 1) / columns;
+    RunStretches(cpu, units_ * tiles, units_ * shape_.key * shape_.value * 16,
+                 [&](int64_t task, bool more) {
+                   const int64_t first = task % tiles * columns;
+                   StepTile(task / tiles, first, std::min(first + columns, shape_.value),
+                            more && tiles == 1);
+                 });
+  }
+
+ private:
+  // A unit is a session's key/value head. Its features: the key's, then its queries'.
+  float* Features(int64_t unit) const { return features_ + unit * (shared_ + 1) * padded_; }
+
+  void ComputeUnit(int64_t unit) const {
+    const int64_t n = unit / shape_.kv_heads;
+    const int64_t g = unit % shape_.kv_heads;
+    const LinearState& state = args_.states.data[n];
+    if (state.none()) return;
+    float* features = Features(unit);
+    float* sum = state.key_sum + g * shape_.key;
+    ComputeFeatures(args_.k.row(n) + g * shape_.key, shape_.key, features);
+    AppendKey(features, shape_.key, sum, state.key_carry + g * shape_.key);
+    for (int64_t i = 0; i < shared_; ++i) {
+      features += padded_;
+      ComputeFeatures(args_.q.row(n) + (g * shared_ + i) * shape_.key, shape_.key, features);
+      denominators_[unit * shared_ + i] = DotFeatures(features, sum, shape_.key);
+    }
+  }
+
+  // A's of a unit, or of nobody null.
+  struct Rows {
+    float* sum;
+    float* carry;
+  };
+  Rows RowsOf(int64_t unit) const {
+    const LinearState& state = args_.states.data[unit / shape_.kv_heads];
+    if (state.none()) return {nullptr, nullptr};
+    const int64_t start = unit % shape_.kv_heads * shape_.key * shape_.value;
+    return {state.key_value_sum + start, state.key_value_carry + start};
+  }
+
+  // Columns [first, end). `more`: the next unit's follow.
+  void StepTile(int64_t unit, int64_t first, int64_t end, bool more) const {
+    const int64_t n = unit / shape_.kv_heads;
+    const int64_t g = unit % shape_.kv_heads;
+    const int64_t columns = end - first;
+    float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
+    for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
+    const Rows rows = RowsOf(unit);
+    if (rows.sum == nullptr) return;
+    const Rows next = more ? RowsOf(unit + 1) : Rows();
+    const StateTile tile{rows.sum + first,
+                         rows.carry + first,
+                         shape_.value,
+                         shape_.key,
+                         next.sum,
+                         next.carry,
+                         columns,
+                         Features(unit),
+                         args_.v.row(n) + g * shape_.value + first,
+                         Features(unit) + padded_,
+                         padded_,
+                         shared_,
+                         out};
+    int64_t row = 0;
+    for (; row + kRowGroup <= tile.rows; row += kRowGroup) StepRows<kRowGroup>(tile, row);
+    for (; row < tile.rows; ++row) StepRows<1>(tile, row);
+    for (int64_t h = 0; h < shared_; ++h) {
+      DivideRow(denominators_[unit * shared_ + h], columns, out + h * shape_.value);
+    }
+  }
+
+  const LinearDecodeAttentionArgs& args_;
+  const LinearShape& shape_;
+  const int64_t shared_;  // heads per key/value head
+  const int64_t padded_;
+  const int64_t units_;
+  float* const features_;      // [units, 1 + shared, padded]
+  float* const denominators_;  // [units, shared]
+};
+
+void LinearDecodeAll(CpuDevice& cpu, const LinearDecodeAttentionArgs& args) {
+  LinearDecode(cpu, args);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tvq {
+
+HWY_EXPORT(LinearDecodeAll);
+
+absl::Status CpuLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args) {
+  HWY_DYNAMIC_DISPATCH(LinearDecodeAll)(AsCpu(device), args);
+  return absl::OkStatus();
+}
+
+}  // namespace tvq
+#endif

@@ -1,0 +1,52 @@
+// Products of queries with the keys of a page, which lie in panels.
+#if defined(TVQ_KERNELS_CPU_SOFTMAX_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TVQ_KERNELS_CPU_SOFTMAX_ATTENTION_SCORES_INL_H_
+#undef TVQ_KERNELS_CPU_SOFTMAX_ATTENTION_SCORES_INL_H_
+#else
+#define TVQ_KERNELS_CPU_SOFTMAX_ATTENTION_SCORES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/cpu/register_tile-inl.h"
+#include "kernels/ops/softmax_attention.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+
+// A tile's vectors are panels, or parts of one.
+static_assert(kTileLanes == kKeyPanel || kKeyPanel % kTileColumns == 0);
+
+// tile.c[r][s] = tile.a[r] . key s for s in [0, count), and whatever beyond up to a multiple of
+// kTileColumns. `panels` starts at a multiple of kTileColumns of a page's slots, whatever there is
+// in those beyond `count`. tile: rows of a and c.
+template <typename T>
+void ScoreKeys(const T* panels, int64_t key, int64_t count, int64_t rows, TileArgsOf<T> tile) {
+  tile.b_step = kKeyPanel;
+  tile.b_vector = kTileLanes == kKeyPanel ? kKeyPanel * key : kTileLanes;
+  tile.depth = key;
+  tile.accumulate = false;
+  for (int64_t s = 0; s < count; s += kTileColumns) {
+    tile.b = panels + s / kKeyPanel * kKeyPanel * key + s % kKeyPanel;
+    ComputeTile(rows, kTileVectors, tile);
+    for (int64_t r = 0; r < rows; ++r) tile.c[r] += kTileColumns;
+  }
+}
+
+// scores[s] += position_scores[distance of slot s] for slots [0, count) within reach; slot 0 is
+// `distance` positions behind the query's.
+inline void AddPositionScores(const float* HWY_RESTRICT position_scores, int64_t window,
+                              int64_t distance, int64_t count, float* HWY_RESTRICT scores) {
+  for (int64_t s = std::max<int64_t>(0, distance - window + 1); s < count; ++s) {
+    scores[s] += position_scores[distance - s];
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
