@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/command.h"
+#include "client/cli/health.h"
 #include "client/cli/seconds.h"
 
 namespace tvq::cli {
@@ -78,6 +79,7 @@ int Main(int argc, char** argv) {
   AddTokenize(app, globals);
   AddDetokenize(app, globals);
   AddInfo(app, globals);
+  AddHealth(app, globals);
   AddSession(app, globals);
   AddAdmin(app, globals);
   app.footer(

@@ -1,11 +1,17 @@
 #include "client/cpp/transport.h"
 
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/unverified_credentials.h"
 
 namespace tvq::client {
 namespace {
@@ -36,22 +42,53 @@ bool FitsHeader(std::string_view value) {
   return std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-}  // namespace
+bool WantsTls(const ConnectOptions& options) {
+  return options.tls || !options.ca_file.empty() || !options.cert_file.empty();
+}
 
-absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
-    const ConnectOptions& options) {
+absl::StatusOr<grpc::SslCredentialsOptions> ReadFiles(const ConnectOptions& options) {
   if (options.cert_file.empty() != options.key_file.empty()) {
     return absl::InvalidArgumentError("the client's certificate and its key belong together");
-  }
-  if (!options.tls && options.ca_file.empty() && options.cert_file.empty()) {
-    return grpc::InsecureChannelCredentials();
   }
   grpc::SslCredentialsOptions ssl;
   absl::Status status = ReadPem("CA certificates", options.ca_file, &ssl.pem_root_certs);
   status.Update(ReadPem("client certificate", options.cert_file, &ssl.pem_cert_chain));
   status.Update(ReadPem("client key", options.key_file, &ssl.pem_private_key));
   if (!status.ok()) return status;
-  return grpc::SslCredentials(ssl);
+  return ssl;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
+    const ConnectOptions& options) {
+  const auto ssl = ReadFiles(options);
+  if (!ssl.ok()) return ssl.status();
+  return WantsTls(options) ? grpc::SslCredentials(*ssl) : grpc::InsecureChannelCredentials();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> UnverifiedCredentials(
+    const ConnectOptions& options) {
+  namespace tls = grpc::experimental;
+  const auto ssl = ReadFiles(options);
+  if (!ssl.ok()) return ssl.status();
+  if (!WantsTls(options)) return grpc::InsecureChannelCredentials();
+  tls::TlsChannelCredentialsOptions unverified;
+  unverified.set_verify_server_certs(false);
+  unverified.set_check_call_host(false);
+  unverified.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  std::vector<tls::IdentityKeyCertPair> own;
+  if (!ssl->pem_cert_chain.empty()) own.push_back({ssl->pem_private_key, ssl->pem_cert_chain});
+  // Without any gRPC looks for the system's, and complains in an image that has none.
+  const std::string& roots =
+      ssl->pem_root_certs.empty() ? ssl->pem_cert_chain : ssl->pem_root_certs;
+  if (!roots.empty()) {
+    unverified.set_certificate_provider(
+        std::make_shared<tls::StaticDataCertificateProvider>(roots, own));
+    unverified.watch_root_certs();
+  }
+  if (!own.empty()) unverified.watch_identity_key_cert_pairs();
+  return tls::TlsCredentials(unverified);
 }
 
 absl::StatusOr<Transport> Open(const ConnectOptions& options) {

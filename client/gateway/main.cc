@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "client/gateway/gateway.h"
+#include "client/gateway/http/probe.h"
 #include "client/gateway/http/tls_files.h"
 #include "client/gateway/options.h"
 #include "client/gateway/upstream/call.h"
@@ -101,6 +102,19 @@ bool FinishCalls(asio::io_context& loop) {
   return OpenCalls::count() == 0;
 }
 
+int Check(const GatewayOptions& options) {
+  // On Linux a connection to 0.0.0.0 or :: goes to this machine.
+  const absl::Status status = Probe({.host = options.http.host,
+                                     .port = options.http.port,
+                                     .tls = !options.certificate_file.empty(),
+                                     .path = "/v1/health/live"},
+                                    std::chrono::seconds(4));
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "tvq-gateway: %s:%d: %s\n", options.http.host.c_str(), options.http.port,
+               std::string(status.message()).c_str());
+  return 1;
+}
+
 int Run(const GatewayOptions& options) {
   asio::io_context loop(1);
   auto upstream = Upstream::Open(options.server, options.connections, loop.get_executor());
@@ -158,6 +172,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   const auto options = tvq::gateway::ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
+  if (options->check) return tvq::gateway::Check(*options);
   spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
   spdlog::set_level(spdlog::level::from_str(options->log_level));
   tvq::gateway::AllowManyFiles();

@@ -110,7 +110,11 @@ std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code
   Add(app, "--log-level", options.log_level,
       "debug (a line for each request), info, warning, error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
-  app.footer("Exit codes: 0 stopped by a signal, 1 could not listen, 2 wrong usage.");
+  app.add_flag("--check", options.check,
+               "Ask the gateway that runs with these options whether it is well, and end");
+  app.footer(
+      "Exit codes: 0 stopped by a signal, 1 could not listen, 2 wrong usage.\n"
+      "Of --check: 0 it is well, 1 it is not.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -21,6 +21,7 @@ struct GatewayOptions {
   int64_t max_body_bytes = int64_t{16} << 20;
   double shutdown_timeout = 30;  // seconds
   std::string log_level = "info";
+  bool check = false;  // ask a gateway that runs with the same options, instead of being one
 };
 
 // Flags, then the environment, then defaults. Without a value the program is to end with

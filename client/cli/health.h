@@ -1,0 +1,15 @@
+#ifndef TVQ_CLIENT_CLI_HEALTH_H_
+#define TVQ_CLIENT_CLI_HEALTH_H_
+
+#include <CLI/CLI.hpp>
+
+#include "client/cli/command.h"
+
+namespace tvq::cli {
+
+// tvq health, as the functions of command.h add the other subcommands.
+void AddHealth(CLI::App& app, Globals& globals);
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_HEALTH_H_

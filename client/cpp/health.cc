@@ -1,0 +1,39 @@
+#include "client/cpp/health.h"
+
+#include <google/protobuf/wrappers.pb.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <cstdint>
+
+#include "client/cpp/grpc_call.h"
+#include "client/cpp/transport.h"
+#include "client/cpp/unverified_credentials.h"
+
+namespace tvq::client {
+namespace {
+
+// gRPC's package has no stubs of its health service. Its messages have one field each, a string and
+// a number, and look as these do.
+using HealthCheckRequest = google::protobuf::StringValue;
+using HealthCheckResponse = google::protobuf::UInt32Value;
+constexpr uint32_t kServing = 1;
+
+}  // namespace
+
+absl::StatusOr<bool> IsServing(const ConnectOptions& connect, const CallOptions& options) {
+  const auto credentials = UnverifiedCredentials(connect);
+  if (!credentials.ok()) return credentials.status();
+  const Transport transport = {grpc::CreateChannel(connect.address, *credentials), ""};
+  const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
+                                         grpc::internal::RpcMethod::NORMAL_RPC, transport.channel);
+  const auto answer = Unary<HealthCheckResponse>(
+      transport, options, [&](grpc::ClientContext* context, HealthCheckResponse* response) {
+        return grpc::internal::BlockingUnaryCall<HealthCheckRequest, HealthCheckResponse>(
+            transport.channel.get(), method, context, HealthCheckRequest(), response);
+      });
+  if (!answer.ok()) return answer.status();
+  return answer->value() == kServing;
+}
+
+}  // namespace tvq::client
