@@ -11,6 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "client/cpp/grpc_call.h"
+
 namespace tvq::gateway {
 
 // What goes with a call as metadata.
@@ -32,6 +35,30 @@ struct CallHeaders {
     return !value.empty() && value.size() <= 128 &&
            std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c <= '~'; });
   }
+};
+
+// A call's context, which knows whether the call was given up here.
+class CallContext {
+ public:
+  explicit CallContext(const CallHeaders& headers) { headers.Apply(&context_); }
+
+  grpc::ClientContext* get() { return &context_; }
+  void Cancel() {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
+
+  // How the call ended. A server that stops leaves calls CANCELLED, too: those that come while it
+  // tells its clients to go (HTTP/2's GOAWAY), and that it has not begun.
+  absl::Status Ended(const grpc::Status& status) const {
+    absl::Status ended = client::FromGrpc(status, context_);
+    if (cancelled_ || !absl::IsCancelled(ended)) return ended;
+    return absl::UnavailableError("the server is shutting down");
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::atomic<bool> cancelled_ = false;
 };
 
 // Counts calls that have not ended: the loop must run on until they have.

@@ -11,7 +11,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "client/cpp/grpc_call.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
 #include "client/gateway/upstream/call_queue.h"
@@ -33,9 +32,8 @@ class ReadCall final : public CallQueue::Operation {
   static std::shared_ptr<ReadCall> Start(const CallHeaders& headers,
                                          std::shared_ptr<Signal> changed, size_t limit,
                                          const Prepare& prepare) {
-    std::shared_ptr<ReadCall> call(new ReadCall(std::move(changed), limit));
-    headers.Apply(&call->context_);
-    call->reader_ = prepare(&call->context_);
+    std::shared_ptr<ReadCall> call(new ReadCall(headers, std::move(changed), limit));
+    call->reader_ = prepare(call->context_.get());
     call->reader_->StartCall(call->Tag());
     return call;
   }
@@ -72,7 +70,7 @@ class ReadCall final : public CallQueue::Operation {
 
   // It is done soon.
   void Cancel() {
-    context_.TryCancel();
+    context_.Cancel();
     bool resume = false;
     {
       absl::MutexLock lock(&mutex_);
@@ -85,8 +83,8 @@ class ReadCall final : public CallQueue::Operation {
  private:
   enum class Step { kStart, kHead, kRead, kFinish };
 
-  ReadCall(std::shared_ptr<Signal> changed, size_t limit)
-      : changed_(std::move(changed)), limit_(limit) {}
+  ReadCall(const CallHeaders& headers, std::shared_ptr<Signal> changed, size_t limit)
+      : context_(headers), changed_(std::move(changed)), limit_(limit) {}
 
   bool Proceed(bool ok) override {
     if (step_ == Step::kFinish) return End();
@@ -110,7 +108,8 @@ class ReadCall final : public CallQueue::Operation {
         read = !paused_;
       }
       // An error without any message has no head, but gRPC gives an empty one.
-      state_.head = state_.head || is_message || !context_.GetServerInitialMetadata().empty();
+      state_.head =
+          state_.head || is_message || !context_.get()->GetServerInitialMetadata().empty();
       news = state_.head && !std::exchange(notified_, true);
     }
     if (read) Read();
@@ -118,7 +117,7 @@ class ReadCall final : public CallQueue::Operation {
   }
   bool End() {
     absl::MutexLock lock(&mutex_);
-    status_ = client::FromGrpc(grpc_status_, context_);
+    status_ = context_.Ended(grpc_status_);
     state_.done = true;
     return true;
   }
@@ -131,9 +130,9 @@ class ReadCall final : public CallQueue::Operation {
   }
 
   const OpenCalls open_;
+  CallContext context_;
   const std::shared_ptr<Signal> changed_;
   const size_t limit_;
-  grpc::ClientContext context_;
   std::unique_ptr<Reader> reader_;
   Step step_ = Step::kStart;
   Response message_;  // being read

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/grpc_call.h"
 #include "client/gateway/http/exchange.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
@@ -22,24 +21,24 @@ namespace tvq::gateway {
 template <typename Response>
 class Question final : public CallQueue::Operation {
  public:
-  explicit Question(asio::any_io_executor executor) : changed_(std::move(executor)) {}
+  Question(const CallHeaders& headers, asio::any_io_executor executor)
+      : context_(headers), changed_(std::move(executor)) {}
 
   // `prepare` makes the call: context -> std::unique_ptr<grpc::ClientAsyncResponseReader>
   template <typename Prepare>
-  void Start(const CallHeaders& headers, const Prepare& prepare) {
-    headers.Apply(&context_);
-    reader_ = prepare(&context_);
+  void Start(const Prepare& prepare) {
+    reader_ = prepare(context_.get());
     reader_->StartCall();
     reader_->Finish(&response_, &status_, Tag());
   }
 
   asio::awaitable<absl::StatusOr<Response>> Answer() {
     while (!done_) co_await changed_.Wait();
-    if (!status_.ok()) co_return client::FromGrpc(status_, context_);
+    if (!status_.ok()) co_return context_.Ended(status_);
     co_return std::move(response_);
   }
 
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() { context_.Cancel(); }
 
  private:
   bool Proceed(bool) override { return true; }
@@ -49,7 +48,7 @@ class Question final : public CallQueue::Operation {
   }
 
   const OpenCalls open_;
-  grpc::ClientContext context_;
+  CallContext context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader_;
   Response response_;
   grpc::Status status_;
@@ -61,8 +60,8 @@ class Question final : public CallQueue::Operation {
 template <typename Response, typename Prepare>
 asio::awaitable<absl::StatusOr<Response>> Ask(Exchange& exchange, CallHeaders headers,
                                               Prepare prepare) {
-  const auto question = std::make_shared<Question<Response>>(exchange.executor());
-  question->Start(headers, prepare);
+  const auto question = std::make_shared<Question<Response>>(headers, exchange.executor());
+  question->Start(prepare);
   exchange.OnHangUp([question] { question->Cancel(); });
   absl::StatusOr<Response> answer = co_await question->Answer();
   co_return answer;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/grpc_call.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
 #include "client/gateway/upstream/call_queue.h"
@@ -26,9 +25,8 @@ class UploadCall final : public CallQueue::Operation {
   template <typename Prepare>
   static std::shared_ptr<UploadCall> Start(const CallHeaders& headers,
                                            asio::any_io_executor executor, const Prepare& prepare) {
-    std::shared_ptr<UploadCall> call(new UploadCall(std::move(executor)));
-    headers.Apply(&call->context_);
-    call->writer_ = prepare(&call->context_, &call->response_);
+    std::shared_ptr<UploadCall> call(new UploadCall(headers, std::move(executor)));
+    call->writer_ = prepare(call->context_.get(), &call->response_);
     call->writer_->StartCall(call->Tag());
     return call;
   }
@@ -55,15 +53,16 @@ class UploadCall final : public CallQueue::Operation {
     busy_ = true;
     writer_->Finish(&status_, Tag());
     while (busy_) co_await changed_.Wait();
-    if (!status_.ok()) co_return client::FromGrpc(status_, context_);
+    if (!status_.ok()) co_return context_.Ended(status_);
     co_return std::move(response_);
   }
 
   // Nothing happens to a call that has ended.
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() { context_.Cancel(); }
 
  private:
-  explicit UploadCall(asio::any_io_executor executor) : changed_(std::move(executor)) {}
+  UploadCall(const CallHeaders& headers, asio::any_io_executor executor)
+      : context_(headers), changed_(std::move(executor)) {}
 
   bool Proceed(bool ok) override {
     ok_ = ok;
@@ -75,7 +74,7 @@ class UploadCall final : public CallQueue::Operation {
   }
 
   const OpenCalls open_;
-  grpc::ClientContext context_;
+  CallContext context_;
   std::unique_ptr<Writer> writer_;
   Response response_;
   grpc::Status status_;

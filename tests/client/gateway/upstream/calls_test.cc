@@ -137,6 +137,19 @@ TEST_F(CallsTest, ReadsWhatCameBeforeAnError) {
   Run(test());
 }
 
+// As calls do that reach a server while it closes.
+TEST_F(CallsTest, ACallThatTheServerCancelsIsToBeMadeAgain) {
+  fake_.generation.generate = [](grpc::ServerContext*, const auto&, Writer*) {
+    return grpc::Status(grpc::StatusCode::CANCELLED, "Cancelled");
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    while (!call->done()) co_await changed_->Wait();
+    EXPECT_TRUE(absl::IsUnavailable(call->status())) << call->status();
+  };
+  Run(test());
+}
+
 // Also one that reads no further because nobody takes what it has read.
 TEST_F(CallsTest, CancelEndsACallThatHasPaused) {
   std::promise<bool> ended;
