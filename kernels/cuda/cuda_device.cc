@@ -115,14 +115,19 @@ absl::Status CudaDevice::Health() const {
                                              "; the server must be started again"));
 }
 
-absl::StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
+absl::StatusOr<Buffer> CudaDevice::AllocateUnwritten(size_t bytes) {
   if (bytes == 0) return Buffer();
   void* data = nullptr;
   if (const cudaError_t error = cudaMalloc(&data, bytes); error != cudaSuccess) {
     return NoMemory(bytes, error);
   }
-  Buffer buffer(data, bytes, [](void* memory) { cudaFree(memory); });
-  absl::Status status = Zero(data, bytes);
+  return Buffer(data, bytes, [](void* memory) { cudaFree(memory); });
+}
+
+absl::StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
+  absl::StatusOr<Buffer> buffer = AllocateUnwritten(bytes);
+  if (!buffer.ok() || bytes == 0) return buffer;
+  absl::Status status = Zero(buffer->data(), bytes);
   if (status.ok()) status = Synchronize();
   if (!status.ok()) return status;
   return buffer;
@@ -218,17 +223,35 @@ absl::StatusOr<std::unique_ptr<DeviceTime>> CudaDevice::Now() {
   return moment;
 }
 
+absl::Status CudaDevice::Grow(Buffer& memory, size_t bytes, bool zeroed) {
+  if (memory.bytes() >= bytes) return absl::OkStatus();
+  if (absl::Status status = Synchronize(); !status.ok()) return status;
+  if (recorded_) outgrown_.push_back(std::move(memory));
+  memory = Buffer();
+  const size_t wanted = bytes + bytes / 2;
+  absl::StatusOr<Buffer> grown = zeroed ? Allocate(wanted) : AllocateUnwritten(wanted);
+  if (!grown.ok()) return grown.status();
+  memory = *std::move(grown);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<void*> CudaDevice::ScratchBytes(size_t slot, size_t bytes) {
   if (slot >= scratch_.size()) scratch_.resize(slot + 1);
-  if (scratch_[slot].bytes() < bytes) {
-    if (absl::Status status = Synchronize(); !status.ok()) return status;
-    if (recorded_) outgrown_.push_back(std::move(scratch_[slot]));
-    scratch_[slot] = Buffer();
-    absl::StatusOr<Buffer> grown = Allocate(bytes + bytes / 2);
-    if (!grown.ok()) return grown.status();
-    scratch_[slot] = *std::move(grown);
+  Buffer& memory = scratch_[slot];
+  absl::Status status = Grow(memory, bytes, false);
+#if defined(TVQ_CUDA_HOST)
+  if (status.ok() && bytes > 0) {
+    status = ToStatus(cudaMemsetAsync(memory.data(), 0xff, bytes, stream_), "spoil scratch");
   }
-  return scratch_[slot].data();
+#endif
+  if (!status.ok()) return status;
+  return memory.data();
+}
+
+absl::StatusOr<uint32_t*> CudaDevice::Tickets(int64_t count) {
+  const absl::Status status = Grow(tickets_, static_cast<size_t>(count) * sizeof(uint32_t), true);
+  if (!status.ok()) return status;
+  return tickets_.as<uint32_t>();
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -73,8 +73,9 @@ class CudaDevice : public Device {
     return status.ok() ? std::move(buffer) : status;
   }
 
-  // Device memory for one op's intermediates, valid until the next call with the same slot; not
-  // zeroed. Grows, never shrinks; growing waits for the stream. What a recording uses stays.
+  // Device memory for one op's intermediates, valid until the next call with the same slot, whoever
+  // makes it; what is there at first is nobody's (the stand-in fills it with NaN each time). Grows,
+  // never shrinks; growing waits for the stream. What a recording uses stays.
   template <typename T>
   absl::StatusOr<T*> Scratch(size_t slot, int64_t count) {
     absl::StatusOr<void*> bytes = ScratchBytes(slot, static_cast<size_t>(count) * sizeof(T));
@@ -82,10 +83,18 @@ class CudaDevice : public Device {
     return static_cast<T*>(*bytes);
   }
 
+  // Counters that are zero whenever no kernel uses them, for whoever asks next, too (tickets.cuh).
+  // They grow as scratch does.
+  absl::StatusOr<uint32_t*> Tickets(int64_t count);
+
  private:
   CudaDevice(cudaStream_t stream, std::string description, bool overlaps);
 
+  // Allocate, without writing anything.
+  absl::StatusOr<Buffer> AllocateUnwritten(size_t bytes);
   absl::StatusOr<void*> ScratchBytes(size_t slot, size_t bytes);
+  // Half as large again as `bytes`, so that it grows seldom; `zeroed`: what is new.
+  absl::Status Grow(Buffer& memory, size_t bytes, bool zeroed);
 
   const cudaStream_t stream_;
   const std::string description_;
@@ -94,8 +103,9 @@ class CudaDevice : public Device {
   OrderedCopies ordered_;
   std::optional<Gemm> gemm_;
   std::vector<Buffer> scratch_;
+  Buffer tickets_;
   bool recorded_ = false;
-  std::vector<Buffer> outgrown_;  // scratch that recordings use
+  std::vector<Buffer> outgrown_;  // scratch and tickets that recordings use
   // What Reserve took; null before.
   struct Reserved {
     explicit Reserved(Buffer taken) : memory(std::move(taken)), places(memory.bytes()) {}

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/overlap.cuh"
@@ -40,18 +41,27 @@ __device__ inline T* LaunchShared() {
 #endif
 }
 
+// What CUDA lets a grid have in y.
+constexpr int64_t kMostBlocksY = 65'535;
+
 struct LaunchShape {
   int64_t blocks = 1;     // x
-  int64_t blocks_y = 1;   // at most 65,535
+  int64_t blocks_y = 1;   // at most kMostBlocksY
   int threads = kWarp;    // of a block
   int shared_bytes = 0;   // LaunchShared; at most 48 KiB
   bool overlaps = false;  // the kernel keeps the rule of overlap.cuh
 };
 
 // Puts one run of `kernel` on the device's stream. What goes wrong inside shows at a later call.
+// INVALID_ARGUMENT, naming the kernel, for more blocks in y than there may be.
 template <typename... Parameters, typename... Arguments>
 absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
                     void (*kernel)(Parameters...), Arguments... arguments) {
+  if (shape.blocks_y > kMostBlocksY) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", shape.blocks_y, " rows of blocks, a GPU takes ", kMostBlocksY,
+                     "; let fewer sequences compute at once, or take a shorter prefill_chunk"));
+  }
   const dim3 grid{static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y), 1};
   const dim3 block{static_cast<unsigned>(shape.threads), 1, 1};
 #if defined(TVQ_CUDA_HOST)

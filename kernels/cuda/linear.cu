@@ -2,7 +2,9 @@
 // form that a weight's kernel reads (linear_rows.cu), then the product (run_linear.cu; of a chunk
 // of a prompt, linear_chunk.cu).
 //
-// W lies row-major, rows padded to 64 elements.
+// x, o and g [N, in], y [N, out], W [out, in] row-major, rows padded to 64 elements. Moves N in
+// floats in (twice as many for o * g) and out again as prepared rows, W once for up to 64 rows (8
+// where it is float32), and N out floats out.
 #include <vector>
 
 #include "kernels/bfloat16.h"

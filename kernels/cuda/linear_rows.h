@@ -54,7 +54,7 @@ struct LinearRun {
   int column_count = 0;
 };
 
-// Uses the device's scratch slots 1 and 2, and kTicketSlot (tickets.cuh).
+// Uses the device's scratch slots 1 and 2, and its tickets.
 absl::Status RunLinear(Device& device, const LinearRun& run);
 // RunLinear's way for chunk_rows above 0.
 absl::Status RunChunkLinear(Device& device, const LinearRun& run);

@@ -1,8 +1,8 @@
 // y = act(scale * (s (x W^T) + bias)) (+ y), s a scale for each output where W is int8.
 // x [N, in], W [out, in], y [N, out].
 //
-// W is read once for up to 64 rows of x: out * in elements; x comes from the second cache, once per
-// 16 outputs (8 for float32).
+// W is read once for up to 64 rows of x, out * in elements; as float32 once for up to 8, from the
+// second cache where W fits it. x comes from that cache, once per 16 outputs (8 for float32).
 //
 // bfloat16, int8: a block computes 16 outputs for up to 64 rows by matrix instructions, x the 8
 // columns of each, int8 widened to bfloat16 in registers. Pieces of `in` are four lanes of 16 bytes
@@ -233,8 +233,7 @@ absl::Status RunTensor(Device& device, const LinearRun& run, const Epilogue& epi
     absl::StatusOr<float*> partial =
         AsCuda(device).Scratch<float>(1, splits * run.rows * weight.out);
     if (!partial.ok()) return partial.status();
-    absl::StatusOr<uint32_t*> tickets =
-        AsCuda(device).Scratch<uint32_t>(kTicketSlot, groups * shape.blocks_y);
+    absl::StatusOr<uint32_t*> tickets = AsCuda(device).Tickets(groups * shape.blocks_y);
     if (!tickets.ok()) return tickets.status();
     product.partial = *partial;
     product.tickets = *tickets;

@@ -6,15 +6,10 @@
 
 namespace tvq::TVQ_CUDA {
 
-// The device's scratch slot of counters, which lie at zero between kernels: memory is zeroed when
-// it is allocated, and the last block of each output leaves its counter at zero. No op uses it
-// otherwise.
-constexpr size_t kTicketSlot = 4;
-
-// Whether this block is the last of the `sharing` blocks that call this with `ticket`; then it sees
-// what all of them wrote before. For all threads of the block; `shared` is the block's shared
-// memory. One thread's fences stand for the block's, as its barriers order them (as the barrier of
-// a grid does in cooperative groups).
+// Whether this block is the last of the `sharing` blocks that call this with `ticket`, one of
+// CudaDevice::Tickets, which it leaves at zero; then it sees what all of them wrote before. For all
+// threads of the block; `shared` is the block's shared memory. One thread's fences stand for the
+// block's, as its barriers order them (as the barrier of a grid does in cooperative groups).
 __device__ inline bool LastToArrive(uint32_t* ticket, int64_t sharing, uint32_t& shared) {
   __syncthreads();
   if (threadIdx.x == 0) {

@@ -282,8 +282,7 @@ absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& 
   absl::StatusOr<float*> partial =
       cuda.Scratch<float>(2, rows * decode.Splits() * args.shape.value);
   if (!partial.ok()) return partial.status();
-  absl::StatusOr<uint32_t*> tickets =
-      cuda.Scratch<uint32_t>(kTicketSlot, rows * decode.ColumnBlocks());
+  absl::StatusOr<uint32_t*> tickets = cuda.Tickets(rows * decode.ColumnBlocks());
   if (!tickets.ok()) return tickets.status();
   decode.weights = *weights;
   decode.denominator = *weights + rows * decode.Rows();

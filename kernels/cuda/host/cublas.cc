@@ -1,5 +1,8 @@
 #include "kernels/cuda/host/cublas.h"
 
+#include <bit>
+#include <cstdint>
+
 #include "kernels/bfloat16.h"
 #include "kernels/cuda/host/cuda_host.h"
 
@@ -9,8 +12,15 @@ struct cublasContext {
 
 namespace {
 
-double At(const void* matrix, cudaDataType type, int64_t index) {
-  return type == CUDA_R_32F ? static_cast<const float*>(matrix)[index]
+// What of a float32 enters a product: all, or as tf32 11 bits, the others cut off as matrix units
+// may.
+double Factor(float value, bool tf32) {
+  constexpr uint32_t kTf32Bits = 0xffffe000;
+  return tf32 ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) & kTf32Bits) : value;
+}
+
+double At(const void* matrix, cudaDataType type, bool tf32, int64_t index) {
+  return type == CUDA_R_32F ? Factor(static_cast<const float*>(matrix)[index], tf32)
                             : tvq::ToFloat(static_cast<const tvq::BFloat16*>(matrix)[index]);
 }
 
@@ -49,19 +59,20 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t of_a, cubla
                             int m, int n, int k, const void* alpha, const void* a,
                             cudaDataType a_type, int lda, const void* b, cudaDataType b_type,
                             int ldb, const void* beta, void* c, cudaDataType c_type, int ldc,
-                            cublasComputeType_t, cublasGemmAlgo_t) {
+                            cublasComputeType_t compute, cublasGemmAlgo_t) {
   const bool known = of_a == CUBLAS_OP_T && of_b == CUBLAS_OP_N && c_type == CUDA_R_32F &&
                      *static_cast<const float*>(alpha) == 1 &&
                      *static_cast<const float*>(beta) == 0;
   if (!known || m < 1 || n < 1 || k < 1 || lda < k || ldb < k || ldc < m) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  const bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const auto multiply = [=] {
     for (int64_t row = 0; row < n; ++row) {
       for (int64_t o = 0; o < m; ++o) {
         double sum = 0;
         for (int64_t i = 0; i < k; ++i) {
-          sum += At(a, a_type, o * lda + i) * At(b, b_type, row * ldb + i);
+          sum += At(a, a_type, tf32, o * lda + i) * At(b, b_type, tf32, row * ldb + i);
         }
         static_cast<float*>(c)[row * ldc + o] = static_cast<float>(sum);
       }

@@ -1,5 +1,6 @@
 // The functions of cuBLAS that our sources call, where kernels run on the CPU: plain loops with
-// float64 sums, on the stream as a kernel would be.
+// float64 sums, on the stream as a kernel would be. Factors are cut to 11 bits where tf32 is
+// allowed.
 #ifndef TVQ_KERNELS_CUDA_HOST_CUBLAS_H_
 #define TVQ_KERNELS_CUDA_HOST_CUBLAS_H_
 

@@ -6,7 +6,7 @@
 
 namespace tvq {
 
-std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order) {
+std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order, const CudaOptions& options) {
   using cuda_host::ThreadOrder;
   cuda_host::SetThreadOrder({order == "backwards"  ? ThreadOrder::kBackwards
                              : order == "shuffled" ? ThreadOrder::kShuffled
@@ -15,7 +15,7 @@ std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order) {
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   return cuda_host::CudaDevice::Create(
-             stream, absl::StrCat("on the CPU, threads ", std::string(order)), {}, true)
+             stream, absl::StrCat("on the CPU, threads ", std::string(order)), options, true)
       .value();
 }
 

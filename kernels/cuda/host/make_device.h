@@ -5,13 +5,14 @@
 #include <memory>
 #include <string_view>
 
+#include "kernels/cuda/make_device.h"
 #include "kernels/device.h"
 
 namespace tvq {
 
 // The threads of a block take turns "forwards", "backwards" or "shuffled": in the whole process, so
 // devices of different order must not be used alternately.
-std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order);
+std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order, const CudaOptions& options = {});
 
 }  // namespace tvq
 
