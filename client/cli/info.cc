@@ -1,6 +1,7 @@
 // tvq info: what the server is and serves.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "client/cli/command.h"
 
@@ -16,6 +17,8 @@ nlohmann::json ToJson(const v1::Model& m) {
                          {"state_dtype", m.state_dtype()},
                          {"weight_bytes", m.weight_bytes()},
                          {"bytes_per_session", m.bytes_per_session()},
+                         {"state_grows", m.state_grows()},
+                         {"quoted_tokens", m.quoted_tokens()},
                          {"max_sessions", m.max_sessions()},
                          {"sessions_in_use", m.sessions_in_use()},
                          {"prefill_chunk", m.prefill_chunk()},
@@ -46,6 +49,11 @@ void PrintJson(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
   std::printf("%s\n", json.dump(2).c_str());
 }
 
+std::string OfWhatLength(const v1::Model& m) {
+  if (!m.state_grows()) return "";
+  return " at " + std::to_string(m.quoted_tokens()) + " tokens, less before";
+}
+
 void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResponse& models) {
   std::printf("tvq-server %s (%s)%s\n", server.version().c_str(), server.build().c_str(),
               server.draining() ? ", draining" : "");
@@ -59,8 +67,8 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
                 static_cast<double>(m.weight_bytes()) / 1e6);
     std::printf("  text      %d token ids (%s)\n", m.vocab_size(), m.tokenizer().c_str());
     if (!m.fingerprint().empty()) std::printf("  identity  %s\n", m.fingerprint().c_str());
-    std::printf("  sessions  %lld bytes each, %lld fit, %lld in use\n",
-                static_cast<long long>(m.bytes_per_session()),
+    std::printf("  sessions  %lld bytes each%s, %lld fit, %lld in use\n",
+                static_cast<long long>(m.bytes_per_session()), OfWhatLength(m).c_str(),
                 static_cast<long long>(m.max_sessions()),
                 static_cast<long long>(m.sessions_in_use()));
   }

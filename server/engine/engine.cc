@@ -208,11 +208,21 @@ EngineStats Engine::stats() const {
   return stats;
 }
 
-absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& model) const {
-  const auto index = impl_->Find(model);
+absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& name, int64_t tokens) const {
+  const auto index = impl_->Find(name);
   if (!index.ok()) return index.status();
-  const int64_t bytes = impl_->models[*index].model->StateBytes(1);
-  return ModelCapacity{.bytes_per_session = bytes,
+  const Model& model = *impl_->models[*index].model;
+  const int64_t longest = model.info().config.max_position;
+  if (tokens < 0 || (longest > 0 && tokens > longest)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "quoted_tokens: is ", tokens, ", must be 0",
+        longest > 0 ? absl::StrCat(" to ", longest, ", the model's context length") : " or more"));
+  }
+  if (tokens == 0) tokens = std::max<int64_t>(1, longest);
+  const int64_t bytes = model.StateBytes(tokens);
+  return ModelCapacity{.grows = model.LargestStateBytes() > model.StateBytes(1),
+                       .tokens = tokens,
+                       .bytes_per_session = bytes,
                        .max_sessions = impl_->budget.total() / std::max<int64_t>(1, bytes),
                        .sessions_in_use = impl_->loop.SequencesRunning(*index)};
 }

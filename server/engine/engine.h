@@ -40,7 +40,9 @@ struct ServedModel {
 };
 
 struct ModelCapacity {
-  int64_t bytes_per_session = 0;  // Model::StateBytes(1); growing families take more as they go
+  bool grows = false;             // a session takes more as it gets longer
+  int64_t tokens = 0;             // length of the sessions that the next two are about
+  int64_t bytes_per_session = 0;  // Model::StateBytes(tokens)
   int64_t max_sessions = 0;       // of that size that fit the whole budget
   int64_t sessions_in_use = 0;    // states reserved for running requests
 };
@@ -87,7 +89,9 @@ class Engine {
   absl::Status Health() const;
 
   EngineStats stats() const;
-  absl::StatusOr<ModelCapacity> Capacity(const std::string& model) const;
+  // For sessions of `tokens` tokens; 0: the longest that the model allows. NOT_FOUND for the model,
+  // INVALID_ARGUMENT for a length that it does not allow.
+  absl::StatusOr<ModelCapacity> Capacity(const std::string& model, int64_t tokens = 0) const;
   const std::vector<ServedModel>& models() const;
 
   // Of every state there is. Whoever holds a share of it must let go before the engine ends.

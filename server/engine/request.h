@@ -155,6 +155,14 @@ inline int64_t ContextBefore(const Request& request) {
          static_cast<int64_t>(request.start->pending.size());
 }
 
+// Tokens that its state may come to hold: the last one is not fed, but a session that continues
+// would feed it.
+inline int64_t MostTokens(const Request& request) {
+  const bool generates = request.purpose == Purpose::kGenerate;
+  return ContextBefore(request) + static_cast<int64_t>(request.prompt.size()) +
+         (generates ? request.sampling.max_tokens : 0);
+}
+
 // Validate, and the same for prompt and context length.
 absl::Status Validate(const Request& request, const ModelInfo& model);
 

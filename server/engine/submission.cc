@@ -29,8 +29,7 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
                    limits.max_num_queued_tokens, ", the prompt tokens that may wait"));
 }
 
-// The states a request may come to hold. The last token is not fed, but a session that continues
-// would feed it.
+// The states a request may come to hold: what is admitted never has to make room again.
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
                                const EngineOptions& limits, int64_t budget) {
   const SamplingParams& p = request.sampling;
@@ -41,8 +40,7 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
                                                    limits.max_num_seqs,
                                                    ", the sequences that compute at once"));
   }
-  const int64_t tokens = ContextBefore(request) + static_cast<int64_t>(request.prompt.size()) +
-                         (generates ? p.max_tokens : 0);
+  const int64_t tokens = MostTokens(request);
   const int64_t each = model.StateBytes(tokens);
   if (each > budget / sequences) {
     return absl::ResourceExhaustedError(

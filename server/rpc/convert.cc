@@ -309,6 +309,8 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   message->set_dtype(Name(info.dtype));
   message->set_state_dtype(Name(info.state_dtype));
   message->set_weight_bytes(info.weight_bytes);
+  message->set_state_grows(capacity.grows);
+  message->set_quoted_tokens(capacity.tokens);
   message->set_bytes_per_session(capacity.bytes_per_session);
   message->set_max_sessions(capacity.max_sessions);
   message->set_sessions_in_use(capacity.sessions_in_use);

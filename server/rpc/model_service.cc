@@ -26,8 +26,10 @@ void ToProto(v1::SessionTier tier, const TierStats& stats, v1::TierUse* message)
 ModelService::ModelService(const CallContext& context, ServerDescription description)
     : context_(context), description_(std::move(description)), start_(absl::Now()) {}
 
-absl::Status ModelService::Describe(const ServedModel& model, v1::Model* message) const {
-  const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model.name);
+absl::Status ModelService::Describe(const ServedModel& model, int64_t quoted_tokens,
+                                    v1::Model* message) const {
+  const absl::StatusOr<ModelCapacity> capacity =
+      context_.engine->Capacity(model.name, quoted_tokens);
   if (!capacity.ok()) return capacity.status();
   ToProto(model, *capacity, context_.limits, message);
   return absl::OkStatus();
@@ -65,7 +67,9 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
       context_, kListModels, rpc, in, out,
       [this](const Caller&, const auto&, v1::ListModelsResponse* response) {
         for (const ServedModel& model : context_.engine->models()) {
-          if (auto status = Describe(model, response->add_models()); !status.ok()) return status;
+          if (auto status = Describe(model, /*quoted_tokens=*/0, response->add_models());
+              !status.ok())
+            return status;
         }
         return absl::OkStatus();
       });
@@ -79,7 +83,7 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* rp
       [this](const Caller&, const v1::GetModelRequest& request, v1::GetModelResponse* response) {
         const auto model = FindModel(context_.engine->models(), request.name());
         if (!model.ok()) return model.status();
-        return Describe(**model, response->mutable_model());
+        return Describe(**model, request.quoted_tokens(), response->mutable_model());
       });
 }
 

@@ -38,7 +38,7 @@ class ModelService final : public RawModelService {
                                           grpc::ByteBuffer* out) override;
 
  private:
-  absl::Status Describe(const ServedModel& model, v1::Model* message) const;
+  absl::Status Describe(const ServedModel& model, int64_t quoted_tokens, v1::Model* message) const;
   void Describe(v1::GetServerInfoResponse* message) const;
 
   const CallContext& context_;

@@ -39,9 +39,10 @@ absl::Status StreamCall<Reactor>::Submit(Request request) {
   }
   const std::string model = request.model;
   const int64_t sequences = request.purpose == Purpose::kGenerate ? request.sampling.n : 1;
+  const int64_t tokens = MostTokens(request);
   const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(std::move(request));
   if (!handle.ok()) {
-    const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model);
+    const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model, tokens);
     AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc_);
     return handle.status();
   }

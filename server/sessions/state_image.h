@@ -28,7 +28,7 @@ struct StateContent {
 // Of the image that WriteStateImage writes.
 int64_t StateImageBytes(const ModelInfo& model, const StateContent& content);
 
-// A bound of every image of the model, whatever the position.
+// A bound of every image of the model, whatever the position; where states grow, of what does not.
 absl::StatusOr<int64_t> LargestStateImage(Model& model);
 
 // Streams the image, a section's piece at a time. An image is equal bytes for equal content.

@@ -65,7 +65,8 @@ absl::StatusOr<size_t> Store::ModelIndex(const std::string& name) const {
 
 int64_t Store::Bytes(const SessionContent& content) const {
   if (content.present.checkpoint != nullptr) return content.present.checkpoint->bytes();
-  return content.model ? model(*content.model).StateBytes(/*tokens=*/1) : 0;
+  const int64_t tokens = std::max<int64_t>(1, content.record.position);
+  return content.model ? model(*content.model).StateBytes(tokens) : 0;
 }
 
 int64_t Store::PlaceBytes(const SessionContent& content, const Moment& moment,

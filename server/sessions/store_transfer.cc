@@ -130,9 +130,13 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionCon
 }
 
 int64_t Store::max_upload_bytes() const {
-  const int64_t largest = *std::max_element(place_bytes_.begin(), place_bytes_.end());
-  const int64_t limit = options_.max_snapshot_bytes;
-  return limit > 0 ? limit : largest + kSnapshotSlack;
+  if (options_.max_snapshot_bytes > 0) return options_.max_snapshot_bytes;
+  int64_t largest = 0;
+  for (size_t i = 0; i < place_bytes_.size(); ++i) {
+    const int64_t state = std::min(model(i).LargestStateBytes(), engine_->budget().total());
+    largest = std::max(largest, place_bytes_[i] - model(i).StateBytes(0) + state);
+  }
+  return largest + kSnapshotSlack;
 }
 
 std::unique_ptr<SnapshotUpload> Store::NewUpload() {

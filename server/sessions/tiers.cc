@@ -13,7 +13,7 @@ namespace {
 int64_t Headroom(const Engine& engine, int64_t total) {
   int64_t largest = 0;
   for (const ServedModel& served : engine.models()) {
-    largest = std::max(largest, served.model->StateBytes(1));
+    largest = std::max(largest, served.model->LargestStateBytes());
   }
   return std::min(2 * largest, total / 8);
 }

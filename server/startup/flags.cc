@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "models/runtime/registry.h"
 #include "server/rpc/hand_over.h"
 #include "server/startup/find_models.h"
 
@@ -83,6 +84,10 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
   Add(app, "--state-dtype", flags.state_dtype,
       "Recent values of a session; default: as --dtype, bfloat16 for int8")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
+  Add(app, "--max-model-len", flags.max_model_len,
+      absl::StrCat("Longest context in tokens; 0: as each model says, and ", kDefaultMaxModelLen,
+                   " for one that does not say and whose sessions grow"))
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 }
 
 void AddLogFlags(CLI::App& app, LogOptions& logs) {

@@ -24,7 +24,8 @@ struct Flags {
   int threads = 0;
   bool tf32 = false;
   std::string dtype = "float32";
-  std::string state_dtype;  // empty: as dtype
+  std::string state_dtype;    // empty: as dtype
+  int64_t max_model_len = 0;  // see LoadOptions
   EngineOptions engine;
   ServerOptions server;
   SessionFlags sessions;

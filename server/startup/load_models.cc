@@ -30,6 +30,7 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
     options.device = device;
     options.dtype = ParseDType(flags.dtype);
     if (!flags.state_dtype.empty()) options.state_dtype = ParseDType(flags.state_dtype);
+    options.max_model_len = flags.max_model_len;
     options.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
     absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(flag.dir, options);
     if (!model.ok()) {
@@ -45,9 +46,10 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
 std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   const ModelInfo& info = served.model->info();
   return absl::StrFormat(
-      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s, %d fit", served.name,
+      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s%s, %d fit", served.name,
       info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
       ReadableBytes(info.weight_bytes), ReadableBytes(capacity.bytes_per_session),
+      capacity.grows ? absl::StrCat(" at ", capacity.tokens, " tokens, less before") : "",
       capacity.max_sessions);
 }
 

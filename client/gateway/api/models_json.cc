@@ -59,6 +59,8 @@ OrderedJson ToJson(const v1::Model& model) {
           {"state_dtype", model.state_dtype()},
           {"weight_bytes", model.weight_bytes()},
           {"bytes_per_session", model.bytes_per_session()},
+          {"state_grows", model.state_grows()},
+          {"quoted_tokens", model.quoted_tokens()},
           {"max_sessions", model.max_sessions()},
           {"sessions_in_use", model.sessions_in_use()},
           {"prefill_chunk", model.prefill_chunk()},

@@ -91,9 +91,9 @@ class Client:
                                       model_pb2.ListModelsResponse)
         return [values.model(model) for model in reply.models]
 
-    def model(self, name: str = "") -> Model:
-        """One model."""
-        request = model_pb2.GetModelRequest(name=name)
+    def model(self, name: str = "", *, quoted_tokens: int = 0) -> Model:
+        """One model; where sessions grow, bytes_per_session is for `quoted_tokens` tokens, 0 for the longest."""
+        request = model_pb2.GetModelRequest(name=name, quoted_tokens=quoted_tokens)
         return values.model(self._transport.unary("ModelService/GetModel", request, model_pb2.GetModelResponse).model)
 
     def server_info(self) -> ServerInfo:

@@ -153,6 +153,8 @@ class Model:
     bos_token_id: Optional[int] = None
     eos_token_id: Optional[int] = None
     unk_token_id: Optional[int] = None
+    state_grows: bool = False
+    quoted_tokens: int = 1
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,26 @@ TEST(EngineAdmissionTest, RunsOnlyWhatFitsItsBudgetAtTheirLargest) {
   EXPECT_GT(most, 1);
 }
 
+TEST(EngineAdmissionTest, CapacityOfGrowingStatesIsQuotedForALength) {
+  Harness h({.max_position = 100, .bytes_per_token = 10}, {.state_memory_bytes = 5500});
+  for (const auto& [tokens, bytes, fit] : {std::tuple(1, 1010, 5), {50, 1500, 3}, {100, 2000, 2}}) {
+    const ModelCapacity capacity = *h.engine->Capacity("fake", tokens);
+    EXPECT_TRUE(capacity.grows);
+    EXPECT_EQ(capacity.tokens, tokens);
+    EXPECT_EQ(capacity.bytes_per_session, bytes);
+    EXPECT_EQ(capacity.max_sessions, fit);
+  }
+  EXPECT_EQ(h.engine->Capacity("fake")->tokens, 100) << "the longest";
+  for (const int64_t wrong : {-1, 101}) {
+    const absl::Status status = h.engine->Capacity("fake", wrong).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("must be 0 to 100"), absl::string_view::npos) << status;
+  }
+  Harness constant({}, {.state_memory_bytes = 5500});
+  EXPECT_FALSE(constant.engine->Capacity("fake")->grows);
+  EXPECT_EQ(constant.engine->Capacity("fake", 1'000'000)->bytes_per_session, 1000);
+}
+
 TEST(EngineAdmissionTest, CapacityCountsReservedStates) {
   Harness h({}, {.max_num_seqs = 8, .state_memory_bytes = 5500});
   EXPECT_EQ(h.engine->Capacity("fake")->bytes_per_session, 1000);

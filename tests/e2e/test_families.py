@@ -1,0 +1,142 @@
+"""Every kind of attention in one server: states that never grow beside one that does."""
+
+import contextlib
+import signal
+
+import grpc
+import pytest
+from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess
+from session_client import SessionClient, refused
+
+Code = grpc.StatusCode
+KINDS = {"vq": "transformer_vq", "linear": "linear_transformer", "softmax": "softmax_transformer"}
+MODELS = [flag for kind in KINDS for flag in ("--model", f"{kind}={GOLDEN / 'families' / kind}_gated_single")]
+# Two pages of a cache, and a chunk of the prompt beyond the first.
+TEXT = "Once upon a time there was a miller who had three sons. " * 5
+SAMPLING = dict(seed=7, max_tokens=40, ignore_eos=True, logprobs=0)
+# docs/state.md: 2 layers, a head of keys of 10 and values of 14, float32.
+PAGE_BYTES = 256 * 2 * (10 + 14) * 4
+
+
+@pytest.fixture(scope="module")
+def families(api):
+    with ServerProcess(api, *MODELS, "--max-model-len", 5000) as process:
+        yield process
+
+
+@pytest.fixture
+def launch(api):
+    """launch(*flags) starts a server of all kinds, stopped at the end of the test."""
+    with contextlib.ExitStack() as started:
+        yield lambda *flags: started.enter_context(ServerProcess(api, *MODELS, *flags))
+
+
+def quote(server, model, tokens=0):
+    return server.models.GetModel(server.api.model.GetModelRequest(name=model, quoted_tokens=tokens)).model
+
+
+def outcome(generated):
+    return generated.ids, [token.token.logprob for token in generated.sample.logprobs]
+
+
+def test_the_server_says_what_it_serves(families):
+    listed = families.models.ListModels(families.api.model.ListModelsRequest()).models
+    assert {model.name: model.family for model in listed} == KINDS
+    assert {model.name: model.state_grows for model in listed} == {"vq": False, "linear": False, "softmax": True}
+    assert all(model.max_position == 5000 for model in listed)
+
+
+@pytest.mark.parametrize("kind", ["vq", "linear"])
+def test_a_constant_state_is_quoted_alike_for_every_length(families, kind):
+    quoted = {quote(families, kind, tokens).bytes_per_session for tokens in [0, 1, 256, 257, 5000]}
+    assert len(quoted) == 1 and quoted.pop() > 0
+
+
+def test_a_growing_state_is_quoted_by_its_formula(families):
+    for tokens, pages in [(1, 1), (256, 1), (257, 2), (5000, 20), (0, 20)]:
+        model = quote(families, "softmax", tokens)
+        assert model.bytes_per_session == pages * PAGE_BYTES
+        assert model.quoted_tokens == (tokens or 5000)
+        assert model.max_sessions > 0
+    assert quote(families, "softmax", 1).max_sessions > 19 * quote(families, "softmax").max_sessions
+    code, message = refused(lambda: quote(families, "softmax", 5001))
+    assert code == Code.INVALID_ARGUMENT and "quoted_tokens: is 5001, must be 0 to 5000" in message
+
+
+def test_a_session_takes_what_was_quoted(families):
+    client = SessionClient(families)
+    for kind in KINDS:
+        session = client.create(model=kind)
+        for _ in range(3):
+            client.append(session.id, TEXT[:200])
+            held = client.get(session.id)
+            assert held.bytes == quote(families, kind, held.position).bytes_per_session
+
+
+def test_several_kinds_compute_side_by_side_as_alone(families):
+    client = SessionClient(families)
+    alone = {kind: outcome(client.generate(client.create(model=kind).id, TEXT, **SAMPLING)) for kind in KINDS}
+    streams = {kind: client.stream(client.create(model=kind).id, TEXT, **SAMPLING) for kind in KINDS}
+    for kind, stream in streams.items():
+        responses = list(stream)
+        ids = [i for response in responses for delta in response.deltas for i in delta.token_ids]
+        logprobs = [token.token.logprob for response in responses for delta in response.deltas for token in delta.logprobs]
+        assert (ids, logprobs) == alone[kind]
+
+
+def test_sessions_of_every_kind_go_on_after_a_restart(launch, tmp_path):
+    flags = ["--session-dir", tmp_path / "sessions"]
+    server = launch(*flags)
+    client = SessionClient(server)
+    sessions, expected = {}, {}
+    for kind in KINDS:
+        sessions[kind] = client.create(model=kind).id
+        client.append(sessions[kind], TEXT)
+        client.generate(sessions[kind], seed=1, max_tokens=5, ignore_eos=True)
+        copy = client.import_(client.export(sessions[kind]))
+        expected[kind] = outcome(client.generate(copy.id, " and", **SAMPLING))
+        fork, = client.fork(sessions[kind])
+        assert outcome(client.generate(fork.id, " and", **SAMPLING)) == expected[kind]
+        client.save(sessions[kind])
+    server.signal(signal.SIGTERM)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    client = SessionClient(launch(*flags))
+    for kind in KINDS:
+        assert outcome(client.generate(sessions[kind], " and", **SAMPLING)) == expected[kind]
+
+
+def test_a_request_is_admitted_by_the_most_it_may_take(launch):
+    server = launch("--state-memory-bytes", 8 * PAGE_BYTES, "--max-model-len", 100_000)
+    assert quote(server, "softmax").max_sessions == 0
+    assert quote(server, "softmax", 2048).max_sessions == 1
+    fitting = dict(model="softmax", temperature=0, ignore_eos=True)
+    (sample,), _ = server.generate("Once", max_tokens=8 * 256 - 4, **fitting)
+    assert len(sample.ids) == 8 * 256 - 4
+    code, message = refused(lambda: server.generate("Once", max_tokens=8 * 256 - 3, **fitting))
+    assert code == Code.RESOURCE_EXHAUSTED
+    assert f"needs 1 x {9 * PAGE_BYTES} bytes of state for {8 * 256 + 1} tokens" in message
+    assert f"the whole budget is {8 * PAGE_BYTES} bytes" in message
+    code, message = refused(lambda: server.generate("Once", max_tokens=100_000, **fitting))
+    assert code == Code.INVALID_ARGUMENT and "at most 100000, the model's context length" in message
+    # Of a model whose sessions do not grow any length fits.
+    call = server.stream("Once", model="linear", max_tokens=90_000, ignore_eos=True)
+    next(call)
+    call.cancel()
+
+
+def test_requests_share_the_budget_by_their_most(launch):
+    """Three of four pages each find room for two in eight: the third waits, and all are served."""
+    server = launch("--state-memory-bytes", 8 * PAGE_BYTES)
+    asked = dict(model="softmax", max_tokens=1000, temperature=0, ignore_eos=True)
+    calls = [server.stream(f"Once {i}", **asked) for i in range(3)]
+    for call in calls:
+        tokens = [i for response in call for delta in response.deltas for i in delta.token_ids]
+        assert len(tokens) == 1000
+
+
+def test_the_context_has_a_limit_where_states_grow(launch):
+    server = launch()
+    assert quote(server, "softmax").max_position == 32768
+    assert quote(server, "linear").max_position == quote(server, "vq").max_position == 0
+    code, message = refused(lambda: server.generate("Once", model="softmax", max_tokens=32768))
+    assert code == Code.INVALID_ARGUMENT and "32768" in message
