@@ -1,5 +1,5 @@
 // What the engine's conformance tests run on: every kind of device with every type of weights, and
-// engines on it with one small network.
+// engines on it with a small network of each kind of attention.
 #ifndef TVQ_TESTS_CONFORMANCE_ENGINE_CASES_H_
 #define TVQ_TESTS_CONFORMANCE_ENGINE_CASES_H_
 
@@ -25,6 +25,8 @@ struct EngineCase {
   DeviceCase device;
   DType dtype = DType::kFloat32;
   int threads = 1;  // of the CPU
+  std::string kind = "transformer_vq";
+  std::string block = "gated";
 
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
@@ -39,12 +41,18 @@ inline std::vector<EngineCase> EngineCases() {
     cases.push_back({{"cuda", ""}, dtype, 1});
   }
   cases.push_back({{"cuda_host", "shuffled"}, DType::kBFloat16, 1});
+  // The other kinds have the same engine: each once in either block.
+  for (const char* kind : {"linear_transformer", "softmax_transformer"}) {
+    cases.push_back({{"cpu", ""}, DType::kFloat32, 3, kind, "gated"});
+    cases.push_back({{"cpu", ""}, DType::kBFloat16, 1, kind, "standard"});
+  }
   return cases;
 }
 
 inline std::string NameOf(const EngineCase& c) {
   return NameOf(c.device) + "_" + Name(c.dtype) +
-         (c.device.name == "cpu" ? "_" + std::to_string(c.threads) + "_threads" : "");
+         (c.device.name == "cpu" ? "_" + std::to_string(c.threads) + "_threads" : "") +
+         (c.kind == "transformer_vq" ? "" : "_" + c.kind + "_" + c.block);
 }
 inline void PrintTo(const EngineCase& c, std::ostream* out) { *out << NameOf(c); }
 
@@ -57,6 +65,8 @@ struct Limits {
 inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_chunk,
                                           const Limits& limits) {
   Shape shape;
+  shape.kind = on.kind;
+  shape.block = on.block;
   shape.vocab = 259;
   shape.n_head = 2;
   shape.n_kv_head = 1;
