@@ -16,4 +16,8 @@ double RoundingBound(const ModelInfo& info, Weights weights) {
   return 2 * std::sqrt(squares);
 }
 
+double Tf32Bound(int64_t products) {
+  return 2 * std::sqrt(2 * static_cast<double>(products + 1)) * std::exp2(-10);
+}
+
 }  // namespace tvq::verify

@@ -32,6 +32,12 @@ enum class Weights { kExact, kSame };
 // add up; a log-probability differs by at most twice a logit's error, its own and the normaliser's.
 double RoundingBound(const ModelInfo& info, Weights weights);
 
+// The same for a prompt of a float32 model where the device may cut the factors of its chunks'
+// products to 11 bits ("tf32" of MakeDevice): each of `products` on a token's way, one behind the
+// other, and the logits' cut what they read and the weight that they read it with, 2 (products + 1)
+// places of at most 2^-10 each. Compared with a run that cuts nothing.
+double Tf32Bound(int64_t products);
+
 // Root mean square distance of log-probabilities, rows of `vocab`, from their row's mean.
 template <typename T>
 double Spread(std::span<const T> rows, size_t vocab) {

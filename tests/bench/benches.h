@@ -17,13 +17,17 @@ absl::Status BenchDecode(Subject& subject, const Options& options, Json& report)
 // `options.tokens` tokens in one session: does the process grow?
 absl::Status BenchGrowth(Subject& subject, const Options& options, Json& report);
 
-// Tokens per second of a prompt at every context length, beside decode's.
+// Tokens per second of a prompt at every context length, beside decode's, and how near that is to
+// the rate at which the device multiplies matrices.
 absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report);
 
 // Time to the first token of a session that comes back from disk, against prefilling its context.
 absl::Status BenchRestore(Subject& subject, const Options& options, Json& report);
 
-// The same requests to the bare engine and through gRPC. UNIMPLEMENTED in a build without gRPC.
+// The same requests to the model alone and through the engine, `options.batches[0]` together.
+absl::Status BenchEngine(Subject& subject, const Options& options, Json& report);
+
+// The same, and through gRPC. UNIMPLEMENTED in a build without gRPC.
 absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
 
 }  // namespace tvq::bench

@@ -20,6 +20,9 @@ class Ceiling {
   virtual absl::StatusOr<double> Measure() = 0;
   // One thread of the CPU reads; 0 on other devices.
   virtual absl::StatusOr<double> MeasureOneThread() = 0;
+  // Gives a device that works behind the host's back work that lasts longer than the host takes to
+  // launch a step, about 10 ms: whatever is launched then begins when what is before it ends.
+  virtual absl::Status Occupy() { return absl::OkStatus(); }
 };
 
 // On `bytes` of memory, which are more than any cache holds. The device outlives it.

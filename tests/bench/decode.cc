@@ -51,7 +51,39 @@ absl::Status StartCase(Subject& subject, Case& c) {
   return absl::OkStatus();
 }
 
-absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, Ceiling& ceiling) {
+// Adds what ops took since they were last asked, and returns it in seconds.
+absl::StatusOr<double> AddOpTimes(Case& c) {
+  const auto ops = TakeOpTimes();
+  if (!ops.ok()) return ops.status();
+  double sum = 0;
+  for (const OpTime& time : *ops) {
+    auto same = std::find_if(c.ops.begin(), c.ops.end(),
+                             [&](const OpTime& known) { return known.op == time.op; });
+    if (same == c.ops.end()) same = c.ops.insert(same, {time.op});
+    same->calls += time.calls;
+    same->seconds += time.seconds;
+    sum += time.seconds;
+  }
+  return sum;
+}
+
+// Milliseconds of one step. With --profile on a GPU they are the sum of its ops: they are launched
+// while it is occupied, because between two of them it would else wait for the host.
+absl::StatusOr<double> TimeStep(Case& c, bool one_by_one, Ceiling& ceiling) {
+  if (one_by_one) {
+    if (absl::Status s = ceiling.Occupy(); !s.ok()) return s;
+  }
+  const Stopwatch step;
+  if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
+  const double seconds = step.Seconds();
+  const absl::StatusOr<double> ops = AddOpTimes(c);
+  if (!ops.ok()) return ops.status();
+  return (one_by_one ? *ops : seconds) * 1e3;
+}
+
+// `one_by_one`: see TimeStep.
+absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, bool one_by_one,
+                      Ceiling& ceiling) {
   const absl::StatusOr<double> one_thread = ceiling.MeasureOneThread();
   if (!one_thread.ok()) return one_thread.status();
   const absl::StatusOr<double> before = ceiling.Measure();
@@ -62,18 +94,9 @@ absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, Ceiling& ceil
   if (const auto times = TakeOpTimes(); !times.ok()) return times.status();
   std::vector<double> steps;
   for (const Stopwatch round; steps.size() < kMinSteps || round.Seconds() < seconds;) {
-    const Stopwatch step;
-    if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
-    steps.push_back(step.Seconds() * 1e3);
-  }
-  const auto ops = TakeOpTimes();
-  if (!ops.ok()) return ops.status();
-  for (const OpTime& time : *ops) {
-    auto same = std::find_if(c.ops.begin(), c.ops.end(),
-                             [&](const OpTime& known) { return known.op == time.op; });
-    if (same == c.ops.end()) same = c.ops.insert(same, {time.op});
-    same->calls += time.calls;
-    same->seconds += time.seconds;
+    const absl::StatusOr<double> ms = TimeStep(c, one_by_one, ceiling);
+    if (!ms.ok()) return ms.status();
+    steps.push_back(*ms);
   }
   const absl::StatusOr<double> after = ceiling.Measure();
   if (!after.ok()) return after.status();
@@ -173,6 +196,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
                       std::span<const int64_t> contexts, const std::vector<ByteLine>& lines,
                       Ceiling& ceiling, Json& report) {
   const int64_t step_bytes = StepBytes(lines, batch);
+  const bool one_by_one = options.profile && !subject.device->host_memory();
   std::vector<Case> cases;
   for (const int64_t context : contexts) {
     cases.push_back({.batch = batch, .context = context});
@@ -180,7 +204,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      absl::Status s = RunRound(c, options.seconds, step_bytes, ceiling);
+      absl::Status s = RunRound(c, options.seconds, step_bytes, one_by_one, ceiling);
       if (!s.ok()) return s;
     }
   }
@@ -201,8 +225,12 @@ absl::Status BenchDecode(Subject& subject, const Options& options, Json& report)
   const auto ceiling =
       MakeCeiling(*subject.device, static_cast<size_t>(options.ceiling_megabytes) << 20);
   if (!ceiling.ok()) return ceiling.status();
+  const bool reads = subject.device->host_memory();
+  report["ceiling"] = reads ? "reads" : "copies";
+  if (options.profile && !reads) std::printf("kernels one by one; a step is the sum of its ops\n");
   std::printf("%5s %9s %9s %8s %8s %15s %7s %6s %6s %6s %s\n", "batch", "context", "tokens/s", "ms",
-              "p99", "of rounds", "GB/s", "1 thr", "all", "of all", "hash of logits");
+              "p99", "of rounds", "GB/s", reads ? "1 thr" : "", reads ? "all" : "copies",
+              reads ? "of all" : "of it", "hash of logits");
   for (const int64_t batch : options.batches) {
     const size_t at_once = ContextsAtOnce(subject, batch, options.contexts.size());
     for (size_t first = 0; first < options.contexts.size(); first += at_once) {

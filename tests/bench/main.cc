@@ -64,6 +64,22 @@ void AddRoundOptions(CLI::App& app, Options& options) {
   app.add_flag("--profile", options.profile, "Time every op");
 }
 
+void AddAskOptions(CLI::App& app, Options& options) {
+  app.add_option("--batch", options.batches, "Equal requests at once")
+      ->expected(1)
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "Times that each side is asked")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--prompt-tokens", options.prompt_tokens, "Length of the prompt")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  app.add_option("--max-tokens", options.max_tokens, "Generated per request")
+      ->check(CLI::Range(2, 1 << 30))
+      ->capture_default_str();
+}
+
 int Main(int argc, char** argv) {
   Options options;
   std::vector<std::string> words(argv, argv + argc);
@@ -98,6 +114,12 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
 
+  prefill
+      ->add_option("--matrix-size", options.matrix_size,
+                   "Rows and columns of the matrices that show the device's rate; 0: 8192 on cuda, "
+                   "1024 on cpu")
+      ->check(CLI::Range(0, 1 << 16));
+
   CLI::App* restore =
       app.add_subcommand("restore", "First token of a saved session, against prefilling it");
   AddModelOptions(*restore, options);
@@ -114,17 +136,12 @@ int Main(int argc, char** argv) {
   restore->add_option("--session-dir", options.session_dir,
                       "Folder to save in; without it the system's for temporary files");
 
+  CLI::App* engine = app.add_subcommand("engine", "What the engine adds to the model");
+  AddModelOptions(*engine, options);
+  AddAskOptions(*engine, options);
   CLI::App* serve = app.add_subcommand("serve", "What gRPC adds to the engine");
   AddModelOptions(*serve, options);
-  serve->add_option("--rounds", options.rounds, "Requests to each side")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  serve->add_option("--prompt-tokens", options.prompt_tokens, "Length of the prompt")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  serve->add_option("--max-tokens", options.max_tokens, "Generated per request")
-      ->check(CLI::Range(2, 1 << 30))
-      ->capture_default_str();
+  AddAskOptions(*serve, options);
 
   try {
     app.parse(argc, argv);
@@ -144,6 +161,8 @@ int Main(int argc, char** argv) {
   } else if (restore->parsed()) {
     if (options.contexts.empty()) options.contexts = {1024, 16384, 131072};
     status = RunBench("restore", BenchRestore, options);
+  } else if (engine->parsed()) {
+    status = RunBench("engine", BenchEngine, options);
   } else {
     status = RunBench("serve", BenchServe, options);
   }

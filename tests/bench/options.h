@@ -26,12 +26,13 @@ struct Options {
   double seconds = 1;                // of one case in one round
   int64_t ceiling_megabytes = 1024;  // read to measure the ceiling; more than any cache holds
   int64_t tokens = 0;                // decode: instead, this many tokens in one session
-  int64_t prompt_tokens = 2048;      // prefill and serve
-  int64_t max_tokens = 64;           // serve: generated per request
-  int64_t prefills = 1000;           // restore: rounds that read their context anew
-  std::string session_dir;           // restore: where sessions are saved; empty: the system's own
-  std::string json;                  // file for the results; empty: none
-  std::string command;               // the command line, for the record
+  int64_t prompt_tokens = 2048;      // prefill, engine and serve
+  int64_t matrix_size = 0;  // prefill: of the product it is measured against; 0: the device's
+  int64_t max_tokens = 64;  // engine and serve: generated per request
+  int64_t prefills = 1000;  // restore: rounds that read their context anew
+  std::string session_dir;  // restore: where sessions are saved; empty: the system's own
+  std::string json;         // file for the results; empty: none
+  std::string command;      // the command line, for the record
 };
 
 }  // namespace tvq::bench

@@ -1,11 +1,12 @@
-// tvq-bench prefill: a prompt fed in the model's chunks, and tokens of the same session decoded one
-// by one, in turns.
+// tvq-bench prefill: a prompt fed in the model's chunks, between two measurements of the device's
+// matrix rate, and tokens of the same session decoded one by one, in turns.
 
 #include <cstdio>
 #include <vector>
 
 #include "tests/bench/benches.h"
 #include "tests/bench/byte_model.h"
+#include "tests/bench/matrix_ceiling.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/statistics.h"
 
@@ -17,16 +18,19 @@ struct Case {
   int64_t chunks = 0;
   std::vector<double> prefill;  // tokens/s by round
   std::vector<double> decode;
-  std::vector<OpTime> ops;  // of the last round's prefill; only with --profile
+  std::vector<double> ceiling;  // GFLOP/s: mean of before and after
+  std::vector<OpTime> ops;      // of the last round's prefill; only with --profile
 };
 
 absl::Status RunRound(Subject& subject, const Options& options, State& state, Sessions& sessions,
-                      Logits& logits, Case& c) {
+                      Logits& logits, MatrixCeiling& ceiling, Case& c) {
   const std::vector<int32_t> prompt =
       PromptTokens(options.prompt_tokens, subject.config.common.vocab_size);
   if (absl::Status s = c.context > 0 ? state.Synthesize(c.context, 1) : state.Reset(); !s.ok()) {
     return s;
   }
+  const absl::StatusOr<double> before = ceiling.Measure();
+  if (!before.ok()) return before.status();
   if (const auto times = TakeOpTimes(); !times.ok()) return times.status();
   const Stopwatch prefill;
   const absl::StatusOr<int64_t> chunks = FeedPrompt(*subject.model, state, prompt, logits);
@@ -37,6 +41,9 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
   auto ops = TakeOpTimes();
   if (!ops.ok()) return ops.status();
   c.ops = *std::move(ops);
+  const absl::StatusOr<double> after = ceiling.Measure();
+  if (!after.ok()) return after.status();
+  c.ceiling.push_back((*before + *after) / 2);
 
   if (absl::Status s = sessions.Step(); !s.ok()) return s;
   const Stopwatch decode;
@@ -50,18 +57,27 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
 
 Json ReportCase(const Case& c, int64_t prompt_tokens, int64_t flops) {
   const double speed = Median(c.prefill), decode = Median(c.decode);
-  std::vector<double> ratios;
-  for (size_t i = 0; i < c.prefill.size(); ++i) ratios.push_back(c.prefill[i] / c.decode[i]);
-  const double gigaflops = speed * static_cast<double>(flops) / 1e9;
-  std::printf("%9lld %7lld %10.1f %9.1f-%-9.1f %9.1f %9.1f %6.1fx\n",
+  const double billions = static_cast<double>(flops) / 1e9;
+  std::vector<double> ratios, percent;
+  ratios.reserve(c.prefill.size());
+  percent.reserve(c.prefill.size());
+  for (size_t i = 0; i < c.prefill.size(); ++i) {
+    ratios.push_back(c.prefill[i] / c.decode[i]);
+    percent.push_back(100 * c.prefill[i] * billions / c.ceiling[i]);
+  }
+  const double gigaflops = speed * billions;
+  std::printf("%9lld %7lld %10.1f %9.1f-%-9.1f %9.1f %9.1f %5.1f%% %9.1f %6.1fx\n",
               static_cast<long long>(c.context), static_cast<long long>(prompt_tokens), speed,
-              Quantile(c.prefill, 0), Quantile(c.prefill, 1), gigaflops, decode, Median(ratios));
+              Quantile(c.prefill, 0), Quantile(c.prefill, 1), gigaflops, Median(c.ceiling),
+              Median(percent), decode, Median(ratios));
   Json json = {{"context", c.context},
                {"prompt_tokens", prompt_tokens},
                {"tokens_per_second", speed},
                {"tokens_per_second_min", Quantile(c.prefill, 0)},
                {"tokens_per_second_max", Quantile(c.prefill, 1)},
                {"gigaflops", gigaflops},
+               {"matrix_gigaflops", Median(c.ceiling)},
+               {"percent_of_matrix_rate", Median(percent)},
                {"decode_tokens_per_second", decode},
                {"ratio_over_decode", Median(ratios)}};
   if (!c.ops.empty()) ReportOpTimes(c.ops, "chunk", c.chunks, json);
@@ -79,18 +95,23 @@ absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report
   absl::StatusOr<Logits> logits = subject.model->NewLogits(1);
   if (!logits.ok()) return logits.status();
 
+  absl::StatusOr<MatrixCeiling> ceiling =
+      MatrixCeiling::Create(*subject.device, subject.model->info().dtype, options.matrix_size);
+  if (!ceiling.ok()) return ceiling.status();
+
   std::vector<Case> cases;
+  cases.reserve(options.contexts.size());
   for (const int64_t context : options.contexts) cases.push_back({.context = context});
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      absl::Status s = RunRound(subject, options, **state, *sessions, *logits, c);
+      absl::Status s = RunRound(subject, options, **state, *sessions, *logits, *ceiling, c);
       if (!s.ok()) return s;
     }
   }
   const int64_t flops = PrefillFlops(subject.config);
   report["flops_per_token"] = flops;
-  std::printf("%9s %7s %10s %19s %9s %9s %7s\n", "context", "prompt", "tokens/s", "of rounds",
-              "GFLOP/s", "decode", "ratio");
+  std::printf("%9s %7s %10s %19s %9s %9s %6s %9s %7s\n", "context", "prompt", "tokens/s",
+              "of rounds", "GFLOP/s", "product's", "of it", "decode", "ratio");
   for (const Case& c : cases) {
     report["cases"].push_back(ReportCase(c, options.prompt_tokens, flops));
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|growth|prefill|restore|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|growth|prefill|restore|serve|usage
 """
 
 import json
@@ -32,6 +32,7 @@ def check_decode(bench):
         report = run(bench, "decode", "--dtype", dtype, "--batch", "1,3", "--context", "0,5000",
                      "--rounds", "2", "--seconds", "0.01", "--profile", "--ceiling-megabytes", "64")
         cases = report["cases"]
+        assert report["ceiling"] == "reads", report["ceiling"]
         assert [(c["batch"], c["context"]) for c in cases] == [(1, 0), (1, 5000), (3, 0), (3, 5000)]
         per_step = {
             batch: sum(l["bytes"] * (batch if l["per_session"] else 1) for l in report["bytes"])
@@ -68,8 +69,8 @@ def check_prefill(bench):
                  "2", "--seconds", "0.01")
     assert [c["context"] for c in report["cases"]] == [0, 1000]
     for case in report["cases"]:
-        for field in ("tokens_per_second", "gigaflops", "decode_tokens_per_second",
-                      "ratio_over_decode"):
+        for field in ("tokens_per_second", "gigaflops", "matrix_gigaflops", "percent_of_matrix_rate",
+                      "decode_tokens_per_second", "ratio_over_decode"):
             assert case[field] > 0, (field, case)
 
 
@@ -82,12 +83,24 @@ def check_restore(bench):
             assert case[field] > 0, (field, case)
 
 
-def check_serve(bench):
-    report = run(bench, "serve", "--rounds", "2", "--prompt-tokens", "20", "--max-tokens", "3000")
-    for side in ("model_alone", "engine", "grpc"):
+def check_sides(report, *sides):
+    for side in sides:
         assert report[side]["tokens_per_second"] > 0, report
         assert report[side]["ms_to_first_token"] > 0, report
-    assert report["percent_of_engine"] > 0 and "us_added_per_token" in report, report
+
+
+def check_engine(bench):
+    report = run(bench, "engine", "--rounds", "2", "--batch", "5", "--prompt-tokens", "20", "--max-tokens", "5000")
+    check_sides(report, "model_alone", "engine")
+    assert report["batch"] == 5 and report["percent_of_model"] > 0, report
+
+
+def check_serve(bench):
+    for batch, tokens in ((1, 3000), (3, 1000)):
+        report = run(bench, "serve", "--rounds", "2", "--batch", str(batch), "--prompt-tokens", "20", "--max-tokens",
+                     str(tokens))
+        check_sides(report, "model_alone", "engine", "grpc")
+        assert report["batch"] == batch and report["percent_of_engine"] > 0 and "us_added_per_token" in report, report
 
 
 def check_usage(bench):
@@ -103,7 +116,7 @@ def check_usage(bench):
     assert result.returncode == 0 or (result.returncode == 2 and "device 'cuda': " in result.stderr), result
 
 
-CHECKS = {"decode": check_decode, "growth": check_growth, "prefill": check_prefill,
+CHECKS = {"decode": check_decode, "engine": check_engine, "growth": check_growth, "prefill": check_prefill,
           "restore": check_restore, "serve": check_serve, "usage": check_usage}
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/runtime/registry.h"
@@ -145,6 +146,7 @@ absl::StatusOr<Subject> OpenSubject(const Options& options) {
   Subject subject;
   subject.name = options.preset.empty() ? options.model_dir : options.preset;
   subject.device = *std::move(device);
+  subject.tf32 = absl::StrContains(options.isa, "tf32");
   absl::StatusOr<VqConfig> config =
       options.preset.empty() ? ConfigOf(options.model_dir) : PresetConfig(options.preset);
   if (!config.ok()) return config.status();

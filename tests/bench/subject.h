@@ -23,6 +23,7 @@ struct Subject {
   VqConfig config;
   std::shared_ptr<Device> device;
   std::unique_ptr<Model> model;
+  bool tf32 = false;  // the device may cut factors of prompts' products ("tf32" of MakeDevice)
 };
 
 // Names that --preset takes.

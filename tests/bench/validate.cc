@@ -105,9 +105,10 @@ std::vector<double> Logprobs(std::span<const float> logits, size_t vocab) {
   return out;
 }
 
-// `runs`: how many of the two runs rounded as `info` says.
+// `runs`: how many of the two runs rounded as `info` says. `cut`: verify::Tf32Bound, where one of
+// them is a prompt whose factors are cut.
 Check CompareLogits(std::string what, const ModelInfo& info, int runs,
-                    std::span<const float> expected, std::span<const float> found) {
+                    std::span<const float> expected, std::span<const float> found, double cut = 0) {
   const auto vocab = static_cast<size_t>(info.config.vocab_size);
   const std::vector<double> a = Logprobs(expected, vocab), b = Logprobs(found, vocab);
   double largest = 0, squares = 0;
@@ -120,14 +121,15 @@ Check CompareLogits(std::string what, const ModelInfo& info, int runs,
     squares += difference * difference;
   }
   Check check{.what = std::move(what)};
-  if (info.dtype == DType::kFloat32 && info.state_dtype == DType::kFloat32) {
+  if (info.dtype == DType::kFloat32 && info.state_dtype == DType::kFloat32 && cut == 0) {
     check.found = largest;
     check.bound = verify::kFloat32Tolerance;
   } else {
     check.found = std::sqrt(squares / static_cast<double>(a.size()));
     const auto weights = runs > 1 ? verify::Weights::kSame : verify::Weights::kExact;
-    check.bound = std::sqrt(static_cast<double>(runs)) * verify::RoundingBound(info, weights) *
-                  verify::Spread(std::span<const double>(a), vocab);
+    const double rounding =
+        std::sqrt(static_cast<double>(runs)) * verify::RoundingBound(info, weights);
+    check.bound = std::hypot(rounding, cut) * verify::Spread(std::span<const double>(a), vocab);
   }
   check.ok = check.found <= check.bound;
   return check;
@@ -173,8 +175,10 @@ absl::StatusOr<Check> PrefillAgainstDecode(Subject& subject) {
   if (s.ok()) s = decoded.Decode(tokens);
   if (!s.ok()) return s;
   const std::span<const float> all(decoded.logits);
+  const bool cuts = subject.tf32 && subject.model->info().dtype == DType::kFloat32;
+  const double cut = cuts ? verify::Tf32Bound(subject.model->info().products) : 0;
   return CompareLogits("prefill = decode", subject.model->info(), 2, prefilled.logits,
-                       all.last(prefilled.logits.size()));
+                       all.last(prefilled.logits.size()), cut);
 }
 
 absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {

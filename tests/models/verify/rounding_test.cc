@@ -36,6 +36,10 @@ TEST(RoundingTest, CountsThePlacesOfThreeGatedUnits) {
   EXPECT_NEAR(Squares(kI, kB, Weights::kExact), 10 * place + 8 * int8, near);
 }
 
+TEST(RoundingTest, CountsThePlacesThatTf32Cuts) {
+  EXPECT_DOUBLE_EQ(Tf32Bound(6), 2 * std::sqrt(14.0) / 1024);
+}
+
 TEST(RoundingTest, SpreadIsWithinRows) {
   const std::vector<float> rows = {1, 3, 10, 14};
   EXPECT_DOUBLE_EQ(Spread(std::span<const float>(rows), 2), std::sqrt((1 + 1 + 4 + 4) / 4.0));
