@@ -17,6 +17,9 @@ export interface Model {
   state_dtype: string;
   weight_bytes: number;
   bytes_per_session: number;
+  /** A session takes more as its context grows; the bytes are of one of `quoted_tokens` tokens. */
+  state_grows: boolean;
+  quoted_tokens: number;
   max_sessions: number;
   sessions_in_use: number;
   prefill_chunk: number;

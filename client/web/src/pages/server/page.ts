@@ -172,7 +172,9 @@ function card(model: Model): HTMLElement {
       fact(
         'a session takes',
         bytes(model.bytes_per_session),
-        `${count(model.bytes_per_session)} bytes, however long its context`,
+        model.state_grows
+          ? `${count(model.bytes_per_session)} bytes at ${plural(model.quoted_tokens, 'token')}; it grows with its context`
+          : `${count(model.bytes_per_session)} bytes, however long its context`,
       ),
       fact('weights take', bytes(model.weight_bytes)),
       fact('reads', model.tokenizer + (image ? `, ${image.width} × ${image.height}` : '')),
