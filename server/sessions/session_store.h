@@ -200,8 +200,11 @@ class SessionStore {
   // prefixes of a request without a start.
   virtual void UsePrefixes(Request* request) = 0;
 
-  // No call changes a session any more. Stores whatever is not stored; returns how many sessions
-  // could not be, at the latest at `until`. After the engine has drained.
+  // From now on every new version is stored before its call ends, whatever durability the call
+  // asked for, if the tier can be reached: other servers are about to be asked for the sessions.
+  virtual void Leave() = 0;
+  // Stores whatever is not stored; returns how many sessions could not be, at the latest at
+  // `until`. What calls change meanwhile may be left.
   virtual int64_t Flush(SteadyTime until) = 0;
   // All sessions, of every owner.
   virtual std::vector<SessionRecord> Records() const = 0;

@@ -73,6 +73,7 @@ class Store final : public SessionStore {
   void UsePrefixes(Request* request) override;
   int64_t Flush(SteadyTime until) override;
   std::vector<SessionRecord> Records() const override;
+  void Leave() override { leaving_ = true; }
   bool shares_storage() const override { return durable_ != nullptr && durable_->shared(); }
   std::vector<SessionRecord> HeldHere() const override;
   void Forget(const std::string& id) override;
@@ -301,6 +302,7 @@ class Store final : public SessionStore {
   const SessionOptions options_;
   const std::unique_ptr<DurableTier> durable_;
   const Clock clock_;
+  std::atomic<bool> leaving_ = false;       // see Leave
   const std::vector<int64_t> place_bytes_;  // by model
   Capacity capacity_;                       // before whatever holds places
   const std::shared_ptr<Tiers> tiers_;

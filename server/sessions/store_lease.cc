@@ -170,16 +170,18 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   if (!pins.ok()) return pins.status();
   const absl::Time now = clock_();
   std::optional<MutexLock> saving;
-  if (durability == Durability::kDisk) {
+  bool stored = durability == Durability::kDisk;
+  if (stored || leaving_) {
     saving.emplace(&entry.saving);
     SessionRecord record = next.record;
     record.last_used = now;
     entry.may_be_stored = true;
-    if (auto status = Put(next, std::move(record)); !status.ok()) return status;
+    const auto status = Put(next, std::move(record));
+    if (!status.ok() && (stored || !absl::IsUnavailable(status))) return status;
+    stored = status.ok();
   }
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
   const MutexLock lock(&mutex_);
-  const bool stored = durability == Durability::kDisk;
   content = Install(entry, std::move(content), stored);  // the old one is let go after the lock
   if (stored) {
     const Recount recount(this, entry);

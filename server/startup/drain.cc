@@ -21,9 +21,6 @@ constexpr std::chrono::seconds kReadersGrace{2};
 // Sessions get at least so long: a second is nothing to a disk that syncs.
 constexpr std::chrono::seconds kLeastSaveTime{10};
 
-// So long a server goes on as before while it stores what others are to find.
-constexpr std::chrono::seconds kMostSaveAhead{5};
-
 // How often saving looks whether it is still wanted.
 constexpr std::chrono::milliseconds kSlice{500};
 
@@ -55,10 +52,10 @@ void SaveSessions(SessionStore& sessions, SteadyTime until, const std::stop_toke
 
 // Other servers have the sessions, too: they get them, and whoever calls, before anybody waits.
 void SendElsewhere(const Draining& draining, const std::stop_token& now) {
-  const auto most = std::min<std::chrono::nanoseconds>(draining.timeout, kMostSaveAhead);
-  SaveSessions(draining.sessions, SteadyClock::now() + most, now);
+  draining.sessions.Leave();
+  SaveSessions(draining.sessions, SteadyClock::now() + draining.timeout / 2, now);
   draining.server.StopListening();
-  // What calls have changed meanwhile.
+  // What was about to be committed when it left.
   SaveSessions(draining.sessions, SteadyClock::now() + kSlice, now);
 }
 

@@ -80,7 +80,8 @@ void TryAndCancel(Engine& engine, const TestSession& session, Request request, W
                   std::mt19937_64& random) {
   auto sink = std::make_shared<RecordingSink>();
   request.start = session.Start(&worker, microseconds(random() % 300));
-  request.sampling.max_tokens = 20'000;  // more than fit in the time, and fewer than any model takes
+  request.sampling.max_tokens =
+      20'000;  // more than fit in the time, and fewer than any model takes
   request.sampling.stop_token_ids.clear();
   request.sampling.ignore_eos = true;
   request.sink = sink;

@@ -141,6 +141,8 @@ class Model:
     state_dtype: str
     weight_bytes: int
     bytes_per_session: int
+    state_grows: bool
+    quoted_tokens: int
     max_sessions: int
     sessions_in_use: int
     prefill_chunk: int
@@ -153,8 +155,6 @@ class Model:
     bos_token_id: Optional[int] = None
     eos_token_id: Optional[int] = None
     unk_token_id: Optional[int] = None
-    state_grows: bool = False
-    quoted_tokens: int = 1
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def commands(cli, *words):
 
 def test_help_describes_all_there_is(cli):
     found = dict(commands(cli))
-    assert len(found) == 24
+    assert len(found) == 25
     for words, text in found.items():
         assert f"Usage: {' '.join(('tvq', *words))} [OPTIONS]" in text
         for title, lines in sections(text).items():

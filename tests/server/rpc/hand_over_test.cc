@@ -114,6 +114,7 @@ class SendingStore : public NiceMock<MockSessionStore> {
  public:
   explicit SendingStore(const std::set<std::string>& ids) {
     std::vector<SessionRecord> records;
+    records.reserve(ids.size());
     for (const std::string& id : ids) records.push_back({.id = id, .version = 1});
     ON_CALL(*this, HeldHere()).WillByDefault(Return(records));
     ON_CALL(*this, ExportPart(_, "")).WillByDefault([](const std::string& id, const std::string&) {

@@ -52,6 +52,7 @@ class MockSessionStore : public SessionStore {
   MOCK_METHOD(void, UsePrefixes, (Request*), (override));
   MOCK_METHOD(int64_t, Flush, (SteadyTime), (override));
   MOCK_METHOD(std::vector<SessionRecord>, Records, (), (const, override));
+  MOCK_METHOD(void, Leave, (), (override));
   MOCK_METHOD(bool, shares_storage, (), (const, override));
   MOCK_METHOD(std::vector<SessionRecord>, HeldHere, (), (const, override));
   MOCK_METHOD(void, Forget, (const std::string&), (override));
