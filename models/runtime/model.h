@@ -90,8 +90,8 @@ class QuantizedKeys {
   virtual void SetTap(Tap tap) = 0;
 };
 
-// info, tokenizer, StateBytes, NewState and Health may be used from any thread; everything else
-// from one thread at a time, the one that runs the device.
+// info, tokenizer, StateBytes, StateSections, NewState and Health may be used from any thread;
+// everything else from one thread at a time, the one that runs the device.
 class Model {
  public:
   virtual ~Model() = default;
@@ -105,9 +105,12 @@ class Model {
   // Device bytes of a state after `tokens` tokens: a constant for constant-state families. Where
   // states grow, info().config.max_position says up to where.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
+  // The sections of a state at `position` (State::Sections), without one.
+  virtual std::vector<SectionInfo> StateSections(int64_t position) const = 0;
   int64_t LargestStateBytes() const {
     return StateBytes(std::max<int64_t>(1, info().config.max_position));
   }
+  bool StatesGrow() const { return LargestStateBytes() > StateBytes(1); }
 
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;

@@ -220,7 +220,7 @@ absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& name, int64_t 
   }
   if (tokens == 0) tokens = std::max<int64_t>(1, longest);
   const int64_t bytes = model.StateBytes(tokens);
-  return ModelCapacity{.grows = model.LargestStateBytes() > model.StateBytes(1),
+  return ModelCapacity{.grows = model.StatesGrow(),
                        .tokens = tokens,
                        .bytes_per_session = bytes,
                        .max_sessions = impl_->budget.total() / std::max<int64_t>(1, bytes),

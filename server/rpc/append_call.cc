@@ -54,8 +54,9 @@ void AppendCall::Replay(const std::string& reply) {
   if (auto status = ParseReply(reply, &response); !status.ok()) return Refuse(status);
   response.mutable_session()->set_persisted_version(session_->record().persisted_version);
   auto bytes = SerializeMessage(response);
-  if (bytes.ok()) *out_ = *std::move(bytes);
-  End(bytes.status());
+  if (!bytes.ok()) return End(bytes.status());
+  *out_ = *std::move(bytes);
+  End(absl::OkStatus());
 }
 
 void AppendCall::Submit(Request request) {
@@ -64,7 +65,7 @@ void AppendCall::Submit(Request request) {
   request.owner = scope_.caller().owner;
   request.deadline = ToSteady(rpc_->deadline());
   request.sink = shared_from_this();
-  session_->Continue(&request);
+  if (auto status = session_->Continue(&request); !status.ok()) return Refuse(status);
   const auto handle = context_.engine->Submit(std::move(request));
   if (!handle.ok()) return Refuse(handle.status());
   bool cancelled;
@@ -94,8 +95,9 @@ void AppendCall::Commit() {
   if (!position.ok()) return End(position.status());
   *response.mutable_session() = *position;
   auto bytes = SerializeMessage(response);
-  if (bytes.ok()) *out_ = *std::move(bytes);
-  End(bytes.status());
+  if (!bytes.ok()) return End(bytes.status());
+  *out_ = *std::move(bytes);
+  End(absl::OkStatus());
 }
 
 void AppendCall::OnCancel() {

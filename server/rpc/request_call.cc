@@ -75,7 +75,11 @@ void RequestCall::AnswerRetry(const std::string& reply) {
 void RequestCall::ConvertAndSubmit() {
   absl::StatusOr<Request> request = Convert(session_ ? &session_->record() : nullptr);
   if (!request.ok()) return GiveUp(request.status());
-  if (session_ != nullptr) session_->Continue(&*request);
+  if (session_ != nullptr) {
+    if (auto status = session_->Continue(&*request); !status.ok()) {
+      return GiveUp(status, /*busy=*/true);
+    }
+  }
   if (auto status = Submit(*std::move(request)); !status.ok()) GiveUp(status);
 }
 

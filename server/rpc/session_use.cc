@@ -46,10 +46,11 @@ absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
                    ", but its output has more than ", kMaxReplyBytes, " bytes and was not kept"));
 }
 
-void SessionUse::Continue(Request* request) {
+absl::Status SessionUse::Continue(Request* request) {
   request->start = lease_->Start();
   request->keep = true;
   request->keep_on_cancel = commit_on_cancel_;
+  return lease_->Reserve(MostTokens(*request));
 }
 
 v1::SessionPosition SessionUse::Next() const {

@@ -38,8 +38,9 @@ class SessionUse {
   // was not kept well.
   absl::StatusOr<std::optional<std::string>> Replay() const;
 
-  // Makes the request begin where the session is, and leave what comes after it.
-  void Continue(Request* request);
+  // Makes the request begin where the session is, and leave what comes after it. Errors of
+  // Lease::Reserve.
+  absl::Status Continue(Request* request);
 
   // From the sink's OnKept.
   void Keep(Continuation end) { end_ = std::move(end); }

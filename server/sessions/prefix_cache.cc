@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace tvq {
+namespace {
+
+// Of states that grow: a copy is made on the loop, while every stream waits.
+constexpr int64_t kLargestGrown = int64_t{16} << 20;
+
+}  // namespace
 
 // Takes the states of one request's prompt.
 class PrefixCache::Sink : public PrefixSink {
@@ -41,12 +47,17 @@ class PrefixCache::Sink : public PrefixSink {
   const std::vector<int32_t> tokens_;
 };
 
-void PrefixCache::Use(Request& request, size_t model, const ModelInfo& info) {
+int64_t PrefixCache::LargestCopy(const Model& model) const {
+  return model.StatesGrow() ? std::min(max_bytes_, kLargestGrown) : max_bytes_;
+}
+
+void PrefixCache::Use(Request& request, size_t index, const Model& model) {
+  const ModelInfo& info = model.info();
   const int64_t chunk = info.config.prefill_chunk;
   const std::span<const int32_t> prompt = request.prompt;
-  const auto own = PrefixHashes(request.owner, model, chunk, prompt);
+  const auto own = PrefixHashes(request.owner, index, chunk, prompt);
   if (own.empty()) return;
-  const auto shared = request.owner.empty() ? own : PrefixHashes("", model, chunk, prompt);
+  const auto shared = request.owner.empty() ? own : PrefixHashes("", index, chunk, prompt);
   const bool scores =
       request.purpose == Purpose::kScore || request.sampling.prompt_logprobs.has_value();
   const auto head = [&](size_t chunks) {
@@ -62,8 +73,8 @@ void PrefixCache::Use(Request& request, size_t model, const ModelInfo& info) {
     size_t most = scores ? 0 : own.size();
     if (most > 0 && head(most).size() == prompt.size()) --most;
     for (size_t chunks = most; chunks > 0 && found == nullptr; --chunks) {
-      auto entry = Find(request.owner, model, own[chunks - 1], head(chunks));
-      if (entry == entries_.end()) entry = Find("", model, shared[chunks - 1], head(chunks));
+      auto entry = Find(request.owner, index, own[chunks - 1], head(chunks));
+      if (entry == entries_.end()) entry = Find("", index, shared[chunks - 1], head(chunks));
       if (entry == entries_.end()) continue;
       found = entry->checkpoint;
       cached = chunks;
@@ -71,7 +82,8 @@ void PrefixCache::Use(Request& request, size_t model, const ModelInfo& info) {
     if (!scores) ++(found != nullptr ? hits_ : misses_);
     for (const size_t chunks : {common, own.size()}) {
       if (chunks <= cached || (!marks.empty() && chunks <= marks.back())) continue;
-      if (Find(request.owner, model, own[chunks - 1], head(chunks)) == entries_.end()) {
+      if (model.StateBytes(static_cast<int64_t>(chunks) * chunk) > LargestCopy(model)) continue;
+      if (Find(request.owner, index, own[chunks - 1], head(chunks)) == entries_.end()) {
         marks.push_back(chunks);
       }
     }
@@ -87,7 +99,7 @@ void PrefixCache::Use(Request& request, size_t model, const ModelInfo& info) {
     request.prefix_marks.push_back(static_cast<int64_t>(chunks) * chunk);
   }
   request.prefixes =
-      std::make_shared<Sink>(shared_from_this(), request.owner, model, info.config.vocab_size,
+      std::make_shared<Sink>(shared_from_this(), request.owner, index, info.config.vocab_size,
                              std::vector<int32_t>(longest.begin(), longest.end()));
 }
 

@@ -32,8 +32,8 @@ class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
   PrefixCache(std::shared_ptr<Tiers> tiers, int64_t max_bytes)
       : tiers_(std::move(tiers)), max_bytes_(max_bytes) {}
 
-  // Sets start, prefix_marks and prefixes of a request for the model of this index.
-  void Use(Request& request, size_t model, const ModelInfo& info);
+  // Sets start, prefix_marks and prefixes of a request for the model, which has this index.
+  void Use(Request& request, size_t index, const Model& model);
 
   void AddStats(SessionStats& stats) const;
 
@@ -49,6 +49,8 @@ class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
   };
   using Entries = std::list<Entry>;  // the last was used last
 
+  // Bytes of a state that is worth a copy.
+  int64_t LargestCopy(const Model& model) const;
   void Keep(Entry entry);
   // Counts as a use. entries_.end() if there is none.
   Entries::iterator Find(const std::string& owner, size_t model, uint64_t hash,

@@ -110,6 +110,11 @@ class Lease {
   // For Request::start; nothing for a session without tokens.
   virtual std::optional<StartPoint> Start() = 0;
 
+  // Makes sure that Commit will not lack the room for a state at `position`, where states grow, so
+  // that nobody computes what cannot be kept. RESOURCE_EXHAUSTED if there is not so much. What the
+  // commit does not need is given back then, or with the lease.
+  virtual absl::Status Reserve(int64_t position) = 0;
+
   // Makes `next` the session's state: version + 1. `reply` is kept for retries, if the call has an
   // idempotency key; it must not have more than kMaxReplyBytes then. With Durability::kDisk,
   // returns when it is stored; if that fails the commit is undone. Blocks. Once.

@@ -220,9 +220,8 @@ absl::Status StateImageReader::ReadHeader() {
   JsonFields fields(*header, where);
   if (absl::Status s = CheckModel(fields, *model_); !s.ok()) return s;
   const int64_t vocab = model_->config.vocab_size;
-  const int64_t longest = model_->config.max_position;
   fields.Int("vocab_size", vocab, vocab);
-  position_ = fields.Int("position", 0, longest == 0 ? kMostTokens : longest);
+  position_ = fields.Int("position", 0, kMostTokens);
   int64_t sum = 0;
   for (const json& entry : fields.Array("sections")) {
     JsonFields section(entry, absl::StrCat(where, ": section ", sections_.size()));
@@ -249,23 +248,35 @@ absl::Status StateImageReader::ReadHeader() {
   return absl::OkStatus();
 }
 
-absl::Status StateImageReader::CheckSection(const SectionInfo& expected) {
-  if (next_ == sections_.size()) {
+absl::Status StateImageReader::CheckSection(size_t index, const SectionInfo& expected) const {
+  if (index >= sections_.size()) {
     return frame_.Invalid(
-        absl::StrCat("ends after ", next_, " sections, the next must be ", Describe(expected)));
+        absl::StrCat("ends after ", index, " sections, the next must be ", Describe(expected)));
   }
-  const SectionInfo& found = sections_[next_++];
   SectionInfo wanted = expected;
   if (frame_.version() < kFirstWithShapes) wanted.shape.clear();
-  if (found == wanted) return absl::OkStatus();
-  return frame_.Invalid(
-      absl::StrCat("section ", next_ - 1, " is ", Describe(found), ", must be ", Describe(wanted)));
+  if (sections_[index] == wanted) return absl::OkStatus();
+  return frame_.Invalid(absl::StrCat("section ", index, " is ", Describe(sections_[index]),
+                                     ", must be ", Describe(wanted)));
+}
+
+absl::Status StateImageReader::NextSection(const SectionInfo& expected) {
+  return CheckSection(next_++, expected);
+}
+
+absl::Status StateImageReader::ExpectSections(std::span<const SectionInfo> state) const {
+  if (position_ == 0) return absl::OkStatus();
+  size_t index = kOwnSections;
+  for (const SectionInfo& expected : state) {
+    if (absl::Status s = CheckSection(index++, expected); !s.ok()) return s;
+  }
+  return CheckCount(index);
 }
 
 absl::Status StateImageReader::ReadPending() {
   // A call leaves what it sampled last, and nothing else, to be fed by the next one.
   const bool any = sections_[0].bytes != 0;
-  if (absl::Status s = CheckSection(PendingSection(any ? 1 : 0)); !s.ok()) return s;
+  if (absl::Status s = NextSection(PendingSection(any ? 1 : 0)); !s.ok()) return s;
   pending_.resize(any ? 1 : 0);
   absl::Status s = frame_.Read("pending", std::as_writable_bytes(std::span(pending_)));
   if (s.ok()) s = frame_.End("pending");
@@ -278,7 +289,7 @@ absl::Status StateImageReader::ReadLogits() {
   const bool wanted = position_ > 0 && pending_.empty();
   const auto count = static_cast<size_t>(wanted ? model_->config.vocab_size : 0);
   const SectionInfo expected = LogitsSection(count);
-  if (absl::Status s = CheckSection(expected); !s.ok()) return s;
+  if (absl::Status s = NextSection(expected); !s.ok()) return s;
   logits_.resize(count);
   absl::Status s = frame_.Read("logits", std::as_writable_bytes(std::span(logits_)));
   if (s.ok()) s = frame_.End("logits");
@@ -297,7 +308,7 @@ absl::Status StateImageReader::ReadState(State* state) {
   } else {
     absl::Status read;
     s = state->Load(position_, [&](const SectionInfo& section, std::span<std::byte> out) {
-      read = CheckSection(section);
+      read = NextSection(section);
       if (read.ok()) read = frame_.Read(section.name, out);
       if (read.ok()) read = frame_.End(section.name);
       return read;
@@ -327,10 +338,13 @@ absl::Status StateImageReader::CheckState() {
   return ReadEnd();
 }
 
+absl::Status StateImageReader::CheckCount(size_t wanted) const {
+  if (sections_.size() == wanted) return absl::OkStatus();
+  return frame_.Invalid(absl::StrCat("has ", sections_.size(), " sections, must have ", wanted));
+}
+
 absl::Status StateImageReader::ReadEnd() {
-  if (next_ != sections_.size()) {
-    return frame_.Invalid(absl::StrCat("has ", sections_.size(), " sections, must have ", next_));
-  }
+  if (absl::Status s = CheckCount(next_); !s.ok()) return s;
   std::array<char, kEndMark.size()> end;
   absl::Status s = frame_.ReadPlain("end mark", std::as_writable_bytes(std::span(end)));
   if (!s.ok()) return s;

@@ -75,6 +75,10 @@ class StateImageReader {
   std::vector<float>& logits() { return logits_; }  // empty, or [vocab_size]
   int64_t image_bytes() const { return image_bytes_; }
 
+  // Holds what the header says of the state against the sections that the model has at this
+  // position, so that nothing larger than the image needs to be reserved on its word.
+  absl::Status ExpectSections(std::span<const SectionInfo> state) const;
+
   // Makes `state` the image's, and reads to the image's end. `state` is one of the model given to
   // Open. After an error it is as after Reset. Once.
   absl::Status ReadState(State* state);
@@ -86,7 +90,9 @@ class StateImageReader {
   absl::Status ReadHeader();
   absl::Status ReadPending();
   absl::Status ReadLogits();
-  absl::Status CheckSection(const SectionInfo& expected);
+  absl::Status CheckSection(size_t index, const SectionInfo& expected) const;
+  absl::Status NextSection(const SectionInfo& expected);
+  absl::Status CheckCount(size_t wanted) const;
   absl::Status ReadEnd();
 
   FrameReader frame_;

@@ -15,6 +15,8 @@ constexpr std::chrono::milliseconds kTick{200};
 constexpr int kTicksPerSweep = 5;
 // Versions that the durable tier may hold twice for a moment, while one takes the other's place.
 constexpr int64_t kReplacedAtOnce = 4;
+// A state that grows is not counted as more than this part of the tier there.
+constexpr int64_t kGrownPart = 16;
 
 // A state leaves the device by way of host memory, where prefixes lie too.
 absl::Status CheckHostBytes(const SessionOptions& options, const std::string& model,
@@ -34,6 +36,14 @@ int64_t CapacityOf(const SessionOptions& options, const DurableTier* durable, in
   return host + std::max<int64_t>(0, budget - kReplacedAtOnce * largest);
 }
 
+// Of an image, for those that are replaced. States that grow are mostly far from their longest, and
+// would take all of the tier.
+int64_t LargestOf(const Model& model, int64_t empty, const DurableTier* durable) {
+  if (!model.StatesGrow() || durable == nullptr) return empty;
+  const int64_t growth = model.LargestStateBytes() - model.StateBytes(0);
+  return std::max(empty, std::min(empty + growth, durable->usage().budget / kGrownPart));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SessionStore>> SessionStore::Open(
@@ -45,13 +55,14 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
                                                    std::unique_ptr<DurableTier> durable,
                                                    Clock clock) {
   std::vector<int64_t> place_bytes;
+  int64_t largest = 0;
   for (const ServedModel& served : engine->models()) {
     const auto bound = LargestStateImage(*served.model);
     if (!bound.ok()) return bound.status();
     if (auto status = CheckHostBytes(options, served.name, *bound); !status.ok()) return status;
     place_bytes.push_back(*bound);
+    largest = std::max(largest, LargestOf(*served.model, *bound, durable.get()));
   }
-  const int64_t largest = *std::max_element(place_bytes.begin(), place_bytes.end());
   const int64_t capacity = CapacityOf(options, durable.get(), largest);
   std::unique_ptr<Store> store(new Store(engine, options, std::move(durable), std::move(clock),
                                          capacity, std::move(place_bytes)));
@@ -60,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     s->tiers_->Retry();
     if (++ticks % kTicksPerSweep != 0) return;
     s->CheckInstance();
+    s->StoreOwed();
     s->StoreUses();
     s->DeleteExpired();
     s->UnloadParked();

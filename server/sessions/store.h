@@ -86,6 +86,8 @@ class Store final : public SessionStore {
   void StoreUses();
   // Sees whether the durable tier has lost its data.
   void CheckInstance();
+  // Stores on a shared tier what was made while it was away.
+  void StoreOwed();
   // Forgets transcripts and replies where only the durable tier has the state, too; returns of how
   // many sessions. Done every second anyway.
   int64_t UnloadParked();
@@ -128,16 +130,22 @@ class Store final : public SessionStore {
   const Model& model(size_t index) const { return *engine_->models()[index].model; }
   // Bytes of the present state on the device, and what it takes of the capacity.
   int64_t Bytes(const SessionContent& content) const;
-  // With its transcript of `position` ids, if the session keeps one, but without replies.
-  int64_t PlaceBytes(const SessionContent& content, const Moment& moment, int64_t position) const;
+  // What the image of a state at `position` takes at most.
+  int64_t LargestImage(size_t model, int64_t position) const;
+  // That, with a transcript of so many ids if the session keeps one, but without replies.
+  int64_t PlaceBytes(const SessionContent& content, int64_t position) const;
   int64_t PresentBytes(const SessionContent& content) const;
   // For the owner of `content`, whose present state or mark it is to be.
   absl::StatusOr<Moment> NewMoment(const SessionContent& content, const Moment& like,
                                    int64_t position);
-  // Puts sessions that are leased into the table and ends their leases; all or none. ABORTED unless
-  // there are `made` others of the same call.
-  absl::StatusOr<std::vector<SessionView>> Insert(const std::vector<EntryPtr>& entries,
-                                                  Durability durability, size_t made = 0);
+  // Puts sessions that are leased into the table; all or none. ABORTED unless there are `made`
+  // others of the same call.
+  absl::Status Enter(const std::vector<EntryPtr>& entries, size_t made);
+  // Stores them, as `durability` wants it, and ends their leases; all or none.
+  absl::StatusOr<std::vector<SessionView>> FinishMaking(const std::vector<EntryPtr>& entries,
+                                                        Durability durability);
+  // Both, of the one session that a call makes.
+  absl::StatusOr<SessionView> Insert(EntryPtr entry, Durability durability);
   // For a retry: what the call with the record's creation_key has made, as CreatedBy of the table
   // finds it, and stored if `durability` wants that. ABORTED while that call is under way,
   // INVALID_ARGUMENT if it asked something else.
@@ -196,6 +204,10 @@ class Store final : public SessionStore {
                                      bool frees = false);
   absl::StatusOr<SessionView> CommitComputed(const SessionCall& call, Begun& begun,
                                              Continuation next, const std::string& reply);
+  // Gives the place of a leased session's present state the size that this needs.
+  void FitPlace(const SessionEntry& entry);
+  // See Lease::Reserve.
+  absl::Status ReserveGrowth(const SessionContent& content, int64_t position);
   absl::StatusOr<SessionView> Replayed(const Begun& begun) const;
   // A call that changes what is known of a session by pointers alone.
   absl::StatusOr<SessionView> Change(const SessionCall& call, CallKind kind, const Edit& edit);
@@ -222,8 +234,8 @@ class Store final : public SessionStore {
   absl::Status Put(const SessionContent& content, SessionRecord record);
   absl::Status Persist(const std::string& id);
   absl::Status Persist(SessionEntry& entry);
-  // Persists what a call has made, if `durability` wants it.
-  absl::Status PersistMade(SessionEntry& entry, Durability durability);
+  // Persists what a call has made, if `durability` wants it, several at once.
+  absl::Status PersistMade(const std::vector<EntryPtr>& entries, Durability durability);
   // Persists what a call has leased. ABORTED if another server has the session.
   absl::Status SaveHeld(SessionEntry& entry);
 

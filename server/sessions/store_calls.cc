@@ -69,20 +69,23 @@ int64_t Store::Bytes(const SessionContent& content) const {
   return content.model ? model(*content.model).StateBytes(tokens) : 0;
 }
 
-int64_t Store::PlaceBytes(const SessionContent& content, const Moment& moment,
-                          int64_t position) const {
-  const int64_t image = moment.checkpoint != nullptr ? moment.checkpoint->image_bytes() : 0;
+int64_t Store::LargestImage(size_t index, int64_t position) const {
+  const Model& kept = model(index);
+  return place_bytes_[index] - kept.StateBytes(0) + kept.StateBytes(position);
+}
+
+int64_t Store::PlaceBytes(const SessionContent& content, int64_t position) const {
   const int64_t ids = content.record.has_transcript ? position : 0;
-  return std::max(place_bytes_[*content.model], image) + ids * int64_t{sizeof(int32_t)};
+  return LargestImage(*content.model, position) + ids * int64_t{sizeof(int32_t)};
 }
 
 int64_t Store::PresentBytes(const SessionContent& content) const {
-  return PlaceBytes(content, content.present, content.record.position) + content.replies.bytes();
+  return PlaceBytes(content, content.record.position) + content.replies.bytes();
 }
 
 absl::StatusOr<Moment> Store::NewMoment(const SessionContent& content, const Moment& like,
                                         int64_t position) {
-  auto place = capacity_.Reserve(content.record.owner, PlaceBytes(content, like, position));
+  auto place = capacity_.Reserve(content.record.owner, PlaceBytes(content, position));
   if (!place.ok()) return place.status();
   Moment moment = like;
   moment.place = std::make_shared<Capacity::Place>(*std::move(place));
@@ -112,8 +115,7 @@ SessionView Store::View(const SessionEntry& entry) const {
   return view;
 }
 
-absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPtr>& entries,
-                                                       Durability durability, size_t made) {
+absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
   const SessionRecord& record = entries.front()->content->record;
   std::vector<Tiers::Pin> pins;
   for (const EntryPtr& entry : entries) {
@@ -121,35 +123,34 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
     if (!pinned.ok()) return pinned.status();
     std::move(pinned->begin(), pinned->end(), std::back_inserter(pins));
   }
-  {
-    const MutexLock lock(&mutex_);
-    if (table_.CreatedBy(record.owner, record.parent_id, record.creation_key).size() != made) {
-      return StillMaking();
-    }
-    const int64_t count = table_.CountOf(record.owner);
-    const int64_t limit = options_.max_sessions_per_owner;
-    if (limit > 0 && count + static_cast<int64_t>(entries.size()) > limit) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
-    }
-    for (const EntryPtr& entry : entries) {
-      for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
-      entry->making = true;
-      Enlist(entry);
-    }
-    totals_.created += static_cast<int64_t>(entries.size());
+  const MutexLock lock(&mutex_);
+  if (table_.CreatedBy(record.owner, record.parent_id, record.creation_key).size() != made) {
+    return StillMaking();
   }
-  absl::Status stored;
+  const int64_t count = table_.CountOf(record.owner);
+  const int64_t limit = options_.max_sessions_per_owner;
+  if (limit > 0 && count + static_cast<int64_t>(entries.size()) > limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+  }
   for (const EntryPtr& entry : entries) {
-    if (stored.ok()) stored = PersistMade(*entry, durability);
+    for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
+    entry->making = true;
+    Enlist(entry);
   }
-  if (!stored.ok()) {
+  totals_.created += static_cast<int64_t>(entries.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<SessionView>> Store::FinishMaking(const std::vector<EntryPtr>& entries,
+                                                             Durability durability) {
+  if (auto status = PersistMade(entries, durability); !status.ok()) {
     for (const EntryPtr& entry : entries) {
       if (Remove(*entry).ok()) continue;
       const MutexLock lock(&mutex_);
       Drop(*entry);  // a copy that cannot be deleted now is found at the next start
     }
-    return stored;
+    return status;
   }
   std::vector<SessionView> views;
   const MutexLock lock(&mutex_);
@@ -162,6 +163,14 @@ absl::StatusOr<std::vector<SessionView>> Store::Insert(const std::vector<EntryPt
     views.push_back(View(*entry));
   }
   return views;
+}
+
+absl::StatusOr<SessionView> Store::Insert(EntryPtr entry, Durability durability) {
+  const std::vector<EntryPtr> made{std::move(entry)};
+  if (auto status = Enter(made, 0); !status.ok()) return status;
+  auto views = FinishMaking(made, durability);
+  if (!views.ok()) return views.status();
+  return std::move(views->front());
 }
 
 absl::StatusOr<std::vector<SessionView>> Store::Made(const SessionRecord& wanted,
@@ -178,9 +187,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Made(const SessionRecord& wanted
       if (entry->making) return StillMaking();
     }
   }
-  for (const EntryPtr& entry : entries) {
-    if (auto status = PersistMade(*entry, durability); !status.ok()) return status;
-  }
+  if (auto status = PersistMade(entries, durability); !status.ok()) return status;
   std::vector<SessionView> views;
   views.reserve(entries.size());
   const MutexLock lock(&mutex_);
@@ -213,9 +220,7 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   auto moment = NewMoment(content, {}, 0);
   if (!moment.ok()) return moment.status();
   content.present = *std::move(moment);
-  auto views = Insert({NewEntry(std::move(content))}, options.durability);
-  if (!views.ok()) return views.status();
-  return std::move(views->front());
+  return Insert(NewEntry(std::move(content)), options.durability);
 }
 
 absl::StatusOr<SessionView> Store::Get(const std::string& owner, const std::string& id) {

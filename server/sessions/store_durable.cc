@@ -16,7 +16,7 @@ namespace tvq {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-constexpr int kFlushThreads = 4;
+constexpr int kMoveThreads = 4;
 constexpr std::chrono::milliseconds kFlushRetry{200};
 
 }  // namespace
@@ -35,10 +35,11 @@ Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
     Moment moment{.loaded = false};
     if (!content.model) return moment;
     moment.place = std::make_shared<Capacity::Place>(
-        capacity_.Force(record.owner, PlaceBytes(content, moment, position)));
+        capacity_.Force(record.owner, PlaceBytes(content, position)));
     if (position == 0) return moment;
     const int64_t bytes = model(*content.model).StateBytes(position);
-    moment.checkpoint = tiers_->AddStored(*content.model, bytes, {record.id, version});
+    moment.checkpoint = tiers_->AddStored(
+        *content.model, bytes, LargestImage(*content.model, position), {record.id, version});
     return moment;
   };
   content.present = moment(record.position, record.version);
@@ -212,11 +213,50 @@ absl::Status Store::Persist(const std::string& id) {
   return entry != nullptr ? Persist(*entry) : absl::OkStatus();
 }
 
-absl::Status Store::PersistMade(SessionEntry& entry, Durability durability) {
-  if (durability == Durability::kDisk) return Persist(entry);
-  if (durability == Durability::kMemory || !shares_storage()) return absl::OkStatus();
-  const auto status = Persist(entry);
-  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+absl::Status Store::PersistMade(const std::vector<EntryPtr>& entries, Durability durability) {
+  if (durability == Durability::kMemory) return absl::OkStatus();
+  if (durability == Durability::kDefault && !shares_storage()) return absl::OkStatus();
+  const auto persist = [&](SessionEntry& entry) {
+    auto status = Persist(entry);
+    if (durability == Durability::kDisk || !absl::IsUnavailable(status)) return status;
+    const MutexLock lock(&mutex_);
+    entry.owes_copy = true;
+    return absl::OkStatus();
+  };
+  if (entries.size() == 1) return persist(*entries.front());
+  Mutex mutex;
+  absl::Status first;
+  Movers movers(kMoveThreads);
+  for (const EntryPtr& entry : entries) {
+    (void)movers.Schedule([&, entry] {
+      {
+        const MutexLock lock(&mutex);
+        if (!first.ok()) return;
+      }
+      const auto status = persist(*entry);
+      const MutexLock lock(&mutex);
+      first.Update(status);
+    });
+  }
+  movers.Stop();
+  return first;
+}
+
+void Store::StoreOwed() {
+  if (!shares_storage()) return;
+  std::vector<EntryPtr> owing;
+  {
+    const MutexLock lock(&mutex_);
+    table_.ForEach([&](const EntryPtr& entry) {
+      if (entry->owes_copy) owing.push_back(entry);
+    });
+  }
+  for (const EntryPtr& entry : owing) {
+    const auto status = Persist(*entry);
+    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return;
+    const MutexLock lock(&mutex_);
+    entry->owes_copy = false;
+  }
 }
 
 absl::Status Store::SaveHeld(SessionEntry& entry) {
@@ -270,7 +310,7 @@ int64_t Store::Flush(SteadyTime until) {
     return false;
   };
   std::atomic<int64_t> failed = 0;
-  Movers movers(kFlushThreads);
+  Movers movers(kMoveThreads);
   for (const EntryPtr& entry : unsaved) {
     (void)movers.Schedule([&, entry] {
       if (!insist([&] { return Persist(*entry); })) ++failed;

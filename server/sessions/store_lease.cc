@@ -156,9 +156,9 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
                                           Durability durability, bool frees) {
   SessionEntry& entry = hold.entry();
   ++next.record.version;
-  // Versions share the place; the one that stays has the size that it had.
+  // Versions share the place; the one that stays has its size.
   const auto place = next.present.place;
-  absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
+  absl::Cleanup undo = [&] { FitPlace(entry); };
   if (frees) {
     place->Force(PresentBytes(next));
   } else if (auto status = place->Resize(PresentBytes(next)); !status.ok()) {
@@ -192,6 +192,20 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   std::move(undo).Cancel();
   ++totals_.commits;
   return View(entry);
+}
+
+void Store::FitPlace(const SessionEntry& entry) {
+  const SessionContent& content = *entry.content;  // the lease keeps it what it is
+  if (content.present.place != nullptr) content.present.place->Force(PresentBytes(content));
+}
+
+absl::Status Store::ReserveGrowth(const SessionContent& content, int64_t position) {
+  const int64_t longest = model(*content.model).info().config.max_position;
+  if (longest > 0) position = std::min(position, longest);
+  const int64_t growth = LargestImage(*content.model, position) -
+                         LargestImage(*content.model, content.record.position);
+  if (growth <= 0) return absl::OkStatus();
+  return content.present.place->Resize(PresentBytes(content) + growth);
 }
 
 absl::StatusOr<SessionView> Store::Replayed(const Begun& begun) const {
@@ -236,6 +250,14 @@ class Store::StoreLease : public Lease {
     return store_->tiers_->Start(present.checkpoint, *begun_.state_head);
   }
 
+  ~StoreLease() override {
+    if (begun_.hold) store_->FitPlace(*begun_.entry);
+  }
+
+  absl::Status Reserve(int64_t position) override {
+    return begun_.hold ? store_->ReserveGrowth(*begun_.entry->content, position) : absl::OkStatus();
+  }
+
   absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) override {
     return store_->CommitComputed(call_, begun_, std::move(next), reply);
   }
@@ -269,6 +291,7 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
   }
   const Hold hold = *std::move(begun.hold);
   begun.hold.reset();
+  const absl::Cleanup fit = [&] { FitPlace(hold.entry()); };
   SessionContent content = *hold.entry().content;
   content.record.position += static_cast<int64_t>(next.tokens.size());
   const int64_t position = next.held.state->position() + static_cast<int64_t>(next.pending.size());

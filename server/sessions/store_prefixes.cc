@@ -25,7 +25,7 @@ void Store::UsePrefixes(Request* request) {
   if (prefixes_ == nullptr || request->start) return;
   const auto index = ModelIndex(request->model);
   // The engine says what is wrong with the request.
-  if (index.ok()) prefixes_->Use(*request, *index, model(*index).info());
+  if (index.ok()) prefixes_->Use(*request, *index, model(*index));
 }
 
 absl::Status Store::FeedSharedPrompts() {

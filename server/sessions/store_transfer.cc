@@ -23,6 +23,9 @@ constexpr std::chrono::milliseconds kPatience{10'000};
 constexpr std::chrono::milliseconds kNone{0};
 constexpr int kMostWaiting = 4;
 constexpr std::chrono::milliseconds kPoll{5};
+// What a state may have grown by when it is uploaded, unless the operator says otherwise: uploads
+// lie in host memory that nothing else is planned for.
+constexpr int64_t kMostGrowth = int64_t{256} << 20;
 
 // `waiting` counts the threads that wait here: few may, so that the others' calls find one.
 absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t bytes,
@@ -73,6 +76,18 @@ class UploadSource : public StateSource, public std::enable_shared_from_this<Upl
   const std::shared_ptr<const Blob> blob_;
   const ModelInfo info_;
 };
+
+// Whether the model has room for the state that the header tells of, which covers then what is
+// reserved for it. FAILED_PRECONDITION if it is longer than the model's sessions may be here.
+absl::Status CheckState(const StateImageReader& image, const Model& model) {
+  const int64_t longest = model.info().config.max_position;
+  if (longest > 0 && image.position() > longest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("snapshot: the state is at position ", image.position(),
+                     ", the context length of the model here is ", longest));
+  }
+  return image.ExpectSections(model.StateSections(image.position()));
+}
 
 absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
   auto head = ReadSnapshotHead(source);
@@ -133,8 +148,9 @@ int64_t Store::max_upload_bytes() const {
   if (options_.max_snapshot_bytes > 0) return options_.max_snapshot_bytes;
   int64_t largest = 0;
   for (size_t i = 0; i < place_bytes_.size(); ++i) {
-    const int64_t state = std::min(model(i).LargestStateBytes(), engine_->budget().total());
-    largest = std::max(largest, place_bytes_[i] - model(i).StateBytes(0) + state);
+    const int64_t growth =
+        std::min(model(i).LargestStateBytes() - model(i).StateBytes(0), kMostGrowth);
+    largest = std::max(largest, place_bytes_[i] + growth);
   }
   return largest + kSnapshotSlack;
 }
@@ -182,6 +198,7 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     if (image->position() == 0 && image->pending().empty()) {
       return checked;
     }
+    if (auto fits = CheckState(*image, *served.model); !fits.ok()) return fits;
     auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()),
                                  imports_waiting_);
     if (!share.ok()) return share.status();
@@ -249,9 +266,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
                      .has_transcript = from.has_transcript,
                      .creation_key = options.idempotency_key,
                      .creation_asked = asked};
-  auto views = Insert({NewEntry(*std::move(content))}, options.durability);
-  if (!views.ok()) return views.status();
-  return std::move(views->front());
+  return Insert(NewEntry(*std::move(content)), options.durability);
 }
 
 absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& model_name,
@@ -265,6 +280,7 @@ absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& mo
   const ModelInfo& info = model(*index).info();
   auto image = OpenSnapshotState(*head, bytes.get(), info);
   if (!image.ok()) return image.status();
+  if (auto fits = CheckState(*image, model(*index)); !fits.ok()) return fits;
   CheckpointHead found = HeadOf(*image);
   if (found.position == 0 && found.pending.empty()) return std::nullopt;
   // The state itself is checked while the request's is filled.

@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
   // parent may have changed since; the others are made from one of these.
   SessionCall rest = call;
   if (!made->empty()) rest.expected_version.reset();  // it was at this version then
-  const auto begun = Begin(rest, CallKind::kFork);
+  auto begun = Begin(rest, CallKind::kFork);
   if (!begun.ok()) return begun.status();
   ContentPtr untouched;
   if (!made->empty()) {
@@ -116,7 +116,9 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
     if (!child.ok()) return child.status();
     children.push_back(NewEntry(*std::move(child)));
   }
-  auto views = Insert(children, call.durability, made->size());
+  if (auto status = Enter(children, made->size()); !status.ok()) return status;
+  begun->hold.reset();  // they hold the state themselves; to store them takes its time
+  auto views = FinishMaking(children, call.durability);
   if (views.ok()) views->insert(views->begin(), made->begin(), made->end());
   return views;
 }
@@ -145,7 +147,7 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
   // If the call fails, the older mark stays, and has its place as it was before the lease ends.
   const auto place = moment.place;
   absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
-  if (auto status = place->Resize(PlaceBytes(next, moment, position)); !status.ok()) return status;
+  if (auto status = place->Resize(PlaceBytes(next, position)); !status.ok()) return status;
   std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
   next.marks.push_back(
       {.record = {.name = name, .version = next.record.version + 1, .position = position},

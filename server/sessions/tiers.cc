@@ -103,9 +103,10 @@ std::shared_ptr<Checkpoint> Tiers::Add(size_t model, Continuation next) {
   return Enter(std::move(checkpoint));
 }
 
-std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, StoredPlace at) {
+std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, int64_t image_bytes,
+                                             StoredPlace at) {
   std::shared_ptr<Checkpoint> checkpoint(
-      new Checkpoint(shared_from_this(), model, bytes, /*image_bytes=*/bytes));
+      new Checkpoint(shared_from_this(), model, bytes, image_bytes));
   checkpoint->holders_.push_back({std::move(at), /*stored=*/true});
   return Enter(std::move(checkpoint));
 }

@@ -59,8 +59,10 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // A state that was just computed, with its share of the device.
   std::shared_ptr<Checkpoint> Add(size_t model, Continuation next);
-  // A state that only the durable tier has, at `at`.
-  std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, StoredPlace at);
+  // A state of `bytes` bytes that only the durable tier has, at `at`, as an image of at most
+  // `image_bytes`.
+  std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, int64_t image_bytes,
+                                        StoredPlace at);
 
   // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
   // has can take no further holder: BringToHost first, and keep the pin until it has it.

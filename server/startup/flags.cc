@@ -170,7 +170,8 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
           "limit")
       ->check(CLI::NonNegativeNumber);
   AddSize(app, "--max-snapshot-bytes", options.max_snapshot_bytes,
-          "Largest snapshot that is imported; 0: what the largest model needs")
+          "Largest snapshot that is imported; 0: what the largest model needs, 256 MiB of states "
+          "that grow")
       ->check(CLI::NonNegativeNumber);
   AddSize(app, "--prefix-cache-bytes", options.prefix_bytes,
           "States of prompts' beginnings that are kept; 0: none")

@@ -38,6 +38,7 @@ class IdleModel : public Model {
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   int64_t StateBytes(int64_t) const override { return 1000; }
+  std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
   int64_t WorkspaceBytes(int64_t) const override { return 0; }
   absl::StatusOr<std::unique_ptr<State>> NewState() override { return Idle(); }
   absl::StatusOr<Logits> NewLogits(int64_t) override { return Idle(); }

@@ -115,7 +115,7 @@ class FakeState : public State {
     position_ = 0;
     return absl::OkStatus();
   }
-  std::vector<SectionInfo> Sections() const override { return SectionsAt(position_); }
+  std::vector<SectionInfo> Sections() const override { return model_->StateSections(position_); }
   absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override {
     const std::vector<SectionInfo> sections = Sections();
     absl::Status status;
@@ -124,7 +124,7 @@ class FakeState : public State {
     return status.ok() && first <= 1 ? visit(sections[1], growth) : status;
   }
   absl::Status Load(int64_t position, const SectionReader& read) override {
-    const std::vector<SectionInfo> sections = SectionsAt(position);
+    const std::vector<SectionInfo> sections = model_->StateSections(position);
     absl::Status status = read(sections[0], std::as_writable_bytes(std::span(&hash, 1)));
     std::vector<std::byte> growth(static_cast<size_t>(sections[1].bytes));
     if (status.ok()) status = read(sections[1], growth);
@@ -146,11 +146,6 @@ class FakeState : public State {
   uint64_t hash;
 
  private:
-  std::vector<SectionInfo> SectionsAt(int64_t position) const {
-    return {MakeSection("hash", 8, {1}),
-            MakeSection("growth", 1, {model_->StateBytes(position) - model_->StateBytes(0)})};
-  }
-
   FakeModel* model_;
   uint64_t seed_;
   int64_t position_ = 0;
@@ -192,6 +187,11 @@ FakeModel::~FakeModel() { EXPECT_EQ(live_states, 0); }
 
 int64_t FakeModel::StateBytes(int64_t tokens) const {
   return options_.state_bytes + options_.bytes_per_token * tokens;
+}
+
+std::vector<SectionInfo> FakeModel::StateSections(int64_t position) const {
+  return {MakeSection("hash", 8, {1}),
+          MakeSection("growth", 1, {StateBytes(position) - StateBytes(0)})};
 }
 
 absl::Status FakeModel::Enter(std::string_view call) {

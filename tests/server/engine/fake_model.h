@@ -55,6 +55,7 @@ class FakeModel : public Model {
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return tokenizer_; }
   int64_t StateBytes(int64_t tokens) const override;
+  std::vector<SectionInfo> StateSections(int64_t position) const override;
   int64_t WorkspaceBytes(int64_t) const override { return 0; }
   absl::StatusOr<std::unique_ptr<State>> NewState() override;
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;

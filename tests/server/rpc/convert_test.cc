@@ -45,6 +45,7 @@ class IdleModel : public Model {
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return tokenizer_; }
   int64_t StateBytes(int64_t) const override { return 1000; }
+  std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
   int64_t WorkspaceBytes(int64_t) const override { return 0; }
   absl::StatusOr<std::unique_ptr<State>> NewState() override {
     return absl::UnimplementedError("idle");
@@ -71,7 +72,7 @@ ServedModel MakeModel(const std::string& name, std::optional<int32_t> eos,
   info.family = "idle";
   info.config.vocab_size = 256;
   info.config.eos_token_id = eos;
-  info.generation = defaults;
+  info.generation = std::move(defaults);
   return {name, std::make_shared<IdleModel>(info)};
 }
 

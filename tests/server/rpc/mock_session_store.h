@@ -65,6 +65,7 @@ class FakeLease : public Lease {
   struct Log {
     int commits = 0;
     int released = 0;
+    int64_t reserved = 0;  // up to which position
     std::string reply;
     std::vector<int32_t> tokens;
   };
@@ -75,6 +76,10 @@ class FakeLease : public Lease {
   const SessionRecord& record() const override { return record_; }
   const std::optional<std::string>& replay() const override { return kept; }
   std::optional<StartPoint> Start() override { return std::nullopt; }
+  absl::Status Reserve(int64_t position) override {
+    log_->reserved = position;
+    return room;
+  }
   absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) override {
     ++log_->commits;
     log_->reply = std::move(reply);
@@ -87,6 +92,7 @@ class FakeLease : public Lease {
   }
 
   absl::Status outcome;             // of Commit
+  absl::Status room;                // of Reserve
   std::optional<std::string> kept;  // by an earlier call
 
  private:

@@ -128,6 +128,21 @@ TEST_F(SessionCallsTest, CallEndsWithTheStatusOfACommitThatFails) {
   EXPECT_EQ(log_.released, 2);
 }
 
+TEST_F(SessionCallsTest, NothingIsComputedThatHasNoRoom) {
+  const int64_t calls = engine_.model->calls;
+  Expect()->room = absl::ResourceExhaustedError("no room for a state");
+  v1::GenerateResponse generated;
+  EXPECT_EQ(Generate(Prompt(), &generated).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(log_.reserved, 3 + 5) << "the prompt and max_tokens";
+  Expect()->room = absl::ResourceExhaustedError("no room for a state");
+  v1::AppendSessionResponse appended;
+  EXPECT_EQ(Append(&appended).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(log_.reserved, 3);
+  EXPECT_EQ(log_.released, 2);
+  EXPECT_EQ(log_.commits, 0);
+  EXPECT_EQ(engine_.model->calls, calls);
+}
+
 TEST_F(SessionCallsTest, LastMessageSaysWhereTheSessionIs) {
   Expect();
   v1::GenerateResponse all;

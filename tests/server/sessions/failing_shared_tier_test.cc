@@ -48,8 +48,32 @@ TEST_F(FailingSharedTierTest, MakesSessionsInMemoryWhileTheTierIsAway) {
   const auto kept = s.a.store->Create("", {.durability = Durability::kDisk}).status();
   EXPECT_TRUE(absl::IsUnavailable(kept)) << kept;
   disk->fail = nullptr;
-  ASSERT_TRUE(s.a.store->Save(call).ok());
+  s.a.store->StoreOwed();
   s.b.ExpectHolds(call, "live");
+}
+
+TEST_F(FailingSharedTierTest, AParentIsFreeWhileItsForksAreStored) {
+  const SessionCall parent{.id = s.a.Create()};
+  ASSERT_TRUE(s.a.Append(parent, "root").ok());
+  std::promise<void> begun, go_on;
+  const std::shared_future<void> may = go_on.get_future();
+  disk->fail = [&, told = std::make_shared<std::atomic<bool>>(false)](std::string_view operation) {
+    if (operation != "Put") return absl::OkStatus();
+    if (!told->exchange(true)) begun.set_value();
+    may.wait();
+    return absl::OkStatus();
+  };
+  auto forks =
+      std::async(std::launch::async, [&] { return s.a.store->Fork(parent, {.count = 3}); });
+  begun.get_future().wait();
+  EXPECT_TRUE(s.a.Append(parent, " and more").ok());
+  go_on.set_value();
+  const auto views = forks.get();
+  ASSERT_TRUE(views.ok()) << views.status();
+  ASSERT_EQ(views->size(), 3u);
+  disk->fail = nullptr;
+  for (const SessionView& view : *views) s.b.ExpectHolds({.id = view.record.id}, "root");
+  s.a.ExpectHolds(parent, "root and more");
 }
 
 // The answer to a commit is lost. Where memory has the version before, the call is undone.

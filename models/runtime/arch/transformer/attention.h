@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,7 +28,8 @@ struct AttentionRows {
 };
 
 // The weights that a kind adds to each layer, its working memory and the states of its sessions.
-// StateBytes and NewState may be used from any thread, everything else from one at a time.
+// StateBytes, StateSections and NewState may be used from any thread, everything else from one at a
+// time.
 class Attention {
  public:
   virtual ~Attention() = default;
@@ -46,6 +48,8 @@ class Attention {
 
   // Device bytes of a state after `tokens` tokens.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
+  // Those of a state at `position`.
+  virtual std::vector<SectionInfo> StateSections(int64_t position) const = 0;
   // All zero, at position 0.
   virtual absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) = 0;
 

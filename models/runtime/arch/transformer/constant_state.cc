@@ -44,14 +44,7 @@ absl::Status ConstantState::Reset() {
   return absl::OkStatus();
 }
 
-std::vector<SectionInfo> ConstantState::Sections() const {
-  std::vector<SectionInfo> all;
-  for (int64_t l = 0; l < layout_.layers(); ++l) {
-    const std::vector<SectionInfo> sections = layout_.Sections(l, position_);
-    all.insert(all.end(), sections.begin(), sections.end());
-  }
-  return all;
-}
+std::vector<SectionInfo> ConstantState::Sections() const { return layout_.AllSections(position_); }
 
 absl::Status ConstantState::VisitSectionsFrom(size_t first, const SectionVisitor& visit) const {
   std::vector<std::byte> host(static_cast<size_t>(layout_.layer_bytes()));

@@ -31,6 +31,9 @@ class Transformer : public Model {
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   absl::Status Health() const override { return device_->Health(); }
   int64_t StateBytes(int64_t tokens) const override { return attention_->StateBytes(tokens); }
+  std::vector<SectionInfo> StateSections(int64_t position) const override {
+    return attention_->StateSections(position);
+  }
   int64_t WorkspaceBytes(int64_t) const override {
     return workspace_.bytes() + attention_->WorkspaceBytes();
   }

@@ -31,6 +31,16 @@ class StateLayout {
                             std::byte* host) const = 0;
   virtual void Synthesize(int64_t position, SyntheticValues& values, std::byte* host) const = 0;
 
+  // Of all layers in their order.
+  std::vector<SectionInfo> AllSections(int64_t position) const {
+    std::vector<SectionInfo> all;
+    for (int64_t l = 0; l < layers_; ++l) {
+      const std::vector<SectionInfo> sections = Sections(l, position);
+      all.insert(all.end(), sections.begin(), sections.end());
+    }
+    return all;
+  }
+
  protected:
   explicit StateLayout(int64_t layers) : layers_(layers) {}
 

@@ -24,6 +24,9 @@ class LinearAttention : public Attention {
   DType state_dtype() const override { return DType::kFloat32; }
   int64_t kept_parts() const override { return 0; }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
+  std::vector<SectionInfo> StateSections(int64_t position) const override {
+    return layout_.AllSections(position);
+  }
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(LinearState); }
   void View(const SessionState& state, int64_t layer, std::byte* view) const override;

@@ -26,8 +26,9 @@ class SoftmaxAttention : public Attention {
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
   DType state_dtype() const override { return layout_.shape.dtype; }
   int64_t kept_parts() const override { return 2; }
-  int64_t StateBytes(int64_t tokens) const override {
-    return PageLayout::Pages(tokens) * layout_.page_bytes();
+  int64_t StateBytes(int64_t tokens) const override { return layout_.Bytes(tokens); }
+  std::vector<SectionInfo> StateSections(int64_t position) const override {
+    return layout_.Sections(position);
   }
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(KeyValuePages); }

@@ -1,5 +1,6 @@
 #include "models/runtime/arch/transformer/softmax/paged_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,15 +10,18 @@
 
 namespace tvq::transformer {
 
-absl::StatusOr<std::unique_ptr<PagedState>> PagedState::Create(Device& device,
-                                                               const PageLayout& layout,
-                                                               StateMemory memory) {
-  const int64_t entries = PageLayout::Pages(layout.max_position);
-  absl::StatusOr<Device::Reusable> table =
-      AllocateState(device, entries * static_cast<int64_t>(sizeof(void*)), memory);
-  if (!table.ok()) return table.status();
-  return std::unique_ptr<PagedState>(
-      new PagedState(device, layout, memory, std::move(table->memory)));
+int64_t PageLayout::Bytes(int64_t tokens) const {
+  const int64_t pages = Pages(tokens);
+  return pages <= kMostBytes / page_bytes() ? pages * page_bytes() : kMostBytes;
+}
+
+std::vector<SectionInfo> PageLayout::Sections(int64_t position) const {
+  std::vector<SectionInfo> all;
+  for (int64_t l = 0; l < layers; ++l) {
+    const auto sections = CacheSections(shape, l, position);
+    all.insert(all.end(), sections.begin(), sections.end());
+  }
+  return all;
 }
 
 absl::Status PagedState::Resize(int64_t tokens) {
@@ -26,16 +30,39 @@ absl::Status PagedState::Resize(int64_t tokens) {
         absl::StrCat("a context of ", tokens, " tokens, must have at most ", layout_.max_position));
   }
   const auto wanted = static_cast<size_t>(PageLayout::Pages(tokens));
-  if (pages_.size() > wanted) pages_.resize(wanted);
-  while (pages_.size() < wanted) {
+  const size_t before = pages_.size();
+  absl::Status s = TakePages(wanted);
+  if (s.ok() && wanted > before) s = ListPages(before);
+  if (!s.ok()) pages_.resize(before);
+  return s;
+}
+
+absl::Status PagedState::TakePages(size_t count) {
+  if (pages_.size() > count) pages_.resize(count);
+  while (pages_.size() < count) {
     absl::StatusOr<Device::Reusable> page = AllocateState(device_, layout_.page_bytes(), memory_);
     if (!page.ok()) return page.status();
-    const auto address = reinterpret_cast<uintptr_t>(page->memory.data());
-    uintptr_t* const entry = table_.as<uintptr_t>() + pages_.size();
-    if (absl::Status s = device_.CopyFromHost(entry, &address, sizeof(address)); !s.ok()) return s;
     pages_.push_back(std::move(page->memory));
   }
   return absl::OkStatus();
+}
+
+absl::Status PagedState::ListPages(size_t first) {
+  const size_t room = table_.bytes() / sizeof(uintptr_t);
+  if (pages_.size() > room) {
+    const size_t entries = std::max(2 * room, pages_.size());
+    absl::StatusOr<Device::Reusable> table =
+        AllocateState(device_, static_cast<int64_t>(entries * sizeof(uintptr_t)), memory_);
+    if (!table.ok()) return table.status();
+    table_ = std::move(table->memory);
+    first = 0;
+  }
+  std::vector<uintptr_t> addresses;
+  for (size_t i = first; i < pages_.size(); ++i) {
+    addresses.push_back(reinterpret_cast<uintptr_t>(pages_[i].data()));
+  }
+  return device_.CopyFromHost(table_.as<uintptr_t>() + first, addresses.data(),
+                              addresses.size() * sizeof(uintptr_t));
 }
 
 absl::Status PagedState::Extend(int64_t tokens) { return Resize(position_ + tokens); }
@@ -82,15 +109,6 @@ absl::Status PagedState::LayerFromHost(int64_t layer, const std::vector<std::byt
     s = device_.CopyFromHost(to, host.data() + i * bytes, bytes);
   }
   return s;
-}
-
-std::vector<SectionInfo> PagedState::Sections() const {
-  std::vector<SectionInfo> all;
-  for (int64_t l = 0; l < layout_.layers; ++l) {
-    const auto sections = CacheSections(layout_.shape, l, position_);
-    all.insert(all.end(), sections.begin(), sections.end());
-  }
-  return all;
 }
 
 absl::Status PagedState::VisitSectionsFrom(size_t first, const SectionVisitor& visit) const {

@@ -22,21 +22,32 @@ struct PageLayout {
 
   int64_t page_bytes() const { return layers * shape.LayerBytes(); }
   int64_t LayerOffset(int64_t layer) const { return layer * shape.LayerBytes(); }
-  static int64_t Pages(int64_t tokens) { return (tokens + kKeyValuePage - 1) / kKeyValuePage; }
+  static int64_t Pages(int64_t tokens) {
+    return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
+  }
+  // Of the pages of so many tokens; kMostBytes where that is more, whatever the context's limit.
+  int64_t Bytes(int64_t tokens) const;
+  // Of a state at `position`, a layer's after the other's.
+  std::vector<SectionInfo> Sections(int64_t position) const;
+
+  static constexpr int64_t kMostBytes = int64_t{1} << 60;
 };
 
 class PagedState : public SessionState {
  public:
   // Device and layout must outlive it.
-  static absl::StatusOr<std::unique_ptr<PagedState>> Create(
-      Device& device, const PageLayout& layout, StateMemory memory = StateMemory::kReusable);
+  static std::unique_ptr<PagedState> Create(Device& device, const PageLayout& layout,
+                                            StateMemory memory = StateMemory::kReusable) {
+    return std::unique_ptr<PagedState>(new PagedState(device, layout, memory));
+  }
 
+  // Without the table's 8 to 16 for each page.
   int64_t bytes() const override {
     return static_cast<int64_t>(pages_.size()) * layout_.page_bytes();
   }
   absl::Status CopyFrom(const State& other) override;
   absl::Status Reset() override;
-  std::vector<SectionInfo> Sections() const override;
+  std::vector<SectionInfo> Sections() const override { return layout_.Sections(position_); }
   absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override;
   absl::Status Load(int64_t position, const SectionReader& read) override;
   absl::Status Synthesize(int64_t position, uint64_t seed) override;
@@ -47,12 +58,15 @@ class PagedState : public SessionState {
   }
 
  private:
-  PagedState(Device& device, const PageLayout& layout, StateMemory memory, Buffer table)
-      : device_(device), layout_(layout), memory_(memory), table_(std::move(table)) {}
+  PagedState(Device& device, const PageLayout& layout, StateMemory memory)
+      : device_(device), layout_(layout), memory_(memory) {}
 
-  // Gives back pages, or takes as many more, so that there are those of `tokens` positions. All but
-  // the first `tokens` positions hold anything.
+  // Gives back pages, or takes as many more, so that there are those of `tokens` positions. What is
+  // behind the positions there are is whatever the memory held before.
   absl::Status Resize(int64_t tokens);
+  absl::Status TakePages(size_t count);
+  // Writes the addresses of pages_ from the index `first` on into the table.
+  absl::Status ListPages(size_t first);
   // Load, but for what happens after an error.
   absl::Status TryLoad(int64_t position, const SectionReader& read);
   // One layer's part of every page, in host memory.
@@ -62,7 +76,7 @@ class PagedState : public SessionState {
   Device& device_;
   const PageLayout& layout_;
   const StateMemory memory_;
-  const Buffer table_;         // addresses of the pages, with room for the longest context
+  Buffer table_;               // addresses of the pages; its room doubles as they become more
   std::vector<Buffer> pages_;  // at least those of the positions there are
 };
 

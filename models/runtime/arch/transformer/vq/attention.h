@@ -29,6 +29,9 @@ class VqAttention : public Attention, public QuantizedKeys {
   DType state_dtype() const override { return layout_.shape().value_dtype; }
   int64_t kept_parts() const override { return 1; }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
+  std::vector<SectionInfo> StateSections(int64_t position) const override {
+    return layout_.AllSections(position);
+  }
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(VqState); }
   void View(const SessionState& state, int64_t layer, std::byte* view) const override;

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 class PagedStateTest : public testing::TestWithParam<DType> {
  protected:
-  std::unique_ptr<PagedState> New() { return PagedState::Create(*device_, layout_).value(); }
+  std::unique_ptr<PagedState> New() { return PagedState::Create(*device_, layout_); }
   std::unique_ptr<PagedState> Synthesized(int64_t position, uint64_t seed = 5) {
     auto state = New();
     EXPECT_TRUE(state->Synthesize(position, seed).ok());
@@ -53,6 +53,14 @@ TEST_P(PagedStateTest, GrowsByPages) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("at most 1000"));
   ASSERT_TRUE(state->Reset().ok());
   EXPECT_EQ(state->bytes(), 0);
+}
+
+// A model may say that it takes any length: what is quoted stops short of the largest number.
+TEST_P(PagedStateTest, BytesOfAnyLengthAreANumber) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(layout_.Bytes(0), 0);
+  EXPECT_EQ(layout_.Bytes(257), Bytes(2));
+  EXPECT_EQ(layout_.Bytes(kMost), PageLayout::kMostBytes);
 }
 
 // What lies beneath: keys in panels, values in rows, layers one behind the other.
@@ -128,7 +136,7 @@ TEST_P(PagedStateTest, ACopySharesNothing) {
   std::memset(copy->pages().pages[0], 0, static_cast<size_t>(layout_.page_bytes()));
   EXPECT_EQ(ContentOf(*original), content);
   const PageLayout other = layout_;
-  EXPECT_EQ(PagedState::Create(*device_, other).value()->CopyFrom(*original).code(),
+  EXPECT_EQ(PagedState::Create(*device_, other)->CopyFrom(*original).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
