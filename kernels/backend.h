@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/features.h"
 #include "kernels/ops/head_scores.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
@@ -34,6 +35,7 @@ struct Backend {
   absl::Status (*qkvg_projection)(Device&, const QkvgProjectionArgs&) = nullptr;
   absl::StatusOr<HeadKeys> (*pack_head_keys)(Device&, Tensor<const float, 3>) = nullptr;
   absl::Status (*head_scores)(Device&, const HeadScoresArgs&) = nullptr;
+  absl::Status (*features)(Device&, const FeaturesArgs&) = nullptr;
   absl::Status (*vq_assign)(Device&, const VqAssignArgs&) = nullptr;
   absl::Status (*vq_append)(Device&, const VqAppendArgs&) = nullptr;
   absl::Status (*vq_decode_attention)(Device&, const VqDecodeAttentionArgs&) = nullptr;

@@ -15,6 +15,7 @@ const Backend& CpuBackend() {
       .qkvg_projection = CpuQkvgProjection,
       .pack_head_keys = CpuPackHeadKeys,
       .head_scores = CpuHeadScores,
+      .features = CpuFeatures,
       .vq_assign = CpuVqAssign,
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,

@@ -17,6 +17,7 @@ absl::Status CpuGatedOutput(Device& device, const GatedOutputArgs& args);
 absl::Status CpuQkvgProjection(Device& device, const QkvgProjectionArgs& args);
 absl::StatusOr<HeadKeys> CpuPackHeadKeys(Device& device, Tensor<const float, 3> keys);
 absl::Status CpuHeadScores(Device& device, const HeadScoresArgs& args);
+absl::Status CpuFeatures(Device& device, const FeaturesArgs& args);
 absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status CpuVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CpuVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);

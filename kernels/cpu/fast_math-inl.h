@@ -8,6 +8,7 @@
 #define TVQ_KERNELS_CPU_FAST_MATH_INL_H_
 #endif
 
+#include <cstdint>
 #include <cstring>
 
 #include "hwy/contrib/math/math-inl.h"
@@ -59,6 +60,17 @@ HWY_INLINE void StoreFirst(hn::Vec<D> v, D d, T* to, size_t count) {
   HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
   hn::Store(v, d, lanes);
   std::memcpy(to, lanes, count * sizeof(T));
+}
+
+// x /= by, [count].
+HWY_INLINE void DivideRow(float by, int64_t count, float* x) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto divisor = hn::Set(d, by);
+  for (int64_t i = 0; i < count; i += lanes) {
+    const auto rest = static_cast<size_t>(count - i);
+    StoreFirst(hn::Div(LoadFirst(d, x + i, rest), divisor), d, x + i, rest);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -15,6 +15,7 @@ const Backend& ReferenceBackend() {
       .qkvg_projection = ReferenceQkvgProjection,
       .pack_head_keys = ReferencePackHeadKeys,
       .head_scores = ReferenceHeadScores,
+      .features = ReferenceFeatures,
       .vq_assign = ReferenceVqAssign,
       .vq_append = ReferenceVqAppend,
       .vq_decode_attention = ReferenceVqDecodeAttention,

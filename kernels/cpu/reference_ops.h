@@ -18,6 +18,7 @@ absl::Status ReferenceGatedOutput(Device& device, const GatedOutputArgs& args);
 absl::Status ReferenceQkvgProjection(Device& device, const QkvgProjectionArgs& args);
 absl::StatusOr<HeadKeys> ReferencePackHeadKeys(Device& device, Tensor<const float, 3> keys);
 absl::Status ReferenceHeadScores(Device& device, const HeadScoresArgs& args);
+absl::Status ReferenceFeatures(Device& device, const FeaturesArgs& args);
 absl::Status ReferenceVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status ReferenceVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status ReferenceVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);

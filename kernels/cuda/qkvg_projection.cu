@@ -43,10 +43,10 @@ __global__ void __launch_bounds__(kHeads* kWarp)
 }  // namespace
 
 absl::Status CudaQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
-  if (args.plain_heads || args.norm != Norm::kRms || args.value_activation != Activation::kSilu ||
+  if (!args.biased() || args.norm != Norm::kRms || args.value_activation != Activation::kSilu ||
       !args.gated()) {
     return absl::UnimplementedError(
-        "QkvgProjection: the backend 'cuda' has only the gated unit with normed heads");
+        "QkvgProjection: the backend 'cuda' has only the gated unit with normed and biased heads");
   }
   const int64_t rows = args.x.dim(0);
   if (rows == 0) return absl::OkStatus();

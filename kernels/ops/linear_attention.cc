@@ -8,10 +8,10 @@ namespace tvq {
 namespace {
 
 absl::Status CheckLinearShape(const char* op, const LinearShape& shape) {
-  if (shape.kv_heads > 0 && shape.key > 0 && shape.value > 0) return absl::OkStatus();
+  if (shape.kv_heads > 0 && shape.features > 0 && shape.value > 0) return absl::OkStatus();
   return ArgumentError(
-      op, absl::StrCat("shape has ", shape.kv_heads, " key/value heads, ", shape.key, " keys and ",
-                       shape.value, " values, expected each above 0"));
+      op, absl::StrCat("shape has ", shape.kv_heads, " key/value heads, ", shape.features,
+                       " features and ", shape.value, " values, expected each above 0"));
 }
 
 absl::Status CheckState(const char* op, const char* argument, const LinearState& state) {
@@ -30,8 +30,8 @@ absl::Status CheckRows(const char* op, const Args& args, int64_t rows) {
   const int64_t heads = args.q.dim(1);
   return FirstError({
       CheckHeads(op, "q", heads, shape.kv_heads),
-      CheckShape(op, "q", args.q, {rows, heads, shape.key}),
-      CheckShape(op, "k", args.k, {rows, shape.kv_heads, shape.key}),
+      CheckShape(op, "q", args.q, {rows, heads, shape.features}),
+      CheckShape(op, "k", args.k, {rows, shape.kv_heads, shape.features}),
       CheckShape(op, "v", args.v, {rows, shape.kv_heads, shape.value}),
       CheckShape(op, "out", args.out, {rows, heads, shape.value}),
   });

@@ -27,9 +27,9 @@ absl::Status CheckQueries(const QkvgProjectionArgs& args) {
   const int64_t n = args.x.dim(0);
   const int64_t heads = args.q_u.dim(1);
   const int64_t key = args.q_u.dim(2);
-  if (args.plain_heads) {
+  if (args.plain_heads || !args.biased()) {
     if (args.u.empty() && args.w.empty() && args.q_w.empty()) return absl::OkStatus();
-    return ArgumentError(kOp, "u, w and q_w are expected empty: plain heads have none");
+    return ArgumentError(kOp, "u, w and q_w are expected all empty, or none, with normed heads");
   }
   return FirstError({
       CheckShape(kOp, "u", args.u, {heads, key}),

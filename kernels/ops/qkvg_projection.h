@@ -7,12 +7,14 @@
 //   g   = silu(x~ Wg)                          [H,V]   or none
 //   q_u = q + u,  q_w = q + w                  u, w [H,K], already scaled by t
 //
-// or, with plain heads, q_u = x~ Wq and k = x~ Wk: neither norm nor t, no u, w and q_w.
+// or q_u = q, without u, w and q_w; or, with plain heads, q_u = x~ Wq and k = x~ Wk: neither norm
+// nor t.
 //
-//   attention   heads    block      norm     v        g
-//   VQ          normed   gated      kRms     kSilu    [N, H, V]
-//   softmax     normed   standard   kLayer   kNone    empty
-//   linear      plain
+//   attention              heads    u, w     block      norm     v       g
+//   VQ, softmax            normed   given    gated      kRms     kSilu   [N, H, V]
+//   soft codebook,         normed   none     standard   kLayer   kNone   empty
+//   Performer, encoder
+//   linear                 plain    none
 #ifndef TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 #define TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 
@@ -33,19 +35,20 @@ struct QkvgProjectionArgs {
   Vector<const float> gain;              // [D]
   Vector<const float> bias;              // [D]
   const LinearWeight* weight = nullptr;  // rows: q [H*K], k [G*K], v [G*V], g [H*V]; in = D
-  Matrix<const float> u;                 // [H, K]; empty with plain heads
-  Matrix<const float> w;                 // [H, K]; likewise
-  Tensor<float, 3> q_u;                  // [N, H, K]; with plain heads q
-  Tensor<float, 3> q_w;                  // [N, H, K]; empty with plain heads
+  Matrix<const float> u;                 // [H, K], or of shape [0, 0]: none, as with plain heads
+  Matrix<const float> w;                 // like u
+  Tensor<float, 3> q_u;                  // [N, H, K]; without u q
+  Tensor<float, 3> q_w;                  // [N, H, K]; without w empty
   Tensor<float, 3> k;                    // [N, G, K]
   Tensor<float, 3> v;                    // [N, G, V]
   Tensor<float, 3> g;                    // [N, H, V]; of shape [0,0,0]: the weight has no rows of g
   int64_t chunk_rows = 0;                // see kernels/ops/linear.h
 
   bool gated() const { return g.dim(2) > 0; }
+  bool biased() const { return u.dim(0) > 0; }
 };
 
-// UNIMPLEMENTED on a backend that has only the normed heads of the gated unit: the defaults.
+// UNIMPLEMENTED on a backend that has only the normed and biased heads of the gated unit.
 absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args);
 
 }  // namespace tvq

@@ -59,6 +59,7 @@ void Fill(uint64_t seed, std::string_view name, std::span<const int64_t> shape,
   } else {
     double deviation = 1.0 / std::sqrt(std::max(last, 1.0));
     if (ends_with("codebook.sum")) deviation = std::pow(last, -0.25);
+    if (ends_with(".features")) deviation = 1;
     if (ends_with(".u") || ends_with(".w") || name == "position.scale") deviation = 0.02;
     FillNormal(StreamKey(seed, name, shape), static_cast<float>(deviation), values);
   }

@@ -128,19 +128,31 @@ def sums_before(added: torch.Tensor) -> torch.Tensor:
     return (triangle @ added.flatten(3)).unflatten(3, added.shape[3:])
 
 
-def quadratic_attention(query_u, query_w, codes, keys, values, positions, config,
-                        use_accumulator: bool = True) -> torch.Tensor:
-    """The definition, a score for every pair of positions. Shapes as in block_attention; the context begins here."""
-    del codes  # the quantized keys say everything
+def dense_attention(query_u, query_w, keys, values, positions, config, rows: int, use_accumulator: bool = True):
+    """The definition, a score for every pair of positions: of the last T of n positions to all before them and themselves,
+    so many `rows` of scores at a time.
+
+    query_u, query_w [B, H, T, K] (queries plus each bias), keys [B, G, n, K], values [B, G, n, V], positions
+    [H, M+1, K] position keys by distance M..0. Returns [B, H, T, V]. Without the accumulator, position i sees i - M..i only.
+    """
     share = config.n_head // config.n_kv_head
     keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
-    tokens = query_u.shape[2]
-    index = torch.arange(tokens, device=query_u.device)
-    distance = index[:, None] - index[None]
-    near = (distance >= 0) & (distance <= config.mem_len)
-    reach = min(config.mem_len, tokens - 1)
-    by_distance = query_w @ positions[:, -1 - reach:].transpose(-1, -2)  # [B, H, T, reach + 1], distance reach..0
-    bias = relative_scores(at_least_float32(by_distance), tokens + reach)[..., reach:]
-    scores = at_least_float32(query_u @ keys.transpose(-1, -2)) + bias
-    seen = distance >= 0 if use_accumulator else near
-    return scores.masked_fill(~seen, float("-inf")).softmax(-1).to(values.dtype) @ values
+    tokens, before = query_u.shape[2], keys.shape[2] - query_u.shape[2]
+    outputs = []
+    for begin in range(0, tokens, rows):
+        end = min(begin + rows, tokens)
+        seen = before + end  # positions up to the last row's own
+        reach = min(config.mem_len, seen - 1)
+        by_distance = query_w[:, :, begin:end] @ positions[:, -1 - reach:].transpose(-1, -2)
+        bias = relative_scores(at_least_float32(by_distance), seen + reach)[..., reach:]
+        scores = at_least_float32(query_u[:, :, begin:end] @ keys[:, :, :seen].transpose(-1, -2)) + bias
+        hidden = mask(before + begin, before + end, seen, None if use_accumulator else config.mem_len)
+        weights = scores.masked_fill(hidden.to(scores.device), float("-inf")).softmax(-1).to(values.dtype)
+        outputs.append(weights @ values[:, :, :seen])
+    return torch.cat(outputs, 2) if len(outputs) > 1 else outputs[0]
+
+
+def mask(begin: int, end: int, seen: int, reach) -> torch.Tensor:
+    """Which of positions 0..seen-1 each of begin..end-1 may not look at. [end - begin, seen]"""
+    distance = torch.arange(begin, end)[:, None] - torch.arange(seen)[None]
+    return (distance < 0) if reach is None else (distance < 0) | (distance > reach)

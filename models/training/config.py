@@ -24,6 +24,7 @@ KINDS = {
 }
 KIND_FIELDS = sorted({name for kind in KINDS.values() for name in kind.required + kind.optional})
 NUMBERS = ("sigma",)  # of them: any number above 0, where the others are integers
+MAY_BE_ZERO = ("mem_len",)  # a position reaches itself in any case
 BLOCKS = ("gated", "standard")
 
 
@@ -71,9 +72,13 @@ class ModelConfig:
             self.n_kv_head = self.n_head
         positive = ["vocab_size", "d_model", "d_k", "d_v", "n_layer", "n_head", "n_kv_head", "prefill_chunk"]
         for name in positive + self._kind_fields() + self._block_fields():
-            value, number = getattr(self, name), name in NUMBERS
-            if not isinstance(value, (int, float) if number else int) or isinstance(value, bool) or not value > 0:
-                raise ValueError(f"{name} must be a positive {'number' if number else 'integer'}, not {value!r}")
+            value, types = getattr(self, name), (int, float) if name in NUMBERS else int
+            kind = "number" if name in NUMBERS else "integer"
+            if name in MAY_BE_ZERO:
+                if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                    raise ValueError(f"{name} must be an integer of at least 0, not {value!r}")
+            elif not isinstance(value, types) or isinstance(value, bool) or not value > 0:
+                raise ValueError(f"{name} must be a positive {kind}, not {value!r}")
         if self.d_model % 2:
             raise ValueError(f"d_model must be even (sine and cosine halves), not {self.d_model}")
         if self.n_head % self.n_kv_head:

@@ -48,7 +48,9 @@ def quantize_keys(softmax: Model, n_code: int, batches, batch_tokens: float, rou
     batches: token rows [B, T]. A code counts as many tokens as it will in a batch of `batch_tokens`.
     """
     model = Model(vq_config(softmax.config, n_code)).to(softmax.lm_head.bias.device).eval()
-    model.load_state_dict(softmax.state_dict(), strict=False)
+    keys = model.load_state_dict(softmax.state_dict(), strict=False)
+    if keys.unexpected_keys or not all(".codebook." in name for name in keys.missing_keys):
+        raise ValueError(f"a softmax model lacks codebooks alone, this one {keys}")
     random, remainders = torch.Generator().manual_seed(seed), []
     for number, layer in enumerate(model.layers):
         keys, remaining = collect_keys(model, number, batches), 0.0

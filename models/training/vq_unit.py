@@ -27,8 +27,8 @@ class VQUnit(RelativeUnit):
         with torch.autocast(normed.device.type, enabled=False):  # bfloat16 would flip codes
             codes, quantized, commitment = self.codebook(keys, codes)
         if state is None:
-            mixed = attention.quadratic_attention(query_u, query_w, codes, quantized, values, positions, self.config,
-                                                  use_accumulator)
+            mixed = attention.dense_attention(query_u, query_w, quantized, values, positions, self.config,
+                                              rows=query_u.shape[2], use_accumulator=use_accumulator)
         else:
             mixed, state = attention.block_attention(query_u, query_w, codes, quantized, values,
                                                      self.codebook.codebook(), positions, state, self.config,

@@ -2,7 +2,7 @@
 
 namespace tvq::bench {
 
-std::vector<ByteLine> StepByteLines(const VqConfig& c, DType dtype, DType state_dtype) {
+std::vector<ByteLine> StepByteLines(const TransformerConfig& c, DType dtype, DType state_dtype) {
   const int64_t w = static_cast<int64_t>(SizeOf(dtype));
   const int64_t v = static_cast<int64_t>(SizeOf(state_dtype));
   const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
@@ -45,7 +45,7 @@ int64_t OpBytes(const std::vector<ByteLine>& lines, const std::string& op, int64
   return bytes;
 }
 
-StepFlops DecodeFlops(const VqConfig& c, int64_t batch) {
+StepFlops DecodeFlops(const TransformerConfig& c, int64_t batch) {
   const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
   const int64_t S = c.n_code, W = c.window();
   const int64_t projections = (H + G) * (K + V) * D + H * V * D;
@@ -54,14 +54,14 @@ StepFlops DecodeFlops(const VqConfig& c, int64_t batch) {
           .other = 2 * batch * L * attention};
 }
 
-int64_t SessionBytes(const VqConfig& c, DType state_dtype) {
+int64_t SessionBytes(const TransformerConfig& c, DType state_dtype) {
   const int64_t value = static_cast<int64_t>(SizeOf(state_dtype));
   const int64_t accumulator = c.n_code * (c.d_v * (4 + 4) + 8);  // sum, carry, count
   const int64_t recent = c.window() * (c.d_v * value + 4);       // value, code
   return c.n_layer * c.n_kv_head * (accumulator + recent);
 }
 
-int64_t PrefillFlops(const VqConfig& c) {
+int64_t PrefillFlops(const TransformerConfig& c) {
   const int64_t H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v, D = c.d_model;
   const int64_t projections = (H + G) * (K + V) * D + H * V * D;
   const int64_t assignment = G * c.n_code * K;

@@ -22,7 +22,8 @@ struct ByteLine {
 // Everything that cannot be in a cache since the step before. Activations, scores and logits are
 // small, written and read within a step, and are not counted; nor are writes (one value row of the
 // window and one accumulator row per layer and head).
-std::vector<ByteLine> StepByteLines(const VqConfig& config, DType dtype, DType state_dtype);
+std::vector<ByteLine> StepByteLines(const TransformerConfig& config, DType dtype,
+                                    DType state_dtype);
 
 int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch);
 
@@ -34,14 +35,14 @@ int64_t OpBytes(const std::vector<ByteLine>& lines, const std::string& op, int64
 struct StepFlops {
   int64_t matrix = 0, other = 0;
 };
-StepFlops DecodeFlops(const VqConfig& config, int64_t batch);
+StepFlops DecodeFlops(const TransformerConfig& config, int64_t batch);
 
 // Bytes of a session by the formula of the documentation, without alignment.
-int64_t SessionBytes(const VqConfig& config, DType state_dtype);
+int64_t SessionBytes(const TransformerConfig& config, DType state_dtype);
 
 // Floating-point operations (a multiply and an add are two) of one prompt token far into a context:
 // projections, code assignment, scores and values. Logits are computed once a prompt: not counted.
-int64_t PrefillFlops(const VqConfig& config);
+int64_t PrefillFlops(const TransformerConfig& config);
 
 }  // namespace tvq::bench
 

@@ -114,7 +114,8 @@ Json Summary(const std::vector<double>& values) {
   return {{"median", Median(values)}, {"min", Quantile(values, 0)}, {"max", Quantile(values, 1)}};
 }
 
-Json ReportCase(const Case& c, const VqConfig& config, const std::vector<ByteLine>& lines) {
+Json ReportCase(const Case& c, const TransformerConfig& config,
+                const std::vector<ByteLine>& lines) {
   const StepFlops flops = DecodeFlops(config, c.batch);
   const int64_t step_bytes = StepBytes(lines, c.batch);
   const double ms = Median(c.step_ms), p99 = Quantile(c.step_ms, 0.99);

@@ -17,8 +17,8 @@ constexpr uint64_t kSeed = 1;
 
 // All sizes of the `enwik8` script of the Transformer-VQ paper's code: 259 bytes and special ids,
 // one head, blocks of 512 that see the block before.
-VqConfig Enwik8() {
-  VqConfig c;
+TransformerConfig Enwik8() {
+  TransformerConfig c;
   c.common.model_type = "transformer_vq";
   c.common.vocab_size = 259;
   c.common.prefill_chunk = 512;
@@ -36,8 +36,8 @@ VqConfig Enwik8() {
 
 // The shape of the PG-19 model of that paper, 1.3 B parameters: 32,000 pieces of text, whose ids
 // need no tokenizer here.
-VqConfig Pg19() {
-  VqConfig c = Enwik8();
+TransformerConfig Pg19() {
+  TransformerConfig c = Enwik8();
   c.common.vocab_size = 32000;
   c.common.tokenizer.type = "ids";
   c.d_model = 2048;
@@ -45,21 +45,26 @@ VqConfig Pg19() {
   return c;
 }
 
-VqConfig Tiny() {
-  VqConfig c = ScaledDown(Enwik8());
+TransformerConfig Tiny() {
+  TransformerConfig c = ScaledDown(Enwik8());
   c.common.prefill_chunk = 64;
   return c;
 }
 
-absl::StatusOr<VqConfig> ConfigOf(const std::string& dir) {
+absl::StatusOr<TransformerConfig> ConfigOf(const std::string& dir) {
   absl::StatusOr<Config> config = Config::Load(dir);
   if (!config.ok()) return config.status();
-  return transformer::ParseVqConfig(*config);
+  absl::StatusOr<TransformerConfig> parsed = transformer::ParseTransformerConfig(*config);
+  if (parsed.ok() && parsed->common.model_type != "transformer_vq") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dir, ": model_type is \"", parsed->common.model_type, "\", must be transformer_vq"));
+  }
+  return parsed;
 }
 
 }  // namespace
 
-nlohmann::json ConfigJson(const VqConfig& c) {
+nlohmann::json ConfigJson(const TransformerConfig& c) {
   return {{"model_type", c.common.model_type},
           {"vocab_size", c.common.vocab_size},
           {"prefill_chunk", c.common.prefill_chunk},
@@ -83,7 +88,7 @@ nlohmann::json ConfigJson(const VqConfig& c) {
 
 std::vector<std::string> PresetNames() { return {"enwik8", "pg19", "tiny"}; }
 
-absl::StatusOr<VqConfig> PresetConfig(const std::string& name) {
+absl::StatusOr<TransformerConfig> PresetConfig(const std::string& name) {
   if (name == "enwik8") return Enwik8();
   if (name == "pg19") return Pg19();
   if (name == "tiny") return Tiny();
@@ -91,7 +96,7 @@ absl::StatusOr<VqConfig> PresetConfig(const std::string& name) {
       "preset is \"", name, "\", must be one of: ", absl::StrJoin(PresetNames(), ", ")));
 }
 
-VqConfig ScaledDown(VqConfig c) {
+TransformerConfig ScaledDown(TransformerConfig c) {
   c.common.vocab_size = std::min<int64_t>(c.common.vocab_size, 259);
   c.common.prefill_chunk = std::min<int64_t>(c.common.prefill_chunk, 64);
   c.d_model = std::min<int64_t>(c.d_model, 96);
@@ -112,7 +117,7 @@ absl::StatusOr<DType> ParseDType(const std::string& name) {
       absl::StrCat("dtype is \"", name, "\", must be float32, bfloat16 or int8"));
 }
 
-absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const VqConfig& config,
+absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,
                                                    std::shared_ptr<Device> device, DType dtype,
                                                    std::optional<DType> state_dtype) {
   absl::StatusOr<Config> parsed = Config::Parse(ConfigJson(config).dump(), "preset");
@@ -147,7 +152,7 @@ absl::StatusOr<Subject> OpenSubject(const Options& options) {
   subject.name = options.preset.empty() ? options.model_dir : options.preset;
   subject.device = *std::move(device);
   subject.tf32 = absl::StrContains(options.isa, "tf32");
-  absl::StatusOr<VqConfig> config =
+  absl::StatusOr<TransformerConfig> config =
       options.preset.empty() ? ConfigOf(options.model_dir) : PresetConfig(options.preset);
   if (!config.ok()) return config.status();
   subject.config = *std::move(config);

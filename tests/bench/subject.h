@@ -9,18 +9,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/arch/transformer/vq/config.h"
+#include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/model.h"
 #include "tests/bench/options.h"
 
 namespace tvq::bench {
 
-using transformer::VqConfig;
+using transformer::TransformerConfig;
 
 // The device is declared first because the model's memory goes back to it.
 struct Subject {
   std::string name;  // preset or directory
-  VqConfig config;
+  TransformerConfig config;
   std::shared_ptr<Device> device;
   std::unique_ptr<Model> model;
   bool tf32 = false;  // the device may cut factors of prompts' products ("tf32" of MakeDevice)
@@ -31,13 +31,13 @@ std::vector<std::string> PresetNames();
 
 // `enwik8`: the shape of the published enwik8 model, 190 M parameters. `pg19`: that of the PG-19
 // model, 1.3 B. `tiny`: for smoke tests.
-absl::StatusOr<VqConfig> PresetConfig(const std::string& name);
+absl::StatusOr<TransformerConfig> PresetConfig(const std::string& name);
 
 // Its config.json.
-nlohmann::json ConfigJson(const VqConfig& config);
+nlohmann::json ConfigJson(const TransformerConfig& config);
 
 // The same options in a shape small enough for the reference device: 2 layers, every size capped.
-VqConfig ScaledDown(VqConfig config);
+TransformerConfig ScaledDown(TransformerConfig config);
 
 absl::StatusOr<DType> ParseDType(const std::string& name);
 
@@ -45,7 +45,7 @@ absl::StatusOr<DType> ParseDType(const std::string& name);
 absl::StatusOr<Subject> OpenSubject(const Options& options);
 
 // A model of this shape with random weights.
-absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const VqConfig& config,
+absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,
                                                    std::shared_ptr<Device> device, DType dtype,
                                                    std::optional<DType> state_dtype);
 

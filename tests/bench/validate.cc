@@ -17,7 +17,8 @@ namespace {
 // Tokens fed to one session, codes either written down or taken from what was written down.
 class Run {
  public:
-  Run(Model& model, Device& device, const VqConfig& config) : model_(model), device_(device) {
+  Run(Model& model, Device& device, const TransformerConfig& config)
+      : model_(model), device_(device) {
     units_ = config.n_layer;
     kv_heads_ = config.n_kv_head;
   }
@@ -136,7 +137,7 @@ Check CompareLogits(std::string what, const ModelInfo& info, int runs,
 }
 
 absl::StatusOr<Check> AgainstReference(const Subject& subject) {
-  const VqConfig config = ScaledDown(subject.config);
+  const TransformerConfig config = ScaledDown(subject.config);
   // Three times the reach, so that positions retire.
   const std::vector<int32_t> tokens = PromptTokens(3 * config.window(), config.common.vocab_size);
   absl::StatusOr<std::unique_ptr<Device>> reference = MakeDevice("reference");

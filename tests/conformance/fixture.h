@@ -30,7 +30,7 @@ class Fixture {
  public:
   Fixture(const Shape& shape, const DeviceCase& backend, DType dtype, int threads = 2,
           std::optional<DType> state_dtype = {})
-      : shape_(shape), weights_(1) {
+      : shape_(shape), weights_(1, /*unused_code=*/!shape.soft()) {
     device_ = MakeTestDevice(backend, threads);
     LoadOptions options;
     options.device = device_;

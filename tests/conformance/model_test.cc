@@ -60,7 +60,8 @@ std::vector<Shape> Shapes() {
                     .pe_abs = true,
                     .output_norm = true});
   for (const auto& [kind, prefix] :
-       {std::pair("linear_transformer", "linear_"), std::pair("softmax_transformer", "softmax_")}) {
+       {std::pair("linear_transformer", "linear_"), std::pair("softmax_transformer", "softmax_"),
+        std::pair("soft_codebook", "soft_"), std::pair("performer", "performer_")}) {
     for (Shape shape : {Shape{.name = "gated"},
                         Shape{.name = "gated_grouped_small_chunk",
                               .d_k = 7,
@@ -254,22 +255,24 @@ TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
     Fixture f = Make(dtype);
     const size_t sessions = slow() ? 5 : 32;
     const size_t steps = slow() ? 3 : 12;
+    // Where a state grows, rows come to their second page each in another step.
+    const size_t base = shape().grows() ? 200 : 0;
     std::vector<std::unique_ptr<State>> alone, batched;
     std::vector<std::vector<int32_t>> tokens;
     std::vector<State*> states;
     for (size_t i = 0; i < sessions; ++i) {
-      tokens.push_back(RandomTokens(20 + 3 * i, shape().vocab, 100 + i));
+      tokens.push_back(RandomTokens(base + 20 + 3 * i, shape().vocab, 100 + i));
       alone.push_back(f.NewState());
       batched.push_back(f.NewState());
       states.push_back(batched.back().get());
       // Different positions in one batch.
-      f.Prefill(*alone.back(), std::span(tokens[i]).first(3 * i + 1));
-      f.Prefill(*batched.back(), std::span(tokens[i]).first(3 * i + 1));
+      f.Prefill(*alone.back(), std::span(tokens[i]).first(base + 3 * i + 1));
+      f.Prefill(*batched.back(), std::span(tokens[i]).first(base + 3 * i + 1));
     }
     for (size_t step = 0; step < steps; ++step) {
       std::vector<int32_t> next;
       next.reserve(sessions);
-      for (size_t i = 0; i < sessions; ++i) next.push_back(tokens[i][3 * i + 1 + step]);
+      for (size_t i = 0; i < sessions; ++i) next.push_back(tokens[i][base + 3 * i + 1 + step]);
       const std::vector<std::vector<float>> rows = f.Batch(states, next);
       for (size_t i = 0; i < sessions; ++i) {
         ASSERT_EQ(rows[i], f.Step(*alone[i], next[i])) << "row " << i << " step " << step;
@@ -326,14 +329,18 @@ TEST_P(ModelTest, ForkContinuesLikeTheOriginal) {
 }
 
 // Load of what VisitSections gave, then prefill and decode mixed, for rings that have not filled,
-// are just full, and have turned, and where an old state is overwritten.
+// are just full, and have turned, pages that are about to be full and are, and where an old state
+// is overwritten.
 TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
   for (DType state_dtype : {DType::kFloat32, DType::kBFloat16}) {
     Fixture f(shape(), GetParam().backend, DType::kFloat32, 2, state_dtype);
-    const std::vector<int32_t> tokens = RandomTokens(120, shape().vocab, 13);
+    const std::vector<int32_t> tokens =
+        RandomTokens(shape().grows() ? 310 : 120, shape().vocab, 13);
     const auto window = static_cast<size_t>(shape().mem_len) + 1;
+    std::vector<size_t> saves{0, 1, window - 1, window, window + 1, 60};
+    if (shape().grows()) saves.insert(saves.end(), {225, 256, 270});
     const std::unique_ptr<State> loaded = f.NewState();
-    for (size_t saved : {size_t{0}, size_t{1}, window - 1, window, window + 1, size_t{60}}) {
+    for (const size_t saved : saves) {
       if (slow() && saved != window) continue;
       const std::unique_ptr<State> original = f.NewState();
       f.Prefill(*original, std::span(tokens).first(saved / 2));

@@ -127,8 +127,10 @@ std::string Shape::Json() const {
                          {"output_norm", output_norm},
                          {"logit_scale", logit_scale},
                          {"tokenizer", {{"type", "bytes"}}}};
-  if (vq()) json["n_code"] = n_code;
-  if (!linear()) json["mem_len"] = mem_len;
+  if (vq() || soft()) json["n_code"] = n_code;
+  if (soft()) json["sigma"] = sigma;
+  if (performer()) json["n_feature"] = n_feature;
+  if (!of_features()) json["mem_len"] = mem_len;
   if (standard()) json["d_ff"] = d_ff;
   return json.dump();
 }
@@ -154,12 +156,13 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
     load(p + "k_proj.weight", {s.n_kv_head * s.d_k, s.d_model}, true);
     load(p + "v_proj.weight", {s.n_kv_head * s.d_v, s.d_model}, true);
     load(p + "o_proj.weight", {s.d_model, s.n_head * s.d_v}, true);
-    if (!s.linear()) {
+    if (!s.of_features()) {
       load(p + "r_proj.weight", {s.n_head * s.d_k, s.d_model});
       load(p + "u", {s.n_head, s.d_k});
       load(p + "w", {s.n_head, s.d_k});
     }
-    if (s.vq()) {
+    if (s.performer()) load(p + "features", {s.n_kv_head, s.n_feature, s.d_k});
+    if (s.vq() || s.soft()) {
       load(p + "codebook.sum", {s.n_kv_head, s.n_code, s.d_k});
       load(p + "codebook.count", {s.n_kv_head, s.n_code});
     }
@@ -205,12 +208,17 @@ Oracle::Projected Oracle::Project(const std::string& p, const Rows& tilde) const
   return in;
 }
 
-void Oracle::Quantize(const std::string& p, Rows& keys, OracleRun& run) const {
-  const Shape& s = shape_;
-  const auto width = static_cast<size_t>(s.d_k);
+Values Oracle::Codebook(const std::string& p) const {
+  const auto width = static_cast<size_t>(shape_.d_k);
   Values codebook = w_.at(p + "codebook.sum");
   const Values& count = w_.at(p + "codebook.count");
   for (size_t i = 0; i < codebook.size(); ++i) codebook[i] /= std::max(count[i / width], 0.01);
+  return codebook;
+}
+
+void Oracle::Quantize(const std::string& p, Rows& keys, OracleRun& run) const {
+  const Shape& s = shape_;
+  const Values codebook = Codebook(p);
   std::vector<int32_t> codes;
   std::vector<std::vector<double>> excess;
   for (Values& key : keys) {
@@ -274,19 +282,43 @@ Oracle::Rows Oracle::SoftmaxAttention(const std::string& p, const Projected& in)
   return output;
 }
 
-Oracle::Rows Oracle::LinearAttention(const Projected& in) const {
+Values Oracle::Features(const std::string& p, const double* x, int64_t kv, bool of_key) const {
   const Shape& s = shape_;
-  const auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+  Values f;
+  if (s.linear()) {
+    for (int64_t e = 0; e < s.d_k; ++e) f.push_back(x[e] > 0 ? x[e] + 1 : std::exp(x[e]));
+    return f;
+  }
+  const Values table = s.soft() ? Codebook(p) : w_.at(p + "features");
+  const int64_t rows = s.soft() ? s.n_code : s.n_feature;
+  double total = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* row = table.data() + (kv * rows + r) * s.d_k;
+    const double dot = Dot(x, row, s.d_k), square = Dot(x, x, s.d_k);
+    const double distance = square - 2 * dot + Dot(row, row, s.d_k);
+    f.push_back(!of_key    ? std::exp(dot)
+                : s.soft() ? std::exp(-distance / (2 * s.sigma * s.sigma))
+                           : std::exp(dot - square / 2));
+    total += f.back();
+  }
+  for (double& value : f) value /= of_key && s.soft() ? total : 1;
+  return f;
+}
+
+Oracle::Rows Oracle::FeatureAttention(const std::string& p, const Projected& in) const {
+  const Shape& s = shape_;
   Rows output(in.q.size());
+  std::vector<Rows> keys(static_cast<size_t>(s.n_kv_head));  // their features
   for (size_t i = 0; i < in.q.size(); ++i) {
+    for (int64_t g = 0; g < s.n_kv_head; ++g) {
+      keys[static_cast<size_t>(g)].push_back(Features(p, in.k[i].data() + g * s.d_k, g, true));
+    }
     for (int64_t h = 0; h < s.n_head; ++h) {
       const int64_t kv = h / (s.n_head / s.n_kv_head);
-      std::vector<double> weight(i + 1);
-      for (size_t j = 0; j <= i; ++j) {
-        for (int64_t e = 0; e < s.d_k; ++e) {
-          weight[j] += phi(in.q[i][static_cast<size_t>(h * s.d_k + e)]) *
-                       phi(in.k[j][static_cast<size_t>(kv * s.d_k + e)]);
-        }
+      const Values query = Features(p, in.q[i].data() + h * s.d_k, kv, false);
+      std::vector<double> weight;
+      for (const Values& key : keys[static_cast<size_t>(kv)]) {
+        weight.push_back(Dot(query.data(), key.data(), static_cast<int64_t>(key.size())));
       }
       AppendAverage(weight, in.v, kv * s.d_v, s.d_v, output[i]);
     }
@@ -310,7 +342,7 @@ void Oracle::Layer(int64_t layer, Rows& x, OracleRun& run) const {
   for (const Values& row : x) tilde.push_back(Normed(row, p + "norm"));
   Projected in = Project(p, tilde);
   if (shape_.vq()) Quantize(p, in.k, run);
-  Rows o = shape_.linear() ? LinearAttention(in) : SoftmaxAttention(p, in);
+  Rows o = shape_.of_features() ? FeatureAttention(p, in) : SoftmaxAttention(p, in);
   for (size_t i = 0; i < x.size(); ++i) {
     if (!shape_.standard()) {
       const Values g = Silu(Multiply(w_.at(p + "g_proj.weight"), tilde[i]));

@@ -24,9 +24,14 @@ struct Shape {
   bool pe_abs = false, tied = false, output_norm = false;
   double logit_scale = 1, pe_lam = 100000;
   int64_t d_ff = 20;  // of a standard block
+  int64_t n_feature = 14;
+  double sigma = 0.6;
 
   bool vq() const { return kind == "transformer_vq"; }
   bool linear() const { return kind == "linear_transformer"; }
+  bool soft() const { return kind == "soft_codebook"; }
+  bool performer() const { return kind == "performer"; }
+  bool of_features() const { return linear() || soft() || performer(); }
   bool grows() const { return kind == "softmax_transformer"; }
   bool standard() const { return block == "standard"; }
   std::string Json() const;
@@ -62,7 +67,11 @@ class Oracle {
   void Quantize(const std::string& prefix, Rows& keys, OracleRun& run) const;
   // o, [H * V] for each position.
   Rows SoftmaxAttention(const std::string& prefix, const Projected& in) const;
-  Rows LinearAttention(const Projected& in) const;
+  Rows FeatureAttention(const std::string& prefix, const Projected& in) const;
+  // C [G, S, K]
+  Values Codebook(const std::string& prefix) const;
+  // What stands for a query or key x [K] of a key/value head.
+  Values Features(const std::string& prefix, const double* x, int64_t kv_head, bool of_key) const;
   Values Mlp(const std::string& prefix, const Values& y) const;
   // The norm of the block.
   Values Normed(const Values& x, const std::string& name) const;

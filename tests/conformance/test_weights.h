@@ -18,7 +18,9 @@ namespace tvq::conformance {
 
 class TestWeights : public WeightSource {
  public:
-  explicit TestWeights(uint64_t seed) : seed_(seed) {}
+  // `unused_code`: the codebooks hold a code that was never used, far from all keys and queries.
+  explicit TestWeights(uint64_t seed, bool unused_code = true)
+      : seed_(seed), unused_code_(unused_code) {}
 
   absl::StatusOr<HostTensor> Get(std::string_view name, std::span<const int64_t> shape) override {
     HostTensor tensor;
@@ -45,18 +47,19 @@ class TestWeights : public WeightSource {
     if (ends_with(".u") || ends_with(".w") || ends_with("scale")) deviation = 0.5F;
     if (ends_with("codebook.sum"))
       deviation = std::pow(static_cast<float>(tensor.shape.back()), -0.25F);
-    if (name == "embedding.weight") deviation = 1;
+    if (name == "embedding.weight" || ends_with(".features")) deviation = 1;
     std::vector<float> values(static_cast<size_t>(tensor.ElementCount()));
     for (float& v : values) v = mean + deviation * normal(random);
     if (ends_with("codebook.count")) {
-      // One code never used (the clamp at 0.01 makes it huge, hence far), the others around 1.
+      // One code unused (the clamp at 0.01 makes it huge, hence far), the others around 1.
       for (float& v : values) v = 0.5F + std::abs(v);
-      if (values.size() > 3) values[3] = 0;
+      if (unused_code_ && values.size() > 3) values[3] = 0;
     }
     return values;
   }
 
   const uint64_t seed_;
+  const bool unused_code_;
   std::map<std::string, std::vector<float>> tensors_;
 };
 

@@ -51,7 +51,7 @@ inline ModelInfo TinyInfo() {
 
 inline const transformer::VqLayout& TinyLayout() {
   static const auto* const layout = [] {
-    transformer::VqConfig config;
+    transformer::TransformerConfig config;
     config.d_v = 5;
     config.n_code = 3;
     config.n_layer = 2;

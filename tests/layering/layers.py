@@ -26,6 +26,7 @@ ALLOWED = {
     "models/runtime/arch": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch/transformer"]
                            + ATTENTION_KINDS,
     "models/runtime/arch/transformer": KERNELS + ["models/runtime", "models/runtime/tokenizer"],
+    "models/runtime/arch/transformer/kind_fields.cc": ["models/runtime/arch/transformer"],
     **{kind: KERNELS + ["models/runtime", "models/runtime/arch/transformer"] for kind in ATTENTION_KINDS},
     "models/runtime/sentencepiece_shim": [],
     "models/verify": KERNELS + ["kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
@@ -73,8 +74,8 @@ THIRD_PARTY = {
 }
 
 # Names of families, as code spells them. Only where they are listed and the attention kinds themselves may.
-FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|mamba_?2|rwkv_?7", re.IGNORECASE)
-KNOWS_FAMILIES = ["models/runtime/arch", *ATTENTION_KINDS]
+FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|vq_encoder|mamba_?2|rwkv_?7", re.IGNORECASE)
+KNOWS_FAMILIES = ["models/runtime/arch", "models/runtime/arch/transformer/kind_fields.cc", *ATTENTION_KINDS]
 
 SOURCES = ("kernels", "models", "proto", "server", "client")
 SUFFIXES = (".cc", ".h", ".cu", ".cuh", ".inc")

@@ -1,9 +1,9 @@
-// LinearDecodeAttention in two phases. Features: a task per session and key/value head, which also
-// adds to b and computes the denominators; almost no memory. Values: a task per session, key/value
-// head and tile of columns, which adds the new position to each row of A and, while the row is in
-// registers, takes it times the features of all queries that share it.
+// LinearDecodeAttention in two phases. Features: a task per session and key/value head, which lays
+// them out, adds to b and computes the denominators; almost no memory. Values: a task per session,
+// key/value head and tile of columns, which adds the new position to each row of A and, while the
+// row is in registers, takes it times the features of all queries that share it.
 //
-// Bytes per session, layer and key/value head: A's sums and carries once each way, 16 K V; this is
+// Bytes per session, layer and key/value head: A's sums and carries once each way, 16 F V; this is
 // what a step costs, and rows are prefetched so that it streams.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention/decode.cc"
@@ -103,7 +103,7 @@ class LinearDecode {
       : args_(args),
         shape_(args.shape),
         shared_(args.q.dim(1) / shape_.kv_heads),
-        padded_(PadFeatures(shape_.key)),
+        padded_(PadFeatures(shape_.features)),
         units_(args.states.size() * shape_.kv_heads),
         features_(cpu.Scratch<float>(0, units_ * (shared_ + 1) * padded_)),
         denominators_(cpu.Scratch<float>(1, units_ * shared_)) {
@@ -111,7 +111,7 @@ class LinearDecode {
              [&](int64_t unit) { ComputeUnit(unit); });
     const int64_t columns = TaskColumns(units_, shape_.value, cpu.pool().threads());
     const int64_t tiles = (shape_.value + columns - 1) / columns;
-    RunStretches(cpu, units_ * tiles, units_ * shape_.key * shape_.value * 16,
+    RunStretches(cpu, units_ * tiles, units_ * shape_.features * shape_.value * 16,
                  [&](int64_t task, bool more) {
                    const int64_t first = task % tiles * columns;
                    StepTile(task / tiles, first, std::min(first + columns, shape_.value),
@@ -129,13 +129,13 @@ class LinearDecode {
     const LinearState& state = args_.states.data[n];
     if (state.none()) return;
     float* features = Features(unit);
-    float* sum = state.key_sum + g * shape_.key;
-    ComputeFeatures(args_.k.row(n) + g * shape_.key, shape_.key, features);
-    AppendKey(features, shape_.key, sum, state.key_carry + g * shape_.key);
+    float* sum = state.key_sum + g * shape_.features;
+    CopyFeatures(args_.k.row(n) + g * shape_.features, shape_.features, features);
+    AppendKey(features, shape_.features, sum, state.key_carry + g * shape_.features);
     for (int64_t i = 0; i < shared_; ++i) {
       features += padded_;
-      ComputeFeatures(args_.q.row(n) + (g * shared_ + i) * shape_.key, shape_.key, features);
-      denominators_[unit * shared_ + i] = DotFeatures(features, sum, shape_.key);
+      CopyFeatures(args_.q.row(n) + (g * shared_ + i) * shape_.features, shape_.features, features);
+      denominators_[unit * shared_ + i] = DotFeatures(features, sum, shape_.features);
     }
   }
 
@@ -147,7 +147,7 @@ class LinearDecode {
   Rows RowsOf(int64_t unit) const {
     const LinearState& state = args_.states.data[unit / shape_.kv_heads];
     if (state.none()) return {nullptr, nullptr};
-    const int64_t start = unit % shape_.kv_heads * shape_.key * shape_.value;
+    const int64_t start = unit % shape_.kv_heads * shape_.features * shape_.value;
     return {state.key_value_sum + start, state.key_value_carry + start};
   }
 
@@ -164,7 +164,7 @@ class LinearDecode {
     const StateTile tile{rows.sum + first,
                          rows.carry + first,
                          shape_.value,
-                         shape_.key,
+                         shape_.features,
                          next.sum,
                          next.carry,
                          columns,

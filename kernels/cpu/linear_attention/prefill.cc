@@ -5,7 +5,7 @@
 // stood before the block) + (products x the block's values), each a tiled product, then the block's
 // positions into A, one after the other, with the tile in registers.
 //
-// Operations per block of B, query head: 2 B (K + B) V, key/value head: 11 B K V for the additions,
+// Operations per block of B, query head: 2 B (F + B) V, key/value head: 11 B F V for the additions,
 // which is the larger part; bytes: A once each way.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention/prefill.cc"
@@ -100,7 +100,7 @@ class LinearPrefillBlock {
         shared_(heads_ / shape_.kv_heads),
         row_(row),
         block_(block),
-        padded_(PadFeatures(shape_.key)),
+        padded_(PadFeatures(shape_.features)),
         weight_stride_(padded_ + kLinearPrefillBlock),
         keys_(cpu.Scratch<float>(0, shape_.kv_heads * kLinearPrefillBlock * padded_)),
         transposed_(cpu.Scratch<float>(1, shape_.kv_heads * kLinearPrefillBlock * padded_)),
@@ -130,8 +130,9 @@ class LinearPrefillBlock {
     std::fill_n(transposed, kLinearPrefillBlock * padded_, 0.0F);
     for (int64_t t = 0; t < block_; ++t) {
       float* key = Keys(g) + t * padded_;
-      ComputeFeatures(args_.k.row(row_ + t) + g * shape_.key, shape_.key, key);
-      for (int64_t i = 0; i < shape_.key; ++i) transposed[i * kLinearPrefillBlock + t] = key[i];
+      CopyFeatures(args_.k.row(row_ + t) + g * shape_.features, shape_.features, key);
+      for (int64_t i = 0; i < shape_.features; ++i)
+        transposed[i * kLinearPrefillBlock + t] = key[i];
     }
   }
 
@@ -142,11 +143,11 @@ class LinearPrefillBlock {
     TileArgs tile;
     tile.b_step = kLinearPrefillBlock;
     tile.b_vector = kTileLanes;
-    tile.depth = shape_.key;
+    tile.depth = shape_.features;
     tile.accumulate = false;
     for (int64_t i = 0; i < rows; ++i) {
-      ComputeFeatures(args_.q.row(row_ + first + i) + h * shape_.key, shape_.key,
-                      Weights(h, first + i));
+      CopyFeatures(args_.q.row(row_ + first + i) + h * shape_.features, shape_.features,
+                   Weights(h, first + i));
       tile.a[i] = Weights(h, first + i);
     }
     for (int64_t c = 0; c < kLinearPrefillBlock; c += kTileColumns) {
@@ -158,7 +159,8 @@ class LinearPrefillBlock {
       float* products = Weights(h, first + i) + padded_;
       std::fill(products + first + i + 1, products + kLinearPrefillBlock, 0.0F);
       denominators_[h * block_ + first + i] =
-          DotFeatures(Weights(h, first + i), args_.state.key_sum + g * shape_.key, shape_.key) +
+          DotFeatures(Weights(h, first + i), args_.state.key_sum + g * shape_.features,
+                      shape_.features) +
           SumProducts(products);
     }
   }
@@ -182,12 +184,12 @@ class LinearPrefillBlock {
                             args_.out.row(row_) + g * shared_ * values + first,
                             heads_ * values,
                             values};
-    const int64_t start = g * shape_.key * values + first;
+    const int64_t start = g * shape_.features * values + first;
     float* sum = args_.state.key_value_sum + start;
     float* carry = args_.state.key_value_carry + start;
     const float* v = args_.v.row(row_) + g * values + first;
     const int64_t v_stride = shape_.kv_heads * values;
-    MultiplyRun<float, float>(queries, 0, {sum, values, nullptr, shape_.key}, columns, false);
+    MultiplyRun<float, float>(queries, 0, {sum, values, nullptr, shape_.features}, columns, false);
     MultiplyRun<float, float>(queries, padded_, {v, v_stride, nullptr, block_}, columns, true);
     for (int64_t r = 0; r < queries.count; ++r) {
       DivideRow(denominators_[g * shared_ * block_ + r], columns, queries.Out(r));
@@ -196,16 +198,16 @@ class LinearPrefillBlock {
     const BlockPositions positions{Keys(g), padded_, v, v_stride, block_};
     constexpr int64_t kRows = kTileLanes == 16 ? 2 : 1;
     int64_t row = 0;
-    for (; row + kRows <= shape_.key; row += kRows) {
+    for (; row + kRows <= shape_.features; row += kRows) {
       AppendRows<kRows>(positions, row, columns, sum + row * values, carry + row * values, values);
     }
-    for (; row < shape_.key; ++row) {
+    for (; row < shape_.features; ++row) {
       AppendRows<1>(positions, row, columns, sum + row * values, carry + row * values, values);
     }
     if (first > 0) return;
     for (int64_t t = 0; t < block_; ++t) {
-      AppendKey(Keys(g) + t * padded_, shape_.key, args_.state.key_sum + g * shape_.key,
-                args_.state.key_carry + g * shape_.key);
+      AppendKey(Keys(g) + t * padded_, shape_.features, args_.state.key_sum + g * shape_.features,
+                args_.state.key_carry + g * shape_.features);
     }
   }
 

@@ -1,7 +1,6 @@
 // Naive loops: the state in float32 pairs as the contract has it, everything else in float64.
 // Prefill is decode, position by position.
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/two_sum.h"
@@ -9,15 +8,13 @@
 namespace tvq {
 namespace {
 
-double Feature(double x) { return x > 0 ? x + 1 : std::exp(x); }
-
-// k [G, K], v [G, V].
+// k [G, F], v [G, V].
 void AppendPosition(const LinearShape& shape, const LinearState& state, const float* k,
                     const float* v) {
-  for (int64_t row = 0; row < shape.kv_heads * shape.key; ++row) {
-    const float feature = static_cast<float>(Feature(k[row]));
+  for (int64_t row = 0; row < shape.kv_heads * shape.features; ++row) {
+    const float feature = k[row];
     AddTwoSum(feature, state.key_sum[row], state.key_carry[row]);
-    const float* value = v + row / shape.key * shape.value;
+    const float* value = v + row / shape.features * shape.value;
     for (int64_t c = 0; c < shape.value; ++c) {
       const int64_t at = row * shape.value + c;
       AddTwoSum(feature * value[c], state.key_value_sum[at], state.key_value_carry[at]);
@@ -25,17 +22,18 @@ void AppendPosition(const LinearShape& shape, const LinearState& state, const fl
   }
 }
 
-// One head's attention to what key/value head g holds. q [K], out [V].
+// One head's attention to what key/value head g holds. q [F], out [V].
 void Attend(const LinearShape& shape, const LinearState& state, int64_t g, const float* q,
             float* out) {
-  const float* sums = state.key_value_sum + g * shape.key * shape.value;
+  const float* sums = state.key_value_sum + g * shape.features * shape.value;
   double denominator = 0;
-  for (int64_t i = 0; i < shape.key; ++i) {
-    denominator += Feature(q[i]) * state.key_sum[g * shape.key + i];
+  for (int64_t i = 0; i < shape.features; ++i) {
+    denominator += static_cast<double>(q[i]) * state.key_sum[g * shape.features + i];
   }
   for (int64_t c = 0; c < shape.value; ++c) {
     double numerator = 0;
-    for (int64_t i = 0; i < shape.key; ++i) numerator += Feature(q[i]) * sums[i * shape.value + c];
+    for (int64_t i = 0; i < shape.features; ++i)
+      numerator += static_cast<double>(q[i]) * sums[i * shape.value + c];
     out[c] = static_cast<float>(numerator / denominator);
   }
 }
@@ -46,7 +44,7 @@ void Step(const Args& args, const LinearState& state, int64_t row) {
   const int64_t heads = args.q.dim(1);
   AppendPosition(shape, state, args.k.row(row), args.v.row(row));
   for (int64_t h = 0; h < heads; ++h) {
-    Attend(shape, state, h / (heads / shape.kv_heads), args.q.row(row) + h * shape.key,
+    Attend(shape, state, h / (heads / shape.kv_heads), args.q.row(row) + h * shape.features,
            args.out.row(row) + h * shape.value);
   }
 }

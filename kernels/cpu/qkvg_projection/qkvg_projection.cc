@@ -48,11 +48,15 @@ void Project(CpuDevice& device, const QkvgProjectionArgs& args, Matrix<const flo
 
 // q_u holds the raw queries on entry.
 void NormHeads(const QkvgProjectionArgs& args, int64_t row) {
-  const int64_t key = args.u.dim(1);
+  const int64_t key = args.q_u.dim(2);
   const float t = static_cast<float>(std::pow(static_cast<double>(key), -0.25));
-  for (int64_t h = 0; h < args.u.dim(0); ++h) {
+  for (int64_t h = 0; h < args.q_u.dim(1); ++h) {
     float* q = args.q_u.row(row) + h * key;
-    RmsNormQuery(q, t, args.u.row(h), args.w.row(h), key, q, args.q_w.row(row) + h * key);
+    if (args.biased()) {
+      RmsNormQuery(q, t, args.u.row(h), args.w.row(h), key, q, args.q_w.row(row) + h * key);
+    } else {
+      RmsNormKey(q, t, key);
+    }
   }
   for (int64_t h = 0; h < args.k.dim(1); ++h) RmsNormKey(args.k.row(row) + h * key, t, key);
 }
@@ -70,7 +74,7 @@ absl::Status CpuQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   });
   Project(cpu, args, {normed, {rows, width}});
   if (args.plain_heads) return absl::OkStatus();
-  ForRows(cpu.pool(), rows, (args.u.dim(0) + args.k.dim(1)) * args.u.dim(1),
+  ForRows(cpu.pool(), rows, (args.q_u.dim(1) + args.k.dim(1)) * args.q_u.dim(2),
           [&](int64_t row) { NormHeads(args, row); });
   return absl::OkStatus();
 }

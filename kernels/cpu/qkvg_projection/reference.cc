@@ -41,9 +41,9 @@ void ProjectRow(const QkvgProjectionArgs& args, int64_t n, const std::vector<flo
     const std::vector<double> q = Head(args, x, h * key, key);
     for (int64_t c = 0; c < key; ++c) {
       const double qc = q[static_cast<size_t>(c)];
-      const double u = args.plain_heads ? 0.0F : args.u.row(h)[c];
+      const double u = args.biased() ? args.u.row(h)[c] : 0.0F;
       args.q_u.row(n)[h * key + c] = static_cast<float>(qc + u);
-      if (args.plain_heads) continue;
+      if (!args.biased()) continue;
       args.q_w.row(n)[h * key + c] = static_cast<float>(qc + args.w.row(h)[c]);
     }
   }

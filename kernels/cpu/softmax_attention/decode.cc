@@ -241,11 +241,7 @@ class SoftmaxDecode {
         StoreFirst(sum, d, out + c, count);
       }
     }
-    const auto divisor = hn::Set(d, total);
-    for (int64_t c = 0; c < values; c += lanes) {
-      const auto count = static_cast<size_t>(values - c);
-      StoreFirst(hn::Div(LoadFirst(d, out + c, count), divisor), d, out + c, count);
-    }
+    DivideRow(total, values, out);
   }
 
   const SoftmaxDecodeAttentionArgs& args_;

@@ -53,16 +53,6 @@ HWY_INLINE void ScaleRow(float factor, int64_t count, float* x) {
   }
 }
 
-// x /= by, [count].
-HWY_INLINE void DivideRow(float by, int64_t count, float* x) {
-  const TileTag d;
-  const auto divisor = hn::Set(d, by);
-  for (int64_t i = 0; i < count; i += kTileLanes) {
-    const auto rest = static_cast<size_t>(count - i);
-    StoreFirst(hn::Div(LoadFirst(d, x + i, rest), divisor), d, x + i, rest);
-  }
-}
-
 // A block of queries of the heads that share key/value head g: rows [first, first + count) of the
 // call. Row r of the block is query r % count of head r / count.
 template <typename T>

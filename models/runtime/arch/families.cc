@@ -19,12 +19,12 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
   return states_grow ? kDefaultMaxModelLen : 0;
 }
 
-// A transformer whose attention is a Kind, made of what `parse` reads from config.json.
-template <typename Kind, auto parse>
+// A transformer whose attention is a Kind.
+template <typename Kind>
 absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource& weights,
                                              std::unique_ptr<Tokenizer> tokenizer,
                                              const LoadOptions& options) {
-  auto parsed = parse(config);
+  auto parsed = transformer::ParseTransformerConfig(config);
   if (!parsed.ok()) return parsed.status();
   parsed->common.max_position = LongestContext(parsed->common, options, Kind::kStatesGrow);
   const DType state_dtype = StateDType(options);
@@ -40,10 +40,11 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
 
 const std::map<std::string, FamilyBuilder>& FamilyBuilders() {
   static const auto* const builders = new std::map<std::string, FamilyBuilder>{
-      {"transformer_vq", &Build<transformer::VqAttention, &transformer::ParseVqConfig>},
-      {"softmax_transformer",
-       &Build<transformer::SoftmaxAttention, &transformer::ParseSoftmaxConfig>},
-      {"linear_transformer", &Build<transformer::LinearAttention, &transformer::ParseLinearConfig>},
+      {"transformer_vq", &Build<transformer::VqAttention>},
+      {"softmax_transformer", &Build<transformer::SoftmaxAttention>},
+      {"linear_transformer", &Build<transformer::LinearAttention>},
+      {"soft_codebook", &Build<transformer::LinearAttention>},
+      {"performer", &Build<transformer::LinearAttention>},
   };
   return *builders;
 }

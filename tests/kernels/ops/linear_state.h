@@ -16,10 +16,10 @@ namespace tvq {
 class OwnedLinearState {
  public:
   OwnedLinearState(Device& device, const LinearShape& s)
-      : key_value_sum_(device, Zeros(s.kv_heads * s.key * s.value)),
-        key_value_carry_(device, Zeros(s.kv_heads * s.key * s.value)),
-        key_sum_(device, Zeros(s.kv_heads * s.key)),
-        key_carry_(device, Zeros(s.kv_heads * s.key)) {}
+      : key_value_sum_(device, Zeros(s.kv_heads * s.features * s.value)),
+        key_value_carry_(device, Zeros(s.kv_heads * s.features * s.value)),
+        key_sum_(device, Zeros(s.kv_heads * s.features)),
+        key_carry_(device, Zeros(s.kv_heads * s.features)) {}
 
   LinearState View() const {
     return {key_value_sum_.data(), key_value_carry_.data(), key_sum_.data(), key_carry_.data()};
@@ -62,12 +62,19 @@ inline std::vector<float> LinearDecodeStep(Device& device, const LinearShape& s,
   const absl::Status status =
       LinearDecodeAttention(device, {s,
                                      {state.data(), {n}},
-                                     {query.data(), {n, heads, s.key}},
-                                     {key.data(), {n, s.kv_heads, s.key}},
+                                     {query.data(), {n, heads, s.features}},
+                                     {key.data(), {n, s.kv_heads, s.features}},
                                      {value.data(), {n, s.kv_heads, s.value}},
                                      {out.data(), {n, heads, s.value}}});
   EXPECT_TRUE(status.ok()) << status.ToString();
   return out.Read();
+}
+
+// Features: from e^-8 to 8, the most near 1.
+inline std::vector<float> RandomFeatures(int64_t count, uint32_t seed) {
+  std::vector<float> values = RandomFloats(count, seed, 2);
+  for (float& x : values) x = x > 0 ? x + 1 : std::exp(x);
+  return values;
 }
 
 // What a layer would give attention for `tokens` positions of one session, and what comes out.
@@ -76,13 +83,13 @@ struct LinearInputs {
       : shape(s),
         heads(heads_),
         tokens(tokens_),
-        q(RandomFloats(tokens_ * heads_ * s.key, seed * 3, 2)),
-        k(RandomFloats(tokens_ * s.kv_heads * s.key, seed * 3 + 1, 2)),
+        q(RandomFeatures(tokens_ * heads_ * s.features, seed * 3)),
+        k(RandomFeatures(tokens_ * s.kv_heads * s.features, seed * 3 + 1)),
         v(RandomFloats(tokens_ * s.kv_heads * s.value, seed * 3 + 2)) {}
 
   int64_t OutSize() const { return tokens * heads * shape.value; }
-  int64_t QueryWidth() const { return heads * shape.key; }
-  int64_t KeyWidth() const { return shape.kv_heads * shape.key; }
+  int64_t QueryWidth() const { return heads * shape.features; }
+  int64_t KeyWidth() const { return shape.kv_heads * shape.features; }
   int64_t ValueWidth() const { return shape.kv_heads * shape.value; }
 
   // Rows [first, first + count) of an input of `width` elements a position.
@@ -117,8 +124,8 @@ struct LinearInputs {
         LinearPrefillAttention(device, {shape,
                                         state.View(),
                                         first,
-                                        {query.data(), {count, heads, shape.key}},
-                                        {key.data(), {count, shape.kv_heads, shape.key}},
+                                        {query.data(), {count, heads, shape.features}},
+                                        {key.data(), {count, shape.kv_heads, shape.features}},
                                         {value.data(), {count, shape.kv_heads, shape.value}},
                                         {result.data(), {count, heads, shape.value}}});
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -136,15 +143,13 @@ struct LinearInputs {
   }
 
   // What rounding may do to an output, relative to the largest |v|: an output is an average of v
-  // with weights above 0. A feature is good to 4 roundings (exp to 2e-7), the products of two of
-  // them and with v are rounded, the state's sum is, and the sum over K features and one block is a
-  // chain of at most so many additions; numerator and denominator both count. Then a quotient.
+  // with weights above 0. The products of two features and with v are rounded, the state's sum is,
+  // and the sum over F features and one block is a chain of at most so many additions; numerator
+  // and denominator both count. Then a quotient.
   double Bound() const {
-    const auto chain = static_cast<double>(shape.key + kLinearPrefillBlock);
-    return (2 * (chain + 2 * 4 + 3) + 4) * kRounding * Largest(v);
+    const auto chain = static_cast<double>(shape.features + kLinearPrefillBlock);
+    return (2 * (chain + 3) + 4) * kRounding * Largest(v);
   }
-
-  static double Feature(double x) { return x > 0 ? x + 1 : std::exp(x); }
 
   static double Largest(const std::vector<float>& values) {
     double largest = 0;
@@ -163,9 +168,9 @@ struct LinearInputs {
     double denominator = 0;
     for (int64_t j = 0; j <= i; ++j) {
       double weight = 0;
-      for (int64_t c = 0; c < shape.key; ++c) {
-        weight += Feature(q[static_cast<size_t>((i * heads + h) * shape.key + c)]) *
-                  Feature(k[static_cast<size_t>((j * shape.kv_heads + g) * shape.key + c)]);
+      for (int64_t c = 0; c < shape.features; ++c) {
+        weight += double{q[static_cast<size_t>((i * heads + h) * shape.features + c)]} *
+                  k[static_cast<size_t>((j * shape.kv_heads + g) * shape.features + c)];
       }
       denominator += weight;
       const float* value = v.data() + (j * shape.kv_heads + g) * shape.value;

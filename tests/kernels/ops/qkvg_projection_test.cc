@@ -15,6 +15,7 @@ struct Shape {
   int64_t rows, width, heads, kv_heads, key, value;
   Norm norm = Norm::kRms;
   bool plain_heads = false;
+  bool biased = true;  // unless heads are plain
   Activation value_activation = Activation::kSilu;
   bool gated = true;
   int64_t gates() const { return gated ? heads : 0; }
@@ -61,7 +62,7 @@ struct Call {
                             .q_u = out[0].View(),
                             .k = out[2].View(),
                             .v = out[3].View()};
-    if (!s.plain_heads) {
+    if (s.biased && !s.plain_heads) {
       args.u = {u_in.data(), {s.heads, s.key}};
       args.w = {w_in.data(), {s.heads, s.key}};
       args.q_w = out[1].View();
@@ -245,22 +246,24 @@ TEST_P(QkvgProjectionTest, AgreesWithTheReference) {
   Compare({.rows = 65, .width = 50, .heads = 2, .kv_heads = 2, .key = 128, .value = 32});
 }
 
-// Softmax and linear attention, and the standard block, which a GPU lacks.
+// Heads without biases or plain, and the standard block, which a GPU lacks.
 TEST_P(QkvgProjectionTest, OtherUnitsAgreeWithTheReference) {
   for (const Norm norm : {Norm::kRms, Norm::kLayer}) {
-    for (const bool plain : {false, true}) {
+    for (const auto& [plain, biased] :
+         {std::pair(false, true), std::pair(false, false), std::pair(true, false)}) {
       for (const bool gated : {false, true}) {
         Shape shape{.rows = 7, .width = 65, .heads = 3, .kv_heads = 1, .key = 7, .value = 11};
         shape.norm = norm;
         shape.plain_heads = plain;
+        shape.biased = biased;
         shape.value_activation = gated ? Activation::kSilu : Activation::kNone;
         shape.gated = gated;
         if (GetParam().device.name == "cpu") {
           Compare(shape);
-        } else if (norm != Norm::kRms || plain || !gated) {
+        } else if (norm != Norm::kRms || !biased || !gated) {
           EXPECT_EQ(Call(shape, 1).Run(*device_, GetParam().dtype, 0, 7).ToString(),
                     "UNIMPLEMENTED: QkvgProjection: the backend 'cuda' has only the gated unit "
-                    "with normed heads");
+                    "with normed and biased heads");
         }
       }
     }

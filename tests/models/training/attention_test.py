@@ -12,6 +12,7 @@ SHAPES = [
     dict(n_head=3, n_kv_head=1, block_len=4, mem_len=11, logit_scale=0.3),
     dict(n_head=2, block_len=12, mem_len=5, tie_word_embeddings=True, output_norm=True, pe_lam=500.0),
     dict(n_head=3, block_len=5, mem_len=1),
+    dict(block_len=5, mem_len=0),
 ]
 # Both forms add the same float64 numbers in another order: differences are a few roundings (1e-16) of logits below 100.
 TOLERANCE = 1e-11

@@ -1,8 +1,11 @@
 """What config.json may say of a kind and a block, and what is refused by name."""
 
+import re
+
 import pytest
 
-from conftest import BLOCKS, KINDS
+from conftest import BLOCKS, KINDS, ROOT
+from models.training import config as config_module
 from models.training.config import ModelConfig
 
 SHAPE = dict(vocab_size=20, d_model=16, d_k=8, d_v=12, n_layer=1)
@@ -29,7 +32,8 @@ def test_what_is_written_is_read_and_holds_no_field_that_the_model_lacks(kind, b
     (dict(n_code=4, block_len=4, mem_len=4, sigma=1.0), "sigma is 1.0: a transformer_vq has none"),
     (dict(block="parallel"), "block must be one of gated, standard, not 'parallel'"),
     (dict(model_type="transformer_vq", block_len=4, mem_len=4), "n_code must be a positive integer, not None"),
-    (dict(model_type="softmax_transformer"), "mem_len must be a positive integer, not None"),
+    (dict(model_type="softmax_transformer"), "mem_len must be an integer of at least 0, not None"),
+    (dict(model_type="softmax_transformer", mem_len=-1), "mem_len must be an integer of at least 0, not -1"),
     (dict(model_type="softmax_transformer", mem_len=4, n_code=8), "n_code is 8: a softmax_transformer has none"),
     (dict(model_type="linear_transformer", mem_len=4), "mem_len is 4: a linear_transformer has none"),
     (dict(model_type="linear_transformer", n_code=4), "n_code is 4: a linear_transformer has none"),
@@ -41,6 +45,14 @@ def test_what_is_written_is_read_and_holds_no_field_that_the_model_lacks(kind, b
 def test_impossible_combinations_are_named(fields, message):
     with pytest.raises(ValueError, match=message):
         ModelConfig(**{**SHAPE, **fields})
+
+
+def test_the_server_has_the_same_kinds_with_the_same_fields():
+    """Its table is a row a kind: {"kind", {"required", ...}, {"optional", ...}},"""
+    source = (ROOT / "models/runtime/arch/transformer/kind_fields.cc").read_text()
+    rows = re.findall(r'\{"(\w+)", \{([^{}]*)\}, \{([^{}]*)\}\},', source)
+    names = [(kind, *(tuple(re.findall(r'"(\w+)"', part)) for part in parts)) for kind, *parts in rows]
+    assert names == [(kind, fields.required, fields.optional) for kind, fields in config_module.KINDS.items()]
 
 
 def test_a_field_that_is_null_is_absent():

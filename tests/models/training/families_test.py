@@ -137,7 +137,7 @@ def test_far_tokens_matter(kind, block):
     other = ids.clone()
     other[0, 3] = (ids[0, 3] + 1) % 50
     last = [model(x, model.initial_state(1)).logits[0, -1] for x in (ids, other)]
-    assert not torch.equal(*last)
+    assert (last[0] - last[1]).abs().max() > 1e6 * TOLERANCE  # far beyond what rounding does
 
 
 def test_a_softmax_model_whose_keys_are_codewords_is_the_vq_model():

@@ -1,13 +1,19 @@
 #include "models/runtime/arch/transformer/config.h"
 
-#include <utility>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/arch/transformer/fields.h"
+#include "models/runtime/arch/transformer/kind_fields.h"
 
 namespace tvq::transformer {
 namespace {
 
 constexpr int64_t kMaxLayers = 4096;
+// The square of sigma, and what is divided by it, are float32.
+constexpr double kLeastSigma = 1e-15, kLargestSigma = 1e15;
 
 void ReadBlock(Fields& fields, TransformerConfig& c) {
   const bool standard = fields.Choice("block", {"gated", "standard"}) == 1;
@@ -19,11 +25,7 @@ void ReadBlock(Fields& fields, TransformerConfig& c) {
   }
 }
 
-}  // namespace
-
-void ReadTransformerConfig(Fields& fields, TransformerConfig& c) {
-  fields.Common(&c.common);
-  ReadBlock(fields, c);
+void ReadShape(Fields& fields, TransformerConfig& c) {
   fields.Int("d_model", &c.d_model, 2, kMaxDim);
   fields.Int("d_k", &c.d_k, 1, kMaxDim);
   fields.Int("d_v", &c.d_v, 1, kMaxDim);
@@ -40,12 +42,63 @@ void ReadTransformerConfig(Fields& fields, TransformerConfig& c) {
   fields.Bool("output_norm", &c.output_norm);
 }
 
-void LimitWorkspace(Fields& fields, const TransformerConfig& c) {
-  // Products of two dimensions, so none overflows.
-  const int64_t keys = c.n_head * c.d_k, values = c.n_head * c.d_v;
-  fields.LimitSize("prefill_chunk, n_head, d_k and d_v", c.common.prefill_chunk,
+void ReadKindField(Fields& fields, const std::string& name, TransformerConfig& c) {
+  if (name == "sigma") return fields.Number("sigma", &c.sigma, kLeastSigma, kLargestSigma);
+  const int64_t least = name == "mem_len" ? 0 : 1;  // a position reaches itself in any case
+  int64_t* const value = name == "n_code"      ? &c.n_code
+                         : name == "block_len" ? &c.block_len
+                         : name == "mem_len"   ? &c.mem_len
+                                               : &c.n_feature;
+  fields.Int(name.c_str(), value, least, kMaxDim);
+}
+
+void ReadKindFields(Fields& fields, TransformerConfig& c) {
+  const std::string& type = c.common.model_type;
+  const KindFields* const kind = FindKindFields(type);
+  if (kind == nullptr) return fields.RefuseKind(type);
+  std::set<std::string> all;
+  for (const KindFields& other : AllKindFields()) {
+    all.insert(other.required.begin(), other.required.end());
+    all.insert(other.optional.begin(), other.optional.end());
+  }
+  for (const std::string& name : all) {
+    if (!kind->Has(name)) fields.Refuse(name.c_str(), absl::StrCat("a ", type, " has none"));
+  }
+  for (const char* name : kind->required) ReadKindField(fields, name, c);
+  for (const char* name : kind->optional) {
+    if (fields.config().Has(name)) ReadKindField(fields, name, c);
+  }
+}
+
+// No tensor of the checkpoint has the size of what is refused here, so nothing else would stop a
+// config of a few bytes from asking for terabytes.
+void LimitSizes(Fields& fields, const TransformerConfig& c) {
+  const int64_t rows = c.rows(), keys = c.n_head * c.d_k, values = c.n_head * c.d_v;
+  const int64_t table = c.n_code + c.n_feature;  // a kind has one of them, or neither
+  const int64_t features = table > 0 ? table : c.d_k;
+  fields.LimitSize("prefill_chunk, n_head, d_k and d_v", rows,
                    2 * c.d_model + 3 * keys + 3 * values);
-  if (c.d_ff > 0) fields.LimitSize("prefill_chunk and d_ff", c.common.prefill_chunk, c.d_ff);
+  fields.LimitSize("prefill_chunk and d_ff", rows, c.d_ff);
+  fields.LimitSize("prefill_chunk, n_head, n_code, n_feature and mem_len", rows,
+                   c.n_head * (2 * table + c.window()));
+  fields.LimitSize("mem_len and d_model", c.window(), c.d_model);
+  fields.LimitSize("n_layer, mem_len, n_head and d_k", c.n_layer * c.window(), keys);
+  fields.LimitSize("n_kv_head, d_k, n_code, n_feature and d_v", c.n_kv_head * features, c.d_v);
+  fields.LimitSize("n_kv_head, mem_len and d_v", c.n_kv_head * c.window(), c.d_v);
+}
+
+}  // namespace
+
+absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config) {
+  TransformerConfig c;
+  Fields fields(config);
+  fields.Common(&c.common);
+  ReadBlock(fields, c);
+  ReadShape(fields, c);
+  if (fields.ok()) ReadKindFields(fields, c);
+  if (fields.ok()) LimitSizes(fields, c);
+  if (!fields.ok()) return fields.status();
+  return c;
 }
 
 }  // namespace tvq::transformer

@@ -1,10 +1,11 @@
-// Shape and options that transformers of every attention kind have (docs/model-format.md).
+// Shape and options of a transformer (docs/model-format.md).
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CONFIG_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CONFIG_H_
 
+#include <algorithm>
 #include <cstdint>
 
-#include "models/runtime/arch/transformer/fields.h"
+#include "absl/status/statusor.h"
 #include "models/runtime/config.h"
 
 namespace tvq::transformer {
@@ -27,13 +28,23 @@ struct TransformerConfig {
   bool tie_word_embeddings = false;
   bool output_norm = false;
   double logit_scale = 1;
+
+  // Of kinds that have them (kind_fields.h), else 0.
+  int64_t n_code = 0;     // S
+  int64_t block_len = 0;  // of training; the computation does not depend on it
+  int64_t mem_len = 0;    // M, reach of the positional bias
+  double sigma = 0;       // width of a code
+  int64_t n_feature = 0;  // random features of a kv head
+
+  int64_t window() const { return mem_len + 1; }  // W
+
+  // Most rows of one pass through the layers; small prefill chunks do not make small decode tiles.
+  int64_t rows() const { return std::max<int64_t>(common.prefill_chunk, 64); }
 };
 
-// Reads all of it; what is wrong is in `fields`.
-void ReadTransformerConfig(Fields& fields, TransformerConfig& config);
-
-// Refuses what would need more working memory than anyone has.
-void LimitWorkspace(Fields& fields, const TransformerConfig& config);
+// INVALID_ARGUMENT naming the field and what would be right: a field that the kind or the block
+// lacks is refused, and so is what would need more memory than anyone has.
+absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config);
 
 }  // namespace tvq::transformer
 

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/runtime/arch/transformer/kind_fields.h"
+#include "models/runtime/quoted.h"
 
 namespace tvq::transformer {
 namespace {
@@ -35,7 +37,8 @@ void Fields::Int(const char* name, int64_t* value, int64_t min, int64_t max,
   if (ok()) Take(config_.Int(name, min, max, fallback), value);
 }
 
-void Fields::Number(const char* name, double* value, double min, double max, double fallback) {
+void Fields::Number(const char* name, double* value, double min, double max,
+                    std::optional<double> fallback) {
   if (ok()) Take(config_.Number(name, min, max, fallback), value);
 }
 
@@ -56,12 +59,19 @@ void Fields::Refuse(const char* name, const std::string& why) {
   if (ok() && config_.Has(name)) Fail(absl::StrCat(name, " must not be there: ", why));
 }
 
+void Fields::RefuseKind(const std::string& model_type) {
+  std::vector<std::string> known;
+  for (const KindFields& kind : AllKindFields()) known.emplace_back(kind.model_type);
+  Fail(absl::StrCat("model_type is ", Quoted(model_type),
+                    ", must be one of: ", absl::StrJoin(known, ", ")));
+}
+
 void Fields::Require(bool right, const char* name, int64_t value, const std::string& wanted) {
   if (ok() && !right) Fail(absl::StrCat(name, " is ", value, ", must ", wanted));
 }
 
 void Fields::LimitSize(const char* names, int64_t rows, int64_t width) {
-  if (!ok() || rows <= kMaxFloats / width) return;
+  if (!ok() || width == 0 || rows <= kMaxFloats / width) return;
   Fail(absl::StrCat(names, " together ask for ", rows, " x ", width, " numbers, must be at most ",
                     kMaxFloats));
 }

@@ -29,7 +29,8 @@ class Fields {
   void Common(CommonConfig* value);
   void Int(const char* name, int64_t* value, int64_t min, int64_t max,
            std::optional<int64_t> fallback = {});
-  void Number(const char* name, double* value, double min, double max, double fallback);
+  void Number(const char* name, double* value, double min, double max,
+              std::optional<double> fallback = {});
   void Bool(const char* name, bool* value);
 
   // Which of `choices` it is; the first where it is not there.
@@ -38,12 +39,14 @@ class Fields {
   // A field that others of the families have and this model cannot: must not be there.
   void Refuse(const char* name, const std::string& why);
 
+  // The model_type is none of kind_fields.h.
+  void RefuseKind(const std::string& model_type);
+
   // The field is `value`, which must be as `wanted` says.
   void Require(bool right, const char* name, int64_t value, const std::string& wanted);
 
-  // `names` together make rows * width numbers of a table or of the working memory, of which 4 GiB
-  // may be. No tensor of the checkpoint has the size of such fields, so nothing else would stop a
-  // config of a few bytes from asking for terabytes. Both factors below 2^31.
+  // `names` together make rows * width numbers of a table, of a state or of the working memory, of
+  // which 4 GiB may be.
   void LimitSize(const char* names, int64_t rows, int64_t width);
 
  private:

@@ -18,10 +18,11 @@ float Widened(BFloat16 value) { return ToFloat(value); }
 
 // A state has tens of millions of values, so whole runs are judged first, without a branch for
 // each.
+constexpr int64_t kRun = 4096;
+
 template <typename T>
 absl::Status CheckRuns(const SectionInfo& info, const T* values) {
   const int64_t count = info.bytes / static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kRun = 4096;
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t end = std::min(first + kRun, count);
     int bad = 0;
@@ -38,6 +39,22 @@ absl::Status CheckRuns(const SectionInfo& info, const T* values) {
 
 absl::Status InvalidElement(const SectionInfo& info, int64_t index, const std::string& problem) {
   return absl::InvalidArgumentError(absl::StrCat(info.name, "[", index, "] ", problem));
+}
+
+absl::Status CheckCarries(const SectionInfo& info, const float* sums, const float* carries) {
+  const int64_t count = info.bytes / static_cast<int64_t>(sizeof(float));
+  for (int64_t first = 0; first < count; first += kRun) {
+    const int64_t end = std::min(first + kRun, count);
+    int bad = 0;
+    for (int64_t i = first; i < end; ++i) bad |= sums[i] + carries[i] == sums[i] ? 0 : 1;
+    for (int64_t i = first; bad != 0 && i < end; ++i) {
+      if (sums[i] + carries[i] == sums[i]) continue;
+      return InvalidElement(info, i,
+                            absl::StrCat("is ", carries[i], ", must be lost beside its sum, ",
+                                         sums[i], ", which would hold it"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckFinite(const SectionInfo& info, DType dtype, const void* values) {

@@ -1,6 +1,5 @@
 #include "models/runtime/arch/transformer/workspace.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "models/runtime/arch/transformer/memory_parts.h"
@@ -10,7 +9,7 @@ namespace tvq::transformer {
 absl::StatusOr<Workspace> Workspace::Create(Device& device, const TransformerConfig& c,
                                             size_t view_bytes) {
   Workspace w;
-  w.rows_ = std::max(c.common.prefill_chunk, kMinRows);
+  w.rows_ = c.rows();
   w.d_model_ = c.d_model;
   w.heads_ = c.n_head;
   w.kv_heads_ = c.n_kv_head;

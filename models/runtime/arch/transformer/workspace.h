@@ -16,8 +16,6 @@ class Workspace {
  public:
   // Rows of logits computed at once when every position of a chunk is scored.
   static constexpr int64_t kScoreRows = 64;
-  // Least number of rows, so that small prefill chunks do not make small decode tiles.
-  static constexpr int64_t kMinRows = 64;
 
   // `view_bytes`: see RowInputs.
   static absl::StatusOr<Workspace> Create(Device& device, const TransformerConfig& config,

@@ -4,21 +4,60 @@
 #include <utility>
 
 #include "kernels/ops/linear_attention.h"
+#include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 
 namespace tvq::transformer {
+namespace {
 
-LinearAttention::LinearAttention(const LinearConfig& config, Device& device, DType)
-    : config_(config), device_(device), layout_(config) {}
+FeatureMap KeyMap(const TransformerConfig& c) {
+  if (c.n_code > 0) return FeatureMap::kSoftAssignment;
+  return c.n_feature > 0 ? FeatureMap::kPositive : FeatureMap::kEluPlusOne;
+}
+
+FeatureMap QueryMap(const TransformerConfig& c) {
+  return KeyMap(c) == FeatureMap::kEluPlusOne ? FeatureMap::kEluPlusOne : FeatureMap::kExponential;
+}
+
+int64_t CountFeatures(const TransformerConfig& c) {
+  return KeyMap(c) == FeatureMap::kEluPlusOne ? c.d_k : c.n_code + c.n_feature;
+}
+
+}  // namespace
+
+LinearAttention::LinearAttention(const TransformerConfig& config, Device& device, DType)
+    : config_(config),
+      device_(device),
+      query_map_(QueryMap(config)),
+      key_map_(KeyMap(config)),
+      layout_(config, CountFeatures(config)) {}
+
+void LinearAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
+  if (key_map_ == FeatureMap::kSoftAssignment) {
+    tables_.push_back(LoadCodebook(config_, prefix, loader));
+  } else if (key_map_ == FeatureMap::kPositive) {
+    const std::array<int64_t, 3> shape{config_.n_kv_head, config_.n_feature, config_.d_k};
+    const auto rows = loader.Read(prefix + "features", {shape.begin(), shape.end()});
+    tables_.push_back(loader.PackKeys(rows, shape));
+  }
+}
 
 absl::Status LinearAttention::Reserve(int64_t rows) {
   MemoryParts parts;
   parts.Add(&q_, rows * config_.n_head * config_.d_k);
   parts.Add(&k_, rows * config_.n_kv_head * config_.d_k);
+  if (compares()) {
+    parts.Add(&query_features_, query_features(rows).size());
+    parts.Add(&key_features_, key_features(rows).size());
+  }
   absl::StatusOr<Buffer> memory = parts.Allocate(device_);
   if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
+  if (!compares()) {  // in their places
+    query_features_ = q_;
+    key_features_ = k_;
+  }
   return absl::OkStatus();
 }
 
@@ -36,20 +75,35 @@ void LinearAttention::View(const SessionState& state, int64_t layer, std::byte* 
 }
 
 void LinearAttention::Project(int64_t, int64_t rows, QkvgProjectionArgs& args) const {
-  args.plain_heads = true;
+  args.plain_heads = !compares();
   args.q_u = q(rows);
   args.k = k(rows);
+}
+
+absl::Status LinearAttention::ComputeFeatures(int64_t layer, int64_t rows) {
+  FeaturesArgs args;
+  args.map = query_map_;
+  args.rows = compares() ? &tables_[static_cast<size_t>(layer)] : nullptr;
+  args.x = q(rows);
+  args.out = query_features(rows);
+  if (absl::Status s = Features(device_, args); !s.ok()) return s;
+  args.map = key_map_;
+  args.sigma = static_cast<float>(config_.sigma);
+  args.x = k(rows);
+  args.out = key_features(rows);
+  return Features(device_, args);
 }
 
 absl::Status LinearAttention::Prefill(int64_t layer, const SessionState& state,
                                       const AttentionRows& rows) {
   const int64_t n = rows.v.dim(0);
+  if (absl::Status s = ComputeFeatures(layer, n); !s.ok()) return s;
   LinearPrefillAttentionArgs args;
   args.shape = layout_.shape();
   args.state = StateOf(state, layer);
   args.position = state.position();
-  args.q = q(n);
-  args.k = k(n);
+  args.q = query_features(n);
+  args.k = key_features(n);
   args.v = rows.v;
   args.out = rows.out;
   return LinearPrefillAttention(device_, args);
@@ -58,11 +112,12 @@ absl::Status LinearAttention::Prefill(int64_t layer, const SessionState& state,
 absl::Status LinearAttention::Decode(int64_t layer, const RowInputs& inputs,
                                      const AttentionRows& rows) {
   const int64_t n = rows.v.dim(0);
+  if (absl::Status s = ComputeFeatures(layer, n); !s.ok()) return s;
   LinearDecodeAttentionArgs args;
   args.shape = layout_.shape();
   args.states = inputs.views<LinearState>(layer);
-  args.q = q(n);
-  args.k = k(n);
+  args.q = query_features(n);
+  args.k = key_features(n);
   args.v = rows.v;
   args.out = rows.out;
   return LinearDecodeAttention(device_, args);

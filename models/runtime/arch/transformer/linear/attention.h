@@ -1,12 +1,15 @@
-// Attention by products of features (Katharopoulos et al. 2020), whose past is a sum.
+// Attention by products of features, whose past is a sum (docs/mathematics.md): the linear
+// Transformer, the soft codebook and Performer, which differ in what features are.
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_LINEAR_ATTENTION_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_LINEAR_ATTENTION_H_
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "kernels/ops/features.h"
 #include "models/runtime/arch/transformer/attention.h"
-#include "models/runtime/arch/transformer/linear/config.h"
+#include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/linear/layout.h"
 
 namespace tvq::transformer {
@@ -16,9 +19,9 @@ class LinearAttention : public Attention {
   static constexpr bool kStatesGrow = false;
 
   // The device must outlive it. Sums are float32 whatever the dtype of what other states keep.
-  LinearAttention(const LinearConfig& config, Device& device, DType state_dtype);
+  LinearAttention(const TransformerConfig& config, Device& device, DType state_dtype);
 
-  void LoadLayer(const std::string&, WeightLoader&) override {}
+  void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
   DType state_dtype() const override { return DType::kFloat32; }
@@ -37,16 +40,27 @@ class LinearAttention : public Attention {
 
  private:
   LinearState StateOf(const SessionState& state, int64_t layer) const;
+  // Of the rows' queries and keys.
+  absl::Status ComputeFeatures(int64_t layer, int64_t rows);
+  bool compares() const { return key_map_ != FeatureMap::kEluPlusOne; }  // with a table
 
   // Of the first `n` rows.
   Tensor<float, 3> q(int64_t n) const { return {q_, {n, config_.n_head, config_.d_k}}; }
   Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
+  Tensor<float, 3> query_features(int64_t n) const {
+    return {query_features_, {n, config_.n_head, layout_.shape().features}};
+  }
+  Tensor<float, 3> key_features(int64_t n) const {
+    return {key_features_, {n, config_.n_kv_head, layout_.shape().features}};
+  }
 
-  const LinearConfig config_;
+  const TransformerConfig config_;
   Device& device_;
+  const FeatureMap query_map_, key_map_;
   const LinearLayout layout_;
+  std::vector<HeadKeys> tables_;  // of each layer: codes, or random rows; none with elu + 1
   Buffer memory_;
-  float *q_ = nullptr, *k_ = nullptr;
+  float *q_ = nullptr, *k_ = nullptr, *query_features_ = nullptr, *key_features_ = nullptr;
 };
 
 }  // namespace tvq::transformer

@@ -10,7 +10,7 @@
 namespace tvq::transformer {
 namespace {
 
-constexpr size_t kKeySum = 2;
+enum Part : size_t { kKeyValueSum, kKeyValueCarry, kKeySum, kKeyCarry };
 
 absl::Status CheckAll(const SectionInfo& info, const float* values, bool (*right)(float),
                       const char* wanted) {
@@ -22,10 +22,10 @@ absl::Status CheckAll(const SectionInfo& info, const float* values, bool (*right
 
 }  // namespace
 
-LinearLayout::LinearLayout(const LinearConfig& c)
-    : StateLayout(c.n_layer), shape_{c.n_kv_head, c.d_k, c.d_v} {
-  const int64_t pair = Aligned(c.n_kv_head * c.d_k * c.d_v * 4);
-  const int64_t key = Aligned(c.n_kv_head * c.d_k * 4);
+LinearLayout::LinearLayout(const TransformerConfig& c, int64_t features)
+    : StateLayout(c.n_layer), shape_{c.n_kv_head, features, c.d_v} {
+  const int64_t pair = Aligned(c.n_kv_head * features * c.d_v * 4);
+  const int64_t key = Aligned(c.n_kv_head * features * 4);
   carry_ = pair;
   key_sum_ = 2 * pair;
   key_carry_ = key_sum_ + key;
@@ -47,11 +47,11 @@ std::array<float*, LinearLayout::kParts> LinearLayout::Parts(const LinearState& 
 
 std::vector<SectionInfo> LinearLayout::Sections(int64_t layer, int64_t) const {
   const std::string prefix = absl::StrCat("layers.", layer, ".");
-  const auto [heads, key, value] = shape_;
-  return {MakeSection(prefix + "key_value_sum", 4, {heads, key, value}),
-          MakeSection(prefix + "key_value_carry", 4, {heads, key, value}),
-          MakeSection(prefix + "key_sum", 4, {heads, key}),
-          MakeSection(prefix + "key_carry", 4, {heads, key})};
+  const auto [heads, features, value] = shape_;
+  return {MakeSection(prefix + "key_value_sum", 4, {heads, features, value}),
+          MakeSection(prefix + "key_value_carry", 4, {heads, features, value}),
+          MakeSection(prefix + "key_sum", 4, {heads, features}),
+          MakeSection(prefix + "key_carry", 4, {heads, features})};
 }
 
 absl::Status LinearLayout::Visit(int64_t layer, int64_t position, std::byte* host, int64_t skipped,
@@ -73,14 +73,33 @@ absl::Status LinearLayout::Load(int64_t layer, int64_t position, const State::Se
   for (size_t i = 0; s.ok() && i < kParts; ++i) {
     const SectionInfo& info = sections[i];
     s = read(info, BytesOf(parts[i], info));
-    if (s.ok()) s = CheckFinite(info, DType::kFloat32, parts[i]);
-    if (s.ok() && i == kKeySum) {
-      s = CheckAll(
-          info, parts[i], [](float v) { return v >= 0; }, "0 or more: features are positive");
+    if (s.ok()) s = CheckPart(i, info, position, parts[i]);
+    if (s.ok() && (i == kKeyValueCarry || i == kKeyCarry)) {
+      s = CheckCarries(info, parts[i - 1], parts[i]);
     }
-    if (s.ok() && position == 0) {
-      s = CheckAll(info, parts[i], [](float v) { return v == 0; }, "0: nothing was added yet");
-    }
+  }
+  return s;
+}
+
+absl::Status LinearLayout::CheckPart(size_t part, const SectionInfo& info, int64_t position,
+                                     const float* values) const {
+  if (absl::Status s = CheckFinite(info, DType::kFloat32, values); !s.ok()) return s;
+  if (position == 0) {
+    return CheckAll(info, values, [](float v) { return v == 0; }, "0: nothing was added yet");
+  }
+  return part == kKeySum ? CheckKeySums(info, values) : absl::OkStatus();
+}
+
+absl::Status LinearLayout::CheckKeySums(const SectionInfo& info, const float* sums) const {
+  absl::Status s =
+      CheckAll(info, sums, [](float v) { return v >= 0; }, "0 or more: features are positive");
+  for (int64_t first = 0; s.ok() && first < shape_.kv_heads * shape_.features;
+       first += shape_.features) {
+    const float* of_head = sums + first;
+    if (std::any_of(of_head, of_head + shape_.features, [](float v) { return v > 0; })) continue;
+    s = InvalidElement(info, first,
+                       absl::StrCat("and the ", shape_.features - 1,
+                                    " after it are 0, must not be after a position"));
   }
   return s;
 }
@@ -88,7 +107,7 @@ absl::Status LinearLayout::Load(int64_t layer, int64_t position, const State::Se
 void LinearLayout::Synthesize(int64_t position, SyntheticValues& values, std::byte* host) const {
   const LinearState layer = At(host);
   const auto n = static_cast<float>(position);
-  const int64_t keys = shape_.kv_heads * shape_.key;
+  const int64_t keys = shape_.kv_heads * shape_.features;
   for (int64_t i = 0; i < keys; ++i) layer.key_sum[i] = (1 + values.NextValue()) * n;
   for (int64_t i = 0; i < keys * shape_.value; ++i) {
     layer.key_value_sum[i] = values.NextValue() * layer.key_sum[i / shape_.value];

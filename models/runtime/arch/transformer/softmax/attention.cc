@@ -9,7 +9,8 @@
 
 namespace tvq::transformer {
 
-SoftmaxAttention::SoftmaxAttention(const SoftmaxConfig& config, Device& device, DType state_dtype)
+SoftmaxAttention::SoftmaxAttention(const TransformerConfig& config, Device& device,
+                                   DType state_dtype)
     : config_(config),
       device_(device),
       layout_{.shape = {config.n_kv_head, config.d_k, config.d_v, state_dtype},
@@ -25,7 +26,7 @@ void SoftmaxAttention::LoadLayer(const std::string& prefix, WeightLoader& loader
 
 absl::Status SoftmaxAttention::Reserve(int64_t rows) {
   position_keys_.reset();
-  const SoftmaxConfig& c = config_;
+  const TransformerConfig& c = config_;
   MemoryParts parts;
   parts.Add(&q_u_, rows * c.n_head * c.d_k);
   parts.Add(&q_w_, rows * c.n_head * c.d_k);

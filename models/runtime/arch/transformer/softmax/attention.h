@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/runtime/arch/transformer/attention.h"
+#include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/position_keys.h"
-#include "models/runtime/arch/transformer/softmax/config.h"
 #include "models/runtime/arch/transformer/softmax/paged_state.h"
 
 namespace tvq::transformer {
@@ -19,7 +19,7 @@ class SoftmaxAttention : public Attention {
   static constexpr bool kStatesGrow = true;
 
   // The device must outlive it. config.common.max_position is set.
-  SoftmaxAttention(const SoftmaxConfig& config, Device& device, DType state_dtype);
+  SoftmaxAttention(const TransformerConfig& config, Device& device, DType state_dtype);
 
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
@@ -55,7 +55,7 @@ class SoftmaxAttention : public Attention {
     return {position_scores_, {n, config_.n_head, config_.window()}};
   }
 
-  const SoftmaxConfig config_;
+  const TransformerConfig config_;
   Device& device_;
   const PageLayout layout_;
   std::optional<PositionKeys> position_keys_;  // while layers are loaded

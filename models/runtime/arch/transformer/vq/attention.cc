@@ -1,34 +1,14 @@
 #include "models/runtime/arch/transformer/vq/attention.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/ops/vq_attention.h"
+#include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 
 namespace tvq::transformer {
-namespace {
-
-// C = c_sum / max(c_count, 0.01), row by row.
-absl::Status DivideByCounts(const std::string& name, const std::vector<float>& counts,
-                            int64_t width, std::vector<float>& sums) {
-  for (size_t row = 0; row < counts.size(); ++row) {
-    if (counts[row] < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, "[", row, "] is ", counts[row], ", must not be negative"));
-    }
-    const float divisor = std::max(counts[row], 0.01F);
-    float* sum = sums.data() + row * static_cast<size_t>(width);
-    for (int64_t i = 0; i < width; ++i) sum[i] /= divisor;
-  }
-  return tvq::CheckFinite(absl::StrCat(name, " (the codebook, sums over counts)"), sums);
-}
-
-}  // namespace
-
-VqAttention::VqAttention(const VqConfig& config, Device& device, DType state_dtype)
+VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype)
     : config_(config),
       device_(device),
       layout_(config, state_dtype),
@@ -38,21 +18,12 @@ void VqAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
   LayerWeights& layer = layers_.emplace_back();
   layer.biases = LoadQueryBiases(config_, prefix, loader);
   layer.positions = position_keys_->Load(prefix, loader);
-  layer.codebook = LoadCodebook(prefix, loader);
-}
-
-HeadKeys VqAttention::LoadCodebook(const std::string& prefix, WeightLoader& loader) const {
-  const int64_t heads = config_.n_kv_head, codes = config_.n_code, key = config_.d_k;
-  std::vector<float> codebook = loader.Read(prefix + "codebook.sum", {heads, codes, key});
-  const std::string count_name = prefix + "codebook.count";
-  const std::vector<float> counts = loader.Read(count_name, {heads, codes});
-  if (loader.status().ok()) loader.Fail(DivideByCounts(count_name, counts, key, codebook));
-  return loader.PackKeys(codebook, {heads, codes, key});
+  layer.codebook = LoadCodebook(config_, prefix, loader);
 }
 
 absl::Status VqAttention::Reserve(int64_t rows) {
   position_keys_.reset();
-  const VqConfig& c = config_;
+  const TransformerConfig& c = config_;
   MemoryParts parts;
   parts.Add(&q_u_, rows * c.n_head * c.d_k);
   parts.Add(&q_w_, rows * c.n_head * c.d_k);

@@ -10,8 +10,8 @@
 
 #include "kernels/ops/head_scores.h"
 #include "models/runtime/arch/transformer/attention.h"
+#include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/position_keys.h"
-#include "models/runtime/arch/transformer/vq/config.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
 
 namespace tvq::transformer {
@@ -21,7 +21,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   static constexpr bool kStatesGrow = false;
 
   // The device must outlive it.
-  VqAttention(const VqConfig& config, Device& device, DType state_dtype);
+  VqAttention(const TransformerConfig& config, Device& device, DType state_dtype);
 
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
@@ -53,7 +53,6 @@ class VqAttention : public Attention, public QuantizedKeys {
   };
 
   VqState StateOf(const SessionState& state, int64_t layer) const;
-  HeadKeys LoadCodebook(const std::string& prefix, WeightLoader& loader) const;
   // Codes of the rows' keys, and the scores of their queries.
   absl::Status Score(int64_t layer, int64_t rows);
   absl::Status TapCodes(int64_t layer, int64_t rows);
@@ -70,7 +69,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   }
   Matrix<int32_t> codes(int64_t n) const { return {codes_, {n, config_.n_kv_head}}; }
 
-  const VqConfig config_;
+  const TransformerConfig config_;
   Device& device_;
   const VqLayout layout_;
   std::optional<PositionKeys> position_keys_;  // while layers are loaded

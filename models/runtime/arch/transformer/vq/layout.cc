@@ -7,7 +7,7 @@
 
 namespace tvq::transformer {
 
-VqLayout::VqLayout(const VqConfig& c, DType value_dtype)
+VqLayout::VqLayout(const TransformerConfig& c, DType value_dtype)
     : StateLayout(c.n_layer), shape_{c.n_kv_head, c.n_code, c.window(), c.d_v, value_dtype} {
   const int64_t accumulator = Aligned(c.n_kv_head * c.n_code * c.d_v * 4);
   carry_ = accumulator;

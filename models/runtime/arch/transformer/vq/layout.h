@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/ops/vq_attention.h"
+#include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/state_layout.h"
-#include "models/runtime/arch/transformer/vq/config.h"
 
 namespace tvq::transformer {
 
@@ -16,7 +16,7 @@ namespace tvq::transformer {
 // window_value [G,W,V] of the state's dtype; every part starts at a multiple of 64 bytes.
 class VqLayout : public StateLayout {
  public:
-  VqLayout(const VqConfig& config, DType value_dtype);
+  VqLayout(const TransformerConfig& config, DType value_dtype);
 
   const VqShape& shape() const { return shape_; }
   VqState At(std::byte* layer_memory) const;

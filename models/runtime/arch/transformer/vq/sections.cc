@@ -167,6 +167,7 @@ absl::Status ReadVqSections(const VqShape& shape, int64_t layer, int64_t positio
   if (s.ok()) s = CheckCounts(shape, sections[kCount], retired, host.count);
   if (s.ok()) s = CheckEmptyRows(shape, sections[kSum], host.count, host.sum);
   if (s.ok()) s = CheckEmptyRows(shape, sections[kCarry], host.count, host.carry);
+  if (s.ok()) s = CheckCarries(sections[kCarry], host.sum, host.carry);
   if (!s.ok()) return s;
   std::vector<std::byte> codes;
   s = ReadRing(shape, position, read, sizeof(int32_t), sections[kCode], &codes, host.window_code);

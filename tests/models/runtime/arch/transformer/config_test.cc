@@ -1,96 +1,161 @@
-// The fields that kinds of attention and blocks have or lack.
+// The fields that kinds of attention and blocks have or lack, and sizes that nobody can hold.
 #include "models/runtime/arch/transformer/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
-#include "models/runtime/arch/transformer/linear/config.h"
-#include "models/runtime/arch/transformer/softmax/config.h"
-#include "models/runtime/arch/transformer/vq/config.h"
+#include "models/runtime/arch/transformer/kind_fields.h"
 
 namespace tvq::transformer {
 namespace {
 
 using ::testing::HasSubstr;
 
-// What every kind accepts.
-nlohmann::json Common() {
-  return {{"model_type", "any"}, {"vocab_size", 259},
-          {"d_model", 64},       {"d_k", 16},
-          {"d_v", 32},           {"n_layer", 2},
-          {"block_len", 12},     {"tokenizer", {{"type", "bytes"}}}};
+// The fields that every kind needs, and those of this one.
+nlohmann::json Good(const std::string& kind) {
+  nlohmann::json json = {{"model_type", kind},
+                         {"vocab_size", 259},
+                         {"d_model", 64},
+                         {"d_k", 16},
+                         {"d_v", 32},
+                         {"n_layer", 2},
+                         {"tokenizer", {{"type", "bytes"}}}};
+  for (const char* field : FindKindFields(kind)->required) json[field] = 12;
+  return json;
 }
 
-nlohmann::json With(const char* field, const nlohmann::json& value) {
-  nlohmann::json json = Common();
+nlohmann::json With(nlohmann::json json, const char* field, const nlohmann::json& value) {
   json[field] = value;
   return json;
 }
 
-template <typename Parse>
-std::string Error(const Parse& parse, const nlohmann::json& json) {
-  const absl::Status status = parse(Config::Parse(json.dump(), "config.json").value()).status();
+absl::StatusOr<TransformerConfig> Parse(const nlohmann::json& json) {
+  return ParseTransformerConfig(Config::Parse(json.dump(), "config.json").value());
+}
+
+std::string Error(const nlohmann::json& json) {
+  const absl::Status status = Parse(json).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
 }
 
-template <typename Parse>
-auto Parsed(const Parse& parse, const nlohmann::json& json) {
-  return parse(Config::Parse(json.dump(), "config.json").value());
+TEST(TransformerConfigTest, ReadsFieldsAndDefaults) {
+  nlohmann::json json = With(Good("transformer_vq"), "mem_len", 20);
+  const absl::StatusOr<TransformerConfig> config = Parse(json);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->d_model, 64);
+  EXPECT_EQ(config->n_code, 12);
+  EXPECT_EQ(config->window(), 21);
+  EXPECT_EQ(config->n_head, 1);
+  EXPECT_EQ(config->n_kv_head, 1);
+  EXPECT_EQ(config->pe_lam, 100000);
+  EXPECT_EQ(config->logit_scale, 1);
+  EXPECT_EQ(config->block, Block::kGated);
+  EXPECT_FALSE(config->pe_abs || config->tie_word_embeddings || config->output_norm);
 }
 
-TEST(TransformerConfigTest, KindsRefuseTheFieldsThatTheyLack) {
-  EXPECT_EQ(Error(ParseLinearConfig, With("mem_len", 8)),
-            "config.json: mem_len must not be there: linear attention has no positional bias");
-  EXPECT_EQ(Error(ParseLinearConfig, With("n_code", 8)),
-            "config.json: n_code must not be there: linear attention has no codebook");
-  nlohmann::json softmax = With("mem_len", 8);
-  softmax["n_code"] = 8;
-  EXPECT_EQ(Error(ParseSoftmaxConfig, softmax),
-            "config.json: n_code must not be there: softmax attention has no codebook");
-  EXPECT_TRUE(Parsed(ParseLinearConfig, With("mem_len", nullptr)).ok()) << "null counts as absent";
+TEST(TransformerConfigTest, KeyValueHeadsDefaultToTheHeads) {
+  nlohmann::json json = With(Good("transformer_vq"), "n_head", 6);
+  EXPECT_EQ(Parse(json)->n_kv_head, 6);
+  json["n_kv_head"] = 2;
+  EXPECT_EQ(Parse(json)->n_kv_head, 2);
+  json["n_kv_head"] = 4;
+  EXPECT_THAT(Error(json), HasSubstr("n_kv_head is 4, must divide n_head, which is 6"));
 }
 
-TEST(TransformerConfigTest, KindsDemandTheFieldsThatTheyNeed) {
-  EXPECT_THAT(Error(ParseSoftmaxConfig, Common()), HasSubstr("mem_len"));
-  EXPECT_EQ(Parsed(ParseSoftmaxConfig, With("mem_len", 8))->window(), 9);
-  EXPECT_THAT(Error(ParseVqConfig, With("mem_len", 8)), HasSubstr("n_code"));
-  nlohmann::json json = Common();
-  json.erase("block_len");  // of training alone
-  EXPECT_TRUE(Parsed(ParseLinearConfig, json).ok());
-  json["block_len"] = 0;
-  EXPECT_THAT(Error(ParseLinearConfig, json), HasSubstr("block_len"));
+TEST(TransformerConfigTest, EveryKindNamesWhatIsWrong) {
+  for (const KindFields& kind : AllKindFields()) {
+    const nlohmann::json good = Good(kind.model_type);
+    EXPECT_TRUE(Parse(good).ok()) << kind.model_type << ": " << Parse(good).status();
+    std::vector<const char*> fields{"d_model", "d_k", "d_v", "n_layer"};
+    fields.insert(fields.end(), kind.required.begin(), kind.required.end());
+    for (const char* field : fields) {
+      nlohmann::json json = good;
+      json.erase(field);
+      EXPECT_THAT(Error(json), HasSubstr(field));
+      for (const nlohmann::json& bad :
+           {nlohmann::json(-1), nlohmann::json(int64_t{1} << 60), nlohmann::json("64")}) {
+        EXPECT_THAT(Error(With(good, field, bad)), HasSubstr(field));
+      }
+    }
+    for (const char* field : kind.optional) {
+      EXPECT_TRUE(Parse(With(good, field, 3)).ok());
+      EXPECT_THAT(Error(With(good, field, 0)), HasSubstr(field));
+    }
+  }
+  EXPECT_THAT(Error(With(Good("performer"), "d_model", 63)),
+              HasSubstr("d_model is 63, must be even"));
+  EXPECT_THAT(Error(With(Good("performer"), "n_feature", 2.5)), HasSubstr("n_feature"));
+  EXPECT_EQ(Parse(With(Good("soft_codebook"), "sigma", 0.25))->sigma, 0.25);
+  EXPECT_THAT(Error(With(Good("soft_codebook"), "sigma", 0)), HasSubstr("\"sigma\" is 0"));
+  EXPECT_EQ(Parse(With(Good("softmax_transformer"), "mem_len", 0))->window(), 1);
+}
+
+TEST(TransformerConfigTest, EveryKindRefusesTheFieldsThatItLacks) {
+  for (const KindFields& kind : AllKindFields()) {
+    for (const char* field : {"n_code", "block_len", "mem_len", "sigma", "n_feature"}) {
+      if (kind.Has(field)) continue;
+      const nlohmann::json json = Good(kind.model_type);
+      EXPECT_EQ(Error(With(json, field, 8)), std::string("config.json: ") + field +
+                                                 " must not be there: a " + kind.model_type +
+                                                 " has none");
+      EXPECT_TRUE(Parse(With(json, field, nullptr)).ok()) << "null counts as absent";
+    }
+  }
+}
+
+TEST(TransformerConfigTest, RefusesAnUnknownKind) {
+  EXPECT_THAT(Error(With(Good("performer"), "model_type", "mamba")),
+              HasSubstr("model_type is \"mamba\", must be one of: transformer_vq, softmax_"));
 }
 
 TEST(TransformerConfigTest, AStandardBlockHasAnMlp) {
-  EXPECT_EQ(Parsed(ParseLinearConfig, Common())->block, Block::kGated);
-  nlohmann::json json = With("block", "standard");
-  EXPECT_THAT(Error(ParseLinearConfig, json), HasSubstr("d_ff"));
+  const nlohmann::json good = Good("linear_transformer");
+  nlohmann::json json = With(good, "block", "standard");
+  EXPECT_THAT(Error(json), HasSubstr("d_ff"));
   json["d_ff"] = 96;
-  const auto parsed = Parsed(ParseLinearConfig, json);
+  const auto parsed = Parse(json);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->block, Block::kStandard);
   EXPECT_EQ(parsed->d_ff, 96);
-  EXPECT_EQ(Error(ParseLinearConfig, With("d_ff", 96)),
+  EXPECT_EQ(Error(With(good, "d_ff", 96)),
             "config.json: d_ff must not be there: only a standard block has an MLP");
-  EXPECT_EQ(Error(ParseLinearConfig, With("block", "parallel")),
+  EXPECT_EQ(Error(With(good, "block", "parallel")),
             "config.json: block is \"parallel\", must be one of: gated, standard");
 }
 
+// No tensor has the size of these fields, so only the config itself can refuse them.
 TEST(TransformerConfigTest, RefusesSizesNobodyCanHold) {
-  nlohmann::json json = With("mem_len", 1 << 20);
-  json["n_head"] = 1 << 12;
-  EXPECT_THAT(Error(ParseSoftmaxConfig, json), HasSubstr("mem_len, n_head and d_k together"));
-  json = With("d_k", 1 << 16);
-  json["d_v"] = 1 << 16;
-  EXPECT_THAT(Error(ParseLinearConfig, json), HasSubstr("together ask for"));
-  json = With("block", "standard");
+  const auto wrong = [](const char* kind, const std::map<const char*, int64_t>& fields) {
+    nlohmann::json json = Good(kind);
+    for (const auto& [field, value] : fields) json[field] = value;
+    return Error(json);
+  };
+  EXPECT_THAT(wrong("transformer_vq", {{"mem_len", 1 << 20}, {"d_model", 1 << 12}}),
+              HasSubstr("mem_len and d_model together"));
+  EXPECT_THAT(wrong("transformer_vq", {{"prefill_chunk", 1 << 20}, {"d_v", 1 << 12}}),
+              HasSubstr("prefill_chunk, n_head, d_k and d_v together"));
+  EXPECT_THAT(wrong("softmax_transformer", {{"mem_len", 1 << 14}, {"n_head", 1 << 12}}),
+              HasSubstr("n_feature and mem_len together"));
+  EXPECT_THAT(wrong("linear_transformer", {{"d_k", 1 << 16}, {"d_v", 1 << 16}}),
+              HasSubstr("n_kv_head, d_k, n_code, n_feature and d_v together"));
+  EXPECT_THAT(wrong("performer", {{"n_feature", 1 << 20}, {"n_head", 1 << 6}}),
+              HasSubstr("n_feature and mem_len together"));
+  nlohmann::json json = With(Good("linear_transformer"), "block", "standard");
   json["d_ff"] = 1 << 20;
   json["prefill_chunk"] = 1 << 12;
-  EXPECT_THAT(Error(ParseLinearConfig, json), HasSubstr("prefill_chunk and d_ff together"));
+  EXPECT_THAT(Error(json), HasSubstr("prefill_chunk and d_ff together"));
+  // A pass has 64 rows however small a chunk is, and every layer has position keys of its own.
+  EXPECT_THAT(wrong("softmax_transformer",
+                    {{"prefill_chunk", 1}, {"n_head", 64}, {"d_k", 1}, {"mem_len", 1 << 19}}),
+              HasSubstr("n_feature and mem_len together"));
+  EXPECT_THAT(wrong("softmax_transformer", {{"mem_len", 1 << 17}, {"d_k", 64}, {"n_layer", 200}}),
+              HasSubstr("n_layer, mem_len, n_head and d_k together"));
 }
 
 }  // namespace

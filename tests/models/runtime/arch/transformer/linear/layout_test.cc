@@ -16,8 +16,8 @@
 namespace tvq::transformer {
 namespace {
 
-LinearConfig SmallConfig() {
-  LinearConfig config;
+TransformerConfig SmallConfig() {
+  TransformerConfig config;
   config.d_k = 3;
   config.d_v = 5;
   config.n_layer = 2;
@@ -46,7 +46,7 @@ class LinearLayoutTest : public testing::Test {
     return std::string(status.message());
   }
 
-  const LinearLayout layout_{SmallConfig()};
+  const LinearLayout layout_{SmallConfig(), 3};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
@@ -107,6 +107,22 @@ TEST_F(LinearLayoutTest, RefusesWhatNoTokensLeave) {
               std::string(section) + "[2] is 0.5, must be 0: nothing was added yet");
   }
   Content content = Synthesized(9);
+  for (size_t i = 3; i < 6; ++i) Set(content, "layers.0.key_sum", i, 0.0F);
+  EXPECT_EQ(Problem(9, content),
+            "layers.0.key_sum[3] and the 2 after it are 0, must not be after a position");
+  // A pair's sum takes what it can hold.
+  for (const char* part : {"key_value", "key"}) {
+    content = Synthesized(9);
+    const std::string carry = std::string("layers.1.") + part + "_carry";
+    Set(content, std::string("layers.1.") + part + "_sum", 4, 8.0F);
+    Set(content, carry, 4, 0x1p-21F);  // half of the last place of 8: to even, lost
+    EXPECT_TRUE(LoadContent(*New(), 9, content).ok());
+    Set(content, carry, 4, 0x1p-20F);
+    EXPECT_EQ(Problem(9, content), carry +
+                                       "[4] is 9.53674e-07, must be lost beside its sum, 8, "
+                                       "which would hold it");
+  }
+  content = Synthesized(9);
   Set(content, "layers.1.key_sum", 5, -0.25F);
   EXPECT_EQ(Problem(9, content),
             "layers.1.key_sum[5] is -0.25, must be 0 or more: features are positive");

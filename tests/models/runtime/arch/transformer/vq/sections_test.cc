@@ -21,8 +21,8 @@ namespace {
 using ::testing::HasSubstr;
 
 // Two layers, two key/value heads, three codes, a window of five, values of five.
-VqConfig SmallConfig() {
-  VqConfig config;
+TransformerConfig SmallConfig() {
+  TransformerConfig config;
   config.d_v = 5;
   config.n_code = 3;
   config.n_layer = 2;

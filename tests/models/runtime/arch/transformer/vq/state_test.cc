@@ -13,8 +13,8 @@
 namespace tvq::transformer {
 namespace {
 
-VqConfig SmallConfig() {
-  VqConfig config;
+TransformerConfig SmallConfig() {
+  TransformerConfig config;
   config.d_v = 5;
   config.n_code = 3;
   config.n_layer = 2;
@@ -131,7 +131,7 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
 
 // Memory that other states have left is handed out again; nobody can tell.
 TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
-  VqConfig large = SmallConfig();
+  TransformerConfig large = SmallConfig();
   large.d_v = 1 << 15;  // blocks that the device keeps: 8 MB or more
   const VqLayout layout(large, GetParam());
   const auto create = [&] { return ConstantState::Create(*device_, layout).value(); };

@@ -1,0 +1,47 @@
+#include "kernels/ops/features.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+constexpr const char* kOp = "Features";
+
+absl::Status CheckRows(const FeaturesArgs& args) {
+  const int64_t n = args.x.dim(0), heads = args.x.dim(1), key = args.x.dim(2);
+  if (args.map == FeatureMap::kEluPlusOne) {
+    if (args.rows != nullptr) return ArgumentError(kOp, "rows are expected null: elu has none");
+    return CheckShape(kOp, "out", args.out, {n, heads, key});
+  }
+  if (args.rows == nullptr) return ArgumentError(kOp, "rows are missing");
+  if (heads % args.rows->heads != 0) {
+    return ArgumentError(kOp, absl::StrCat("x has ", heads, " heads, expected a multiple of the ",
+                                           args.rows->heads, " of rows"));
+  }
+  return FirstError({CheckShape(kOp, "x", args.x, {n, heads, args.rows->width}),
+                     CheckShape(kOp, "out", args.out, {n, heads, args.rows->rows})});
+}
+
+absl::Status Check(const FeaturesArgs& args) {
+  const bool width = std::isfinite(args.sigma) && args.sigma > 0;
+  if (args.map == FeatureMap::kSoftAssignment && !width) {
+    return ArgumentError(kOp,
+                         absl::StrCat("sigma is ", args.sigma, ", expected above 0 and finite"));
+  }
+  return FirstError({CheckShape(kOp, "x", args.x, args.x.shape), CheckRows(args)});
+}
+
+}  // namespace
+
+absl::Status Features(Device& device, const FeaturesArgs& args) {
+  const Backend& backend = device.functions();
+  if (backend.features == nullptr) return MissingOp(kOp, backend.name);
+  const absl::Status status = Check(args);
+  return status.ok() ? backend.features(device, args) : status;
+}
+
+}  // namespace tvq

@@ -1,0 +1,36 @@
+// What stands for queries and keys in attention by products of features (ops/linear_attention.h):
+// each head's x, by itself or compared with rows R_s of a table per key/value head.
+//
+//   kEluPlusOne      out_i = x_i + 1 where x_i > 0, e^x_i elsewhere      F = K, no rows
+//   kExponential     out_s = exp(x . R_s - max_s' x . R_s')              of queries
+//   kSoftAssignment  out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2))       of keys
+//   kPositive        out_s = exp(x . R_s - |x|^2 / 2)                    of keys
+//
+// Sources: Katharopoulos et al. 2020, equation 7; docs/mathematics.md for the soft codebook;
+// Choromanski et al. 2021, lemma 1.
+#ifndef TVQ_KERNELS_OPS_FEATURES_H_
+#define TVQ_KERNELS_OPS_FEATURES_H_
+
+#include "absl/status/status.h"
+#include "kernels/device.h"
+#include "kernels/ops/head_scores.h"
+#include "kernels/tensor.h"
+
+namespace tvq {
+
+enum class FeatureMap : uint8_t { kEluPlusOne, kExponential, kSoftAssignment, kPositive };
+
+// The bits of a head depend on that head alone. N*P*F exponentials, 2*N*P*F*K operations with rows.
+struct FeaturesArgs {
+  FeatureMap map = FeatureMap::kEluPlusOne;
+  Tensor<const float, 3> x;        // [N, P, K]
+  const HeadKeys* rows = nullptr;  // [G, F, K], G divides P; null with kEluPlusOne
+  float sigma = 0;                 // above 0; of kSoftAssignment alone
+  Tensor<float, 3> out;            // [N, P, F]; with kEluPlusOne it may be x
+};
+
+absl::Status Features(Device& device, const FeaturesArgs& args);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_FEATURES_H_

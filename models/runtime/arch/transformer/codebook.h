@@ -1,0 +1,20 @@
+// The codes that keys are compared with (docs/mathematics.md).
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
+
+#include <string>
+
+#include "kernels/ops/head_scores.h"
+#include "models/runtime/arch/transformer/config.h"
+#include "models/runtime/arch/transformer/weight_loader.h"
+
+namespace tvq::transformer {
+
+// C [G, S, K] = c_sum / max(c_count, 0.01), from the tensors `prefix`codebook.sum and .count. What
+// is wrong is in `loader`.
+HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix,
+                      WeightLoader& loader);
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
