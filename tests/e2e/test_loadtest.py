@@ -234,8 +234,9 @@ def test_tls(load, server, start, tmp_path):
 def test_the_capacity_script(tmp_path):
     redis = shutil.which("redis-server")
     process = subprocess.run(
-        [ROOT / "scripts" / "capacity", "--only", f"curve,streams,idle{',moves' if redis else ''}", "--out", tmp_path,
-         "--rounds", "1", "--seconds", "1", "--warm-up", "0", "--concurrency", "1,3", "--streams", "20",
+        [ROOT / "scripts" / "capacity", "--only", f"curve,offered,overload,streams,idle{',moves' if redis else ''}",
+         "--out", tmp_path, "--rounds", "1", "--seconds", "1", "--warm-up", "0", "--concurrency", "1,3", "--offered", "5",
+         "--loads", "3", "--streams", "20",
          "--connections", "200", "--sessions", "4"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, env={**os.environ, "TVQ_BIN_DIR": str(BIN)})
     assert process.returncode == 0, process.stderr
@@ -243,7 +244,12 @@ def test_the_capacity_script(tmp_path):
     for transport in ["grpc", "http"]:
         assert set(report["curve"][transport]) == {"1", "3"}
         assert all(step["ok"] > 0 for steps in report["curve"][transport].values() for step in steps)
-    assert process.stdout.count("| HTTP |") == 2 + 1
+    assert process.stdout.count("| HTTP |") == 2 + 1 + 2 + 1
+    assert all(steps[0]["failed"] == 0 for steps in (report["offered"][transport]["5"] for transport in ["grpc", "http"]))
+    for loads in report["overload"].values():
+        assert loads["closed"][0]["ok"] > 0
+        refused = sum(sum(one["with_retry_after"] for one in step["failures"].values()) for step in loads["3.0"])
+        assert refused == sum(one["attempts"] for step in loads["3.0"] for one in step["failures"].values()) > 0
     assert all(steps[0]["ok"] > 0 and steps[0]["failed"] == 0 for steps in report["streams"]["steps"].values())
     assert report["idle"]["connections"] == 200 and report["idle"]["opened_again"] == 0
     assert not redis or set(report["moves"]["per_second"]) == {"stored", "moved", "in memory"}
