@@ -3,6 +3,7 @@
 #define TVQ_SERVER_SESSIONS_STORE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -288,6 +289,11 @@ class Store final : public SessionStore {
   // Brings what is known of the session up to date, and makes it this server's if `claim`, unless
   // another call changes meanwhile what is known.
   absl::Status Refresh(const std::string& owner, const std::string& id, bool claim);
+  // Learns what other servers have stored and deleted, unless it did so just now. Sessions that are
+  // this server's stay as they are; without the tier all do.
+  absl::Status LearnStored();
+  // What is stored of a session now, of which `known` is known; either may be nothing.
+  void Learn(const EntryPtr& known, std::optional<SessionRecord> record);
   // Learns of the stored sessions that a call with the record's creation_key made elsewhere.
   absl::Status FindMade(const SessionRecord& wanted);
   // How the stored record of a session that this server claimed compares to what is here.
@@ -325,6 +331,8 @@ class Store final : public SessionStore {
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> claiming_ ABSL_GUARDED_BY(mutex_);  // ids, each by one call
   Changed claimed_;
+  Mutex learning_;  // held by LearnStored, before all others
+  std::chrono::steady_clock::time_point learn_again_ ABSL_GUARDED_BY(learning_);
   std::string instance_ ABSL_GUARDED_BY(mutex_);  // of the durable tier; empty: not asked yet
   int64_t sweeps_ ABSL_GUARDED_BY(mutex_) = 0;    // that had more to end than one may
   // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of

@@ -272,6 +272,7 @@ absl::Status Store::ReadCommitted(const std::string& owner, const std::string& i
 absl::StatusOr<SessionPage> Store::List(const std::string& owner, const ListFilter& filter,
                                         int64_t page_size, const std::string& page_token) {
   const int64_t size = page_size <= 0 ? kDefaultPageSize : std::min(page_size, kMaxPageSize);
+  if (auto status = LearnStored(); !status.ok()) return status;
   const MutexLock lock(&mutex_);
   auto found = table_.List(owner, filter, size, page_token);
   if (!found.ok()) return found.status();

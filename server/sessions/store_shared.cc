@@ -1,6 +1,9 @@
 // A durable tier that other servers use too.
 #include <algorithm>
+#include <chrono>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -8,6 +11,12 @@
 #include "server/sessions/store.h"
 
 namespace tvq {
+namespace {
+
+// Reading all records may take a tenth of the time.
+constexpr int kLearningShare = 9;
+
+}  // namespace
 
 absl::Status Store::Overtaken(const std::string& id) {
   return absl::AbortedError(
@@ -52,6 +61,52 @@ absl::Status Store::FindMade(const SessionRecord& wanted) {
   for (const std::string& id : *ids) {
     if (auto status = Refresh(wanted.owner, id, /*claim=*/false); !status.ok()) return status;
   }
+  return absl::OkStatus();
+}
+
+void Store::Learn(const EntryPtr& known, std::optional<SessionRecord> record) {
+  if (known != nullptr && known->claimed) {
+    const SessionRecord& own = known->content->record;
+    (void)Refresh(own.owner, own.id, /*claim=*/false);  // it sees whether the claim holds
+    return;
+  }
+  const std::string id = record ? record->id : known->content->record.id;
+  EntryPtr next = record ? FromRecord(*std::move(record), /*claimed=*/false) : nullptr;
+  Replace(id, known, std::move(next), Held::kYes, /*alone=*/false);
+}
+
+absl::Status Store::LearnStored() {
+  if (!shares_storage()) return absl::OkStatus();
+  const MutexLock learning(&learning_);
+  const auto began = std::chrono::steady_clock::now();
+  if (began < learn_again_) return absl::OkStatus();
+  std::map<std::string, EntryPtr> unseen;  // stored sessions without a record
+  {
+    const MutexLock lock(&mutex_);
+    table_.ForEach([&](const EntryPtr& entry) {
+      if (entry->persisted_version > 0) unseen.emplace(entry->content->record.id, entry);
+    });
+  }
+  std::vector<SessionRecord> records;
+  const auto status =
+      durable_->ForEach([&](SessionRecord record) { records.push_back(std::move(record)); });
+  if (!status.ok()) return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+  for (SessionRecord& record : records) {
+    unseen.erase(record.id);
+    EntryPtr known;
+    {
+      const MutexLock lock(&mutex_);
+      known = table_.Find(record.id);
+      if (known != nullptr && known->persisted_version == record.version) {
+        if (!known->claimed) table_.Touch(*known, record.last_used);
+        continue;
+      }
+    }
+    Learn(known, std::move(record));
+  }
+  for (const auto& [id, entry] : unseen) Learn(entry, std::nullopt);
+  const auto took = std::chrono::steady_clock::now() - began;
+  learn_again_ = began + took + kLearningShare * took;
   return absl::OkStatus();
 }
 

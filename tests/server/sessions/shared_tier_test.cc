@@ -201,6 +201,34 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
   EXPECT_EQ(s.b.store->stats().lost, 0);
 }
 
+// Whichever server is asked.
+TEST_P(SharedTierTest, ListsWhatOtherServersStoredAndDeleted) {
+  using Versions = std::map<std::string, int64_t>;
+  const auto listed = [](StoreHarness& h, const std::string& owner) {
+    Versions versions;
+    const auto page = h.store->List(owner, {}, 0, "");
+    EXPECT_TRUE(page.ok()) << page.status();
+    for (const SessionView& view : page->sessions) versions[view.record.id] = view.record.version;
+    return versions;
+  };
+  const std::string one = s.a.Create({}, "ann"), two = s.a.Create({}, "ann");
+  s.a.Create({}, "bob");
+  EXPECT_EQ(listed(s.b, "ann"), (Versions{{one, 1}, {two, 1}}));
+  ASSERT_TRUE(s.a.Append({.owner = "ann", .id = one, .durability = Durability::kDisk}, "x").ok());
+  ASSERT_TRUE(s.a.store->Delete({.owner = "ann", .id = two}).ok());
+  const std::string three = s.b.Create({}, "ann");
+  const Versions all{{one, 2}, {three, 1}};
+  EXPECT_TRUE(Eventually([&] { return listed(s.b, "ann") == all && listed(s.a, "ann") == all; }));
+  // What another server took over and deleted since.
+  ASSERT_TRUE(s.b.store->Delete({.owner = "ann", .id = one}).ok());
+  EXPECT_TRUE(Eventually([&] { return listed(s.a, "ann") == Versions{{three, 1}}; }));
+  // A call has the session meanwhile: it stays as it was for that one.
+  const auto lease = s.a.store->Acquire({.owner = "ann", .id = three});
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  EXPECT_EQ(listed(s.a, "ann").size(), 1u);
+  EXPECT_EQ(s.a.store->stats().lost, 0);
+}
+
 // A retry goes to whichever server there is.
 TEST_P(SharedTierTest, MakesNothingTwiceForARetryElsewhere) {
   const CreateOptions create{.durability = Durability::kDisk, .idempotency_key = "k"};

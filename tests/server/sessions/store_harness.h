@@ -36,6 +36,16 @@ class FakeClock {
   absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
 };
 
+// Waits for what happens in threads of the store.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  for (int i = 0; i < 10'000; ++i) {
+    if (condition()) return true;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return false;
+}
+
 // Over any model.
 struct StoreHarnessBase {
   StoreHarnessBase(Engine* engine, Model* model, SessionOptions options)

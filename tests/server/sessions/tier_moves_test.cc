@@ -29,16 +29,6 @@ std::vector<SessionCall> Fill(StoreHarness& h, size_t count) {
   return calls;
 }
 
-// Waits for what happens in threads of the store.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  for (int i = 0; i < 10'000; ++i) {
-    if (condition()) return true;
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return false;
-}
-
 TEST(TierMovesTest, KeepsMoreSessionsThanTheDeviceHolds) {
   StoreHarness h({.host_bytes = 200'000}, {}, Device(4));
   const auto calls = Fill(h, 40);
