@@ -21,7 +21,7 @@ enum ExitCode {
   kServerError = 1,   // the server refused the request or failed
   kUsage = 2,         // wrong flags, or a file that cannot be read or written
   kUnavailable = 3,   // the server cannot be reached, or is stopping
-  kDeadline = 4,      // --timeout
+  kDeadline = 4,      // --timeout, or the output was taken too slowly
   kInterrupted = 130  // Ctrl-C
 };
 

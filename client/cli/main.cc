@@ -84,8 +84,8 @@ int Main(int argc, char** argv) {
   AddAdmin(app, globals);
   app.footer(
       "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 the server cannot be\n"
-      "reached or is stopping, 4 --timeout passed, 130 interrupted. `tvq COMMAND --help` tells "
-      "more.");
+      "reached or is stopping, 4 --timeout passed or the output was taken too slowly,\n"
+      "130 interrupted. `tvq COMMAND --help` tells more.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

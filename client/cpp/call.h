@@ -29,7 +29,8 @@ class Stream {
   virtual ~Stream() = default;
   // Waits for the next message; false when there is none any more.
   virtual bool Next(Message* message) = 0;
-  // After Next was false: how the call ended. DEADLINE_EXCEEDED and CANCELLED are errors.
+  // After Next was false: how the call ended. CANCELLED: by Cancel. DEADLINE_EXCEEDED: the timeout,
+  // or messages were taken too slowly.
   virtual absl::Status Finish() = 0;
   // Ends the call soon, and Next with it. Any thread.
   virtual void Cancel() = 0;

@@ -30,8 +30,8 @@ using GenerateStream = Stream<v1::GenerateResponse>;
 using ScoreStream = Stream<v1::ScoreResponse>;
 using GenerateWithStateStream = Stream<v1::GenerateWithStateResponse>;
 
-// Thread-safe. Every call may answer UNAVAILABLE when the server cannot be reached; the next call
-// tries again.
+// Thread-safe. Every call may answer UNAVAILABLE when the server cannot be reached or shuts down;
+// the next call tries again.
 class Client {
  public:
   // `address` is HOST:PORT. Connects with the first call.

@@ -14,10 +14,25 @@ constexpr char kPushback[] = "grpc-retry-pushback-ms";
 constexpr char kSessionId[] = "tvq-session-id";
 constexpr size_t kMaxSessionIdBytes = 128;
 
+absl::Status GivenUp() {
+  return absl::UnavailableError(
+      "the server gave the call up before it answered, as one does that shuts down");
+}
+
+absl::Status ReadTooSlowly() {
+  return absl::DeadlineExceededError(
+      "the server ended the call, as it does when its answer is read too slowly");
+}
+
 }  // namespace
 
-absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context) {
+absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context,
+                      const CallEnd& end) {
   if (status.ok()) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::CANCELLED && !end.cancelled) {
+    return end.answered || !context.GetServerInitialMetadata().empty() ? ReadTooSlowly()
+                                                                       : GivenUp();
+  }
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto it = trailers.find(kPushback); it != trailers.end()) {

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -19,7 +20,20 @@ namespace tvq::client {
 // Largest piece of a snapshot in one message.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
-absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context);
+// What this side knows of a call that has ended.
+struct CallEnd {
+  bool cancelled = false;  // by this side
+  bool answered = false;   // a message of the response came
+};
+
+// How a call ended. Its context must have the response's head, or know that there was none.
+//
+// CANCELLED is what this side stopped, alone. A server that shuts down leaves calls CANCELLED, too,
+// that reach it while it tells its clients to go (HTTP/2's GOAWAY), and that it has not begun; so
+// does a proxy that gives a call up: UNAVAILABLE. After the head it is what a server does to a
+// client that takes nothing: DEADLINE_EXCEEDED.
+absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context,
+                      const CallEnd& end = {});
 
 // The session that a request is about; empty: none.
 template <typename Request>
@@ -70,13 +84,20 @@ class GrpcStream : public Stream<Message> {
     reader_->Finish();
   }
 
-  bool Next(Message* message) override { return reader_->Read(message); }
+  bool Next(Message* message) override {
+    const bool is_message = reader_->Read(message);
+    answered_ = answered_ || is_message;
+    return is_message;
+  }
   absl::Status Finish() override {
     finished_ = true;
     const grpc::Status status = reader_->Finish();
-    return FromGrpc(status, context_);
+    return FromGrpc(status, context_, {.cancelled = cancelled_, .answered = answered_});
   }
-  void Cancel() override { context_.TryCancel(); }
+  void Cancel() override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
 
  protected:
   Reader& reader() { return *reader_; }
@@ -84,6 +105,8 @@ class GrpcStream : public Stream<Message> {
  private:
   grpc::ClientContext context_;
   std::unique_ptr<Reader> reader_;
+  std::atomic<bool> cancelled_ = false;
+  bool answered_ = false;
   bool finished_ = false;
 };
 

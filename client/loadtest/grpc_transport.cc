@@ -19,12 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Reply ToReply(const grpc::Status& status, const grpc::ClientContext& context) {
+Reply ToReply(const grpc::Status& status, const grpc::ClientContext& context,
+              const client::CallEnd& end) {
   if (status.ok()) return {};
-  const absl::Status converted = client::FromGrpc(status, context);
+  const absl::Status converted = client::FromGrpc(status, context, end);
   Reply reply{.ok = false,
               .status = absl::StatusCodeToString(converted.code()),
-              .message = status.error_message()};
+              .message = std::string(converted.message())};
   if (const auto wait = client::RetryAfter(converted)) {
     reply.retry_after = absl::ToInt64Nanoseconds(*wait);
   }
@@ -40,7 +41,10 @@ class QueuedCall : public Call {
       : transport_(*transport), listener_(listener) {}
   // `ok` as the queue gave it. False: the call has ended, and is to be destroyed.
   virtual bool Proceed(bool ok) = 0;
-  void Cancel() override { context_.TryCancel(); }
+  void Cancel() override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
   void Forget() { listener_ = nullptr; }
   grpc::ClientContext* context() { return &context_; }
 
@@ -48,12 +52,19 @@ class QueuedCall : public Call {
   void End(const Reply& reply) {
     if (listener_ != nullptr) listener_->OnReply(reply);
   }
+  // `answered`: a message of the response came.
+  Reply EndOf(bool answered) const {
+    return ToReply(status_, context_, {.cancelled = cancelled_, .answered = answered});
+  }
   void* tag() { return this; }
 
   GrpcTransport& transport_;
   CallListener* listener_;
   grpc::ClientContext context_;
   grpc::Status status_;
+
+ private:
+  bool cancelled_ = false;
 };
 
 struct Connection {
@@ -157,7 +168,7 @@ class GenerateCall final : public QueuedCall {
         stage_ = Stage::kRead;
         break;
       case Stage::kFinish: {
-        Reply reply = ToReply(status_, context_);
+        Reply reply = EndOf(answered_);
         reply.prompt_tokens = usage_.prompt_tokens();
         reply.cached_tokens = usage_.cached_tokens();
         End(reply);
@@ -177,6 +188,7 @@ class GenerateCall final : public QueuedCall {
     return true;
   }
   void Take() {
+    answered_ = true;
     int64_t tokens = 0;
     for (const v1::SampleDelta& delta : response_.deltas()) tokens += delta.token_ids_size();
     if (response_.has_usage()) usage_ = response_.usage();
@@ -188,6 +200,7 @@ class GenerateCall final : public QueuedCall {
   v1::Usage usage_;
   Nanos read_pause_ = 0;
   grpc::Alarm pause_;
+  bool answered_ = false;
   Stage stage_ = Stage::kStart;
 };
 
@@ -205,7 +218,7 @@ class UnaryCall final : public QueuedCall {
   }
 
   bool Proceed(bool /*ok*/) override {
-    Reply reply = ToReply(status_, context_);
+    Reply reply = EndOf(/*answered=*/false);
     if constexpr (requires { response_.session().id(); })
       reply.session_id = response_.session().id();
     End(reply);

@@ -92,6 +92,8 @@ def test_a_server_that_stops_sends_clients_elsewhere_at_once(redis, start):
         return False
 
     wait_until(closed, "the port closes")
+    # CANCELLED until the old connection has told to go.
+    wait_until(lambda: refused(lambda: one.get(idle.id))[0] == Code.UNAVAILABLE, "clients are sent elsewhere")
     assert two.append(idle.id, "x").version == newest.version + 1
     position = list(last)[-1].session
     assert two.get(ending.id).version == position.version

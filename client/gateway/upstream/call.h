@@ -48,12 +48,9 @@ class CallContext {
     context_.TryCancel();
   }
 
-  // How the call ended. A server that stops leaves calls CANCELLED, too: those that come while it
-  // tells its clients to go (HTTP/2's GOAWAY), and that it has not begun.
-  absl::Status Ended(const grpc::Status& status) const {
-    absl::Status ended = client::FromGrpc(status, context_);
-    if (cancelled_ || !absl::IsCancelled(ended)) return ended;
-    return absl::UnavailableError("the server is shutting down");
+  // How the call ended; `answered`: a message of the response came.
+  absl::Status Ended(const grpc::Status& status, bool answered = false) const {
+    return client::FromGrpc(status, context_, {.cancelled = cancelled_, .answered = answered});
   }
 
  private:

@@ -117,7 +117,7 @@ class ReadCall final : public CallQueue::Operation {
   }
   bool End() {
     absl::MutexLock lock(&mutex_);
-    status_ = context_.Ended(grpc_status_);
+    status_ = context_.Ended(grpc_status_, state_.head);
     state_.done = true;
     return true;
   }

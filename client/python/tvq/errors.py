@@ -58,15 +58,15 @@ class DataLoss(Error):
 
 
 class Unavailable(Error):
-    """The server cannot be reached, still loads, or is stopping."""
+    """The server cannot be reached, still loads, or is stopping; or it gave the call up before it answered."""
 
 
 class DeadlineExceeded(Error):
-    """The call took longer than its timeout."""
+    """The call took longer than its timeout, or its output was read too slowly."""
 
 
 class Cancelled(Error):
-    """The call was cancelled."""
+    """The client was closed while the call ran."""
 
 
 class Unimplemented(Error):
@@ -95,14 +95,25 @@ _CLASSES: dict[grpc.StatusCode, type[Error]] = {
 }
 
 
-def from_rpc(error: grpc.RpcError) -> Error:
-    """The exception that a call of gRPC stands for."""
+def from_rpc(error: grpc.RpcError, answered: bool = False) -> Error:
+    """The exception that a call of gRPC stands for. `answered`: some of its output came."""
     code = error.code()
+    # What this side stopped says so: "Channel closed!", "Locally cancelled by application!".
+    if code == grpc.StatusCode.CANCELLED and not (error.details() or "").startswith(("Channel closed", "Locally")):
+        return _given_up(answered or bool(error.initial_metadata()))
     retry_after = None
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-retry-pushback-ms" and int(value) >= 0:
             retry_after = int(value) / 1000
     return _CLASSES.get(code, Error)(error.details() or "", code.name, retry_after)
+
+
+def _given_up(begun: bool) -> Error:
+    """A call that the server cancelled: one that reached it while it closed, or that takes nothing of what it sends."""
+    if begun:
+        return DeadlineExceeded("the server ended the call, as it does when its answer is read too slowly",
+                                "DEADLINE_EXCEEDED")
+    return Unavailable("the server gave the call up before it answered, as one does that shuts down", "UNAVAILABLE")
 
 
 def incomplete(received: int, total: int) -> DataLoss:

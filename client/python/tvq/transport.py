@@ -119,17 +119,20 @@ class ReplyStream(Iterator[_Reply]):
     def __init__(self, call: Any, requests: Optional[RequestStream] = None) -> None:
         self._call = call
         self._requests = requests
+        self._answered = False
         self.cancelled = False
 
     def __next__(self) -> _Reply:
         try:
-            return next(self._call)
+            reply: _Reply = next(self._call)
+            self._answered = True
+            return reply
         except grpc.RpcError as error:
             if self._requests is not None and self._requests.failure is not None:
                 raise self._requests.failure from None
             if self.cancelled and error.code() == grpc.StatusCode.CANCELLED:
                 raise StopIteration from None
-            raise errors.from_rpc(error) from None
+            raise errors.from_rpc(error, self._answered) from None
 
     def cancel(self) -> None:
         """Ends the call; the server frees its place. Any thread."""

@@ -49,6 +49,12 @@ def test_exit_codes(cli, fake, at):
     assert full.returncode == 1 and b"1.5s" in full.stderr
     fake.refuse["CreateSession"] = Refused(grpc.StatusCode.UNAVAILABLE, "draining")
     assert cli.run("session", "create").returncode == 3
+    # As calls end that reach a server while it closes.
+    fake.refuse["CreateSession"] = fake.refuse["Generate"] = Refused(grpc.StatusCode.CANCELLED, "Cancelled")
+    for arguments in (["session", "create"], ["generate", "--prompt", "a"]):
+        closing = cli.run(*arguments)
+        assert closing.returncode == 3 and b"UNAVAILABLE" in closing.stderr, closing.stderr
+    del fake.refuse["Generate"]
     assert at("127.0.0.1:1").run("session", "list").returncode == 3
     fake.token_seconds = 0.05
     slow = cli.run("--timeout", 0.3, "generate", "--prompt", "a", "--max-tokens", 1_000_000)

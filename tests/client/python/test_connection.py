@@ -20,7 +20,7 @@ def test_key(tvq, fake):
 def test_every_code_has_its_class(client, fake, tvq):
     from fake_server import Refused
     for code in grpc.StatusCode:
-        if code == grpc.StatusCode.OK:
+        if code in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
             continue
         fake.refuse["GetModel"] = Refused(code, "so it is")
         with pytest.raises(tvq.Error) as refused:
@@ -28,6 +28,39 @@ def test_every_code_has_its_class(client, fake, tvq):
         assert refused.value.code == code.name and str(refused.value) == f"{code.name}: so it is"
         if code.name not in ("UNKNOWN", "OUT_OF_RANGE"):
             assert type(refused.value) is not tvq.Error, code
+
+
+def test_a_call_that_the_server_cancels_is_to_be_made_again(client, fake, tvq):
+    """As calls do that reach a server while it closes."""
+    from fake_server import Refused
+    fake.refuse = dict.fromkeys(("GetModel", "Generate", "ImportSession"), Refused(grpc.StatusCode.CANCELLED, "Cancelled"))
+    for call in (client.model, client.generate("a").text, lambda: client.import_session(b"x")):
+        with pytest.raises(tvq.Unavailable):
+            call()
+
+
+def test_a_call_that_is_cancelled_amid_its_output_was_read_too_slowly(client, fake, tvq):
+    from tvq.v1 import generation_pb2
+
+    def answer(request, context):
+        yield generation_pb2.GenerateResponse(deltas=[{"text": "x"}])
+        context.abort(grpc.StatusCode.CANCELLED, "CANCELLED")
+
+    fake.Generate = answer
+    generation = client.generate("a")
+    assert next(generation).text == "x"
+    with pytest.raises(tvq.DeadlineExceeded):
+        next(generation)
+
+
+def test_closing_the_client_cancels_its_calls(tvq, fake):
+    fake.token_seconds = 0.01
+    client = tvq.Client(fake.address)
+    generation = client.generate("a", max_tokens=1_000_000)
+    next(generation)
+    client.close()
+    with pytest.raises(tvq.Cancelled):
+        generation.text()
 
 
 def test_retry_after(client, fake, tvq):

@@ -4,6 +4,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
@@ -25,12 +26,14 @@ namespace tvq::gateway {
 namespace {
 
 using GenerateCall = ReadCall<v1::GenerateResponse>;
+using GetQuestion = Question<v1::GetSessionResponse>;
 using ImportCall = UploadCall<v1::ImportSessionRequest, v1::ImportSessionResponse>;
 using Sessions = v1::SessionService::Stub;
 using Writer = grpc::ServerWriter<v1::GenerateResponse>;
 using Reader = grpc::ServerReader<v1::ImportSessionRequest>;
 
 constexpr size_t kLimit = 4;
+const grpc::Status kCancelled(grpc::StatusCode::CANCELLED, "Cancelled");
 
 // Keeps a handler until its call is cancelled.
 void AwaitCancel(const grpc::ServerContext& context) {
@@ -82,6 +85,15 @@ class CallsTest : public testing::Test {
           const Stubs& stubs = upstream_->Next();
           return stubs.sessions->PrepareAsyncImportSession(context, response, stubs.queue);
         });
+  }
+  std::shared_ptr<GetQuestion> StartGet() {
+    const CallHeaders headers = {.request_id = "r"};
+    const auto question = std::make_shared<GetQuestion>(headers, loop_.get_executor());
+    question->Start([&](grpc::ClientContext* context) {
+      const Stubs& stubs = upstream_->Next();
+      return stubs.sessions->PrepareAsyncGetSession(context, v1::GetSessionRequest(), stubs.queue);
+    });
+    return question;
   }
   // What the call says until it ends.
   asio::awaitable<std::string> ReadAll(std::shared_ptr<GenerateCall> call) {
@@ -138,14 +150,35 @@ TEST_F(CallsTest, ReadsWhatCameBeforeAnError) {
 }
 
 // As calls do that reach a server while it closes.
-TEST_F(CallsTest, ACallThatTheServerCancelsIsToBeMadeAgain) {
-  fake_.generation.generate = [](grpc::ServerContext*, const auto&, Writer*) {
-    return grpc::Status(grpc::StatusCode::CANCELLED, "Cancelled");
-  };
+TEST_F(CallsTest, WhatTheServerCancelsUnbegunIsToBeMadeAgain) {
+  fake_.generation.generate = [](grpc::ServerContext*, const auto&, Writer*) { return kCancelled; };
+  fake_.sessions.import_session = [](auto*, Reader* const&, auto*) { return kCancelled; };
+  fake_.sessions.get = [](grpc::ServerContext*, const auto&, auto*) { return kCancelled; };
   const auto test = [&]() -> asio::awaitable<void> {
     const auto call = StartGenerate();
     while (!call->done()) co_await changed_->Wait();
     EXPECT_TRUE(absl::IsUnavailable(call->status())) << call->status();
+    const auto import = StartImport();
+    const absl::StatusOr<v1::ImportSessionResponse> made = co_await import->Finish();
+    EXPECT_TRUE(absl::IsUnavailable(made.status())) << made.status();
+    const auto question = StartGet();
+    const absl::StatusOr<v1::GetSessionResponse> got = co_await question->Answer();
+    EXPECT_TRUE(absl::IsUnavailable(got.status())) << got.status();
+  };
+  Run(test());
+}
+
+// As a server does to a client that takes nothing.
+TEST_F(CallsTest, WhatTheServerCancelsAmidItsAnswerWasReadTooSlowly) {
+  fake_.generation.generate = [](grpc::ServerContext* context, const auto&, Writer* writer) {
+    context->AddInitialMetadata("x-request-id", "r");
+    writer->SendInitialMetadata();
+    return kCancelled;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    while (!call->done()) co_await changed_->Wait();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(call->status())) << call->status();
   };
   Run(test());
 }
@@ -261,8 +294,10 @@ TEST_F(CallsTest, HangUpCancelsAUnaryCall) {
     return grpc::Status::OK;
   };
   std::unique_ptr<Upstream> upstream;
+  asio::any_io_executor loop;
   const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
-    upstream = Open(exchange.executor());
+    loop = exchange.executor();
+    upstream = Open(loop);
     CallHeaders headers = {.request_id = "r"};
     const auto got = co_await Unary<v1::GetSessionRequest, v1::GetSessionResponse>(
         exchange, headers, upstream->Next(), &Sessions::PrepareAsyncGetSession,
@@ -275,6 +310,7 @@ TEST_F(CallsTest, HangUpCancelsAUnaryCall) {
   asked.get_future().wait();
   client.Close();
   EXPECT_TRUE(absl::IsCancelled(outcome.get_future().get()));
+  asio::post(loop, asio::use_future([&] { upstream.reset(); })).get();  // the loop outlives it
 }
 
 }  // namespace

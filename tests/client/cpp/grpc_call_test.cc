@@ -1,0 +1,74 @@
+// What becomes of calls that the server cancels.
+#include "client/cpp/grpc_call.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "client/cpp/client.h"
+#include "tests/client/cpp/fake_server.h"
+
+namespace tvq::client {
+namespace {
+
+class GrpcCallTest : public testing::Test {
+ protected:
+  absl::Status Generate() {
+    return client_->Generate({}, {}, [](const auto&) { return true; });
+  }
+
+  FakeServer server_;
+  const std::unique_ptr<Client> client_ = Client::Connect(server_.address());
+};
+
+const grpc::Status kCancelled(grpc::StatusCode::CANCELLED, "Cancelled");
+
+// As calls that reach a server while it closes.
+TEST_F(GrpcCallTest, CancelledBeforeItsAnswerIsToBeMadeAgain) {
+  server_.sessions.get = [](auto*, const auto&, auto*) { return kCancelled; };
+  server_.sessions.import_session = [](auto*, auto*, auto*) { return kCancelled; };
+  server_.generation.generate = [](auto*, const auto&, auto*) { return kCancelled; };
+  server_.generation.generate_with_state = [](auto*, auto*) { return kCancelled; };
+  const ChunkSource nothing = [] { return std::string(); };
+  const auto got = client_->sessions().Get({});
+  EXPECT_TRUE(absl::IsUnavailable(got.status())) << got.status();
+  const auto imported = client_->sessions().Import({}, nothing);
+  EXPECT_TRUE(absl::IsUnavailable(imported.status())) << imported.status();
+  const absl::Status generated = Generate();
+  EXPECT_TRUE(absl::IsUnavailable(generated)) << generated;
+  const auto stream = client_->GenerateWithState({}, nothing);
+  v1::GenerateWithStateResponse response;
+  EXPECT_FALSE(stream->Next(&response));
+  const absl::Status ended = stream->Finish();
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+}
+
+// As a server does to a client that takes nothing.
+TEST_F(GrpcCallTest, CancelledAmidItsAnswerWasReadTooSlowly) {
+  server_.generation.generate = [](auto* context, const auto&, auto* writer) {
+    context->AddInitialMetadata("x-request-id", "r");
+    writer->SendInitialMetadata();
+    return kCancelled;
+  };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Generate())) << "after the head";
+  server_.generation.generate = [](auto*, const auto&, auto* writer) {
+    writer->Write(v1::GenerateResponse());
+    return kCancelled;
+  };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Generate())) << "after a message";
+}
+
+TEST_F(GrpcCallTest, CancelledByItsClientSaysSo) {
+  server_.generation.generate = [](auto* context, const auto&, auto* writer) {
+    writer->Write(v1::GenerateResponse());
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return kCancelled;
+  };
+  const absl::Status stopped = client_->Generate({}, {}, [](const auto&) { return false; });
+  EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
+}
+
+}  // namespace
+}  // namespace tvq::client
