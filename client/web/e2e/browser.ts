@@ -105,7 +105,12 @@ export class Tab {
 
   /** Pixels that the page is wider than its window. */
   async overflow(): Promise<number> {
-    return this.page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    return this.page.evaluate(async () => {
+      // As it is drawn: fonts are there, and what the last answer brought is laid out.
+      await document.fonts.ready;
+      for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+      return document.documentElement.scrollWidth - window.innerWidth;
+    });
   }
 
   async close(): Promise<void> {

@@ -68,7 +68,7 @@ const SCENES: Record<string, (tab: Tab) => Promise<void>> = {
 
 /** Nothing is wider than the window, and axe knows no barrier. */
 async function hasNoBarriers(tab: Tab): Promise<void> {
-  await expect.poll(() => tab.overflow()).toBeLessThanOrEqual(0);
+  expect(await tab.overflow()).toBeLessThanOrEqual(0);
   // Evaluated by the debugger, which the page's policy does not bind.
   await tab.page.evaluate(axe);
   const barriers = async (): Promise<string[]> => {

@@ -121,6 +121,28 @@ it('makes a new session of its text when the server has lost the old one', async
   await expect.poll(async () => (await tab.page.locator('.given').allTextContents()).join('')).toBe(before);
 });
 
+it('shows what the session holds when that is not what was written here', async () => {
+  tab.expectStatus(409);
+  await write('The captain said', 8);
+  await done();
+  const before = `The captain said${await written()}`;
+  await tab.page.evaluate(() =>
+    fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}/append`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ text: ' nothing' }),
+    }),
+  );
+  await box('Your words next').fill(' more');
+  await button('Continue').click();
+  await tab.page.getByText('This is what it holds now').waitFor();
+  expect(await text()).toBe(`${before} nothing`);
+  expect(await box('Your words next').inputValue()).toBe(' more');
+  await button('Continue').click();
+  await done();
+  await expect.poll(text).toContain(`${before} nothing more`);
+});
+
 it('saves a branch that the tree shows', async () => {
   await write('The captain said', 8);
   await done();

@@ -158,6 +158,10 @@ describe('an error within a stream', () => {
     expect(rows.length).toBeGreaterThan(10);
     for (const [, status, type, code] of rows)
       expect(errorWithin({ error: { message: 'm', type, code: code || null } })!.status, code).toBe(Number(status));
+    const finer = [...source.matchAll(/error\.status == (\d+) .*error\.code = "(\w+)"/g)];
+    expect(finer.length).toBeGreaterThan(0);
+    for (const [, status, code] of finer)
+      expect(errorWithin({ error: { message: 'm', code } })!.status, code).toBe(Number(status));
   });
 });
 

@@ -35,6 +35,12 @@ export const failure = (status: number, message: string, param: string | null = 
 export const idsOf = (text: string): number[] => [...text].map((c) => c.codePointAt(0)!);
 export const textOf = (ids: number[]): string => String.fromCodePoint(...ids);
 
+/** The answer to a call that expects another version. */
+function moved({ id, version }: Held, expected: unknown): Response | null {
+  if (expected === undefined || expected === null || Number(expected) === version) return null;
+  return failure(409, `session ${id} is at version ${version}`);
+}
+
 export class FakeGateway {
   readonly sessions = new Map<string, Held>();
   readonly calls: { path: string; method: string; body: unknown; headers: Headers }[] = [];
@@ -46,6 +52,8 @@ export class FakeGateway {
   breakAfter = Infinity;
   /** The text of each token comes with the next one, as that of half a character does. */
   late = false;
+  /** What completions write is told and then lost, as by a server that ends before it has stored it. */
+  loses = false;
   private made = 0;
 
   readonly fetch = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
@@ -61,13 +69,18 @@ export class FakeGateway {
     const path = url.pathname;
     if (path === '/tokenize') return json({ tokens: idsOf(String(body['prompt'])) });
     if (path === '/detokenize') return json({ prompt: textOf(body['tokens'] as number[]) });
-    if (path === '/v1/completions') return this.complete(body, signal);
+    if (path === '/v1/completions') {
+      const session = this.sessions.get(String(body['session_id']));
+      return (session && moved(session, body['expected_version'])) ?? this.complete(body, signal);
+    }
     if (path === '/v1/sessions' && method === 'POST') return json(this.show(this.create(body)), 201);
     if (path === '/v1/sessions')
       return json({ data: [...this.sessions.values()].map((s) => this.show(s)), has_more: false });
     const [, , , id = '', action = '', mark = ''] = path.split('/').map(decodeURIComponent);
     const session = this.sessions.get(id);
     if (!session) return failure(404, `no session ${id}`);
+    const refused = moved(session, body['expected_version'] ?? url.searchParams.get('expected_version'));
+    if (refused) return refused;
     return this.onSession(session, method, action, mark, url.searchParams, body);
   }
 
@@ -191,6 +204,7 @@ export class FakeGateway {
             token_ids: idsOf(text),
             finish_reason: last ? 'length' : null,
           };
+          const old = session && { ...session };
           if (last) commit();
           const position = session && {
             id: session.id,
@@ -198,6 +212,7 @@ export class FakeGateway {
             persisted_version: 0,
             position: session.position,
           };
+          if (session && gateway.loses) Object.assign(session, old);
           controller.enqueue(say({ choices: [choice], ...(last && position ? { session: position } : {}) }));
           if (!last) return;
           controller.enqueue(

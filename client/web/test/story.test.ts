@@ -59,6 +59,31 @@ describe('Story', () => {
     expect(textOf(gateway.sessions.get(story.session!.id)!.transcript)).toBe(`Once${watch.text}${ending.rest}`);
   });
 
+  it('goes on with nothing else than what is shown, whatever a server says that answers', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    gateway.loses = true;
+    const shown = await turn(story, ' more', 5);
+    expect(shown.kind).toBe('done');
+    gateway.loses = false;
+    const session = gateway.sessions.get(story.session!.id)!;
+    expect(await turn(story, 'x', 5)).toEqual({ kind: 'parted' });
+    expect(session.position).toBe(9);
+    await expect(story.branch('b')).rejects.toMatchObject({ status: 409 });
+    const error: unknown = await story.takeBack().catch((refused: unknown) => refused);
+    expect(await story.parted(error)).toBe(true);
+    expect(await story.open(session.id)).toBe(textOf(session.transcript));
+    expect((await turn(story, 'x', 5)).kind).toBe('done');
+  });
+
+  it('deletes no session that went on elsewhere', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    gateway.sessions.get(story.session!.id)!.version += 1;
+    await expect(story.takeBack()).rejects.toMatchObject({ status: 409 });
+    expect(gateway.sessions.size).toBe(1);
+  });
+
   it('goes back before the last turn', async () => {
     const { story } = fresh();
     await turn(story, 'Once', 5);

@@ -37,6 +37,7 @@ const STATUS_OF: Record<string, number> = {
   invalid_api_key: 401,
   permission_denied: 403,
   not_found: 404,
+  model_not_found: 404,
   already_exists: 409,
   conflict: 409,
   failed_precondition: 412,

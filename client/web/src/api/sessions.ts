@@ -51,22 +51,24 @@ export const KEPT_SECONDS = 365 * 86_400;
 export const forkSession = async (
   api: Api,
   id: string,
-  body: { count: number; label?: string; mark?: string; ttl?: number },
+  body: { count: number; label?: string; mark?: string; ttl?: number; expected_version?: number },
 ): Promise<Session[]> => (await api.json<ListOf<Session>>(`${of(id)}/fork`, { method: 'POST', body })).data;
 
-export const markSession = (api: Api, id: string, name: string): Promise<Position> =>
-  api.json<Position>(`${of(id)}/marks`, { method: 'POST', body: { name } });
+/** Refused with 409 unless the session is at the version `expected`, as what else has one. */
+export const markSession = (api: Api, id: string, name: string, expected?: number): Promise<Position> =>
+  api.json<Position>(`${of(id)}/marks`, { method: 'POST', body: { name, expected_version: expected } });
 
 export const unmarkSession = (api: Api, id: string, name: string): Promise<Position> =>
   api.json<Position>(`${of(id)}/marks/${encodeURIComponent(name)}`, { method: 'DELETE' });
 
-export const rewindSession = (api: Api, id: string, mark: string): Promise<Position> =>
-  api.json<Position>(`${of(id)}/rewind`, { method: 'POST', body: { mark } });
+export const rewindSession = (api: Api, id: string, mark: string, expected?: number): Promise<Position> =>
+  api.json<Position>(`${of(id)}/rewind`, { method: 'POST', body: { mark, expected_version: expected } });
 
 export const saveSession = (api: Api, id: string): Promise<Position> =>
   api.json<Position>(`${of(id)}/save`, { method: 'POST', body: {} });
 
-export const deleteSession = (api: Api, id: string): Promise<unknown> => api.json(of(id), { method: 'DELETE' });
+export const deleteSession = (api: Api, id: string, expected?: number): Promise<unknown> =>
+  api.json(of(id) + (expected === undefined ? '' : `?expected_version=${expected}`), { method: 'DELETE' });
 
 export const exportSession = async (api: Api, id: string): Promise<Blob> =>
   (await api.response(`${of(id)}/export`)).blob();

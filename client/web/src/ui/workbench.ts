@@ -33,7 +33,10 @@ export class Workbench {
   /** What begins a request: rests while one runs, and until there is a model for it. */
   private starters: HTMLButtonElement[] = [];
   private running: AbortController | null = null;
-  private readonly again = new Again(() => void this.show());
+  private readonly again = new Again(
+    () => void this.load(),
+    () => this.busy,
+  );
   private failed = false;
 
   constructor(
@@ -59,6 +62,11 @@ export class Workbench {
   }
 
   async show(): Promise<void> {
+    this.again.show();
+    await this.load();
+  }
+
+  private async load(): Promise<void> {
     let found = true;
     this.again.stop();
     try {
@@ -79,7 +87,7 @@ export class Workbench {
   }
 
   hide(): void {
-    this.again.stop();
+    this.again.hide();
   }
 
   get busy(): boolean {

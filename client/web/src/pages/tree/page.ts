@@ -97,11 +97,12 @@ class TreePage implements Page {
     const chosen = parameters.get('session');
     if (chosen !== null) this.chosen = chosen;
     this.comparedWith = parameters.get('with');
+    this.again.show();
     void this.begin();
   }
 
   hide(): void {
-    this.again.stop();
+    this.again.hide();
   }
 
   private async begin(): Promise<void> {

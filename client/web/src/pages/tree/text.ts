@@ -31,6 +31,7 @@ export async function continueSession(
     model: session.model,
     prompt: '',
     session_id: session.id,
+    expected_version: session.version,
     commit_on_cancel: true,
     max_tokens: tokens,
   };

@@ -139,11 +139,12 @@ class WritePage implements Page {
   }
 
   show(parameters: URLSearchParams): void {
+    this.again.show();
     void this.begin(parameters.get('session'));
   }
 
   hide(): void {
-    this.again.stop();
+    this.again.hide();
   }
 
   private async begin(session: string | null): Promise<void> {
@@ -271,11 +272,12 @@ class WritePage implements Page {
     draw();
     this.running = null;
     this.live.speed(meter.overall());
-    this.ended(ending, prompt);
+    if (ending.kind === 'parted') await this.parted(prompt);
+    else this.ended(ending, prompt);
     await this.openWanted();
   }
 
-  private ended(ending: Ending, prompt: string): void {
+  private ended(ending: Exclude<Ending, { kind: 'parted' }>, prompt: string): void {
     visit.set('write.session', this.story.session?.id ?? '');
     if (ending.kind === 'undone') {
       this.app.forget(); // a server that was started anew may have other models
@@ -295,6 +297,24 @@ class WritePage implements Page {
     else this.notice.clear();
     this.follow(follow);
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
+  }
+
+  /** The session holds something else than what is shown: shows that, and keeps the words. */
+  private async parted(prompt: string): Promise<void> {
+    this.setBox(prompt + this.box.value);
+    announce('Nothing was added.');
+    this.loading = true;
+    this.update();
+    try {
+      await this.open(this.story.session!.id, true);
+      this.notice.say(
+        'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
+      );
+    } catch (error) {
+      this.notice.fail(error);
+    }
+    this.loading = false;
+    this.update();
   }
 
   /** The server has the session no more: its text goes into the box, from where a new one begins. */
@@ -323,9 +343,11 @@ class WritePage implements Page {
     try {
       await this.story.takeBack();
     } catch (error) {
+      const parted = await this.story.parted(error);
       this.running = null;
       this.update();
-      this.notice.fail(error);
+      if (parted) await this.parted('');
+      else this.notice.fail(error);
       return;
     }
     this.paper.undo();

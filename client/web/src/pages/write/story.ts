@@ -27,10 +27,14 @@ export type Ending =
   /** Stopped by the person; `rest` is what the session holds beyond what was shown. */
   | { kind: 'stopped'; tokens: number; rest: string }
   /** Nothing of the turn is in the session. */
-  | { kind: 'undone'; error: unknown };
+  | { kind: 'undone'; error: unknown }
+  /** The same; and the session does not hold what is shown, as `open` will tell. */
+  | { kind: 'parted' };
 
 export class Story {
   session: Session | null = null;
+  /** Of the session, with what is shown: told by what wrote it. A server that only answers may know an older one. */
+  private version = 0;
   private turnStart = 0;
 
   constructor(private readonly api: Api) {}
@@ -50,24 +54,16 @@ export class Story {
     let sent = false;
     const made = this.session === null;
     try {
-      this.session ??= await sessions.createSession(this.api, {
-        model: model.id,
-        label: labelOf(prompt),
-        ttl: TTL_SECONDS,
-      });
-      if (this.session.position > 0) {
-        await sessions.markSession(this.api, this.session.id, BEFORE);
-        await this.refresh();
-      }
+      if (made) await this.make(model, prompt);
+      await this.markTurn();
       promptTokens = prompt === '' ? 0 : (await sessions.tokenize(this.api, model.id, prompt)).length;
       signal.throwIfAborted();
-      this.turnStart = this.session.position;
       const tokens = (): number => this.turnStart + promptTokens + seen;
-      watch.onState(this.turnStart, this.session.bytes);
+      watch.onState(this.turnStart, this.session!.bytes);
       const looking = this.lookWhile(() => watch.onState(tokens(), this.session?.bytes ?? 0));
       sent = true;
       try {
-        await complete(
+        const { session } = await complete(
           this.api,
           { ...this.request(model, prompt), ...sampling },
           (piece) => {
@@ -79,13 +75,15 @@ export class Story {
           },
           { signal, onWait: watch.onWait },
         );
+        if (session) this.version = session.version;
       } finally {
         looking();
       }
       await this.refresh();
-      watch.onState(this.session.position, this.session.bytes);
+      watch.onState(this.session!.position, this.session!.bytes);
       return { kind: 'done', finish, tokens: seen };
     } catch (error) {
+      if (await this.parted(error)) return { kind: 'parted' };
       if (sent) return this.afterBreak(error, model, promptTokens, { shown, seen }, watch, made);
       if (made) await this.drop();
       return { kind: 'undone', error };
@@ -97,13 +95,25 @@ export class Story {
     const { session } = this;
     if (!session) return false;
     if (!session.marks.some(({ name }) => name === BEFORE)) {
-      await sessions.deleteSession(this.api, session.id);
+      await sessions.deleteSession(this.api, session.id, this.version);
       this.session = null;
       return false;
     }
-    await sessions.rewindSession(this.api, session.id, BEFORE);
+    this.version = (await sessions.rewindSession(this.api, session.id, BEFORE, this.version)).version;
     await this.refresh();
     return true;
+  }
+
+  /**
+   * Whether a call was refused because the session holds something else than what is shown: another page
+   * wrote to it, or a server ended that had its newest versions in memory alone.
+   */
+  async parted(error: unknown): Promise<boolean> {
+    if (!(error instanceof ApiError) || error.status !== 409 || !this.session) return false;
+    return sessions.getSession(this.api, this.session.id).then(
+      ({ version }) => version !== this.version,
+      () => false, // the error itself says enough
+    );
   }
 
   async branch(label: string): Promise<Session> {
@@ -112,6 +122,7 @@ export class Story {
       count: 1,
       label,
       ttl: sessions.KEPT_SECONDS,
+      expected_version: this.version,
     });
     return made!;
   }
@@ -120,9 +131,30 @@ export class Story {
   async open(id: string): Promise<string | null> {
     const session = await sessions.withTranscript(this.api, id);
     this.session = session;
+    this.version = session.version;
     this.turnStart = session.position;
     if (!session.has_transcript) return session.position === 0 ? '' : null;
     return sessions.detokenize(this.api, session.model, session.transcript);
+  }
+
+  private async make(model: Model, prompt: string): Promise<void> {
+    this.session = await sessions.createSession(this.api, {
+      model: model.id,
+      label: labelOf(prompt),
+      ttl: TTL_SECONDS,
+    });
+    this.version = this.session.version;
+    this.turnStart = this.session.position;
+  }
+
+  /** Marks where a turn begins, if there is anything before it. */
+  private async markTurn(): Promise<void> {
+    const { id, position } = this.session!;
+    if (position === 0) return;
+    const marked = await sessions.markSession(this.api, id, BEFORE, this.version);
+    this.version = marked.version;
+    this.turnStart = marked.position;
+    await this.refresh();
   }
 
   private request(model: Model, prompt: string): { model: string; prompt: string; [field: string]: unknown } {
@@ -130,6 +162,7 @@ export class Story {
       model: model.id,
       prompt,
       session_id: this.session!.id,
+      expected_version: this.version,
       commit_on_cancel: true,
       logprobs: 5,
       return_token_ids: true,
@@ -190,7 +223,11 @@ export class Story {
     for (let tries = 0; ; tries += 1) {
       const now = await sessions.withTranscript(this.api, before.id, this.turnStart);
       this.session = now;
-      if (!expected || now.position > this.turnStart || tries === SETTLE_TRIES) return now;
+      if (!expected || now.position > this.turnStart || tries === SETTLE_TRIES) {
+        // With less than before the turn it is not what is shown.
+        if (now.position >= this.turnStart) this.version = now.version;
+        return now;
+      }
       await sleep(SETTLE_MS);
     }
   }
