@@ -57,6 +57,15 @@ def test_answers_in_one_piece_have_a_limit_together(fake):
             assert status == 200 or answer.error["type"] == "rate_limit_error"
 
 
+def test_ids_count_by_their_memory(fake):
+    """Twelve bytes for each of the message, while they become JSON."""
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "1MB") as gateway:
+        for size, status in [(1000, 200), (100_000, 429), (50_000, 200)]:
+            answer = gateway.post("/tokenize", {"model": "fake", "prompt": "x" * size})
+            assert answer.status == status, answer.body[:200]
+            assert status != 200 or answer.json["count"] == len(answer.json["tokens"]) == size
+
+
 def test_text_counts_as_it_comes(fake):
     """Eight answers of 400 kB at once fit into 4 MB; only probabilities count for more than they have on the wire."""
     from tvq.v1 import generation_pb2

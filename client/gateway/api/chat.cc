@@ -1,4 +1,5 @@
 // POST /v1/chat/completions
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,8 +53,8 @@ asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
     ChatEvents events(*request, head);
     co_await StreamAnswer(services, exchange, calls, events);
   } else {
-    ChatWhole whole(*request, head);
-    co_await WholeAnswer(services, exchange, calls, whole);
+    auto whole = std::make_unique<ChatWhole>(*request, head);
+    co_await WholeAnswer(services, exchange, calls, std::move(whole));
   }
 }
 

@@ -1,4 +1,5 @@
 // POST /v1/completions
+#include <memory>
 #include <utility>
 
 #include "client/gateway/api/answer.h"
@@ -27,8 +28,8 @@ asio::awaitable<void> Complete(Services& services, Exchange& exchange) {
     CompletionsEvents events(*request, head);
     co_await StreamAnswer(services, exchange, request->calls, events);
   } else {
-    CompletionsWhole whole(*request, head);
-    co_await WholeAnswer(services, exchange, request->calls, whole);
+    auto whole = std::make_unique<CompletionsWhole>(*request, head);
+    co_await WholeAnswer(services, exchange, request->calls, std::move(whole));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/aside.h"
+#include "client/gateway/api/whole_reply.h"
 #include "client/gateway/upstream/read_call.h"
 #include "client/gateway/upstream/unary_call.h"
 
@@ -100,10 +101,7 @@ ApiError GenerateError(const absl::Status& status) {
   return error;
 }
 
-ApiError NoMemory() {
-  return ToApiError(absl::ResourceExhaustedError(
-      "answers in one piece have all the memory there is; try again, or stream"));
-}
+constexpr char kOrStream[] = ", or stream";
 
 Response EventStream() {
   return {.content_type = "text/event-stream",
@@ -167,7 +165,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
     });
     const bool failed = !held || !calls.status().ok();
     ApiError error;
-    if (failed) error = held ? GenerateError(calls.status()) : NoMemory();
+    if (failed) error = held ? GenerateError(calls.status()) : NoMemory(kOrStream);
     if (failed && !exchange.begun()) {
       co_await exchange.Respond(ErrorResponse(error));
       co_return;
@@ -203,7 +201,8 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
 }
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
-                                  std::vector<v1::GenerateRequest>& requests, Whole& whole) {
+                                  std::vector<v1::GenerateRequest>& requests,
+                                  std::unique_ptr<Whole> whole) {
   if (exchange.gone()) co_return;
   Calls calls(exchange);
   calls.Start(services, exchange, requests);
@@ -215,7 +214,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
       bytes += message.ByteSizeLong();
       held = held && exchange.Hold(MemoryOf(message));
-      if (held && bytes <= kMaxAnswerBytes) whole.Add(call, message);
+      if (held && bytes <= kMaxAnswerBytes) whole->Add(call, message);
     });
   }
   if (!calls.status().ok()) {
@@ -225,11 +224,12 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
         HttpError(413, absl::StrCat("stream: must be true for an answer of more than ",
                                     kMaxAnswerBytes, " bytes"))));
   } else if (!held) {
-    co_await exchange.Respond(ErrorResponse(NoMemory()));
+    co_await exchange.Respond(ErrorResponse(NoMemory(kOrStream)));
   } else {
-    const auto write = [&] { return whole.ToJson(); };
+    const auto write = [&] { return Fitted(whole->ToJson()); };
     std::string json = co_await Aside(services.beside, exchange, bytes, write);
-    co_await exchange.Respond(JsonResponse(std::move(json)));
+    whole.reset();
+    co_await RespondJson(exchange, std::move(json));
   }
 }
 

@@ -3,6 +3,7 @@
 #define TVQ_CLIENT_GATEWAY_API_GENERATE_H_
 
 #include <boost/asio/awaitable.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
                                    std::vector<v1::GenerateRequest>& requests, Events& events);
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
-                                  std::vector<v1::GenerateRequest>& requests, Whole& whole);
+                                  std::vector<v1::GenerateRequest>& requests,
+                                  std::unique_ptr<Whole> whole);
 
 // The model a call is for: the one it names, or else its session's, or the server's only one.
 asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,

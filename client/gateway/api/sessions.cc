@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "client/gateway/api/answer.h"
-#include "client/gateway/api/aside.h"
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/sessions_json.h"
+#include "client/gateway/api/whole_reply.h"
+#include "client/gateway/openai/choice.h"
 #include "client/gateway/openai/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
 
@@ -33,40 +34,38 @@ std::string SessionIdOf(const Request& request) {
   }
 }
 
-// Calls `method` with what was parsed, and answers what `to_json` makes of the reply.
-template <typename Request, typename Reply, typename Convert>
+// Calls `method` with what was parsed, and answers the JSON that `write` makes of the reply.
+template <typename Request, typename Reply, typename Write>
 asio::awaitable<void> Call(Services& services, Exchange& exchange, absl::StatusOr<Request> request,
-                           Method<Request, Reply> method, Convert to_json, int status) {
+                           Method<Request, Reply> method, Write write, int status = 200,
+                           size_t memory_per_byte = kObjectsMemory) {
   if (!request.ok()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));
     co_return;
   }
   const CallHeaders headers = HeadersOf(exchange, SessionIdOf(*request));
-  const absl::StatusOr<Reply> reply = co_await Unary<Request, Reply>(
+  absl::StatusOr<Reply> reply = co_await Unary<Request, Reply>(
       exchange, headers, services.upstream.Next(), method, *std::move(request));
   if (!reply.ok()) {
     co_await exchange.Respond(ErrorResponse(SessionError(reply.status())));
     co_return;
   }
-  const auto write = [&] { return Dump(to_json(*reply)); };
-  std::string json = co_await Aside(services.beside, exchange, reply->ByteSizeLong(), write);
-  co_await exchange.Respond(JsonResponse(std::move(json), status));
+  co_await RespondWith(services, exchange, *std::move(reply), memory_per_byte, write, status);
 }
 
 // The same for a request that `parse` makes of the body: (body, target).
-template <typename Request, typename Reply, typename Convert>
+template <typename Request, typename Reply, typename Write>
 asio::awaitable<void> CallWithBody(Services& services, Exchange& exchange, SessionTarget target,
                                    absl::StatusOr<Request> (*parse)(std::string_view,
                                                                     const SessionTarget&),
-                                   Method<Request, Reply> method, Convert to_json) {
+                                   Method<Request, Reply> method, Write write) {
   const auto read = [&](std::string_view body) { return parse(body, target); };
   std::optional<Request> request = co_await ReadJson(services, exchange, read);
   if (!request) co_return;
-  co_await Call<Request, Reply, Convert>(services, exchange, *std::move(request), method, to_json,
-                                         200);
+  co_await Call<Request, Reply>(services, exchange, *std::move(request), method, write);
 }
 
-const auto kPosition = [](const auto& reply) { return ToJson(reply.session()); };
+const auto kPosition = [](const auto& reply) { return Dump(ToJson(reply.session())); };
 
 template <typename Reply>
 OrderedJson ListOf(const Reply& reply) {
@@ -77,25 +76,31 @@ OrderedJson ListOf(const Reply& reply) {
   return json;
 }
 
-OrderedJson PageOf(const v1::ListSessionsResponse& reply) {
+std::string ForksOf(const v1::ForkSessionResponse& reply) { return Dump(ListOf(reply)); }
+
+std::string PageOf(const v1::ListSessionsResponse& reply) {
   OrderedJson json = ListOf(reply);
   json["has_more"] = !reply.next_page_token().empty();
   json["next"] =
       reply.next_page_token().empty() ? OrderedJson() : OrderedJson(reply.next_page_token());
+  return Dump(json);
+}
+
+// The ids as text of their own: as objects they take four times as much.
+std::string WithTranscript(const v1::GetSessionResponse& reply) {
+  std::string json = Dump(ToJson(reply.session()));
+  json.back() = ',';
+  json += R"("transcript":)";
+  AppendIds({reply.transcript().data(), static_cast<size_t>(reply.transcript_size())}, &json);
+  json.push_back('}');
   return json;
 }
 
-OrderedJson WithTranscript(const v1::GetSessionResponse& reply) {
-  OrderedJson json = ToJson(reply.session());
-  json["transcript"] = reply.transcript();
-  return json;
-}
-
-OrderedJson Appended(const v1::AppendSessionResponse& reply) {
+std::string Appended(const v1::AppendSessionResponse& reply) {
   OrderedJson json;
   json["session"] = ToJson(reply.session());
   json["tokens"] = reply.tokens();
-  return json;
+  return Dump(json);
 }
 
 asio::awaitable<void> Create(Services& services, Exchange& exchange) {
@@ -111,18 +116,19 @@ asio::awaitable<void> Create(Services& services, Exchange& exchange) {
 
 asio::awaitable<void> List(Services& services, Exchange& exchange) {
   co_await Call<v1::ListSessionsRequest, v1::ListSessionsResponse>(
-      services, exchange, ParseList(QueryOf(exchange)), &Sessions::PrepareAsyncListSessions, PageOf,
-      200);
+      services, exchange, ParseList(QueryOf(exchange)), &Sessions::PrepareAsyncListSessions,
+      PageOf);
 }
 
 asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string id) {
   auto request = ParseGet(QueryOf(exchange), id);
   const bool transcript = request.ok() && request->include_transcript();
-  const auto to_json = [transcript](const v1::GetSessionResponse& reply) {
-    return transcript ? WithTranscript(reply) : ToJson(reply.session());
+  const auto write = [transcript](const v1::GetSessionResponse& reply) {
+    return transcript ? WithTranscript(reply) : kPosition(reply);
   };
   co_await Call<v1::GetSessionRequest, v1::GetSessionResponse>(
-      services, exchange, std::move(request), &Sessions::PrepareAsyncGetSession, to_json, 200);
+      services, exchange, std::move(request), &Sessions::PrepareAsyncGetSession, write, 200,
+      transcript ? kIdsMemory : kObjectsMemory);
 }
 
 // The call in the query as a request of its own.
@@ -141,11 +147,11 @@ asio::awaitable<void> Delete(Services& services, Exchange& exchange, SessionTarg
     json["id"] = id;
     json["object"] = "session.deleted";
     json["deleted"] = true;
-    return json;
+    return Dump(json);
   };
   auto request = FromQuery<v1::DeleteSessionRequest>(exchange, target);
   co_await Call<v1::DeleteSessionRequest, v1::DeleteSessionResponse>(
-      services, exchange, std::move(request), &Sessions::PrepareAsyncDeleteSession, deleted, 200);
+      services, exchange, std::move(request), &Sessions::PrepareAsyncDeleteSession, deleted);
 }
 
 asio::awaitable<void> Unmark(Services& services, Exchange& exchange, SessionTarget target,
@@ -153,16 +159,16 @@ asio::awaitable<void> Unmark(Services& services, Exchange& exchange, SessionTarg
   auto request = FromQuery<v1::UnmarkSessionRequest>(exchange, target);
   if (request.ok()) request->set_name(name);
   co_await Call<v1::UnmarkSessionRequest, v1::UnmarkSessionResponse>(
-      services, exchange, std::move(request), &Sessions::PrepareAsyncUnmarkSession, kPosition, 200);
+      services, exchange, std::move(request), &Sessions::PrepareAsyncUnmarkSession, kPosition);
 }
 
-template <typename Request, typename Reply, typename Convert>
+template <typename Request, typename Reply, typename Write>
 RouteHandler WithBody(Services& services,
                       absl::StatusOr<Request> (*parse)(std::string_view, const SessionTarget&),
-                      Method<Request, Reply> method, Convert to_json) {
-  return [&services, parse, method, to_json](Exchange& exchange, const PathFields& path) {
-    return CallWithBody<Request, Reply, Convert>(services, exchange, TargetOf(exchange, path),
-                                                 parse, method, to_json);
+                      Method<Request, Reply> method, Write write) {
+  return [&services, parse, method, write](Exchange& exchange, const PathFields& path) {
+    return CallWithBody<Request, Reply>(services, exchange, TargetOf(exchange, path), parse, method,
+                                        write);
   };
 }
 
@@ -187,8 +193,7 @@ void AddSessions(Services& services, Router* router) {
                   services, ParseAppend, &Sessions::PrepareAsyncAppendSession, Appended));
   router->Add("POST", "/v1/sessions/{id}/fork",
               WithBody<v1::ForkSessionRequest, v1::ForkSessionResponse>(
-                  services, ParseFork, &Sessions::PrepareAsyncForkSession,
-                  ListOf<v1::ForkSessionResponse>));
+                  services, ParseFork, &Sessions::PrepareAsyncForkSession, ForksOf));
   router->Add("POST", "/v1/sessions/{id}/marks",
               WithBody<v1::MarkSessionRequest, v1::MarkSessionResponse>(
                   services, ParseMark, &Sessions::PrepareAsyncMarkSession, kPosition));

@@ -1,10 +1,13 @@
 // POST /tokenize and /detokenize, as vLLM has them.
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
-#include "client/gateway/api/models_json.h"
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
+#include "client/gateway/api/whole_reply.h"
+#include "client/gateway/openai/choice.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/openai/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
@@ -22,55 +25,68 @@ ApiError TokensError(const absl::Status& status) {
   return error;
 }
 
-// Null for models without a limit.
-OrderedJson LongestOf(const v1::Model& model) {
-  return model.max_position() == 0 ? OrderedJson() : OrderedJson(model.max_position());
+// {"count":...,"max_model_len":...,"tokens":[...]}; max_model_len is null for models without a
+// limit.
+std::string ToJson(const v1::TokenizeResponse& tokens, const v1::Model& model) {
+  std::string json = absl::StrCat(R"({"count":)", tokens.token_ids_size(), R"(,"max_model_len":)");
+  absl::StrAppend(&json, model.max_position() == 0 ? "null" : absl::StrCat(model.max_position()));
+  json += R"(,"tokens":)";
+  AppendIds({tokens.token_ids().data(), static_cast<size_t>(tokens.token_ids_size())}, &json);
+  json.push_back('}');
+  return json;
 }
 
-asio::awaitable<absl::StatusOr<std::string>> Tokens(Services& services, Exchange& exchange,
-                                                    v1::TokenizeRequest request) {
+struct Tokens {
+  v1::TokenizeResponse ids;
+  v1::GetModelResponse model;
+};
+
+asio::awaitable<absl::StatusOr<Tokens>> TokensOf(Services& services, Exchange& exchange,
+                                                 v1::TokenizeRequest request) {
   v1::GetModelRequest get;
   get.set_name(request.model());
-  const auto tokens = co_await Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
+  auto ids = co_await Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
       exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncTokenize,
       std::move(request));
-  if (!tokens.ok()) co_return tokens.status();
-  const auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
+  if (!ids.ok()) co_return ids.status();
+  auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
       exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
       std::move(get));
   if (!model.ok()) co_return model.status();
-  const auto write = [&] {
-    OrderedJson json;
-    json["count"] = tokens->token_ids_size();
-    json["max_model_len"] = LongestOf(model->model());
-    json["tokens"] = tokens->token_ids();
-    return Dump(json);
-  };
-  std::string json = co_await Aside(services.beside, exchange, tokens->ByteSizeLong(), write);
-  co_return json;
+  co_return Tokens{.ids = *std::move(ids), .model = *std::move(model)};
 }
 
 asio::awaitable<void> Tokenize(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, ParseTokenize, TokensError);
   if (!request) co_return;
-  absl::StatusOr<std::string> json = co_await Tokens(services, exchange, *std::move(request));
-  Response answer =
-      json.ok() ? JsonResponse(*std::move(json)) : ErrorResponse(TokensError(json.status()));
-  co_await exchange.Respond(std::move(answer));
+  absl::StatusOr<Tokens> tokens = co_await TokensOf(services, exchange, *std::move(request));
+  if (!tokens.ok()) {
+    co_await exchange.Respond(ErrorResponse(TokensError(tokens.status())));
+    co_return;
+  }
+  const auto write = [&](const v1::TokenizeResponse& ids) {
+    return ToJson(ids, tokens->model.model());
+  };
+  co_await RespondWith(services, exchange, std::move(tokens->ids), kIdsMemory, write);
 }
 
 asio::awaitable<void> Detokenize(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, ParseDetokenize, TokensError);
   if (!request) co_return;
-  const auto text = co_await Unary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+  auto text = co_await Unary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
       exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncDetokenize,
       *std::move(request));
-  std::string json = R"({"prompt":)";
-  if (text.ok()) AppendJsonString(text->text(), &json);
-  json.push_back('}');
-  Response answer =
-      text.ok() ? JsonResponse(std::move(json)) : ErrorResponse(TokensError(text.status()));
-  co_await exchange.Respond(std::move(answer));
+  if (!text.ok()) {
+    co_await exchange.Respond(ErrorResponse(TokensError(text.status())));
+    co_return;
+  }
+  const auto write = [](const v1::DetokenizeResponse& reply) {
+    std::string json = R"({"prompt":)";
+    AppendJsonString(reply.text(), &json);
+    json.push_back('}');
+    return json;
+  };
+  co_await RespondWith(services, exchange, *std::move(text), kTextMemory, write);
 }
 
 }  // namespace

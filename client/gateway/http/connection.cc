@@ -309,6 +309,13 @@ bool Connection::Hold(size_t bytes) {
   return true;
 }
 
+bool Connection::HoldInstead(size_t bytes) {
+  if (bytes > held_) return Hold(bytes - held_);
+  budget_.Give(held_ - bytes);
+  held_ = bytes;
+  return true;
+}
+
 void Connection::OnHangUp(absl::AnyInvocable<void()> cancel) {
   if (gone_) {
     cancel();

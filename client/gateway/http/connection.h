@@ -70,6 +70,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t size) override;
   void BodyDone() override { budget_.Give(std::exchange(budgeted_, 0)); }
   bool Hold(size_t bytes) override;
+  bool HoldInstead(size_t bytes) override;
   void OnHangUp(absl::AnyInvocable<void()> cancel) override;
   bool gone() const override { return gone_; }
   asio::awaitable<void> Respond(Response response) override;

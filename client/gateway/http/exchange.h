@@ -52,6 +52,9 @@ class Exchange {
   // Counts memory of this request beside that of bodies, until its answer has been sent. False:
   // memory is short.
   virtual bool Hold(size_t bytes) = 0;
+  // Counts so many bytes, and no more what was counted. False: memory is short, and all is as
+  // before.
+  virtual bool HoldInstead(size_t bytes) = 0;
 
   // From now on a client that hangs up, or has shut down its side, is noticed, and `cancel` is
   // called once: before this returns if the client is gone already. The body may still be read.
