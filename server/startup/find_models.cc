@@ -16,7 +16,7 @@ absl::StatusOr<std::vector<ModelFlag>> FindModels(const std::string& dir) {
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     std::error_code absent;
     if (!std::filesystem::exists(entry->path() / "config.json", absent)) continue;
-    models.push_back({entry->path().filename().string(), entry->path().string()});
+    models.push_back({.name = entry->path().filename().string(), .dir = entry->path().string()});
   }
   if (error) return absl::InvalidArgumentError(absl::StrCat(dir, ": ", error.message()));
   if (models.empty()) {

@@ -212,7 +212,27 @@ absl::StatusOr<ModelFlag> ParseModel(const std::string& argument) {
     return absl::InvalidArgumentError(
         absl::StrCat("--model: is \"", argument, "\", must be NAME=DIR"));
   }
-  return ModelFlag{argument.substr(0, equals), argument.substr(equals + 1)};
+  return ModelFlag{.name = argument.substr(0, equals), .dir = argument.substr(equals + 1)};
+}
+
+// The folders of `dir`, but for those whose names `models` have.
+absl::Status AddFolders(const std::string& dir, std::vector<ModelFlag>* models) {
+  auto found = FindModels(dir);
+  if (!found.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model-dir: ", std::string(found.status().message())));
+  }
+  for (ModelFlag& folder : *found) {
+    const auto same = std::find_if(models->begin(), models->end(), [&](const ModelFlag& model) {
+      return model.name == folder.name;
+    });
+    if (same == models->end()) {
+      models->push_back(std::move(folder));
+    } else {
+      same->instead_of = std::move(folder.dir);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ModelFlag>> ModelsOf(ModelSources sources) {
@@ -221,25 +241,20 @@ absl::StatusOr<std::vector<ModelFlag>> ModelsOf(ModelSources sources) {
     sources.dir = Environment("TVQ_MODEL_DIR");
   }
   std::vector<ModelFlag> models;
+  std::set<std::string> names;
   for (const std::string& argument : sources.models) {
     auto model = ParseModel(argument);
     if (!model.ok()) return model.status();
+    if (!names.insert(model->name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--model: the name \"", model->name, "\" is given twice"));
+    }
     models.push_back(*std::move(model));
   }
   if (!sources.dir.empty()) {
-    const auto found = FindModels(sources.dir);
-    if (!found.ok())
-      return absl::InvalidArgumentError(
-          absl::StrCat("--model-dir: ", std::string(found.status().message())));
-    models.insert(models.end(), found->begin(), found->end());
+    if (auto status = AddFolders(sources.dir, &models); !status.ok()) return status;
   }
   if (models.empty()) return absl::InvalidArgumentError("--model or --model-dir is required");
-  std::set<std::string> names;
-  for (const ModelFlag& model : models) {
-    if (names.insert(model.name).second) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--model: the name \"", model.name, "\" is given twice"));
-  }
   return models;
 }
 

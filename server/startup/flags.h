@@ -16,6 +16,8 @@ namespace tvq {
 struct ModelFlag {
   std::string name;
   std::string dir;
+  std::string
+      instead_of;  // a folder of the same name in --model-dir, which is not served; or empty
 };
 
 struct Flags {

@@ -21,10 +21,11 @@ DType ParseDType(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
-                                                    std::shared_ptr<Device> device) {
+                                                    const std::shared_ptr<Device>& device) {
   std::vector<ServedModel> models;
   for (const ModelFlag& flag : flags.models) {
-    spdlog::info("loading {} from {}", flag.name, flag.dir);
+    spdlog::info("loading {} from {}{}", flag.name, flag.dir,
+                 flag.instead_of.empty() ? "" : ", in the place of " + flag.instead_of);
     ProgressBar bar(absl::StrCat("loading ", flag.name));
     LoadOptions options;
     options.device = device;

@@ -16,7 +16,7 @@ namespace tvq {
 // Loads the models one after the other, with a progress bar where stderr is a terminal. Errors name
 // the model, file, tensor and offset.
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
-                                                    std::shared_ptr<Device> device);
+                                                    const std::shared_ptr<Device>& device);
 
 // A line for people: name, family, size, bytes a session takes and how many fit.
 std::string Describe(const ServedModel& model, const ModelCapacity& capacity);

@@ -36,7 +36,9 @@ std::optional<std::vector<std::string>> Models(const std::vector<std::string>& a
   std::vector<std::string> models;
   for (const ModelFlag& model : flags->models) {
     EXPECT_TRUE(model.dir.starts_with(root)) << model.dir;
-    models.push_back(model.name + "=" + model.dir.substr(root.size()));
+    std::string served = model.name + "=" + model.dir.substr(root.size());
+    if (!model.instead_of.empty()) served += " instead of " + model.instead_of.substr(root.size());
+    models.push_back(std::move(served));
   }
   return models;
 }
@@ -91,7 +93,15 @@ TEST_F(ModelDirTest, ServesTheFoldersWithAConfiguration) {
 TEST_F(ModelDirTest, RefusesWhatHoldsNoModels) {
   EXPECT_EQ(Models({"--model-dir", root_ + "c"}), std::nullopt);
   EXPECT_EQ(Models({"--model-dir", root_ + "nothing"}), std::nullopt);
-  EXPECT_EQ(Models({"--model-dir", root_, "--model", "a=elsewhere"}), std::nullopt) << "a twice";
+  EXPECT_EQ(Models({"--model", "a=here", "--model", "a=there"}), std::nullopt) << "a twice";
+}
+
+TEST_F(ModelDirTest, ANamedModelTakesTheFoldersPlace) {
+  EXPECT_EQ(Models({"--model-dir", root_, "--model", "a=" + root_ + "c"}, root_),
+            (Served{"a=c instead of a", "b=b"}));
+  ASSERT_EQ(setenv("TVQ_MODEL_DIR", root_.c_str(), /*overwrite=*/1), 0);
+  ASSERT_EQ(setenv("TVQ_MODEL", ("b=" + root_ + "d").c_str(), /*overwrite=*/1), 0);
+  EXPECT_EQ(Models({}, root_), (Served{"b=d instead of b", "a=a"}));
 }
 
 TEST_F(ModelDirTest, TheEnvironmentCountsWhereNoFlagSaysWhatToServe) {
