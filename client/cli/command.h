@@ -31,6 +31,7 @@ struct Globals {
   bool json = false;
   double timeout = 0;  // seconds; 0: none
   Interrupt* interrupt = nullptr;
+  bool sends_key = true;                   // of the command; it may leave the key alone
   std::unique_ptr<client::Client> client;  // set before `run` is called
   std::function<int()> run;
 

@@ -15,6 +15,7 @@ class ConnectFlags {
   void AddTo(CLI::App& app);
   // Reads the file of --api-key @FILE; NOT_FOUND if that cannot be read.
   absl::StatusOr<client::ConnectOptions> Options() const;
+  const client::ConnectOptions& OptionsWithoutKey() const { return options_; }
 
  private:
   client::ConnectOptions options_ = {.address = "127.0.0.1:50051"};

@@ -10,20 +10,30 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(5);  // without --timeout
 
+const char* Name(client::Health health) {
+  switch (health) {
+    case client::Health::kServing:
+      return "SERVING";
+    case client::Health::kNotServing:
+      return "NOT_SERVING";
+    case client::Health::kAlive:
+      return "ALIVE";
+  }
+  return "";
+}
+
 int Run(const Globals& globals) {
-  const auto connect = globals.connect.Options();
-  if (!connect.ok()) return globals.FailUsage(connect.status());
   client::CallOptions call = globals.Call();
   if (globals.timeout == 0) call.timeout = kPatience;
-  const auto serving = client::IsServing(*connect, call);
-  if (!serving.ok()) return globals.Fail(serving.status());
-  const char* const status = *serving ? "SERVING" : "NOT_SERVING";
+  const auto health = client::CheckHealth(globals.connect.OptionsWithoutKey(), call);
+  if (!health.ok()) return globals.Fail(health.status());
+  const char* const status = Name(*health);
   if (globals.json) {
     std::printf("%s\n", nlohmann::json({{"status", status}}).dump(2).c_str());
   } else {
     std::printf("%s\n", status);
   }
-  return *serving ? kOk : kUnavailable;
+  return *health == client::Health::kNotServing ? kUnavailable : kOk;
 }
 
 }  // namespace
@@ -31,7 +41,10 @@ int Run(const Globals& globals) {
 void AddHealth(CLI::App& app, Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "health", "Whether the server serves; sends no key, believes any certificate, waits 5 s");
-  command->callback([&globals] { globals.run = [&globals] { return Run(globals); }; });
+  command->callback([&globals] {
+    globals.sends_key = false;
+    globals.run = [&globals] { return Run(globals); };
+  });
 }
 
 }  // namespace tvq::cli

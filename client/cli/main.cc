@@ -91,7 +91,8 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
-  const auto options = globals.connect.Options();
+  const absl::StatusOr<client::ConnectOptions> options =
+      globals.sends_key ? globals.connect.Options() : globals.connect.OptionsWithoutKey();
   if (!options.ok()) return globals.FailUsage(options.status());
   auto client = client::Client::Connect(*options);
   if (!client.ok()) return globals.FailUsage(client.status());

@@ -4,7 +4,9 @@
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "client/cpp/grpc_call.h"
 #include "client/cpp/transport.h"
@@ -21,8 +23,9 @@ constexpr uint32_t kServing = 1;
 
 }  // namespace
 
-absl::StatusOr<bool> IsServing(const ConnectOptions& connect, const CallOptions& options) {
-  const auto credentials = UnverifiedCredentials(connect);
+absl::StatusOr<Health> CheckHealth(const ConnectOptions& connect, const CallOptions& options) {
+  const auto seen = std::make_shared<std::atomic<bool>>(false);
+  const auto credentials = UnverifiedCredentials(connect, seen);
   if (!credentials.ok()) return credentials.status();
   const Transport transport = {grpc::CreateChannel(connect.address, *credentials), ""};
   const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
@@ -32,8 +35,11 @@ absl::StatusOr<bool> IsServing(const ConnectOptions& connect, const CallOptions&
         return grpc::internal::BlockingUnaryCall<HealthCheckRequest, HealthCheckResponse>(
             transport.channel.get(), method, context, HealthCheckRequest(), response);
       });
-  if (!answer.ok()) return answer.status();
-  return answer->value() == kServing;
+  if (answer.ok()) return answer->value() == kServing ? Health::kServing : Health::kNotServing;
+  // With a connection the answer is the server's, or that of a proxy.
+  const bool refused = *seen && transport.channel->GetState(false) != GRPC_CHANNEL_READY;
+  if (absl::IsUnavailable(answer.status()) && refused) return Health::kAlive;
+  return answer.status();
 }
 
 }  // namespace tvq::client

@@ -7,10 +7,16 @@
 
 namespace tvq::client {
 
-// What grpc.health.v1.Health says of the server as a whole: false once it drains, or when it hangs.
-// Sends no key, and takes whatever certificate the server shows. Errors: those of Client::Connect
-// and of the call, UNAVAILABLE if nobody answers.
-absl::StatusOr<bool> IsServing(const ConnectOptions& connect, const CallOptions& options = {});
+enum class Health {
+  kServing,
+  kNotServing,  // it drains, or hangs
+  kAlive        // it speaks TLS, and wants another certificate of its clients: it may be either
+};
+
+// What grpc.health.v1.Health says of the server as a whole. Sends no key, and takes whatever
+// certificate the server shows. Errors: those of Client::Connect and of the call, UNAVAILABLE if
+// nobody answers.
+absl::StatusOr<Health> CheckHealth(const ConnectOptions& connect, const CallOptions& options = {});
 
 }  // namespace tvq::client
 

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +62,23 @@ absl::StatusOr<grpc::SslCredentialsOptions> ReadFiles(const ConnectOptions& opti
   return ssl;
 }
 
+// Believes every certificate, and tells that there was one.
+class BelievingVerifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit BelievingVerifier(std::shared_ptr<std::atomic<bool>> seen) : seen_(std::move(seen)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest*,
+              std::function<void(grpc::Status)>, grpc::Status* status) override {
+    *seen_ = true;
+    *status = grpc::Status::OK;
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> seen_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
@@ -68,7 +89,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> UnverifiedCredentials(
-    const ConnectOptions& options) {
+    const ConnectOptions& options, std::shared_ptr<std::atomic<bool>> seen) {
   namespace tls = grpc::experimental;
   const auto ssl = ReadFiles(options);
   if (!ssl.ok()) return ssl.status();
@@ -76,7 +97,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> UnverifiedCredentials(
   tls::TlsChannelCredentialsOptions unverified;
   unverified.set_verify_server_certs(false);
   unverified.set_check_call_host(false);
-  unverified.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  unverified.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<BelievingVerifier>(std::move(seen)));
   std::vector<tls::IdentityKeyCertPair> own;
   if (!ssl->pem_cert_chain.empty()) own.push_back({ssl->pem_private_key, ssl->pem_cert_chain});
   // Without any gRPC looks for the system's, and complains in an image that has none.

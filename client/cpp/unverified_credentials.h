@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -12,9 +13,10 @@
 namespace tvq::client {
 
 // As Credentials of transport.h, but whatever certificate the server shows is believed: for calls
-// without secrets alone.
+// without secrets alone. `seen` becomes true when a server has shown one, in a handshake that ended
+// well as far as this side can tell: with TLS 1.3 a server looks at the client's certificate later.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> UnverifiedCredentials(
-    const ConnectOptions& options);
+    const ConnectOptions& options, std::shared_ptr<std::atomic<bool>> seen);
 
 }  // namespace tvq::client
 

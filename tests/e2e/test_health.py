@@ -10,6 +10,7 @@ from certificates import Authority
 from gateway_process import GatewayProcess
 from server_process import BIN, PATIENCE_SECONDS, ROOT, dead_addresses, wait_until
 from test_keys import line
+from test_snapshots import kill
 
 
 def commands():
@@ -44,7 +45,8 @@ def test_server_with_keys(start, tmp_path):
     (tmp_path / "keys").write_text(line("ana", "alpha"))
     server = start("--api-key-file", tmp_path / "keys")
     assert check("server", server.address).returncode == 0
-    assert check("server", server.address, TVQ_API_KEY="beta").returncode == 0
+    for key in ("beta", "@/no/such/file"):
+        assert check("server", server.address, TVQ_API_KEY=key).returncode == 0
 
 
 @pytest.mark.parametrize("mutual", [False, True])
@@ -58,6 +60,20 @@ def test_server_with_tls(start, authority, mutual):
     done = check("server", server.address, **environment)
     assert done.returncode == 0, done.stderr
     assert check("server", server.address).returncode == 3  # without TLS
+
+
+def test_server_whose_certificate_is_no_clients(start, authority, tmp_path):
+    """As public authorities sign them, and beside clients whom another authority signs: the check is refused, by a
+    server that is alive."""
+    clients = Authority(tmp_path / "clients")
+    for name, usage, trusted in [("usage", "serverAuth", authority), ("other", "", clients)]:
+        certificate, key = authority.issue(name, usage=usage)
+        files = {"TVQ_SSL_CERTFILE": str(certificate), "TVQ_SSL_KEYFILE": str(key), "TVQ_SSL_CA_CERTS": str(trusted.ca)}
+        server = start("--ssl-certfile", certificate, "--ssl-keyfile", key, "--ssl-ca-certs", trusted.ca)
+        done = check("server", server.address, **files)
+        assert (done.returncode, done.stdout) == (0, "ALIVE\n"), done.stderr
+        kill(server)
+        assert check("server", server.address, **files).returncode == 3
 
 
 def test_server_that_drains(start):
