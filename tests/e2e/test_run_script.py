@@ -135,6 +135,15 @@ def test_a_second_interrupt_ends_running_requests(terminal):
         assert terminal.code == 0 and not any(map(there, programs.values()))
 
 
+@pytest.mark.parametrize("program", ["tvq-server", "tvq-gateway"])
+def test_says_which_program_ended_by_itself(terminal, program):
+    programs = terminal.started()
+    os.kill(programs[program], signal.SIGKILL)
+    terminal.wait_for(f"{program} ended by itself")
+    wait_until(terminal.ended, "scripts/run ends")
+    assert terminal.code == 1 and not any(map(there, programs.values()))
+
+
 def test_a_terminal_that_is_closed_leaves_nothing_behind(terminal):
     programs = terminal.started()
     terminal.close()
