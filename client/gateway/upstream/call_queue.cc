@@ -56,6 +56,7 @@ void CallQueue::Tell() {
 }
 
 void CallQueue::OnNews() {
+  told_.clear();  // if one of them threw the last time
   {
     absl::MutexLock lock(&mutex_);
     told_.swap(news_);
