@@ -35,7 +35,8 @@ struct ServerOptions {
   CallRecorder::Log log_call;  // hears of every call that ends, in its thread; may be null
 };
 
-// Constructed by one thread; every method may be called from any thread.
+// Constructed by one thread. StopListening and Shutdown are one thread's; every other method may be
+// called from any.
 class Server {
  public:
   // Listens. UNAVAILABLE, naming the address, when it cannot; errors of ApiKeys::Read and

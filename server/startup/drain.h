@@ -32,8 +32,9 @@ PeerOptions PeerOf(const Flags& flags);
 absl::Status CheckOrder(const DrainOrder& order, const Flags& flags);
 
 // The graceful stop: health turns, requests finish, answers go out, sessions are handed over or
-// stored. Of `now` a stop is requested by somebody who has lost patience, and who then also ends
-// the requests. Logs what was lost, sessions by their ids.
+// stored. Where other servers share the sessions, these are stored first, while all goes on, and
+// the port closes. Of `now` a stop is requested by somebody who has lost patience, and who then
+// also ends the requests. Logs what was lost, sessions by their ids.
 void Drain(const Draining& draining, const std::stop_token& now);
 
 }  // namespace tvq

@@ -1,4 +1,4 @@
-"""Client of a tvq server: generation, and sessions that never grow.
+"""Client of a tvq server: generation, and sessions that stay there between calls.
 
     import tvq
 

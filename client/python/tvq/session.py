@@ -1,4 +1,4 @@
-"""Sessions: a model's state that stays on the server between calls, at a constant size."""
+"""Sessions: a model's state that stays on the server between calls."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Session:
 
     def fork(self, *, label: str = "", ttl: Optional[Seconds] = None, mark: str = "",
              **call: Unpack[Call]) -> "Session":
-        """A new session that goes on from here, or from a mark; costs one copy of a constant size."""
+        """A new session that goes on from here, or from a mark; costs one copy of the state."""
         return self.forks(1, label=label, ttl=ttl, mark=mark, **call)[0]
 
     def forks(self, count: int, *, label: str = "", ttl: Optional[Seconds] = None, mark: str = "",
