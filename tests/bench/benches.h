@@ -30,6 +30,10 @@ absl::Status BenchEngine(Subject& subject, const Options& options, Json& report)
 // The same, and through gRPC. UNIMPLEMENTED in a build without gRPC.
 absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
 
+// Models of one size that differ in their attention alone: images a second and milliseconds a
+// token, with a cache and without. Makes its own report and checks.
+absl::Status BenchFamilies(const Options& options);
+
 }  // namespace tvq::bench
 
 #endif  // TVQ_TESTS_BENCH_BENCHES_H_

@@ -27,12 +27,7 @@ absl::Status RunBench(const std::string& name, Bench bench, const Options& optio
   return WriteReport(report, options.json);
 }
 
-void AddModelOptions(CLI::App& app, Options& options) {
-  CLI::Option* preset =
-      app.add_option("--preset", options.preset, "Random weights in a known shape")
-          ->check(CLI::IsMember(PresetNames()));
-  CLI::Option* dir = app.add_option("--model", options.model_dir, "Model directory");
-  preset->excludes(dir);
+void AddDeviceOptions(CLI::App& app, Options& options) {
   app.add_option("--dtype", options.dtype, "Of the weights")
       ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
       ->capture_default_str();
@@ -48,6 +43,37 @@ void AddModelOptions(CLI::App& app, Options& options) {
   app.add_option("--isa", options.isa,
                  "Limit the instruction set, e.g. avx2; on cuda tf32, serial or both");
   app.add_option("--json", options.json, "File to write the results to");
+}
+
+void AddModelOptions(CLI::App& app, Options& options) {
+  CLI::Option* preset =
+      app.add_option("--preset", options.preset, "Random weights in a known shape")
+          ->check(CLI::IsMember(PresetNames()));
+  CLI::Option* dir = app.add_option("--model", options.model_dir, "Model directory");
+  preset->excludes(dir);
+  AddDeviceOptions(app, options);
+}
+
+void AddFamiliesOptions(CLI::App& app, Options& options) {
+  AddDeviceOptions(app, options);
+  app.add_option("--context", options.contexts,
+                 "Positions at which a token is timed, the states injected; "
+                 "256,1024,4096,16384,65536")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24));
+  app.add_option("--rounds", options.rounds, "Every family is measured once in every round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--image-tokens", options.image_tokens, "Tokens of an image")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--state-megabytes", options.state_megabytes,
+                 "Memory for the states of the images that are made at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--most-images", options.most_images, "Made at once at most")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
 }
 
 void AddRoundOptions(CLI::App& app, Options& options) {
@@ -143,9 +169,13 @@ int Main(int argc, char** argv) {
   AddModelOptions(*serve, options);
   AddAskOptions(*serve, options);
 
+  CLI::App* families =
+      app.add_subcommand("families", "Softmax, linear and VQ attention in models of one size");
+  AddFamiliesOptions(*families, options);
+
   try {
     app.parse(argc, argv);
-    if (options.preset.empty() && options.model_dir.empty()) {
+    if (!families->parsed() && options.preset.empty() && options.model_dir.empty()) {
       throw CLI::RequiredError("--preset or --model");
     }
   } catch (const CLI::ParseError& error) {
@@ -163,6 +193,9 @@ int Main(int argc, char** argv) {
     status = RunBench("restore", BenchRestore, options);
   } else if (engine->parsed()) {
     status = RunBench("engine", BenchEngine, options);
+  } else if (families->parsed()) {
+    if (options.contexts.empty()) options.contexts = {256, 1024, 4096, 16384, 65536};
+    status = BenchFamilies(options);
   } else {
     status = RunBench("serve", BenchServe, options);
   }

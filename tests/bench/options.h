@@ -27,12 +27,15 @@ struct Options {
   int64_t ceiling_megabytes = 1024;  // read to measure the ceiling; more than any cache holds
   int64_t tokens = 0;                // decode: instead, this many tokens in one session
   int64_t prompt_tokens = 2048;      // prefill, engine and serve
-  int64_t matrix_size = 0;  // prefill: of the product it is measured against; 0: the device's
-  int64_t max_tokens = 64;  // engine and serve: generated per request
-  int64_t prefills = 1000;  // restore: rounds that read their context anew
-  std::string session_dir;  // restore: where sessions are saved; empty: the system's own
-  std::string json;         // file for the results; empty: none
-  std::string command;      // the command line, for the record
+  int64_t matrix_size = 0;        // prefill: of the product it is measured against; 0: the device's
+  int64_t max_tokens = 64;        // engine and serve: generated per request
+  int64_t prefills = 1000;        // restore: rounds that read their context anew
+  int64_t image_tokens = 784;     // families: steps of one image
+  int64_t state_megabytes = 256;  // families: for the states of the images made at once
+  int64_t most_images = 256;      // families: made at once at most
+  std::string session_dir;        // restore: where sessions are saved; empty: the system's own
+  std::string json;               // file for the results; empty: none
+  std::string command;            // the command line, for the record
 };
 
 }  // namespace tvq::bench

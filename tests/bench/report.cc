@@ -11,14 +11,21 @@
 
 namespace tvq::bench {
 
-Json StartReport(const std::string& bench, const Options& options, const Subject& subject) {
-  const ModelInfo& info = subject.model->info();
+Json StartReport(const std::string& bench, const Options& options, const Device& device) {
   Json report;
   report["bench"] = bench;
   report["command"] = options.command;
   report["time"] = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
   report["processor"] = ProcessorName();
-  report["device"] = subject.device->Describe();
+  report["device"] = device.Describe();
+  std::printf("%s\non %s: %s\n", options.command.c_str(), ProcessorName().c_str(),
+              device.Describe().c_str());
+  return report;
+}
+
+Json StartReport(const std::string& bench, const Options& options, const Subject& subject) {
+  const ModelInfo& info = subject.model->info();
+  Json report = StartReport(bench, options, *subject.device);
   report["model"] = {{"name", subject.name},
                      {"family", info.family},
                      {"parameters", info.parameters},
@@ -27,8 +34,6 @@ Json StartReport(const std::string& bench, const Options& options, const Subject
                      {"state_dtype", Name(info.state_dtype)},
                      {"state_bytes", subject.model->StateBytes(1)},
                      {"config", ConfigJson(subject.config)}};
-  std::printf("%s\non %s: %s\n", options.command.c_str(), ProcessorName().c_str(),
-              subject.device->Describe().c_str());
   std::printf("%s: %s, %.1f M parameters, weights %s (%.1f MB), states %s (%.1f MB a session)\n",
               subject.name.c_str(), info.family.c_str(), static_cast<double>(info.parameters) / 1e6,
               Name(info.dtype), static_cast<double>(info.weight_bytes) / 1e6,

@@ -17,7 +17,9 @@ namespace tvq::bench {
 
 using Json = nlohmann::ordered_json;
 
-// Prints what is measured and on what, and returns the report's head. `bench` is its name.
+// Prints the command line and the machine, and returns the report's head. `bench` is its name.
+Json StartReport(const std::string& bench, const Options& options, const Device& device);
+// The same with the subject.
 Json StartReport(const std::string& bench, const Options& options, const Subject& subject);
 
 // Runs and prints the checks and adds them to the report; FAILED_PRECONDITION when one fails.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|growth|prefill|restore|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|families|growth|prefill|restore|serve|usage
 """
 
 import json
@@ -10,20 +10,22 @@ import subprocess
 import sys
 import tempfile
 
+import plot_families
 
-def run(bench, *arguments):
-    """The report of a run on the tiny preset."""
+
+def run(bench, *arguments, preset="tiny", checks=3):
+    """The report of a run."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.json")
-        command = [bench, *arguments, "--preset", "tiny", "--json", path]
+        command = [bench, *arguments, *(["--preset", preset] if preset else []), "--json", path]
         print(" ".join(command), flush=True)
         subprocess.run(command, check=True)
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
     assert report["bench"] == arguments[0], report["bench"]
     assert report["processor"] and report["device"].startswith("cpu ("), report
-    assert report["model"]["parameters"] > 10_000, report["model"]
-    assert len(report["checks"]) == 3 and all(c["ok"] for c in report["checks"]), report["checks"]
+    assert preset is None or report["model"]["parameters"] > 10_000, report["model"]
+    assert len(report["checks"]) == checks and all(c["ok"] for c in report["checks"]), report["checks"]
     return report
 
 
@@ -54,6 +56,27 @@ def check_decode(bench):
         assert len({c["logits_hash"] for c in cases}) == 4, cases
         session = report["session_bytes"]
         assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
+
+
+def check_families(bench):
+    report = run(bench, "families", "--rounds", "1", "--context", "5,300", "--image-tokens", "12",
+                 "--most-images", "3", preset=None, checks=3)
+    names = ["softmax, no cache", "softmax", "linear", "vq"]
+    assert [f["name"] for f in report["families"]] == names, report["families"]
+    uncached, softmax, linear, vq = report["families"]
+    for family in report["families"]:
+        assert family["images_per_second"]["median"] > 0 and family["images_per_second_at_once"]["median"] > 0, family
+        assert [p["position"] for p in family["positions"]] == [5, 300], family
+        assert all(p["ms"]["median"] > 0 for p in family["positions"]), family
+        assert abs(family["parameters"] / uncached["parameters"] - 1) < 0.1, family
+    assert [f["images_at_once"] for f in report["families"]] == [1, 3, 3, 3]
+    assert softmax["positions"][1]["state_bytes"] == 2 * softmax["positions"][0]["state_bytes"] > 0
+    for family in (linear, vq):
+        assert family["positions"][1]["state_bytes"] == family["positions"][0]["state_bytes"] > 0
+    assert plot_families.draw(report).count("<circle") == 8
+    assert plot_families.images_table(report).count("\n") == plot_families.positions_table(report).count("\n") == 5
+    ratio = report["linear_over_uncached"]
+    assert abs(ratio["whole"] / (ratio["cache"] * ratio["state"] * ratio["batch"]) - 1) < 1e-9, ratio
 
 
 def check_growth(bench):
@@ -116,7 +139,7 @@ def check_usage(bench):
     assert result.returncode == 0 or (result.returncode == 2 and "device 'cuda': " in result.stderr), result
 
 
-CHECKS = {"decode": check_decode, "engine": check_engine, "growth": check_growth, "prefill": check_prefill,
+CHECKS = {"decode": check_decode, "engine": check_engine, "families": check_families, "growth": check_growth, "prefill": check_prefill,
           "restore": check_restore, "serve": check_serve, "usage": check_usage}
 
 if __name__ == "__main__":
