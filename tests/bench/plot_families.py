@@ -7,45 +7,21 @@ Both axes are logarithmic. The tables are Markdown, for docs/performance.md.
 """
 
 import json
-import math
 import sys
 
-from plot_latency import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, STYLE, TOP, WIDTH, line, short, text
+from plot_axes import LogAxes
+from plot_latency import COLOURS
 
 
 def draw(report):
     series = {family["name"]: [(at["position"], at["ms"]["median"]) for at in family["positions"]]
               for family in report["families"]}
-    points = [point for at in series.values() for point in at]
-    positions = sorted({position for position, _ in points})
-    decades = range(math.floor(math.log10(min(ms for _, ms in points))), math.ceil(math.log10(max(ms for _, ms in points))) + 1)
-
-    def x_of(position):
-        span = math.log(positions[-1] / positions[0]) or 1
-        return LEFT + math.log(position / positions[0]) / span * (WIDTH - LEFT - RIGHT)
-
-    def y_of(ms):
-        share = (math.log10(ms) - decades[0]) / (decades[-1] - decades[0])
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
+    axes = LogAxes([point for at in series.values() for point in at])
     weights = report["families"][0]["parameters"] / 1e6
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">', f"<style>{STYLE}</style>",
-             text(LEFT, 22, "Time of a token against its position", kind="title"),
-             text(LEFT, 40, f"8 layers, 8 heads, {weights:.0f} M parameters, one sequence; median", kind="small"),
-             text(16, TOP - 4, "ms", kind="small")]
-    for decade in decades:
-        y = y_of(10 ** decade)
-        parts += [line(LEFT, y, WIDTH - RIGHT, y, "grid"), text(LEFT - 8, y + 4, f"{10 ** decade:g}", "end")]
-    for position in positions:
-        x = x_of(position)
-        parts += [line(x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 5, "axis"), text(x, HEIGHT - BOTTOM + 20, short(position), "middle")]
-    parts += [line(LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, "axis"),
-              text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "position", "middle", "small")]
+    parts = axes.frame("Milliseconds of a token against its position",
+                       f"8 layers, 8 heads, {weights:.0f} M parameters, one sequence; median", "position")
     for colour, (name, at) in zip(COLOURS, series.items()):
-        path = " ".join(f"{x_of(position):.1f},{y_of(ms):.1f}" for position, ms in at)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x_of(position):.1f}" cy="{y_of(ms):.1f}" r="4" fill="{colour}"/>' for position, ms in at]
-        parts.append(text(x_of(at[-1][0]) + 10, y_of(at[-1][1]) + 4, name))
+        parts += axes.curve(at, colour, name)
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -8,10 +8,10 @@ pytorch_decode.py made of the same report. Of several contexts the first is draw
 """
 
 import json
-import math
 import sys
 
-from plot_latency import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, STYLE, TOP, WIDTH, line, short, text
+from plot_axes import LogAxes
+from plot_latency import COLOURS, short
 
 
 def draw(report, pytorch):
@@ -22,41 +22,14 @@ def draw(report, pytorch):
         "tvq": [(c["batch"], c["tokens_per_second"]) for c in cases],
         "PyTorch": [(c["batch"], c["batch"] * 1e3 / c["pytorch_ms"]) for c in pytorch if c["context"] == context],
     }
-    points = [point for at in series.values() for point in at]
-    batches = sorted({batch for batch, _ in points})
-    decades = range(math.floor(math.log10(min(y for _, y in points))), math.ceil(math.log10(max(y for _, y in points))) + 1)
-
-    def x_of(batch):
-        span = math.log(batches[-1] / batches[0]) or 1
-        return LEFT + math.log(batch / batches[0]) / span * (WIDTH - LEFT - RIGHT)
-
-    def y_of(tokens):
-        share = (math.log10(tokens) - decades[0]) / (decades[-1] - decades[0])
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
+    axes = LogAxes([point for at in series.values() for point in at])
     model = report["model"]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-        f"<style>{STYLE}</style>",
-        text(LEFT, 22, "Tokens per second against sessions", kind="title"),
-        text(LEFT, 40, f"{model['name']}, {model['parameters'] / 1e6:.0f} M parameters, {model['dtype']}, context "
-             f"{short(context)}; bound: bytes at the measured speed of memory", kind="small"),
-    ]
-    for decade in decades:
-        parts.append(line(LEFT, y_of(10 ** decade), WIDTH - RIGHT, y_of(10 ** decade), "grid"))
-        parts.append(text(LEFT - 8, y_of(10 ** decade) + 4, f"{10 ** decade:g}", "end"))
-    for batch in batches:
-        parts.append(line(x_of(batch), HEIGHT - BOTTOM, x_of(batch), HEIGHT - BOTTOM + 5, "axis"))
-        parts.append(text(x_of(batch), HEIGHT - BOTTOM + 20, str(batch), "middle"))
-    parts.append(line(LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, "axis"))
-    parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "sessions decoded together", "middle", "small"))
+    parts = axes.frame("Tokens per second against sessions",
+                       f"{model['name']}, {model['parameters'] / 1e6:.0f} M parameters, {model['dtype']}, context "
+                       f"{short(context)}; bound: bytes at the measured speed of memory", "sessions decoded together")
     for colour, (name, at) in zip(COLOURS, series.items()):
-        if not at:
-            continue
-        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in at)
-        dashes = ' stroke-dasharray="5 4"' if name == "bound" else ""
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
-        parts.append(text(x_of(at[-1][0]) + 8, y_of(at[-1][1]) + 4, name))
+        if at:
+            parts += axes.curve(at, colour, name, "5 4" if name == "bound" else "none")
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -73,7 +73,7 @@ def check_families(bench):
     assert softmax["positions"][1]["state_bytes"] == 2 * softmax["positions"][0]["state_bytes"] > 0
     for family in (linear, vq):
         assert family["positions"][1]["state_bytes"] == family["positions"][0]["state_bytes"] > 0
-    assert plot_families.draw(report).count("<circle") == 8
+    assert plot_families.draw(report).count("<polyline") == 4
     assert plot_families.images_table(report).count("\n") == plot_families.positions_table(report).count("\n") == 5
     ratio = report["linear_over_uncached"]
     assert abs(ratio["whole"] / (ratio["cache"] * ratio["state"] * ratio["batch"]) - 1) < 1e-9, ratio
