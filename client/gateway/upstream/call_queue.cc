@@ -3,7 +3,11 @@
 #include <grpc/support/time.h>
 
 #include <boost/asio/post.hpp>
+#include <chrono>
+#include <cstddef>
 #include <iterator>
+#include <new>
+#include <thread>
 #include <utility>
 
 namespace tvq::gateway {
@@ -11,6 +15,18 @@ namespace {
 
 // Events after which the loop hears of them, however many more there are.
 constexpr int kBurst = 64;
+
+// Does `work` as soon as there is memory for it: requests that end give theirs back.
+template <typename Work>
+auto Insist(const Work& work) {
+  while (true) {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
 
 }  // namespace
 
@@ -23,6 +39,7 @@ CallQueue::~CallQueue() {
 }
 
 void CallQueue::Run() {
+  heard_.reserve(kBurst);
   void* tag = nullptr;
   bool ok = false;
   while (queue_.Next(&tag, &ok)) {
@@ -39,20 +56,22 @@ void CallQueue::Run() {
 void CallQueue::Handle(void* tag, bool ok) {
   auto* const operation = static_cast<Operation*>(tag);
   std::shared_ptr<Operation> self = std::move(operation->self_);
-  if (operation->Proceed(ok)) heard_.push_back(std::move(self));
+  if (Insist([&] { return operation->Proceed(ok); })) heard_.push_back(std::move(self));
 }
 
 void CallQueue::Tell() {
   if (heard_.empty()) return;
-  bool first = false;
-  {
+  const bool first = Insist([this] {
     absl::MutexLock lock(&mutex_);
-    first = news_.empty();
+    const size_t size = news_.size() + heard_.size();
+    if (size > news_.capacity()) news_.reserve(2 * size);
+    const bool was_empty = news_.empty();
     news_.insert(news_.end(), std::make_move_iterator(heard_.begin()),
                  std::make_move_iterator(heard_.end()));
-  }
+    return was_empty;
+  });
   heard_.clear();
-  if (first) asio::post(loop_, [this] { OnNews(); });
+  if (first) Insist([this] { asio::post(loop_, [this] { OnNews(); }); });
 }
 
 void CallQueue::OnNews() {

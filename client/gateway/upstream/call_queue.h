@@ -38,7 +38,8 @@ class CallQueue {
     friend class CallQueue;
 
     // On the queue's thread: what was asked for is there, or (not `ok`) will never be. May ask for
-    // the next thing. True: OnNews is to be called.
+    // the next thing. True: OnNews is to be called. After std::bad_alloc, for which it has changed
+    // nothing, it is called again.
     virtual bool Proceed(bool ok) = 0;
     // On the loop's thread.
     virtual void OnNews() = 0;

@@ -1,4 +1,5 @@
 // The calls of a gateway on a server that does what it wants.
+#include <grpcpp/alarm.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -181,6 +183,39 @@ TEST_F(CallsTest, WhatTheServerCancelsAmidItsAnswerWasReadTooSlowly) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(call->status())) << call->status();
   };
   Run(test());
+}
+
+// Has news once there is memory for them.
+class Forgetful final : public CallQueue::Operation {
+ public:
+  void Start(CallQueue& queue) {
+    alarm_.Set(queue.grpc(), std::chrono::system_clock::now(), Tag());
+  }
+
+  std::promise<int> tries;
+
+ private:
+  bool Proceed(bool) override {
+    if (++tries_ < 3) throw std::bad_alloc();
+    return true;
+  }
+  void OnNews() override { tries.set_value(tries_); }
+
+  grpc::Alarm alarm_;
+  int tries_ = 0;
+};
+
+TEST(CallQueueTest, OutlivesAShortageOfMemory) {
+  asio::io_context loop{1};
+  const auto waiting = asio::make_work_guard(loop);
+  CallQueue queue(loop.get_executor());
+  const auto forgetful = std::make_shared<Forgetful>();
+  auto tries = forgetful->tries.get_future();
+  forgetful->Start(queue);
+  while (tries.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    loop.run_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(tries.get(), 3);
 }
 
 // Also one that reads no further because nobody takes what it has read.
