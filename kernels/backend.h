@@ -19,6 +19,7 @@
 #include "kernels/ops/softmax_attention.h"
 #include "kernels/ops/token_logprobs.h"
 #include "kernels/ops/vq_attention.h"
+#include "kernels/ops/vq_encoder.h"
 
 namespace tvq {
 
@@ -40,6 +41,8 @@ struct Backend {
   absl::Status (*vq_append)(Device&, const VqAppendArgs&) = nullptr;
   absl::Status (*vq_decode_attention)(Device&, const VqDecodeAttentionArgs&) = nullptr;
   absl::Status (*vq_prefill_attention)(Device&, const VqPrefillAttentionArgs&) = nullptr;
+  absl::Status (*vq_collect)(Device&, const VqCollectArgs&) = nullptr;
+  absl::Status (*vq_encoder_attention)(Device&, const VqEncoderAttentionArgs&) = nullptr;
   absl::Status (*linear_decode_attention)(Device&, const LinearDecodeAttentionArgs&) = nullptr;
   absl::Status (*linear_prefill_attention)(Device&, const LinearPrefillAttentionArgs&) = nullptr;
   absl::Status (*softmax_decode_attention)(Device&, const SoftmaxDecodeAttentionArgs&) = nullptr;

@@ -20,6 +20,8 @@ const Backend& CpuBackend() {
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,
+      .vq_collect = CpuVqCollect,
+      .vq_encoder_attention = CpuVqEncoderAttention,
       .linear_decode_attention = CpuLinearDecodeAttention,
       .linear_prefill_attention = CpuLinearPrefillAttention,
       .softmax_decode_attention = CpuSoftmaxDecodeAttention,

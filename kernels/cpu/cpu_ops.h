@@ -22,6 +22,8 @@ absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status CpuVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CpuVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status CpuVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
+absl::Status CpuVqCollect(Device& device, const VqCollectArgs& args);
+absl::Status CpuVqEncoderAttention(Device& device, const VqEncoderAttentionArgs& args);
 absl::Status CpuLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
 absl::Status CpuLinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args);
 absl::Status CpuSoftmaxDecodeAttention(Device& device, const SoftmaxDecodeAttentionArgs& args);

@@ -20,6 +20,8 @@ const Backend& ReferenceBackend() {
       .vq_append = ReferenceVqAppend,
       .vq_decode_attention = ReferenceVqDecodeAttention,
       .vq_prefill_attention = ReferenceVqPrefillAttention,
+      .vq_collect = ReferenceVqCollect,
+      .vq_encoder_attention = ReferenceVqEncoderAttention,
       .linear_decode_attention = ReferenceLinearDecodeAttention,
       .linear_prefill_attention = ReferenceLinearPrefillAttention,
       .softmax_decode_attention = ReferenceSoftmaxDecodeAttention,

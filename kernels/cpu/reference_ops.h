@@ -23,6 +23,8 @@ absl::Status ReferenceVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status ReferenceVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status ReferenceVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status ReferenceVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
+absl::Status ReferenceVqCollect(Device& device, const VqCollectArgs& args);
+absl::Status ReferenceVqEncoderAttention(Device& device, const VqEncoderAttentionArgs& args);
 absl::Status ReferenceLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
 absl::Status ReferenceLinearPrefillAttention(Device& device,
                                              const LinearPrefillAttentionArgs& args);

@@ -33,6 +33,7 @@ struct ModelInfo {
   DType state_dtype = DType::kFloat32;  // of recent values in a state
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // device memory held by the weights
+  bool predicts = true;      // next tokens; a model that does not encodes
   // Where a token's way through the model is rounded (models/verify/rounding.h): matrix products
   // one behind the other, without the logits', and places where what a state keeps is of
   // state_dtype.
@@ -68,13 +69,22 @@ struct DecodeRow {
   int64_t logits_row = 0;
 };
 
-// Vectors of a bidirectional encoder; a capability of some families.
+// Vectors of a bidirectional encoder; a capability of some families. A text is in a state of its
+// own from Begin on, whose size for so many tokens is StateBytes. It is computed in as many calls
+// as wanted, so that others take their turns; how it is cut changes no bits.
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  // out: [tokens, width()], host memory.
   virtual int64_t width() const = 0;
-  virtual absl::Status Encode(std::span<const int32_t> tokens, std::span<float> out) = 0;
+  // Rows to compute for a text: every layer reads it several times.
+  virtual int64_t Rows(int64_t tokens) const = 0;
+  // INVALID_ARGUMENT for no tokens or an id outside the vocabulary.
+  virtual absl::Status Begin(State& state, std::span<const int32_t> tokens) = 0;
+  // Computes so many rows more.
+  virtual absl::Status Advance(State& state, int64_t rows) = 0;
+  // When all rows are computed. out: [tokens, width()], or with `mean`, over positions, [width()],
+  // host memory.
+  virtual absl::Status Read(const State& state, bool mean, std::span<float> out) = 0;
 };
 
 // A look at, and a hand on, the codes that keys are quantized to; a capability of families that
@@ -102,7 +112,8 @@ class Model {
   // That of the model's device (Device::Health).
   virtual absl::Status Health() const { return absl::OkStatus(); }
 
-  // Device bytes of a state after `tokens` tokens: a constant for constant-state families. Where
+  // Device bytes of a state after `tokens` tokens: a constant for constant-state families. Of an
+  // encoder, of a text while it is encoded. Where
   // states grow, info().config.max_position says up to where.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
   // The sections of a state at `position` (State::Sections), without one.
@@ -154,7 +165,8 @@ class Model {
                               int64_t max_top, std::span<TokenLogprob> chosen,
                               std::span<TokenLogprob> top, std::span<absl::Status> row_status) = 0;
 
-  // nullptr where the family has none.
+  // nullptr where the family has none; what `predicts` not has one, and Prefill and Decode are
+  // UNIMPLEMENTED.
   virtual Encoder* encoder() { return nullptr; }
   virtual QuantizedKeys* quantized_keys() { return nullptr; }
 };

@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq::verify {
 namespace {
 
@@ -23,17 +25,17 @@ std::vector<double> LogSoftmax(const std::vector<float>& logits) {
 // Accumulates the comparison of rows as they are computed, in order of position.
 class RowChecker {
  public:
-  RowChecker(const ExpectedSequence& expected, int64_t vocab, Comparison& result)
-      : expected_(expected), vocab_(static_cast<size_t>(vocab)), result_(result) {}
+  RowChecker(const ExpectedSequence& expected, Comparison& result)
+      : expected_(expected), width_(static_cast<size_t>(expected.row_width)), result_(result) {}
 
   void Check(size_t position, const std::vector<double>& row) {
     const size_t length = expected_.tokens.size();
     const size_t first_row = length - static_cast<size_t>(expected_.row_count);
     const float* expected_row = position >= first_row && !expected_.rows.empty()
-                                    ? expected_.rows.data() + (position - first_row) * vocab_
+                                    ? expected_.rows.data() + (position - first_row) * width_
                                     : nullptr;
     if (expected_row != nullptr) {
-      for (size_t i = 0; i < vocab_; ++i) Difference(row[i], expected_row[i]);
+      for (size_t i = 0; i < width_; ++i) Difference(row[i], expected_row[i]);
     }
     if (position + 1 >= length) return;
     const size_t target = static_cast<size_t>(expected_.tokens[position + 1]);
@@ -60,7 +62,7 @@ class RowChecker {
 
  private:
   const ExpectedSequence& expected_;
-  const size_t vocab_;
+  const size_t width_;
   Comparison& result_;
 };
 
@@ -173,13 +175,44 @@ absl::Status ContinueGreedily(Feeder& feeder, const ExpectedSequence& expected, 
   return absl::OkStatus();
 }
 
+// Vectors of all positions, computed by chunks or row by row.
+absl::Status Encode(Model& model, const ExpectedSequence& expected, Mode mode,
+                    RowChecker& checker) {
+  Encoder* const encoder = model.encoder();
+  if (encoder == nullptr || encoder->width() != expected.row_width) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        expected.name, ".vectors: the model gives vectors of ",
+        encoder == nullptr ? 0 : encoder->width(), " numbers, not of ", expected.row_width));
+  }
+  absl::StatusOr<std::unique_ptr<State>> state = model.NewState();
+  if (!state.ok()) return state.status();
+  if (absl::Status s = encoder->Begin(**state, expected.tokens); !s.ok()) return s;
+  const int64_t all = encoder->Rows(static_cast<int64_t>(expected.tokens.size()));
+  const int64_t step = mode == Mode::kPrefill ? all : 1;
+  for (int64_t done = 0; done < all; done += step) {
+    if (absl::Status s = encoder->Advance(**state, step); !s.ok()) return s;
+  }
+  std::vector<float> out(expected.rows.size());
+  if (absl::Status s = encoder->Read(**state, /*mean=*/false, out); !s.ok()) return s;
+  for (size_t i = 0; i < out.size(); ++i) checker.Difference(out[i], expected.rows[i]);
+  return absl::OkStatus();
+}
+
+absl::Status Run(Model& model, Device& device, const ExpectedSequence& expected, Mode mode,
+                 Comparison& result) {
+  RowChecker checker(expected, result);
+  if (expected.encoded) return Encode(model, expected, mode, checker);
+  absl::StatusOr<Feeder> feeder = Feeder::Create(model, device);
+  if (!feeder.ok()) return feeder.status();
+  if (expected.greedy) return ContinueGreedily(*feeder, expected, mode, checker, result);
+  return FeedAll(*feeder, expected.tokens, mode, checker);
+}
+
 }  // namespace
 
 absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedSequence& expected,
                                    Mode mode, const Codes* forced) {
   Comparison result;
-  absl::StatusOr<Feeder> feeder = Feeder::Create(model, device);
-  if (!feeder.ok()) return feeder.status();
   if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) {
     size_t next = 0;
     keys->SetTap([&result, forced, next](int64_t, Matrix<int32_t> codes) mutable {
@@ -190,10 +223,7 @@ absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedS
       next += n;
     });
   }
-  RowChecker checker(expected, model.info().config.vocab_size, result);
-  const absl::Status status = expected.greedy
-                                  ? ContinueGreedily(*feeder, expected, mode, checker, result)
-                                  : FeedAll(*feeder, expected.tokens, mode, checker);
+  const absl::Status status = Run(model, device, expected, mode, result);
   if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) keys->SetTap({});
   if (!status.ok()) return status;
   return result;

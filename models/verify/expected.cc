@@ -34,6 +34,18 @@ class Reader {
       sequence.token_logprobs = *std::move(logprobs);
       return sequence;
     }
+    sequence.row_width = vocab_;
+    if (const HostTensor* vectors = file_.Find(name + ".vectors"); vectors != nullptr) {
+      sequence.encoded = true;
+      sequence.row_count = length;
+      sequence.row_width = vectors->shape.empty() ? 0 : vectors->shape.back();
+      absl::StatusOr<std::vector<float>> rows =
+          Floats(name + ".vectors", {length, sequence.row_width});
+      if (!rows.ok()) return rows.status();
+      sequence.rows = *std::move(rows);
+      if (sequence.rows.empty()) return Error(name + ".vectors", "has no numbers");
+      return sequence;
+    }
     const bool last_only = file_.Find(name + ".logprobs") == nullptr;
     const std::string rows_name = name + (last_only ? ".last_logprobs" : ".logprobs");
     if (const HostTensor* rows = file_.Find(rows_name); rows != nullptr) {
@@ -51,7 +63,7 @@ class Reader {
       sequence.targets = *std::move(values);
     }
     if (sequence.rows.empty() && sequence.targets.empty()) {
-      return Error(name + ".logprobs", "missing; there is nothing to compare with");
+      return Error(name + ".logprobs or .vectors", "missing; there is nothing to compare with");
     }
     return sequence;
   }

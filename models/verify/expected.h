@@ -1,9 +1,10 @@
-// Expected log-probabilities of a model, computed by another implementation.
+// Expected log-probabilities or vectors of a model, computed by another implementation.
 //
 // A safetensors file that holds, per sequence NAME, `NAME.tokens` int32 [T] and one or more of
 //   NAME.logprobs         float32 [T, vocab]   row i = log p(next | tokens 0..i)
 //   NAME.target_logprobs  float32 [T-1]        entry i = log p(token i+1 | tokens 0..i)
 //   NAME.last_logprobs    float32 [R, vocab]   the last R rows
+// or, of an encoder, NAME.vectors float32 [T, width], one of each position;
 // and a greedy continuation `NAME.prompt_tokens` [P], `NAME.tokens` [T], `NAME.logprobs` [T].
 #ifndef TVQ_MODELS_VERIFY_EXPECTED_H_
 #define TVQ_MODELS_VERIFY_EXPECTED_H_
@@ -19,8 +20,10 @@ namespace tvq::verify {
 struct ExpectedSequence {
   std::string name;
   std::vector<int32_t> tokens;
-  std::vector<float> rows;  // [row_count, vocab]: of the last row_count positions
+  std::vector<float> rows;  // [row_count, row_width]: of the last row_count positions
   int64_t row_count = 0;
+  int64_t row_width = 0;       // vocab, or the vectors' width
+  bool encoded = false;        // rows are vectors, and there is nothing else
   std::vector<float> targets;  // [T-1] or empty
 
   bool greedy = false;

@@ -1,10 +1,10 @@
 // tvq-verify: does this engine compute what another implementation computed?
 //
-// float32: every log-probability within 1e-4, greedy continuations equal. bfloat16 and int8: a key
-// near the border of two codes may change its code, so rounding is measured with the codes of a
-// float32 run forced, and the free run is reported by its rate of flipped codes and its change in
-// bits per token. Texts so long that even float32 flips a code are compared by --codes-of, which
-// forces the codes that another device chose.
+// float32: every log-probability, and every number of an encoder's vectors, within 1e-4, greedy
+// continuations equal. bfloat16 and int8: a key near the border of two codes may change its code,
+// so rounding is measured with the codes of a float32 run forced, and the free run is reported by
+// its rate of flipped codes and its change in bits per token. Texts so long that even float32 flips
+// a code are compared by --codes-of, which forces the codes that another device chose.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -128,7 +128,8 @@ absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
   if (quantizes) {
     std::printf("  free: %.3f%% of codes flipped,", FlippedPercent(free->codes, exact->codes));
   }
-  std::printf("  %+.4f bits a token  %s\n", change, ok ? "ok" : "BEYOND THE TOLERANCE");
+  if (!sequence.encoded) std::printf("  %+.4f bits a token", change);
+  std::printf("  %s\n", ok ? "ok" : "BEYOND THE TOLERANCE");
   return ok;
 }
 
@@ -160,17 +161,17 @@ absl::StatusOr<bool> Run(const Options& options) {
               float32->model->info().family.c_str(),
               static_cast<long long>(float32->model->info().parameters), options.dtype.c_str(),
               float32->device->Describe().c_str());
-  const auto vocab = static_cast<size_t>(float32->model->info().config.vocab_size);
   double spread = 0;
   for (const ExpectedSequence& sequence : *sequences) {
     if (sequence.row_count > 0) {
-      spread = std::max(spread, Spread(std::span<const float>(sequence.rows), vocab));
+      const auto width = static_cast<size_t>(sequence.row_width);
+      spread = std::max(spread, Spread(std::span<const float>(sequence.rows), width));
     }
   }
   if (rounded.model != nullptr && spread == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.expected_path, ": ", options.dtype,
-                     " needs a sequence with whole rows, NAME.logprobs"));
+                     " needs a sequence with whole rows, NAME.logprobs or NAME.vectors"));
   }
   std::vector<Mode> modes;
   if (options.mode != "step") modes.push_back(Mode::kPrefill);

@@ -45,7 +45,13 @@ void ActiveRequest::OnFilled(absl::StatusOr<HeldState> filled) {
 void ActiveRequest::Begin(HeldState held) {
   started_ = true;
   if (request().start) usage_.cached_tokens = request().start->prompt_tokens;
-  prompt_.emplace(request(), std::move(held));
+  int64_t encoder_rows = 0;
+  if (request().purpose == Purpose::kEncode) {
+    Encoder& encoder = *model_->encoder();
+    if (auto s = encoder.Begin(*held.state, request().prompt); !s.ok()) return End(s);
+    encoder_rows = encoder.Rows(usage_.prompt_tokens);
+  }
+  prompt_.emplace(request(), std::move(held), encoder_rows);
   request().sink->OnStart();
   if (!submission_.echo.empty()) {
     SendEcho(submission_.echo);
@@ -122,8 +128,22 @@ void ActiveRequest::OnPromptFed() {
     if (auto status = Split(); !status.ok()) End(status);
     return;
   }
+  if (request().purpose == Purpose::kEncode) return End(DeliverVectors());
   if (request().keep) Keep(prompt_->TakeHeld(), nullptr);
   End(absl::OkStatus());
+}
+
+absl::Status ActiveRequest::DeliverVectors() {
+  Encoder& encoder = *model_->encoder();
+  const int64_t rows = request().mean ? 1 : usage_.prompt_tokens;
+  std::vector<float> vectors(static_cast<size_t>(rows * encoder.width()));
+  absl::Status s = encoder.Read(*prompt_->state(), request().mean, vectors);
+  if (!s.ok()) return s;
+  if (!std::all_of(vectors.begin(), vectors.end(), [](float v) { return std::isfinite(v); })) {
+    return absl::InternalError("the vectors are not finite");
+  }
+  request().sink->OnEncoded(std::move(vectors));
+  return absl::OkStatus();
 }
 
 // The prompt was fed once; every sample goes on from a copy of its state.

@@ -96,6 +96,8 @@ class ActiveRequest {
   void OfferPrefix();
   void OnPromptFed();
   absl::Status Split();
+  // Gives the sink the vectors.
+  absl::Status DeliverVectors();
   void Keep(HeldState held, const Sequence* sequence);
   int64_t Unfinished() const;
 

@@ -41,6 +41,10 @@ void ModelRunner::Prefill(std::vector<Feed>& feeds, EngineStats& totals) {
     together.reserve(feeds.size());
     for (Feed& f : feeds) {
       PromptRun& prompt = *f.request->prompt();
+      if (f.request->request().purpose == Purpose::kEncode) {
+        Encode(f);
+        continue;
+      }
       if (prompt.needs_first()) {
         if (auto status = ScoreFirst(f.request->request(), prompt); !status.ok()) {
           f.request->End(status);
@@ -63,6 +67,13 @@ void ModelRunner::Prefill(std::vector<Feed>& feeds, EngineStats& totals) {
     if (!together.empty()) FeedChunks(together, totals);
     std::erase_if(feeds, [](const Feed& f) { return f.tokens == 0 || f.request->done(); });
   }
+}
+
+void ModelRunner::Encode(Feed& feed) {
+  const int64_t rows = std::exchange(feed.tokens, 0);
+  State& state = *feed.request->prompt()->state();
+  const absl::Status status = model_->encoder()->Advance(state, rows);
+  status.ok() ? feed.request->OnFed(rows) : feed.request->End(status);
 }
 
 void ModelRunner::FeedChunks(std::span<Feed* const> feeds, EngineStats& totals) {

@@ -41,6 +41,7 @@ class ModelRunner {
 
   ModelRunner(std::shared_ptr<Model> model, Logits logits);
   void Prefill(std::vector<Feed>& feeds, EngineStats& totals);
+  void Encode(Feed& feed);
   void FeedChunks(std::span<Feed* const> feeds, EngineStats& totals);
   void Decode(std::span<ActiveRequest* const> requests);
   // What a start's logits say of the prompt's first token.

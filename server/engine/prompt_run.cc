@@ -4,7 +4,7 @@
 
 namespace tvq {
 
-PromptRun::PromptRun(const Request& request, HeldState held)
+PromptRun::PromptRun(const Request& request, HeldState held, int64_t encoder_rows)
     : request_(&request), held_(std::move(held)), tokens_(request.prompt) {
   if (request.start) {
     const StartPoint& start = *request.start;
@@ -18,6 +18,7 @@ PromptRun::PromptRun(const Request& request, HeldState held)
   }
   const bool last_is_spared = request.purpose == Purpose::kScore && !request.keep;
   total_ = static_cast<int64_t>(tokens_.size()) - (last_is_spared ? 1 : 0);
+  if (request.purpose == Purpose::kEncode) total_ = encoder_rows;
   needs_first_ = scores() && pending_ == 0 && !tokens_.empty() && state()->position() > 0;
 }
 

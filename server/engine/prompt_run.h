@@ -19,8 +19,9 @@ namespace tvq {
 // Used by the loop alone.
 class PromptRun {
  public:
-  // `request` must outlive this. `held` is at the request's start.
-  PromptRun(const Request& request, HeldState held);
+  // `request` must outlive this. `held` is at the request's start. To encode, `encoder_rows` are
+  // what remains, instead of tokens.
+  PromptRun(const Request& request, HeldState held, int64_t encoder_rows = 0);
 
   bool scores() const { return Scores(*request_); }
   int64_t remaining() const { return total_ - fed_; }

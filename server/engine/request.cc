@@ -205,6 +205,14 @@ absl::Status CheckMarks(const Request& request, const ModelInfo& model) {
   return absl::OkStatus();
 }
 
+absl::Status CheckModel(const Request& request, const ModelInfo& model) {
+  if ((request.purpose == Purpose::kEncode) != model.predicts) return absl::OkStatus();
+  return absl::UnimplementedError(
+      model.predicts
+          ? absl::StrCat("model: a ", model.family, " encodes nothing; it generates and scores")
+          : absl::StrCat("model: a ", model.family, " encodes; it predicts no tokens"));
+}
+
 absl::Status CheckPurpose(const Request& request, const ModelInfo& model) {
   switch (request.purpose) {
     case Purpose::kGenerate:
@@ -215,6 +223,7 @@ absl::Status CheckPurpose(const Request& request, const ModelInfo& model) {
     case Purpose::kScore:
       return CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field);
     case Purpose::kAppend:
+    case Purpose::kEncode:
       break;
   }
   return absl::OkStatus();
@@ -236,7 +245,8 @@ absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
 
 absl::Status Validate(const Request& request, const ModelInfo& model) {
   // In order, for each relies on those before.
-  for (const auto check : {CheckPrompt, CheckPurpose, CheckStart, CheckLength, CheckMarks}) {
+  for (const auto check :
+       {CheckModel, CheckPrompt, CheckPurpose, CheckStart, CheckLength, CheckMarks}) {
     if (auto status = check(request, model); !status.ok()) return status;
   }
   return absl::OkStatus();

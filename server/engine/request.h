@@ -97,6 +97,8 @@ class RequestSink {
   // empty context has none and comes with id and logprob 0.
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
+  // With Purpose::kEncode, before OnDone: Encoder::Read's.
+  virtual void OnEncoded(std::vector<float> vectors) { vectors.clear(); }
   // With Request::keep, right before OnDone: where the request ended. Called when it ended well, or
   // when it was cancelled after its prompt was fed and keep_on_cancel is set.
   virtual void OnKept(Continuation continuation) { (void)continuation; }
@@ -114,6 +116,7 @@ enum class Purpose {
   kGenerate,
   kScore,   // only prompt log-probabilities; of `sampling` only prompt_logprobs is read
   kAppend,  // only the state after the prompt; of `sampling` nothing is read
+  kEncode,  // only the prompt's vectors, of an encoder; likewise
 };
 
 struct Request {
@@ -130,6 +133,7 @@ struct Request {
   const char* prompt_logprobs_field = "prompt_logprobs";
   SamplingParams sampling;
   std::optional<StartPoint> start;  // unset: an empty context
+  bool mean = false;                // of the vectors, to encode
   // Hand the state to the sink at the end; needs n = 1. A score then feeds its last token too.
   bool keep = false;
   bool keep_on_cancel = false;  // also of a request that was cancelled while it generated

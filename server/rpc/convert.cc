@@ -257,6 +257,24 @@ absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedM
   return request;
 }
 
+absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  if (message.pooling() != v1::POOLING_UNSPECIFIED && message.pooling() != v1::POOLING_MEAN) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pooling: is ", static_cast<int>(message.pooling()),
+                     ", must be POOLING_UNSPECIFIED or POOLING_MEAN"));
+  }
+  auto ids = CheckedInput(message, model, limits);
+  if (!ids.ok()) return ids.status();
+  Request request;
+  request.model = model.name;
+  request.prompt = *std::move(ids);
+  request.prompt_field = InputField(message);
+  request.purpose = Purpose::kEncode;
+  request.mean = message.pooling() == v1::POOLING_MEAN;
+  return request;
+}
+
 absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
                                   const RequestLimits& limits) {
   auto ids = CheckedInput(message, model, limits);

@@ -46,6 +46,8 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
                                   const RequestLimits& limits, ContextStart start = {});
 absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
+absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits);
 absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
 

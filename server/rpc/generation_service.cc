@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/encode_call.h"
 #include "server/rpc/generate_call.h"
 #include "server/rpc/generate_with_state_call.h"
 #include "server/rpc/score_call.h"
@@ -15,7 +16,6 @@
 namespace tvq {
 namespace {
 
-constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
 constexpr MethodInfo kTokenize{"GenerationService/Tokenize", Permission::kGenerate};
 constexpr MethodInfo kDetokenize{"GenerationService/Detokenize", Permission::kGenerate};
 
@@ -63,13 +63,6 @@ absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeReque
   return absl::OkStatus();
 }
 
-absl::Status EncodeInput(const CallContext& context, const v1::EncodeRequest& request) {
-  auto model = FindModel(context.engine->models(), request.model());
-  if (!model.ok()) return model.status();
-  return absl::UnimplementedError(
-      absl::StrCat("model: \"", (*model)->name, "\" has no encoder; it generates and scores"));
-}
-
 }  // namespace
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
@@ -92,9 +85,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Score(
 grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext* rpc,
                                                     const grpc::ByteBuffer* in,
                                                     grpc::ByteBuffer* out) {
-  return UnaryCall<v1::EncodeRequest, v1::EncodeResponse>(
-      context_, kEncode, rpc, in, out,
-      [this](const Caller&, const auto& q, auto*) { return EncodeInput(context_, q); });
+  const auto call = std::make_shared<EncodeCall>(context_, rpc, out);
+  call->Begin(*in);
+  return call.get();
 }
 
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* rpc,

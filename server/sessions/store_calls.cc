@@ -203,6 +203,10 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   if (auto status = CheckDurability(options.durability); !status.ok()) return status;
   const auto index = ModelIndex(options.model);
   if (!index.ok()) return index.status();
+  if (!model(*index).info().predicts) {
+    return absl::UnimplementedError(absl::StrCat("model: \"", engine_->models()[*index].name,
+                                                 "\" encodes; it keeps no sessions"));
+  }
   SessionContent content;
   content.model = *index;
   content.record = {.id = NewSessionId(),

@@ -35,6 +35,7 @@ absl::Status Store::FeedSharedPrompts() {
   }
   for (const std::string& text : options_.shared_prompts) {
     for (const ServedModel& served : engine_->models()) {
+      if (!served.model->info().predicts) continue;
       auto prompt = served.model->tokenizer().Encode(text);
       if (!prompt.ok()) return prompt.status();
       if (prompt->empty()) continue;

@@ -10,7 +10,7 @@ from pathlib import Path
 KERNELS = ["kernels", "kernels/ops"]
 MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/quoted.h",
          "models/runtime/tokenizer"]
-ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", "linear", "softmax")]
+ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", "linear", "softmax", "encoder")]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 
 ALLOWED = {
@@ -74,7 +74,7 @@ THIRD_PARTY = {
 }
 
 # Names of families, as code spells them. Only where they are listed and the attention kinds themselves may.
-FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|vq_encoder|mamba_?2|rwkv_?7", re.IGNORECASE)
+FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|mamba_?2|rwkv_?7", re.IGNORECASE)
 KNOWS_FAMILIES = ["models/runtime/arch", "models/runtime/arch/transformer/kind_fields.cc", *ATTENTION_KINDS]
 
 SOURCES = ("kernels", "models", "proto", "server", "client")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/runtime/arch/transformer/encoder/attention.h"
 #include "models/runtime/arch/transformer/linear/attention.h"
 #include "models/runtime/arch/transformer/model.h"
 #include "models/runtime/arch/transformer/softmax/attention.h"
@@ -45,6 +46,7 @@ const std::map<std::string, FamilyBuilder>& FamilyBuilders() {
       {"linear_transformer", &Build<transformer::LinearAttention>},
       {"soft_codebook", &Build<transformer::LinearAttention>},
       {"performer", &Build<transformer::LinearAttention>},
+      {"vq_encoder", &Build<transformer::EncoderAttention>},
   };
   return *builders;
 }

@@ -20,6 +20,8 @@
 
 namespace tvq::transformer {
 
+class Bidirectional;
+
 // Values that go into a layer's attention and its output, of the n rows of a call. Queries and keys
 // are the kind's own affair.
 struct AttentionRows {
@@ -72,6 +74,8 @@ class Attention {
   virtual bool host_takes_part() const { return false; }
 
   virtual QuantizedKeys* quantized_keys() { return nullptr; }
+  // Of a kind that encodes; then Prefill and Decode are UNIMPLEMENTED.
+  virtual Bidirectional* bidirectional() { return nullptr; }
 };
 
 }  // namespace tvq::transformer

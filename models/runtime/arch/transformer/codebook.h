@@ -2,11 +2,13 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
 
+#include <cstdint>
 #include <string>
 
 #include "kernels/ops/head_scores.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
+#include "models/runtime/model.h"
 
 namespace tvq::transformer {
 
@@ -14,6 +16,10 @@ namespace tvq::transformer {
 // is wrong is in `loader`.
 HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix,
                       WeightLoader& loader);
+
+// Gives codes [rows, kv heads] of the device to `tap`, and what it makes of them back.
+absl::Status ShowCodes(Device& device, const QuantizedKeys::Tap& tap, int64_t layer,
+                       Matrix<int32_t> codes);
 
 }  // namespace tvq::transformer
 

@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Model>> Transformer::Create(const TransformerConf
   info.config = config.common;
   info.fingerprint = options.fingerprint;
   info.generation = options.generation;
+  info.predicts = attention->bidirectional() == nullptr;
   info.dtype = options.dtype;
   info.state_dtype = attention->state_dtype();
   info.parameters = weights->parameters;

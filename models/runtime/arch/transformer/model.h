@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/runtime/arch/transformer/attention.h"
+#include "models/runtime/arch/transformer/bidirectional.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/weights.h"
 #include "models/runtime/arch/transformer/workspace.h"
@@ -18,7 +19,7 @@
 
 namespace tvq::transformer {
 
-class Transformer : public Model {
+class Transformer : public Model, private Encoder {
  public:
   // `attention` computes on the device of `options`.
   static absl::StatusOr<std::unique_ptr<Model>> Create(const TransformerConfig& config,
@@ -51,6 +52,7 @@ class Transformer : public Model {
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
                       std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,
                       std::span<absl::Status> row_status) override;
+  Encoder* encoder() override { return attention_->bidirectional() != nullptr ? this : nullptr; }
   QuantizedKeys* quantized_keys() override { return attention_->quantized_keys(); }
 
  private:
@@ -95,6 +97,16 @@ class Transformer : public Model {
   absl::Status DecodeLayers();
   // The smallest recorded step that holds so many rows, or null.
   const RecordedStep* Recorded(int64_t rows) const;
+
+  // encode.cc: of attention that is bidirectional.
+  int64_t width() const override { return config_.d_model; }
+  int64_t Rows(int64_t tokens) const override { return 2 * config_.n_layer * tokens; }
+  absl::Status Begin(State& state, std::span<const int32_t> tokens) override;
+  absl::Status Advance(State& state, int64_t rows) override;
+  absl::Status Read(const State& state, bool mean, std::span<float> out) override;
+  // The next n rows of a pass.
+  absl::Status EncodeRows(EncodingState& encoding, int64_t n);
+  absl::Status EmbedRows(const EncodingState& encoding, int64_t n);
 
   // prepare.cc
   absl::Status RecordSteps(int64_t decode_rows, bool record);

@@ -13,7 +13,8 @@ absl::Status Transformer::Prepare(const Preparation& preparation) {
   const int64_t rows = std::clamp<int64_t>(preparation.decode_rows, 1, workspace_.rows());
   // First what needs most memory: what grows after a recording leaves the recording's behind.
   absl::Status s = Rehearse(preparation);
-  if (s.ok()) s = RecordSteps(rows, preparation.record && device_->records());
+  const bool record = preparation.record && device_->records();
+  if (s.ok() && info_.predicts) s = RecordSteps(rows, record);
   return s.ok() ? device_->Synchronize() : s;
 }
 
@@ -67,9 +68,17 @@ absl::Status Transformer::Rehearse(const Preparation& preparation) {
 
   const auto state = attention_->NewState(StateMemory::kOnce);
   if (!state.ok()) return state.status();
-  const std::vector<int32_t> tokens(static_cast<size_t>(config_.common.prefill_chunk));
-  s = PrefillOne({.state = state->get(), .tokens = tokens}, nullptr);
+  const int64_t longest = config_.common.max_position, chunk = config_.common.prefill_chunk;
+  const std::vector<int32_t> tokens(
+      static_cast<size_t>(longest > 0 ? std::min(longest, chunk) : chunk));
+  if (encoder() == nullptr) {
+    s = PrefillOne({.state = state->get(), .tokens = tokens}, nullptr);
+  } else {
+    s = Begin(**state, tokens);
+    if (s.ok()) s = Advance(**state, Rows(static_cast<int64_t>(tokens.size())));
+  }
   if (!s.ok()) return s;
+  if (encoder() != nullptr) return device_->Synchronize();
   const int64_t at_once = std::min(rows, workspace_.rows());
   s = ComputeLogits(0, {logits->view.data, {at_once, logits->view.dim(1)}});
   const int64_t scored = std::min(Workspace::kScoreRows, config_.common.prefill_chunk);

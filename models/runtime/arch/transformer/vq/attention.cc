@@ -62,19 +62,10 @@ void VqAttention::Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args)
 absl::Status VqAttention::Score(int64_t layer, int64_t rows) {
   const LayerWeights& weights = layers_[static_cast<size_t>(layer)];
   absl::Status s = VqAssign(device_, {k(rows), &weights.codebook, codes(rows)});
-  if (s.ok() && tap_) s = TapCodes(layer, rows);
+  if (s.ok() && tap_) s = ShowCodes(device_, tap_, layer, codes(rows));
   if (s.ok()) s = HeadScores(device_, {q_u(rows), &weights.codebook, code_scores(rows)});
   if (s.ok()) s = HeadScores(device_, {q_w(rows), &weights.positions, position_scores(rows)});
   return s;
-}
-
-absl::Status VqAttention::TapCodes(int64_t layer, int64_t rows) {
-  const Matrix<int32_t> assigned = codes(rows);
-  std::vector<int32_t> host(static_cast<size_t>(assigned.size()));
-  const size_t bytes = host.size() * sizeof(int32_t);
-  if (absl::Status s = device_.Receive(host.data(), assigned.data, bytes); !s.ok()) return s;
-  tap_(layer, {host.data(), assigned.shape});
-  return device_.Send(assigned.data, host.data(), bytes);
 }
 
 absl::Status VqAttention::Prefill(int64_t layer, const SessionState& state,

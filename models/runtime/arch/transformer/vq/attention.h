@@ -55,7 +55,6 @@ class VqAttention : public Attention, public QuantizedKeys {
   VqState StateOf(const SessionState& state, int64_t layer) const;
   // Codes of the rows' keys, and the scores of their queries.
   absl::Status Score(int64_t layer, int64_t rows);
-  absl::Status TapCodes(int64_t layer, int64_t rows);
 
   // Of the first `n` rows.
   Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }

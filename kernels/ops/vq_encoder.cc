@@ -1,0 +1,57 @@
+#include "kernels/ops/vq_encoder.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/ops/check.h"
+
+namespace tvq {
+namespace {
+
+absl::Status CheckSums(const char* op, const CodeSumsShape& shape, const CodeSums& sums) {
+  if (shape.kv_heads <= 0 || shape.codes <= 0 || shape.value <= 0) {
+    return ArgumentError(
+        op, absl::StrCat("shape has ", shape.kv_heads, " key/value heads, ", shape.codes,
+                         " codes and ", shape.value, " values, expected each above 0"));
+  }
+  const bool whole = sums.sum != nullptr && sums.carry != nullptr && sums.count != nullptr;
+  return whole ? absl::OkStatus() : ArgumentError(op, "sums lack memory");
+}
+
+absl::Status CheckCollect(const VqCollectArgs& args) {
+  constexpr const char* kOp = "VqCollect";
+  const int64_t tokens = args.codes.dim(0), heads = args.shape.kv_heads;
+  return FirstError({CheckSums(kOp, args.shape, args.sums),
+                     CheckShape(kOp, "codes", args.codes, {tokens, heads}),
+                     CheckShape(kOp, "v", args.v, {tokens, heads, args.shape.value})});
+}
+
+absl::Status CheckAttention(const VqEncoderAttentionArgs& args) {
+  constexpr const char* kOp = "VqEncoderAttention";
+  if (absl::Status s = CheckSums(kOp, args.shape, args.sums); !s.ok()) return s;
+  const int64_t tokens = args.code_scores.dim(0), heads = args.code_scores.dim(1);
+  return FirstError({
+      CheckHeads(kOp, "code_scores", heads, args.shape.kv_heads),
+      CheckShape(kOp, "code_scores", args.code_scores, {tokens, heads, args.shape.codes}),
+      CheckShape(kOp, "out", args.out, {tokens, heads, args.shape.value}),
+  });
+}
+
+}  // namespace
+
+absl::Status VqCollect(Device& device, const VqCollectArgs& args) {
+  const Backend& backend = device.functions();
+  if (backend.vq_collect == nullptr) return MissingOp("VqCollect", backend.name);
+  const absl::Status status = CheckCollect(args);
+  return status.ok() ? backend.vq_collect(device, args) : status;
+}
+
+absl::Status VqEncoderAttention(Device& device, const VqEncoderAttentionArgs& args) {
+  const Backend& backend = device.functions();
+  if (backend.vq_encoder_attention == nullptr) {
+    return MissingOp("VqEncoderAttention", backend.name);
+  }
+  const absl::Status status = CheckAttention(args);
+  return status.ok() ? backend.vq_encoder_attention(device, args) : status;
+}
+
+}  // namespace tvq
