@@ -3,13 +3,12 @@
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_ATTENTION_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/config.h"
-#include "models/runtime/arch/transformer/position_keys.h"
+#include "models/runtime/arch/transformer/relative_queries.h"
 #include "models/runtime/arch/transformer/softmax/paged_state.h"
 
 namespace tvq::transformer {
@@ -33,35 +32,18 @@ class SoftmaxAttention : public Attention {
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(KeyValuePages); }
   void View(const SessionState& state, int64_t layer, std::byte* view) const override;
-  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override;
+  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override {
+    queries_.Project(layer, rows, args);
+  }
   absl::Status Prefill(int64_t layer, const SessionState& state,
                        const AttentionRows& rows) override;
   absl::Status Decode(int64_t layer, const RowInputs& inputs, const AttentionRows& rows) override;
 
  private:
-  // t is folded into u, w and the position keys.
-  struct LayerWeights {
-    QueryBiases biases;
-    HeadKeys positions;  // R [H, M+1, K], by distance
-  };
-
-  absl::Status ScorePositions(int64_t layer, int64_t rows);
-
-  // Of the first `n` rows.
-  Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }
-  Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
-  Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
-  Tensor<float, 3> position_scores(int64_t n) const {
-    return {position_scores_, {n, config_.n_head, config_.window()}};
-  }
-
-  const TransformerConfig config_;
   Device& device_;
   const PageLayout layout_;
-  std::optional<PositionKeys> position_keys_;  // while layers are loaded
-  std::vector<LayerWeights> layers_;
+  RelativeQueries queries_;
   Buffer memory_;
-  float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
 };
 
 }  // namespace tvq::transformer

@@ -8,29 +8,20 @@
 #include "models/runtime/arch/transformer/memory_parts.h"
 
 namespace tvq::transformer {
+
 VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype)
-    : config_(config),
-      device_(device),
-      layout_(config, state_dtype),
-      position_keys_(std::in_place, config, config.window()) {}
+    : config_(config), device_(device), layout_(config, state_dtype), queries_(config) {}
 
 void VqAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
-  LayerWeights& layer = layers_.emplace_back();
-  layer.biases = LoadQueryBiases(config_, prefix, loader);
-  layer.positions = position_keys_->Load(prefix, loader);
-  layer.codebook = LoadCodebook(config_, prefix, loader);
+  queries_.LoadLayer(prefix, loader);
+  codebooks_.push_back(LoadCodebook(config_, prefix, loader));
 }
 
 absl::Status VqAttention::Reserve(int64_t rows) {
-  position_keys_.reset();
-  const TransformerConfig& c = config_;
   MemoryParts parts;
-  parts.Add(&q_u_, rows * c.n_head * c.d_k);
-  parts.Add(&q_w_, rows * c.n_head * c.d_k);
-  parts.Add(&k_, rows * c.n_kv_head * c.d_k);
-  parts.Add(&code_scores_, rows * c.n_head * c.n_code);
-  parts.Add(&position_scores_, rows * c.n_head * c.window());
-  parts.Add(&codes_, rows * c.n_kv_head);
+  queries_.AddMemory(rows, parts);
+  parts.Add(&code_scores_, code_scores(rows).size());
+  parts.Add(&codes_, codes(rows).size());
   absl::StatusOr<Buffer> memory = parts.Allocate(device_);
   if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
@@ -50,21 +41,12 @@ void VqAttention::View(const SessionState& state, int64_t layer, std::byte* view
   std::memcpy(view, &of_layer, sizeof(of_layer));
 }
 
-void VqAttention::Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const {
-  const QueryBiases& biases = layers_[static_cast<size_t>(layer)].biases;
-  args.u = {biases.u.as<const float>(), {config_.n_head, config_.d_k}};
-  args.w = {biases.w.as<const float>(), {config_.n_head, config_.d_k}};
-  args.q_u = q_u(rows);
-  args.q_w = q_w(rows);
-  args.k = k(rows);
-}
-
 absl::Status VqAttention::Score(int64_t layer, int64_t rows) {
-  const LayerWeights& weights = layers_[static_cast<size_t>(layer)];
-  absl::Status s = VqAssign(device_, {k(rows), &weights.codebook, codes(rows)});
+  const HeadKeys& codebook = codebooks_[static_cast<size_t>(layer)];
+  absl::Status s = VqAssign(device_, {queries_.k(rows), &codebook, codes(rows)});
   if (s.ok() && tap_) s = ShowCodes(device_, tap_, layer, codes(rows));
-  if (s.ok()) s = HeadScores(device_, {q_u(rows), &weights.codebook, code_scores(rows)});
-  if (s.ok()) s = HeadScores(device_, {q_w(rows), &weights.positions, position_scores(rows)});
+  if (s.ok()) s = HeadScores(device_, {queries_.q_u(rows), &codebook, code_scores(rows)});
+  if (s.ok()) s = queries_.ScorePositions(device_, layer, rows);
   return s;
 }
 
@@ -77,7 +59,7 @@ absl::Status VqAttention::Prefill(int64_t layer, const SessionState& state,
   args.state = StateOf(state, layer);
   args.position = state.position();
   args.code_scores = code_scores(n);
-  args.position_scores = position_scores(n);
+  args.position_scores = queries_.position_scores(n);
   args.codes = codes(n);
   args.v = rows.v;
   args.out = rows.out;
@@ -93,7 +75,7 @@ absl::Status VqAttention::Decode(int64_t layer, const RowInputs& inputs,
   args.states = inputs.views<VqState>(layer);
   args.positions = inputs.positions();
   args.code_scores = code_scores(n);
-  args.position_scores = position_scores(n);
+  args.position_scores = queries_.position_scores(n);
   args.codes = codes(n);
   args.v = rows.v;
   args.out = rows.out;

@@ -3,7 +3,6 @@
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ATTENTION_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,7 @@
 #include "kernels/ops/head_scores.h"
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/config.h"
-#include "models/runtime/arch/transformer/position_keys.h"
+#include "models/runtime/arch/transformer/relative_queries.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
 
 namespace tvq::transformer {
@@ -35,7 +34,9 @@ class VqAttention : public Attention, public QuantizedKeys {
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(VqState); }
   void View(const SessionState& state, int64_t layer, std::byte* view) const override;
-  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override;
+  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override {
+    queries_.Project(layer, rows, args);
+  }
   absl::Status Prefill(int64_t layer, const SessionState& state,
                        const AttentionRows& rows) override;
   absl::Status Decode(int64_t layer, const RowInputs& inputs, const AttentionRows& rows) override;
@@ -45,37 +46,23 @@ class VqAttention : public Attention, public QuantizedKeys {
   bool host_takes_part() const override { return tap_ != nullptr; }
 
  private:
-  // t is folded into u, w and the position keys.
-  struct LayerWeights {
-    QueryBiases biases;
-    HeadKeys codebook;   // C [G, S, K]
-    HeadKeys positions;  // R [H, M+1, K], by distance
-  };
-
   VqState StateOf(const SessionState& state, int64_t layer) const;
   // Codes of the rows' keys, and the scores of their queries.
   absl::Status Score(int64_t layer, int64_t rows);
 
   // Of the first `n` rows.
-  Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }
-  Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
-  Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
   Tensor<float, 3> code_scores(int64_t n) const {
     return {code_scores_, {n, config_.n_head, config_.n_code}};
-  }
-  Tensor<float, 3> position_scores(int64_t n) const {
-    return {position_scores_, {n, config_.n_head, config_.window()}};
   }
   Matrix<int32_t> codes(int64_t n) const { return {codes_, {n, config_.n_kv_head}}; }
 
   const TransformerConfig config_;
   Device& device_;
   const VqLayout layout_;
-  std::optional<PositionKeys> position_keys_;  // while layers are loaded
-  std::vector<LayerWeights> layers_;
+  RelativeQueries queries_;
+  std::vector<HeadKeys> codebooks_;  // C [G, S, K], of each layer
   Buffer memory_;
-  float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *code_scores_ = nullptr,
-        *position_scores_ = nullptr;
+  float* code_scores_ = nullptr;
   int32_t* codes_ = nullptr;
   Tap tap_;
 };

@@ -1,0 +1,59 @@
+// Queries and keys of the kinds with a positional bias within the reach M (docs/mathematics.md):
+// q + u meets keys or their codes, q + w the position keys.
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_RELATIVE_QUERIES_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_RELATIVE_QUERIES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/head_scores.h"
+#include "kernels/ops/qkvg_projection.h"
+#include "models/runtime/arch/transformer/config.h"
+#include "models/runtime/arch/transformer/memory_parts.h"
+#include "models/runtime/arch/transformer/position_keys.h"
+#include "models/runtime/arch/transformer/weight_loader.h"
+
+namespace tvq::transformer {
+
+// Weights of every layer, and working memory for the rows of one.
+class RelativeQueries {
+ public:
+  explicit RelativeQueries(const TransformerConfig& config);
+
+  // As Attention's methods of these names.
+  void LoadLayer(const std::string& prefix, WeightLoader& loader);
+  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const;
+
+  // After the last layer; `this` must stay where it is until the parts are allocated.
+  void AddMemory(int64_t rows, MemoryParts& parts);
+
+  // Fills position_scores from the rows that were projected.
+  absl::Status ScorePositions(Device& device, int64_t layer, int64_t rows) const;
+
+  // Of the first `n` rows.
+  Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }
+  Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
+  Tensor<float, 3> position_scores(int64_t n) const {
+    return {position_scores_, {n, config_.n_head, config_.window()}};
+  }
+
+ private:
+  // t is folded into u, w and the position keys.
+  struct LayerWeights {
+    QueryBiases biases;
+    HeadKeys positions;  // R [H, M+1, K], by distance
+  };
+
+  Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
+
+  const TransformerConfig config_;
+  std::optional<PositionKeys> position_keys_;  // while layers are loaded
+  std::vector<LayerWeights> layers_;
+  float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_RELATIVE_QUERIES_H_
