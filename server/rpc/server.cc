@@ -39,11 +39,12 @@ constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
 
 // Two of the models' largest snapshots, or a number of small ones, may be on their way in at once;
 // in any case one as large as is taken at all.
-size_t UploadBytes(Engine& engine, const SessionStore* sessions) {
+size_t UploadBytes(const Engine& engine, const SessionStore* sessions) {
   int64_t largest = int64_t{32} << 20;
   for (const ServedModel& served : engine.models()) {
-    largest =
-        std::max(largest, std::min(served.model->LargestStateBytes(), engine.budget().total()));
+    const Model& model = *served.model;
+    largest = std::max(
+        largest, std::min(model.LargestStateBytes(), model.StateBytes(0) + kMostUploadGrowth));
   }
   const int64_t two = 2 * (largest + (int64_t{16} << 20));
   const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();

@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_SESSIONS_CAPACITY_H_
 #define TVQ_SERVER_SESSIONS_CAPACITY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -49,6 +50,7 @@ class Capacity {
   Place Force(const std::string& owner, int64_t bytes);
 
   int64_t total() const { return all_.total(); }
+  int64_t largest() const { return std::min(all_.total(), per_owner_); }  // that a place can be
   int64_t used() const { return all_.used(); }
 
  private:

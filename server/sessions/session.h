@@ -60,11 +60,10 @@ struct SessionEntry {
   absl::Time stored_use = absl::InfinitePast();  // the last use, as the durable tier knows it
   // What the next call is to be told once, ABORTED: a version was lost.
   std::string lost;
-  bool claimed = true;     // false: other servers may write it too; what is known here may be old
-  bool leased = false;     // a call works on it
-  bool making = false;     // the call that makes it has not succeeded yet
-  bool owes_copy = false;  // a shared durable tier was away when it was made and stored
-  bool deleted = false;    // it left the table while somebody held the entry
+  bool claimed = true;   // false: other servers may write it too; what is known here may be old
+  bool leased = false;   // a call works on it
+  bool making = false;   // the call that makes it has not succeeded yet
+  bool deleted = false;  // it left the table while somebody held the entry
 
   // Held while the session is written to the durable tier or removed from there; not under the
   // store's mutex.

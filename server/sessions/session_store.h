@@ -94,6 +94,10 @@ struct SessionPage {
   std::string next_page_token;  // empty: the last page
 };
 
+// What a state may have grown by when it is uploaded, unless the operator says otherwise: uploads
+// lie in host memory that nothing else is planned for.
+inline constexpr int64_t kMostUploadGrowth = int64_t{256} << 20;
+
 // The most bytes of a reply that is kept for a retry.
 inline constexpr size_t kMaxReplyBytes = 1 << 20;
 
@@ -111,7 +115,8 @@ class Lease {
   virtual std::optional<StartPoint> Start() = 0;
 
   // Makes sure that Commit will not lack the room for a state at `position`, where states grow, so
-  // that nobody computes what cannot be kept. RESOURCE_EXHAUSTED if there is not so much. What the
+  // that nobody computes what cannot be kept (but for the reply that is kept for a retry).
+  // RESOURCE_EXHAUSTED if there is not so much, FAILED_PRECONDITION if there can never be. What the
   // commit does not need is given back then, or with the lease.
   virtual absl::Status Reserve(int64_t position) = 0;
 

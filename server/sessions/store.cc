@@ -71,10 +71,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     s->tiers_->Retry();
     if (++ticks % kTicksPerSweep != 0) return;
     s->CheckInstance();
-    s->StoreOwed();
     s->StoreUses();
     s->DeleteExpired();
     s->UnloadParked();
+    s->StoreOwed();
   });
   if (auto status = store->FeedSharedPrompts(); !status.ok()) return status;
   return store;

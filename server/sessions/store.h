@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -87,7 +88,7 @@ class Store final : public SessionStore {
   void StoreUses();
   // Sees whether the durable tier has lost its data.
   void CheckInstance();
-  // Stores on a shared tier what was made while it was away.
+  // Stores on a shared tier some of what was made while it was away.
   void StoreOwed();
   // Forgets transcripts and replies where only the durable tier has the state, too; returns of how
   // many sessions. Done every second anyway.
@@ -142,6 +143,9 @@ class Store final : public SessionStore {
   // Puts sessions that are leased into the table; all or none. ABORTED unless there are `made`
   // others of the same call.
   absl::Status Enter(const std::vector<EntryPtr>& entries, size_t made);
+  // Whether the owner may have so many more.
+  absl::Status CheckCount(const std::string& owner, size_t more) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stores them, as `durability` wants it, and ends their leases; all or none.
   absl::StatusOr<std::vector<SessionView>> FinishMaking(const std::vector<EntryPtr>& entries,
                                                         Durability durability);
@@ -289,11 +293,11 @@ class Store final : public SessionStore {
   // Brings what is known of the session up to date, and makes it this server's if `claim`, unless
   // another call changes meanwhile what is known.
   absl::Status Refresh(const std::string& owner, const std::string& id, bool claim);
-  // Learns what other servers have stored and deleted, unless it did so just now. Sessions that are
-  // this server's stay as they are; without the tier all do.
+  // Learns what other servers have stored and deleted, unless that is being done, or was done just
+  // now. Without the tier what is known stays.
   absl::Status LearnStored();
-  // What is stored of a session now, of which `known` is known; either may be nothing.
-  void Learn(const EntryPtr& known, std::optional<SessionRecord> record);
+  // What is stored of the session now; nothing: no record was found.
+  void Learn(const std::string& id, std::optional<SessionRecord> record);
   // Learns of the stored sessions that a call with the record's creation_key made elsewhere.
   absl::Status FindMade(const SessionRecord& wanted);
   // How the stored record of a session that this server claimed compares to what is here.
@@ -331,13 +335,16 @@ class Store final : public SessionStore {
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> claiming_ ABSL_GUARDED_BY(mutex_);  // ids, each by one call
   Changed claimed_;
-  Mutex learning_;  // held by LearnStored, before all others
-  std::chrono::steady_clock::time_point learn_again_ ABSL_GUARDED_BY(learning_);
+  bool learning_ ABSL_GUARDED_BY(mutex_) = false;          // LearnStored is at it
+  std::set<std::string> dropped_ ABSL_GUARDED_BY(mutex_);  // ids, since it began
+  std::chrono::steady_clock::time_point learn_again_ ABSL_GUARDED_BY(mutex_);
   std::string instance_ ABSL_GUARDED_BY(mutex_);  // of the durable tier; empty: not asked yet
   int64_t sweeps_ ABSL_GUARDED_BY(mutex_) = 0;    // that had more to end than one may
   // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of
   // now.
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);
+  // Made while a shared tier was away, and to be stored there.
+  std::deque<EntryPtr> owing_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);  // ids for UnloadParked to look at
 
   std::optional<Ticker> ticker_;  // last: it uses all of the above

@@ -86,6 +86,10 @@ int64_t Store::PresentBytes(const SessionContent& content) const {
 absl::StatusOr<Moment> Store::NewMoment(const SessionContent& content, const Moment& like,
                                         int64_t position) {
   auto place = capacity_.Reserve(content.record.owner, PlaceBytes(content, position));
+  if (!place.ok() && shares_storage()) {  // others may have deleted what is counted here
+    if (auto status = LearnStored(); !status.ok()) return status;
+    place = capacity_.Reserve(content.record.owner, PlaceBytes(content, position));
+  }
   if (!place.ok()) return place.status();
   Moment moment = like;
   moment.place = std::make_shared<Capacity::Place>(*std::move(place));
@@ -115,8 +119,24 @@ SessionView Store::View(const SessionEntry& entry) const {
   return view;
 }
 
+absl::Status Store::CheckCount(const std::string& owner, size_t more) const {
+  const int64_t count = table_.CountOf(owner);
+  const int64_t limit = options_.max_sessions_per_owner;
+  if (limit == 0 || count + static_cast<int64_t>(more) <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+}
+
 absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
   const SessionRecord& record = entries.front()->content->record;
+  bool full = false;
+  {
+    const MutexLock lock(&mutex_);
+    full = !CheckCount(record.owner, entries.size()).ok();
+  }
+  if (full) {  // others may have deleted what is counted here
+    if (auto status = LearnStored(); !status.ok()) return status;
+  }
   std::vector<Tiers::Pin> pins;
   for (const EntryPtr& entry : entries) {
     auto pinned = Anchor(*entry->content, nullptr);
@@ -127,12 +147,7 @@ absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
   if (table_.CreatedBy(record.owner, record.parent_id, record.creation_key).size() != made) {
     return StillMaking();
   }
-  const int64_t count = table_.CountOf(record.owner);
-  const int64_t limit = options_.max_sessions_per_owner;
-  if (limit > 0 && count + static_cast<int64_t>(entries.size()) > limit) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
-  }
+  if (auto status = CheckCount(record.owner, entries.size()); !status.ok()) return status;
   for (const EntryPtr& entry : entries) {
     for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
     entry->making = true;
@@ -148,7 +163,7 @@ absl::StatusOr<std::vector<SessionView>> Store::FinishMaking(const std::vector<E
     for (const EntryPtr& entry : entries) {
       if (Remove(*entry).ok()) continue;
       const MutexLock lock(&mutex_);
-      Drop(*entry);  // a copy that cannot be deleted now is found at the next start
+      Drop(*entry);  // a copy that cannot be deleted now is found again
     }
     return status;
   }
@@ -252,8 +267,8 @@ absl::StatusOr<SessionTranscript> Store::Transcript(const std::string& owner,
 absl::Status Store::ReadCommitted(const std::string& owner, const std::string& id,
                                   const Reading& read) {
   if (auto status = Refresh(owner, id, /*claim=*/false); !status.ok()) return status;
+  ContentPtr content;
   for (int tries = kMaxReadings;;) {
-    ContentPtr content;
     SessionView view;
     {
       const MutexLock lock(&mutex_);
@@ -269,7 +284,7 @@ absl::Status Store::ReadCommitted(const std::string& owner, const std::string& i
     const MutexLock lock(&mutex_);
     const auto entry = Find(owner, id);
     if (!entry.ok()) return entry.status();
-    if ((*entry)->content->record.version == view.record.version) return status;
+    if ((*entry)->content == content) return status;
   }
 }
 
@@ -331,6 +346,7 @@ void Store::Drop(SessionEntry& entry) {
   Count(entry, -1);
   tiers_->MovePresent(entry.content->present.checkpoint.get(), nullptr);
   entry.deleted = true;
+  if (learning_) dropped_.insert(entry.content->record.id);
   for (const auto& [checkpoint, at] : HoldsOf(*entry.content)) tiers_->LetGo(*checkpoint, at);
   table_.Erase(entry.content->record.id);
 }

@@ -18,6 +18,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 constexpr int kMoveThreads = 4;
 constexpr std::chrono::milliseconds kFlushRetry{200};
+constexpr int kOwedAtOnce = 16;
 
 }  // namespace
 
@@ -214,26 +215,26 @@ absl::Status Store::Persist(const std::string& id) {
 }
 
 absl::Status Store::PersistMade(const std::vector<EntryPtr>& entries, Durability durability) {
-  if (durability == Durability::kMemory) return absl::OkStatus();
+  if (durability == Durability::kMemory || entries.empty()) return absl::OkStatus();
   if (durability == Durability::kDefault && !shares_storage()) return absl::OkStatus();
-  const auto persist = [&](SessionEntry& entry) {
-    auto status = Persist(entry);
+  const auto persist = [&](const EntryPtr& entry) {
+    auto status = Persist(*entry);
     if (durability == Durability::kDisk || !absl::IsUnavailable(status)) return status;
     const MutexLock lock(&mutex_);
-    entry.owes_copy = true;
+    owing_.push_back(entry);
     return absl::OkStatus();
   };
-  if (entries.size() == 1) return persist(*entries.front());
+  if (entries.size() == 1) return persist(entries.front());
   Mutex mutex;
   absl::Status first;
-  Movers movers(kMoveThreads);
+  Movers movers(std::min(kMoveThreads, static_cast<int>(entries.size())));
   for (const EntryPtr& entry : entries) {
     (void)movers.Schedule([&, entry] {
       {
         const MutexLock lock(&mutex);
         if (!first.ok()) return;
       }
-      const auto status = persist(*entry);
+      const auto status = persist(entry);
       const MutexLock lock(&mutex);
       first.Update(status);
     });
@@ -243,19 +244,19 @@ absl::Status Store::PersistMade(const std::vector<EntryPtr>& entries, Durability
 }
 
 void Store::StoreOwed() {
-  if (!shares_storage()) return;
-  std::vector<EntryPtr> owing;
-  {
-    const MutexLock lock(&mutex_);
-    table_.ForEach([&](const EntryPtr& entry) {
-      if (entry->owes_copy) owing.push_back(entry);
-    });
-  }
-  for (const EntryPtr& entry : owing) {
+  for (int i = 0; i < kOwedAtOnce; ++i) {
+    EntryPtr entry;
+    {
+      const MutexLock lock(&mutex_);
+      if (owing_.empty()) return;
+      entry = std::move(owing_.front());
+      owing_.pop_front();
+    }
     const auto status = Persist(*entry);
-    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return;
+    if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) continue;
     const MutexLock lock(&mutex_);
-    entry->owes_copy = false;
+    owing_.push_back(std::move(entry));  // behind those that there may be room for
+    return;
   }
 }
 

@@ -200,12 +200,19 @@ void Store::FitPlace(const SessionEntry& entry) {
 }
 
 absl::Status Store::ReserveGrowth(const SessionContent& content, int64_t position) {
-  const int64_t longest = model(*content.model).info().config.max_position;
-  if (longest > 0) position = std::min(position, longest);
-  const int64_t growth = LargestImage(*content.model, position) -
-                         LargestImage(*content.model, content.record.position);
+  const Model& grown = model(*content.model);
+  // What the context length does not allow, the engine refuses.
+  if (!grown.StatesGrow() || position > grown.info().config.max_position) return absl::OkStatus();
+  const int64_t growth =
+      PlaceBytes(content, position) - PlaceBytes(content, content.record.position);
   if (growth <= 0) return absl::OkStatus();
-  return content.present.place->Resize(PresentBytes(content) + growth);
+  const int64_t bytes = PresentBytes(content) + growth;
+  if (bytes > capacity_.largest()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "max_tokens: a state at position ", position, " takes ", bytes,
+        " bytes, more than the sessions of a key may have here, ", capacity_.largest()));
+  }
+  return content.present.place->Resize(bytes);
 }
 
 absl::StatusOr<SessionView> Store::Replayed(const Begun& begun) const {

@@ -1,7 +1,7 @@
 // A durable tier that other servers use too.
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -58,56 +58,78 @@ absl::Status Store::FindMade(const SessionRecord& wanted) {
   const auto ids = durable_->CreatedBy(wanted);
   if (absl::IsUnavailable(ids.status())) return absl::OkStatus();  // sessions in memory go on
   if (!ids.ok()) return ids.status();
-  for (const std::string& id : *ids) {
+  std::set<std::string> doubtful(ids->begin(), ids->end());
+  {
+    const MutexLock lock(&mutex_);
+    for (const EntryPtr& entry :
+         table_.CreatedBy(wanted.owner, wanted.parent_id, wanted.creation_key)) {
+      if (!entry->claimed) doubtful.insert(entry->content->record.id);  // may be gone since
+    }
+  }
+  for (const std::string& id : doubtful) {
     if (auto status = Refresh(wanted.owner, id, /*claim=*/false); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-void Store::Learn(const EntryPtr& known, std::optional<SessionRecord> record) {
+void Store::Learn(const std::string& id, std::optional<SessionRecord> record) {
+  EntryPtr known;
+  std::string owner;
+  {
+    const MutexLock lock(&mutex_);
+    known = table_.Find(id);
+    if (known == nullptr && (!record || dropped_.contains(id))) return;
+    if (known != nullptr) {
+      if (known->leased) return;  // its call knows better
+      owner = known->content->record.owner;
+      const int64_t version = record ? record->version : 0;
+      if (!known->claimed && record && version <= known->persisted_version) {
+        if (version == known->persisted_version) table_.Touch(*known, record->last_used);
+        return;
+      }
+      if (known->claimed && version == known->persisted_version) return;
+    }
+  }
   if (known != nullptr && known->claimed) {
-    const SessionRecord& own = known->content->record;
-    (void)Refresh(own.owner, own.id, /*claim=*/false);  // it sees whether the claim holds
+    (void)Refresh(owner, id, /*claim=*/false);  // it sees whether the claim holds
     return;
   }
-  const std::string id = record ? record->id : known->content->record.id;
   EntryPtr next = record ? FromRecord(*std::move(record), /*claimed=*/false) : nullptr;
   Replace(id, known, std::move(next), Held::kYes, /*alone=*/false);
 }
 
 absl::Status Store::LearnStored() {
   if (!shares_storage()) return absl::OkStatus();
-  const MutexLock learning(&learning_);
   const auto began = std::chrono::steady_clock::now();
-  if (began < learn_again_) return absl::OkStatus();
-  std::map<std::string, EntryPtr> unseen;  // stored sessions without a record
+  std::vector<ContentPtr> stored;
   {
     const MutexLock lock(&mutex_);
+    if (learning_ || began < learn_again_) return absl::OkStatus();
+    learning_ = true;
+    stored.reserve(static_cast<size_t>(table_.size()));
     table_.ForEach([&](const EntryPtr& entry) {
-      if (entry->persisted_version > 0) unseen.emplace(entry->content->record.id, entry);
+      if (entry->persisted_version > 0) stored.push_back(entry->content);
     });
   }
+  std::set<std::string> unseen;
+  for (const ContentPtr& content : stored) unseen.insert(content->record.id);
   std::vector<SessionRecord> records;
   const auto status =
       durable_->ForEach([&](SessionRecord record) { records.push_back(std::move(record)); });
-  if (!status.ok()) return absl::IsUnavailable(status) ? absl::OkStatus() : status;
-  for (SessionRecord& record : records) {
-    unseen.erase(record.id);
-    EntryPtr known;
-    {
-      const MutexLock lock(&mutex_);
-      known = table_.Find(record.id);
-      if (known != nullptr && known->persisted_version == record.version) {
-        if (!known->claimed) table_.Touch(*known, record.last_used);
-        continue;
-      }
+  if (status.ok()) {
+    for (SessionRecord& record : records) {
+      const std::string id = record.id;
+      unseen.erase(id);
+      Learn(id, std::move(record));
     }
-    Learn(known, std::move(record));
+    for (const std::string& id : unseen) Learn(id, std::nullopt);
   }
-  for (const auto& [id, entry] : unseen) Learn(entry, std::nullopt);
-  const auto took = std::chrono::steady_clock::now() - began;
-  learn_again_ = began + took + kLearningShare * took;
-  return absl::OkStatus();
+  const auto now = std::chrono::steady_clock::now();
+  const MutexLock lock(&mutex_);
+  learning_ = false;
+  learn_again_ = now + kLearningShare * (now - began);
+  dropped_.clear();
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {

@@ -23,9 +23,6 @@ constexpr std::chrono::milliseconds kPatience{10'000};
 constexpr std::chrono::milliseconds kNone{0};
 constexpr int kMostWaiting = 4;
 constexpr std::chrono::milliseconds kPoll{5};
-// What a state may have grown by when it is uploaded, unless the operator says otherwise: uploads
-// lie in host memory that nothing else is planned for.
-constexpr int64_t kMostGrowth = int64_t{256} << 20;
 
 // `waiting` counts the threads that wait here: few may, so that the others' calls find one.
 absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t bytes,
@@ -149,7 +146,7 @@ int64_t Store::max_upload_bytes() const {
   int64_t largest = 0;
   for (size_t i = 0; i < place_bytes_.size(); ++i) {
     const int64_t growth =
-        std::min(model(i).LargestStateBytes() - model(i).StateBytes(0), kMostGrowth);
+        std::min(model(i).LargestStateBytes() - model(i).StateBytes(0), kMostUploadGrowth);
     largest = std::max(largest, place_bytes_[i] + growth);
   }
   return largest + kSnapshotSlack;
@@ -198,7 +195,9 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     if (image->position() == 0 && image->pending().empty()) {
       return checked;
     }
-    if (auto fits = CheckState(*image, *served.model); !fits.ok()) return fits;
+    status = CheckState(*image, *served.model);
+    if (absl::IsFailedPrecondition(status)) continue;
+    if (!status.ok()) return status;
     auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()),
                                  imports_waiting_);
     if (!share.ok()) return share.status();

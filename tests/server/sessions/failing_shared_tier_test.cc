@@ -57,9 +57,10 @@ TEST_F(FailingSharedTierTest, AParentIsFreeWhileItsForksAreStored) {
   ASSERT_TRUE(s.a.Append(parent, "root").ok());
   std::promise<void> begun, go_on;
   const std::shared_future<void> may = go_on.get_future();
-  disk->fail = [&, told = std::make_shared<std::atomic<bool>>(false)](std::string_view operation) {
+  std::atomic<int> puts = 0;
+  disk->fail = [&](std::string_view operation) {
     if (operation != "Put") return absl::OkStatus();
-    if (!told->exchange(true)) begun.set_value();
+    if (++puts == 3) begun.set_value();  // all at once
     may.wait();
     return absl::OkStatus();
   };

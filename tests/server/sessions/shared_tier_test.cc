@@ -229,6 +229,35 @@ TEST_P(SharedTierTest, ListsWhatOtherServersStoredAndDeleted) {
   EXPECT_EQ(s.a.store->stats().lost, 0);
 }
 
+TEST_P(SharedTierTest, ListsBesideCallsThatStoreAndDelete) {
+  const std::vector<std::string> ids{s.a.Create(), s.a.Create(), s.a.Create()};
+  std::atomic<bool> done = false;
+  std::vector<std::thread> readers, writers;
+  readers.reserve(3);
+  writers.reserve(ids.size());
+  for (StoreHarness* const h : {&s.a, &s.b, &s.a}) {
+    readers.emplace_back([h, &done] {
+      while (!done) EXPECT_TRUE(h->store->List("", {}, 0, "").ok());
+    });
+  }
+  for (const std::string& id : ids) {
+    writers.emplace_back([this, &id] {
+      for (int i = 0; i < 10; ++i) {
+        const auto view = s.a.Append({.id = id, .durability = Durability::kDisk}, "x");
+        EXPECT_TRUE(view.ok()) << view.status();
+        const std::string brief = s.a.Create();
+        EXPECT_TRUE(s.a.store->Delete({.id = brief}).ok());
+      }
+    });
+  }
+  for (std::thread& thread : writers) thread.join();
+  done = true;
+  for (std::thread& thread : readers) thread.join();
+  EXPECT_EQ(s.a.store->List("", {}, 0, "")->sessions.size(), 3u) << "what was deleted stays so";
+  for (const std::string& id : ids) s.a.ExpectHolds({.id = id}, "xxxxxxxxxx");
+  EXPECT_EQ(s.a.store->stats().lost, 0);
+}
+
 // A retry goes to whichever server there is.
 TEST_P(SharedTierTest, MakesNothingTwiceForARetryElsewhere) {
   const CreateOptions create{.durability = Durability::kDisk, .idempotency_key = "k"};

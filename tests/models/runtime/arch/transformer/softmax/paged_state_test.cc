@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,11 +44,16 @@ TEST_P(PagedStateTest, GrowsByPages) {
   const std::unique_ptr<PagedState> state = New();
   EXPECT_EQ(state->bytes(), 0);
   EXPECT_EQ(state->pages().count, 0);
+  std::vector<const void*> listed;
   for (const auto& [tokens, pages] : {std::pair(1, 1), {255, 1}, {1, 2}, {600, 4}}) {
     ASSERT_TRUE(state->Extend(tokens).ok());
     state->Advance(tokens);
     EXPECT_EQ(state->bytes(), Bytes(pages));
     EXPECT_EQ(state->pages().count, pages);
+    const void* const* const table = state->pages().pages;
+    EXPECT_TRUE(std::equal(listed.begin(), listed.end(), table)) << "a page stays where it is";
+    listed.assign(table, table + pages);
+    EXPECT_EQ(std::set<const void*>(listed.begin(), listed.end()).size(), listed.size());
   }
   const absl::Status status = state->Extend(1000);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
