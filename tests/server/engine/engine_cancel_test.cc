@@ -16,8 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int32_t kForever = 1'000'000'000;
-
 TEST(EngineCancelTest, KeepsWhatWasSaidOnlyWhenAsked) {
   Harness h;
   for (const bool keep_on_cancel : {false, true}) {

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/engine/engine.h"
@@ -17,6 +21,16 @@ namespace tvq {
 inline EngineOptions SmallOptions() {
   return {.max_num_seqs = 16, .max_num_batched_tokens = 32, .state_memory_bytes = 1'000'000};
 }
+
+inline std::shared_ptr<RecordingSink> NewSink() { return std::make_shared<RecordingSink>(); }
+
+inline SteadyTime DeadlineIn(std::chrono::milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+
+// Of a request that ends only from outside.
+inline constexpr int32_t kForever = 1'000'000'000;
+inline SamplingParams Endless() { return {.ignore_eos = true, .max_tokens = kForever}; }
 
 struct Harness {
   explicit Harness(FakeOptions fake = {}, EngineOptions options = SmallOptions(),

@@ -1,0 +1,103 @@
+// How a reader gets its text: echo in pieces, at its own pace.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/server/engine/harness.h"
+
+namespace tvq {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+TEST(EngineEchoTest, ComesInPiecesThatEndWithACharacter) {
+  Harness h;
+  std::string prompt = "x";  // so that a piece's limit falls within a character
+  while (prompt.size() < 2 * kEchoPieceBytes) prompt += "\xC3\xA9";
+  auto sink = NewSink();
+  std::vector<size_t> sizes;
+  sink->on_delta = [&](const Delta& delta) {
+    if (delta.tokens.empty()) sizes.push_back(delta.text.size());
+  };
+  const auto handle = h.engine->Submit(Ask(sink, prompt, {.max_tokens = 1, .echo = true}));
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  sink->WaitDeltas(3);
+  h.engine->Cancel(*handle);
+  EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
+  EXPECT_THAT(sizes, testing::ElementsAre(kEchoPieceBytes - 1, kEchoPieceBytes, 2));
+  EXPECT_EQ(sink->sample().text, prompt);
+}
+
+TEST(EngineEchoTest, AllSamplesTogetherAreBounded) {
+  Harness h;
+  const std::string prompt(kMaxEchoBytes / 16 + 1, 'x');
+  const absl::Status status =
+      h.engine->Submit(Ask(NewSink(), prompt, {.n = 16, .echo = true})).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("echo: the prompt's text has 1048577 bytes and n is 16"));
+}
+
+TEST(EngineReaderTest, ASlowReaderPausesOnlyItself) {
+  Harness h;
+  auto slow = NewSink();
+  slow->on_delta = [&](const Delta&) { slow->wants_more = false; };
+  ASSERT_TRUE(h.engine->Submit(Ask(slow, "slow", {.seed = 1, .max_tokens = 10})).ok());
+  slow->WaitDeltas(1);
+  for (int i = 0; i < 5; ++i) Generate(*h.engine, "fast", {.max_tokens = 30});
+  EXPECT_EQ(slow->deltas(), 1);
+  EXPECT_EQ(h.model->live_states, 1);
+  const int64_t calls = h.model->calls;
+  for (int64_t deltas = 2; deltas <= 10; ++deltas) {
+    slow->wants_more = true;
+    h.engine->Wake();
+    slow->WaitDeltas(deltas);
+  }
+  EXPECT_TRUE(slow->Wait().ok());
+  EXPECT_EQ(h.model->calls, calls + 2 * 9) << "one decode and one sampling a token, none idle";
+  EXPECT_EQ(slow->sample(), Generate(*h.engine, "slow", {.seed = 1, .max_tokens = 10})->sample());
+}
+
+TEST(EngineReaderTest, ReadersThatStopDoNotKeepTheirPlaces) {
+  Harness h({}, {.max_num_seqs = 3,
+                 .max_num_batched_tokens = 32,
+                 .paused_timeout = milliseconds(20),
+                 .state_memory_bytes = 1'000'000});
+  std::vector<std::shared_ptr<RecordingSink>> stopped;
+  for (int i = 0; i < 3; ++i) {
+    stopped.push_back(NewSink());
+    RecordingSink& sink = *stopped.back();
+    sink.on_delta = [&sink](const Delta&) { sink.wants_more = false; };
+    ASSERT_TRUE(h.engine->Submit(Ask(stopped.back(), "never read", Endless())).ok());
+  }
+  Generate(*h.engine, "waits for a place");  // nothing else wakes the loop
+  for (const auto& sink : stopped) {
+    const absl::Status status = sink->Wait();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the reader took nothing"));
+  }
+  EXPECT_EQ(h.model->live_states, 0);
+}
+
+TEST(EngineReaderTest, AReaderThatGoesOnIsNotEnded) {
+  Harness h({}, {.max_num_batched_tokens = 32,
+                 .paused_timeout = std::chrono::hours(1),
+                 .state_memory_bytes = 1'000'000});
+  auto slow = NewSink();
+  slow->on_delta = [&](const Delta&) { slow->wants_more = false; };
+  ASSERT_TRUE(h.engine->Submit(Ask(slow, "slow", {.seed = 1, .max_tokens = 3})).ok());
+  for (int64_t deltas = 1; deltas < 3; ++deltas) {
+    slow->WaitDeltas(deltas);
+    slow->wants_more = true;
+    h.engine->Wake();
+  }
+  EXPECT_TRUE(slow->Wait().ok());
+}
+
+}  // namespace
+}  // namespace tvq
