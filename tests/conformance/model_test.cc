@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/verify/rounding.h"
@@ -104,6 +106,16 @@ std::vector<double> LogSoftmax(const std::vector<float>& logits) {
   return result;
 }
 
+// The oracle's run of these tokens, which is the same for all devices and so computed once. The
+// weights are those of every fixture of the shape.
+const OracleRun& RunOfOracle(const Shape& shape, WeightSource& weights, DType dtype,
+                             const std::vector<int32_t>& tokens) {
+  static std::map<std::tuple<std::string, DType, std::vector<int32_t>>, OracleRun> runs;
+  const auto [run, added] = runs.try_emplace({shape.name, dtype, tokens});
+  if (added) run->second = Oracle(shape, weights, dtype).Run(tokens);
+  return run->second;
+}
+
 double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
@@ -170,7 +182,7 @@ constexpr double kFloat32Bound = 1e-4;
 TEST_P(ModelTest, StepsGiveTheOraclesProbabilities) {
   Fixture f = Make();
   const std::vector<int32_t> tokens = RandomTokens(length(), shape().vocab, 3);
-  const OracleRun oracle = Oracle(shape(), f.weights(), DType::kFloat32).Run(tokens);
+  const OracleRun& oracle = RunOfOracle(shape(), f.weights(), DType::kFloat32, tokens);
   const std::unique_ptr<State> state = f.NewState();
   f.Force(oracle, *state);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -182,7 +194,7 @@ TEST_P(ModelTest, StepsGiveTheOraclesProbabilities) {
 TEST_P(ModelTest, PrefillGivesTheOraclesProbabilities) {
   Fixture f = Make();
   const std::vector<int32_t> tokens = RandomTokens(length(), shape().vocab, 4);
-  const OracleRun oracle = Oracle(shape(), f.weights(), DType::kFloat32).Run(tokens);
+  const OracleRun& oracle = RunOfOracle(shape(), f.weights(), DType::kFloat32, tokens);
   std::mt19937 random(5);
   const std::unique_ptr<State> state = f.NewState();
   f.Force(oracle, *state);
@@ -201,7 +213,7 @@ TEST_P(ModelTest, AssignsTheNearestCode) {
   ASSERT_EQ(f.model().quantized_keys() != nullptr, shape().vq());
   if (!shape().vq()) return;
   const std::vector<int32_t> tokens = RandomTokens(120, shape().vocab, 6);
-  const OracleRun oracle = Oracle(shape(), f.weights(), DType::kFloat32).Run(tokens);
+  const OracleRun& oracle = RunOfOracle(shape(), f.weights(), DType::kFloat32, tokens);
   const std::unique_ptr<State> state = f.NewState();
   int64_t assigned = 0;
   f.model().quantized_keys()->SetTap([&](int64_t layer, Matrix<int32_t> codes) {
@@ -225,7 +237,7 @@ TEST_P(ModelTest, RoundedWeightsStayWithinRounding) {
 void ModelTest::StaysWithinRounding(DType dtype) {
   Fixture f(shape(), GetParam().backend, dtype, 2, DType::kFloat32);
   const std::vector<int32_t> tokens = RandomTokens(100, shape().vocab, 7);
-  const OracleRun oracle = Oracle(shape(), f.weights(), dtype).Run(tokens);
+  const OracleRun& oracle = RunOfOracle(shape(), f.weights(), dtype, tokens);
   const std::unique_ptr<State> state = f.NewState();
   f.Force(oracle, *state);
   double squares = 0, spread = 0;
@@ -367,7 +379,7 @@ TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
 TEST_P(ModelTest, ContinuesAStateOfAnotherDevice) {
   Fixture from(shape(), {"reference", ""}, DType::kFloat32), to = Make();
   const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 14);
-  const OracleRun oracle = Oracle(shape(), from.weights(), DType::kFloat32).Run(tokens);
+  const OracleRun& oracle = RunOfOracle(shape(), from.weights(), DType::kFloat32, tokens);
   const std::unique_ptr<State> original = from.NewState(), loaded = to.NewState();
   from.Force(oracle, *original);
   for (size_t i = 0; i < 60; ++i) from.Step(*original, tokens[i]);
