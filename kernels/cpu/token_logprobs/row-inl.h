@@ -53,7 +53,10 @@ HWY_INLINE float RowMaximum(const float* row, int64_t size) {
   if (!hn::AllTrue(di, hn::Eq(hn::BitCast(di, number), hn::Set(di, -1)))) {
     return std::numeric_limits<float>::quiet_NaN();
   }
-  return hn::GetLane(hn::MaxOfLanes(d, maximum));
+  // Not MaxOfLanes: where there are no vectors it has a floor, the lowest finite number.
+  HWY_ALIGN float lanes[hn::MaxLanes(RowTag())];
+  hn::Store(maximum, d, lanes);
+  return *std::max_element(lanes, lanes + hn::Lanes(d));
 }
 
 // e[i] = exp((row[i] - maximum) * scale), and the sum of each kExpBlock of them. `e` may be null.
