@@ -3,11 +3,14 @@
     python3 -m models.training.train text --data FOLDER --tokenizer FILE.model --out RUN --minutes 90
     python3 -m models.training.train couplets --data PAIRS.tsv.xz --out RUN --minutes 40
     python3 -m models.training.train images --data IMAGES-idx3-ubyte.xz --out RUN --minutes 40
+    python3 -m models.training.train recall --out RUN --steps 2000
 
-FOLDER holds train/*.txt and validation/*.txt. RUN gets checkpoint.pt (everything) and best.pt (best validation).
+FOLDER holds train/*.txt and validation/*.txt. RUN gets checkpoint.pt (everything), best.pt (best validation) and
+validations.jsonl (all of them).
 """
 
 import argparse
+import json
 import math
 import pathlib
 import signal
@@ -23,6 +26,7 @@ from models.training.config import BLOCKS, KINDS, ModelConfig
 from models.training.couplets import Couplets, read_pairs, vocabulary
 from models.training.data import Text
 from models.training.images import Images, read_images
+from models.training.memory_tasks import Copy, Recall
 from models.training.model import UNITS, Model
 from models.training.optimizer import build_optimizers, rate_factor
 from models.training.progress import Progress
@@ -153,6 +157,9 @@ def run(trainer: Trainer, options):
             value = trainer.task.validate(trainer.model)
             progress.note(f"step {trainer.steps}, {trainer.seconds / 60:.1f} min, {trainer.tokens} tokens: "
                           f"validation {value:.4f} {trainer.task.unit}")
+            with open(out / "validations.jsonl", "a", encoding="utf-8") as file:
+                print(json.dumps({"step": trainer.steps, "seconds": trainer.seconds, "tokens": trainer.tokens,
+                                  "value": value}), file=file)
             if value < trainer.best:
                 trainer.best = value
                 checkpoint.save(out / "best.pt", {"config": trainer.model.config.to_json(), "steps": trainer.steps,
@@ -167,16 +174,21 @@ def run(trainer: Trainer, options):
 
 def add_task_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("task", choices=sorted(TASKS))
-    p.add_argument("--data", type=pathlib.Path, required=True,
-                   help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file")
+    p.add_argument("--data", type=pathlib.Path,
+                   help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file; "
+                        "copy and recall make their own")
     p.add_argument("--tokenizer", type=pathlib.Path, help="text: SentencePiece model file")
     p.add_argument("--stages", type=parse_stage, nargs="+", default=[(0.0, 1, 4096, 0.25)],
                    help="text: FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
                         "a context is carried over segments and starts afresh with probability RESTART (default 1)")
     p.add_argument("--groups", type=int, default=8, help="text: batches of passages that take turns")
     p.add_argument("--validate-tokens", type=int, default=16384, help="text: tokens of each validation document")
-    p.add_argument("--batch-tokens", type=int, default=4096, help="couplets, images: tokens of a batch, about")
+    p.add_argument("--batch-tokens", type=int, default=4096, help="of all but text: tokens of a batch, about")
     p.add_argument("--levels", type=int, default=256, help="images: grey levels")
+    p.add_argument("--symbols", type=int, default=10, help="copy")
+    p.add_argument("--longest", type=int, default=128, help="copy: symbols of the longest sequence")
+    p.add_argument("--pairs", type=int, default=16, help="recall: of keys and values")
+    p.add_argument("--farthest", type=int, default=1000, help="recall: most tokens between a pair and its key asked for again")
 
 
 def add_shape_options(p: argparse.ArgumentParser) -> None:
@@ -238,7 +250,10 @@ TASKS = {
     "text": Text.from_options,
     "couplets": couplets,
     "images": lambda options: Images(read_images(options.data), options.levels, options.batch_tokens),
+    "copy": lambda options: Copy(options.batch_tokens, options.symbols, options.longest),
+    "recall": lambda options: Recall(options.batch_tokens, options.pairs, options.farthest),
 }
+MAKE_THEIR_DATA = ("copy", "recall")
 
 
 def config_of(options, task) -> ModelConfig:
@@ -256,7 +271,11 @@ def config_of(options, task) -> ModelConfig:
 
 
 def main():
-    options = parser().parse_args()
+    p = parser()
+    options = p.parse_args()
+    if options.data is None and options.task not in MAKE_THEIR_DATA:
+        p.error(f"{options.task} needs --data")
+    options.out.mkdir(parents=True, exist_ok=True)
     if options.threads:
         torch.set_num_threads(options.threads)
     task = TASKS[options.task](options)

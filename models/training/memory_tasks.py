@@ -1,0 +1,138 @@
+"""Two tasks that ask for memory alone: to repeat a sequence, and to know again what belonged to a key long ago.
+
+    0 x1 .. xn 0 x1 .. xn                       copy: random symbols, and the same ones again
+    0 k1 v1 .. kP vP  filler  kj vj .. ki vi    recall: pairs of keys and values, noise, and the keys asked for again
+
+Nothing but the second part of each can be predicted. Batches are made as they are needed, from a random state of their own.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from models.training.batch import Batch
+
+BEGIN = 0
+EVALUATED = 64  # sequences of an evaluation
+EVALUATION_SEED = 7
+
+
+class Asked(NamedTuple):
+    """Rows of a task, and from which target on a row is asked for what was there before."""
+
+    tokens: np.ndarray  # [B, T+1]
+    targets: slice  # of tokens[:, 1:]
+
+
+class Made:
+    """A source of batches of about `tokens` tokens: `make(random, rows)` makes them."""
+
+    def __init__(self, make, tokens: int, seed: int):
+        self.make, self.tokens = make, tokens
+        self.random = np.random.Generator(np.random.PCG64(seed))
+
+    def next(self) -> Batch:
+        return Batch(torch.from_numpy(self.make(self.random, self.tokens).tokens.astype(np.int64)))
+
+    def state_dict(self):
+        return {"random": self.random.bit_generator.state}
+
+    def load_state_dict(self, state):
+        self.random.bit_generator.state = state["random"]
+
+
+@torch.no_grad()
+def wrong(model, asked: Asked) -> float:
+    """The share of what is asked for that is not the most likely token."""
+    was_training = model.training
+    model.eval()
+    tokens = torch.from_numpy(asked.tokens.astype(np.int64)).to(model.lm_head.bias.device)
+    answers = model(tokens[:, :-1], model.initial_state(len(tokens))).logits.argmax(-1)[:, asked.targets]
+    model.train(was_training)
+    return float((answers != tokens[:, 1:][:, asked.targets]).float().mean())
+
+
+class MemoryTask:
+    """What both have in common as tasks of models.training.train. Every batch has one length, and is not padded."""
+
+    stages = (0.0,)
+    size = math.inf
+
+    def __init__(self, batch_tokens: int):
+        self.batch_tokens = batch_tokens
+
+    def config_fields(self) -> dict:
+        return dict(vocab_size=self.vocab_size, tokenizer={"type": "ids"})
+
+    def source(self, stage: int, seed: int) -> Made:
+        return Made(self.make, self.batch_tokens, seed)
+
+    def prepare(self, model) -> None:
+        """Nothing about the model follows from the data."""
+
+
+class Copy(MemoryTask):
+    """Sequences of `longest` / 2 to `longest` of `symbols` symbols."""
+
+    unit = "of the repeated symbols wrong"
+
+    def __init__(self, batch_tokens: int, symbols: int = 10, longest: int = 128):
+        super().__init__(batch_tokens)
+        self.symbols, self.longest, self.vocab_size = symbols, longest, symbols + 1
+
+    def rows(self, random, count: int, length: int) -> Asked:
+        symbols = random.integers(1, self.symbols + 1, size=(count, length))
+        begin = np.full((count, 1), BEGIN)
+        return Asked(np.concatenate([begin, symbols, begin, symbols], axis=1), slice(length + 1, None))
+
+    def make(self, random, tokens: int) -> Asked:
+        length = int(random.integers((self.longest + 1) // 2, self.longest + 1))
+        return self.rows(random, max(1, tokens // (2 * length + 1)), length)
+
+    def validate(self, model) -> float:
+        return wrong(model, self.rows(np.random.default_rng(EVALUATION_SEED), EVALUATED, self.longest))
+
+
+class Recall(MemoryTask):
+    """`pairs` pairs of different keys and any values, asked for again after 10 to `farthest` tokens of noise."""
+
+    unit = "of the values wrong"
+    nearest = 10
+
+    def __init__(self, batch_tokens: int, pairs: int = 16, farthest: int = 1000, keys: int = 64, values: int = 16, noise: int = 16):
+        super().__init__(batch_tokens)
+        if pairs > keys:
+            raise ValueError(f"{pairs} pairs need as many keys, there are {keys}")
+        self.pairs, self.farthest, self.keys, self.values, self.noise = pairs, farthest, keys, values, noise
+        self.vocab_size = 1 + keys + values + noise
+
+    def rows(self, random, count: int, distance: int, pairs=None) -> Asked:
+        pairs = self.pairs if pairs is None else pairs
+        keys = 1 + np.stack([random.permutation(self.keys)[:pairs] for _ in range(count)])
+        values = 1 + self.keys + random.integers(self.values, size=(count, pairs))
+        noise = 1 + self.keys + self.values + random.integers(self.noise, size=(count, distance))
+        order = np.stack([random.permutation(pairs) for _ in range(count)])
+        given = np.stack([keys, values], axis=2).reshape(count, 2 * pairs)
+        again = np.stack([np.take_along_axis(part, order, 1) for part in (keys, values)], axis=2).reshape(count, 2 * pairs)
+        tokens = np.concatenate([np.full((count, 1), BEGIN), given, noise, again], axis=1)
+        return Asked(tokens, slice(2 * pairs + distance + 1, None, 2))  # the target behind every key
+
+    def make(self, random, tokens: int) -> Asked:
+        distance = int(round(math.exp(random.uniform(math.log(self.nearest), math.log(self.farthest)))))
+        return self.rows(random, max(1, tokens // (4 * self.pairs + distance)), distance)
+
+    def distances(self, farthest=None):
+        """Those that an evaluation asks for: four to a power of ten."""
+        steps = round(4 * math.log10((farthest or self.farthest) / self.nearest))
+        return [round(self.nearest * 10 ** (step / 4)) for step in range(steps + 1)]
+
+    def by_distance(self, model, farthest=None, pairs=None) -> dict:
+        """distance -> share of the values that are wrong"""
+        random = np.random.default_rng(EVALUATION_SEED)
+        return {distance: wrong(model, self.rows(random, EVALUATED, distance, pairs)) for distance in self.distances(farthest)}
+
+    def validate(self, model) -> float:
+        found = self.by_distance(model)
+        return sum(found.values()) / len(found)

@@ -1,0 +1,121 @@
+"""The copy and the recall task: what they ask for is what was there before, and a model can learn it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from models.training.config import ModelConfig
+from models.training.memory_tasks import Copy, Made, Recall, wrong
+from models.training.train import Trainer
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+class Knows:
+    """Answers each position with a given token, as a model's logits."""
+
+    training = False
+
+    def __init__(self, answers, vocabulary):
+        self.answers, self.vocabulary = answers, vocabulary
+        self.lm_head = types.SimpleNamespace(bias=torch.zeros(1))
+
+    def initial_state(self, batch):
+        return None
+
+    def eval(self):
+        return self
+
+    def train(self, _):
+        return self
+
+    def __call__(self, tokens, state):
+        return types.SimpleNamespace(logits=torch.nn.functional.one_hot(torch.from_numpy(self.answers), self.vocabulary))
+
+
+def test_copy_asks_for_the_same_symbols():
+    task = Copy(4096, symbols=10, longest=128)
+    for _ in range(5):
+        asked = task.make(np.random.default_rng(3), 4096)
+        length = (asked.tokens.shape[1] - 2) // 2
+        assert 64 <= length <= 128 and abs(asked.tokens.size - 4096) < 2 * asked.tokens.shape[1]
+        assert (asked.tokens[:, 1:][:, asked.targets] == asked.tokens[:, 1:1 + length]).all()
+        assert asked.tokens.max() < task.vocab_size
+
+
+@pytest.mark.parametrize("distance", [10, 777])
+def test_recall_asks_for_the_value_of_each_key(distance):
+    task = Recall(4096, pairs=5, keys=9, values=4, noise=3)
+    asked = task.rows(np.random.default_rng(3), 20, distance)
+    assert asked.tokens.shape == (20, 1 + 10 + distance + 10) and asked.tokens.max() < task.vocab_size
+    for row in asked.tokens:
+        given = dict(zip(row[1:11:2], row[2:11:2]))
+        assert len(given) == 5
+        assert all(1 + 9 + 4 <= token for token in row[11:11 + distance])
+        keys = row[11 + distance::2]
+        assert sorted(keys) == sorted(given)
+        assert list(row[1:][asked.targets]) == [given[key] for key in keys]
+
+
+def test_wrong_counts_what_is_asked_for_alone():
+    task = Copy(4096, symbols=3, longest=4)
+    asked = task.rows(np.random.default_rng(0), 2, 4)
+    answers = np.zeros_like(asked.tokens[:, 1:])
+    answers[:, asked.targets] = asked.tokens[:, 1:][:, asked.targets]
+    assert wrong(Knows(answers, task.vocab_size), asked) == 0
+    answers[0, -1] = (answers[0, -1] + 1) % task.vocab_size
+    assert wrong(Knows(answers, task.vocab_size), asked) == pytest.approx(1 / 8)
+
+
+def test_recall_is_asked_at_distances_up_to_the_farthest():
+    assert Recall(1).distances(10_000) == [10, 18, 32, 56, 100, 178, 316, 562, 1000, 1778, 3162, 5623, 10_000]
+    with pytest.raises(ValueError, match="20 pairs need as many keys, there are 10"):
+        Recall(1, pairs=20, keys=10)
+
+
+def test_a_source_goes_on_where_it_was():
+    task = Recall(500, pairs=3)
+    first = Made(task.make, 500, seed=1)
+    first.next()
+    state = first.state_dict()
+    expected = [first.next().tokens for _ in range(3)]
+    second = Made(task.make, 500, seed=2)
+    second.load_state_dict(state)
+    assert all(torch.equal(second.next().tokens, tokens) for tokens in expected)
+
+
+def test_a_model_learns_to_recall():
+    torch.manual_seed(0)
+    task = Recall(1000, pairs=2, farthest=20, keys=3, values=2, noise=2)
+    config = ModelConfig(d_model=32, d_k=16, d_v=32, n_layer=2, n_head=2, tie_word_embeddings=True, output_norm=True,
+                         logit_scale=32 ** -0.5, model_type="softmax_transformer", mem_len=8, pe_abs=True, **task.config_fields())
+    options = types.SimpleNamespace(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.0, minutes=0, steps=200,
+                                    warmup=10, cooldown_from=0.5, commitment=1e-4, bfloat16=False, compile=False)
+    trainer = Trainer(config, task, options)
+    for _ in range(200):
+        trainer.step()
+    assert task.validate(trainer.model) < 0.2  # half of the values are right by chance
+
+
+def test_the_report_asks_beyond_the_training(tmp_path):
+    run = tmp_path / "linear"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shape = ["--d-model", "16", "--d-k", "8", "--d-v", "8", "--n-layer", "1", "--threads", "1"]
+    for command in (["train", "recall", "--model-type", "linear_transformer", "--out", run, "--steps", "4", "--validate-every", "2",
+                     "--pairs", "3", "--farthest", "20", "--batch-tokens", "100", *shape],
+                    ["memory_report", run, "--recall", "--farthest", "100", "--pairs", "2,3"]):
+        done = subprocess.run([sys.executable, "-m", f"models.training.{command[0]}", *map(str, command[1:])], env=environment,
+                              capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+    tables = done.stdout.strip().split("\n\n")
+    assert [table.splitlines()[0] for table in tables] == [
+        "| wrong after step | 2 | 4 |", "| 2 pairs, wrong at distance | 10 | 18 | 32 | 56 | 100 |",
+        "| 3 pairs, wrong at distance | 10 | 18 | 32 | 56 | 100 |"]
+    assert all(table.splitlines()[2].startswith("| linear (linear_transformer, ") and table.count("%") == table.splitlines()[0].count("|") - 2
+               for table in tables)
