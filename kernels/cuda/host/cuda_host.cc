@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/host/overlap.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TVQ_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -19,7 +19,7 @@ namespace tvq::cuda_host {
 namespace {
 
 // The sanitizer must know on which stack it is; without one these are nothing.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TVQ_ADDRESS_SANITIZER)
 void StartSwitch(void** save, const void* stack, size_t bytes) {
   __sanitizer_start_switch_fiber(save, stack, bytes);
 }

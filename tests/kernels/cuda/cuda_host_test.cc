@@ -131,7 +131,7 @@ TEST_F(CudaHostDeathTest, AWarpFunctionThatSomeLanesMiss) {
   EXPECT_DEATH(run(), "kernel Lanes: a barrier or warp function");
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TVQ_ADDRESS_SANITIZER)
 TEST_F(CudaHostDeathTest, OneElementBeyondSharedMemory) {
   const auto run = [] {
     RunGrid("OffByOne", {1}, {32}, 32 * sizeof(float),
