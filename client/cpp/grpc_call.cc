@@ -36,7 +36,8 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto it = trailers.find(kPushback); it != trailers.end()) {
-    result.SetPayload(kPushback, absl::Cord(std::string(it->second.data(), it->second.size())));
+    result.SetPayload(kPushback,
+                      absl::Cord(absl::string_view(it->second.data(), it->second.size())));
   }
   return result;
 }
