@@ -65,7 +65,7 @@ TEST(ExpectedTest, NamesWhatIsWrong) {
   const std::string tokens =
       R"("a.tokens": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]})";
   EXPECT_THAT(Read("{" + tokens + "}", Data({1, 2}, {})).status().ToString(),
-              HasSubstr("a.logprobs: missing"));
+              HasSubstr("a.logprobs or .vectors: missing"));
   EXPECT_THAT(Read("{" + tokens + "}", Data({1, 3}, {})).status().ToString(),
               HasSubstr("entry 1 is 3, must be in [0, 3)"));
   EXPECT_THAT(Read("{" + tokens + R"(, "a.logprobs": {"dtype": "F32", "shape": [2, 2],
