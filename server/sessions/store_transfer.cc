@@ -188,16 +188,13 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     const ServedModel& served = engine_->models()[index];
     const auto source = NewSource(blob, head.read_bytes);
     auto image = OpenSnapshotState(head, source.get(), served.model->info());
-    status = image.status();
+    status = image.ok() ? CheckState(*image, *served.model) : image.status();
     if (absl::IsFailedPrecondition(status)) continue;  // it may fit another
     if (!status.ok()) return status;
     Checked checked{.head = std::move(head), .model = index};
     if (image->position() == 0 && image->pending().empty()) {
       return checked;
     }
-    status = CheckState(*image, *served.model);
-    if (absl::IsFailedPrecondition(status)) continue;
-    if (!status.ok()) return status;
     auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()),
                                  imports_waiting_);
     if (!share.ok()) return share.status();
