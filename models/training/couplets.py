@@ -144,8 +144,3 @@ def answers(model, characters: Characters, firsts: List[str], temperature: float
         for number, row in zip(numbers, tokens[:, begin:].tolist()):
             found[number] = characters.decode(row)  # the end has no text
     return [found[n] for n in range(len(firsts))]
-
-
-def equal_length(firsts: List[str], seconds: List[str]) -> float:
-    """Share of the second lines that are as long as their first lines."""
-    return sum(len(a) == len(b) for a, b in zip(firsts, seconds)) / len(firsts)

@@ -1,11 +1,11 @@
 """How well a model predicts, by what its tokenizer says it was made for.
 
     python3 -m models.training.evaluate MODEL_DIR TEXT... [--no-accumulator] [--tokens N]
-    python3 -m models.training.evaluate MODEL_DIR PAIRS.tsv.xz [--count N] [--answers N]
+    python3 -m models.training.evaluate MODEL_DIR PAIRS.tsv.xz [--count N] [--answers N] [--tones Unihan_Readings.txt]
     python3 -m models.training.evaluate MODEL_DIR IMAGES-idx3-ubyte.xz [--count N]
 
 Text: bits per byte, the whole context carried from the first token to the last. Couplets: perplexity of the second lines'
-characters, and what sampled answers are like. Images: bits per dimension.
+characters, and how well sampled answers keep the rules beside people's (couplet_rules.py). Images: bits per dimension.
 """
 
 import argparse
@@ -57,7 +57,8 @@ def evaluate_text(model, file, arguments):
 
 
 def evaluate_couplets(model, file, arguments):
-    from models.training.couplets import answers, equal_length, read_pairs, second_lines
+    from models.training.couplet_rules import read_tones, rules_kept
+    from models.training.couplets import answers, read_pairs, second_lines
     from models.training.tokenizer import load_tokenizer
 
     characters = load_tokenizer(arguments.model_dir, model.config)
@@ -66,11 +67,20 @@ def evaluate_couplets(model, file, arguments):
     print(f"{file.name}: {len(pairs)} couplets, {found['characters']} characters in their second lines")
     print(f"  perplexity of a character {math.exp(found['nats']):.3f}, the ends counted too "
           f"{math.exp(found['nats_with_end']):.3f}")
-    asked = [first for first, _ in pairs[:arguments.answers]]
+    asked = pairs[:arguments.answers]
     if asked:
-        given = answers(model, characters, asked, arguments.temperature, arguments.top_p)
-        print(f"  {100 * equal_length(asked, given):.2f}% of {len(asked)} answers of equal length "
-              f"(temperature {arguments.temperature}, top_p {arguments.top_p})")
+        tones = read_tones(arguments.tones) if arguments.tones else {}
+        given = answers(model, characters, [first for first, _ in asked], arguments.temperature, arguments.top_p)
+        print(f"  rules kept in {len(asked)} answers (temperature {arguments.temperature}, top_p {arguments.top_p}), "
+              "and in people's:")
+        ours = rules_kept([(first, answer) for (first, _), answer in zip(asked, given)], tones)
+        for rule, value, theirs in zip(ours._fields, ours, rules_kept(asked, tones)):
+            if theirs is not None:
+                print(f"  {rule.replace('_', ' '):>16} {percent(value)} {percent(theirs)}")
+
+
+def percent(share) -> str:
+    return "     -" if share is None else f"{100 * share:5.1f}%"
 
 
 def evaluate_images(model, file, arguments):
@@ -92,6 +102,8 @@ def main():
     parser.add_argument("--tokens", type=int, default=None, help="text: stop after so many tokens of each file")
     parser.add_argument("--count", type=int, default=None, help="couplets, images: the first so many of each file")
     parser.add_argument("--answers", type=int, default=0, help="couplets: sample answers to so many first lines")
+    parser.add_argument("--tones", type=pathlib.Path,
+                        help="couplets: Unicode's Unihan_Readings.txt, also as .bz2, for the rules of tones")
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--top-p", type=float, default=0.9)
     arguments = parser.parse_args()

@@ -8,7 +8,7 @@ import torch
 from conftest import random_model
 from models.training import evaluate, export, train
 from models.training.characters import END, FIRST_ID, UNKNOWN, Characters
-from models.training.couplets import Couplets, answers, equal_length, read_pairs, second_lines, sequence, vocabulary
+from models.training.couplets import Couplets, answers, read_pairs, second_lines, sequence, vocabulary
 from models.training.generate import generate
 
 PAIRS = [("春风", "秋月"), ("山高水", "云淡风"), ("一二三四", "五六七八九"), ("人", "天"), ("春山", "月𠀀")]
@@ -100,10 +100,6 @@ def test_answers_are_those_of_each_line_alone():
     assert any(END in generate(model, characters.encode(f + "\n").tolist(), 12, temperature=0) for f in firsts)
 
 
-def test_equal_length():
-    assert equal_length(["ab", "abc", "a", "abcd"], ["xy", "xy", "x", "vwxyz"]) == 0.5
-
-
 def test_from_pairs_to_a_measured_model_directory(tmp_path, monkeypatch, capsys):
     """The commands a user gives."""
     random = np.random.default_rng(2)
@@ -124,9 +120,10 @@ def test_from_pairs_to_a_measured_model_directory(tmp_path, monkeypatch, capsys)
     call(evaluate, directory, tmp_path / "pairs.tsv", "--count", "200", "--answers", "50", "--temperature", "0")
     output = capsys.readouterr().out
     perplexity = float(output.split("perplexity of a character ")[1].split(",")[0])
-    equal = float(output.split("\n")[2].split("%")[0])
+    length = next(line.split() for line in output.split("\n") if line.split()[:1] == ["length"])
     assert perplexity < 3, "second lines repeat the first; without looking at them 8 would be reached"
-    assert equal > 40, "lengths are 1 to 4, so an answer that does not count is as long as its line once in four times"
+    assert float(length[1][:-1]) > 40 and length[2] == "100.0%", (
+        "lengths are 1 to 4, so an answer that does not count is as long as its line once in four times")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["tokenizer"] == {"type": "characters", "file": "characters.txt", "first_id": 3}
     assert config["vocab_size"] == 3 + 9 and config["eos_token_id"] == 1 and config["unk_token_id"] == 2
