@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/gateway/openai/inputs.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/sampling.h"
 
@@ -12,56 +13,6 @@ namespace tvq::gateway {
 namespace {
 
 constexpr int32_t kMaxSamples = 128;  // the server's limit: it refuses more, and less than one
-
-constexpr char kPromptTypes[] =
-    "must be a string, a list of strings, a list of token ids or a list of such lists";
-
-bool ReadIds(const Json& list, v1::TokenIds* ids) {
-  ids->mutable_ids()->Reserve(static_cast<int>(list.size()));
-  for (const Json& item : list) {
-    const std::optional<int32_t> id = AsInt32(item);
-    if (!id) return false;
-    ids->add_ids(*id);
-  }
-  return true;
-}
-
-// One of several prompts.
-bool ReadPrompt(const Json& prompt, v1::GenerateRequest* call) {
-  if (prompt.is_string()) {
-    call->set_text(prompt.get<std::string>());
-    return true;
-  }
-  return prompt.is_array() && ReadIds(prompt, call->mutable_token_ids());
-}
-
-// A call for each prompt, like `call` otherwise.
-void ReadPrompts(Fields& fields, v1::GenerateRequest call,
-                 std::vector<v1::GenerateRequest>* calls) {
-  const Json* const prompt = fields.Find("prompt");
-  const auto is_number = [](const Json& item) { return item.is_number(); };
-  const auto same_type = [&](const Json& item) { return item.type() == prompt->front().type(); };
-  if (prompt == nullptr) {
-    calls->push_back(std::move(call));
-  } else if (prompt->is_string() || (prompt->is_array() && !prompt->empty() &&
-                                     std::all_of(prompt->begin(), prompt->end(), is_number))) {
-    if (!ReadPrompt(*prompt, &call)) fields.Fail("prompt", "must have token ids of 32 bits");
-    calls->push_back(std::move(call));
-  } else if (!prompt->is_array() || prompt->empty() ||
-             !std::all_of(prompt->begin(), prompt->end(), same_type)) {
-    fields.Fail("prompt", kPromptTypes);
-  } else if (prompt->size() > kMaxPrompts) {
-    fields.Fail("prompt", absl::StrCat("has ", prompt->size(), " prompts, may have ", kMaxPrompts));
-  } else {
-    for (const Json& one : *prompt) {
-      calls->push_back(call);
-      if (ReadPrompt(one, &calls->back())) continue;
-      fields.Fail(absl::StrCat("prompt[", calls->size() - 1, "]"),
-                  "must be a string or a list of token ids");
-      return;
-    }
-  }
-}
 
 // What OpenAI's service has and this server does not.
 void RefuseOthers(Fields& fields, int32_t n) {
@@ -105,7 +56,11 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
   ReadSession(fields, idempotency_key, &call);
   RefuseOthers(fields, request.n);
   const bool has_session = call.has_session();
-  ReadPrompts(fields, std::move(call), &request.calls);
+  if (fields.Has("prompt")) {
+    ReadInputs(fields, "prompt", kMaxPrompts, std::move(call), &request.calls);
+  } else {
+    request.calls.push_back(std::move(call));
+  }
   if (has_session && request.calls.size() > 1) {
     fields.Fail("session_id", "must be left out where there are several prompts; fork the session");
   }
