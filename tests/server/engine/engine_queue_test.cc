@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,37 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-// Holds the loop in its first model call until opened.
-class Gate {
- public:
-  std::function<absl::Status(std::string_view)> Hook() {
-    return [this](std::string_view) {
-      std::unique_lock lock(mutex_);
-      entered_ = true;
-      changed_.notify_all();
-      changed_.wait(lock, [this] { return open_; });
-      return absl::OkStatus();
-    };
-  }
-  void WaitEntered() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return entered_; });
-  }
-  void Open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool entered_ = false;
-  bool open_ = false;
-};
-
 TEST(EngineQueueTest, IsBoundedByRequestsAndByTokens) {
-  Gate gate;
+  ModelGate gate;
   Harness h({},
             {.max_num_seqs = 1,
              .max_num_queued_reqs = 3,
@@ -90,7 +58,7 @@ TEST(EngineQueueTest, WhatAnEmptyQueueWouldNotTakeIsInvalid) {
 }
 
 TEST(EngineQueueTest, CancellingFreesThePlaceWhileTheLoopIsBusy) {
-  Gate gate;
+  ModelGate gate;
   Harness h({}, {.max_num_seqs = 1, .max_num_queued_reqs = 1, .state_memory_bytes = 1000},
             gate.Hook());
   auto running = NewSink(), waiting = NewSink(), next = NewSink();

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +33,35 @@ inline SteadyTime DeadlineIn(std::chrono::milliseconds time) {
 // Of a request that ends only from outside.
 inline constexpr int32_t kForever = 1'000'000'000;
 inline SamplingParams Endless() { return {.ignore_eos = true, .max_tokens = kForever}; }
+
+// Holds the loop in its first model call until opened.
+class ModelGate {
+ public:
+  std::function<absl::Status(std::string_view)> Hook() {
+    return [this](std::string_view) {
+      std::unique_lock lock(mutex_);
+      entered_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return open_; });
+      return absl::OkStatus();
+    };
+  }
+  void WaitEntered() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return entered_; });
+  }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool entered_ = false;
+  bool open_ = false;
+};
 
 struct Harness {
   explicit Harness(FakeOptions fake = {}, EngineOptions options = SmallOptions(),

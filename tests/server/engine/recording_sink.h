@@ -67,6 +67,12 @@ class RecordingSink : public RequestSink {
     changed_.notify_all();
   }
 
+  void OnEncoded(std::vector<float> vectors) override {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(started_ && !done_ && !vectors_);
+    vectors_ = std::move(vectors);
+  }
+
   void OnKept(Continuation continuation) override {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(started_ && !done_ && !kept_);
@@ -113,6 +119,7 @@ class RecordingSink : public RequestSink {
   std::map<int32_t, Sample> samples() const { return Locked(samples_); }
   Sample sample() const { return samples()[0]; }
   std::vector<TokenEvent> prompt() const { return Locked(prompt_); }
+  std::optional<std::vector<float>> vectors() const { return Locked(vectors_); }
 
   std::atomic<bool> wants_more = true;
   std::function<void(const Delta&)> on_delta;  // set before the request is submitted
@@ -132,6 +139,7 @@ class RecordingSink : public RequestSink {
   Usage usage_;
   std::map<int32_t, Sample> samples_;
   std::vector<TokenEvent> prompt_;
+  std::optional<std::vector<float>> vectors_;
   std::optional<Continuation> kept_;
   int64_t deltas_ = 0;
   int64_t prompt_pieces_ = 0;
