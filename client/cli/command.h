@@ -45,6 +45,7 @@ struct Globals {
 void AddGenerate(CLI::App& app, Globals& globals);
 void AddScore(CLI::App& app, Globals& globals);
 void AddDraw(CLI::App& app, Globals& globals);
+void AddEncode(CLI::App& app, Globals& globals);
 void AddTokenize(CLI::App& app, Globals& globals);
 void AddDetokenize(CLI::App& app, Globals& globals);
 void AddInfo(CLI::App& app, Globals& globals);

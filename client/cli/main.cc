@@ -76,6 +76,7 @@ int Main(int argc, char** argv) {
   AddGenerate(app, globals);
   AddScore(app, globals);
   AddDraw(app, globals);
+  AddEncode(app, globals);
   AddTokenize(app, globals);
   AddDetokenize(app, globals);
   AddInfo(app, globals);

@@ -2,24 +2,20 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <vector>
 
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
-#include "client/cli/input.h"
 #include "client/cli/seconds.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
+#include "client/cli/text_input.h"
 
 namespace tvq::cli {
 namespace {
 
 struct Options {
   SessionCallOptions session;
-  // append
-  std::optional<std::string> text;
-  std::string file;
-  std::vector<int32_t> ids;
+  TextInput input;  // append
   // fork
   int32_t count = 1;
   std::string label;
@@ -38,15 +34,7 @@ int Done(const Globals& globals, const absl::StatusOr<v1::SessionPosition>& posi
 int RunAppend(const Globals& globals, const Options& options) {
   v1::AppendSessionRequest request;
   options.session.Fill(request.mutable_session());
-  if (!options.ids.empty()) {
-    request.mutable_token_ids()->mutable_ids()->Add(options.ids.begin(), options.ids.end());
-  } else if (options.text && *options.text != "-") {
-    request.set_text(*options.text);
-  } else {
-    const std::string file = options.file.empty() ? "-" : options.file;
-    const absl::Status status = ReadInput(file, request.mutable_text());
-    if (!status.ok()) return globals.FailUsage(status);
-  }
+  if (auto status = options.input.Fill(&request); !status.ok()) return globals.FailUsage(status);
   const auto response = globals.client->sessions().Append(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
   if (globals.json) {
@@ -110,13 +98,8 @@ void AddSessionWrites(CLI::App& session, Globals& globals) {
     });
     return std::make_pair(command, options);
   };
-  const auto [append, input] = add("append", "Feeds a text without generating", RunAppend);
-  auto* text = append->add_option("--text", input->text, "Text; - or nothing: from stdin");
-  auto* file = append->add_option("--file", input->file, "File that holds the text");
-  auto* ids = append->add_option("--ids", input->ids, "Token ids, such as 5,9,2")->delimiter(',');
-  file->type_name("FILE");
-  text->excludes(file, ids);
-  file->excludes(ids);
+  const auto [append, fed] = add("append", "Feeds a text without generating", RunAppend);
+  fed->input.AddTo(*append);
 
   const auto [fork, forks] =
       add("fork", "Exact copies that go their own ways; prints ids", RunFork);

@@ -89,6 +89,7 @@ def test_exit_codes(call, tvq, tmp_path):
     ("", "--server HOST:PORT"),
     ("generate", "--prompt-file FILE"),
     ("score", "--no-eos"),
+    ("encode", "--pooling per_token|mean"),
     ("tokenize", "--text TEXT"),
     ("detokenize", "[ids...]"),
     ("info", "how much fits"),

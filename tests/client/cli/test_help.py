@@ -44,7 +44,7 @@ def commands(cli, *words):
 
 def test_help_describes_all_there_is(cli):
     found = dict(commands(cli))
-    assert len(found) == 25
+    assert len(found) == 26
     for words, text in found.items():
         assert f"Usage: {' '.join(('tvq', *words))} [OPTIONS]" in text
         for title, lines in sections(text).items():
@@ -57,6 +57,8 @@ def test_help_describes_all_there_is(cli):
     (["--timeout", "-1", "info"], '--timeout: "-1" is no number of seconds'),
     (["session", "create", "--ttl", "soon"], '--ttl: "soon" is no number of seconds'),
     (["session", "create", "--ttl", "1e300"], '--ttl: "1e300" is no number of seconds'),
+    (["encode", "--pooling", "max"], "--pooling: max not in {per_token,mean}"),
+    (["encode", "--text", "a", "--ids", "1"], "excludes"),
     (["admin", "drain", "--shutdown-timeout", "nan"], '--shutdown-timeout: "nan" is no number of seconds'),
     (["generate", "--logit-bias", "x"], '--logit-bias: "x" is not ID=BIAS'),
     (["session", "create", "--transcript", "--no-transcript"], "excludes"),
