@@ -321,6 +321,14 @@ class FakeServer:
                 reply.tokens.add(token=token, has_logprob=True)
         yield reply
 
+    def Encode(self, request, context):
+        """Of each byte the vector [byte, byte / 2]."""
+        rows = [(byte, byte / 2) for byte in read_input(request).encode()]
+        if request.pooling == generation_pb2.POOLING_MEAN:
+            rows = [[sum(column) / len(rows) for column in zip(*rows)]]
+        return generation_pb2.EncodeResponse(vectors=[x for row in rows for x in row],
+                                             tokens=len(read_input(request).encode()), width=2)
+
     def Tokenize(self, request, context):
         return generation_pb2.TokenizeResponse(token_ids=[byte + 3 for byte in request.text.encode()])
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,15 @@ from server_process import GOLDEN, ROOT, ServerProcess  # noqa: E402
 def api(tmp_path_factory):
     """The modules generated from proto/, as api.generation, api.generation_grpc, ..."""
     return generate(tmp_path_factory.mktemp("stubs"))
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory):
+    """The folder that holds the Python package with its generated part."""
+    source, out = ROOT / "client" / "python", tmp_path_factory.mktemp("package")
+    shutil.copytree(source / "tvq", out / "tvq", ignore=shutil.ignore_patterns("v1", "__pycache__"))
+    subprocess.run([sys.executable, source / "stubs.py", out], check=True)
+    return out
 
 
 @pytest.fixture(scope="module")

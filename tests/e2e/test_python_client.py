@@ -2,12 +2,11 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
-from server_process import ROOT
+from server_process import GOLDEN, ROOT, ServerProcess
 
 PACKAGE = ROOT / "client" / "python"
 EXAMPLES = [example for example in re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
@@ -66,23 +65,17 @@ with tvq.Client("127.0.0.1:50051") as client:
 """
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """The folder that holds the package with its generated part."""
-    out = tmp_path_factory.mktemp("package")
-    shutil.copytree(PACKAGE / "tvq", out / "tvq", ignore=shutil.ignore_patterns("v1", "__pycache__"))
-    subprocess.run([sys.executable, PACKAGE / "stubs.py", out], check=True)
-    return out
-
-
 @pytest.mark.parametrize("program", [*EXAMPLES, SESSION, STATE],
-                         ids=["generate", "sessions", "snapshot", "session", "state"])
-def test_program_runs(start, package, tmp_path, program):
-    program = program.replace("127.0.0.1:50051", start().address)
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(package)},
-                          capture_output=True, text=True, timeout=300)
+                         ids=["generate", "sessions", "snapshot", "vectors", "session", "state"])
+def test_program_runs(api, package, tmp_path, program):
+    encodes = "client.encode(" in program
+    model = GOLDEN / "families" / "encoder_gated_multi_query" if encodes else GOLDEN / "bytes_untied"
+    with ServerProcess(api, "--model", f"model={model}") as server:
+        program = program.replace("127.0.0.1:50051", server.address)
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
+                              timeout=300, env={**os.environ, "PYTHONPATH": str(package)})
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_readme_has_examples():
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4

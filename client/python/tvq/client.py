@@ -10,11 +10,11 @@ from typing import Optional, Union, Unpack
 from tvq import options, values
 from tvq.admin import Admin
 from tvq.generation import Generation, StatefulGeneration
-from tvq.options import Durability, Prompt, Sampling, Seconds, Tls
+from tvq.options import Durability, Pooling, Prompt, Sampling, Seconds, Tls
 from tvq.session import Session, read_score
 from tvq.transport import CHUNK_BYTES, RequestStream, Transport, open_channel
 from tvq.v1 import generation_pb2, model_pb2, session_pb2
-from tvq.values import Model, Score, ServerInfo, SessionInfo
+from tvq.values import Encoding, Model, Score, ServerInfo, SessionInfo
 
 #: A snapshot: its bytes, pieces of them, or the file that holds them.
 Snapshot = Union[bytes, Iterable[bytes], Path]
@@ -73,6 +73,14 @@ class Client:
                                               logprobs=logprobs or 0)
         options.set_input(request, text)
         return read_score(self._transport, request, timeout)
+
+    def encode(self, text: Prompt, *, model: str = "", pooling: Pooling = "per_token",
+               timeout: Optional[float] = None) -> Encoding:
+        """The vectors of a text, of every token or ("mean") their mean; of a model that encodes (Model.can_encode)."""
+        request = generation_pb2.EncodeRequest(model=model, pooling=options.pooling_value(pooling))
+        options.set_input(request, text)
+        return values.encoding(self._transport.unary("GenerationService/Encode", request,
+                                                     generation_pb2.EncodeResponse, timeout))
 
     def tokenize(self, text: str, *, model: str = "") -> list[int]:
         """The token ids of a text."""

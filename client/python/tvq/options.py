@@ -18,6 +18,8 @@ Prompt = Union[str, Sequence[int]]
 Seconds = Union[float, timedelta]
 #: What the end of a call promises: the server holds the new version in memory, or on its durable tier.
 Durability = Literal["memory", "disk"]
+#: Which vectors of a text: of every token, or their mean.
+Pooling = Literal["per_token", "mean"]
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -93,4 +95,11 @@ def durability_value(value: Optional[Durability]) -> "session_pb2.Durability":
     }
     if value not in values:
         raise ValueError(f'durability must be "memory" or "disk", not {value!r}')
+    return values[value]
+
+
+def pooling_value(value: Pooling) -> "generation_pb2.Pooling":
+    values = {"per_token": generation_pb2.POOLING_UNSPECIFIED, "mean": generation_pb2.POOLING_MEAN}
+    if value not in values:
+        raise ValueError(f'pooling must be "per_token" or "mean", not {value!r}')
     return values[value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from array import array
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional, TypeVar, Union
@@ -130,6 +131,23 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Encoding:
+    """Vectors of a text."""
+
+    #: Of the text.
+    tokens: int
+    #: Numbers in a vector.
+    width: int
+    #: float32, row-major [tokens, width], or of a mean [1, width]: numpy.asarray(values).reshape(-1, width).
+    values: "array[float]"
+
+    @property
+    def vectors(self) -> "list[list[float]]":
+        """One for each token, in order; of a mean, that one."""
+        return [self.values[begin:begin + self.width].tolist() for begin in range(0, len(self.values), self.width)]
+
+
+@dataclass(frozen=True)
 class Model:
     """A served model; model.proto says more."""
 
@@ -214,6 +232,10 @@ def usage(message: generation_pb2.Usage) -> Usage:
 
 def position(message: session_pb2.SessionPosition) -> Position:
     return plain(Position, message)
+
+
+def encoding(message: generation_pb2.EncodeResponse) -> Encoding:
+    return Encoding(message.tokens, message.width, array("f", message.vectors))
 
 
 def session_info(message: session_pb2.Session) -> SessionInfo:

@@ -89,6 +89,18 @@ def test_score(client, fake):
     assert fake.requests[-1].prepend_eos
 
 
+def test_encode(client, fake):
+    encoding = client.encode("ab", model="fake")
+    assert (encoding.tokens, encoding.width, encoding.vectors) == (2, 2, [[97, 48.5], [98, 49]])
+    assert fake.requests[-1].model == "fake"
+    with memoryview(encoding.values) as values:
+        assert (values.format, list(values)) == ("f", [97, 48.5, 98, 49])
+    mean = client.encode([100, 101], pooling="mean")
+    assert (mean.tokens, mean.width, mean.vectors) == (2, 2, [[97.5, 48.75]])
+    with pytest.raises(ValueError, match="per_token"):
+        client.encode("ab", pooling="max")
+
+
 def test_tokens_and_models(client, tvq):
     assert client.tokenize("aé") == [100, 198, 172]
     assert client.detokenize([100, 101]) == "ab"
