@@ -44,6 +44,7 @@ Gateway::Gateway(Services& services, Origins origins)
   AddModels(services_, &router_);
   AddCompletions(services_, &router_);
   AddChat(services_, &router_);
+  AddEmbeddings(services_, &router_);
   AddTokens(services_, &router_);
   AddSnapshots(services_, &router_);  // before /v1/sessions/{id}
   AddSessions(services_, &router_);

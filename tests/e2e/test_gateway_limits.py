@@ -1,11 +1,13 @@
 """What tvq-gateway lets nobody take too much of: memory, connections, the loop's time."""
 
+import json
 import socket
 import sys
 import threading
 import time
 from concurrent import futures
 
+import grpc
 import pytest
 from gateway_process import GatewayProcess
 from server_process import ROOT, wait_until
@@ -64,6 +66,83 @@ def test_ids_count_by_their_memory(fake):
             answer = gateway.post("/tokenize", {"model": "fake", "prompt": "x" * size})
             assert answer.status == status, answer.body[:200]
             assert status != 200 or answer.json["count"] == len(answer.json["tokens"]) == size
+
+
+def wide(fake):
+    """The vector of a text that is a number has so many numbers."""
+    from tvq.v1 import generation_pb2
+
+    def encode(request, context):
+        return generation_pb2.EncodeResponse(vectors=[0.123] * int(request.text), tokens=1, width=int(request.text))
+
+    fake.Encode = encode
+
+
+def test_vectors_count_by_their_memory(fake):
+    """Six bytes for each of the messages, while they become JSON; as the texts do until then."""
+    wide(fake)
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "1MB") as gateway:
+        for given, status in [(["1000"] * 20, 200), (["50000"], 429), (["1000"] * 50, 429), (["30000"], 200),
+                              (["1"] * 2000, 200)]:
+            answer = gateway.post("/v1/embeddings", {"model": "fake", "input": given})
+            assert answer.status == status, answer.body[:200]
+            assert status != 200 or [len(one["embedding"]) for one in answer.json["data"]] == list(map(int, given))
+
+
+def test_vectors_in_one_answer_have_a_limit(fake):
+    wide(fake)
+    with GatewayProcess(fake.address) as gateway:
+        for count, status in [(3, 200), (5, 413)]:
+            answer = gateway.post("/v1/embeddings", {"model": "fake", "input": ["1000000"] * count,
+                                                     "encoding_format": "base64"})
+            assert answer.status == status, answer.body[:200]
+        assert answer.error["code"] == "too_large" and answer.error["param"] is None
+
+
+def test_embeddings_ask_for_a_few_texts_at_once_until_the_client_hangs_up(fake):
+    begun, cancelled = threading.Semaphore(0), threading.Semaphore(0)
+
+    def encode(request, context):
+        gone = threading.Event()
+        context.add_callback(gone.set)
+        begun.release()
+        gone.wait(60)
+        cancelled.release()
+        context.abort(grpc.StatusCode.CANCELLED, "")
+
+    fake.Encode = encode
+    with GatewayProcess(fake.address) as gateway:
+        body = json.dumps({"model": "fake", "input": ["a"] * 100}).encode()
+        with gateway.raw() as client:
+            client.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (
+                len(body), body))
+            for _ in range(8):
+                assert begun.acquire(timeout=60)
+            assert not begun.acquire(timeout=0.3)
+        for _ in range(8):
+            assert cancelled.acquire(timeout=60)
+        assert not begun.acquire(timeout=0.3)
+
+
+def test_an_error_of_one_text_ends_the_calls_of_the_others(fake):
+    begun, cancelled = threading.Semaphore(0), threading.Event()
+
+    def encode(request, context):
+        if request.text == "bad":
+            for _ in range(7):
+                begun.acquire(timeout=60)
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "text: is bad")
+        context.add_callback(cancelled.set)
+        begun.release()
+        cancelled.wait(60)
+        context.abort(grpc.StatusCode.CANCELLED, "")
+
+    fake.Encode = encode
+    with GatewayProcess(fake.address) as gateway:
+        answer = gateway.post("/v1/embeddings", {"model": "fake", "input": ["a", "b", "bad"] + ["c"] * 10})
+        assert (answer.status, answer.error["param"], answer.error["message"]) == (400, "input[2]", "input[2]: is bad")
+        assert cancelled.wait(60)
+        assert len(fake.requests) == 8
 
 
 def test_text_counts_as_it_comes(fake):
@@ -168,7 +247,7 @@ def test_connections_beyond_the_limit_wait(fake):
         held[1].close()
 
 
-PATHS = ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/v1/sessions",
+PATHS = ["/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/tokenize", "/detokenize", "/v1/sessions",
          "/v1/sessions/s1/append", "/v1/sessions/s1/fork"]
 
 

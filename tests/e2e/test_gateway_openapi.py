@@ -17,7 +17,9 @@ def gateway(api, tmp_path_factory):
     shutil.copytree(GOLDEN / "bytes_untied", model)
     (model / "generation_config.json").write_text(
         json.dumps({"chat_template": TEMPLATE, "temperature": 0.7, "top_k": 50}))
+    encoder = GOLDEN / "families" / "encoder_gated_multi_query"
     with ServerProcess(api, "--model", f"chat={model}", "--model", f"pixels={GOLDEN / 'pixels_abs'}",
+                       "--model", f"encoder={encoder}",
                        "--session-dir", tmp_path_factory.mktemp("sessions")) as server, \
             GatewayProcess(server.address) as process:
         yield process
@@ -96,6 +98,9 @@ def test_answers_fit(gateway, document):
     checked("ChatCompletion", "POST", "/v1/chat/completions", {
         "model": "chat", "messages": MESSAGES, "logprobs": True, "top_logprobs": 1, "return_token_ids": True})
     checked("SessionDeleted", "DELETE", path)
+    for encoding in ("float", "base64"):
+        checked("Embeddings", "POST", "/v1/embeddings",
+                {"model": "encoder", "input": [[1], [2, 3]], "encoding_format": encoding})
     checked("Tokens", "POST", "/tokenize", {"model": "chat", "prompt": "a"})
     checked("Text", "POST", "/detokenize", {"model": "chat", "tokens": [100]})
 
@@ -127,9 +132,23 @@ def test_errors_fit(gateway, document):
     {"prompt": 1}, {"stop": 1}, {"seed": "a"}, {"stream": 1}, {"durability": "paper"}, {"logit_bias": [1]},
 ])
 def test_requests_fit(gateway, document, body):
-    answer = gateway.post("/v1/completions", {"model": "chat", "max_tokens": 1, **body})
+    check_request(gateway, document, "CompletionRequest", "/v1/completions", {"model": "chat", "max_tokens": 1, **body})
+
+
+@pytest.mark.parametrize("body", [
+    {}, {"input": "1"}, {"input": ["1", "2"]}, {"input": [1, 2]}, {"input": [[1], [2]]}, {"input": "1", "user": "u"},
+    {"input": "1", "dimensions": None, "encoding_format": None}, {"input": []}, {"input": {}}, {"input": [[1], "2"]},
+    {"input": "1", "encoding_format": "int8"}, {"input": "1", "dimensions": "26"}, {"input": ["1"] * 2049},
+], ids=lambda body: str(body)[:40])
+def test_embeddings_requests_fit(gateway, document, body):
+    check_request(gateway, document, "EmbeddingsRequest", "/v1/embeddings", {"model": "encoder", **body})
+
+
+def check_request(gateway, document, schema, path, body):
+    """That the gateway accepts `body` if the schema does, and else refuses it."""
+    answer = gateway.post(path, body)
     try:
-        check(document, "CompletionRequest", body)
+        check(document, schema, body)
         assert answer.status == 200, answer.body
     except jsonschema.ValidationError:
         assert answer.status == 400, answer.body

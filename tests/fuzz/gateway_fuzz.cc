@@ -11,6 +11,7 @@
 #include "client/gateway/openai/chat_request.h"
 #include "client/gateway/openai/completions_answer.h"
 #include "client/gateway/openai/completions_request.h"
+#include "client/gateway/openai/embeddings.h"
 #include "client/gateway/openai/errors.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/openai/session_requests.h"
@@ -83,6 +84,18 @@ void Chat(std::string_view body) {
   Expect(nlohmann::json::parse(whole.ToJson()).is_object());
 }
 
+void Embeddings(std::string_view body) {
+  const auto request = ParseEmbeddings(body);
+  if (!request.ok()) return ExpectError(request.status());
+  Expect(!request->calls.empty() && request->calls.size() <= kMaxInputs);
+  EmbeddingsAnswer answer(*request);
+  v1::EncodeResponse reply;
+  reply.add_vectors(0.5F);
+  answer.Add(0, reply);
+  const auto json = nlohmann::json::parse(answer.ToJson(request->model));
+  Expect(json["data"].size() == request->calls.size());
+}
+
 template <typename T>
 void Check(const absl::StatusOr<T>& request) {
   if (!request.ok()) ExpectError(request.status());
@@ -95,7 +108,7 @@ void Others(uint8_t which, std::string_view body) {
                           {"limit", std::string(body.substr(0, 20))},
                           {"expected_version", std::string(body.substr(0, 20))},
                           {"include_transcript", std::string(body.substr(0, 5))}};
-  switch (which % 12) {
+  switch (which % 13) {
     case 0:
       return Check(ParseCreate(body, "k"));
     case 1:
@@ -118,8 +131,10 @@ void Others(uint8_t which, std::string_view body) {
       return Check(ParseImport(query, "k"));
     case 10:
       return Check(ParseTokenize(body));
-    default:
+    case 11:
       return Check(ParseDetokenize(body));
+    default:
+      return Embeddings(body);
   }
 }
 

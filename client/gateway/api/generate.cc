@@ -233,10 +233,19 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
   }
 }
 
+asio::awaitable<absl::StatusOr<std::string>> ModelNamed(Services& services, Exchange& exchange,
+                                                        std::string name) {
+  if (!name.empty()) co_return name;
+  auto found = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
+      v1::GetModelRequest());
+  if (!found.ok()) co_return found.status();
+  co_return found->model().name();
+}
+
 asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,
                                                      const v1::GenerateRequest& call) {
-  if (!call.model().empty()) co_return call.model();
-  if (call.has_session()) {
+  if (call.model().empty() && call.has_session()) {
     v1::GetSessionRequest request;
     request.set_session_id(call.session().session_id());
     auto found = co_await Unary<v1::GetSessionRequest, v1::GetSessionResponse>(
@@ -245,11 +254,8 @@ asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchang
     if (!found.ok()) co_return found.status();
     co_return found->session().model();
   }
-  auto found = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
-      v1::GetModelRequest());
-  if (!found.ok()) co_return found.status();
-  co_return found->model().name();
+  absl::StatusOr<std::string> name = co_await ModelNamed(services, exchange, call.model());
+  co_return name;
 }
 
 AnswerHead MakeHead(const Exchange& exchange, const char* kind, std::string model) {

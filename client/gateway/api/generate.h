@@ -26,6 +26,10 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   std::vector<v1::GenerateRequest>& requests,
                                   std::unique_ptr<Whole> whole);
 
+// `name`, or if it is empty the server's only model.
+asio::awaitable<absl::StatusOr<std::string>> ModelNamed(Services& services, Exchange& exchange,
+                                                        std::string name);
+
 // The model a call is for: the one it names, or else its session's, or the server's only one.
 asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,
                                                      const v1::GenerateRequest& call);

@@ -26,6 +26,7 @@ void AddCompletions(Services& services, Router* router);
 void AddModels(Services& services, Router* router);
 void AddHealth(Services& services, Router* router);
 void AddChat(Services& services, Router* router);
+void AddEmbeddings(Services& services, Router* router);
 void AddTokens(Services& services, Router* router);
 void AddSessions(Services& services, Router* router);
 void AddSnapshots(Services& services, Router* router);

@@ -21,8 +21,11 @@ namespace tvq::gateway {
 template <typename Response>
 class Question final : public CallQueue::Operation {
  public:
+  // `changed`, which may be that of other questions too, is notified when the answer has come.
+  Question(const CallHeaders& headers, std::shared_ptr<Signal> changed)
+      : context_(headers), changed_(std::move(changed)) {}
   Question(const CallHeaders& headers, asio::any_io_executor executor)
-      : context_(headers), changed_(std::move(executor)) {}
+      : Question(headers, std::make_shared<Signal>(std::move(executor))) {}
 
   // `prepare` makes the call: context -> std::unique_ptr<grpc::ClientAsyncResponseReader>
   template <typename Prepare>
@@ -32,10 +35,17 @@ class Question final : public CallQueue::Operation {
     reader_->Finish(&response_, &status_, Tag());
   }
 
+  bool done() const { return done_; }
+  // When done, once.
+  absl::StatusOr<Response> Take() {
+    if (!status_.ok()) return context_.Ended(status_);
+    return std::move(response_);
+  }
+
+  // Waits for it; of a question whose signal is its own.
   asio::awaitable<absl::StatusOr<Response>> Answer() {
-    while (!done_) co_await changed_.Wait();
-    if (!status_.ok()) co_return context_.Ended(status_);
-    co_return std::move(response_);
+    while (!done_) co_await changed_->Wait();
+    co_return Take();
   }
 
   void Cancel() { context_.Cancel(); }
@@ -44,7 +54,7 @@ class Question final : public CallQueue::Operation {
   bool Proceed(bool) override { return true; }
   void OnNews() override {
     done_ = true;
-    changed_.Wake();
+    changed_->Wake();
   }
 
   const OpenCalls open_;
@@ -53,7 +63,7 @@ class Question final : public CallQueue::Operation {
   Response response_;
   grpc::Status status_;
   bool done_ = false;
-  Signal changed_;
+  const std::shared_ptr<Signal> changed_;
 };
 
 // On behalf of an exchange whose hang-up cancels the call.

@@ -18,11 +18,13 @@ TEMPLATE = {"user": {"prefix": "User: ", "suffix": "\n"}, "assistant": {"prefix"
 
 @pytest.fixture(scope="session")
 def server(api, tmp_path_factory):
-    """The models `bytes` and `chat`, which is the same with a template of conversations."""
+    """The models `bytes`, `chat`, which is the same with a template of conversations, and `encoder`."""
     chat = tmp_path_factory.mktemp("model") / "chat"
     shutil.copytree(GOLDEN / "bytes_untied", chat)
     (chat / "generation_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
-    with ServerProcess(api, "--model", f"chat={chat}", "--model", f"bytes={GOLDEN / 'bytes_untied'}") as process:
+    encoder = GOLDEN / "families" / "encoder_gated_multi_query"
+    with ServerProcess(api, "--model", f"chat={chat}", "--model", f"bytes={GOLDEN / 'bytes_untied'}",
+                       "--model", f"encoder={encoder}") as process:
         yield process
 
 

@@ -19,7 +19,7 @@ const talk = {
 test('models', async () => {
   const names = [];
   for await (const model of client.models.list()) names.push(model.id);
-  assert.deepEqual(names.sort(), ['bytes', 'chat']);
+  assert.deepEqual(names.sort(), ['bytes', 'chat', 'encoder']);
   assert.equal((await client.models.retrieve('bytes')).object, 'model');
 });
 
@@ -68,6 +68,18 @@ test('conversations, whole, streamed and by the helper of the package', async ()
   }
   assert.equal(streamed, content);
   assert.equal(await client.chat.completions.stream(talk).finalContent(), content);
+});
+
+test('embeddings, which the package asks for as base64', async () => {
+  const given = { model: 'encoder', input: ['5 7 12', '60'] };
+  const packed = await client.embeddings.create(given);
+  const plain = await client.embeddings.create({ ...given, encoding_format: 'float' });
+  assert.deepEqual(
+    packed.data.map((one) => [...one.embedding]),
+    plain.data.map((one) => [...Float32Array.from(one.embedding)]),
+  );
+  assert.deepEqual([plain.data[0].embedding.length, plain.usage.prompt_tokens], [26, 4]);
+  await assert.rejects(client.embeddings.create({ ...given, dimensions: 8 }), OpenAI.BadRequestError);
 });
 
 test('two calls on a session say what one call says', async () => {

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 import unittest
+from array import array
 
 import openai
 
@@ -22,7 +23,7 @@ class Case(unittest.TestCase):
 
 class Models(Case):
     def test_list_and_retrieve(self):
-        self.assertEqual(sorted(model.id for model in self.client.models.list()), ["bytes", "chat"])
+        self.assertEqual(sorted(model.id for model in self.client.models.list()), ["bytes", "chat", "encoder"])
         model = self.client.models.retrieve("bytes")
         self.assertEqual((model.id, model.object), ("bytes", "model"))
         self.assertGreater(model.model_extra["vocab_size"], 256)
@@ -118,6 +119,25 @@ class Chat(Case):
             said = [event.snapshot for event in stream if event.type == "content.delta"]
         whole = self.client.chat.completions.create(**TALK)
         self.assertEqual(said[-1], whole.choices[0].message.content)
+
+
+class Embeddings(Case):
+    def test_texts_and_ids(self):
+        answer = self.client.embeddings.create(model="encoder", input=["5 7 12", "60"])
+        self.assertEqual([one.index for one in answer.data], [0, 1])
+        self.assertEqual([len(one.embedding) for one in answer.data], [26, 26])
+        self.assertEqual((answer.model, answer.usage.prompt_tokens, answer.usage.total_tokens), ("encoder", 4, 4))
+        for fields in ({}, {"encoding_format": "float"}, {"dimensions": 26}):
+            ids = self.client.embeddings.create(model="encoder", input=[5, 7, 12], **fields)
+            self.assertEqual(array("f", ids.data[0].embedding), array("f", answer.data[0].embedding))
+
+    def test_errors(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.embeddings.create(model="encoder", input="1", dimensions=8)
+        self.assertEqual(caught.exception.param, "dimensions")
+        with self.assertRaises(openai.InternalServerError) as caught:
+            self.client.embeddings.create(model="bytes", input="1")
+        self.assertEqual((caught.exception.status_code, caught.exception.code), (501, "unimplemented"))
 
 
 class Sessions(Case):
