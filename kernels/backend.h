@@ -18,6 +18,7 @@
 #include "kernels/ops/sample.h"
 #include "kernels/ops/softmax_attention.h"
 #include "kernels/ops/token_logprobs.h"
+#include "kernels/ops/turned_scores.h"
 #include "kernels/ops/vq_attention.h"
 #include "kernels/ops/vq_encoder.h"
 
@@ -37,6 +38,8 @@ struct Backend {
   absl::StatusOr<HeadKeys> (*pack_head_keys)(Device&, Tensor<const float, 3>) = nullptr;
   absl::Status (*head_scores)(Device&, const HeadScoresArgs&) = nullptr;
   absl::Status (*features)(Device&, const FeaturesArgs&) = nullptr;
+  absl::Status (*turned_decode_scores)(Device&, const TurnedDecodeScoresArgs&) = nullptr;
+  absl::Status (*turned_prefill_scores)(Device&, const TurnedPrefillScoresArgs&) = nullptr;
   absl::Status (*vq_assign)(Device&, const VqAssignArgs&) = nullptr;
   absl::Status (*vq_append)(Device&, const VqAppendArgs&) = nullptr;
   absl::Status (*vq_decode_attention)(Device&, const VqDecodeAttentionArgs&) = nullptr;

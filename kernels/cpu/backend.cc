@@ -16,6 +16,8 @@ const Backend& CpuBackend() {
       .pack_head_keys = CpuPackHeadKeys,
       .head_scores = CpuHeadScores,
       .features = CpuFeatures,
+      .turned_decode_scores = CpuTurnedDecodeScores,
+      .turned_prefill_scores = CpuTurnedPrefillScores,
       .vq_assign = CpuVqAssign,
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,

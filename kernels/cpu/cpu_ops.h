@@ -18,6 +18,8 @@ absl::Status CpuQkvgProjection(Device& device, const QkvgProjectionArgs& args);
 absl::StatusOr<HeadKeys> CpuPackHeadKeys(Device& device, Tensor<const float, 3> keys);
 absl::Status CpuHeadScores(Device& device, const HeadScoresArgs& args);
 absl::Status CpuFeatures(Device& device, const FeaturesArgs& args);
+absl::Status CpuTurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
+absl::Status CpuTurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status CpuVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CpuVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);

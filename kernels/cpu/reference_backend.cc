@@ -16,6 +16,8 @@ const Backend& ReferenceBackend() {
       .pack_head_keys = ReferencePackHeadKeys,
       .head_scores = ReferenceHeadScores,
       .features = ReferenceFeatures,
+      .turned_decode_scores = ReferenceTurnedDecodeScores,
+      .turned_prefill_scores = ReferenceTurnedPrefillScores,
       .vq_assign = ReferenceVqAssign,
       .vq_append = ReferenceVqAppend,
       .vq_decode_attention = ReferenceVqDecodeAttention,

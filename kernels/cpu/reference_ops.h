@@ -19,6 +19,8 @@ absl::Status ReferenceQkvgProjection(Device& device, const QkvgProjectionArgs& a
 absl::StatusOr<HeadKeys> ReferencePackHeadKeys(Device& device, Tensor<const float, 3> keys);
 absl::Status ReferenceHeadScores(Device& device, const HeadScoresArgs& args);
 absl::Status ReferenceFeatures(Device& device, const FeaturesArgs& args);
+absl::Status ReferenceTurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
+absl::Status ReferenceTurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 absl::Status ReferenceVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status ReferenceVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status ReferenceVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);

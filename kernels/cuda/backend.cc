@@ -14,6 +14,8 @@ const Backend& CudaBackend() {
       .qkvg_projection = CudaQkvgProjection,
       .pack_head_keys = CudaPackHeadKeys,
       .head_scores = CudaHeadScores,
+      .turned_decode_scores = CudaTurnedDecodeScores,
+      .turned_prefill_scores = CudaTurnedPrefillScores,
       .vq_assign = CudaVqAssign,
       .vq_append = CudaVqAppend,
       .vq_decode_attention = CudaVqDecodeAttention,

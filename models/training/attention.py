@@ -1,14 +1,15 @@
 """Attention over quantized keys: the block-parallel linear form, and the quadratic form it must equal.
 
-score(i, j) = (q_i + u) . k_j + (q_i + w) . R_(i-j) if i - j <= M else (q_i + u) . k_j, causal, k_j a codeword.
-Beyond the reach M a score depends on j through its code alone, so older values enter as their mean by code, with the
-logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7). Their keys get no gradient that way.
+score(i, j) = q_i . k_j, causal, k_j a codeword; otherwise for i - j <= M (position_bias.py). the reach M a score depends on j through its code alone, so older values enter as their mean by code, with the logarithm of
+their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7). Their keys get no gradient that way.
 """
 
 import math
 from typing import NamedTuple
 
 import torch
+
+from models.training.position_bias import at_least_float32, by_block
 
 
 class LayerState(NamedTuple):
@@ -36,38 +37,18 @@ def recent_blocks(config) -> int:
     return math.ceil(config.mem_len / config.block_len)
 
 
-def relative_scores(x: torch.Tensor, window: int) -> torch.Tensor:
-    """Moves scores by distance to their positions in the window of a block.
-
-    x [..., L, M+1], where x[i, e] belongs to the distance M - e. Result [..., L, window]: entry (i, j) belongs to the
-    distance (window - L) + i - j and is 0 where that is outside 0..M. Padding and reshaping shifts row i by i; a gather
-    would do the same with a slow backward pass.
-    """
-    *leading, length, reach = x.shape
-    x = torch.nn.functional.pad(x, (window - length - (reach - 1), length))  # [..., L, window + 1]
-    return x.flatten(-2)[..., : length * window].reshape(*leading, length, window)
-
-
-def block_attention(query_u, query_w, codes, keys, values, codebook, positions, state: LayerState, config,
-                    use_accumulator: bool = True):
+def block_attention(query, bias, codes, keys, values, codebook, state: LayerState, config, use_accumulator: bool = True):
     """All blocks of a segment at once.
 
-    query_u, query_w [B, H, T, K] (queries plus each bias), codes [B, G, T], keys [B, G, T, K] quantized, values
-    [B, G, T, V], codebook [G, S, K], positions [H, M+1, K] position keys by distance M..0, T a multiple of L.
-    Returns ([B, H, T, V], the state after the segment).
-    Without the accumulator, position i sees i - M..i only.
+    query [B, H, T, K] meets all keys, bias is of position_bias.py, codes [B, G, T], keys [B, G, T, K] quantized, values
+    [B, G, T, V], codebook [G, S, K], T a multiple of L. Returns ([B, H, T, V], the state after the segment). Without the
+    accumulator, position i sees i - M..i only.
     """
     length, reach, n_code = config.block_len, config.mem_len, config.n_code
-    batch, heads, tokens, width = query_u.shape
+    batch, heads, tokens, _ = query.shape
     groups = config.n_kv_head
-    share = heads // groups  # query heads of one key/value head
     blocks, before = tokens // length, recent_blocks(config)
-    window = (before + 1) * length
-
-    def by_block(x):  # [B, H, T, K] -> [B, G, Q, n, L, K]
-        return x.reshape(batch, groups, share, blocks, length, width)
-
-    query_u, query_w = by_block(query_u), by_block(query_w)
+    query = by_block(query, groups, length)
     group = torch.arange(groups, device=codes.device)[None, :, None]
     old_keys = codebook[group, state.code.clamp(max=n_code - 1)].to(keys.dtype)
     all_keys = torch.cat([old_keys, keys], 2).reshape(batch, groups, 1, before + blocks, length, -1)
@@ -76,9 +57,9 @@ def block_attention(query_u, query_w, codes, keys, values, codebook, positions, 
     all_values = all_values.reshape(batch, groups, 1, before + blocks, length, -1)
 
     # Recent positions: the current block and those within reach. [B, G, Q, n, L, window]
-    content = torch.cat([query_u @ all_keys[:, :, :, o:o + blocks].transpose(-1, -2) for o in range(before + 1)], -1)
-    position_keys = positions.reshape(1, groups, share, 1, reach + 1, width).transpose(-1, -2)
-    recent = at_least_float32(content) + at_least_float32(relative_scores(query_w @ position_keys, window))
+    keys_at = [all_keys[:, :, :, o:o + blocks] for o in range(before + 1)]
+    content = torch.cat([query @ part.transpose(-1, -2) for part in keys_at], -1)
+    recent = bias.blocks(groups, length)(content, lambda: torch.cat(keys_at, -2))
     recent = recent + recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator)[:, :, None]
 
     # All positions before those: one row per code, of what had retired before each block.
@@ -88,7 +69,7 @@ def block_attention(query_u, query_w, codes, keys, values, codebook, positions, 
     added_count = member.sum(-2, dtype=state.acc_count.dtype)  # [B, G, n, S]
     counts = added_count.cumsum(2) - added_count + state.acc_count[:, :, None]
     counts_seen = counts if use_accumulator else torch.zeros_like(counts)
-    code_scores = at_least_float32(query_u @ codebook.to(query_u.dtype)[None, :, None, None].transpose(-1, -2))
+    code_scores = at_least_float32(query @ codebook.to(query.dtype)[None, :, None, None].transpose(-1, -2))
     code_scores = code_scores + counts_seen.log()[:, :, None, :, None, :]  # log 0 = -inf: not there
 
     weights = torch.cat([code_scores, recent], -1).softmax(-1)
@@ -104,10 +85,6 @@ def block_attention(query_u, query_w, codes, keys, values, codebook, positions, 
         value=all_values[:, :, 0, blocks:].flatten(2, 3).detach().to(state.value.dtype),
     )
     return output.reshape(batch, heads, tokens, -1), new_state
-
-
-def at_least_float32(x: torch.Tensor) -> torch.Tensor:
-    return x.float() if x.dtype == torch.bfloat16 else x
 
 
 def recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator):
@@ -128,27 +105,25 @@ def sums_before(added: torch.Tensor) -> torch.Tensor:
     return (triangle @ added.flatten(3)).unflatten(3, added.shape[3:])
 
 
-def dense_attention(query_u, query_w, keys, values, positions, config, rows: int, use_accumulator: bool = True):
+def dense_attention(query, bias, keys, values, config, rows: int, use_accumulator: bool = True):
     """The definition, a score for every pair of positions: of the last T of n positions to all before them and themselves,
     so many `rows` of scores at a time.
 
-    query_u, query_w [B, H, T, K] (queries plus each bias), keys [B, G, n, K], values [B, G, n, V], positions
-    [H, M+1, K] position keys by distance M..0. Returns [B, H, T, V]. Without the accumulator, position i sees i - M..i only.
+    query [B, H, T, K] meets all keys, bias is of position_bias.py, keys [B, G, n, K], values [B, G, n, V]. Returns
+    [B, H, T, V]. Without the accumulator, position i sees i - M..i only.
     """
     share = config.n_head // config.n_kv_head
     keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
-    tokens, before = query_u.shape[2], keys.shape[2] - query_u.shape[2]
+    tokens, before = query.shape[2], keys.shape[2] - query.shape[2]
     outputs = []
     for begin in range(0, tokens, rows):
         end = min(begin + rows, tokens)
-        seen = before + end  # positions up to the last row's own
-        reach = min(config.mem_len, seen - 1)
-        by_distance = query_w[:, :, begin:end] @ positions[:, -1 - reach:].transpose(-1, -2)
-        bias = relative_scores(at_least_float32(by_distance), seen + reach)[..., reach:]
-        scores = at_least_float32(query_u[:, :, begin:end] @ keys[:, :, :seen].transpose(-1, -2)) + bias
-        hidden = mask(before + begin, before + end, seen, None if use_accumulator else config.mem_len)
+        seen = keys[:, :, :before + end]  # positions up to the last row's own
+        content = query[:, :, begin:end] @ seen.transpose(-1, -2)
+        scores = bias.rows(begin, end)(content, lambda seen=seen: seen)
+        hidden = mask(before + begin, before + end, before + end, None if use_accumulator else config.mem_len)
         weights = scores.masked_fill(hidden.to(scores.device), float("-inf")).softmax(-1).to(values.dtype)
-        outputs.append(weights @ values[:, :, :seen])
+        outputs.append(weights @ values[:, :, :before + end])
     return torch.cat(outputs, 2) if len(outputs) > 1 else outputs[0]
 
 

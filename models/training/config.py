@@ -15,14 +15,16 @@ class KindFields(NamedTuple):
 
 # The attention kinds; models/training/model.py has the class of each.
 KINDS = {
-    "transformer_vq": KindFields(required=("n_code", "block_len", "mem_len")),
-    "softmax_transformer": KindFields(required=("mem_len",), optional=("block_len",)),
+    "transformer_vq": KindFields(required=("n_code", "block_len", "mem_len"), optional=("position_bias",)),
+    "softmax_transformer": KindFields(required=("mem_len",), optional=("block_len", "position_bias")),
     "linear_transformer": KindFields(required=(), optional=("block_len",)),
     "soft_codebook": KindFields(required=("n_code", "sigma"), optional=("block_len",)),
     "performer": KindFields(required=("n_feature",), optional=("block_len",)),
     "vq_encoder": KindFields(required=("n_code",)),
 }
 KIND_FIELDS = sorted({name for kind in KINDS.values() for name in kind.required + kind.optional})
+# The forms of position_bias, the first where none is given. rerope is of the codes of positions within reach.
+POSITION_BIASES = {"transformer_vq": ("relative", "toeplitz", "rerope"), "softmax_transformer": ("relative", "toeplitz")}
 NUMBERS = ("sigma",)  # of them: any number above 0, where the others are integers
 MAY_BE_ZERO = ("mem_len",)  # a position reaches itself in any case
 BLOCKS = ("gated", "standard")
@@ -43,6 +45,7 @@ class ModelConfig:
     n_layer: int
     block_len: Optional[int] = None
     mem_len: Optional[int] = None
+    position_bias: Optional[str] = None
     sigma: Optional[float] = None
     n_feature: Optional[int] = None
     block: str = BLOCKS[0]
@@ -71,7 +74,7 @@ class ModelConfig:
         if self.n_kv_head is None:
             self.n_kv_head = self.n_head
         positive = ["vocab_size", "d_model", "d_k", "d_v", "n_layer", "n_head", "n_kv_head", "prefill_chunk"]
-        for name in positive + self._kind_fields() + self._block_fields():
+        for name in positive + [name for name in self._kind_fields() if name != "position_bias"] + self._block_fields():
             value, types = getattr(self, name), (int, float) if name in NUMBERS else int
             kind = "number" if name in NUMBERS else "integer"
             if name in MAY_BE_ZERO:
@@ -81,6 +84,7 @@ class ModelConfig:
                 raise ValueError(f"{name} must be a positive {kind}, not {value!r}")
         if self.d_model % 2:
             raise ValueError(f"d_model must be even (sine and cosine halves), not {self.d_model}")
+        self._check_position_bias()
         if self.n_head % self.n_kv_head:
             raise ValueError(f"n_kv_head {self.n_kv_head} must divide n_head {self.n_head}")
 
@@ -91,6 +95,15 @@ class ModelConfig:
             if name not in kind.required + kind.optional and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)!r}: a {self.model_type} has none")
         return [*kind.required, *(name for name in kind.optional if getattr(self, name) is not None)]
+
+    def _check_position_bias(self):
+        forms = POSITION_BIASES.get(self.model_type, ())
+        if self.position_bias is not None and self.position_bias not in forms:
+            raise ValueError(f"position_bias must be one of {', '.join(forms)}, not {self.position_bias!r}")
+        if self.position_bias == "rerope" and self.d_k % 2:
+            raise ValueError(f"d_k must be even (it is rotated in pairs), not {self.d_k}")
+        if forms and self.position_bias == forms[0]:
+            self.position_bias = None  # as where it is not given
 
     def _block_fields(self) -> List[str]:
         if self.block == "standard":

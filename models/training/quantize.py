@@ -19,7 +19,7 @@ from models.training.directory import read_tensors, write_model
 # What position keys are computed from when a model is loaded stays as it is: it is not read afterwards.
 MATRICES = re.compile(r"(embedding|lm_head|layers\.\d+\.([qkvgo]_proj|mlp_up|mlp_down))\.weight")
 
-EXACT = re.compile(r"\.codebook\.|\.features$")  # always float32
+EXACT = re.compile(r"\.codebook\.|\.features$|\.distance_bias$")  # always float32
 
 
 def quantize(matrix: np.ndarray):

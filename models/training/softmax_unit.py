@@ -1,6 +1,6 @@
 """Softmax attention over every key there ever was: the unit of Transformer-VQ without its quantization.
 
-score(i, j) = (q_i + u) . k_j + (q_i + w) . R_(i-j) if i - j <= M else (q_i + u) . k_j, causal. The state grows.
+score(i, j) = q_i . k_j, causal; otherwise for i - j <= M (position_bias.py). The state grows.
 """
 
 from typing import NamedTuple
@@ -29,12 +29,12 @@ class SoftmaxUnit(RelativeUnit):
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
         """There are no codes; without the accumulator, position i sees i - M..i only."""
-        query_u, query_w, keys, positions = self.project(normed)
+        query, bias, keys = self.project(normed)
         if state is not None:
             keys = torch.cat([state.key.to(keys.dtype), keys], 2)
             values = torch.cat([state.value.to(values.dtype), values], 2)
         rows = QUERIES if state is not None else normed.shape[1]
-        output = dense_attention(query_u, query_w, keys, values, positions, self.config, rows, use_accumulator)
+        output = dense_attention(query, bias, keys, values, self.config, rows, use_accumulator)
         if state is not None:
             state = KeyValueState(keys.detach().to(state.key.dtype), values.detach().to(state.value.dtype))
         return Mixed(output, state)

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 from models.training import checkpoint
 from models.training.batch import Batch
-from models.training.config import BLOCKS, KINDS, ModelConfig
+from models.training.config import BLOCKS, KINDS, POSITION_BIASES, ModelConfig
 from models.training.couplets import Couplets, read_pairs, vocabulary
 from models.training.data import Text
 from models.training.images import Images, read_images
@@ -207,6 +207,8 @@ def add_shape_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--n-layer", type=int, default=6)
     p.add_argument("--block-len", type=int, default=64, help="block length, and without --mem-len the reach")
     p.add_argument("--mem-len", type=int, help="reach of the positional bias")
+    p.add_argument("--position-bias", choices=POSITION_BIASES["transformer_vq"], default="relative",
+                   help="vq and softmax: what tells distances within the reach apart")
     p.add_argument("--pe-abs", action="store_true", help="add a scaled sinusoid of the position to the embedding")
 
 
@@ -260,7 +262,7 @@ def config_of(options, task) -> ModelConfig:
     """The model that the options describe. Options of other kinds and blocks are left out."""
     kind = KINDS[options.model_type]
     special = {"n_code": options.n_code, "block_len": options.block_len, "mem_len": options.mem_len or options.block_len,
-               "sigma": options.sigma, "n_feature": options.n_feature}
+               "position_bias": options.position_bias, "sigma": options.sigma, "n_feature": options.n_feature}
     special = {name: value for name, value in special.items() if name in kind.required + kind.optional}
     if options.block == "standard":
         special.update(block="standard", d_ff=options.d_ff or 4 * options.d_model)

@@ -23,16 +23,15 @@ class VQUnit(RelativeUnit):
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
         """`codes` [B, G, T] forces the quantization. The auxiliary loss is the commitment."""
-        query_u, query_w, keys, positions = self.project(normed)
+        query, bias, keys = self.project(normed)
         with torch.autocast(normed.device.type, enabled=False):  # bfloat16 would flip codes
             codes, quantized, commitment = self.codebook(keys, codes)
         if state is None:
-            mixed = attention.dense_attention(query_u, query_w, quantized, values, positions, self.config,
-                                              rows=query_u.shape[2], use_accumulator=use_accumulator)
+            mixed = attention.dense_attention(query, bias, quantized, values, self.config, rows=query.shape[2],
+                                              use_accumulator=use_accumulator)
         else:
-            mixed, state = attention.block_attention(query_u, query_w, codes, quantized, values,
-                                                     self.codebook.codebook(), positions, state, self.config,
-                                                     use_accumulator)
+            mixed, state = attention.block_attention(query, bias, codes, quantized, values, self.codebook.codebook(), state,
+                                                     self.config, use_accumulator)
         return Mixed(mixed, state, commitment, (keys.detach(), codes))
 
     def after_step(self, seen, generator) -> int:

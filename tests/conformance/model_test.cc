@@ -61,6 +61,27 @@ std::vector<Shape> Shapes() {
                     .n_kv_head = 1,
                     .pe_abs = true,
                     .output_norm = true});
+  for (const auto& [form, kind] :
+       {std::pair("toeplitz", "transformer_vq"), std::pair("rerope", "transformer_vq"),
+        std::pair("toeplitz", "softmax_transformer")}) {
+    const std::string prefix = std::string(form) + (kind[0] == 't' ? "_" : "_softmax_");
+    shapes.push_back({.name = prefix + "gated_grouped_small_chunk",
+                      .kind = kind,
+                      .position_bias = form,
+                      .n_head = 4,
+                      .n_kv_head = 2,
+                      .mem_len = 21,
+                      .prefill_chunk = 7,
+                      .pe_lam = 500});
+    shapes.push_back({.name = prefix + "standard_multi_query_no_reach",
+                      .kind = kind,
+                      .block = "standard",
+                      .position_bias = form,
+                      .d_k = 6,
+                      .n_head = 4,
+                      .n_kv_head = 1,
+                      .mem_len = 0});
+  }
   for (const auto& [kind, prefix] :
        {std::pair("linear_transformer", "linear_"), std::pair("softmax_transformer", "softmax_"),
         std::pair("soft_codebook", "soft_"), std::pair("performer", "performer_")}) {
@@ -147,7 +168,7 @@ std::vector<Case> Cases() {
     for (const Shape& shape : Shapes()) {
       // Slow: the odd sizes, an absolute position, shared heads.
       const bool kept = shape.name == "three_heads_long_reach" || shape.pe_abs ||
-                        shape.name == "grouped_small_chunk";
+                        shape.name == "grouped_small_chunk" || shape.position_bias != "relative";
       const bool on_gpu = shape.vq() && !shape.standard();
       if (backend.name == "cuda_host" && !(kept && on_gpu)) continue;
       if (backend.name == "cuda" && !on_gpu) continue;

@@ -131,6 +131,7 @@ std::string Shape::Json() const {
   if (soft()) json["sigma"] = sigma;
   if (performer()) json["n_feature"] = n_feature;
   if (!of_features()) json["mem_len"] = mem_len;
+  if (position_bias != "relative") json["position_bias"] = position_bias;
   if (standard()) json["d_ff"] = d_ff;
   return json.dump();
 }
@@ -156,7 +157,8 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
     load(p + "k_proj.weight", {s.n_kv_head * s.d_k, s.d_model}, true);
     load(p + "v_proj.weight", {s.n_kv_head * s.d_v, s.d_model}, true);
     load(p + "o_proj.weight", {s.d_model, s.n_head * s.d_v}, true);
-    if (!s.of_features()) {
+    if (s.position_bias == "toeplitz") load(p + "distance_bias", {s.n_head, s.mem_len + 1});
+    if (!s.of_features() && s.position_bias == "relative") {
       load(p + "r_proj.weight", {s.n_head * s.d_k, s.d_model});
       load(p + "u", {s.n_head, s.d_k});
       load(p + "w", {s.n_head, s.d_k});
@@ -246,33 +248,61 @@ void Oracle::Quantize(const std::string& p, Rows& keys, OracleRun& run) const {
   run.excess.push_back(std::move(excess));
 }
 
-Oracle::Rows Oracle::SoftmaxAttention(const std::string& p, const Projected& in) const {
+Oracle::Rows Oracle::PositionKeys(const std::string& p, size_t count) const {
   const Shape& s = shape_;
   const double t = std::pow(static_cast<double>(s.d_k), -0.25);
-  const Values& u = w_.at(p + "u");
-  const Values& w = w_.at(p + "w");
   Rows r;
-  for (size_t d = 0; d < in.q.size(); ++d) {
+  for (size_t d = 0; d < count; ++d) {
     r.push_back(Multiply(w_.at(p + "r_proj.weight"),
                          Sinusoid(static_cast<int64_t>(d), s.d_model, s.pe_lam)));
     for (double& value : r.back()) value *= t;
   }
+  return r;
+}
+
+double Oracle::Score(const std::string& p, int64_t h, const double* q, const double* k,
+                     size_t distance, const Rows& position_keys) const {
+  const Shape& s = shape_;
+  const auto reach = static_cast<size_t>(s.mem_len);
+  if (s.position_bias == "toeplitz") {
+    const auto at = static_cast<size_t>(h) * (reach + 1) + distance;
+    return Dot(q, k, s.d_k) + (distance <= reach ? w_.at(p + "distance_bias")[at] : 0);
+  }
+  if (s.position_bias == "rerope") {
+    const int64_t half = s.d_k / 2;
+    double score = 0;
+    for (int64_t c = 0; c < half; ++c) {
+      const double part = 2.0 * static_cast<double>(c) / static_cast<double>(s.d_k);
+      const double angle =
+          static_cast<double>(std::min(distance, reach)) / std::pow(s.pe_lam, part);
+      score += q[c] * (std::cos(angle) * k[c] - std::sin(angle) * k[half + c]) +
+               q[half + c] * (std::sin(angle) * k[c] + std::cos(angle) * k[half + c]);
+    }
+    return score;
+  }
+  const double t = std::pow(static_cast<double>(s.d_k), -0.25);
+  const Values& u = w_.at(p + "u");
+  const Values& w = w_.at(p + "w");
+  double score = 0;
+  for (int64_t e = 0; e < s.d_k; ++e) {
+    const auto at = static_cast<size_t>(h * s.d_k + e);
+    score += (q[e] + u[at] * t) * k[e];
+    if (distance <= reach) score += (q[e] + w[at] * t) * position_keys[distance][at];
+  }
+  return score;
+}
+
+Oracle::Rows Oracle::SoftmaxAttention(const std::string& p, const Projected& in) const {
+  const Shape& s = shape_;
+  const Rows r = s.position_bias == "relative" ? PositionKeys(p, in.q.size()) : Rows();
   Rows output(in.q.size());
   for (size_t i = 0; i < in.q.size(); ++i) {
     for (int64_t h = 0; h < s.n_head; ++h) {
       const int64_t kv = h / (s.n_head / s.n_kv_head);
-      Values qu(static_cast<size_t>(s.d_k)), qw(static_cast<size_t>(s.d_k));
-      for (size_t e = 0; e < qu.size(); ++e) {
-        const size_t at = static_cast<size_t>(h * s.d_k) + e;
-        qu[e] = in.q[i][at] + u[at] * t;
-        qw[e] = in.q[i][at] + w[at] * t;
-      }
       std::vector<double> weight(i + 1);
       for (size_t j = 0; j <= i; ++j) {
-        weight[j] = Dot(qu.data(), in.k[j].data() + kv * s.d_k, s.d_k);
-        if (static_cast<int64_t>(i - j) <= s.mem_len) {
-          weight[j] += Dot(qw.data(), r[i - j].data() + h * s.d_k, s.d_k);
-        }
+        weight[j] =
+            Score(p, h, in.q[i].data() + h * s.d_k, in.k[j].data() + kv * s.d_k, i - j, r);
       }
       const double top = *std::max_element(weight.begin(), weight.end());
       for (double& score : weight) score = std::exp(score - top);

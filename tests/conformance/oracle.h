@@ -19,6 +19,7 @@ struct Shape {
   std::string name;
   std::string kind = "transformer_vq";
   std::string block = "gated";
+  std::string position_bias = "relative";
   int64_t vocab = 29, d_model = 16, d_k = 8, d_v = 12, n_code = 10, n_layer = 2;
   int64_t n_head = 1, n_kv_head = 1, block_len = 8, mem_len = 8, prefill_chunk = 64;
   bool pe_abs = false, tied = false, output_norm = false;
@@ -65,6 +66,11 @@ class Oracle {
   Projected Project(const std::string& prefix, const Rows& tilde) const;
   // Replaces keys by codewords.
   void Quantize(const std::string& prefix, Rows& keys, OracleRun& run) const;
+  // R, [H * K] for each distance below `count`.
+  Rows PositionKeys(const std::string& prefix, size_t count) const;
+  // q [K] of head h with k [K], both of a layer, as far apart as `distance`.
+  double Score(const std::string& prefix, int64_t h, const double* q, const double* k,
+               size_t distance, const Rows& position_keys) const;
   // o, [H * V] for each position.
   Rows SoftmaxAttention(const std::string& prefix, const Projected& in) const;
   Rows FeatureAttention(const std::string& prefix, const Projected& in) const;

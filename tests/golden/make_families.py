@@ -21,13 +21,16 @@ from models.training.model import Model  # noqa: E402
 
 KINDS = {
     "vq": dict(model_type="transformer_vq", n_code=11, block_len=16, mem_len=20),
+    "vq_toeplitz": dict(model_type="transformer_vq", n_code=11, block_len=16, mem_len=20, position_bias="toeplitz"),
+    "vq_rerope": dict(model_type="transformer_vq", n_code=11, block_len=16, mem_len=20, position_bias="rerope", pe_lam=300.0),
     "softmax": dict(model_type="softmax_transformer", mem_len=24),
+    "softmax_toeplitz": dict(model_type="softmax_transformer", mem_len=24, position_bias="toeplitz"),
     "linear": dict(model_type="linear_transformer", pe_abs=True),
     "soft": dict(model_type="soft_codebook", pe_abs=True, n_code=11, sigma=0.6),
     "performer": dict(model_type="performer", pe_abs=True, n_feature=13),
     "encoder": dict(model_type="vq_encoder", pe_abs=True, n_code=11),
 }
-STUDIED = ("soft", "performer", "encoder")  # for study and comparison: in two forms only
+IN_TWO_FORMS = ("vq_toeplitz", "vq_rerope", "softmax_toeplitz", "soft", "performer", "encoder")
 # Widths that fill no vector register; chunks of prompts that end within a page of 256 positions, and that do not.
 SHAPE = dict(d_model=26, d_k=10, d_v=14, n_layer=2)
 IDS = dict(vocab_size=61, tokenizer={"type": "ids"})
@@ -171,7 +174,7 @@ def make(kind: str, form: str) -> None:
 def main():
     torch.set_num_threads(1)
     names = [(kind, form) for kind in KINDS for form in FORMS
-             if kind not in STUDIED or form in ("gated_multi_query", "standard_grouped")]
+             if kind not in IN_TWO_FORMS or form in ("gated_multi_query", "standard_grouped")]
     for kind, form in names:
         if len(sys.argv) == 1 or f"{kind}_{form}" in sys.argv[1:]:
             make(kind, form)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training.attention import relative_scores
+from models.training.position_bias import relative_scores
 
 SHAPES = [
     dict(),
@@ -13,6 +13,11 @@ SHAPES = [
     dict(n_head=2, block_len=12, mem_len=5, tie_word_embeddings=True, output_norm=True, pe_lam=500.0),
     dict(n_head=3, block_len=5, mem_len=1),
     dict(block_len=5, mem_len=0),
+    dict(position_bias="toeplitz"),
+    dict(position_bias="toeplitz", n_head=4, n_kv_head=2, block_len=6, mem_len=10, pe_abs=True),
+    dict(position_bias="rerope"),
+    dict(position_bias="rerope", n_head=4, n_kv_head=2, block_len=6, mem_len=10, pe_lam=500.0),
+    dict(position_bias="rerope", block_len=5, mem_len=0),
 ]
 # Both forms add the same float64 numbers in another order: differences are a few roundings (1e-16) of logits below 100.
 TOLERANCE = 1e-11
@@ -94,3 +99,28 @@ def test_relative_scores_moves_each_distance_to_its_position():
             distance = window - length + i - j
             expected = by_distance[i, reach - distance] if 0 <= distance <= reach else 0.0
             assert moved[i, j] == expected
+
+
+def scores_by_definition(form, unit, query, key, distance):
+    """score(i, j) of docs/mathematics.md, query and key [K] as they are projected."""
+    reach = unit.config.mem_len
+    if form == "toeplitz":
+        return query @ key + (unit.distance_bias[0, distance] if distance <= reach else 0)
+    turn = min(distance, reach) * unit.config.pe_lam ** (-2 * torch.arange(4, dtype=torch.float64) / 8)
+    cos, sin = turn.cos(), turn.sin()
+    return query[:4] @ (key[:4] * cos - key[4:] * sin) + query[4:] @ (key[:4] * sin + key[4:] * cos)
+
+
+@pytest.mark.parametrize("form", ["toeplitz", "rerope"])
+def test_a_bias_is_what_its_formula_says(form):
+    unit = random_model(position_bias=form, n_layer=1, mem_len=5, pe_lam=70.0).layers[0]
+    normed = torch.randn(1, 20, 16, dtype=torch.float64)
+    query, bias, keys = unit.project(normed)
+    scale = 8 ** -0.25
+    raw = unit.q_proj(normed)[0]
+    raw = raw * (raw.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * scale
+    found = bias(query @ keys.transpose(-1, -2), lambda: keys)[0, 0]
+    for i in range(20):
+        for j in range(i + 1):
+            expected = scores_by_definition(form, unit, raw[i], keys[0, 0, j], i - j)
+            assert (found[i, j] - expected).abs() < TOLERANCE

@@ -114,6 +114,16 @@ def test_names_of_tensors(kind, block):
     assert names == shared | of_block[block] | of_kind[kind]
 
 
+@pytest.mark.parametrize("kind, form, own", [
+    ("transformer_vq", "relative", {"r_proj.weight", "u", "w"}), ("softmax_transformer", "relative", {"r_proj.weight", "u", "w"}),
+    ("transformer_vq", "toeplitz", {"distance_bias"}), ("softmax_transformer", "toeplitz", {"distance_bias"}),
+    ("transformer_vq", "rerope", set())])
+def test_names_of_tensors_of_each_bias(kind, form, own):
+    names = {name.split(".", 2)[2] for name in tensors_of(random_model(kind, position_bias=form, n_layer=1))
+             if name.startswith("layers.")}
+    assert names & {"r_proj.weight", "u", "w", "distance_bias"} == own
+
+
 def sizes(state):
     return [tensor[0].numel() for layer in state.layers for tensor in layer]
 
@@ -148,8 +158,8 @@ def test_a_softmax_model_whose_keys_are_codewords_is_the_vq_model():
     project = softmax.layers[0].project
 
     def quantized(normed):
-        query_u, query_w, keys, positions = project(normed)
-        return query_u, query_w, vq.layers[0].codebook(keys)[1], positions
+        query, bias, keys = project(normed)
+        return query, bias, vq.layers[0].codebook(keys)[1]
 
     softmax.layers[0].project = quantized
     assert (softmax(ids).logits - vq(ids).logits).abs().max() < TOLERANCE

@@ -1,7 +1,6 @@
 #include "models/runtime/arch/transformer/codebook.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -25,14 +24,20 @@ absl::Status DivideByCounts(const std::string& name, const std::vector<float>& c
 
 }  // namespace
 
-HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix,
-                      WeightLoader& loader) {
+std::vector<float> ReadCodebook(const TransformerConfig& config, const std::string& prefix,
+                                WeightLoader& loader) {
   const int64_t heads = config.n_kv_head, codes = config.n_code, key = config.d_k;
   std::vector<float> codebook = loader.Read(prefix + "codebook.sum", {heads, codes, key});
   const std::string count_name = prefix + "codebook.count";
   const std::vector<float> counts = loader.Read(count_name, {heads, codes});
   if (loader.status().ok()) loader.Fail(DivideByCounts(count_name, counts, key, codebook));
-  return loader.PackKeys(codebook, {heads, codes, key});
+  return codebook;
+}
+
+HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix,
+                      WeightLoader& loader) {
+  return loader.PackKeys(ReadCodebook(config, prefix, loader),
+                         {config.n_kv_head, config.n_code, config.d_k});
 }
 
 absl::Status ShowCodes(Device& device, const QuantizedKeys::Tap& tap, int64_t layer,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/ops/head_scores.h"
 #include "models/runtime/arch/transformer/config.h"
@@ -14,6 +15,8 @@ namespace tvq::transformer {
 
 // C [G, S, K] = c_sum / max(c_count, 0.01), from the tensors `prefix`codebook.sum and .count. What
 // is wrong is in `loader`.
+std::vector<float> ReadCodebook(const TransformerConfig& config, const std::string& prefix,
+                                WeightLoader& loader);
 HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix,
                       WeightLoader& loader);
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/arch/transformer/fields.h"
@@ -42,7 +43,17 @@ void ReadShape(Fields& fields, TransformerConfig& c) {
   fields.Bool("output_norm", &c.output_norm);
 }
 
+// Only codes are turned by distance, keys of a cache are not.
+void ReadPositionBias(Fields& fields, TransformerConfig& c) {
+  std::vector<std::string> forms = {"relative", "toeplitz"};
+  if (c.common.model_type == "transformer_vq") forms.emplace_back("rerope");
+  c.position_bias = static_cast<PositionBias>(fields.Choice("position_bias", forms));
+  fields.Require(c.position_bias != PositionBias::kRerope || c.d_k % 2 == 0, "d_k", c.d_k,
+                 "be even (it is turned in pairs)");
+}
+
 void ReadKindField(Fields& fields, const std::string& name, TransformerConfig& c) {
+  if (name == "position_bias") return ReadPositionBias(fields, c);
   if (name == "sigma") return fields.Number("sigma", &c.sigma, kLeastSigma, kLargestSigma);
   const int64_t least = name == "mem_len" ? 0 : 1;  // a position reaches itself in any case
   int64_t* const value = name == "n_code"      ? &c.n_code

@@ -13,6 +13,9 @@ namespace tvq::transformer {
 // What stands around a layer's attention (docs/mathematics.md).
 enum class Block : uint8_t { kGated, kStandard };
 
+// What tells distances within the reach apart (docs/mathematics.md).
+enum class PositionBias : uint8_t { kRelative, kToeplitz, kRerope };
+
 struct TransformerConfig {
   CommonConfig common;
   Block block = Block::kGated;
@@ -33,6 +36,7 @@ struct TransformerConfig {
   int64_t n_code = 0;     // S
   int64_t block_len = 0;  // of training; the computation does not depend on it
   int64_t mem_len = 0;    // M, reach of the positional bias
+  PositionBias position_bias = PositionBias::kRelative;
   double sigma = 0;       // width of a code
   int64_t n_feature = 0;  // random features of a kv head
 

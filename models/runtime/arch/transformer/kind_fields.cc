@@ -4,8 +4,8 @@ namespace tvq::transformer {
 
 std::span<const KindFields> AllKindFields() {
   static const auto* const kinds = new std::vector<KindFields>{
-      {"transformer_vq", {"n_code", "block_len", "mem_len"}, {}},
-      {"softmax_transformer", {"mem_len"}, {"block_len"}},
+      {"transformer_vq", {"n_code", "block_len", "mem_len"}, {"position_bias"}},
+      {"softmax_transformer", {"mem_len"}, {"block_len", "position_bias"}},
       {"linear_transformer", {}, {"block_len"}},
       {"soft_codebook", {"n_code", "sigma"}, {"block_len"}},
       {"performer", {"n_feature"}, {"block_len"}},

@@ -4,13 +4,37 @@
 
 namespace tvq::transformer {
 
-RelativeQueries::RelativeQueries(const TransformerConfig& config)
-    : config_(config), position_keys_(std::in_place, config, config.window()) {}
+namespace {
+
+QueryBiases NoQueryBiases(const TransformerConfig& config, WeightLoader& loader) {
+  const std::vector<float> zeros(static_cast<size_t>(config.n_head * config.d_k));
+  return {loader.Upload(zeros), loader.Upload(zeros)};
+}
+
+}  // namespace
+
+RelativeQueries::RelativeQueries(const TransformerConfig& config) : config_(config) {
+  if (config.position_bias == PositionBias::kRelative) {
+    position_keys_.emplace(config, config.window());
+  }
+}
 
 void RelativeQueries::LoadLayer(const std::string& prefix, WeightLoader& loader) {
+  const int64_t heads = config_.n_head, window = config_.window();
   LayerWeights& layer = layers_.emplace_back();
-  layer.biases = LoadQueryBiases(config_, prefix, loader);
-  layer.positions = position_keys_->Load(prefix, loader);
+  if (config_.position_bias == PositionBias::kRelative) {
+    layer.biases = LoadQueryBiases(config_, prefix, loader);
+    layer.positions = position_keys_->Load(prefix, loader);
+    return;
+  }
+  layer.biases = NoQueryBiases(config_, loader);
+  if (config_.position_bias == PositionBias::kToeplitz) {
+    layer.positions =
+        loader.PackKeys(loader.Read(prefix + "distance_bias", {heads, window}), {heads, window, 1});
+    if (ones_.bytes() == 0) {
+      ones_ = loader.Upload(std::vector<float>(static_cast<size_t>(config_.rows() * heads), 1.0F));
+    }
+  }
 }
 
 void RelativeQueries::AddMemory(int64_t rows, MemoryParts& parts) {
@@ -32,7 +56,11 @@ void RelativeQueries::Project(int64_t layer, int64_t rows, QkvgProjectionArgs& a
 
 absl::Status RelativeQueries::ScorePositions(Device& device, int64_t layer, int64_t rows) const {
   const HeadKeys& positions = layers_[static_cast<size_t>(layer)].positions;
-  return HeadScores(device, {q_w(rows), &positions, position_scores(rows)});
+  Tensor<const float, 3> queries = q_w(rows);
+  if (config_.position_bias == PositionBias::kToeplitz) {
+    queries = {ones_.as<const float>(), {rows, config_.n_head, 1}};
+  }
+  return HeadScores(device, {queries, &positions, position_scores(rows)});
 }
 
 }  // namespace tvq::transformer

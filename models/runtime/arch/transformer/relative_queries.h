@@ -1,5 +1,7 @@
 // Queries and keys of the kinds with a positional bias within the reach M (docs/mathematics.md):
-// q + u meets keys or their codes, q + w the position keys.
+// q + u meets keys or their codes, q + w the position keys. Of the other forms of the bias, q meets
+// keys, and distances have scores that no query changes (toeplitz) or that are the codes' affair
+// (rerope).
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_RELATIVE_QUERIES_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_RELATIVE_QUERIES_H_
 
@@ -29,7 +31,7 @@ class RelativeQueries {
   // After the last layer; `this` must stay where it is until the parts are allocated.
   void AddMemory(int64_t rows, MemoryParts& parts);
 
-  // Fills position_scores from the rows that were projected.
+  // Fills position_scores from the rows that were projected. Not of rerope.
   absl::Status ScorePositions(Device& device, int64_t layer, int64_t rows) const;
 
   // Of the first `n` rows.
@@ -40,10 +42,11 @@ class RelativeQueries {
   }
 
  private:
-  // t is folded into u, w and the position keys.
+  // t is folded into u, w and the position keys. Without the relative form u and w are 0, since
+  // some backends project for this kind only with them.
   struct LayerWeights {
     QueryBiases biases;
-    HeadKeys positions;  // R [H, M+1, K], by distance
+    HeadKeys positions;  // R [H, M+1, K], by distance; of toeplitz B [H, M+1, 1]
   };
 
   Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
@@ -51,6 +54,7 @@ class RelativeQueries {
   const TransformerConfig config_;
   std::optional<PositionKeys> position_keys_;  // while layers are loaded
   std::vector<LayerWeights> layers_;
+  Buffer ones_;  // of toeplitz [rows, H]: what meets B in place of queries
   float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
 };
 

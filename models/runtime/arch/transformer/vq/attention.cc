@@ -10,11 +10,14 @@
 namespace tvq::transformer {
 
 VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype)
-    : config_(config), device_(device), layout_(config, state_dtype), queries_(config) {}
+    : config_(config), device_(device), layout_(config, state_dtype), queries_(config), turned_codes_(config) {}
 
 void VqAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
   queries_.LoadLayer(prefix, loader);
-  codebooks_.push_back(LoadCodebook(config_, prefix, loader));
+  const std::vector<float> codebook = ReadCodebook(config_, prefix, loader);
+  codebooks_.push_back(
+      loader.PackKeys(codebook, {config_.n_kv_head, config_.n_code, config_.d_k}));
+  if (turned()) turned_codes_.LoadLayer(codebook, loader);
 }
 
 absl::Status VqAttention::Reserve(int64_t rows) {
@@ -45,15 +48,22 @@ absl::Status VqAttention::Score(int64_t layer, int64_t rows) {
   const HeadKeys& codebook = codebooks_[static_cast<size_t>(layer)];
   absl::Status s = VqAssign(device_, {queries_.k(rows), &codebook, codes(rows)});
   if (s.ok() && tap_) s = ShowCodes(device_, tap_, layer, codes(rows));
-  if (s.ok()) s = HeadScores(device_, {queries_.q_u(rows), &codebook, code_scores(rows)});
-  if (s.ok()) s = queries_.ScorePositions(device_, layer, rows);
+  const HeadKeys& far = turned() ? turned_codes_.far(layer) : codebook;
+  if (s.ok()) s = HeadScores(device_, {queries_.q_u(rows), &far, code_scores(rows)});
+  if (s.ok() && !turned()) s = queries_.ScorePositions(device_, layer, rows);
   return s;
 }
 
 absl::Status VqAttention::Prefill(int64_t layer, const SessionState& state,
                                   const AttentionRows& rows) {
   const int64_t n = rows.v.dim(0);
-  if (absl::Status s = Score(layer, n); !s.ok()) return s;
+  absl::Status scored = Score(layer, n);
+  if (scored.ok() && turned()) {
+    scored = TurnedPrefillScores(
+        device_, {turned_codes_.keys(layer, layout_.shape()), StateOf(state, layer),
+                  state.position(), queries_.q_u(n), codes(n), queries_.position_scores(n)});
+  }
+  if (!scored.ok()) return scored;
   VqPrefillAttentionArgs args;
   args.shape = layout_.shape();
   args.state = StateOf(state, layer);
@@ -69,7 +79,13 @@ absl::Status VqAttention::Prefill(int64_t layer, const SessionState& state,
 absl::Status VqAttention::Decode(int64_t layer, const RowInputs& inputs,
                                  const AttentionRows& rows) {
   const int64_t n = rows.v.dim(0);
-  if (absl::Status s = Score(layer, n); !s.ok()) return s;
+  absl::Status scored = Score(layer, n);
+  if (scored.ok() && turned()) {
+    scored = TurnedDecodeScores(
+        device_, {turned_codes_.keys(layer, layout_.shape()), inputs.views<VqState>(layer),
+                  inputs.positions(), queries_.q_u(n), codes(n), queries_.position_scores(n)});
+  }
+  if (!scored.ok()) return scored;
   VqDecodeAttentionArgs args;
   args.shape = layout_.shape();
   args.states = inputs.views<VqState>(layer);

@@ -12,6 +12,7 @@
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/relative_queries.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
+#include "models/runtime/arch/transformer/vq/turned_codes.h"
 
 namespace tvq::transformer {
 
@@ -47,7 +48,9 @@ class VqAttention : public Attention, public QuantizedKeys {
 
  private:
   VqState StateOf(const SessionState& state, int64_t layer) const;
-  // Codes of the rows' keys, and the scores of their queries.
+  bool turned() const { return config_.position_bias == PositionBias::kRerope; }
+  // Codes of the rows' keys, and the scores of their queries; without position scores where codes
+  // are turned, which needs the states.
   absl::Status Score(int64_t layer, int64_t rows);
 
   // Of the first `n` rows.
@@ -61,6 +64,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   const VqLayout layout_;
   RelativeQueries queries_;
   std::vector<HeadKeys> codebooks_;  // C [G, S, K], of each layer
+  TurnedCodes turned_codes_;         // of rerope
   Buffer memory_;
   float* code_scores_ = nullptr;
   int32_t* codes_ = nullptr;

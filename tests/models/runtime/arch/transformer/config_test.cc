@@ -84,6 +84,7 @@ TEST(TransformerConfigTest, EveryKindNamesWhatIsWrong) {
       }
     }
     for (const char* field : kind.optional) {
+      if (std::string(field) == "position_bias") continue;
       EXPECT_TRUE(Parse(With(good, field, 3)).ok());
       EXPECT_THAT(Error(With(good, field, 0)), HasSubstr(field));
     }
@@ -96,9 +97,27 @@ TEST(TransformerConfigTest, EveryKindNamesWhatIsWrong) {
   EXPECT_EQ(Parse(With(Good("softmax_transformer"), "mem_len", 0))->window(), 1);
 }
 
+TEST(TransformerConfigTest, FormsOfThePositionBias) {
+  const nlohmann::json vq = Good("transformer_vq"), softmax = Good("softmax_transformer");
+  EXPECT_EQ(Parse(vq)->position_bias, PositionBias::kRelative);
+  EXPECT_EQ(Parse(With(vq, "position_bias", "relative"))->position_bias, PositionBias::kRelative);
+  EXPECT_EQ(Parse(With(vq, "position_bias", "toeplitz"))->position_bias, PositionBias::kToeplitz);
+  EXPECT_EQ(Parse(With(vq, "position_bias", "rerope"))->position_bias, PositionBias::kRerope);
+  EXPECT_EQ(Parse(With(softmax, "position_bias", "toeplitz"))->position_bias,
+            PositionBias::kToeplitz);
+  EXPECT_THAT(Error(With(softmax, "position_bias", "rerope")),
+              HasSubstr("position_bias is \"rerope\", must be one of: relative, toeplitz"));
+  EXPECT_THAT(Error(With(vq, "position_bias", "alibi")),
+              HasSubstr("must be one of: relative, toeplitz, rerope"));
+  EXPECT_THAT(Error(With(vq, "position_bias", 1)), HasSubstr("position_bias"));
+  EXPECT_THAT(Error(With(With(vq, "position_bias", "rerope"), "d_k", 15)),
+              HasSubstr("d_k is 15, must be even (it is turned in pairs)"));
+  EXPECT_TRUE(Parse(With(With(vq, "position_bias", "toeplitz"), "d_k", 15)).ok());
+}
+
 TEST(TransformerConfigTest, EveryKindRefusesTheFieldsThatItLacks) {
   for (const KindFields& kind : AllKindFields()) {
-    for (const char* field : {"n_code", "block_len", "mem_len", "sigma", "n_feature"}) {
+    for (const char* field : {"n_code", "block_len", "mem_len", "position_bias", "sigma", "n_feature"}) {
       if (kind.Has(field)) continue;
       const nlohmann::json json = Good(kind.model_type);
       EXPECT_EQ(Error(With(json, field, 8)), std::string("config.json: ") + field +

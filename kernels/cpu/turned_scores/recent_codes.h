@@ -1,0 +1,39 @@
+// Where the codes of the positions that a row looks back to lie: its call's own rows first, then
+// the window of the state.
+#ifndef TVQ_KERNELS_CPU_TURNED_SCORES_RECENT_CODES_H_
+#define TVQ_KERNELS_CPU_TURNED_SCORES_RECENT_CODES_H_
+
+#include <algorithm>
+
+#include "kernels/ops/turned_scores.h"
+
+namespace tvq {
+
+// Of one row, at `position`.
+struct RecentCodes {
+  const VqShape* shape = nullptr;
+  VqState state;
+  int64_t position = 0;
+  const int32_t* codes = nullptr;  // [G] of the row; those of the call's row before it come before
+  int64_t rows_before = 0;         // in the call
+
+  // Distances that there are: 0 to Count() - 1.
+  int64_t Count() const { return std::min(position + 1, shape->window); }
+
+  int32_t At(int64_t g, int64_t distance) const {
+    if (distance <= rows_before) return codes[g - distance * shape->kv_heads];
+    return state.window_code[g * shape->window + (position - distance) % shape->window];
+  }
+};
+
+inline RecentCodes RowOf(const TurnedDecodeScoresArgs& args, int64_t n) {
+  return {&args.keys.shape, args.states.data[n], args.positions.data[n], args.codes.row(n), 0};
+}
+
+inline RecentCodes RowOf(const TurnedPrefillScoresArgs& args, int64_t t) {
+  return {&args.keys.shape, args.state, args.position + t, args.codes.row(t), t};
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_TURNED_SCORES_RECENT_CODES_H_

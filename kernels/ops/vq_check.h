@@ -1,0 +1,24 @@
+// Checks of what the ops on VQ states share.
+#ifndef TVQ_KERNELS_OPS_VQ_CHECK_H_
+#define TVQ_KERNELS_OPS_VQ_CHECK_H_
+
+#include "absl/status/status.h"
+#include "kernels/ops/vq_attention.h"
+
+namespace tvq {
+
+absl::Status CheckVqShape(const char* op, const VqShape& shape);
+
+// "VqAppend: state lacks memory".
+absl::Status CheckVqState(const char* op, const char* argument, const VqState& state);
+
+// Every code lies in [0, limit): "VqAppend: codes[3,0] is 17, expected 0 to 15". Of host memory.
+absl::Status CheckVqCodes(const char* op, Matrix<const int32_t> codes, int64_t limit);
+
+// States that are somebody's, and their positions. Of host memory.
+absl::Status CheckVqSessions(const char* op, Vector<const VqState> states,
+                             Vector<const int64_t> positions);
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_VQ_CHECK_H_
