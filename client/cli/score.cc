@@ -1,4 +1,4 @@
-// tvq score: how well a model predicts a text, in bits.
+// tvq score: how well a model predicts a text, in bits, or a file of examples.
 #include <unistd.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
 #include "client/cli/input.h"
+#include "client/cli/score_examples.h"
 #include "client/cli/session_call_options.h"
 #include "client/cli/session_text.h"
 
@@ -18,6 +19,7 @@ struct Options {
   std::string model;
   std::string file = "-";
   bool no_eos = false;
+  ExampleOptions examples;
   SessionCallOptions session;
 };
 
@@ -71,11 +73,13 @@ void Print(const Globals& globals, const std::string& model, const v1::ScoreResp
 
 int Run(const Globals& globals, const Options& options) {
   v1::ScoreRequest request;
-  if (auto status = ReadInput(options.file, request.mutable_text()); !status.ok()) {
-    return globals.FailUsage(status);
+  if (!options.examples.given()) {
+    const absl::Status status = ReadInput(options.file, request.mutable_text());
+    if (!status.ok()) return globals.FailUsage(status);
   }
   const auto model = FindModel(globals, options);
   if (!model.ok()) return globals.Fail(model.status());
+  if (options.examples.given()) return ScoreExamples(globals, options.examples, *model);
   request.set_model(model->name());
   request.set_summary_only(true);
   if (options.session.given()) {
@@ -105,13 +109,15 @@ int Run(const Globals& globals, const Options& options) {
 
 void AddScore(CLI::App& app, Globals& globals) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("score", "Bits per byte of a text, the whole of it being one context");
+  CLI::App* command = app.add_subcommand(
+      "score",
+      "How well a model predicts: a text, the whole of it being one context, or many examples");
   AddModel(*command, options->model);
-  command->add_option("--file", options->file, "Text to score, UTF-8; -: stdin")
-      ->type_name("FILE")
-      ->capture_default_str();
+  CLI::Option* file = command->add_option("--file", options->file, "Text to score, UTF-8; -: stdin")
+                          ->type_name("FILE")
+                          ->capture_default_str();
   options->session.AddTo(*command);
+  options->examples.AddTo(*command, {file, command->get_option("--session")});
   command->add_flag("--no-eos", options->no_eos,
                     "Do not feed the end-of-sequence id first; the first token is then not scored");
   command->callback([&globals, options] {
