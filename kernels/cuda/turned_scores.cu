@@ -36,9 +36,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t d = WarpId(); d < window; d += kThreads / kWarp) {
     float sum = 0;
     if (!state.none() && d <= position) {
-      const int32_t code = d <= before
-                               ? codes[(n - d) * kv_heads + g]
-                               : state.window_code[g * window + (position - d) % window];
+      const int32_t code = d <= before ? codes[(n - d) * kv_heads + g]
+                                       : state.window_code[g * window + (position - d) % window];
       const float* key = codebook + (g * key_codes + code) * width;
       const float* turn = turns + d * width;
       for (int64_t c = LaneId(); c < half; c += kWarp) {
@@ -52,15 +51,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-absl::Status Run(Device& device, const Rows& rows, const TurnedKeys& keys,
-                 Tensor<const float, 3> q, const int32_t* codes, float* out) {
+absl::Status Run(Device& device, const Rows& rows, const TurnedKeys& keys, Tensor<const float, 3> q,
+                 const int32_t* codes, float* out) {
   if (q.size() == 0) return absl::OkStatus();
   const VqShape& shape = keys.shape;
-  return Launch(
-      "TurnedScores", device,
-      {.blocks = q.dim(0), .blocks_y = q.dim(1), .threads = kThreads, .overlaps = true},
-      TurnedScoresKernel, rows, keys.codebook.data, keys.turns.data, q.data, codes, q.dim(1),
-      shape.kv_heads, shape.codes, shape.window, q.dim(2), out);
+  return Launch("TurnedScores", device,
+                {.blocks = q.dim(0), .blocks_y = q.dim(1), .threads = kThreads, .overlaps = true},
+                TurnedScoresKernel, rows, keys.codebook.data, keys.turns.data, q.data, codes,
+                q.dim(1), shape.kv_heads, shape.codes, shape.window, q.dim(2), out);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ absl::Status CheckVqCodes(const char* op, Matrix<const int32_t> codes, int64_t l
 }
 
 absl::Status CheckVqSessions(const char* op, Vector<const VqState> states,
-                           Vector<const int64_t> positions) {
+                             Vector<const int64_t> positions) {
   for (int64_t n = 0; n < states.size(); ++n) {
     if (states.data[n].none()) continue;
     absl::Status status = FirstError({CheckVqState(op, "a state", states.data[n]),

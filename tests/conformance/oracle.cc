@@ -301,8 +301,7 @@ Oracle::Rows Oracle::SoftmaxAttention(const std::string& p, const Projected& in)
       const int64_t kv = h / (s.n_head / s.n_kv_head);
       std::vector<double> weight(i + 1);
       for (size_t j = 0; j <= i; ++j) {
-        weight[j] =
-            Score(p, h, in.q[i].data() + h * s.d_k, in.k[j].data() + kv * s.d_k, i - j, r);
+        weight[j] = Score(p, h, in.q[i].data() + h * s.d_k, in.k[j].data() + kv * s.d_k, i - j, r);
       }
       const double top = *std::max_element(weight.begin(), weight.end());
       for (double& score : weight) score = std::exp(score - top);

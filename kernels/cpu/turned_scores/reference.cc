@@ -28,9 +28,8 @@ absl::Status Score(const Args& args) {
       for (int64_t d = 0; d < window; ++d) {
         out[d] = 0;
         if (recent.state.none() || d >= recent.Count()) continue;
-        out[d] = static_cast<float>(
-            TurnedDot(args.q.row(n) + h * width, args.keys.turns.row(d),
-                      keys + recent.At(h / shared, d) * width, width / 2));
+        out[d] = static_cast<float>(TurnedDot(args.q.row(n) + h * width, args.keys.turns.row(d),
+                                              keys + recent.At(h / shared, d) * width, width / 2));
       }
     }
   }

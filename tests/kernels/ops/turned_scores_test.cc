@@ -21,10 +21,8 @@ struct Shape {
 
 // A reach of 0, one that is longer than the context, keys of one pair, of no whole vector and of
 // several; shared heads.
-constexpr Shape kShapes[] = {{5, 1, 1, 2, 3, 1},
-                             {30, 4, 2, 10, 7, 9},
-                             {20, 3, 1, 64, 16, 33},
-                             {40, 2, 2, 70, 5, 17}};
+constexpr Shape kShapes[] = {
+    {5, 1, 1, 2, 3, 1}, {30, 4, 2, 10, 7, 9}, {20, 3, 1, 64, 16, 33}, {40, 2, 2, 70, 5, 17}};
 
 // One session's positions.
 struct Inputs {
@@ -55,8 +53,8 @@ struct Inputs {
   }
 
   template <typename T>
-  DeviceArray<T> Rows(const Memory& memory, const std::vector<T>& all, int64_t width,
-                      int64_t first, int64_t count) const {
+  DeviceArray<T> Rows(const Memory& memory, const std::vector<T>& all, int64_t width, int64_t first,
+                      int64_t count) const {
     return {memory.device, std::span(all).subspan(static_cast<size_t>(first * width),
                                                   static_cast<size_t>(count * width))};
   }
@@ -79,21 +77,20 @@ struct Inputs {
     const auto code = Rows(memory, codes, shape.kv_heads, first, count);
     const DeviceArray<float> out(memory.device,
                                  std::vector<float>(static_cast<size_t>(count * RowSize()), NAN));
-    const absl::Status status = TurnedPrefillScores(
-        memory.device, {Keys(memory),
-                        memory.state.View(),
-                        first,
-                        {x.data(), {count, shape.heads, shape.key}},
-                        {code.data(), {count, shape.kv_heads}},
-                        {out.data(), {count, shape.heads, shape.window}}});
+    const absl::Status status =
+        TurnedPrefillScores(memory.device, {Keys(memory),
+                                            memory.state.View(),
+                                            first,
+                                            {x.data(), {count, shape.heads, shape.key}},
+                                            {code.data(), {count, shape.kv_heads}},
+                                            {out.data(), {count, shape.heads, shape.window}}});
     EXPECT_TRUE(status.ok()) << status;
     return out.Read();
   }
 
   // Position `at` of the session, between a row of nobody and another one.
   std::vector<float> Decode(const Memory& memory, int64_t at) const {
-    const DeviceArray<VqState> states(memory.device,
-                                      std::vector<VqState>{{}, memory.state.View()});
+    const DeviceArray<VqState> states(memory.device, std::vector<VqState>{{}, memory.state.View()});
     const DeviceArray<int64_t> positions(memory.device, std::vector<int64_t>{0, at});
     const DeviceArray<float> x(memory.device, Twice(q, shape.heads * shape.key, at));
     const DeviceArray<int32_t> code(memory.device, Twice(codes, shape.kv_heads, at));
@@ -201,9 +198,9 @@ TEST_P(TurnedScoresTest, NamesWhatIsWrong) {
   const Inputs::Memory memory(*device, in);
   const DeviceArray<float> q(*device, in.q), out(*device, std::vector<float>(4 * 9));
   const DeviceArray<int32_t> codes(*device, in.codes);
-  const TurnedPrefillScoresArgs good{in.Keys(memory), memory.state.View(),   0,
-                                     {q.data(), {1, 4, 10}},
-                                     {codes.data(), {1, 2}}, {out.data(), {1, 4, 9}}};
+  const TurnedPrefillScoresArgs good{
+      in.Keys(memory),        memory.state.View(),    0,
+      {q.data(), {1, 4, 10}}, {codes.data(), {1, 2}}, {out.data(), {1, 4, 9}}};
   const auto error = [&](auto change) {
     TurnedPrefillScoresArgs args = good;
     change(args);

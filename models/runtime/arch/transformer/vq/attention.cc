@@ -10,13 +10,16 @@
 namespace tvq::transformer {
 
 VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype)
-    : config_(config), device_(device), layout_(config, state_dtype), queries_(config), turned_codes_(config) {}
+    : config_(config),
+      device_(device),
+      layout_(config, state_dtype),
+      queries_(config),
+      turned_codes_(config) {}
 
 void VqAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
   queries_.LoadLayer(prefix, loader);
   const std::vector<float> codebook = ReadCodebook(config_, prefix, loader);
-  codebooks_.push_back(
-      loader.PackKeys(codebook, {config_.n_kv_head, config_.n_code, config_.d_k}));
+  codebooks_.push_back(loader.PackKeys(codebook, {config_.n_kv_head, config_.n_code, config_.d_k}));
   if (turned()) turned_codes_.LoadLayer(codebook, loader);
 }
 

@@ -46,8 +46,8 @@ std::vector<float> FarKeys(const TransformerConfig& config, std::vector<float> k
 void TurnedCodes::LoadLayer(const std::vector<float>& codebook, WeightLoader& loader) {
   if (layers_.empty()) turns_ = loader.Upload(Turns(config_));
   Layer& layer = layers_.emplace_back();
-  layer.far = loader.PackKeys(FarKeys(config_, codebook),
-                              {config_.n_kv_head, config_.n_code, config_.d_k});
+  layer.far =
+      loader.PackKeys(FarKeys(config_, codebook), {config_.n_kv_head, config_.n_code, config_.d_k});
   layer.codebook = loader.Upload(codebook);
 }
 

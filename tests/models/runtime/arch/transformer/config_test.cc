@@ -117,7 +117,8 @@ TEST(TransformerConfigTest, FormsOfThePositionBias) {
 
 TEST(TransformerConfigTest, EveryKindRefusesTheFieldsThatItLacks) {
   for (const KindFields& kind : AllKindFields()) {
-    for (const char* field : {"n_code", "block_len", "mem_len", "position_bias", "sigma", "n_feature"}) {
+    for (const char* field :
+         {"n_code", "block_len", "mem_len", "position_bias", "sigma", "n_feature"}) {
       if (kind.Has(field)) continue;
       const nlohmann::json json = Good(kind.model_type);
       EXPECT_EQ(Error(With(json, field, 8)), std::string("config.json: ") + field +
