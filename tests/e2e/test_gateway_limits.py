@@ -206,6 +206,26 @@ def test_connections_that_say_little_hold_little(fake, said):
             connection.close()
 
 
+@pytest.mark.parametrize("endless", [b"\r\n1;" + b"x" * (64 << 10), b"\r\n0;" + b"x" * (64 << 10),
+                                     b"\r\n0\r\n" + b"Trailer: t\r\n" * 5000], ids=["header", "last", "trailers"])
+@pytest.mark.parametrize("path", [b"/v1/completions", b"/v1/nothing"], ids=["read", "skipped"])
+def test_headers_of_chunks_have_a_limit(fake, path, endless):
+    """A body of 64 KiB, then what comes with a chunk, for ever. A path that is unknown skips its body."""
+    with GatewayProcess(fake.address) as gateway, gateway.raw() as client:
+        before = resident(gateway)
+        client.sendall(b"POST %s HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10000\r\n" % path +
+                       b"x" * (64 << 10) + endless)
+        sent = 0
+        while sent < 12 << 20:
+            sent += client.send(endless[-(60 << 10):])
+            assert resident(gateway) - before < 6 << 20
+        answer = client.recv(10_000)
+        if path == b"/v1/nothing":
+            assert answer.startswith(b"HTTP/1.1 404")
+        else:
+            assert answer.startswith(b"HTTP/1.1 400") and b"the trailers are longer than 16384 bytes" in answer
+
+
 def test_readers_that_take_nothing_hold_little(fake):
     """Tokens for them stay with the server."""
     say(fake, 20_000, 1_000_000)

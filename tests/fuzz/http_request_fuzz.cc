@@ -1,5 +1,6 @@
 // Any bytes as what a client sends over a connection: the same requests come out in whatever pieces
-// they arrive, and where a body ends is never in doubt. The first byte chooses the pieces.
+// they arrive, where a body ends is never in doubt, and what waits for its end is bounded. The
+// first byte chooses the pieces.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,7 +18,8 @@ namespace {
 
 using Result = RequestParser::Result;
 
-constexpr size_t kMaxHeaderBytes = 1 << 20;  // beyond any input: a limit may be met in any piece
+constexpr size_t kNoLimit = 1 << 20;  // beyond any input: a limit may be met in any piece
+constexpr size_t kTightLimit = 64;
 
 void Expect(bool sound) {
   if (!sound) std::abort();
@@ -41,7 +43,8 @@ void Decode(const Request& request) {
 // Reads requests from bytes that come `step` at a time.
 class Reader {
  public:
-  Reader(std::string_view bytes, size_t step) : bytes_(bytes), step_(step) {}
+  Reader(std::string_view bytes, size_t step, size_t max_header_bytes)
+      : bytes_(bytes), step_(step), max_header_bytes_(max_header_bytes) {}
 
   // All complete ones, as text.
   std::vector<std::string> ReadAll() {
@@ -60,7 +63,7 @@ class Reader {
   }
 
   bool ReadOne(std::string* text) {
-    RequestParser parser(kMaxHeaderBytes);
+    RequestParser parser(max_header_bytes_);
     auto result = Result::kMore;
     while (result == Result::kMore) {
       size_t consumed = 0;
@@ -91,7 +94,9 @@ class Reader {
       Expect(consumed <= unread().size() && written <= piece.size());
       begin_ += consumed;
       text->append(piece.data(), written);
-      if (result == Result::kBad || (result == Result::kMore && !More())) return false;
+      if (result == Result::kMore) Expect(unread().size() <= max_header_bytes_);
+      const bool wrong = result == Result::kBad || result == Result::kTooLarge;
+      if (wrong || (result == Result::kMore && !More())) return false;
     }
     const auto length = parser.content_length();
     Expect(!length || *length == text->size() - before);
@@ -100,6 +105,7 @@ class Reader {
 
   const std::string_view bytes_;
   const size_t step_;
+  const size_t max_header_bytes_;
   size_t begin_ = 0, end_ = 0;
 };
 
@@ -109,8 +115,10 @@ class Reader {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
-  const auto together = tvq::gateway::Reader(bytes, bytes.size()).ReadAll();
-  const auto apart = tvq::gateway::Reader(bytes, size_t{1} + data[0] % 64).ReadAll();
+  const size_t step = size_t{1} + data[0] % 64;
+  const auto together = tvq::gateway::Reader(bytes, bytes.size(), tvq::gateway::kNoLimit).ReadAll();
+  const auto apart = tvq::gateway::Reader(bytes, step, tvq::gateway::kNoLimit).ReadAll();
   if (together != apart) std::abort();
+  tvq::gateway::Reader(bytes, step, tvq::gateway::kTightLimit).ReadAll();
   return 0;
 }

@@ -223,7 +223,7 @@ asio::awaitable<bool> Connection::SkipBody() {
         parser_->ParseBody(incoming_->bytes(), &consumed, ignored.data(), ignored.size(), &written);
     incoming_->Consume(consumed);
     skipped += written;
-    bool more = result != RequestParser::Result::kBad;
+    bool more = result != RequestParser::Result::kBad && result != RequestParser::Result::kTooLarge;
     if (result == RequestParser::Result::kMore) more = co_await incoming_->More(kBodyBytes);
     if (!more) co_return false;
   }
@@ -285,6 +285,12 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     if (result == RequestParser::Result::kBad) {
       keep_alive_ = false;
       co_return absl::InvalidArgumentError("the body's chunks are malformed");
+    }
+    if (result == RequestParser::Result::kTooLarge) {
+      keep_alive_ = false;
+      co_return absl::InvalidArgumentError(
+          absl::StrCat("a chunk's header or the trailers are longer than ",
+                       limits_.max_header_bytes, " bytes"));
     }
     bool more = true;
     if (result == RequestParser::Result::kMore) {

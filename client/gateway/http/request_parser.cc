@@ -18,7 +18,7 @@ constexpr size_t kLastChunkBytes = 5;
 
 class RequestParser::Impl {
  public:
-  explicit Impl(size_t max_header_bytes) {
+  explicit Impl(size_t max_header_bytes) : max_header_bytes(max_header_bytes) {
     parser.header_limit(static_cast<uint32_t>(max_header_bytes));
     parser.body_limit(boost::none);  // whoever reads the body has a limit
   }
@@ -42,6 +42,7 @@ class RequestParser::Impl {
            boost::beast::iequals(begin->value(), "chunked");
   }
 
+  const size_t max_header_bytes;
   http::request_parser<http::buffer_body> parser;
 };
 
@@ -98,6 +99,9 @@ RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* c
   *written = out_bytes - body.size;
   body.data = nullptr;
   body.size = 0;
+  // Beast takes a chunk's header, and the last one with the trailers, in one piece of any length.
+  const size_t header_bytes = result == Result::kMore ? bytes.size() - *consumed : *consumed;
+  if (*written == 0 && header_bytes > impl_->max_header_bytes) return Result::kTooLarge;
   if (impl_->parser.is_done()) return Result::kDone;
   if (result != Result::kDone) return result;
   return *consumed > 0 && *consumed < bytes.size() ? Result::kFull : Result::kMore;

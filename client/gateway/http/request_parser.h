@@ -21,10 +21,10 @@ class RequestParser {
     kMore,      // needs more bytes than it was given
     kFull,      // `out` is full, or there is more in `bytes`
     kBad,       // not HTTP/1
-    kTooLarge,  // the header is
+    kTooLarge,  // the header, or a chunk's, or the trailers are
   };
 
-  // Of the request line and all headers.
+  // Of the request line and all headers; of each chunk's header; of the last one with the trailers.
   explicit RequestParser(size_t max_header_bytes);
   ~RequestParser();
 
@@ -40,7 +40,8 @@ class RequestParser {
   // Of the body, if it was declared.
   std::optional<uint64_t> content_length() const;
 
-  // Moves body bytes from `bytes` to `out`.
+  // Moves body bytes from `bytes` to `out`. What it did not consume comes again with more; after
+  // kMore that is no more than `max_header_bytes`.
   Result ParseBody(std::string_view bytes, size_t* consumed, char* out, size_t out_bytes,
                    size_t* written);
 

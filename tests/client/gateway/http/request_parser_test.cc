@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tvq::gateway {
 namespace {
@@ -88,6 +90,44 @@ TEST(RequestParserTest, EndOfTheChunksInPieces) {
     }
     EXPECT_TRUE(parser.body_done());
     EXPECT_EQ(body, end.size() > 5 ? "x" : "");
+  }
+}
+
+// A limit for each, in whatever pieces they come; Beast alone waits for their end for ever.
+TEST(RequestParserTest, LimitOfChunkHeadersAndTrailers) {
+  std::string fields;
+  for (int i = 0; i < 300; ++i) fields += "T: t\r\n";
+  for (const auto& [bytes, fits] : std::vector<std::pair<std::string, bool>>{
+           {"1;" + std::string(900, 'x') + "\r\na\r\n1;" + std::string(900, 'x') +
+                "\r\na\r\n0\r\n\r\n",
+            true},
+           {"1;" + std::string(1100, 'x') + "\r\na\r\n0\r\n\r\n", false},
+           {"1\r\na\r\n0;" + std::string(1100, 'x') + "\r\n\r\n", false},
+           {"1\r\na\r\n0\r\nT: " + std::string(1100, 'x') + "\r\n\r\n", false},
+           {"1\r\na\r\n0\r\n" + fields + "\r\n", false},
+           {"1\r\na\r\n0\r\n" + fields.substr(0, 6 * 100) + "\r\n", true}}) {
+    for (const size_t step : {1, 100, 10'000}) {
+      RequestParser parser(1000);
+      std::string rest, unread;
+      ASSERT_EQ(
+          Header(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+          Result::kDone);
+      auto result = Result::kMore;
+      for (size_t at = 0; at < bytes.size() && result == Result::kMore; at += step) {
+        unread += bytes.substr(at, step);
+        result = Result::kFull;
+        while (result == Result::kFull) {
+          char piece[100];
+          size_t consumed = 0, written = 0;
+          result = parser.ParseBody(unread, &consumed, piece, sizeof(piece), &written);
+          unread.erase(0, consumed);
+        }
+        if (result == Result::kMore) {
+          EXPECT_LE(unread.size(), 1000);
+        }
+      }
+      EXPECT_EQ(result, fits ? Result::kDone : Result::kTooLarge) << step << ": " << bytes;
+    }
   }
 }
 
