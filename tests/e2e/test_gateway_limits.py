@@ -206,6 +206,39 @@ def test_connections_that_say_little_hold_little(fake, said):
             connection.close()
 
 
+def test_values_of_a_body_count_by_their_memory(fake):
+    """An empty object has three bytes of a body and more than a hundred of memory."""
+    body = b'{"model":"fake","prompt":"a","x":[' + b"{}," * 1_900_000 + b"{}]}"
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "32MB") as gateway:
+        before = resident(gateway)
+        answer = gateway.post("/v1/completions", body)
+        assert answer.status == 429 and "fewer values" in answer.error["message"], answer.body
+        assert resident(gateway) - before < 40 << 20
+        assert gateway.post("/v1/completions", BODY).status == 200
+    with GatewayProcess(fake.address) as gateway:
+        assert gateway.post("/v1/completions", body).status == 200
+
+
+def test_conversations_that_wait_for_their_model_count(fake):
+    go, begun = threading.Event(), threading.Event()
+
+    def get_model(request, context):
+        begun.set()
+        go.wait(60)
+        context.abort(grpc.StatusCode.NOT_FOUND, "model: is unknown")
+
+    fake.GetModel = get_model
+    chat = {"model": "fake", "messages": [{"role": "user", "content": "x" * 500_000}]}
+    with GatewayProcess(fake.address, "--max-buffered-bytes", "2200kB") as gateway, \
+            futures.ThreadPoolExecutor(1) as clients:
+        first = clients.submit(gateway.post, "/v1/chat/completions", chat)
+        assert begun.wait(60)
+        assert gateway.post("/v1/chat/completions", chat).status == 429
+        go.set()
+        assert first.result().status == 404
+        assert gateway.post("/v1/chat/completions", chat).status == 404
+
+
 @pytest.mark.parametrize("endless", [b"\r\n1;" + b"x" * (64 << 10), b"\r\n0;" + b"x" * (64 << 10),
                                      b"\r\n0\r\n" + b"Trailer: t\r\n" * 5000], ids=["header", "last", "trailers"])
 @pytest.mark.parametrize("path", [b"/v1/completions", b"/v1/nothing"], ids=["read", "skipped"])

@@ -93,12 +93,6 @@ class Calls {
   size_t next_ = 0;
 };
 
-size_t MemoryOf(const std::vector<v1::EncodeRequest>& calls) {
-  size_t bytes = 0;
-  for (const v1::EncodeRequest& call : calls) bytes += call.SpaceUsedLong();
-  return bytes;
-}
-
 // Adds up what comes of the calls until one of them, or its answer's memory, fails.
 class Collected {
  public:
@@ -144,10 +138,6 @@ asio::awaitable<void> Embed(Services& services, Exchange& exchange) {
   const auto model = co_await ModelNamed(services, exchange, request->model);
   if (!model.ok()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(model.status())));
-    co_return;
-  }
-  if (!exchange.Hold(MemoryOf(request->calls))) {
-    co_await exchange.Respond(ErrorResponse(NoMemory("")));
     co_return;
   }
   auto collected = std::make_unique<Collected>(exchange, *request);

@@ -151,6 +151,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
   if (exchange.gone()) co_return;
   Calls calls(exchange);
   calls.Start(services, exchange, requests);
+  exchange.HoldInstead(0);  // the prompts are gone
   const CountedStream counted(services.metrics);
   Ticks ticks(calls.changed());
   bool first = true, held = true;
@@ -206,6 +207,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
   if (exchange.gone()) co_return;
   Calls calls(exchange);
   calls.Start(services, exchange, requests);
+  exchange.HoldInstead(0);  // the prompts are gone
   size_t bytes = 0;
   bool held = true;
   while (!calls.ended() && calls.status().ok() && held && bytes <= kMaxAnswerBytes) {

@@ -79,6 +79,12 @@ void RefuseOthers(Fields& fields) {
 
 }  // namespace
 
+size_t ChatRequest::MemoryBytes() const {
+  size_t bytes = call.SpaceUsedLong() + messages.capacity() * sizeof(ChatMessage);
+  for (const ChatMessage& message : messages) bytes += message.content.capacity();
+  return bytes;
+}
+
 absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key) {
   const absl::StatusOr<Json> json = ParseObject(body);
   if (!json.ok()) return json.status();

@@ -2,6 +2,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_CHAT_REQUEST_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_CHAT_REQUEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct ChatRequest {
   bool include_usage = false;
   bool logprobs = false;
   bool return_token_ids = false;
+
+  // Of the messages and the call.
+  size_t MemoryBytes() const;
 };
 
 // INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.

@@ -2,12 +2,14 @@
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_COMPLETIONS_REQUEST_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_COMPLETIONS_REQUEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/gateway/openai/inputs.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq::gateway {
@@ -26,6 +28,9 @@ struct CompletionsRequest {
   // Whether the answer shows the prompt's log-probabilities on their own, as vLLM does.
   bool prompt_logprobs = false;
   bool return_token_ids = false;
+
+  // Of the calls.
+  size_t MemoryBytes() const { return MemoryOf(calls); }
 };
 
 // INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.

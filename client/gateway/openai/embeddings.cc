@@ -5,7 +5,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "client/gateway/openai/inputs.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/json_text.h"
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/gateway/openai/errors.h"
+#include "client/gateway/openai/inputs.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq::gateway {
@@ -26,6 +27,9 @@ struct EmbeddingsRequest {
   bool is_list = false;                  // of texts
   bool base64 = false;
   std::optional<int32_t> dimensions;
+
+  // Of the calls.
+  size_t MemoryBytes() const { return MemoryOf(calls); }
 };
 
 // INVALID_ARGUMENT names the field.

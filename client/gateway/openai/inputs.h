@@ -28,6 +28,16 @@ bool ReadInput(const Json& input, Call* call) {
   return input.is_array() && ReadIds(input, call->mutable_token_ids());
 }
 
+template <typename Call>
+size_t MemoryOf(const std::vector<Call>& calls) {
+  size_t bytes = 0;
+  for (const Call& call : calls) bytes += call.SpaceUsedLong();
+  return bytes;
+}
+
+// Of what the texts of a request have in common, which each call has again.
+inline constexpr size_t kMaxCopiesBytes = size_t{32} << 20;
+
 // Reads the field `name`, which is there: for each of its texts, at most `most`, a message like
 // `call` with `text` or `token_ids` set.
 template <typename Call>
@@ -45,6 +55,10 @@ void ReadInputs(Fields& fields, const char* name, size_t most, Call call,
                 "must be a string, a list of strings, a list of token ids or a list of such lists");
   } else if (inputs.size() > most) {
     fields.Fail(name, absl::StrCat("has ", inputs.size(), " ", name, "s, may have ", most));
+  } else if (inputs.size() * call.SpaceUsedLong() > kMaxCopiesBytes) {
+    fields.Fail(name,
+                absl::StrCat("has ", inputs.size(), " ", name,
+                             "s, too many for the other fields' size; ask in several requests"));
   } else {
     calls->reserve(inputs.size());
     for (const Json& one : inputs) {

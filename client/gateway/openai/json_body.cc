@@ -14,25 +14,55 @@ constexpr int kMaxDepth = 32;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
-// Levels of arrays and objects; the parser and the document's destructor would recurse as deep.
-int Depth(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
+// What a document has outside its texts.
+struct Counts {
+  int deepest =
+      0;  // level of arrays and objects; the parser and the destructor would recurse as deep
+  size_t items = 0;  // of arrays, and members of objects
+  size_t members = 0;
+  size_t arrays = 0;
+  size_t objects = 0;
+  size_t strings = 0;
+};
+
+Counts Count(std::string_view text) {
+  Counts counts;
+  int depth = 0;
+  bool in_string = false, opened = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
       if (c == '\\') ++i;
       in_string = c != '"';
-    } else if (c == '"') {
+      continue;
+    }
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
+    // One more than it has commas, unless it is empty.
+    if (opened && c != ']' && c != '}') ++counts.items;
+    opened = c == '[' || c == '{';
+    if (c == '"') {
       in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
+      ++counts.strings;
+    } else if (opened) {
+      counts.deepest = std::max(counts.deepest, ++depth);
+      ++(c == '[' ? counts.arrays : counts.objects);
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',') {
+      ++counts.items;
+    } else if (c == ':') {
+      ++counts.members;
     }
   }
-  return deepest;
+  return counts;
 }
+
+// Bytes that the allocator gives for an empty array or object, a text, a member with its name.
+constexpr size_t kArrayBytes = 32, kObjectBytes = 64, kStringBytes = 48, kMemberBytes = 112;
+// The parser's buffer, which doubles, beside the text; then one is read from the other.
+constexpr size_t kTextCopies = 3;
+// An array that doubles has its items three times.
+constexpr size_t kItemBytes = 3 * sizeof(Json);
 
 std::optional<int64_t> AsInt64(const Json& value) {
   if (value.is_number_unsigned()) {
@@ -50,7 +80,7 @@ std::optional<int64_t> AsInt64(const Json& value) {
 }  // namespace
 
 absl::StatusOr<Json> ParseObject(std::string_view body) {
-  if (Depth(body) > kMaxDepth) {
+  if (Count(body).deepest > kMaxDepth) {
     return absl::InvalidArgumentError(
         absl::StrCat("the body has more than ", kMaxDepth, " levels of lists and objects"));
   }
@@ -64,6 +94,12 @@ absl::StatusOr<Json> ParseObject(std::string_view body) {
   } catch (const Json::exception&) {
     return absl::InvalidArgumentError("the body has a number that is too large");
   }
+}
+
+size_t ParsingMemory(std::string_view body) {
+  const Counts counts = Count(body);
+  return counts.items * kItemBytes + counts.members * kMemberBytes + counts.arrays * kArrayBytes +
+         counts.objects * kObjectBytes + counts.strings * kStringBytes + kTextCopies * body.size();
 }
 
 std::optional<int32_t> AsInt32(const Json& value) {

@@ -2,6 +2,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_JSON_BODY_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_JSON_BODY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,6 +20,9 @@ using Json = nlohmann::json;
 // An object of at most 32 levels. INVALID_ARGUMENT says at which byte it is no JSON; text that is
 // not UTF-8 is none. Of a field that is given twice the last counts.
 absl::StatusOr<Json> ParseObject(std::string_view body);
+
+// Bytes of memory that ParseObject takes for `body` at most, with the texts that are read from it.
+size_t ParsingMemory(std::string_view body);
 
 // Reads fields of an object. One that is null counts as absent, an unknown one is ignored. The
 // first that is wrong decides status(), INVALID_ARGUMENT that begins with its name; what is read

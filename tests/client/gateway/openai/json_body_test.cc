@@ -1,0 +1,66 @@
+#include "client/gateway/openai/json_body.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+namespace {
+
+// Bytes that were allocated and not freed, and the most there were.
+std::atomic<size_t> now = 0, most = 0;
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  now += malloc_usable_size(memory);
+  most = std::max<size_t>(most, now);
+  return memory;
+}
+
+void operator delete(void* memory) noexcept {
+  now -= malloc_usable_size(memory);
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
+
+namespace tvq::gateway {
+namespace {
+
+std::string Repeat(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+// And is not so much more that ordinary bodies would be refused.
+TEST(JsonBodyTest, MemoryOfParsing) {
+  constexpr int kMany = 70'000;  // the array has just doubled
+  std::string members;
+  for (int i = 0; i < kMany; ++i) members += "\"name" + std::to_string(i) + "\":1,";
+  for (const std::string& body :
+       {"{\"a\":[" + Repeat("{},", kMany) + "{}]}", "{\"a\":[" + Repeat("[],", kMany) + "[]]}",
+        "{\"a\":[" + Repeat("[1],", kMany) + "[]]}",
+        "{\"a\":[" + Repeat("{\"\":1},", kMany) + "0]}",
+        "{\"a\":[" + Repeat("\"\",", kMany) + "0]}", "{\"a\":[" + Repeat("1,", kMany) + "0]}",
+        "{\"a\":[" + Repeat("\"sixteen letters.\",", kMany) + "0]}", "{" + members + "\"a\":1}",
+        "{\"" + std::string(1'000'000, 'x') + "\":\"" + std::string(1'000'000, 'x') + "\"}",
+        Repeat("{\"a\":", 30) + "0" + Repeat("}", 30), std::string("{}")}) {
+    const size_t before = now;
+    most = before;
+    const absl::StatusOr<Json> json = ParseObject(body);
+    ASSERT_TRUE(json.ok()) << json.status();
+    const size_t taken = most - before;
+    EXPECT_LE(taken, ParsingMemory(body) + 1000) << body.substr(0, 40);
+    EXPECT_LE(ParsingMemory(body), 6 * taken + 1000) << body.substr(0, 40);
+  }
+}
+
+}  // namespace
+}  // namespace tvq::gateway
