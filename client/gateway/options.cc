@@ -71,7 +71,8 @@ void AddHttp(CLI::App& app, GatewayOptions& options) {
           "Bodies of all requests on their way in, and answers that are no streams, together")
       ->check(CLI::Range(size_t{1} << 20, size_t{1} << 40));
   AddTime(app, "--header-timeout", http.limits.header_timeout, "For the header of a request");
-  AddTime(app, "--body-timeout", http.limits.body_timeout, "For each MiB of a body");
+  AddTime(app, "--body-timeout", http.limits.body_timeout,
+          "For each MiB of a body; all of it may have that and 8 s for each MiB");
   AddTime(app, "--idle-timeout", http.limits.idle_timeout, "Between the requests of a connection");
   AddTime(app, "--write-timeout", http.limits.write_timeout,
           "For a client to take the next piece of an answer");

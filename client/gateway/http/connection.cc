@@ -256,12 +256,13 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
   }
   BodyDone();  // the piece before is in other hands
   size_t filled = 0;
+  const Clock::time_point began = Clock::now();
   deadline_->Set(limits_.body_timeout);
   size_t next_deadline = kPieceBytes;
   while (filled < size && !parser_->body_done()) {
     // No more than has come: what a client only announces takes no memory.
     const size_t room = std::min(size - filled, incoming_->bytes().size());
-    if (!budget_.Take(room)) {
+    if (!Take(room)) {
       co_return absl::ResourceExhaustedError("too many request bodies are on their way; try again");
     }
     budgeted_ += room;
@@ -280,7 +281,9 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     }
     if (filled >= next_deadline) {
       next_deadline += kPieceBytes;
-      deadline_->Set(limits_.body_timeout);
+      const auto at_rate = std::chrono::milliseconds(filled * 1000 / limits_.min_body_rate);
+      const auto left = began + limits_.body_timeout + at_rate - Clock::now();
+      deadline_->Set(std::min<Clock::duration>(limits_.body_timeout, left));
     }
     if (result == RequestParser::Result::kBad) {
       keep_alive_ = false;
@@ -288,9 +291,8 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     }
     if (result == RequestParser::Result::kTooLarge) {
       keep_alive_ = false;
-      co_return absl::InvalidArgumentError(
-          absl::StrCat("a chunk's header or the trailers are longer than ",
-                       limits_.max_header_bytes, " bytes"));
+      co_return absl::InvalidArgumentError(absl::StrCat(
+          "a chunk's header or the trailers are longer than ", limits_.max_header_bytes, " bytes"));
     }
     bool more = true;
     if (result == RequestParser::Result::kMore) {
@@ -310,7 +312,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
 }
 
 bool Connection::Hold(size_t bytes) {
-  if (!budget_.Take(bytes)) return false;
+  if (!Take(bytes)) return false;
   held_ += bytes;
   return true;
 }

@@ -87,6 +87,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<bool> SkipBody();
   asio::awaitable<void> Linger();
 
+  bool Take(size_t bytes) { return budget_.Take(bytes, budgeted_ + held_); }
   asio::awaitable<bool> Send(std::string_view bytes);
   // What the kernel takes without a wait, from the front of `bytes`.
   void SendNow(std::string_view* bytes);

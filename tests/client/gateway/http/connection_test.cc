@@ -111,6 +111,51 @@ TEST(ConnectionTest, OnlyBytesThatCameCountAgainstTheBudget) {
   }
 }
 
+// Its slow pieces would each be in time.
+TEST(ConnectionTest, ABodyHasADeadlineAsAWhole) {
+  HttpOptions options;
+  options.limits.body_timeout = std::chrono::milliseconds(2000);
+  options.limits.min_body_rate = size_t{100} << 20;
+  const auto handler = [](Exchange& exchange) -> asio::awaitable<void> {
+    const absl::StatusOr<std::string> body = co_await exchange.ReadPiece(64 << 20);
+    Response response{.status = body.ok() ? 200 : 408};
+    co_await exchange.Respond(std::move(response));
+  };
+  LoopbackServer server(options, handler);
+  for (const int pause : {0, 350}) {
+    RawClient client(server.port());
+    client.Send(Post(std::to_string(8 << 20), ""));
+    for (int i = 0; i < 8; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+      client.Send(std::string(1 << 20, 'x'));
+    }
+    EXPECT_THAT(client.Answer(), StartsWith(pause == 0 ? "HTTP/1.1 200" : "HTTP/1.1 408"));
+  }
+}
+
+// Those of a few large ones that stall are not in the way of small ones.
+TEST(ConnectionTest, SmallBodiesHaveMemoryOfTheirOwn) {
+  const auto handler = [](Exchange& exchange) -> asio::awaitable<void> {
+    const absl::StatusOr<std::string> body = co_await exchange.ReadPiece(2 << 20);
+    Response response{.status = body.ok() ? 200 : 429};
+    co_await exchange.Respond(std::move(response));
+  };
+  LoopbackServer server({.max_buffered_bytes = 2 << 20}, handler);
+  RawClient stalled(server.port());
+  stalled.Send(Post(std::to_string(2'000'000), std::string(1'900'000, 'x')));
+  RawClient client(server.port());
+  const std::string large(100'000, 'x');
+  std::string answer;
+  while (!answer.starts_with("HTTP/1.1 429")) {  // until the other's have come
+    client.Send(Post(std::to_string(large.size()), large));
+    answer = client.Answer();
+  }
+  const std::string small(60'000, 'x');
+  RawClient other(server.port());
+  other.Send(Post(std::to_string(small.size()), small));
+  EXPECT_THAT(other.Answer(), StartsWith("HTTP/1.1 200"));
+}
+
 // A body that was used gives its place to others while its answer is still being made.
 TEST(ConnectionTest, UsedBodiesGiveTheirPlaceBack) {
   std::optional<asio::any_io_executor> loop;
