@@ -152,6 +152,14 @@ std::optional<int64_t> Fields::Int(const char* name) {
   return number;
 }
 
+std::optional<uint64_t> Fields::Bits64(const char* name) {
+  const Json* value = Find(name);
+  if (value != nullptr && value->is_number_unsigned()) return value->get<uint64_t>();
+  const std::optional<int64_t> number = Int(name);
+  if (!number) return std::nullopt;
+  return static_cast<uint64_t>(*number);
+}
+
 std::optional<int32_t> Fields::Int32(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;

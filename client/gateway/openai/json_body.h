@@ -38,6 +38,8 @@ class Fields {
   // 3.0 is an integer, too.
   std::optional<int64_t> Int(const char* name);
   std::optional<int32_t> Int32(const char* name);
+  // An integer of 64 bits with or without a sign, in two's complement.
+  std::optional<uint64_t> Bits64(const char* name);
   std::optional<double> Number(const char* name);
   // A list of integers.
   std::vector<int32_t> Ints(const char* name);

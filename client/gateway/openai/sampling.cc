@@ -61,8 +61,8 @@ void ReadSampling(Fields& fields, v1::SamplingParams* sampling) {
   for (const IntField& field : kInts) {
     if (const auto value = fields.Int32(field.name)) (sampling->*field.set)(*value);
   }
-  // Two's complement: clients send negative seeds, too.
-  if (const auto seed = fields.Int("seed")) sampling->set_seed(static_cast<uint64_t>(*seed));
+  // Clients send negative seeds, too.
+  if (const auto seed = fields.Bits64("seed")) sampling->set_seed(*seed);
   for (std::string& stop : fields.Strings("stop")) sampling->add_stop(std::move(stop));
   for (const int32_t id : fields.Ints("stop_token_ids")) sampling->add_stop_token_ids(id);
   for (const int32_t id : fields.Ints("allowed_token_ids")) sampling->add_allowed_token_ids(id);

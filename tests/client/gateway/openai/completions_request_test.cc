@@ -76,6 +76,18 @@ TEST(CompletionsRequestTest, NullIsAbsent) {
   EXPECT_FALSE(request.stream);
 }
 
+TEST(CompletionsRequestTest, SeedsOfAllSigns) {
+  for (const auto& [seed, value] :
+       std::vector<std::pair<std::string, uint64_t>>{{"18446744073709551615", UINT64_MAX},
+                                                     {"9223372036854775808", uint64_t{1} << 63},
+                                                     {"-9223372036854775808", uint64_t{1} << 63},
+                                                     {"-1", UINT64_MAX},
+                                                     {"7.0", 7}}) {
+    const auto request = Parse(R"({"seed": )" + seed + "}");
+    EXPECT_EQ(request.calls[0].sampling().seed(), value) << seed;
+  }
+}
+
 TEST(CompletionsRequestTest, PromptsOfAllForms) {
   EXPECT_THAT(Parse(R"({"prompt": [1, 2]})").calls[0].token_ids().ids(), ElementsAre(1, 2));
   const auto texts = Parse(R"({"prompt": ["a", ""]})");
@@ -99,7 +111,8 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
            std::pair(R"({"max_tokens": 3000000000})", "max_tokens: "),
            std::pair(R"({"max_tokens": true})", "max_tokens: "),
            std::pair(R"({"temperature": "hot"})", "temperature: "),
-           std::pair(R"({"seed": 18446744073709551615})", "seed: "),
+           std::pair(R"({"seed": 18446744073709551616})", "seed: "),
+           std::pair(R"({"seed": 1.5})", "seed: "),
            std::pair(R"({"stop": [1]})", "stop[0]: "),
            std::pair(R"({"stop": {}})", "stop: "),
            std::pair(R"({"logit_bias": {"x": 1}})", "logit_bias: "),
