@@ -1,5 +1,6 @@
 #include "client/gateway/http/request_parser.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -13,6 +14,22 @@ namespace {
 
 // "0\r\n\r\n". Beast asserts that it has this much of a last chunk that it has seen before.
 constexpr size_t kLastChunkBytes = 5;
+
+// A target that is a whole address, as a proxy is asked, becomes its path; `host` becomes its host.
+// RFC 9112, 3.2.2: a server must take it, and the header Host does not count.
+std::string OriginForm(std::string_view target, std::string* host) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!boost::beast::iequals(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const size_t end = std::min(target.find_first_of("/?"), target.size());
+    *host = target.substr(0, end);
+    target.remove_prefix(end);
+    std::string path(target);
+    if (!path.starts_with('/')) path.insert(path.begin(), '/');
+    return path;
+  }
+  return std::string(target);
+}
 
 }  // namespace
 
@@ -61,13 +78,16 @@ Request RequestParser::TakeRequest() const {
   const auto& message = impl_->parser.get();
   Request request;
   request.method = std::string(message.method_string());
-  const std::string target(message.target());
+  std::string host;
+  const std::string target = OriginForm(message.target(), &host);
   const size_t question = std::min(target.find('?'), target.size());
   request.path = target.substr(0, question);
   if (question < target.size()) request.query = target.substr(question + 1);
   request.http10 = message.version() < 11;
   for (const auto& field : message) {
-    request.headers.push_back({std::string(field.name_string()), std::string(field.value())});
+    const bool replaced = !host.empty() && field.name() == http::field::host;
+    request.headers.push_back(
+        {std::string(field.name_string()), replaced ? host : std::string(field.value())});
   }
   return request;
 }

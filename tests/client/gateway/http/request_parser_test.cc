@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,6 +182,25 @@ TEST(RequestParserTest, RefusesWhatCouldBeReadInTwoWays) {
     RequestParser parser(1000);
     std::string rest;
     EXPECT_EQ(Header(parser, std::string(line) + "\r\n\r\n", 1000, &rest), Result::kBad) << line;
+  }
+}
+
+TEST(RequestParserTest, TargetThatIsAWholeAddress) {
+  for (const auto& [target, host, path, query] : std::vector<std::array<std::string, 4>>{
+           {"http://host/health", "host", "/health", ""},
+           {"HTTPS://host:8000/a/b?c=http://d", "host:8000", "/a/b", "c=http://d"},
+           {"http://host", "host", "/", ""},
+           {"http://host?a=b/c", "host", "/", "a=b/c"},
+           {"/http://host/", "other", "/http://host/", ""},
+           {"*", "other", "*", ""}}) {
+    RequestParser parser(1000);
+    std::string rest;
+    ASSERT_EQ(Header(parser, "GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n", 1000, &rest),
+              Result::kDone);
+    const Request request = parser.TakeRequest();
+    EXPECT_EQ(request.Find("host"), host);
+    EXPECT_EQ(request.path, path);
+    EXPECT_EQ(request.query, query);
   }
 }
 
