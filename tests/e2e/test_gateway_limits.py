@@ -145,6 +145,38 @@ def test_an_error_of_one_text_ends_the_calls_of_the_others(fake):
         assert len(fake.requests) == 8
 
 
+def test_an_error_of_one_prompt_ends_the_calls_of_the_others(fake):
+    """At once, though the client is slow to read what came before."""
+    from tvq.v1 import generation_pb2
+    go, said, cancelled = threading.Event(), threading.Event(), threading.Event()
+    message = generation_pb2.GenerateResponse(deltas=[generation_pb2.SampleDelta(text="x" * (4 << 20))])
+
+    def generate(request, context):
+        if request.text == "bad":
+            said.wait(60)
+            context.abort(grpc.StatusCode.INTERNAL, "it failed")
+        context.add_callback(cancelled.set)
+        yield message
+        go.wait(60)
+        for _ in range(4):
+            yield message
+        said.set()
+        cancelled.wait(60)
+
+    fake.Generate = generate
+    with GatewayProcess(fake.address) as gateway, gateway.raw() as client:
+        body = json.dumps({**BODY, "prompt": ["a", "bad"], "stream": True}).encode()
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        go.set()
+        assert said.wait(60)
+        time.sleep(0.3)  # for the error
+        left = 5 << 20
+        while left > 0:
+            left -= len(client.recv(left))
+        assert cancelled.wait(20)
+
+
 def test_text_counts_as_it_comes(fake):
     """Eight answers of 400 kB at once fit into 4 MB; only probabilities count for more than they have on the wire."""
     from tvq.v1 import generation_pb2

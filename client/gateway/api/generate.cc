@@ -71,6 +71,9 @@ class Calls {
   // Whether any call computes, or has.
   bool began() const { return began_; }
   bool ended() const { return closed_count_ == calls_.size(); }
+  // Nothing more of them is wanted.
+  void Cancel() { Cancel(calls_); }
+
   // The first error; the others' answers are of no use then.
   const absl::Status& status() const { return status_; }
 
@@ -166,7 +169,10 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
     });
     const bool failed = !held || !calls.status().ok();
     ApiError error;
-    if (failed) error = held ? GenerateError(calls.status()) : NoMemory(kOrStream);
+    if (failed) {
+      error = held ? GenerateError(calls.status()) : NoMemory(kOrStream);
+      calls.Cancel();
+    }
     if (failed && !exchange.begun()) {
       co_await exchange.Respond(ErrorResponse(error));
       co_return;
@@ -219,6 +225,8 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
       if (held && bytes <= kMaxAnswerBytes) whole->Add(call, message);
     });
   }
+  // Where they have not all ended well, for a client may take long to read why.
+  calls.Cancel();
   if (!calls.status().ok()) {
     co_await exchange.Respond(ErrorResponse(GenerateError(calls.status())));
   } else if (bytes > kMaxAnswerBytes) {
