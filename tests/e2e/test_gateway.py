@@ -131,15 +131,25 @@ def test_errors_are_openais(gateway):
         ({"prompt": "a"}, 400, "model"),
         ({"model": "bytes", "prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
         ({"model": "bytes", "prompt": "a", "n": 1000}, 400, "n"),
-        ({"model": "bytes", "prompt": [999]}, 400, "prompt"),
+        ({"model": "bytes", "prompt": [999]}, 400, "prompt[0]"),
+        ({"model": "bytes", "prompt": "a", "logprobs": 25, "echo": True}, 400, "logprobs"),
+        ({"model": "bytes", "prompt": "a", "prompt_logprobs": 25}, 400, "prompt_logprobs"),
         ({"model": "pixels", "prompt": ""}, 400, "prompt"),
         ({"model": "bytes", "prompt": "a", "temperature": "hot"}, 400, "temperature"),
     ]:
         for stream in (False, True):
             answer = gateway.post("/v1/completions", {**body, "stream": stream})
             assert (answer.status, answer.error["param"]) == (status, param), answer.body
+            assert "token_ids" not in answer.error["message"] and "text:" not in answer.error["message"]
             assert set(answer.error) == {"message", "type", "param", "code"}
             assert answer.headers["Content-Type"] == "application/json"
+
+
+def test_an_error_names_the_prompt(gateway):
+    body = {"model": "bytes", "prompt": [[1], [2, 999]], "max_tokens": 1}
+    answer = gateway.post("/v1/completions", body)
+    assert (answer.status, answer.error["param"]) == (400, "prompt[1][1]")
+    assert answer.error["message"].startswith("prompt[1][1]: token id is 999")
 
 
 def test_request_id_comes_back(gateway):

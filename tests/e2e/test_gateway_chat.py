@@ -79,11 +79,22 @@ def test_models_without_template(gateway):
     ({"messages": MESSAGES, "tools": [{"type": "function"}]}, "tools"),
     ({"messages": MESSAGES, "response_format": {"type": "json_object"}}, "response_format"),
     ({"messages": MESSAGES, "top_logprobs": 2}, "top_logprobs"),
-    ({"messages": MESSAGES, "max_completion_tokens": 0}, "max_tokens"),
+    ({"messages": MESSAGES, "max_completion_tokens": 0}, "max_completion_tokens"),
+    ({"messages": MESSAGES, "max_tokens": 0}, "max_tokens"),
+    ({"messages": MESSAGES, "logprobs": True, "top_logprobs": 25}, "top_logprobs"),
+    ({"messages": MESSAGES, "session_id": "none"}, "session_id"),
+    ({"messages": MESSAGES, "session_id": "x" * 1000}, "session_id"),
 ])
 def test_errors_name_the_field(gateway, fields, param):
     answer = gateway.post("/v1/chat/completions", {"model": "chat", **fields})
-    assert (answer.status, answer.error["param"]) == (400, param), answer.body
+    assert (answer.status in (400, 404), answer.error["param"]) == (True, param), answer.body
+    assert answer.error["message"].startswith(param + ":")
+
+
+def test_errors_name_the_limit_as_the_body_does(gateway):
+    answer = gateway.post("/v1/chat/completions", {"model": "chat", "messages": MESSAGES, "max_completion_tokens": 2,
+                                                   "min_tokens": 3})
+    assert answer.error["message"] == "min_tokens: value is 3, must be in [0, max_completion_tokens = 2]"
 
 
 @pytest.mark.parametrize("template", ["{{ messages }}", {"user": {}}, {"user": {}, "assistant": {"prefix": 1}},

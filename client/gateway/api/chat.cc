@@ -42,7 +42,7 @@ asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
   if (!request) co_return;
   const absl::Status status = co_await Prepare(services, exchange, *request);
   if (!status.ok()) {
-    co_await exchange.Respond(ErrorResponse(ToApiError(status)));
+    co_await exchange.Respond(ErrorResponse(ToChatError(status, *request)));
     co_return;
   }
   const AnswerHead head = MakeHead(exchange, "chatcmpl", request->call.model());
@@ -50,12 +50,15 @@ asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
   request->call.clear_prompt();
   std::vector<v1::GenerateRequest> calls = {request->call};
   calls.front().set_text(std::move(prompt));
+  const CallError to_error = [&](const absl::Status& failure, size_t) {
+    return ToChatError(failure, *request);
+  };
   if (request->stream) {
     ChatEvents events(*request, head);
-    co_await StreamAnswer(services, exchange, calls, events);
+    co_await StreamAnswer(services, exchange, calls, to_error, events);
   } else {
     auto whole = std::make_unique<ChatWhole>(*request, head);
-    co_await WholeAnswer(services, exchange, calls, std::move(whole));
+    co_await WholeAnswer(services, exchange, calls, to_error, std::move(whole));
   }
 }
 

@@ -19,17 +19,20 @@ asio::awaitable<void> Complete(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, parse);
   if (!request) co_return;
   const auto model = co_await ModelOf(services, exchange, request->calls.front());
+  const CallError to_error = [&](const absl::Status& status, size_t call) {
+    return ToCompletionsError(status, *request, call);
+  };
   if (!model.ok()) {
-    co_await exchange.Respond(ErrorResponse(ToApiError(model.status())));
+    co_await exchange.Respond(ErrorResponse(to_error(model.status(), 0)));
     co_return;
   }
   const AnswerHead head = MakeHead(exchange, "cmpl", *model);
   if (request->stream) {
     CompletionsEvents events(*request, head);
-    co_await StreamAnswer(services, exchange, request->calls, events);
+    co_await StreamAnswer(services, exchange, request->calls, to_error, events);
   } else {
     auto whole = std::make_unique<CompletionsWhole>(*request, head);
-    co_await WholeAnswer(services, exchange, request->calls, std::move(whole));
+    co_await WholeAnswer(services, exchange, request->calls, to_error, std::move(whole));
   }
 }
 

@@ -64,6 +64,7 @@ class Calls {
       if (!state.done) continue;
       closed_[i] = true;
       ++closed_count_;
+      if (status_.ok()) failed_ = i;
       status_.Update(calls_[i]->status());
     }
   }
@@ -76,6 +77,8 @@ class Calls {
 
   // The first error; the others' answers are of no use then.
   const absl::Status& status() const { return status_; }
+  // The call that it is of.
+  size_t failed() const { return failed_; }
 
  private:
   static void Cancel(const std::vector<std::shared_ptr<GenerateCall>>& calls) {
@@ -91,18 +94,8 @@ class Calls {
   size_t closed_count_ = 0;
   bool began_ = false;
   absl::Status status_;
+  size_t failed_ = 0;
 };
-
-// The names that a request of gRPC has for it.
-ApiError GenerateError(const absl::Status& status) {
-  ApiError error = ToApiError(status);
-  if (error.param.starts_with("text") || error.param.starts_with("token_ids")) {
-    error.param = "prompt";
-  } else if (error.param == "session" || error.param == "session.session_id") {
-    error.param = "session_id";
-  }
-  return error;
-}
 
 constexpr char kOrStream[] = ", or stream";
 
@@ -150,7 +143,8 @@ class Ticks {
 }  // namespace
 
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
-                                   std::vector<v1::GenerateRequest>& requests, Events& events) {
+                                   std::vector<v1::GenerateRequest>& requests,
+                                   const CallError& to_error, Events& events) {
   if (exchange.gone()) co_return;
   Calls calls(exchange);
   calls.Start(services, exchange, requests);
@@ -170,7 +164,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
     const bool failed = !held || !calls.status().ok();
     ApiError error;
     if (failed) {
-      error = held ? GenerateError(calls.status()) : NoMemory(kOrStream);
+      error = held ? to_error(calls.status(), calls.failed()) : NoMemory(kOrStream);
       calls.Cancel();
     }
     if (failed && !exchange.begun()) {
@@ -209,7 +203,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   std::vector<v1::GenerateRequest>& requests,
-                                  std::unique_ptr<Whole> whole) {
+                                  const CallError& to_error, std::unique_ptr<Whole> whole) {
   if (exchange.gone()) co_return;
   Calls calls(exchange);
   calls.Start(services, exchange, requests);
@@ -228,7 +222,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
   // Where they have not all ended well, for a client may take long to read why.
   calls.Cancel();
   if (!calls.status().ok()) {
-    co_await exchange.Respond(ErrorResponse(GenerateError(calls.status())));
+    co_await exchange.Respond(ErrorResponse(to_error(calls.status(), calls.failed())));
   } else if (bytes > kMaxAnswerBytes) {
     co_await exchange.Respond(ErrorResponse(
         HttpError(413, absl::StrCat("stream: must be true for an answer of more than ",

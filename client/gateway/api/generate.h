@@ -3,6 +3,8 @@
 #define TVQ_CLIENT_GATEWAY_API_GENERATE_H_
 
 #include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,21 +12,26 @@
 #include "absl/status/statusor.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/http/exchange.h"
+#include "client/gateway/openai/errors.h"
 #include "client/gateway/openai/events.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq::gateway {
+
+// Why the call with this number failed, as the client is told.
+using CallError = std::function<ApiError(const absl::Status& status, size_t call)>;
 
 // The requests lose their prompts when the calls have begun: those may be megabytes each.
 //
 // As server-sent events. An error that comes before any of them is an HTTP error. A client that
 // hangs up, or reads nothing for too long, cancels the calls.
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
-                                   std::vector<v1::GenerateRequest>& requests, Events& events);
+                                   std::vector<v1::GenerateRequest>& requests,
+                                   const CallError& to_error, Events& events);
 
 asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   std::vector<v1::GenerateRequest>& requests,
-                                  std::unique_ptr<Whole> whole);
+                                  const CallError& to_error, std::unique_ptr<Whole> whole);
 
 // `name`, or if it is empty the server's only model.
 asio::awaitable<absl::StatusOr<std::string>> ModelNamed(Services& services, Exchange& exchange,

@@ -21,9 +21,7 @@ QueryMap QueryOf(const Exchange& exchange) {
 
 // Paths name the session, not a field.
 ApiError SessionError(const absl::Status& status) {
-  ApiError error = ToApiError(status);
-  if (error.param == "session") error.param = "session_id";
-  return error;
+  return ToApiError(status, SessionFieldNames());
 }
 
 }  // namespace tvq::gateway

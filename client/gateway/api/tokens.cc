@@ -19,10 +19,7 @@ using Generation = v1::GenerationService::Stub;
 using Models = v1::ModelService::Stub;
 
 ApiError TokensError(const absl::Status& status) {
-  ApiError error = ToApiError(status);
-  if (error.param == "text") error.param = "prompt";
-  if (error.param.starts_with("token_ids")) error.param.replace(0, 9, "tokens");
-  return error;
+  return ToApiError(status, {{"text", "prompt"}, {"token_ids", "tokens"}});
 }
 
 // {"count":...,"max_model_len":...,"tokens":[...]}; max_model_len is null for models without a

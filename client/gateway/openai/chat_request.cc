@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/sampling.h"
 
@@ -95,8 +96,8 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   call.set_priority(fields.Int32("priority").value_or(0));
   v1::SamplingParams* const sampling = call.mutable_sampling();
   ReadSampling(fields, sampling);
-  auto max_tokens = fields.Int32("max_completion_tokens");
-  if (!max_tokens) max_tokens = fields.Int32("max_tokens");
+  if (fields.Has("max_completion_tokens")) request.max_tokens_field = "max_completion_tokens";
+  const auto max_tokens = fields.Int32(request.max_tokens_field.c_str());
   if (max_tokens) sampling->set_max_tokens(*max_tokens);
   sampling->clear_prompt_logprobs();
   request.n = std::clamp(sampling->has_n() ? sampling->n() : 1, 1, kMaxSamples);
@@ -136,6 +137,20 @@ absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request) {
   request->call.set_text(std::move(text));
   for (const std::string& stop : chat.stop()) request->call.mutable_sampling()->add_stop(stop);
   return absl::OkStatus();
+}
+
+ApiError ToChatError(const absl::Status& status, const ChatRequest& request) {
+  FieldNames names = SessionFieldNames();
+  names.push_back({"text", "messages"});
+  names.push_back({"logprobs", "top_logprobs"});
+  names.push_back({"max_tokens", request.max_tokens_field});
+  ApiError error = ToApiError(status, names);
+  // Of other fields' limits.
+  if (error.status == 400) {
+    const std::string name = absl::StrCat(" ", request.max_tokens_field, " ");
+    absl::StrReplaceAll({{" max_tokens ", name}}, &error.message);
+  }
+  return error;
 }
 
 }  // namespace tvq::gateway

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/gateway/openai/errors.h"
 #include "tvq/v1/generation.pb.h"
 #include "tvq/v1/model.pb.h"
 
@@ -27,10 +28,14 @@ struct ChatRequest {
   bool include_usage = false;
   bool logprobs = false;
   bool return_token_ids = false;
+  std::string max_tokens_field = "max_tokens";  // that the body has
 
   // Of the messages and the call.
   size_t MemoryBytes() const;
 };
+
+// Why the call failed, its fields called as in the body.
+ApiError ToChatError(const absl::Status& status, const ChatRequest& request);
 
 // INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.
 absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key);

@@ -67,4 +67,15 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
   return request;
 }
 
+ApiError ToCompletionsError(const absl::Status& status, const CompletionsRequest& request,
+                            size_t call) {
+  const std::string prompt =
+      request.calls.size() > 1 ? absl::StrCat("prompt[", call, "]") : "prompt";
+  FieldNames names = SessionFieldNames();
+  names.push_back({"text", prompt});
+  names.push_back({"token_ids", prompt});
+  if (!request.prompt_logprobs) names.push_back({"prompt_logprobs", "logprobs"});  // of echo
+  return ToApiError(status, names);
+}
+
 }  // namespace tvq::gateway

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/gateway/openai/errors.h"
 #include "client/gateway/openai/inputs.h"
 #include "tvq/v1/generation.pb.h"
 
@@ -32,6 +33,11 @@ struct CompletionsRequest {
   // Of the calls.
   size_t MemoryBytes() const { return MemoryOf(calls); }
 };
+
+// Why the call with this number failed, its fields called as in the body: one of several prompts
+// "prompt[1]", a token id "prompt[1][5]".
+ApiError ToCompletionsError(const absl::Status& status, const CompletionsRequest& request,
+                            size_t call);
 
 // INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.
 absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,

@@ -33,11 +33,6 @@ void AppendNumbers(const Vector& vector, std::string* out) {
   out->push_back(']');
 }
 
-// `name` instead of `field` where `text` begins with it.
-void Rename(std::string_view field, std::string_view name, std::string* text) {
-  if (text->starts_with(field)) text->replace(0, field.size(), name);
-}
-
 }  // namespace
 
 absl::StatusOr<EmbeddingsRequest> ParseEmbeddings(std::string_view body) {
@@ -75,15 +70,8 @@ absl::Status CheckDimensions(const EmbeddingsRequest& request, int32_t width) {
 
 ApiError ToEmbeddingsError(const absl::Status& status, const EmbeddingsRequest& request,
                            size_t call) {
-  ApiError error = ToApiError(status);
   const std::string name = request.is_list ? absl::StrCat("input[", call, "]") : "input";
-  for (const std::string_view field : {"text", "token_ids"}) {
-    if (!error.param.starts_with(field)) continue;
-    Rename(field, name, &error.param);
-    Rename(field, name, &error.message);
-    break;
-  }
-  return error;
+  return ToApiError(status, {{"text", name}, {"token_ids", name}});
 }
 
 std::string EmbeddingsAnswer::ToJson(std::string_view model) const {

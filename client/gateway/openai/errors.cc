@@ -37,12 +37,11 @@ constexpr Row kRows[] = {
     {absl::StatusCode::kDeadlineExceeded, 504, "server_error", "deadline_exceeded"}};
 
 bool IsFieldCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' ||
-         c == ']';
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
+         c == '[' || c == ']';
 }
 
-// The field in front of the message's first ": ". What a request of gRPC calls text or token_ids is
-// a prompt here.
+// The field in front of the message's first ": ".
 std::string ParamOf(std::string_view message) {
   const size_t colon = message.find(": ");
   if (colon == std::string_view::npos || colon == 0 || colon > 64) return "";
@@ -90,6 +89,28 @@ ApiError ToApiError(const absl::Status& status) {
   }
   if (error.status == 503) error.retry_after_ms = 1000;
   return error;
+}
+
+ApiError ToApiError(const absl::Status& status, const FieldNames& names) {
+  ApiError error = ToApiError(status);
+  for (const auto& [field, name] : names) {
+    if (!error.param.starts_with(field)) continue;
+    const char next = error.param.size() == field.size() ? '.' : error.param[field.size()];
+    if (next != '.' && next != '[') continue;
+    error.param.replace(0, field.size(), name);
+    error.message.replace(0, field.size(), name);
+    break;
+  }
+  return error;
+}
+
+const FieldNames& SessionFieldNames() {
+  static const FieldNames& names = *new FieldNames{{"session.session_id", "session_id"},
+                                                   {"session.expected_version", "expected_version"},
+                                                   {"session.durability", "durability"},
+                                                   {"session.idempotency_key", "Idempotency-Key"},
+                                                   {"session", "session_id"}};
+  return names;
 }
 
 ApiError HttpError(int status, std::string_view message) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -23,6 +24,20 @@ struct ApiError {
 // As the table in proto/README.md says. The field comes from the message, which names it first:
 // "max_tokens: ...".
 ApiError ToApiError(const absl::Status& status);
+
+// What the body calls a field of the server's request.
+struct FieldName {
+  std::string_view field;
+  std::string name;
+};
+using FieldNames = std::vector<FieldName>;
+
+// The same with the body's name for the field, as param and in the message. The first of `names`
+// counts that is the field, or that it is a part of: "token_ids" for "token_ids[3]".
+ApiError ToApiError(const absl::Status& status, const FieldNames& names);
+
+// Those of a call on a session.
+const FieldNames& SessionFieldNames();
 
 // An error of HTTP itself.
 ApiError HttpError(int status, std::string_view message);
