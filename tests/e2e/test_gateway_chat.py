@@ -63,6 +63,33 @@ def test_a_session_takes_new_messages_alone(gateway):
     assert answer.json["session"]["position"] == len("Be kind.\nUser: Hello\nTutor:User: Who?\nTutor:") + 4
 
 
+@pytest.mark.parametrize("flags, context", [((), None), (("--max-model-len", 100), 100)])
+def test_an_answer_goes_on_to_the_end_of_the_context(api, tmp_path, flags, context):
+    """What conversation and session leave of it; 4096 tokens where it has no end."""
+    model = tmp_path / "chat"
+    shutil.copytree(GOLDEN / "bytes_untied", model)
+    (model / "generation_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    with ServerProcess(api, "--model", f"chat={model}", *flags) as server, GatewayProcess(server.address) as gateway:
+        def ask(**fields):
+            answer = gateway.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "Who?"}], "ignore_eos": True, **fields})
+            assert answer.status == 200, answer.body
+            assert answer.json["choices"][0]["finish_reason"] == "length"
+            return answer.json["usage"]["completion_tokens"]
+
+        prompt = len("User: Who?\nTutor:")
+        assert ask() == (4096 if context is None else context - prompt)
+        assert ask(max_tokens=3) == 3
+        session = gateway.post("/v1/sessions", {"model": "chat"}).json["id"]
+        assert ask(session_id=session, max_tokens=5) == 5
+        assert ask(session_id=session) == (4096 if context is None else context - 2 * prompt - 5)
+        if context is not None:
+            answer = gateway.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "x" * 100}], "max_completion_tokens": 7})
+            assert (answer.status, answer.error["param"]) == (400, "messages")
+            assert answer.error["message"].startswith("messages: has 113 tokens, and max_completion_tokens is 7;")
+
+
 def test_models_without_template(gateway):
     answer = gateway.post("/v1/chat/completions", {"model": "bytes", "messages": MESSAGES})
     assert (answer.status, answer.error["param"]) == (400, "model")
