@@ -40,6 +40,20 @@ describe('Api.json', () => {
     expect(gateway.calls[0]!.headers.get('content-type')).toBe('application/json');
   });
 
+  it('has one idempotency key for all attempts of a call that changes something', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(failure(503, 'stopping'));
+    const { api } = apiOn(gateway);
+    await api.json('/tokenize', call);
+    await api.json('/tokenize', call);
+    await api.json('/v1/sessions');
+    const keys = gateway.calls.map((one) => one.headers.get('idempotency-key'));
+    expect(keys[0]).toMatch(/^[0-9a-f]{32}$/);
+    expect(keys[1]).toBe(keys[0]);
+    expect(keys[2]).not.toBe(keys[0]);
+    expect(keys[3]).toBeNull();
+  });
+
   it('waits as long as a full server asks, the exact header first', async () => {
     const gateway = new FakeGateway();
     gateway.queue.push(

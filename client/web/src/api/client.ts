@@ -81,8 +81,11 @@ export class Api {
   }
 
   private async call(path: string, options: CallOptions): Promise<Response> {
+    // A server that stops may have done what it answers with 503: with a key a session's call is done once.
+    const headers = options.method === 'POST' ? { 'Idempotency-Key': randomKey() } : {};
+    const keyed = { ...options, headers: { ...headers, ...options.headers } };
     for (let attempt = 1; ; attempt += 1) {
-      const response = await this.once(path, options);
+      const response = await this.once(path, keyed);
       if (response.ok) return response;
       const error = errorFrom(response.status, await bodyOf(response), retryAfter(response.headers));
       const wait = error.retryAfterMs ?? 250 * 2 ** attempt * (0.75 + this.random() / 2);
@@ -113,6 +116,11 @@ export class Api {
       throw new ApiError(0, error instanceof Error ? error.message : String(error));
     }
   }
+}
+
+/** 128 random bits. `crypto.randomUUID` is for secure origins alone, and the page is served without TLS, too. */
+function randomKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(16).padStart(8, '0')).join('');
 }
 
 async function bodyOf(response: Response): Promise<unknown> {
