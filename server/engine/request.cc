@@ -80,9 +80,10 @@ absl::Status CheckStops(const SamplingParams& p) {
   return absl::OkStatus();
 }
 
-absl::Status CheckId(std::string_view field, size_t i, int32_t id, int64_t vocab) {
-  if (id >= 0 && id < vocab) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(std::string(field), "[", i, "]: token id is ", id,
+bool IsId(int32_t id, int64_t vocab) { return id >= 0 && id < vocab; }
+
+absl::Status WrongId(std::string_view field, int32_t id, int64_t vocab) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": token id is ", id,
                                                  ", must be in [0, ", vocab,
                                                  "), the model's vocabulary"));
 }
@@ -97,7 +98,8 @@ absl::Status CheckListSize(std::string_view field, size_t size, int64_t vocab) {
 
 absl::Status CheckIds(std::string_view field, const std::vector<int32_t>& ids, int64_t vocab) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (auto status = CheckId(field, i, ids[i], vocab); !status.ok()) return status;
+    if (IsId(ids[i], vocab)) continue;
+    return WrongId(absl::StrCat(std::string(field), "[", i, "]"), ids[i], vocab);
   }
   return absl::OkStatus();
 }
@@ -109,12 +111,11 @@ absl::Status CheckIdSet(std::string_view field, const std::vector<int32_t>& ids,
 
 absl::Status CheckLogitBias(const SamplingParams& p, int64_t vocab) {
   if (auto s = CheckListSize("logit_bias", p.logit_bias.size(), vocab); !s.ok()) return s;
-  for (size_t i = 0; i < p.logit_bias.size(); ++i) {
-    const LogitBias& entry = p.logit_bias[i];
-    if (auto status = CheckId("logit_bias", i, entry.id, vocab); !status.ok()) return status;
-    if (!(std::abs(entry.bias) <= 100)) {
-      return Wrong(absl::StrCat("logit_bias[", i, "].bias"), entry.bias, "in [-100, 100]");
-    }
+  // A map has no order: its entries are named by their ids.
+  const auto name = [](const LogitBias& entry) { return absl::StrCat("logit_bias.", entry.id); };
+  for (const LogitBias& entry : p.logit_bias) {
+    if (!IsId(entry.id, vocab)) return WrongId(name(entry), entry.id, vocab);
+    if (!(std::abs(entry.bias) <= 100)) return Wrong(name(entry), entry.bias, "in [-100, 100]");
   }
   return absl::OkStatus();
 }

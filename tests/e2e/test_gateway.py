@@ -134,6 +134,8 @@ def test_errors_are_openais(gateway):
         ({"model": "bytes", "prompt": [999]}, 400, "prompt[0]"),
         ({"model": "bytes", "prompt": "a", "logprobs": 25, "echo": True}, 400, "logprobs"),
         ({"model": "bytes", "prompt": "a", "prompt_logprobs": 25}, 400, "prompt_logprobs"),
+        ({"model": "bytes", "prompt": "a", "logit_bias": {"7": 1, "200": 200}}, 400, "logit_bias.200"),
+        ({"model": "bytes", "prompt": "a", "logit_bias": {"-7": 1}}, 400, "logit_bias.-7"),
         ({"model": "pixels", "prompt": ""}, 400, "prompt"),
         ({"model": "bytes", "prompt": "a", "temperature": "hot"}, 400, "temperature"),
     ]:

@@ -52,8 +52,8 @@ TEST(ValidateTest, SamplingParams) {
       {[](auto& p) { p.stop_token_ids.assign(260, 5); }, "stop_token_ids: has 260 entries"},
       {[](auto& p) { p.logit_bias.assign(260, {5, 1}); }, "logit_bias: has 260 entries"},
       {[](auto& p) { p.allowed_token_ids = {-1}; }, "allowed_token_ids[0]: token id is -1"},
-      {[](auto& p) { p.logit_bias = {{3, 1}, {900, 1}}; }, "logit_bias[1]: token id is 900"},
-      {[](auto& p) { p.logit_bias = {{3, 101}}; }, "logit_bias[0].bias: value is 101"},
+      {[](auto& p) { p.logit_bias = {{3, 1}, {900, 1}}; }, "logit_bias.900: token id is 900"},
+      {[](auto& p) { p.logit_bias = {{3, 101}}; }, "logit_bias.3: value is 101"},
       {[](auto& p) { p.allowed_token_ids = {kEos}; }, ""},
       {[](auto& p) { p.allowed_token_ids = {kEos}, p.min_tokens = 1; }, "allowed_token_ids: every"},
   };
