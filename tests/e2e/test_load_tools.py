@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from clients.packages import grpcurl
+from clients.packages import GO_PROGRAMS, go_program
 from gateway_process import GatewayProcess
 from server_process import PATIENCE_SECONDS, ROOT
 
@@ -49,8 +49,8 @@ def recipes(server, tmp_path_factory):
 
 @pytest.mark.parametrize("tool", WELL)
 def test_recipe(recipes, tool, monkeypatch):
-    if tool == "grpcurl":
-        monkeypatch.setenv("PATH", f"{grpcurl().parent}:{os.environ['PATH']}")
+    if tool in GO_PROGRAMS:
+        monkeypatch.setenv("PATH", f"{go_program(tool).parent}:{os.environ['PATH']}")
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
     for done in recipes(tool):

@@ -14,9 +14,8 @@ from server_process import ROOT
 
 HERE = Path(__file__).parent
 CACHE = ROOT / ".cache" / "clients"
-GRPCURL = "github.com/fullstorydev/grpcurl"
-GRPCURL_VERSION = "v1.9.4"
-FETCH_SECONDS = 300
+GO_PROGRAMS = {"grpcurl": ("github.com/fullstorydev/grpcurl", "v1.9.4"), "ghz": ("github.com/bojand/ghz", "v0.120.0")}
+FETCH_SECONDS = 600
 
 
 def need(program):
@@ -85,16 +84,18 @@ def node_packages():
     return fetched("node", (HERE / "package-lock.json").read_text(), fetch, "npm's registry", reach)
 
 
-def grpcurl():
+def go_program(name):
+    """A program of GO_PROGRAMS, which is compiled here."""
     need("go")
+    module, version = GO_PROGRAMS[name]
 
     def fetch(folder):
-        yield "env", f"GOBIN={folder}", "go", "install", f"{GRPCURL}/cmd/grpcurl@{GRPCURL_VERSION}"
+        yield "env", f"GOBIN={folder}", "go", "install", f"{module}/cmd/{name}@{version}"
 
     def reach(_):
-        return "go", "list", "-m", f"{GRPCURL}@{GRPCURL_VERSION}"
+        return "go", "list", "-m", f"{module}@{version}"
 
-    return fetched("grpcurl", GRPCURL_VERSION, fetch, "Go's module proxy", reach) / "grpcurl"
+    return fetched(name, version, fetch, "Go's module proxy", reach) / name
 
 
 def run_cases(command, **environment):

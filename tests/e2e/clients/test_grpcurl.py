@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from packages import grpcurl
+from packages import go_program
 from reliability.replicas import Proxy
 from server_process import PATIENCE_SECONDS, dead_addresses
 
@@ -16,7 +16,7 @@ GENERATE = "tvq.v1.GenerationService/Generate"
 @pytest.fixture(scope="module")
 def call(server):
     """call(arguments..., body=document) runs grpcurl on the server."""
-    program = grpcurl()
+    program = go_program("grpcurl")
 
     def run(*arguments, body=None):
         data = [] if body is None else ["-d", json.dumps(body)]
@@ -68,6 +68,6 @@ def test_grpcurl_shows_errors(call):
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_grpcurl_understands_a_proxy_without_servers(api, tmp_path):
     with dead_addresses(3) as servers, Proxy(api, tmp_path, servers) as proxy:
-        done = subprocess.run([grpcurl(), "-plaintext", proxy.address, "list"], stdin=subprocess.DEVNULL,
+        done = subprocess.run([go_program("grpcurl"), "-plaintext", proxy.address, "list"], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode != 0 and "Unavailable" in done.stderr and "no server answers" in done.stderr, done.stderr
