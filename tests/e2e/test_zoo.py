@@ -1,0 +1,75 @@
+"""The models that come with the project, all in one server."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from server_process import ROOT, ServerProcess
+
+sys.path.insert(0, str(ROOT))
+from models.training import couplets, images  # noqa: E402
+from models.training.export import load_model  # noqa: E402
+from models.training.tokenizer import load_tokenizer  # noqa: E402
+from test_draw import pixels  # noqa: E402
+
+ZOO = ROOT / "models" / "zoo"
+FIRST_LINES = ["风弦未拨心先乱", "春风", "几树梅花数竿竹", "路不拾遗，夜不闭户"]
+
+
+@pytest.fixture(scope="module")
+def zoo(api):
+    with ServerProcess(api, "--model-dir", ZOO) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def call(zoo, tvq):
+    return lambda *arguments: tvq("--server", zoo.address, *arguments)
+
+
+def test_all_load_at_once_and_are_small(call):
+    found = {model["name"] for model in json.loads(call("info", "--json").stdout)["models"]}
+    assert found == {path.parent.name for path in ZOO.glob("*/config.json")} >= {"novels", "couplets", "digits"}
+    assert sum(path.stat().st_size for path in ZOO.rglob("*")) < 60e6
+    for model in found:
+        card = (ZOO / model / "README.md").read_text(encoding="utf-8")
+        for part in ("## Shape", "## Data", "## Recipe", "## Measured", "## Limits", "licence"):
+            assert part in card, f"{model}'s card lacks {part}"
+
+
+@pytest.mark.parametrize("first", FIRST_LINES)
+def test_couplets_answer_as_long_as_they_are_asked(zoo, first):
+    tokenizer = load_tokenizer(ZOO / "couplets", load_model(ZOO / "couplets").config)
+    allowed = [number for character, number in tokenizer.ids.items() if character.isalpha()]
+    [sample], _ = zoo.generate(model="couplets", text=first + "\n", min_tokens=len(first), max_tokens=len(first),
+                               allowed_token_ids=allowed, seed=1)
+    second = "".join(tokenizer.decode([number]) for number in sample.ids)
+    assert len(second) == len(first) and second.isalpha()
+
+
+def test_a_couplet_ends_by_itself(call):
+    done = call("generate", "--model", "couplets", "--prompt", FIRST_LINES[0] + "\n", "--temperature", 0)
+    second = done.stdout.decode().strip()
+    assert done.returncode == 0 and len(second) == len(FIRST_LINES[0])
+
+
+def test_perplexity_of_couplets_is_the_trainers(call, tmp_path):
+    pairs = [(first, first[::-1]) for first in FIRST_LINES] + [("一句相思吟岁月", "千杯美酒醉风情")]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
+    got = json.loads(call("score", "--model", "couplets", "--pairs", tmp_path / "pairs.tsv", "--json").stdout)
+    model = load_model(ZOO / "couplets")
+    expected = couplets.second_lines(model, load_tokenizer(ZOO / "couplets", model.config), pairs)
+    assert got["perplexity"] == pytest.approx(np.exp(expected["nats"]), rel=1e-3)
+
+
+def test_a_digit_is_drawn_and_its_bits_are_the_trainers(call, tmp_path):
+    done = call("draw", "--model", "digits", "--out", tmp_path / "digit.png", "--seed", 1)
+    assert done.returncode == 0, done.stderr
+    rows = np.array(pixels((tmp_path / "digit.png").read_bytes()))
+    assert rows.shape == (28, 28) and 0.02 < (rows > 127).mean() < 0.5 and (rows[0] == 0).mean() > 0.5
+    got = json.loads(call("score", "--model", "digits", "--images", tmp_path / "digit.png", "--json").stdout)
+    expected = images.image_bits(load_model(ZOO / "digits"), images.sequences_of(rows[None].astype(np.uint8), 256))
+    assert got["scored_tokens"] == 784
+    assert got["bits_per_token"] == pytest.approx(expected[0], rel=1e-3)
