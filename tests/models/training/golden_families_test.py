@@ -1,5 +1,7 @@
 """The golden models of every kind and block: their files belong together, and say something."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -23,12 +25,15 @@ ENCODING = [name for name in FAMILIES if name.startswith("encoder")]
 
 
 def test_every_kind_stands_in_both_blocks_and_in_every_form_of_heads():
-    found = {tuple(name.split("_", 2)) for name in FAMILIES}
+    found = {re.fullmatch("(.+)_(gated|standard)_(.+)", name).groups() for name in FAMILIES}
     for kind in ("vq", "softmax", "linear"):
         forms = {(block, form) for k, block, form in found if k == kind}
         assert {block for block, _ in forms} == {"gated", "standard"}
         assert {form for _, form in forms} == {"single", "multi_query", "multi_head", "grouped"}
-    assert {kind for kind, _, _ in found} == {"vq", "softmax", "linear", "soft", "performer", "encoder"}
+    assert {kind for kind, _, _ in found} == {"vq", "vq_toeplitz", "vq_rerope", "softmax", "softmax_toeplitz", "linear", "soft",
+                                              "performer", "encoder"}
+    for kind in {kind for kind, _, _ in found}:
+        assert {block for k, block, _ in found if k == kind} == {"gated", "standard"}
 
 
 @pytest.mark.parametrize("name", PREDICTING)
