@@ -46,7 +46,7 @@ void ReadShape(Fields& fields, TransformerConfig& c) {
 // Only codes are turned by distance, keys of a cache are not.
 void ReadPositionBias(Fields& fields, TransformerConfig& c) {
   std::vector<std::string> forms = {"relative", "toeplitz"};
-  if (c.common.model_type == "transformer_vq") forms.emplace_back("rerope");
+  if (FindKindFields(c.common.model_type)->Has("n_code")) forms.emplace_back("rerope");
   c.position_bias = static_cast<PositionBias>(fields.Choice("position_bias", forms));
   fields.Require(c.position_bias != PositionBias::kRerope || c.d_k % 2 == 0, "d_k", c.d_k,
                  "be even (it is turned in pairs)");
