@@ -82,7 +82,7 @@ int Run(const Globals& globals, const Options& options) {
   if (given->empty() && !model->has_bos_token_id() && !model->has_eos_token_id()) {
     given->push_back(model->image().first_token_id());
   }
-  OutputFile file(options.out);
+  OutputFile file(options.out, Readers::kUmask);
   if (const auto status = file.Open(); !status.ok()) return globals.FailUsage(status);
 
   const auto stream =

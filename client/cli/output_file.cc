@@ -48,8 +48,12 @@ absl::Status OutputFile::Open() {
   target_ = BehindLinks(path_);
   std::string name = absl::StrCat(target_, ".XXXXXX");
   absl::Status status = Opened(mkostemp(name.data(), O_CLOEXEC));
-  if (status.ok()) temporary_ = name;
-  return status;
+  if (!status.ok()) return status;
+  temporary_ = name;
+  if (readers_ == Readers::kOwner) return absl::OkStatus();
+  const mode_t mask = umask(0);
+  umask(mask);
+  return fchmod(descriptor_, 0666 & ~mask) == 0 ? absl::OkStatus() : Failure();
 }
 
 absl::Status OutputFile::Write(std::string_view bytes) {

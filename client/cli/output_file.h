@@ -1,6 +1,7 @@
 #ifndef TVQ_CLIENT_CLI_OUTPUT_FILE_H_
 #define TVQ_CLIENT_CLI_OUTPUT_FILE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -8,13 +9,16 @@
 
 namespace tvq::cli {
 
+// Who may read a file: its owner alone, as what a session holds, or whom the umask lets.
+enum class Readers : uint8_t { kOwner, kUmask };
+
 // A file that is written. It appears under its name whole and on disk, or not at all: written
-// beside it under another name, then renamed, readable by its owner alone. Of a link, the file it
-// points to is replaced. What is there and no regular file, such as a device or a pipe, is written
-// in place, and so is stdout, named "-".
+// beside it under another name, then renamed. Of a link, the file it points to is replaced. What is
+// there and no regular file, such as a device or a pipe, is written in place, and so is stdout,
+// named "-".
 class OutputFile {
  public:
-  explicit OutputFile(std::string path) : path_(std::move(path)) {}
+  OutputFile(std::string path, Readers readers) : path_(std::move(path)), readers_(readers) {}
   // Removes what was written beside the file, unless committed.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -30,6 +34,7 @@ class OutputFile {
   absl::Status Failure() const;
 
   const std::string path_;
+  const Readers readers_;
   std::string target_;     // path_ behind all links
   std::string temporary_;  // to be renamed to target_; empty: nothing to rename or remove
   int descriptor_ = -1;

@@ -36,7 +36,7 @@ int SaveOnServer(const Globals& globals, const SaveOptions& options) {
 int SaveToFile(const Globals& globals, const SaveOptions& options) {
   v1::ExportSessionRequest request;
   options.session.Fill(request.mutable_session());
-  OutputFile file(options.file);
+  OutputFile file(options.file, Readers::kOwner);
   absl::Status written = file.Open();
   if (!written.ok()) return globals.FailUsage(written);
   int64_t bytes = 0;

@@ -1,5 +1,6 @@
 """tvq draw: what the server samples, as PNG; and half of an image, completed."""
 
+import stat
 import struct
 import zlib
 
@@ -10,7 +11,7 @@ SIZE, LEVELS = 14, 16  # of tests/golden/pixels_abs; level n shows as n * 17
 
 @pytest.fixture(scope="module")
 def draw(server, tvq):
-    return lambda *arguments: tvq("--server", server.address, "draw", "--model", "pixels", *arguments)
+    return lambda *arguments, **how: tvq("--server", server.address, "draw", "--model", "pixels", *arguments, **how)
 
 
 def chunk(kind, data):
@@ -64,6 +65,13 @@ def test_draws_what_generate_gives(draw, server, tmp_path):
     levels = [0, *sample.ids]
     assert pixels((tmp_path / "a.png").read_bytes()) == [
         [17 * level for level in levels[SIZE * y:SIZE * (y + 1)]] for y in range(SIZE)]
+
+
+def test_whom_the_umask_lets_may_read_it(draw, tmp_path):
+    for mask, mode in [(0o022, 0o644), (0o027, 0o640)]:
+        done = draw("--out", tmp_path / "a.png", umask=mask)
+        assert done.returncode == 0, done.stderr
+        assert stat.S_IMODE((tmp_path / "a.png").stat().st_mode) == mode
 
 
 def test_a_sheet_has_its_images_in_a_grid(draw, tmp_path):

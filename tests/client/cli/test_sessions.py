@@ -109,6 +109,7 @@ def test_save_and_load(cli, fake, tmp_path):
     assert os.listdir(tmp_path) == ["snapshot"]
     assert cli.ok("session", "load", file, "--label", "back") == "s2"
     assert fake.sessions["s2"].text == fake.sessions["s1"].text and fake.sessions["s2"].label == "back"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600, "what a session holds is its owner's"
     piped = cli.run("session", "save", "s1", "-").stdout
     assert piped == file.read_bytes()
     assert cli.json("session", "load", "-", input=piped)["position"] == 34
