@@ -10,10 +10,9 @@ namespace {
 
 TEST(SideThreadsTest, ShortTasksOvertakeAsFarAsTheirLengthGoes) {
   std::string order;
+  std::promise<void> begun, free;  // outlive the threads
   {
     SideThreads threads(1);
-    std::promise<void> begun;
-    std::promise<void> free;
     threads.Schedule(1000, [&] {
       begun.set_value();
       free.get_future().wait();
