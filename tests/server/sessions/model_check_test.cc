@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include "models/runtime/registry.h"
 #include "tests/server/sessions/memory_tier.h"
@@ -33,10 +34,13 @@ class Check {
  public:
   Check(StoreHarnessBase& h, uint64_t seed) : h_(h), random_(seed) {
     disk_->fail = [this](std::string_view operation) {
-      // Reading fails less: a call that only looks has nothing to fall back to.
-      const int one_in = operation == "Get" ? 0 : fail_one_in_.load();
-      if (one_in == 0 || ++operations_ % one_in != 0) return absl::OkStatus();
-      return absl::UnavailableError("injected");
+      // Reading never fails: a call that only looks has nothing to fall back to.
+      if (!failing_ || operation == "Get") return absl::OkStatus();
+      // The calls' own operations count apart from those of the store's threads, whose number
+      // depends on how fast the machine is: so much of both fails on any.
+      const bool of_call = std::this_thread::get_id() == caller_;
+      const bool fails = of_call ? ++of_calls_ % 31 == 0 : ++of_store_ % 149 == 0;
+      return fails ? absl::UnavailableError("injected") : absl::OkStatus();
     };
     Restart();
   }
@@ -46,7 +50,7 @@ class Check {
       SCOPED_TRACE(step);
       Step();
     }
-    fail_one_in_ = 0;
+    failing_ = false;
     for (auto& [id, reference] : sessions_) h_.ExpectHolds({.id = id}, reference.now().text);
   }
 
@@ -64,7 +68,7 @@ class Check {
     if (kind < 3) return Crash();
     if (kind % 10 == 0) h_.store->UnloadParked();
     if (kind < 8) {
-      fail_one_in_ = Draw(2) == 0 ? 0 : 149;
+      failing_ = Draw(2) != 0;
       return;
     }
     if (sessions_.empty() || (kind < 80 && sessions_.size() < 40)) return Create();
@@ -211,15 +215,17 @@ class Check {
   }
 
   void Restart() {
-    const int before = fail_one_in_.exchange(0);
+    const bool before = failing_.exchange(false);
     h_.Start(std::make_unique<MemoryTier>(disk_));
-    fail_one_in_ = before;
+    failing_ = before;
   }
 
   StoreHarnessBase& h_;
   std::mt19937_64 random_;
-  std::atomic<int64_t> operations_ = 0;  // of the tier
-  std::atomic<int> fail_one_in_ = 0;
+  const std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> failing_ = false;  // whether operations of the tier do, now and then
+  int64_t of_calls_ = 0;               // operations of the tier
+  std::atomic<int64_t> of_store_ = 0;
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
   std::map<std::string, Reference> sessions_;
 };
