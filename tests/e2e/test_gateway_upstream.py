@@ -6,10 +6,11 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 import grpc
 import pytest
-from gateway_process import GatewayProcess
+from gateway_process import GatewayProcess, text_of
 from server_process import ROOT, wait_until
 
 
@@ -164,15 +165,57 @@ def refuse_prompt(fake, wanted, after):
 def test_one_of_several_prompts_fails(fake):
     with GatewayProcess(fake.address) as gateway:
         body = {"model": "fake", "prompt": ["a", "b", "c"], "max_tokens": 4}
-        for stream, after, status in [(False, 0, 429), (False, 2, 429), (True, 2, 200)]:
+        for stream, after, status in [(False, 0, 429), (False, 2, 429), (True, 0, 429), (True, 2, 200)]:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(fake, "Generate", fake.Generate)
                 cancelled = refuse_prompt(fake, "b", after)
                 answer = gateway.post("/v1/completions", {**body, "stream": stream})
                 assert answer.status == status, answer.body
                 assert b"there is no place" in answer.body
-                assert (answer.body.endswith(b"data: [DONE]\n\n")) == stream
+                assert (answer.body.endswith(b"data: [DONE]\n\n")) == (status == 200)
                 assert cancelled.wait(60)
+
+
+def test_stream_begins_when_all_its_calls_have_been_accepted(fake):
+    """One that is refused after another has begun is an HTTP error all the same."""
+    begun, cancelled = threading.Event(), threading.Event()
+    answer = fake.Generate
+
+    def generate(request, context):
+        if request.text == "b":
+            begun.wait(60)
+            time.sleep(0.2)  # so that the gateway has what the other one said
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "text: is bad")
+        context.add_callback(cancelled.set)
+        for reply in answer(request, context):
+            yield reply
+            begun.set()
+        cancelled.wait(60)
+
+    fake.Generate = generate
+    with GatewayProcess(fake.address) as gateway:
+        refused = gateway.post("/v1/completions", {"model": "fake", "prompt": ["a", "b"], "stream": True})
+        assert (refused.status, refused.error["param"], refused.error["message"]) == (400, "prompt[1]", "prompt[1]: is bad")
+        assert cancelled.wait(60)
+
+
+def test_stream_does_not_wait_for_calls_in_the_queue(fake):
+    """What has not been refused soon waits for a place, which perhaps the first call of the same request has."""
+    go, answer = threading.Event(), fake.Generate
+
+    def generate(request, context):
+        if request.text == "b":
+            go.wait(60)
+        request.sampling.max_tokens = 100  # more than wait in the gateway for a reader
+        yield from answer(request, context)
+
+    fake.Generate = generate
+    with GatewayProcess(fake.address) as gateway:
+        stream = gateway.stream(model="fake", prompt=["a", "b"])
+        assert next(stream)["choices"][0]["index"] == 0
+        go.set()
+        events = list(stream)
+        assert stream.done and len(text_of(events, 1)) == 100
 
 
 def test_export_that_fails_midway_is_no_whole_file(fake):

@@ -22,6 +22,9 @@ namespace {
 constexpr size_t kMessagesAhead = 32;
 // After so much silence a comment is sent, so that proxies and clients know that all is well.
 constexpr std::chrono::seconds kSilence{15};
+// So long after one call of a request began, another that the server has neither begun nor refused
+// waits in its queue: it has been accepted.
+constexpr std::chrono::seconds kRefusal{1};
 
 using Sessions = v1::SessionService::Stub;
 using Models = v1::ModelService::Stub;
@@ -60,7 +63,6 @@ class Calls {
       messages_.clear();
       const GenerateCall::State state = calls_[i]->Take(&messages_);
       for (const v1::GenerateResponse& message : messages_) take(i, message);
-      began_ = began_ || !messages_.empty() || (!state.done && state.head);
       if (!state.done) continue;
       closed_[i] = true;
       ++closed_count_;
@@ -69,7 +71,19 @@ class Calls {
     }
   }
 
-  // Whether any call computes, or has.
+  // Whether all of them compute or have ended, or one has failed; before the first Poll. What has
+  // come of them stays with them, and flow control reaches the server.
+  bool Decided() {
+    size_t decided = 0;
+    for (const auto& call : calls_) {
+      const GenerateCall::State state = call->Look();
+      if (state.done && !call->status().ok()) return true;
+      began_ = began_ || state.head || state.done;
+      if (state.head || state.done) ++decided;
+    }
+    return decided == calls_.size();
+  }
+  // Whether Decided saw one that computes, or has.
   bool began() const { return began_; }
   bool ended() const { return closed_count_ == calls_.size(); }
   // Nothing more of them is wanted.
@@ -114,29 +128,30 @@ class CountedStream {
   Metrics& metrics_;
 };
 
-// Wakes a signal after every kSilence.
-class Ticks {
+// Wakes a signal so long after each start.
+class Alarm {
  public:
-  explicit Ticks(std::shared_ptr<Signal> signal)
-      : signal_(std::move(signal)), timer_(signal_->executor()) {}
+  Alarm(std::shared_ptr<Signal> signal, std::chrono::seconds after)
+      : signal_(std::move(signal)), after_(after), timer_(signal_->executor()) {}
 
   void Start() {
-    timer_.expires_after(kSilence);
+    started_ = true;
+    *due_ = false;
+    timer_.expires_after(after_);
     timer_.async_wait([due = due_, signal = signal_](const boost::system::error_code& error) {
       if (error) return;
       *due = true;
       signal->Notify();
     });
   }
+  bool started() const { return started_; }
   bool due() const { return *due_; }
-  void Restart() {
-    *due_ = false;
-    Start();
-  }
 
  private:
   const std::shared_ptr<Signal> signal_;
+  const std::chrono::seconds after_;
   asio::steady_timer timer_;
+  bool started_ = false;
   const std::shared_ptr<bool> due_ = std::make_shared<bool>(false);  // the timer may outlive this
 };
 
@@ -150,12 +165,16 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
   calls.Start(services, exchange, requests);
   exchange.HoldInstead(0);  // the prompts are gone
   const CountedStream counted(services.metrics);
-  Ticks ticks(calls.changed());
+  Alarm silence(calls.changed(), kSilence), refusal(calls.changed(), kRefusal);
   bool first = true, held = true;
   std::string out;
   while (true) {
     co_await calls.changed()->Wait();
     if (exchange.gone()) co_return;
+    if (!exchange.begun() && !refusal.due() && !calls.Decided()) {
+      if (calls.began() && !refusal.started()) refusal.Start();
+      continue;
+    }
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
       // A prompt's probabilities are kept until the first event.
       held = held && (message.prompt_logprobs().empty() || exchange.Hold(MemoryOf(message)));
@@ -171,10 +190,10 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
       co_await exchange.Respond(ErrorResponse(error));
       co_return;
     }
-    if (!exchange.begun() && (calls.began() || calls.ended())) {
+    if (!exchange.begun()) {
       const bool sent = co_await exchange.Begin(EventStream(), std::nullopt);
       if (!sent) co_return;
-      ticks.Start();
+      silence.Start();
     }
     if (failed) {
       absl::StrAppend(&out, "data: ", ToJson(error), "\n\n");
@@ -187,9 +206,9 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
       if (sent) co_await exchange.End();
       co_return;
     }
-    if (ticks.due()) {
+    if (silence.due()) {
       if (out.empty()) out = ": waiting\n\n";
-      ticks.Restart();
+      silence.Start();
     }
     if (out.empty()) continue;
     const bool sent = co_await exchange.Write(out);

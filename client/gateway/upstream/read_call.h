@@ -58,6 +58,13 @@ class ReadCall final : public CallQueue::Operation {
     return state;
   }
 
+  // What has come stays for Take; news is told again.
+  State Look() {
+    absl::MutexLock lock(&mutex_);
+    notified_ = false;
+    return state_;
+  }
+
   bool done() const {
     absl::MutexLock lock(&mutex_);
     return state_.done;

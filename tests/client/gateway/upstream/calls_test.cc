@@ -151,6 +151,27 @@ TEST_F(CallsTest, ReadsWhatCameBeforeAnError) {
   Run(test());
 }
 
+TEST_F(CallsTest, LookLeavesWhatCame) {
+  fake_.generation.generate = [](auto*, const auto&, Writer* writer) {
+    writer->Write(Text("a"));
+    writer->Write(Text("b"));
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    GenerateCall::State state;
+    while (!state.done) {
+      co_await changed_->Wait();
+      state = call->Look();
+    }
+    EXPECT_TRUE(state.head);
+    std::vector<v1::GenerateResponse> messages;
+    call->Take(&messages);
+    EXPECT_EQ(messages.size(), 2);
+  };
+  Run(test());
+}
+
 // As calls do that reach a server while it closes.
 TEST_F(CallsTest, WhatTheServerCancelsUnbegunIsToBeMadeAgain) {
   fake_.generation.generate = [](grpc::ServerContext*, const auto&, Writer*) { return kCancelled; };
