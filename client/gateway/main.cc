@@ -48,6 +48,20 @@ std::string HostPort(const std::string& host, int port) {
   return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
+// Of a name that stands for several addresses.
+void TellAddresses(const std::string& host, const Listeners& listeners) {
+  for (const auto& endpoint : listeners.unavailable) {
+    spdlog::warn("{} is also {}, an address that this machine does not have", host,
+                 endpoint.address().to_string());
+  }
+  if (listeners.acceptors.size() == 1) return;
+  for (const auto& acceptor : listeners.acceptors) {
+    const auto endpoint = acceptor.local_endpoint();
+    spdlog::info("{}: listening on {}", host,
+                 HostPort(endpoint.address().to_string(), endpoint.port()));
+  }
+}
+
 // The first signal lets requests finish for a time, the second ends them.
 class Shutdown {
  public:
@@ -147,6 +161,7 @@ int Run(const GatewayOptions& options) {
     spdlog::critical("{}", std::string(status.message()));
     return 1;
   }
+  TellAddresses(options.http.host, server.listeners());
   Shutdown shutdown(loop, server, options.shutdown_timeout);
   // Scripts read this line, for the port.
   std::printf("listening on http%s://%s\n", has_tls ? "s" : "",

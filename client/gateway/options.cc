@@ -47,7 +47,8 @@ CLI::Option* AddTime(CLI::App& app, const std::string& flag, std::chrono::millis
 
 void AddHttp(CLI::App& app, GatewayOptions& options) {
   HttpOptions& http = options.http;
-  Add(app, "--host", http.host, "Address to listen on; 0.0.0.0 or :: for all");
+  Add(app, "--host", http.host,
+      "Address to listen on, or a name, for all its addresses; 0.0.0.0 or :: for all there are");
   Add(app, "--port", http.port, "Port to listen on; 0: a free one, printed to stdout")
       ->check(CLI::Range(0, 65535));
   CLI::Option* const certificate =

@@ -10,15 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 namespace tvq::gateway {
 namespace {
 
 using asio::ip::tcp;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-constexpr int kBacklog = 4096;
 constexpr std::chrono::milliseconds kShort{50};  // of descriptors or memory: wait so long
 
 }  // namespace
@@ -29,38 +26,28 @@ HttpServer::HttpServer(asio::io_context& loop, const HttpOptions& options, Conne
       options_(options),
       hooks_(std::move(hooks)),
       tls_(std::move(tls)),
-      acceptor_(loop),
       budget_(options.max_buffered_bytes) {}
 
 absl::Status HttpServer::Listen() {
-  ErrorCode error;
-  tcp::resolver resolver(loop_);
-  const auto found =
-      resolver.resolve(options_.host, std::to_string(options_.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (!error) {
-    const tcp::endpoint endpoint = *found.begin();
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(kBacklog, error);
+  const auto endpoints = Resolve(loop_.get_executor(), options_.host, options_.port);
+  if (!endpoints.ok()) return endpoints.status();
+  auto listeners = ListenOn(loop_.get_executor(), *endpoints);
+  if (!listeners.ok()) return listeners.status();
+  listeners_ = *std::move(listeners);
+  for (tcp::acceptor& acceptor : listeners_.acceptors) {
+    asio::co_spawn(loop_, Accept(acceptor), asio::detached);
   }
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options_.host, ":",
-                                               options_.port, ": ", error.message()));
-  }
-  port_ = acceptor_.local_endpoint().port();
-  asio::co_spawn(loop_, Accept(), asio::detached);
   return absl::OkStatus();
 }
 
-asio::awaitable<void> HttpServer::Accept() {
+// One of several takes a connection more than there may be, if others took one meanwhile.
+asio::awaitable<void> HttpServer::Accept(tcp::acceptor& acceptor) {
   asio::steady_timer pause(loop_);
-  while (acceptor_.is_open()) {
+  while (acceptor.is_open()) {
     const bool full = connections() >= options_.limits.max_connections;
     tcp::socket socket(loop_);
     if (!full) {
-      const auto [error] = co_await acceptor_.async_accept(socket, kAwait);
+      const auto [error] = co_await acceptor.async_accept(socket, kAwait);
       if (!error && Open(std::move(socket))) continue;
       if (stopping_) break;
     }
@@ -106,7 +93,7 @@ void HttpServer::Stop(std::function<void()> done) {
   stopping_ = true;
   on_stopped_ = std::move(done);
   ErrorCode ignored;
-  acceptor_.close(ignored);
+  for (tcp::acceptor& acceptor : listeners_.acceptors) acceptor.close(ignored);
   const std::vector<Connection*> connections(connections_.begin(), connections_.end());
   for (Connection* connection : connections) connection->FinishSoon();
   Ended();

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "client/gateway/http/connection.h"
 #include "client/gateway/http/limits.h"
+#include "client/gateway/http/listen.h"
 
 namespace tvq::gateway {
 
@@ -34,9 +35,11 @@ class HttpServer {
   HttpServer(asio::io_context& loop, const HttpOptions& options, ConnectionHooks hooks,
              TlsSource tls);
 
-  // UNAVAILABLE, naming the address, if it cannot listen.
+  // On all addresses of the host. UNAVAILABLE, naming the address, if it cannot.
   absl::Status Listen();
-  int port() const { return port_; }
+  // Once it listens.
+  const Listeners& listeners() const { return listeners_; }
+  int port() const { return listeners_.acceptors.front().local_endpoint().port(); }
 
   // Accepts nothing more; each connection ends after the request at hand. `done` is called when
   // none is left.
@@ -47,7 +50,7 @@ class HttpServer {
   int64_t connections() const { return static_cast<int64_t>(connections_.size()); }
 
  private:
-  asio::awaitable<void> Accept();
+  asio::awaitable<void> Accept(asio::ip::tcp::acceptor& acceptor);
   // False: there is no memory for it.
   bool Open(asio::ip::tcp::socket socket);
   asio::awaitable<void> Keep(std::shared_ptr<Connection> connection);
@@ -57,9 +60,8 @@ class HttpServer {
   const HttpOptions options_;
   const ConnectionHooks hooks_;
   const TlsSource tls_;
-  asio::ip::tcp::acceptor acceptor_;
+  Listeners listeners_;
   BodyBudget budget_;
-  int port_ = 0;
   bool stopping_ = false;
   std::function<void()> on_stopped_;
   std::unordered_set<Connection*> connections_;
