@@ -166,14 +166,13 @@ const std::vector<float>* ActiveRequest::TakeStartLogits() {
   return std::exchange(start_logits_due_, false) ? request().start->logits.get() : nullptr;
 }
 
-void ActiveRequest::OnSampled(Sequence& sequence, TokenEvent event) {
-  Delta delta = sequence.Accept(std::move(event));
-  usage_.completion_tokens += static_cast<int64_t>(delta.tokens.size());
+void ActiveRequest::OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval) {
+  usage_.completion_tokens += sequence.Accept(std::move(event));
   if (sequence.finished()) {
     HeldState held = sequence.TakeHeld();
     if (request().keep) Keep(std::move(held), &sequence);
   }
-  request().sink->OnDelta(std::move(delta));
+  if (sequence.OutputIsDue(stream_interval)) request().sink->OnDelta(sequence.TakeOutput());
   if (Unfinished() == 0) End(absl::OkStatus());
 }
 
@@ -206,6 +205,9 @@ void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
 
 void ActiveRequest::End(absl::Status outcome) {
   if (done()) return;
+  for (Sequence& s : sequences_) {
+    if (s.HasOutput()) request().sink->OnDelta(s.TakeOutput());
+  }
   outcome_ = std::move(outcome);
   filling_ = false;
   prompt_.reset();

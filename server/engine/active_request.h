@@ -71,8 +71,9 @@ class ActiveRequest {
   std::span<Sequence> sequences() { return sequences_; }
   // What the first tokens are sampled from when there was nothing to feed; once.
   const std::vector<float>* TakeStartLogits();
-  // Hands a sampled token to one of them and the output to the sink.
-  void OnSampled(Sequence& sequence, TokenEvent event);
+  // Hands a sampled token to one of them, and the output to the sink: its first, its last, and when
+  // that is `stream_interval` tokens. The rest goes with a later one, or with the request's end.
+  void OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval);
 
   // Whoever continues needs the logits after the last token, if there is nothing to feed: those of
   // the prompt's end, or those that an ending id was sampled from. They come before OnFed or

@@ -30,6 +30,7 @@ absl::Status CheckOptions(const EngineOptions& o) {
         CheckOption("max_num_queued_reqs", o.max_num_queued_reqs, 1),
         CheckOption("max_num_queued_tokens", o.max_num_queued_tokens, 1),
         CheckOption("max_num_batched_tokens", o.max_num_batched_tokens, 1),
+        CheckOption("stream_interval", o.stream_interval, 1),
         CheckOption("paused_timeout", o.paused_timeout.count(), 1),
         CheckOption("state_memory_bytes", o.state_memory_bytes, 0)}) {
     if (!status.ok()) return status;
@@ -108,8 +109,7 @@ class Engine::Impl {
         options(options),
         budget(budget),
         inbox(options.max_num_queued_reqs, options.max_num_queued_tokens),
-        loop(inbox, this->budget, std::move(runners), std::move(scheduler), options.max_num_seqs,
-             options.paused_timeout),
+        loop(inbox, this->budget, std::move(runners), std::move(scheduler), options),
         thread([this] { loop.Run(); }) {
     this->budget.OnRelief([this] { inbox.Wake(); });
   }

@@ -22,6 +22,8 @@ struct EngineOptions {
   int64_t max_num_queued_reqs = 1024;       // requests waiting
   int64_t max_num_queued_tokens = 1 << 24;  // prompt tokens waiting
   int64_t max_num_batched_tokens = 512;  // tokens fed in one step, decode rows first, whole chunks
+  // While requests wait for a place, so many tokens of a sample go out together.
+  int64_t stream_interval = 4;
   // A request whose reader takes nothing for so long, while it waits for the reader, is ended.
   std::chrono::milliseconds paused_timeout{60'000};
   // Budget of states; 0: what the container's memory leaves, or the device's if it has its own,

@@ -139,6 +139,7 @@ Inbox::Admission Inbox::Admit(int64_t places, StateBudget& budget) {
     result.admitted.push_back(TakeOut(*head));
     result.admitted.back().share = *std::move(share);
   }
+  result.crowded = !queue_.empty();
   return result;
 }
 

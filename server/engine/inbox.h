@@ -64,6 +64,7 @@ class Inbox {
     // The first of those that wait, if it waits for bytes of the budget, and how many it takes.
     RequestHandle head = 0;
     int64_t wanted = 0;
+    bool crowded = false;  // some wait on
   };
   // The requests whose turn it is, as many as there are places and bytes for. In FairQueue's order:
   // one that does not fit is not overtaken.

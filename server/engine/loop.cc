@@ -10,13 +10,14 @@
 namespace tvq {
 
 Loop::Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, Scheduler scheduler,
-           int64_t max_num_seqs, std::chrono::milliseconds paused_timeout)
+           const EngineOptions& options)
     : inbox_(inbox),
       budget_(budget),
       runners_(std::move(runners)),
       scheduler_(std::move(scheduler)),
-      max_num_seqs_(max_num_seqs),
-      paused_timeout_(paused_timeout),
+      max_num_seqs_(options.max_num_seqs),
+      stream_interval_(options.stream_interval),
+      paused_timeout_(options.paused_timeout),
       sequences_per_model_(runners_.size(), 0) {
   totals_.state_bytes_budget = budget.total();
   published_ = totals_;
@@ -39,7 +40,7 @@ void Loop::Run() {
       if (!stop || fills_ > 0) Wait();
       continue;
     }
-    runners_[plan.model].Run(plan, running_, totals_);
+    runners_[plan.model].Run(plan, running_, crowded_ ? stream_interval_ : 1, totals_);
     ++totals_.steps;
     ChargeOwners();
     Reap();
@@ -94,6 +95,7 @@ void Loop::Admit() {
       places -= s.need.sequences;
       Start(std::move(s));
     }
+    crowded_ = admission.crowded;
     if (!ReportIsDue(admission)) break;
     budget_.ReportShortage(admission.wanted);
   }

@@ -22,10 +22,10 @@ namespace tvq {
 // admit -> plan -> run -> deliver, until the inbox says stop.
 class Loop {
  public:
-  // At most `max_num_seqs` sequences run at once, in states of `budget`; a request that its reader
-  // pauses for `paused_timeout` is ended. Inbox and budget must outlive the loop.
+  // Of the options, max_num_seqs, stream_interval and paused_timeout. States are of `budget`. Inbox
+  // and budget must outlive the loop.
   Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, Scheduler scheduler,
-       int64_t max_num_seqs, std::chrono::milliseconds paused_timeout);
+       const EngineOptions& options);
 
   // Returns when every accepted request is done, every state that was to be filled came back, and
   // the inbox said stop.
@@ -67,8 +67,10 @@ class Loop {
   std::vector<ModelRunner> runners_;
   Scheduler scheduler_;
   const int64_t max_num_seqs_;
+  const int64_t stream_interval_;
   const std::chrono::milliseconds paused_timeout_;
   std::vector<std::unique_ptr<ActiveRequest>> running_;  // in the order of admission
+  bool crowded_ = false;                                 // requests wait for a place
   int64_t fills_ = 0;                                    // states that others fill now
   RequestHandle reported_head_ = 0;  // whose shortage was reported last; 0 when a request has ended
   EngineStats totals_;

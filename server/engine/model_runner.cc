@@ -17,7 +17,7 @@ ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits)
     : model_(std::move(model)), logits_(std::move(logits)) {}
 
 void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
-                      EngineStats& totals) {
+                      int64_t stream_interval, EngineStats& totals) {
   next_row_ = 0;
   draws_.clear();
   rows_.clear();
@@ -30,7 +30,7 @@ void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<Acti
     feeds.push_back({running[a.request].get(), a.tokens});
   Decode(decoding);
   Prefill(feeds, totals);
-  SampleAndDeliver(totals);
+  SampleAndDeliver(stream_interval, totals);
 }
 
 // In rounds, for a state may occur once in a call.
@@ -164,7 +164,7 @@ void ModelRunner::AddDraw(ActiveRequest* request, Sequence& sequence, int64_t lo
   rows_.push_back(sequence.NextSample(logits_row));
 }
 
-void ModelRunner::SampleAndDeliver(EngineStats& totals) {
+void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals) {
   if (rows_.empty()) return;
   int64_t max_top = 0;
   for (const SampleRow& row : rows_) max_top = std::max(max_top, row.top_logprobs);
@@ -191,7 +191,7 @@ void ModelRunner::SampleAndDeliver(EngineStats& totals) {
     } else if (request.request().keep && !KeepLogits(request, rows_[i].logits_row)) {
       continue;
     }
-    request.OnSampled(sequence, std::move(event));
+    request.OnSampled(sequence, std::move(event), stream_interval);
   }
 }
 

@@ -24,8 +24,9 @@ class ModelRunner {
   Model& model() const { return *model_; }
 
   // Requests whose call fails end with its status; the others go on. Counts tokens in `totals`.
+  // Sinks get `stream_interval` tokens of a sample at a time.
   void Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
-           EngineStats& totals);
+           int64_t stream_interval, EngineStats& totals);
 
  private:
   struct Feed {
@@ -50,7 +51,7 @@ class ModelRunner {
   // False, and the request has ended, if the row cannot be kept.
   bool KeepLogits(ActiveRequest& request, int64_t row);
   void AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row);
-  void SampleAndDeliver(EngineStats& totals);
+  void SampleAndDeliver(int64_t stream_interval, EngineStats& totals);
   static void CountToken(const ActiveRequest& request, Sequence& sequence, SteadyTime now,
                          EngineStats& totals);
 

@@ -1,6 +1,7 @@
 #include "server/engine/sequence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tvq {
@@ -12,7 +13,8 @@ Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int
       index_(index),
       held_(std::move(held)),
       text_(*submission.text),
-      counts_(submission.counts) {}
+      counts_(submission.counts),
+      output_{.index = index} {}
 
 SampleRow Sequence::NextSample(int64_t logits_row) const {
   const SamplingParams& p = params();
@@ -42,22 +44,28 @@ bool Sequence::Ends(int32_t id) const {
          std::binary_search(p.stop_token_ids.begin(), p.stop_token_ids.end(), id);
 }
 
-Delta Sequence::End(int32_t id) {
-  finished_ = true;
-  pending_.reset();
-  const bool shown = params().include_stop_str_in_output && id != eos_;
-  StreamPiece last = shown ? text_.Push(id, false) : StreamPiece{};
-  last.text += text_.Finish(false).text;
-  return {.index = index_,
-          .text = std::move(last.text),
-          .finish = FinishReason::kStop,
-          .stop_token = id};
+bool Sequence::OutputIsDue(int64_t interval) const {
+  return finished_ || generated_ == 1 || std::ssize(output_.tokens) >= interval;
 }
 
-Delta Sequence::Accept(TokenEvent event) {
+Delta Sequence::TakeOutput() { return std::exchange(output_, {.index = index_}); }
+
+void Sequence::End(int32_t id) {
+  finished_ = true;
+  pending_.reset();
+  if (params().include_stop_str_in_output && id != eos_) output_.text += text_.Push(id, false).text;
+  output_.text += text_.Finish(false).text;
+  output_.finish = FinishReason::kStop;
+  output_.stop_token = id;
+}
+
+int64_t Sequence::Accept(TokenEvent event) {
   const SamplingParams& p = params();
   const int32_t id = event.token.id;
-  if (Ends(id)) return End(id);
+  if (Ends(id)) {
+    End(id);
+    return 0;
+  }
 
   pending_ = id;
   ++generated_;
@@ -71,13 +79,13 @@ Delta Sequence::Accept(TokenEvent event) {
     piece.text += rest.text;
     piece.stop = std::move(rest.stop);
   }
-  Delta delta{.index = index_, .text = std::move(piece.text)};
-  delta.tokens.push_back(std::move(event));
-  if (piece.stop) delta.finish = FinishReason::kStop;
-  if (full && !piece.stop) delta.finish = FinishReason::kLength;
-  delta.stop_string = std::move(piece.stop);
-  finished_ = delta.finish != FinishReason::kNone;
-  return delta;
+  output_.text += piece.text;
+  output_.tokens.push_back(std::move(event));
+  if (piece.stop) output_.finish = FinishReason::kStop;
+  if (full && !piece.stop) output_.finish = FinishReason::kLength;
+  output_.stop_string = std::move(piece.stop);
+  finished_ = output_.finish != FinishReason::kNone;
+  return 1;
 }
 
 }  // namespace tvq

@@ -132,6 +132,10 @@ void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   Add(app, "--max-num-batched-tokens", engine.max_num_batched_tokens,
       "Tokens computed in one step: one for each decoding sequence, the rest prompts")
       ->check(positive);
+  Add(app, "--stream-interval", engine.stream_interval,
+      "Tokens of a stream that go out together while other requests wait for a place; 1: each at "
+      "once, always")
+      ->check(positive);
   AddSwitch(
       app, "--enforce-eager", engine.enforce_eager,
       "Launch the kernels of a decode step one by one, for profiles, and not as a CUDA graph");

@@ -99,5 +99,68 @@ TEST(EngineReaderTest, AReaderThatGoesOnIsNotEnded) {
   EXPECT_TRUE(slow->Wait().ok());
 }
 
+// One place, so that a second request waits for as long as the first one runs.
+EngineOptions OnePlace() {
+  return {.max_num_seqs = 1, .stream_interval = 4, .state_memory_bytes = 1'000'000};
+}
+
+// How many tokens each delta has.
+std::shared_ptr<RecordingSink> SinkThatCounts(std::vector<size_t>* counts) {
+  auto sink = NewSink();
+  sink->on_delta = [counts](const Delta& delta) { counts->push_back(delta.tokens.size()); };
+  return sink;
+}
+
+TEST(EngineStreamIntervalTest, TokensGoOutTogetherWhileOthersWait) {
+  Harness h({}, OnePlace());
+  const SamplingParams sampling = {.seed = 1, .ignore_eos = true, .max_tokens = 12};
+  const auto alone = Generate(*h.engine, "first", sampling);
+  EXPECT_EQ(alone->deltas(), 12);
+
+  std::vector<size_t> counts, counts_of_last;
+  const auto first = SinkThatCounts(&counts), last = SinkThatCounts(&counts_of_last);
+  ModelGate gate;  // until the second one waits
+  h.model->on_call = gate.Hook();
+  ASSERT_TRUE(h.engine->Submit(Ask(first, "first", sampling)).ok());
+  gate.WaitEntered();
+  ASSERT_TRUE(h.engine->Submit(Ask(last, "last", sampling)).ok());
+  gate.Open();
+  ASSERT_TRUE(first->Wait().ok());
+  ASSERT_TRUE(last->Wait().ok());
+  // Nobody had come yet when the first step was planned. The first token comes at once.
+  EXPECT_THAT(counts, testing::ElementsAre(1, 4, 4, 3));
+  EXPECT_EQ(first->sample(), alone->sample());
+  EXPECT_THAT(counts_of_last, testing::ElementsAreArray(std::vector<size_t>(12, 1)));
+}
+
+TEST(EngineStreamIntervalTest, WhatWasHeldComesBeforeTheEnd) {
+  Harness h({}, OnePlace());
+  std::vector<size_t> counts;
+  const auto first = SinkThatCounts(&counts), last = NewSink();
+  int64_t decodes = 0;
+  RequestHandle handle = 0;
+  ModelGate gate;
+  h.model->on_call = [&, hook = gate.Hook()](std::string_view call) {
+    // The step during which it is cancelled still counts: tokens 1, 2 to 5, 6, 7.
+    if (call == "Decode" && ++decodes == 6) h.engine->Cancel(handle);
+    return hook(call);
+  };
+  Request request = Ask(first, "first", Endless());
+  request.keep = request.keep_on_cancel = true;
+  const auto submitted = h.engine->Submit(std::move(request));
+  ASSERT_TRUE(submitted.ok());
+  gate.WaitEntered();
+  handle = *submitted;
+  ASSERT_TRUE(h.engine->Submit(Ask(last, "last", {.max_tokens = 1})).ok());
+  gate.Open();
+  EXPECT_TRUE(absl::IsCancelled(first->Wait()));
+  EXPECT_THAT(counts, testing::ElementsAre(1, 4, 2));
+  EXPECT_EQ(first->usage().completion_tokens, 7);
+  const auto kept = first->TakeKept();
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->tokens.size(), std::string("first").size() + 7);
+  EXPECT_TRUE(last->Wait().ok());
+}
+
 }  // namespace
 }  // namespace tvq
