@@ -60,7 +60,7 @@ void ActiveRequest::Begin(HeldState held) {
   }
   if (prompt_->remaining() > 0 || prompt_->needs_first()) return;
   // A single token to score, which nothing predicts; or everything was fed before.
-  start_logits_due_ = request().purpose == Purpose::kGenerate;
+  start_logits_due_ = Samples(request());
   OnFed(0);
 }
 
@@ -124,13 +124,22 @@ void ActiveRequest::OfferPrefix() {
 }
 
 void ActiveRequest::OnPromptFed() {
-  if (request().purpose == Purpose::kGenerate) {
+  if (Samples(request())) {
     if (auto status = Split(); !status.ok()) End(status);
     return;
   }
+  if (request().purpose == Purpose::kGenerate) EndWithoutTokens();
   if (request().purpose == Purpose::kEncode) return End(DeliverVectors());
   if (request().keep) Keep(prompt_->TakeHeld(), nullptr);
   End(absl::OkStatus());
+}
+
+// What is left of the prompt's text is a character that it has begun.
+void ActiveRequest::EndWithoutTokens() {
+  const std::string text = submission_.text->Finish(false).text;
+  for (int32_t i = 0; i < request().sampling.n; ++i) {
+    request().sink->OnDelta({.index = i, .text = text, .finish = FinishReason::kLength});
+  }
 }
 
 absl::Status ActiveRequest::DeliverVectors() {
@@ -176,9 +185,7 @@ void ActiveRequest::OnSampled(Sequence& sequence, TokenEvent event, int64_t stre
   if (Unfinished() == 0) End(absl::OkStatus());
 }
 
-bool ActiveRequest::KeepsLogitsOfPrompt() const {
-  return request().keep && request().purpose != Purpose::kGenerate;
-}
+bool ActiveRequest::KeepsLogitsOfPrompt() const { return request().keep && !Samples(request()); }
 
 void ActiveRequest::KeepLogits(std::vector<float> logits) {
   if (std::all_of(logits.begin(), logits.end(), [](float l) { return std::isfinite(l); })) {

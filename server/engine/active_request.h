@@ -97,6 +97,8 @@ class ActiveRequest {
   void OfferPrefix();
   void OnPromptFed();
   absl::Status Split();
+  // The samples of a request that wants no tokens.
+  void EndWithoutTokens();
   // Gives the sink the vectors.
   absl::Status DeliverVectors();
   void Keep(HeldState held, const Sequence* sequence);

@@ -53,8 +53,7 @@ void ModelRunner::Prefill(std::vector<Feed>& feeds, EngineStats& totals) {
       }
       f.length = NextChunk(prompt.state()->position(), f.tokens, chunk_size);
       f.tokens -= f.length;
-      const bool wants_logits =
-          f.request->request().purpose == Purpose::kGenerate || f.request->KeepsLogitsOfPrompt();
+      const bool wants_logits = Samples(f.request->request()) || f.request->KeepsLogitsOfPrompt();
       f.logits_row = wants_logits && f.length == prompt.remaining() ? next_row_++ : -1;
       // Logits that are not finite fail a scoring call, so it must not hold a neighbour.
       Feed* const alone[] = {&f};

@@ -41,7 +41,7 @@ absl::Status CheckNumbers(const SamplingParams& p) {
 }
 
 absl::Status CheckCounts(const SamplingParams& p) {
-  if (p.max_tokens < 1) return Wrong("max_tokens", p.max_tokens, "at least 1");
+  if (p.max_tokens < 0) return Wrong("max_tokens", p.max_tokens, "at least 0");
   if (p.min_tokens < 0 || p.min_tokens > p.max_tokens) {
     return Wrong("min_tokens", p.min_tokens,
                  absl::StrCat("in [0, max_tokens = ", p.max_tokens, "]"));
@@ -138,7 +138,7 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   if (limit == 0) return absl::OkStatus();
   const int64_t before = ContextBefore(request);
   const auto prompt = static_cast<int64_t>(request.prompt.size());
-  const bool generates = request.purpose == Purpose::kGenerate;
+  const bool generates = Samples(request);
   const int64_t max_tokens = generates ? request.sampling.max_tokens : 0;
   if (before + prompt + max_tokens <= limit) return absl::OkStatus();
   if (before == 0 && !generates) {

@@ -38,8 +38,8 @@ struct SamplingParams {
   std::vector<int32_t> stop_token_ids;
   bool include_stop_str_in_output = false;  // the text of a stop string or stop token is shown
   bool ignore_eos = false;
-  int32_t max_tokens = 16;
-  int32_t min_tokens = 0;  // up to there no end id is sampled and no stop string counts
+  int32_t max_tokens = 16;  // 0: the prompt alone is fed, and with echo sent
+  int32_t min_tokens = 0;   // up to there no end id is sampled and no stop string counts
   std::vector<int32_t> allowed_token_ids;
   std::vector<LogitBias> logit_bias;
   std::optional<int32_t> logprobs;         // alternatives beside the chosen token
@@ -150,6 +150,16 @@ struct Request {
 inline bool Scores(const Request& request) {
   return request.purpose == Purpose::kScore ||
          (request.purpose == Purpose::kGenerate && request.sampling.prompt_logprobs);
+}
+
+// Whether tokens are sampled.
+inline bool Samples(const Request& request) {
+  return request.purpose == Purpose::kGenerate && request.sampling.max_tokens > 0;
+}
+
+// That have a state each.
+inline int64_t Sequences(const Request& request) {
+  return Samples(request) ? request.sampling.n : 1;
 }
 
 // Tokens that its state holds before it, what is pending included, its own prompt excluded.

@@ -32,9 +32,7 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
 // The states a request may come to hold: what is admitted never has to make room again.
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
                                const EngineOptions& limits, int64_t budget) {
-  const SamplingParams& p = request.sampling;
-  const bool generates = request.purpose == Purpose::kGenerate;
-  const int64_t sequences = generates ? p.n : 1;
+  const int64_t sequences = Sequences(request);
   if (sequences > limits.max_num_seqs) {
     return absl::InvalidArgumentError(absl::StrCat("n: value is ", sequences, ", must be at most ",
                                                    limits.max_num_seqs,

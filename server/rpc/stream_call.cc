@@ -38,7 +38,7 @@ absl::Status StreamCall<Reactor>::Submit(Request request) {
     context_.sessions->UsePrefixes(&request);
   }
   const std::string model = request.model;
-  const int64_t sequences = request.purpose == Purpose::kGenerate ? request.sampling.n : 1;
+  const int64_t sequences = Sequences(request);
   const int64_t tokens = MostTokens(request);
   const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(std::move(request));
   if (!handle.ok()) {

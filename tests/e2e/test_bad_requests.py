@@ -26,7 +26,7 @@ def fails(call, code, *words):
     ({"top_p": 1.5}, ["top_p"]),
     ({"top_k": -2}, ["top_k"]),
     ({"min_p": 2}, ["min_p"]),
-    ({"max_tokens": 0}, ["max_tokens", "0"]),
+    ({"max_tokens": -1}, ["max_tokens", "-1"]),
     ({"min_tokens": 9, "max_tokens": 5}, ["min_tokens"]),
     ({"n": 0}, ["n:"]),
     ({"n": 1000}, ["n:"]),

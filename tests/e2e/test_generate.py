@@ -107,6 +107,20 @@ def test_echo_and_prompt_logprobs(server):
     assert all(len(t.top) == 3 for t in prompt[1:])
 
 
+def test_no_tokens_are_the_prompt_alone(server, api):
+    golden = read(GOLDEN / "bytes_untied" / "expected.safetensors")
+    ids = golden["text.tokens"].tolist()
+    scored = [token for response in server.generation.Score(
+        api.generation.ScoreRequest(model="bytes", token_ids=api.session.TokenIds(ids=ids), logprobs=2))
+        for token in response.tokens]
+    responses = list(server.stream(ids=ids, max_tokens=0, prompt_logprobs=2, echo=True))
+    assert [token for response in responses for token in response.prompt_logprobs] == scored
+    samples, usage = server.generate(ids=ids, max_tokens=0, echo=True, n=2)
+    text = server.generation.Detokenize(api.generation.DetokenizeRequest(model="bytes", token_ids=ids)).text
+    assert [(sample.text, sample.ids, sample.finish) for sample in samples] == [(text, [], LENGTH)] * 2
+    assert (usage.prompt_tokens, usage.completion_tokens) == (len(ids), 0)
+
+
 def test_empty_prompt_starts_from_the_end_id(server):
     samples, usage = server.generate(max_tokens=5, seed=3, ignore_eos=True)
     from_id, _ = server.generate(ids=[1], max_tokens=5, seed=3, ignore_eos=True)

@@ -77,6 +77,28 @@ TEST(EngineContinuationTest, AppendAndScoreFeedEverythingAndLeaveLogits) {
   EXPECT_EQ(again->usage().prompt_tokens, 1);
 }
 
+// A call that generates nothing is an append.
+TEST(EngineContinuationTest, NoTokensFeedEverythingAndLeaveLogits) {
+  Harness h;
+  TestSession session;
+  const SamplingParams none{.temperature = 0, .max_tokens = 0};
+  const SamplingParams greedy{.temperature = 0, .max_tokens = 3};
+  Call(*h.engine, session, Purpose::kGenerate, "once", none);
+  EXPECT_TRUE(session.at->pending.empty());
+  EXPECT_EQ(session.tokens, Ids("once"));
+  Call(*h.engine, session, Purpose::kGenerate, "", none);  // nor is there anything to feed
+  EXPECT_EQ(session.at->held.state->position(), 4);
+  const auto first = Call(*h.engine, session, Purpose::kGenerate, "", greedy);
+  EXPECT_EQ(first->sample().tokens, Greedy(*h.model, Ids("once"), 3));
+  // What was pending is fed.
+  Call(*h.engine, session, Purpose::kGenerate, "", none);
+  EXPECT_TRUE(session.at->pending.empty());
+  EXPECT_EQ(session.at->held.state->position(), 7);
+  const std::vector<int32_t> context = session.tokens;
+  const auto second = Call(*h.engine, session, Purpose::kGenerate, "", greedy);
+  EXPECT_EQ(second->sample().tokens, Greedy(*h.model, context, 3));
+}
+
 TEST(EngineContinuationTest, AScoreThatKeepsNothingDoesNotFeedItsLastToken) {
   Harness h;
   TestSession session;

@@ -236,6 +236,26 @@ TEST(EngineGenerateTest, EchoPutsThePromptFirst) {
   }
 }
 
+TEST(EngineGenerateTest, NoTokensLeaveThePromptAlone) {
+  Harness h;
+  const auto sink = Generate(*h.engine, "say: \xC3",
+                             {.max_tokens = 0, .prompt_logprobs = 1, .n = 2, .echo = true});
+  for (int i : {0, 1}) {
+    EXPECT_EQ(sink->samples()[i].text, "say: \uFFFD");
+    EXPECT_TRUE(sink->samples()[i].tokens.empty());
+    EXPECT_EQ(sink->samples()[i].finish, FinishReason::kLength);
+  }
+  const std::vector<int32_t> ids = Ids("say: \xC3");
+  ASSERT_EQ(sink->prompt().size(), ids.size());
+  EXPECT_FLOAT_EQ(sink->prompt()[5].token.logprob,
+                  h.model->Logprob(std::span(ids).subspan(0, 5), ids[5]));
+  EXPECT_EQ(sink->usage().prompt_tokens, 6);
+  EXPECT_EQ(sink->usage().completion_tokens, 0);
+  const EngineStats stats = h.engine->stats();
+  EXPECT_EQ(stats.generation_tokens, 0);
+  EXPECT_EQ(stats.requests_finished, 1);
+}
+
 TEST(EngineGenerateTest, PenaltiesBiasAndAllowedIdsReachTheSampler) {
   Harness h;
   const auto only = Generate(*h.engine, "x", {.max_tokens = 9, .allowed_token_ids = {ByteId('q')}});
