@@ -73,6 +73,37 @@ def test_prompts_in_their_order(gateway):
     assert [choice["text"] for choice in pairs["choices"]] == [one["text"] for two in samples for one in two]
 
 
+def test_prompt_alone_with_its_logprobs(server, gateway):
+    """As evaluation harnesses ask for the likelihood of a text."""
+    score = server.generation.Score(server.api.generation.ScoreRequest(model="bytes", text="Once upon", logprobs=2))
+    scored = [token for response in score for token in response.tokens]
+    ids = [byte + 3 for byte in b"Once upon"]
+    for prompt in ("Once upon", ids):
+        fields = {"prompt": prompt, "max_tokens": 0, "echo": True, "logprobs": 2}
+        whole = gateway.complete(**fields)
+        choice, = whole["choices"]
+        assert (choice["text"], choice["finish_reason"]) == ("Once upon", "length")
+        logprobs = choice["logprobs"]
+        assert logprobs["tokens"] == list("Once upon") and logprobs["text_offset"] == list(range(9))
+        assert logprobs["token_logprobs"][0] is None and logprobs["top_logprobs"][0] is None
+        assert logprobs["token_logprobs"][1:] == pytest.approx([token.token.logprob for token in scored[1:]])
+        assert [max(top.values()) for top in logprobs["top_logprobs"][1:]] == pytest.approx(
+            [token.top[0].logprob for token in scored[1:]])
+        assert (whole["usage"]["prompt_tokens"], whole["usage"]["completion_tokens"]) == (9, 0)
+        events = list(gateway.stream(**fields))
+        assert text_of(events) == "Once upon" and events[-1]["choices"][0]["finish_reason"] == "length"
+        parts = [event["choices"][0]["logprobs"] for event in events]
+        assert {name: sum((part[name] for part in parts), []) for name in logprobs} == logprobs
+    # Several prompts, without probabilities, and without even the text.
+    answer = gateway.complete(["a", "bc"], max_tokens=0, echo=True)
+    assert [(choice["text"], choice["logprobs"]) for choice in answer["choices"]] == [("a", None), ("bc", None)]
+    assert gateway.complete("a", max_tokens=0)["choices"][0]["text"] == ""
+    # The conversation that a session has is told, and no token of the model's own.
+    session = gateway.post("/v1/sessions", {"model": "bytes"}).json["id"]
+    answer = gateway.complete("Once", session_id=session, max_tokens=0)
+    assert answer["session"]["position"] == 4
+
+
 def test_logit_bias_decides_and_forbids(gateway):
     # "a" is the id 100 of this model.
     forced = gateway.complete("Once", max_tokens=6, temperature=0, ignore_eos=True, logit_bias={"100": 100})

@@ -128,6 +128,7 @@ def test_errors_fit(gateway, document):
 # The schemas of requests accept what the gateway does, and refuse what it refuses.
 @pytest.mark.parametrize("body", [
     {"prompt": "a"}, {"prompt": ["a", "b"]}, {"prompt": [1, 2]}, {"prompt": [[1], [2]]}, {"max_tokens": None},
+    {"max_tokens": 0}, {"max_tokens": -1},
     {"stop": "a"}, {"stop": ["a"]}, {"unknown": {"x": 1}}, {"logit_bias": {"1": 2}}, {"max_tokens": "1"},
     {"prompt": 1}, {"stop": 1}, {"seed": "a"}, {"stream": 1}, {"durability": "paper"}, {"logit_bias": [1]},
 ])

@@ -99,6 +99,8 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   if (fields.Has("max_completion_tokens")) request.max_tokens_field = "max_completion_tokens";
   const auto max_tokens = fields.Int32(request.max_tokens_field.c_str());
   if (max_tokens) sampling->set_max_tokens(*max_tokens);
+  // The server takes 0 to compute a prompt alone, which is no answer.
+  if (max_tokens == 0) fields.Fail(request.max_tokens_field, "must be at least 1");
   sampling->clear_prompt_logprobs();
   request.n = std::clamp(sampling->has_n() ? sampling->n() : 1, 1, kMaxSamples);
   ReadLogprobs(fields, &request);
