@@ -16,8 +16,8 @@
 namespace tvq::gateway {
 namespace {
 
-// What cannot be put into a message of gRPC, or into metadata; empty if all can.
-std::string_view Problem(const Request& request, const Router::Match& match) {
+// What cannot be put into a message of gRPC, into metadata or a deadline; empty if all can.
+std::string Problem(const Request& request, const Router::Match& match) {
   if (match.malformed) return "the path has a % that two hexadecimal digits do not follow";
   QueryFields query;
   if (!ParseQuery(request.query, &query)) {
@@ -29,7 +29,7 @@ std::string_view Problem(const Request& request, const Router::Match& match) {
                                    [](const auto& field) { return IsUtf8(field.second); });
   if (!is_text) return "path and query must be UTF-8";
   if (!IsUtf8(request.Find("idempotency-key"))) return "idempotency-key: must be UTF-8";
-  return {};
+  return std::string(TimeoutOf(request).status().message());
 }
 
 bool Changes(const Request& request) {
@@ -122,8 +122,8 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
         HttpError(405, absl::StrCat("this path knows the methods ", match.allow, " only")));
     response.headers.push_back({"Allow", match.allow});
     co_await exchange.Respond(std::move(response));
-  } else if (const std::string_view problem = Problem(request, match); !problem.empty()) {
-    co_await exchange.Respond(ErrorResponse(HttpError(400, problem)));
+  } else if (const std::string problem = Problem(request, match); !problem.empty()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(absl::InvalidArgumentError(problem))));
   } else {
     co_await (*match.handler)(exchange, match.fields);
   }

@@ -2,6 +2,7 @@
 
 import http.client
 import itertools
+import json
 import signal
 import socket
 import sys
@@ -216,6 +217,64 @@ def test_stream_does_not_wait_for_calls_in_the_queue(fake):
         go.set()
         events = list(stream)
         assert stream.done and len(text_of(events, 1)) == 100
+
+
+def test_time_of_a_request_becomes_the_deadline_of_its_calls(fake):
+    left = []
+
+    def generate(request, context):
+        left.append(context.time_remaining())
+        yield from answer(request, context)
+
+    answer, fake.Generate = fake.Generate, generate
+    body = {"model": "fake", "prompt": ["a", "b"], "max_tokens": 1}
+    with GatewayProcess(fake.address) as gateway:
+        for value in ("600", "600.5", " 6e2 "):
+            assert gateway.post("/v1/completions", body, headers={"X-Request-Timeout": value}).status == 200
+        # gRPC gives the server a deadline in the unit that has eight digits at most, rounded up.
+        assert len(left) == 6 and all(500 < seconds < 602 for seconds in left)
+        left.clear()
+        for headers in ({}, {"X-Request-Timeout": ""}, {"X-Request-Timeout": "1e300"}):
+            assert gateway.post("/v1/completions", body, headers=headers).status == 200
+        assert all(seconds is None or seconds > 1e6 for seconds in left)
+        for value in ("0", "-1", "soon", "5s", "nan"):
+            refused = gateway.get("/v1/models", headers={"X-Request-Timeout": value})
+            assert (refused.status, refused.error["param"]) == (400, "x-request-timeout")
+
+
+def test_request_whose_time_has_passed(fake):
+    """The server hears of it, and the client gets the status of the table."""
+    cancelled, said = threading.Semaphore(0), threading.Event()
+
+    def generate(request, context):
+        context.add_callback(cancelled.release)
+        if request.text == "says":
+            yield from itertools.islice(answer(request, context), 1)
+            said.set()
+        while context.is_active():
+            time.sleep(0.01)
+
+    answer, fake.Generate = fake.Generate, generate
+    headers = {"X-Request-Timeout": "0.5"}
+    body = {"model": "fake", "prompt": "a"}
+    with GatewayProcess(fake.address) as gateway:
+        for stream in (False, True):
+            late = gateway.post("/v1/completions", {**body, "stream": stream}, headers=headers)
+            assert (late.status, late.error["type"], late.error["code"]) == (504, "server_error", "deadline_exceeded")
+            assert late.error["message"] == "the time that the client gave this request has passed"
+            assert cancelled.acquire(timeout=60)
+        # A stream that has begun ends with an event. The time is that of the whole request, not between events.
+        events = list(gateway.stream(model="fake", prompt="says", headers={"X-Request-Timeout": "2"}))
+        assert said.is_set() and events[0]["choices"] and events[-1]["error"]["code"] == "deadline_exceeded"
+        assert cancelled.acquire(timeout=60)
+        # A body that takes longer leaves nothing.
+        text = json.dumps(body).encode()
+        with gateway.raw() as sock:
+            sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nX-Request-Timeout: 0.01\r\n"
+                         b"Content-Length: %d\r\n\r\n%s" % (len(text), text[:5]))
+            time.sleep(0.1)
+            sock.sendall(text[5:])
+            assert sock.recv(1000).startswith(b"HTTP/1.1 504")
 
 
 def test_export_that_fails_midway_is_no_whole_file(fake):

@@ -1,15 +1,18 @@
 #include "client/gateway/api/answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace tvq::gateway {
 namespace {
 
 constexpr size_t kMaxKeyBytes = 4096;
+constexpr double kMaxSeconds = 1e9;  // and what is longer is no limit either
 
 ApiError TooLarge(size_t max_bytes) {
   return HttpError(
@@ -17,6 +20,17 @@ ApiError TooLarge(size_t max_bytes) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::optional<std::chrono::milliseconds>> TimeoutOf(const Request& request) {
+  const std::string_view text = request.Find("x-request-timeout");
+  if (text.empty()) return std::nullopt;
+  double seconds = 0;
+  if (!absl::SimpleAtod({text.data(), text.size()}, &seconds) || !(seconds > 0)) {
+    return absl::InvalidArgumentError("x-request-timeout: must be a number of seconds above 0");
+  }
+  return std::chrono::milliseconds(
+      static_cast<int64_t>(std::ceil(std::min(seconds, kMaxSeconds) * 1000)));
+}
 
 CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id) {
   CallHeaders headers;
@@ -29,6 +43,8 @@ CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id) {
                       return c >= ' ' && c <= '~';
                     });
   headers.authorization = fits ? std::string(key) : "Bearer ?";
+  const auto timeout = TimeoutOf(exchange.request());
+  if (timeout.ok() && *timeout) headers.deadline = exchange.started() + **timeout;
   return headers;
 }
 

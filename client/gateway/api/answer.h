@@ -3,18 +3,25 @@
 #define TVQ_CLIENT_GATEWAY_API_ANSWER_H_
 
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "client/gateway/http/exchange.h"
 #include "client/gateway/openai/errors.h"
 #include "client/gateway/upstream/call.h"
 
 namespace tvq::gateway {
 
-// The key and the request id of the exchange, and the session that the call is on, if any.
+// What X-Request-Timeout allows for all of a request, from its first byte to the last of its
+// answer; nothing if there is no such header. INVALID_ARGUMENT unless it is seconds above 0.
+absl::StatusOr<std::optional<std::chrono::milliseconds>> TimeoutOf(const Request& request);
+
+// The key, the request id and the time left of the exchange, and the session that the call is on,
+// if any.
 CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id = {});
 
 Response ErrorResponse(const ApiError& error);

@@ -21,13 +21,17 @@ struct CallHeaders {
   std::string authorization;  // as the client sent it; empty: none
   std::string request_id;
   std::string session_id;  // for a proxy that sends a session's calls to one server; empty: none
-  std::optional<std::chrono::milliseconds> timeout;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
 
   void Apply(grpc::ClientContext* context) const {
     if (!authorization.empty()) context->AddMetadata("authorization", authorization);
     context->AddMetadata("x-request-id", request_id);
     if (FitsHeader(session_id)) context->AddMetadata("tvq-session-id", session_id);
-    if (timeout) context->set_deadline(std::chrono::system_clock::now() + *timeout);
+    if (deadline) {
+      const auto left = *deadline - std::chrono::steady_clock::now();
+      context->set_deadline(std::chrono::system_clock::now() +
+                            std::chrono::duration_cast<std::chrono::milliseconds>(left));
+    }
   }
 
   // gRPC ends the process over a value that is anything else.
@@ -50,6 +54,11 @@ class CallContext {
 
   // How the call ended; `answered`: a message of the response came.
   absl::Status Ended(const grpc::Status& status, bool answered = false) const {
+    // gRPC's own words for it.
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+        status.error_message() == "Deadline Exceeded") {
+      return absl::DeadlineExceededError("the time that the client gave this request has passed");
+    }
     return client::FromGrpc(status, context_, {.cancelled = cancelled_, .answered = answered});
   }
 
