@@ -1,11 +1,19 @@
 #include "kernels/cpu/sample/filter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <type_traits>
 
 namespace tvq {
 namespace {
 
+// Entries that are looked at together: none of most groups is likely enough to be kept.
+constexpr int64_t kGroup = 16;
 // Candidates that top_p looks at first; most distributions need no more.
 constexpr ptrdiff_t kFirstSorted = 64;
 
@@ -15,52 +23,116 @@ double Sum(const std::vector<Entry>& entries) {
   return sum;
 }
 
-// All ties of the k-th largest stay.
-void KeepTopK(int64_t k, std::vector<Entry>& kept) {
-  if (k >= static_cast<int64_t>(kept.size())) return;
-  std::vector<Entry> order = kept;
-  const auto kth = order.begin() + (k - 1);
-  std::nth_element(order.begin(), kth, order.end(), Before);
-  const float least = kth->value;
-  std::erase_if(kept, [least](const Entry& entry) { return entry.value < least; });
+struct Mass {
+  double sum = 0;
+  int64_t count = 0;
+};
+
+// Calls visit(first, size) of each group, so that the size of all but the last is a constant.
+template <typename Visit>
+void ForGroups(int64_t vocab, const Visit& visit) {
+  int64_t first = 0;
+  for (; first + kGroup <= vocab; first += kGroup) {
+    visit(first, std::integral_constant<int64_t, kGroup>());
+  }
+  if (first < vocab) visit(first, vocab - first);
 }
 
-// The smallest set of the largest that reaches p of the sum. Entries of at most (1 - p) / n of the
-// sum cannot all together hold more than the rest may lose: none of them is in the set. Of the
-// others ever larger pieces are put in order until p is reached.
-void KeepTopP(double p, std::vector<Entry>& kept) {
-  const double total = Sum(kept);
-  const double negligible = (1 - p) * total / static_cast<double>(kept.size());
-  std::vector<Entry> order;
-  for (const Entry& entry : kept) {
-    if (entry.value > negligible) order.push_back(entry);
-  }
-  double sum = 0;
-  Entry last = order.empty() ? *std::min_element(kept.begin(), kept.end(), Before) : Entry{};
-  ptrdiff_t piece = kFirstSorted;
-  for (auto first = order.begin(); first != order.end(); piece *= 4) {
-    const auto end = first + std::min(piece, order.end() - first);
-    if (end != order.end()) std::nth_element(first, end, order.end(), Before);
-    std::sort(first, end, Before);
-    // The first one stays even where p is 0.
-    while (first != end && (first == order.begin() || sum < p * total)) {
-      sum += first->value;
-      last = *first++;
+// Of the exponentials of `least` and more; in parts, which do not wait for one another.
+Mass MassFrom(const float* e, int64_t vocab, float least) {
+  double sums[kGroup] = {};
+  int32_t counts[kGroup] = {};
+  ForGroups(vocab, [&](int64_t first, auto size) {
+    for (int64_t i = 0; i < size; ++i) {
+      const float value = e[first + i];
+      sums[i] += value >= least ? value : 0.0F;
+      counts[i] += value >= least ? 1 : 0;
     }
+  });
+  Mass mass;
+  for (const double sum : sums) mass.sum += sum;
+  for (const int32_t count : counts) mass.count += count;
+  return mass;
+}
+
+// The k-th largest value; `values` are left in another order.
+float KthLargest(int64_t k, std::vector<float>& values) {
+  const auto kth = values.begin() + (k - 1);
+  std::nth_element(values.begin(), kth, values.end(), std::greater<>());
+  return *kth;
+}
+
+// Drops what is less than the k-th largest, of which all ties stay. Returns that, or `least` where
+// there are not so many.
+float KeepTopK(int64_t k, float least, std::vector<Entry>& kept) {
+  if (k >= std::ssize(kept)) return least;
+  std::vector<float> values;
+  values.reserve(kept.size());
+  for (const Entry& entry : kept) values.push_back(entry.value);
+  const float kth = KthLargest(k, values);
+  std::erase_if(kept, [kth](const Entry& entry) { return entry.value < kth; });
+  return kth;
+}
+
+// The entries of `least` and more, in the order of their ids; of the k largest and their ties,
+// where k is not 0. Whatever has k larger ones among those seen so far is dropped on the way.
+std::vector<Entry> EntriesFrom(const float* e, int64_t vocab, float least, int64_t k = 0) {
+  std::vector<Entry> entries;
+  size_t enough = k > 0 ? static_cast<size_t>(4 * std::min(k, vocab) + kGroup) : SIZE_MAX;
+  ForGroups(vocab, [&](int64_t first, auto size) {
+    bool any = false;
+    for (int64_t i = 0; i < size; ++i) any |= e[first + i] >= least;
+    if (!any) return;
+    for (int64_t i = first; i < first + size; ++i) {
+      if (e[i] >= least) entries.push_back({e[i], static_cast<int32_t>(i)});
+    }
+    if (entries.size() < enough) return;
+    least = KeepTopK(k, least, entries);
+    enough = std::max(enough, 2 * entries.size());  // there may be many ties
+  });
+  if (k > 0) KeepTopK(k, least, entries);
+  return entries;
+}
+
+// Entries of at most (1 - p) / n of the sum cannot all together hold more than what top_p may lose:
+// those below are in no set that it keeps. Rounded down, so that the largest, which is no less than
+// the mean, is never below.
+float LeastOfTopP(double p, const Mass& mass) {
+  const double negligible = (1 - p) * mass.sum / static_cast<double>(mass.count);
+  return std::nextafter(static_cast<float>(negligible), 0.0F);
+}
+
+// Leaves the smallest set of the largest that reaches `target`, at least one, in the order of their
+// ids. Ever larger pieces are put in order until it is reached.
+void KeepLargest(double target, std::vector<Entry>& entries) {
+  double sum = 0;
+  ptrdiff_t piece = kFirstSorted;
+  auto first = entries.begin();
+  for (; first != entries.end(); piece *= 4) {
+    const auto end = first + std::min(piece, entries.end() - first);
+    if (end != entries.end()) std::nth_element(first, end, entries.end(), Before);
+    std::sort(first, end, Before);
+    while (first != end && (first == entries.begin() || sum < target)) sum += (first++)->value;
     if (first != end) break;
   }
-  std::erase_if(kept, [&last](const Entry& entry) { return Before(last, entry); });
+  entries.erase(first, entries.end());
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.id < b.id; });
 }
 
 }  // namespace
 
 std::vector<Entry> FilterCandidates(const SampleRow& row, const float* e, int64_t vocab) {
-  std::vector<Entry> kept;
-  for (int64_t i = 0; i < vocab; ++i) {
-    if (e[i] > 0 && e[i] >= row.min_p) kept.push_back({e[i], static_cast<int32_t>(i)});
+  const double p = row.top_p;
+  const float least = std::max(row.min_p, std::numeric_limits<float>::denorm_min());
+  if (row.top_k <= 0 && row.top_p < 1) {
+    const Mass mass = MassFrom(e, vocab, least);
+    std::vector<Entry> kept = EntriesFrom(e, vocab, std::max(least, LeastOfTopP(p, mass)));
+    KeepLargest(p * mass.sum, kept);
+    return kept;
   }
-  if (row.top_k > 0) KeepTopK(row.top_k, kept);
-  if (row.top_p < 1) KeepTopP(row.top_p, kept);
+  std::vector<Entry> kept = EntriesFrom(e, vocab, least, std::max(row.top_k, 0));
+  if (row.top_p < 1) KeepLargest(p * Sum(kept), kept);
   return kept;
 }
 
