@@ -178,6 +178,34 @@ def test_errors_are_openais(gateway):
             assert answer.headers["Content-Type"] == "application/json"
 
 
+def test_errors_have_openais_words(api):
+    answer = None
+
+    def word():
+        return answer.status, answer.error["type"], answer.error["code"], answer.error["param"]
+
+    limits = ["--max-prompt-tokens", "100"]
+    softmax = GOLDEN / "families" / "softmax_gated_single"  # whose context ends
+    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", "--model", f"softmax={softmax}",
+                       *limits) as server, GatewayProcess(server.address) as gateway:
+        for path, body in [("/v1/completions", {"prompt": "a"}), ("/v1/completions", {"prompt": "a", "stream": True}),
+                           ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+                           ("/v1/embeddings", {"input": "a"}), ("/tokenize", {"prompt": "a"})]:
+            answer = gateway.post(path, {"model": "none", **body})
+            assert word() == (404, "invalid_request_error", "model_not_found", "model"), (path, answer.body)
+        answer = gateway.get("/v1/models/none")
+        assert word() == (404, "invalid_request_error", "model_not_found", "model")
+        answer = gateway.get("/v1/sessions/none")
+        assert word() == (404, "invalid_request_error", "not_found", "session_id")
+        most = gateway.get("/v1/models/softmax").json["max_position"]
+        for model, prompt, max_tokens in [("bytes", "a" * 101, 1), ("bytes", [5] * 101, 1), ("bytes", "a" * 9999, 1),
+                                          ("softmax", [5], most)]:
+            for stream in (False, True):
+                answer = gateway.post("/v1/completions", {"model": model, "prompt": prompt, "max_tokens": max_tokens,
+                                                          "stream": stream})
+                assert word() == (400, "invalid_request_error", "context_length_exceeded", "prompt"), answer.body
+
+
 def test_an_error_names_the_prompt(gateway):
     body = {"model": "bytes", "prompt": [[1], [2, 999]], "max_tokens": 1}
     answer = gateway.post("/v1/completions", body)

@@ -23,9 +23,9 @@ struct Row {
 constexpr Row kRows[] = {
     {absl::StatusCode::kInvalidArgument, 400, "invalid_request_error", ""},
     {absl::StatusCode::kOutOfRange, 400, "invalid_request_error", ""},
-    {absl::StatusCode::kUnauthenticated, 401, "authentication_error", "invalid_api_key"},
+    {absl::StatusCode::kUnauthenticated, 401, "invalid_request_error", "invalid_api_key"},
     {absl::StatusCode::kPermissionDenied, 403, "permission_error", "permission_denied"},
-    {absl::StatusCode::kNotFound, 404, "not_found_error", "not_found"},
+    {absl::StatusCode::kNotFound, 404, "invalid_request_error", "not_found"},
     {absl::StatusCode::kAborted, 409, "conflict_error", "conflict"},
     {absl::StatusCode::kAlreadyExists, 409, "conflict_error", "already_exists"},
     {absl::StatusCode::kFailedPrecondition, 412, "invalid_request_error", "failed_precondition"},
@@ -48,6 +48,15 @@ std::string ParamOf(std::string_view message) {
   const std::string_view field = message.substr(0, colon);
   if (!std::all_of(field.begin(), field.end(), IsFieldCharacter)) return "";
   return std::string(field);
+}
+
+// Of a prompt, alone or with what is before it and what may come after it; programs shorten it by
+// this word. So the server says that it has no room: beyond the model's context or its own limit.
+bool IsTooLong(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) &&
+         (absl::StrContains(status.message(), ", the model's context length") ||
+          (absl::StrContains(status.message(), " tokens, ") &&
+           absl::StrContains(status.message(), ", the server's limit")));
 }
 
 // What gRPC says of a message beyond a limit, and what the server says of a snapshot, has no advice
@@ -74,6 +83,7 @@ ApiError ToApiError(const absl::Status& status) {
   }
   if (error.status < 500) error.param = ParamOf(error.message);
   if (error.status == 404 && error.param == "model") error.code = "model_not_found";
+  if (IsTooLong(status)) error.code = "context_length_exceeded";
   if (absl::IsResourceExhausted(status)) {
     const std::optional<int64_t> ms = Pushback(status);
     const bool never = ms ? *ms < 0

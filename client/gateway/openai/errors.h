@@ -21,7 +21,8 @@ struct ApiError {
   std::optional<int64_t> retry_after_ms;
 };
 
-// As the table in proto/README.md says. The field comes from the message, which names it first:
+// As the table in proto/README.md says, with the type and code that OpenAI's service has for it,
+// where it has. The field comes from the message, which names it first:
 // "max_tokens: ...".
 ApiError ToApiError(const absl::Status& status);
 

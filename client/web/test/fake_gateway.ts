@@ -16,7 +16,7 @@ const json = (body: unknown, status = 200, headers: Record<string, string> = {})
 /** Type and code of an error, in the gateway's words. */
 const WORDS: Record<number, [string, string | null]> = {
   400: ['invalid_request_error', null],
-  404: ['not_found_error', 'not_found'],
+  404: ['invalid_request_error', 'not_found'],
   409: ['conflict_error', 'conflict'],
   429: ['rate_limit_error', 'rate_limit_exceeded'],
   500: ['server_error', 'data_loss'],

@@ -3,32 +3,57 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/cord.h"
 
 namespace tvq::gateway {
 namespace {
 
-TEST(ErrorsTest, CodesOfTheTable) {
-  for (const auto& [code, http] : {
-           std::pair(absl::StatusCode::kInvalidArgument, 400),
-           std::pair(absl::StatusCode::kUnauthenticated, 401),
-           std::pair(absl::StatusCode::kPermissionDenied, 403),
-           std::pair(absl::StatusCode::kNotFound, 404),
-           std::pair(absl::StatusCode::kAborted, 409),
-           std::pair(absl::StatusCode::kFailedPrecondition, 412),
-           std::pair(absl::StatusCode::kResourceExhausted, 429),
-           std::pair(absl::StatusCode::kCancelled, 499),
-           std::pair(absl::StatusCode::kInternal, 500),
-           std::pair(absl::StatusCode::kDataLoss, 500),
-           std::pair(absl::StatusCode::kUnknown, 500),
-           std::pair(absl::StatusCode::kUnimplemented, 501),
-           std::pair(absl::StatusCode::kUnavailable, 503),
-           std::pair(absl::StatusCode::kDeadlineExceeded, 504),
+// proto/README.md's, and OpenAI's words.
+TEST(ErrorsTest, TheTable) {
+  using Code = absl::StatusCode;
+  const std::string invalid = "invalid_request_error", server = "server_error";
+  for (const auto& [code, http, type, name] :
+       std::vector<std::tuple<Code, int, std::string, std::string>>{
+           {Code::kInvalidArgument, 400, invalid, ""},
+           {Code::kOutOfRange, 400, invalid, ""},
+           {Code::kUnauthenticated, 401, invalid, "invalid_api_key"},
+           {Code::kPermissionDenied, 403, "permission_error", "permission_denied"},
+           {Code::kNotFound, 404, invalid, "not_found"},
+           {Code::kAborted, 409, "conflict_error", "conflict"},
+           {Code::kAlreadyExists, 409, "conflict_error", "already_exists"},
+           {Code::kFailedPrecondition, 412, invalid, "failed_precondition"},
+           {Code::kResourceExhausted, 429, "rate_limit_error", "rate_limit_exceeded"},
+           {Code::kCancelled, 499, "cancelled_error", "cancelled"},
+           {Code::kInternal, 500, server, "internal_error"},
+           {Code::kUnknown, 500, server, "internal_error"},
+           {Code::kDataLoss, 500, server, "data_loss"},
+           {Code::kUnimplemented, 501, server, "unimplemented"},
+           {Code::kUnavailable, 503, server, "unavailable"},
+           {Code::kDeadlineExceeded, 504, server, "deadline_exceeded"},
        }) {
-    EXPECT_EQ(ToApiError(absl::Status(code, "x")).status, http);
+    const ApiError error = ToApiError(absl::Status(code, "x"));
+    EXPECT_EQ(error.status, http);
+    EXPECT_EQ(error.type, type) << http;
+    EXPECT_EQ(error.code, name) << http;
+    EXPECT_EQ(error.retry_after_ms.has_value(), http == 429 || http == 503) << http;
   }
+}
+
+TEST(ErrorsTest, PromptsThatAreTooLongHaveOpenAisCode) {
+  for (const char* message :
+       {"prompt: has 9 tokens, must be at most 8, the model's context length",
+        "prompt: has 9 tokens, and max_tokens is 3; together they must be at most 8, the model's "
+        "context length",
+        "text: has 9 tokens, must have at most 8, the server's limit",
+        "text: has 99 bytes, more than 8 tokens, the server's limit, can stand for"}) {
+    EXPECT_EQ(ToApiError(absl::InvalidArgumentError(message)).code, "context_length_exceeded");
+  }
+  EXPECT_EQ(ToApiError(absl::InvalidArgumentError("n: must be at most 8, the server's limit")).code,
+            "");
 }
 
 TEST(ErrorsTest, ParamIsTheFieldThatTheMessageNames) {
@@ -60,7 +85,7 @@ TEST(ErrorsTest, WhenToComeAgain) {
 TEST(ErrorsTest, Json) {
   const ApiError error = ToApiError(absl::NotFoundError("model: there is no \"\xff\""));
   EXPECT_EQ(nlohmann::json::parse(ToJson(error)), nlohmann::json::parse(R"({"error": {
-      "message": "model: there is no \"\ufffd\"", "type": "not_found_error", "param": "model",
+      "message": "model: there is no \"\ufffd\"", "type": "invalid_request_error", "param": "model",
       "code": "model_not_found"}})"));
   EXPECT_EQ(nlohmann::json::parse(ToJson(HttpError(400, "x")))["error"]["param"], nullptr);
 }
