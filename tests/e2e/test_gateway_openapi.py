@@ -3,11 +3,13 @@
 import json
 import re
 import shutil
+import sys
 
+import grpc
 import jsonschema
 import pytest
-from gateway_process import GatewayProcess
-from server_process import GOLDEN, ROOT, ServerProcess
+from gateway_process import Answer, GatewayProcess
+from server_process import GOLDEN, ROOT, ServerProcess, dead_addresses
 from test_gateway_chat import MESSAGES, TEMPLATE
 
 
@@ -30,11 +32,40 @@ def document(gateway):
     return gateway.get("/openapi.json").json
 
 
+def validate(document, schema, instance):
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "components": document["components"]}
+    jsonschema.Draft202012Validator(schema).validate(instance)
+
+
 def check(document, name, instance):
     """That `instance` fits the schema of this name."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": f"#/components/schemas/{name}",
-              "components": document["components"]}
-    jsonschema.Draft202012Validator(schema).validate(instance)
+    validate(document, {"$ref": f"#/components/schemas/{name}"}, instance)
+
+
+def responses_of(document, method, path):
+    """What the document says of the answers to a method at this path: by status."""
+    path = path.split("?")[0]
+    fits = [known for known in document["paths"] if re.fullmatch(re.sub("{[a-z]*}", "[^/]+", known), path)]
+    known = path if path in fits else fits[0]
+    responses = {}
+    for status, response in document["paths"][known][method.lower()]["responses"].items():
+        name = response.get("$ref", "").split("/")[-1]
+        responses[status] = document["components"]["responses"][name] if name else response
+    return responses
+
+
+def check_answer(document, method, path, answer):
+    """That the document has such an answer: its status, headers, type and body."""
+    responses = responses_of(document, method, path)
+    assert str(answer.status) in responses, (method, path, answer.status, answer.body)
+    response = responses[str(answer.status)]
+    for name, header in response.get("headers", {}).items():
+        value = answer.headers[name]
+        validate(document, header["schema"], int(value) if header["schema"]["type"] == "integer" else value)
+    kind = answer.headers["Content-Type"].split(";")[0]
+    assert kind in response["content"], (method, path, kind)
+    if kind == "application/json":
+        validate(document, response["content"][kind]["schema"], answer.json)
 
 
 def test_document_is_whole(document):
@@ -43,7 +74,7 @@ def test_document_is_whole(document):
     for name in names:
         jsonschema.Draft202012Validator.check_schema(document["components"]["schemas"][name])
     text = json.dumps(document)
-    for kind, elsewhere in [("schemas", {"ChatChunk"}), ("parameters", set())]:  # that one is an event's document
+    for kind, elsewhere in [("schemas", {"ChatChunk"}), ("parameters", set()), ("responses", set())]:  # that one is an event's document
         used = {part.split('"')[0] for part in text.split(f"#/components/{kind}/")[1:]}
         assert used | elsewhere == set(document["components"][kind])
     ids = [operation["operationId"] for path in document["paths"].values() for operation in path.values()]
@@ -69,60 +100,132 @@ def test_every_route_is_in_the_document(document):
 
 
 def test_answers_fit(gateway, document):
-    def checked(name, method, path, body=None, status=200):
+    def checked(method, path, body=None, status=200):
         answer = gateway.call(method, path, body)
         assert answer.status == status, answer.body
-        check(document, name, answer.json)
-        return answer.json
+        check_answer(document, method, path, answer)
+        return answer
 
-    checked("Status", "GET", "/health")
-    checked("Status", "GET", "/v1/health/ready")
-    checked("Version", "GET", "/version")
-    checked("ModelList", "GET", "/v1/models")
-    assert checked("Model", "GET", "/v1/models/pixels")["image"] is not None
-    checked("Server", "GET", "/v1/server")
-    session = checked("Session", "POST", "/v1/sessions", {"model": "chat", "keep_transcript": True}, 201)["id"]
+    for path in ("/health", "/v1/health/live", "/v1/health/ready", "/version", "/metrics", "/openapi.json", "/v1/models",
+                 "/v1/server"):
+        checked("GET", path)
+    assert checked("GET", "/v1/models/pixels").json["image"] is not None
+    session = checked("POST", "/v1/sessions", {"model": "chat", "keep_transcript": True}, 201).json["id"]
     path = f"/v1/sessions/{session}"
-    checked("Appended", "POST", f"{path}/append", {"text": "abc"})
-    checked("Position", "POST", f"{path}/marks", {"name": "m"})
-    checked("SessionList", "POST", f"{path}/fork", {"count": 2})
-    checked("SessionPage", "GET", "/v1/sessions?limit=1")
-    checked("Session", "GET", f"{path}?include_transcript=true")
-    checked("Position", "POST", f"{path}/save", {})
-    checked("Position", "POST", f"{path}/rewind", {"mark": "m"})
-    checked("Position", "DELETE", f"{path}/marks/m")
+    checked("POST", f"{path}/append", {"text": "abc"})
+    checked("POST", f"{path}/marks", {"name": "m"})
+    checked("POST", f"{path}/fork", {"count": 2})
+    checked("GET", "/v1/sessions?limit=1")
+    checked("GET", f"{path}?include_transcript=true")
+    checked("POST", f"{path}/save", {})
+    checked("POST", f"{path}/rewind", {"mark": "m"})
+    checked("DELETE", f"{path}/marks/m")
+    snapshot = checked("GET", f"{path}/export").body
+    checked("POST", "/v1/sessions/import?model=chat", snapshot, 201)
     body = {"model": "chat", "prompt": "a", "max_tokens": 3}
-    checked("Completion", "POST", "/v1/completions", body)
-    checked("Completion", "POST", "/v1/completions", {"session_id": session, "max_tokens": 2})
-    checked("Completion", "POST", "/v1/completions", {
+    checked("POST", "/v1/completions", body)
+    checked("POST", "/v1/completions", {"session_id": session, "max_tokens": 2})
+    checked("POST", "/v1/completions", {
         **body, "logprobs": 2, "echo": True, "prompt_logprobs": 1, "return_token_ids": True, "n": 2})
-    checked("ChatCompletion", "POST", "/v1/chat/completions", {
-        "model": "chat", "messages": MESSAGES, "logprobs": True, "top_logprobs": 1, "return_token_ids": True})
-    checked("SessionDeleted", "DELETE", path)
+    checked("POST", "/v1/completions", {**body, "logprobs": 2, "echo": True, "max_tokens": 0})
+    checked("POST", "/v1/completions", {**body, "stream": True})
+    chat = {"model": "chat", "messages": MESSAGES, "max_tokens": 3}
+    checked("POST", "/v1/chat/completions", {**chat, "logprobs": True, "top_logprobs": 1, "return_token_ids": True})
+    checked("POST", "/v1/chat/completions", {**chat, "stream": True})
+    checked("DELETE", path)
     for encoding in ("float", "base64"):
-        checked("Embeddings", "POST", "/v1/embeddings",
-                {"model": "encoder", "input": [[1], [2, 3]], "encoding_format": encoding})
-    checked("Tokens", "POST", "/tokenize", {"model": "chat", "prompt": "a"})
-    checked("Text", "POST", "/detokenize", {"model": "chat", "tokens": [100]})
+        checked("POST", "/v1/embeddings", {"model": "encoder", "input": [[1], [2, 3]], "encoding_format": encoding})
+    checked("POST", "/tokenize", {"model": "chat", "prompt": "a"})
+    checked("POST", "/detokenize", {"model": "chat", "tokens": [100]})
 
 
-def test_events_fit(gateway, document):
+@pytest.mark.parametrize("path, schema, body", [
+    ("/v1/completions", "Completion", {"prompt": "a"}), ("/v1/chat/completions", "ChatChunk", {"messages": MESSAGES}),
+])
+def test_events_fit(gateway, document, path, schema, body):
     session = gateway.post("/v1/sessions", {"model": "chat"}).json["id"]
-    for fields in ({}, {"session_id": session}, {"logprobs": 1, "return_token_ids": True, "prompt_logprobs": 1}):
-        stream = gateway.stream(**{"model": "chat", "prompt": "a", "stream_options": {"include_usage": True}, **fields})
-        for event in stream:
-            check(document, "Completion", event)
-        assert stream.done
-    for event in gateway.stream("/v1/chat/completions", model="chat", messages=MESSAGES, max_tokens=5):
-        check(document, "ChatChunk", event)
+    logprobs = {"logprobs": 1, "prompt_logprobs": 1} if schema == "Completion" else {"logprobs": True, "top_logprobs": 1}
+    for fields in ({}, {"session_id": session}, {"return_token_ids": True, "n": 2, **logprobs}):
+        stream = gateway.stream(path, model="chat", max_tokens=5, stream_options={"include_usage": True}, **body, **fields)
+        events = list(stream)
+        for event in events:
+            check(document, schema, event)
+        assert stream.done and events[-1]["usage"] is not None
+        assert ("session" in events[-2]) == ("session_id" in fields)
 
 
-def test_errors_fit(gateway, document):
-    for method, path, body in [("GET", "/nothing", None), ("GET", "/v1/sessions/none", None), ("PUT", "/v1/models", None),
-                               ("POST", "/v1/completions", b"{"), ("POST", "/v1/completions", {"model": "none"}),
-                               ("GET", "/v1/models/none", None)]:
-        answer = gateway.call(method, path, body)
-        assert answer.status >= 400
+# What a server says, by the status that a client gets.
+REFUSALS = {400: grpc.StatusCode.INVALID_ARGUMENT, 401: grpc.StatusCode.UNAUTHENTICATED,
+            403: grpc.StatusCode.PERMISSION_DENIED, 404: grpc.StatusCode.NOT_FOUND, 409: grpc.StatusCode.ABORTED,
+            412: grpc.StatusCode.FAILED_PRECONDITION, 413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+            429: grpc.StatusCode.RESOURCE_EXHAUSTED, 500: grpc.StatusCode.DATA_LOSS,
+            501: grpc.StatusCode.UNIMPLEMENTED, 503: grpc.StatusCode.UNAVAILABLE,
+            504: grpc.StatusCode.DEADLINE_EXCEEDED}
+PUSHBACK_MS = {413: -1, 429: 1500}
+BODIES = {"/v1/completions": {"prompt": "a"}, "/v1/chat/completions": {"messages": MESSAGES},
+          "/v1/embeddings": {"input": "a"}, "/v1/sessions": {}, "/v1/sessions/import": "a snapshot",
+          "/v1/sessions/{id}/append": {"text": "a"}, "/v1/sessions/{id}/fork": {},
+          "/v1/sessions/{id}/marks": {"name": "m"}, "/v1/sessions/{id}/rewind": {"mark": "m"},
+          "/v1/sessions/{id}/save": {}, "/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [1]}}
+
+
+@pytest.fixture
+def fake(api):
+    sys.path.insert(0, str(ROOT / "tests" / "client"))
+    from fake_server import FakeServer
+    server = FakeServer()
+    yield server
+    server.stop()
+
+
+def test_every_route_has_the_errors_that_the_document_gives_it(fake, document):
+    from fake_server import Refused
+    methods = [name for name in dir(fake) if name[0].isupper()]
+    with GatewayProcess(fake.address, "--body-timeout", "0.1") as gateway, dead_addresses(1) as (dead,), \
+            GatewayProcess(dead) as alone:
+        for known, operations in document["paths"].items():
+            path = known.replace("{", "").replace("}", "")
+            for method in operations:
+                method = method.upper()
+                body = BODIES.get(known) if method == "POST" else None
+
+                def answers(status):
+                    """The answers that have this status."""
+                    calls = known not in ("/health", "/v1/health/live", "/v1/health/ready", "/version", "/metrics",
+                                          "/openapi.json")
+                    if calls and status in REFUSALS:
+                        refused = Refused(REFUSALS[status], "text: is refused", PUSHBACK_MS.get(status))
+                        fake.refuse = dict.fromkeys(methods, refused)
+                        yield gateway.call(method, path, body)
+                        if path.endswith("completions"):
+                            yield gateway.call(method, path, {**body, "stream": True})
+                    if status == 400:
+                        yield gateway.call(method, f"{path}?a=%zz", body)
+                        yield gateway.call(method, path, body, {"X-Request-Timeout": "soon"})
+                    if status == 403:
+                        yield gateway.call(method, path, body, {"Host": "elsewhere.example"})
+                    if status == 408:
+                        connection = gateway.connect()
+                        connection.request(method, path, b"", {"Content-Length": "10"})
+                        yield Answer(connection.getresponse())
+                        connection.close()
+                    if status == 503:
+                        yield alone.call(method, path, body)
+
+                for status in responses_of(document, method, path):
+                    if not status.isdigit() or int(status) < 400:
+                        continue
+                    got = list(answers(int(status)))
+                    assert got, f"{method} {path}: no way to {status}"
+                    for answer in got:
+                        assert str(answer.status) == status, (method, path, answer.body)
+                        check_answer(document, method, path, answer)
+
+
+def test_errors_without_a_route_fit(gateway, document):
+    for method, path in [("GET", "/nothing"), ("PUT", "/v1/models")]:
+        answer = gateway.call(method, path)
+        assert answer.status in (404, 405)
         check(document, "Error", answer.json)
 
 
