@@ -34,6 +34,14 @@ def exchange(gateway, request):
         return read_all(sock)
 
 
+def exchange_and_end(gateway, request):
+    """The same by a client that then sends nothing more and says so."""
+    with gateway.raw() as sock:
+        sock.sendall(request)
+        sock.shutdown(socket.SHUT_WR)
+        return read_all(sock)
+
+
 def status_of(answer):
     return int(answer.split(b" ", 2)[1])
 
@@ -204,15 +212,20 @@ def test_client_that_hangs_up_frees_its_place(gateway, server):
 
 # A client that has shut down its side cannot be told from one that has gone.
 def test_half_closed_connection(gateway, server):
-    with gateway.raw() as sock:
-        sock.sendall(GET)
-        sock.shutdown(socket.SHUT_WR)
-        assert status_of(read_all(sock)) == 200
-    with gateway.raw() as sock:
-        sock.sendall(completion(max_tokens=100_000_000, ignore_eos=True, stream=True))
-        wait_until(lambda: running(server) == 1, "the request runs")
-        sock.shutdown(socket.SHUT_WR)
-        server.wait_idle()
+    assert status_of(exchange_and_end(gateway, GET)) == 200
+    for stream in (False, True):
+        with gateway.raw() as sock:
+            sock.sendall(completion(max_tokens=100_000_000, ignore_eos=True, stream=stream))
+            wait_until(lambda: running(server) == 1, "the request runs")
+            sock.shutdown(socket.SHUT_WR)
+            server.wait_idle()
+            answer = read_all(sock)  # what came before; the connection ends without the rest
+            assert answer.startswith(b"HTTP/1.1 200") == stream and b"[DONE]" not in answer
+    assert 'code="499",method="POST",route="/v1/completions"' in gateway.get("/metrics").body.decode()
+    # As `nc -N` does, which ends its side with the request: the same, or what was done before it is noticed.
+    answer = exchange_and_end(gateway, completion(max_tokens=100_000_000, ignore_eos=True, stream=True))
+    assert b"[DONE]" not in answer
+    server.wait_idle()
 
 
 def test_reader_that_takes_nothing_is_let_go(gateway, server):
