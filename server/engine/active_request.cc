@@ -203,11 +203,27 @@ void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
   if (sequence != nullptr) {
     kept.tokens.insert(kept.tokens.end(), sequence->tokens().begin(), sequence->tokens().end());
     if (sequence->pending()) kept.pending.push_back(*sequence->pending());
+    kept.answer_end.emplace().Append(EndOf(sequence->tokens()));
+    kept.answer_end->after = std::min(sequence->after_answer(), kept.answer_end->tail.size());
+  } else if (request().start && request().start->answer_end) {
+    kept.answer_end = request().start->answer_end;
+    kept.answer_end->Append(EndOf(request().prompt));
   }
   if (!kept.pending.empty()) return;
   kept.logits = std::move(last_logits_);
   // Nothing was fed: the logits are still those of the start.
   if (kept.logits.empty()) kept.logits = *request().start->logits;
+}
+
+std::string ActiveRequest::EndOf(std::span<const int32_t> tokens) const {
+  const Tokenizer& tokenizer = model_->tokenizer();
+  size_t first = tokens.size();
+  for (size_t bytes = 0; first > 0 && bytes < AnswerEnd::kMaxTail;) {
+    bytes += tokenizer.TokenBytes(tokens[--first]).size();
+  }
+  std::string text;
+  for (int32_t id : tokens.subspan(first)) text += tokenizer.TokenBytes(id);
+  return text;
 }
 
 void ActiveRequest::End(absl::Status outcome) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -102,6 +103,8 @@ class ActiveRequest {
   // Gives the sink the vectors.
   absl::Status DeliverVectors();
   void Keep(HeldState held, const Sequence* sequence);
+  // The text of the last of these tokens: AnswerEnd::kMaxTail bytes or more, if all have so many.
+  std::string EndOf(std::span<const int32_t> tokens) const;
   int64_t Unfinished() const;
 
   Submission submission_;

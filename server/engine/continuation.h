@@ -2,9 +2,13 @@
 #ifndef TVQ_SERVER_ENGINE_CONTINUATION_H_
 #define TVQ_SERVER_ENGINE_CONTINUATION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +17,21 @@
 #include "server/engine/state_budget.h"
 
 namespace tvq {
+
+// How a context ends in which something was generated.
+struct AnswerEnd {
+  static constexpr size_t kMaxTail = 64;
+
+  // The last bytes of its text since that generation began, at most kMaxTail.
+  std::string tail;
+  // Of these, how many are no part of the answer: the stop string that ended it, what its last
+  // token has behind that, and the prompts of requests since that generated nothing.
+  size_t after = 0;
+
+  // The context goes on with text that is no part of the answer.
+  void Append(std::string_view text);
+  bool operator==(const AnswerEnd&) const = default;
+};
 
 // A state and the bytes of the budget that it takes, which go back when its memory has.
 struct HeldState {
@@ -47,6 +66,9 @@ struct StartPoint {
   // Of a kept prefix: tokens of the request's own prompt that the state holds already, fewer than
   // the prompt has.
   int64_t prompt_tokens = 0;
+
+  // Continuation::answer_end of the request that ended here.
+  std::optional<AnswerEnd> answer_end;
 };
 
 // What a request leaves for the next one.
@@ -56,6 +78,8 @@ struct Continuation {
   std::vector<float> logits;     // after the last fed token, if nothing is pending
   // What the context has gained: the prompt and the generated tokens, an ending id excluded.
   std::vector<int32_t> tokens;
+  // Unset: nothing was generated in it, or that is not known.
+  std::optional<AnswerEnd> answer_end;
 };
 
 // Receives states of a prompt on its way.

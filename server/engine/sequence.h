@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_ENGINE_SEQUENCE_H_
 #define TVQ_SERVER_ENGINE_SEQUENCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -30,6 +31,9 @@ class Sequence {
   std::optional<int32_t> pending() const { return pending_; }
   // What was generated, if the request keeps its state: an ending id excluded.
   const std::vector<int32_t>& tokens() const { return tokens_; }
+
+  // Bytes of the stop string that ended the sample, and of what the last token has behind it.
+  size_t after_answer() const { return after_answer_; }
 
   // How to choose the next token from a row of logits. Valid until Accept.
   SampleRow NextSample(int64_t logits_row) const;
@@ -65,6 +69,7 @@ class Sequence {
   TokenCounts counts_;
   std::optional<int32_t> pending_;
   std::vector<int32_t> tokens_;
+  size_t after_answer_ = 0;
   int32_t generated_ = 0;
   Delta output_;  // since TakeOutput
   std::optional<SteadyTime> last_token_;

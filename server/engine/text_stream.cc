@@ -15,7 +15,9 @@ std::string TextStream::Prime(std::span<const int32_t> prompt) {
 }
 
 StreamPiece TextStream::Push(int32_t id, bool armed) {
-  return matcher_.Push(decoder_.Push(id), armed);
+  StreamPiece piece = matcher_.Push(decoder_.Push(id), armed);
+  if (piece.stop) piece.rest += decoder_.Finish();
+  return piece;
 }
 
 StreamPiece TextStream::Finish(bool armed) {

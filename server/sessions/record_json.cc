@@ -1,8 +1,12 @@
 #include "server/sessions/record_json.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/sessions/json_fields.h"
 #include "server/sessions/session_id.h"
@@ -17,6 +21,8 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 // Versions and positions: far enough from the largest integer for what is added to them.
 constexpr int64_t kMostCounted = int64_t{1} << 60;
 constexpr int64_t kNever = -1;  // as a ttl
+constexpr char kAnswerTail[] = "answer_tail";
+constexpr char kAfterAnswer[] = "after_answer";
 
 std::string Id(JsonFields& fields, const char* name, bool may_be_empty) {
   std::string id = fields.String(name);
@@ -30,12 +36,35 @@ absl::Time Time(JsonFields& fields, const char* name) {
   return absl::FromUnixNanos(fields.Int(name, kLeast, kMost));
 }
 
+// Of a session or mark. Its bytes, in hexadecimal, may begin or end within a character.
+std::optional<AnswerEnd> ReadAnswerEnd(JsonFields& fields) {
+  if (!fields.Has(kAnswerTail)) return std::nullopt;
+  const std::string digits = fields.String(kAnswerTail);
+  const bool hex =
+      std::all_of(digits.begin(), digits.end(), [](char c) { return absl::ascii_isxdigit(c); });
+  if (!hex || digits.size() % 2 != 0 || digits.size() > 2 * AnswerEnd::kMaxTail) {
+    fields.Fail(kAnswerTail,
+                absl::StrCat("must be at most ", AnswerEnd::kMaxTail, " bytes in hexadecimal"));
+    return std::nullopt;
+  }
+  const int64_t after = fields.Int(kAfterAnswer, 0, static_cast<int64_t>(digits.size() / 2));
+  return AnswerEnd{.tail = absl::HexStringToBytes(digits), .after = static_cast<size_t>(after)};
+}
+
+void Write(const std::optional<AnswerEnd>& end, json* object) {
+  if (!end) return;
+  (*object)[kAnswerTail] = absl::BytesToHexString(end->tail);
+  (*object)[kAfterAnswer] = end->after;
+}
+
 std::vector<MarkRecord> Marks(JsonFields& fields, const std::string& where, int64_t version) {
   std::vector<MarkRecord> marks;
   for (const json& entry : fields.Array("marks")) {
     JsonFields mark(entry, absl::StrCat(where, ": mark ", marks.size()));
-    marks.push_back({mark.String("name"), mark.Int("version", 1, version),
-                     mark.Int("position", 0, kMostCounted)});
+    marks.push_back({.name = mark.String("name"),
+                     .version = mark.Int("version", 1, version),
+                     .position = mark.Int("position", 0, kMostCounted),
+                     .answer_end = ReadAnswerEnd(mark)});
     fields.Update(mark.status());
   }
   return marks;
@@ -46,7 +75,9 @@ std::vector<MarkRecord> Marks(JsonFields& fields, const std::string& where, int6
 json ToJson(const SessionRecord& record) {
   json marks = json::array();
   for (const MarkRecord& mark : record.marks) {
-    marks.push_back({{"name", mark.name}, {"version", mark.version}, {"position", mark.position}});
+    json& entry = marks.emplace_back(
+        json{{"name", mark.name}, {"version", mark.version}, {"position", mark.position}});
+    Write(mark.answer_end, &entry);
   }
   const bool forever = record.ttl == absl::InfiniteDuration();
   json object = {{"id", record.id},
@@ -65,6 +96,7 @@ json ToJson(const SessionRecord& record) {
                  {"marks", std::move(marks)},
                  {"creation_key", record.creation_key}};
   if (!record.creation_asked.empty()) object["creation_asked"] = record.creation_asked;
+  Write(record.answer_end, &object);
   return object;
 }
 
@@ -85,6 +117,7 @@ absl::StatusOr<SessionRecord> RecordFromJson(const json& object, const std::stri
   const int64_t ttl = fields.Int("ttl_ns", kNever, kMost);
   record.ttl = ttl == kNever ? absl::InfiniteDuration() : absl::Nanoseconds(ttl);
   record.has_transcript = fields.Bool("has_transcript");
+  record.answer_end = ReadAnswerEnd(fields);
   record.marks = Marks(fields, where, record.version);
   record.creation_key = fields.String("creation_key");
   if (fields.Has("creation_asked")) record.creation_asked = fields.String("creation_asked");

@@ -3,11 +3,13 @@
 #define TVQ_SERVER_SESSIONS_SESSION_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/engine/continuation.h"
 
 namespace tvq {
 
@@ -16,6 +18,7 @@ struct MarkRecord {
   std::string name;
   int64_t version = 0;  // of the session, whose state it is
   int64_t position = 0;
+  std::optional<AnswerEnd> answer_end;  // as the session's was
 };
 
 struct SessionRecord {
@@ -32,6 +35,7 @@ struct SessionRecord {
   absl::Time last_used;
   absl::Duration ttl = absl::InfiniteDuration();  // of wall time without use
   bool has_transcript = false;
+  std::optional<AnswerEnd> answer_end;  // unset: nothing was generated, or it is not known
   std::vector<MarkRecord> marks;
   std::string creation_key;    // idempotency key of the call that made it
   std::string creation_asked;  // what that call asked, as AskedBy says; empty: not known

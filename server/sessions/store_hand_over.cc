@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ExportPart(const std::str
   }
   record.version = kept->record.version;
   record.position = kept->record.position;
+  record.answer_end = kept->record.answer_end;
   record.marks.clear();
   return Snapshot(*content, record, kept->moment, {});
 }

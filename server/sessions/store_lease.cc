@@ -254,7 +254,9 @@ class Store::StoreLease : public Lease {
   std::optional<StartPoint> Start() override {
     const Moment& present = begun_.entry->content->present;
     if (present.checkpoint == nullptr) return std::nullopt;
-    return store_->tiers_->Start(present.checkpoint, *begun_.state_head);
+    StartPoint start = store_->tiers_->Start(present.checkpoint, *begun_.state_head);
+    start.answer_end = record_.answer_end;
+    return start;
   }
 
   ~StoreLease() override {
@@ -307,6 +309,7 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
                                             position, ", its tokens end at ",
                                             content.record.position));
   }
+  content.record.answer_end = std::move(next.answer_end);
   Moment& present = content.present;
   if (content.record.has_transcript) present.tokens.Append(next.tokens);
   present.checkpoint = tiers_->Add(*content.model, std::move(next));

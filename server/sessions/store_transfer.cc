@@ -260,6 +260,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
                      .created = clock_(),
                      .ttl = options.ttl.value_or(options_.default_ttl),
                      .has_transcript = from.has_transcript,
+                     .answer_end = from.answer_end,
                      .creation_key = options.idempotency_key,
                      .creation_asked = asked};
   return Insert(NewEntry(*std::move(content)), options.durability);
@@ -285,7 +286,8 @@ absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& mo
   return StartPoint{.source = std::move(source),
                     .position = found.position,
                     .pending = std::move(found.pending),
-                    .logits = std::move(found.logits)};
+                    .logits = std::move(found.logits),
+                    .answer_end = head->record.answer_end};
 }
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::string& model_name,
@@ -298,7 +300,8 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::str
       .model = engine_->models()[*index].name,
       .position = end.held.state->position() + static_cast<int64_t>(end.pending.size()),
       .created = now,
-      .last_used = now};
+      .last_used = now,
+      .answer_end = end.answer_end};
   const ModelInfo& info = model(*index).info();
   const int64_t bytes = StateImageBytes(info, StateContentOf(end));
   return NewSnapshotStream(Head(record, record.version, {}, {}, bytes),

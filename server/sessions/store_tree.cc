@@ -40,18 +40,20 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
   if (auto status = Load(parent, version, from, nullptr); !status.ok()) return status;
   SessionContent child;
   child.model = parent.model;
-  child.record = {.id = NewSessionId(),
-                  .owner = parent.record.owner,
-                  .model = parent.record.model,
-                  .label = options.label,
-                  .parent_id = parent.record.id,
-                  .parent_version = version,
-                  .position = mark != nullptr ? mark->record.position : parent.record.position,
-                  .created = clock_(),
-                  .ttl = options.ttl.value_or(parent.record.ttl),
-                  .has_transcript = parent.record.has_transcript,
-                  .creation_key = call.idempotency_key,
-                  .creation_asked = AskedBy(CallKind::kFork, call.request_hash)};
+  child.record = {
+      .id = NewSessionId(),
+      .owner = parent.record.owner,
+      .model = parent.record.model,
+      .label = options.label,
+      .parent_id = parent.record.id,
+      .parent_version = version,
+      .position = mark != nullptr ? mark->record.position : parent.record.position,
+      .created = clock_(),
+      .ttl = options.ttl.value_or(parent.record.ttl),
+      .has_transcript = parent.record.has_transcript,
+      .answer_end = mark != nullptr ? mark->record.answer_end : parent.record.answer_end,
+      .creation_key = call.idempotency_key,
+      .creation_asked = AskedBy(CallKind::kFork, call.request_hash)};
   auto moment = NewMoment(child, from, child.record.position);
   if (!moment.ok()) return moment.status();
   child.present = *std::move(moment);
@@ -149,9 +151,11 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
   absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
   if (auto status = place->Resize(PlaceBytes(next, position)); !status.ok()) return status;
   std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
-  next.marks.push_back(
-      {.record = {.name = name, .version = next.record.version + 1, .position = position},
-       .moment = std::move(moment)});
+  next.marks.push_back({.record = {.name = name,
+                                   .version = next.record.version + 1,
+                                   .position = position,
+                                   .answer_end = next.record.answer_end},
+                        .moment = std::move(moment)});
   next.replies.Add(call.idempotency_key, AskedBy(CallKind::kMark, call.request_hash),
                    absl::StrCat(next.record.version + 1, " ", position));
   auto view = Commit(*begun->hold, std::move(next), call.durability);
@@ -174,6 +178,7 @@ absl::StatusOr<SessionView> Store::Rewind(const SessionCall& call, const std::st
     Moment back = mark->moment;
     if (auto status = Load(next, mark->record.version, back, nullptr); !status.ok()) return status;
     next.record.position = mark->record.position;
+    next.record.answer_end = mark->record.answer_end;
     back.place = next.present.place;
     next.present = std::move(back);
     return absl::OkStatus();

@@ -13,11 +13,15 @@ bool Before(const SessionRecord& a, const SessionRecord& b) {
   return std::tie(a.version, a.last_used) < std::tie(b.version, b.last_used);
 }
 
-int64_t PositionOf(const SessionRecord& record, int64_t version) {
+// A mark of this name at a version that the record names.
+MarkRecord MarkAt(const SessionRecord& record, int64_t version, std::string name) {
+  MarkRecord found{
+      .version = version, .position = record.position, .answer_end = record.answer_end};
   for (const MarkRecord& mark : record.marks) {
-    if (mark.version == version) return mark.position;
+    if (mark.version == version) found = mark;
   }
-  return record.position;
+  found.name = std::move(name);
+  return found;
 }
 
 }  // namespace
@@ -59,14 +63,15 @@ std::optional<SessionRecord> StoredSession::Current(const std::string& id) const
   if (known != nullptr) record = *known;
   record.id = id;
   record.owner_lost = known == nullptr;
-  record.position = PositionOf(record, version);
+  const MarkRecord lost_version = MarkAt(record, version, "");
+  record.position = lost_version.position;
+  record.answer_end = lost_version.answer_end;
   record.version = version;
   record.damage = damaged.problem;
   for (const auto& [at, stored] : versions_) {
     const bool named = std::any_of(record.marks.begin(), record.marks.end(),
                                    [&](const MarkRecord& mark) { return mark.version == at; });
-    if (!named)
-      record.marks.push_back({absl::StrCat("version ", at), at, PositionOf(stored.record, at)});
+    if (!named) record.marks.push_back(MarkAt(stored.record, at, absl::StrCat("version ", at)));
   }
   return record;
 }

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <thread>
+
 #include "tests/server/engine/session_calls.h"
 
 namespace tvq {
@@ -175,6 +179,69 @@ TEST(EngineContinuationTest, AnEndingIdIsNoPartOfTheContextAStopStringIs) {
   EXPECT_EQ(sink->sample().stop_string, stop);
   EXPECT_EQ(stopped.tokens, Joined(Ids("stop"), sink->sample().tokens));
   EXPECT_EQ(stopped.at->pending.size(), 1u);
+}
+
+// The last bytes of the text that these tokens are.
+std::string TailOf(const std::string& text) {
+  return text.substr(text.size() - std::min(text.size(), AnswerEnd::kMaxTail));
+}
+
+TEST(EngineContinuationTest, TellsHowAnAnswerEnded) {
+  Harness h({.eos_bias = 13});
+  TestSession session;
+  Call(*h.engine, session, Purpose::kAppend, "nothing was generated");
+  EXPECT_FALSE(session.at->answer_end);
+  Call(*h.engine, session, Purpose::kScore, " yet");
+  EXPECT_FALSE(session.at->answer_end);
+
+  const auto full = Call(*h.engine, session, Purpose::kGenerate, "",
+                         {.seed = 9, .ignore_eos = true, .max_tokens = 30});
+  const std::string text = full->sample().text;
+  EXPECT_EQ(session.at->answer_end, (AnswerEnd{text, 0}));
+
+  const auto ended =
+      Call(*h.engine, session, Purpose::kGenerate, "", {.seed = 5, .max_tokens = 1000});
+  EXPECT_EQ(ended->sample().stop_token, kEos);
+  EXPECT_EQ(session.at->answer_end, (AnswerEnd{TailOf(ended->sample().text), 0}));
+
+  for (const bool include : {false, true}) {
+    TestSession stopped;
+    Call(*h.engine, stopped, Purpose::kAppend, "nothing was generated");
+    Call(*h.engine, stopped, Purpose::kScore, " yet");
+    const std::string stop = text.substr(10, 4);
+    Call(*h.engine, stopped, Purpose::kGenerate, "",
+         {.seed = 9,
+          .stop = {stop},
+          .include_stop_str_in_output = include,
+          .ignore_eos = true,
+          .max_tokens = 30});
+    EXPECT_EQ(stopped.at->answer_end, (AnswerEnd{text.substr(0, 14), 4})) << "shown or not";
+    Call(*h.engine, stopped, Purpose::kAppend, "abc");
+    Call(*h.engine, stopped, Purpose::kScore, "d");
+    Call(*h.engine, stopped, Purpose::kGenerate, "e", {.max_tokens = 0});
+    EXPECT_EQ(stopped.at->answer_end, (AnswerEnd{text.substr(0, 14) + "abcde", 9}));
+    Call(*h.engine, stopped, Purpose::kAppend, std::string(100, 'x') + "y");
+    EXPECT_EQ(stopped.at->answer_end,
+              (AnswerEnd{std::string(AnswerEnd::kMaxTail - 1, 'x') + "y", AnswerEnd::kMaxTail}));
+  }
+}
+
+TEST(EngineContinuationTest, WhatACancelledAnswerHoldsBackIsPartOfIt) {
+  Harness h;
+  TestSession session;
+  auto sink = std::make_shared<RecordingSink>();
+  SamplingParams sampling = Endless();
+  Request request = On(session, sink, Purpose::kGenerate, "x", sampling);
+  request.keep_on_cancel = true;
+  const auto handle = h.engine->Submit(request);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  while (sink->deltas() < 3) std::this_thread::yield();
+  h.engine->Cancel(*handle);
+  EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
+  const auto kept = sink->TakeKept();
+  ASSERT_TRUE(kept && kept->answer_end);
+  EXPECT_EQ(kept->answer_end->after, 0U);
+  EXPECT_FALSE(kept->answer_end->tail.empty());
 }
 
 class StartSink : public RecordingSink {

@@ -92,7 +92,8 @@ struct TestSession {
     const std::shared_ptr<const State> state(at, at->held.state.get());
     StartPoint start{.source = std::make_shared<CopySource>(state, worker, delay),
                      .position = at->held.state->position(),
-                     .pending = at->pending};
+                     .pending = at->pending,
+                     .answer_end = at->answer_end};
     if (!at->logits.empty()) {
       start.logits = std::make_shared<const std::vector<float>>(at->logits);
     }

@@ -374,6 +374,34 @@ TEST(SessionTransferTest, AdoptsMarksToo) {
   }
 }
 
+TEST(SessionTransferTest, CarriesHowTheAnswerEnded) {
+  StoreHarness from;
+  const SessionCall call{.id = from.Create()};
+  ASSERT_TRUE(from.Append(call, "who?").ok());
+  ASSERT_TRUE(from.Answer(call, "I").ok());
+  ASSERT_TRUE(from.store->Mark(call, "answered").ok());
+  ASSERT_TRUE(from.Append(call, ".").ok());
+  const AnswerEnd end{"I.", 1};
+
+  StoreHarness to;
+  const auto imported = Import(to, Export(from, call));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(to.EndOf({.id = imported->record.id}), end);
+  ASSERT_TRUE(Adopt(to, from, call.id).ok());
+  EXPECT_EQ(to.EndOf(call), end);
+  ASSERT_TRUE(to.store->Rewind(call, "answered").ok());
+  EXPECT_EQ(to.EndOf(call), (AnswerEnd{"I", 0}));
+
+  const auto start = to.store->StartFrom("fake", Upload(to, Export(from, call)));
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ((*start)->answer_end, end);
+  const auto stream = to.store->ToSnapshot("fake", *to.Compute(*start, "\n"));
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  const auto again = to.store->StartFrom("fake", Upload(to, Drain(**stream)));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->answer_end, (AnswerEnd{"I.\n", 2}));
+}
+
 TEST(SessionTransferTest, RefusesMarksThatAreNotTheSessions) {
   StoreHarness from;
   const SessionCall call{.id = from.Create()};

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <utility>
 
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
@@ -104,6 +106,42 @@ TEST(SessionTreeTest, ARetryMixesNoForksOfDifferentStates) {
   }
   const auto retry = h.store->Fork(h.call, {.count = 5});
   EXPECT_EQ(retry.status().code(), absl::StatusCode::kAborted) << retry.status();
+}
+
+TEST(SessionTreeTest, EveryVersionKnowsHowItsAnswerEnded) {
+  const auto disk = std::make_shared<MemoryDisk>();
+  StoreHarness h;
+  h.Start(std::make_unique<MemoryTier>(disk));
+  for (const bool transcript : {true, false}) {
+    SCOPED_TRACE(transcript);
+    const SessionCall call{.id = h.Create({.keep_transcript = transcript})};
+    ASSERT_TRUE(h.store->Mark(call, "empty").ok());
+    ASSERT_TRUE(h.Append(call, "who?").ok());
+    ASSERT_TRUE(h.store->Mark(call, "asked").ok());
+    EXPECT_EQ(h.EndOf(call), std::nullopt);
+    ASSERT_TRUE(h.Answer(call, "I").ok());
+    ASSERT_TRUE(h.store->Mark(call, "answered").ok());
+    ASSERT_TRUE(h.Append(call, ".\n").ok());
+    ASSERT_TRUE(h.store->Save(call).ok());
+
+    const std::pair<std::string, std::optional<AnswerEnd>> wanted[] = {
+        {"empty", std::nullopt}, {"answered", AnswerEnd{"I", 0}}, {"asked", std::nullopt}};
+    for (const bool restarted : {false, true}) {
+      SCOPED_TRACE(restarted);
+      if (restarted) h.Start(std::make_unique<MemoryTier>(disk));
+      const auto fork = h.store->Fork(call, {});
+      ASSERT_TRUE(fork.ok()) << fork.status();
+      EXPECT_EQ(h.EndOf({.id = fork->front().record.id}), h.EndOf(call));
+      EXPECT_EQ(h.EndOf(call), (AnswerEnd{"I.\n", 2})) << "what was saved";
+      for (const auto& [mark, end] : wanted) {
+        const auto from_mark = h.store->Fork(call, {.mark = mark});
+        ASSERT_TRUE(from_mark.ok()) << from_mark.status();
+        EXPECT_EQ(h.EndOf({.id = from_mark->front().record.id}), end) << mark;
+        ASSERT_TRUE(h.store->Rewind(call, mark).ok());
+        EXPECT_EQ(h.EndOf(call), end) << mark;
+      }
+    }
+  }
 }
 
 TEST(SessionTreeTest, RewindsToMarks) {

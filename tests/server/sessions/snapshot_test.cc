@@ -37,7 +37,8 @@ SnapshotHead Head(int64_t position) {
   record.last_used = absl::FromUnixNanos(1'800'000'000'000'000'001);
   record.ttl = absl::Hours(36);
   record.has_transcript = true;
-  record.marks = {{"start", 2, 4}, {"later", 5, 6}};
+  record.marks = {{"start", 2, 4}, {"later", 5, 6, AnswerEnd{"", 0}}};
+  record.answer_end = AnswerEnd{std::string("a\0\xff\n", 4), 2};
   record.creation_key = "k-1";
   head.version = 8;
   for (int64_t i = 0; i < position; ++i) head.transcript.push_back(static_cast<int32_t>(i % 11));
@@ -60,11 +61,13 @@ void ExpectSame(const SessionRecord& a, const SessionRecord& b) {
   EXPECT_EQ(a.ttl, b.ttl);
   EXPECT_EQ(a.has_transcript, b.has_transcript);
   EXPECT_EQ(a.creation_key, b.creation_key);
+  EXPECT_EQ(a.answer_end, b.answer_end);
   ASSERT_EQ(a.marks.size(), b.marks.size());
   for (size_t i = 0; i < a.marks.size(); ++i) {
     EXPECT_EQ(a.marks[i].name, b.marks[i].name);
     EXPECT_EQ(a.marks[i].version, b.marks[i].version);
     EXPECT_EQ(a.marks[i].position, b.marks[i].position);
+    EXPECT_EQ(a.marks[i].answer_end, b.marks[i].answer_end);
   }
 }
 
@@ -207,6 +210,10 @@ TEST_F(SnapshotTest, RefusesRecordsThatNoSessionHas) {
   EXPECT_THAT(problem([](auto& h) { h.record.ttl = absl::Seconds(-2); }), HasSubstr("\"ttl_ns\""));
   EXPECT_THAT(problem([](auto& h) { h.record.marks[1].version = 9; }),
               HasSubstr("mark 1: field \"version\" must be an integer from 1 to 8"));
+  EXPECT_THAT(problem([](auto& h) { h.record.answer_end->tail.assign(65, 'x'); }),
+              HasSubstr("\"answer_tail\" must be at most 64 bytes in hexadecimal"));
+  EXPECT_THAT(problem([](auto& h) { h.record.marks[1].answer_end->after = 1; }),
+              HasSubstr("mark 1: field \"after_answer\" must be an integer from 0 to 0"));
   EXPECT_THAT(problem([](auto& h) { h.version = 7; }),
               HasSubstr("\"version\" must be the record's own or that of one of its marks"));
   EXPECT_THAT(problem([](auto& h) { h.transcript.pop_back(); }),

@@ -110,6 +110,7 @@ struct StoreHarnessBase {
                          static_cast<float>(fed.size()));
     }
     Feed(*next.held.state, fed);
+    if (start && start->answer_end) next.answer_end.emplace(*start->answer_end).Append(text);
     return next;
   }
 
@@ -132,6 +133,27 @@ struct StoreHarnessBase {
     auto next = Compute((*lease)->Start(), text, pending);
     if (!next.ok()) return next.status();
     return (*lease)->Commit(*std::move(next), "");
+  }
+
+  // One call that generates `text`.
+  absl::StatusOr<SessionView> Answer(const SessionCall& call, std::string_view text) {
+    auto lease = store->Acquire(call);
+    if (!lease.ok()) return lease.status();
+    auto next = Compute((*lease)->Start(), text, /*pending=*/true);
+    if (!next.ok()) return next.status();
+    next->answer_end = AnswerEnd{.tail = std::string(text)};
+    return (*lease)->Commit(*std::move(next), "");
+  }
+
+  // How the session's answer ended, as its next call is told.
+  std::optional<AnswerEnd> EndOf(const SessionCall& call) {
+    const auto lease = store->Acquire({.owner = call.owner, .id = call.id});
+    EXPECT_TRUE(lease.ok()) << lease.status();
+    if (!lease.ok()) return std::nullopt;
+    const auto start = (*lease)->Start();
+    const auto& end = (*lease)->record().answer_end;
+    EXPECT_EQ(start ? start->answer_end : std::nullopt, end);
+    return end;
   }
 
   // The bytes of a state.

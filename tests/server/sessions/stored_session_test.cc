@@ -51,5 +51,26 @@ TEST(StoredSessionTest, AMarkWithoutTheSessionsOwnStateDoesNotSupersede) {
   EXPECT_THAT(session.Superseded(), ElementsAre(5));
 }
 
+TEST(StoredSessionTest, WhatIsLeftOfADamagedOneKnowsHowItsAnswersEnded) {
+  StoredSession session;
+  SessionRecord first = Record(3);
+  first.answer_end = AnswerEnd{"first", 0};
+  SessionRecord second = Record(4, {3});
+  second.answer_end = AnswerEnd{"second", 0};
+  second.marks[0].answer_end = AnswerEnd{"marked", 1};
+  session.versions()[2] = {Record(2), 1};
+  session.versions()[3] = {first, 1};
+  session.damaged()[5] = {absl::DataLossError("torn"), 1, Record(5)};
+  auto marks = session.Current(first.id)->marks;
+  ASSERT_EQ(marks.size(), 2U);
+  EXPECT_EQ(marks[0].answer_end, std::nullopt);
+  EXPECT_EQ(marks[1].answer_end, first.answer_end);
+
+  session.versions()[3] = {second, 1};  // it is a mark's of the later record
+  marks = session.Current(first.id)->marks;
+  EXPECT_EQ(marks[1].name, "version 3");
+  EXPECT_EQ(marks[1].answer_end, second.marks[0].answer_end);
+}
+
 }  // namespace
 }  // namespace tvq
