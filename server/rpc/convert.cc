@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/runtime/quoted.h"
+#include "server/rpc/answer_suffix.h"
 
 namespace tvq {
 namespace {
@@ -57,8 +58,29 @@ absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const 
   return ids;
 }
 
+absl::Status CheckAnswerSuffix(const v1::GenerateRequest& message) {
+  if (message.answer_suffix().size() > kMaxAnswerSuffix) {
+    return absl::InvalidArgumentError(absl::StrCat("answer_suffix: has ",
+                                                   message.answer_suffix().size(),
+                                                   " bytes, must have at most ", kMaxAnswerSuffix));
+  }
+  if (message.has_answer_suffix() && message.has_token_ids()) {
+    return absl::InvalidArgumentError(
+        "answer_suffix: is set beside token_ids, must stand before text");
+  }
+  return absl::OkStatus();
+}
+
+// The request's prompt alone, as it goes on from an answer.
+v1::GenerateRequest Behind(const AnswerEnd& end, const v1::GenerateRequest& message) {
+  v1::GenerateRequest prompt;
+  prompt.set_text(UnfedText(end, message.answer_suffix(), message.text()));
+  return prompt;
+}
+
 // What stands for an empty prompt of an empty context.
-absl::StatusOr<int32_t> FirstId(const ServedModel& model, ContextStart start, const char* field) {
+absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& start,
+                                const char* field) {
   if (start.of == ContextStart::kSession) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ": is empty, must have at least one token, for the session has none"));
@@ -207,8 +229,11 @@ SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
 }
 
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits, ContextStart start) {
-  auto prompt = CheckedInput(message, model, limits);
+                                  const RequestLimits& limits, const ContextStart& start) {
+  if (auto status = CheckAnswerSuffix(message); !status.ok()) return status;
+  auto prompt = message.has_answer_suffix() && start.answer_end
+                    ? CheckedInput(Behind(*start.answer_end, message), model, limits)
+                    : CheckedInput(message, model, limits);
   if (!prompt.ok()) return prompt.status();
   if (prompt->empty() && start.position == 0) {
     const auto first = FirstId(model, start, InputField(message));

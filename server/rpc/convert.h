@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/continuation.h"
 #include "server/engine/engine.h"
 #include "server/engine/request.h"
 #include "server/sessions/session_record.h"
@@ -37,13 +39,14 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
 // What a request continues.
 struct ContextStart {
   enum { kNothing, kUpload, kSession } of = kNothing;
-  int64_t position = 0;  // tokens it holds
+  int64_t position = 0;                                // tokens it holds
+  std::optional<AnswerEnd> answer_end = std::nullopt;  // unset: there is no answer
 };
 
 // Everything but id, owner, start, deadline and sink. Fields of the request go before the model's
 // generation defaults. The engine checks ranges.
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits, ContextStart start = {});
+                                  const RequestLimits& limits, const ContextStart& start = {});
 absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
 absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,

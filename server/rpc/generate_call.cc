@@ -28,7 +28,9 @@ absl::StatusOr<Request> GenerateCall::Convert(const SessionRecord* session) {
   const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
   ContextStart start;
-  if (session != nullptr) start = {ContextStart::kSession, session->position};
+  if (session != nullptr) {
+    start = {ContextStart::kSession, session->position, session->answer_end};
+  }
   absl::StatusOr<Request> request = ToRequest(message, **model, context().limits, start);
   if (!request.ok()) return request;
   output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value());

@@ -86,6 +86,7 @@ void GenerateWithStateCall::OnLast() {
   ContextStart context_start{ContextStart::kUpload, 0};
   if (start) {
     context_start.position = start->position + static_cast<int64_t>(start->pending.size());
+    context_start.answer_end = start->answer_end;
   }
   auto request = ToRequest(message_, *model_, context().limits, context_start);
   if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);

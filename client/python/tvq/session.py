@@ -81,14 +81,18 @@ class Session:
 
     def generate(self, prompt: Prompt = "", *, expected_version: Optional[int] = None,
                  durability: Optional[Durability] = None, idempotency_key: str = "", commit_on_cancel: bool = False,
-                 priority: int = 0, timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> Generation:
+                 answer_suffix: Optional[str] = None, priority: int = 0, timeout: Optional[float] = None,
+                 **sampling: Unpack[Sampling]) -> Generation:
         """Continues the session, which then holds the prompt and the output.
 
         The prompt may be empty unless the session is. The session changes when the output is complete, and not if
         the call fails. With commit_on_cancel it keeps what came before Generation.cancel(); info() then tells where
-        it stands.
+        it stands. answer_suffix, of a conversation, is what closes the session's last answer before the prompt: it
+        stands there once, whatever ended the answer.
         """
         request = options.generate_request("", prompt, priority, sampling)
+        if answer_suffix is not None:
+            request.answer_suffix = answer_suffix
         request.session.CopyFrom(self._call({"expected_version": expected_version, "durability": durability,
                                              "idempotency_key": idempotency_key}))
         request.session.commit_on_cancel = commit_on_cancel

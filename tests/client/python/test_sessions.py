@@ -74,6 +74,16 @@ def test_cancel_can_commit(client, fake):
     assert session.version == 1  # info() brings it up to date
 
 
+def test_closes_an_answer(client, fake):
+    session = client.create_session()
+    session.generate("a", max_tokens=1).text()
+    assert not fake.requests[-1].HasField("answer_suffix")
+    session.generate("b", max_tokens=1, answer_suffix="").text()
+    assert fake.requests[-1].HasField("answer_suffix") and fake.requests[-1].answer_suffix == ""
+    session.generate("c", max_tokens=1, answer_suffix="\n").text()
+    assert fake.requests[-1].answer_suffix == "\n"
+
+
 def test_compare_and_swap_and_idempotency(client, fake, tvq):
     one = client.create_session()
     two = client.session(one.id)

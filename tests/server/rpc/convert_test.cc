@@ -164,6 +164,37 @@ TEST(ToRequestTest, KeptStateTakesAnEmptyPromptUnlessItIsEmptyToo) {
   EXPECT_EQ(upload->prompt, std::vector<int32_t>{1});
 }
 
+TEST(ToRequestTest, AnswerSuffixStandsBehindAnAnswer) {
+  const ServedModel model = MakeModel("m", 1);
+  v1::GenerateRequest message;
+  message.set_text("bc");
+  message.set_answer_suffix("\n");
+  const auto prompt = [&](const ContextStart& start) {
+    const auto request = ToRequest(message, model, {}, start);
+    EXPECT_TRUE(request.ok()) << request.status();
+    return request.ok() ? request->prompt : std::vector<int32_t>();
+  };
+  EXPECT_EQ(prompt({}), (std::vector<int32_t>{'b', 'c'}));
+  EXPECT_EQ(prompt({ContextStart::kSession, 1}), (std::vector<int32_t>{'b', 'c'}));
+  EXPECT_EQ(prompt({ContextStart::kSession, 1, AnswerEnd{"a", 0}}),
+            (std::vector<int32_t>{'\n', 'b', 'c'}));
+  EXPECT_EQ(prompt({ContextStart::kUpload, 1, AnswerEnd{"a\n", 1}}),
+            (std::vector<int32_t>{'b', 'c'}));
+  message.clear_answer_suffix();
+  EXPECT_EQ(prompt({ContextStart::kSession, 1, AnswerEnd{"ab", 1}}),
+            (std::vector<int32_t>{'b', 'c'}));
+  message.set_answer_suffix("");
+  EXPECT_EQ(prompt({ContextStart::kSession, 1, AnswerEnd{"ab", 1}}), (std::vector<int32_t>{'c'}));
+
+  message.set_answer_suffix(std::string(1025, 'x'));
+  EXPECT_EQ(Message(ToRequest(message, model, {}).status()),
+            "answer_suffix: has 1025 bytes, must have at most 1024");
+  message.set_answer_suffix("");
+  message.mutable_token_ids()->add_ids(7);
+  EXPECT_EQ(Message(ToRequest(message, model, {}).status()),
+            "answer_suffix: is set beside token_ids, must stand before text");
+}
+
 TEST(ToRequestTest, OneSampleOfAKeptState) {
   v1::GenerateRequest message;
   message.set_text("a");

@@ -1,0 +1,85 @@
+#include "server/rpc/answer_suffix.h"
+
+#include <gtest/gtest.h>
+
+namespace tvq {
+namespace {
+
+// Of an answer that ended with `stop`, and what was appended since.
+AnswerEnd End(std::string_view answer, std::string_view stop, std::string_view appended = "") {
+  AnswerEnd end;
+  end.Append(answer);
+  end.after = 0;
+  end.Append(stop);
+  end.Append(appended);
+  return end;
+}
+
+// A template with a suffix that the next message goes on from.
+std::string Unfed(const AnswerEnd& end) { return UnfedText(end, "\n", "User: Who?\nTutor:"); }
+// One whose suffix is a mark of its own.
+std::string Marked(const AnswerEnd& end) {
+  return UnfedText(end, "<|end|>\n", "<|user|>Who?<|end|>\n<|tutor|>");
+}
+
+TEST(AnswerSuffixTest, ClosesWhatNoStopStringEnded) {
+  EXPECT_EQ(Unfed(End(" Hi", "")), "\nUser: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End("", "")), "\nUser: Who?\nTutor:") << "an empty answer";
+  EXPECT_EQ(Unfed(End(" Hi\n", "")), "\nUser: Who?\nTutor:") << "the answer's own line end";
+  EXPECT_EQ(Unfed(End(" Hi\nUser:", "")), "\nUser: Who?\nTutor:") << "is text of the answer";
+  EXPECT_EQ(UnfedText(End("a", ""), "", "b"), "b");
+}
+
+TEST(AnswerSuffixTest, AStopStringThatBeginsTheBoundaryLeavesTheRest) {
+  EXPECT_EQ(Unfed(End(" Hi", "\n")), "User: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "\nUser:")), " Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "\nUser: ")), "Who?\nTutor:") << "its last token had more";
+  EXPECT_EQ(Marked(End("Hi", "<|end|>")), "\n<|user|>Who?<|end|>\n<|tutor|>");
+  EXPECT_EQ(UnfedText(End("Hi", "\nUser:"), "", "\nUser: Who?"), " Who?") << "an empty suffix";
+}
+
+TEST(AnswerSuffixTest, AStopStringWithinTheBoundaryGoesWithWhatTheAnswerHasOfIt) {
+  EXPECT_EQ(Unfed(End(" Hi\n", "User:")), " Who?\nTutor:");
+  EXPECT_EQ(Marked(End("Hi<|end|>\n", "<|user|>")), "Who?<|end|>\n<|tutor|>");
+  EXPECT_EQ(Marked(End("Hi<|end|>", "\n")), "<|user|>Who?<|end|>\n<|tutor|>");
+  EXPECT_EQ(Unfed(End(" Hi ", "User:")), "\nUser: Who?\nTutor:") << "without the suffix before it";
+}
+
+TEST(AnswerSuffixTest, OtherStopStringsArePartOfTheAnswer) {
+  EXPECT_EQ(Unfed(End(" Hi", ".")), "\nUser: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "END\n")), "User: Who?\nTutor:") << "it ends with the suffix";
+  EXPECT_EQ(Unfed(End(" Hi", "\nUser: Wh")), "o?\nTutor:") << "the next message's own beginning";
+  EXPECT_EQ(Unfed(End(" Hi", "\nUser: I")), "\nUser: Who?\nTutor:") << "another message's";
+}
+
+TEST(AnswerSuffixTest, WhatWasAppendedMayCloseTheAnswer) {
+  EXPECT_EQ(Unfed(End(" Hi", "", "\n")), "User: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "", " and more")), "\nUser: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "\nUser:", " I\nTutor: You\n")), "User: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "", std::string(1000, 'x') + "\n")), "User: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "", std::string(1000, 'x'))), "\nUser: Who?\nTutor:");
+  EXPECT_EQ(Marked(End("Hi", "", " a <")), "<|end|>\n<|user|>Who?<|end|>\n<|tutor|>")
+      << "half a suffix may be text";
+}
+
+TEST(AnswerSuffixTest, NeverCutsACharacter) {
+  const std::string half = std::string("é").substr(0, 1);
+  EXPECT_EQ(UnfedText(End("", "", half), "é", "è"), "éè");
+  EXPECT_EQ(UnfedText(End("", "", "é" + half), "é", "è"), "éè");
+}
+
+TEST(AnswerEndTest, KeepsTheLastBytes) {
+  AnswerEnd end;
+  end.Append("answer");
+  EXPECT_EQ(end, (AnswerEnd{"answer", 6}));
+  end.after = 0;
+  end.Append(std::string(AnswerEnd::kMaxTail - 2, 'x'));
+  EXPECT_EQ(end.tail, "er" + std::string(AnswerEnd::kMaxTail - 2, 'x'));
+  EXPECT_EQ(end.after, AnswerEnd::kMaxTail - 2);
+  end.Append("more");
+  EXPECT_EQ(end.tail, std::string(AnswerEnd::kMaxTail - 4, 'x') + "more");
+  EXPECT_EQ(end.after, AnswerEnd::kMaxTail);
+}
+
+}  // namespace
+}  // namespace tvq
