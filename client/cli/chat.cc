@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/chat/conversation.h"
 #include "client/cli/output.h"
 #include "client/cli/session_text.h"
 
@@ -73,9 +74,21 @@ absl::Status Chat::Answer(const std::string& line) {
   request.mutable_session()->set_session_id(id_);
   request.mutable_session()->set_durability(options_.durability);
   request.mutable_session()->set_commit_on_cancel(true);
-  const std::string text = line.starts_with("//") ? line.substr(1) : line;
-  if (!text.empty()) request.set_text(text + options_.suffix);
-  return Settled([&] { return Stream(request); });
+  const absl::Status asked = Ask(line.starts_with("//") ? line.substr(1) : line, &request);
+  return asked.ok() ? Settled([&] { return Stream(request); }) : asked;
+}
+
+absl::Status Chat::Ask(const std::string& line, v1::GenerateRequest* request) const {
+  if (!options_.model) {
+    if (!line.empty()) request->set_text(line + options_.suffix);
+    return absl::OkStatus();
+  }
+  if (line.empty()) {
+    chat::GoOn(options_.model->chat_template(), request);
+    return absl::OkStatus();
+  }
+  const chat::Message message{.role = "user", .content = line};
+  return chat::Ask(*options_.model, {&message, 1}, request);
 }
 
 absl::Status Chat::Stream(const v1::GenerateRequest& request) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,7 +19,9 @@ class Chat {
  public:
   struct Options {
     std::string id;
-    std::string suffix = "\n";  // follows each line
+    // A line is a message of its user, as its chat template has it. Unset: `suffix` follows it.
+    std::optional<v1::Model> model;
+    std::string suffix = "\n";
     SamplingOptions sampling;
     v1::Durability durability = v1::DURABILITY_UNSPECIFIED;
   };
@@ -33,6 +36,8 @@ class Chat {
  private:
   bool ReadLine(std::string* line);
   absl::Status Answer(const std::string& line);
+  // Makes the request ask for what follows the line.
+  absl::Status Ask(const std::string& line, v1::GenerateRequest* request) const;
   absl::Status Stream(const v1::GenerateRequest& request);
   absl::Status Command(const std::string& line);
   absl::Status Fork(const std::string& label);

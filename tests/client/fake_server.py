@@ -53,13 +53,14 @@ class FakeSession:
 class FakeServer:
     """Listens at `address`. `keys`: if not empty, calls need one of them. `calls`: names of the methods called.
     `refuse`: method name -> Refused, raised instead of an answer. `token_seconds`: how long a token takes.
-    `commit_seconds`: how long a session stays busy after an interrupted answer."""
+    `commit_seconds`: how long a session stays busy after an interrupted answer. `chat_template`: the model's."""
 
     def __init__(self, credentials=None):
         self.lock = threading.RLock()
         self.sessions, self.outcomes, self.made = {}, {}, 0
         self.keys, self.calls, self.routes, self.refuse, self.requests = set(), [], [], {}, []
         self.token_seconds, self.commit_seconds = 0, 0
+        self.chat_template = None
         self.server = grpc.server(futures.ThreadPoolExecutor(16))
         for name, module in SERVICES.items():
             self.server.add_generic_rpc_handlers([self._service(module.DESCRIPTOR.services_by_name[name], module)])
@@ -347,7 +348,7 @@ class FakeServer:
 
     def model(self):
         return model_pb2.Model(name="fake", family="none", vocab_size=259, bytes_per_session=64, tokenizer="bytes",
-                               eos_token_id=1, fingerprint="f1ngerpr1nt")
+                               eos_token_id=1, fingerprint="f1ngerpr1nt", chat_template=self.chat_template)
 
     def GetServerInfo(self, request, context):
         return model_pb2.GetServerInfoResponse(version="0.0", device="none")

@@ -40,9 +40,10 @@ ALLOWED = {
                        "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "server/main.cc": ["kernels", "server/startup", "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "client/cpp": ["proto"],
-    "client/cli": ["client/cpp", "proto"],
+    "client/chat": ["proto"],
+    "client/cli": ["client/cpp", "client/chat", "proto"],
     "client/gateway/http": [],
-    "client/gateway/openai": ["proto"],
+    "client/gateway/openai": ["client/chat", "proto"],
     "client/gateway/upstream": ["client/cpp", "client/gateway/http", "proto"],
     "client/gateway": ["client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp", "proto"],
     "client/loadtest/workload": [],
@@ -56,8 +57,9 @@ ALLOWED = {
 
 # Third-party headers that belong to some units alone.
 GATEWAY = ["client/gateway", "client/gateway/upstream"]
-PROTOBUF = ["proto", "server/rpc", "client/cpp", "client/cli", "client/gateway/openai", "client/loadtest"] + GATEWAY
-GRPC = [unit for unit in PROTOBUF if unit != "client/gateway/openai"]
+NO_CALLS = ["client/chat", "client/gateway/openai"]
+PROTOBUF = ["proto", "server/rpc", "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
+GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS]
 THIRD_PARTY = {
     r"(grpc|grpcpp)/|.*\.grpc\.pb\.h$": GRPC,
     r"google/protobuf/|.*\.pb\.h$": PROTOBUF,

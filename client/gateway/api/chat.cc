@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/generate.h"
 #include "client/gateway/api/read_json.h"
@@ -53,7 +54,7 @@ asio::awaitable<absl::Status> LimitTokens(Services& services, Exchange& exchange
   if (!position.ok()) co_return position.status();
   v1::TokenizeRequest tokenize;
   tokenize.set_model(model.name());
-  tokenize.set_text(call.text());
+  tokenize.set_text(absl::StrCat(call.answer_suffix(), call.text()));  // at most so much is fed
   const auto prompt = co_await Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
       exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncTokenize,
       std::move(tokenize));

@@ -29,7 +29,7 @@ std::optional<std::string> Content(const Json& content) {
   return text;
 }
 
-void ReadMessages(Fields& fields, std::vector<ChatMessage>* messages) {
+void ReadMessages(Fields& fields, std::vector<chat::Message>* messages) {
   const Json* const list = fields.Find("messages");
   if (list == nullptr || !list->is_array() || list->empty()) {
     fields.Fail("messages", "must be a list of at least one message");
@@ -81,8 +81,8 @@ void RefuseOthers(Fields& fields) {
 }  // namespace
 
 size_t ChatRequest::MemoryBytes() const {
-  size_t bytes = call.SpaceUsedLong() + messages.capacity() * sizeof(ChatMessage);
-  for (const ChatMessage& message : messages) bytes += message.content.capacity();
+  size_t bytes = call.SpaceUsedLong() + messages.capacity() * sizeof(chat::Message);
+  for (const chat::Message& message : messages) bytes += message.content.capacity();
   return bytes;
 }
 
@@ -122,23 +122,8 @@ absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request) {
                      " was not made for conversations: its generation_config.json has no "
                      "chat_template; use /v1/completions"));
   }
-  const v1::ChatTemplate& chat = model.chat_template();
-  std::string text;
-  for (const ChatMessage& message : request->messages) {
-    if (message.role == "system" && !chat.has_system()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "messages: has one of role system, which the template of ", model.name(), " lacks"));
-    }
-    const v1::ChatTemplate::Role& role = message.role == "system" ? chat.system()
-                                         : message.role == "user" ? chat.user()
-                                                                  : chat.assistant();
-    absl::StrAppend(&text, role.prefix(), message.content, role.suffix());
-  }
-  absl::StrAppend(&text, chat.assistant().prefix());
   request->call.set_model(model.name());
-  request->call.set_text(std::move(text));
-  for (const std::string& stop : chat.stop()) request->call.mutable_sampling()->add_stop(stop);
-  return absl::OkStatus();
+  return chat::Ask(model, request->messages, &request->call);
 }
 
 ApiError ToChatError(const absl::Status& status, const ChatRequest& request) {

@@ -9,20 +9,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/chat/conversation.h"
 #include "client/gateway/openai/errors.h"
 #include "tvq/v1/generation.pb.h"
 #include "tvq/v1/model.pb.h"
 
 namespace tvq::gateway {
 
-struct ChatMessage {
-  std::string role;  // system, user or assistant
-  std::string content;
-};
-
 struct ChatRequest {
-  std::vector<ChatMessage> messages;  // at least one
-  v1::GenerateRequest call;           // without its prompt
+  std::vector<chat::Message> messages;  // at least one
+  v1::GenerateRequest call;             // without its prompt
   int32_t n = 1;
   bool stream = false;
   bool include_usage = false;
@@ -40,8 +36,8 @@ ApiError ToChatError(const absl::Status& status, const ChatRequest& request);
 // INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.
 absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key);
 
-// Writes the messages as the model's template has them, and adds its stop strings. INVALID_ARGUMENT
-// if the model has no template, or none for a role.
+// Writes the messages into the call as the model's template has them. INVALID_ARGUMENT if the model
+// has no template, or none for a role.
 absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request);
 
 }  // namespace tvq::gateway

@@ -55,6 +55,20 @@ def test_continues_a_session_and_adds_newlines(cli, fake):
     assert fake.requests[-1].sampling.max_tokens == 256
 
 
+def test_lines_are_messages_where_the_model_has_a_template(cli, fake):
+    from tvq.v1 import model_pb2
+    role = model_pb2.ChatTemplate.Role
+    fake.chat_template = model_pb2.ChatTemplate(user=role(prefix="U:", suffix="|"), stop=["U:"],
+                                                assistant=role(prefix="A:", suffix="$"))
+    fake.new_session(text="x")
+    cli.ok("session", "chat", "s1", "--max-tokens", 2, "--stop", "!", input=b"ab\n\n")
+    message, more = (request for request in fake.requests if hasattr(request, "sampling"))
+    assert message.text == "U:ab|A:" and message.answer_suffix == "$" and list(message.sampling.stop) == ["!", "U:"]
+    assert not more.text and not more.HasField("answer_suffix") and list(more.sampling.stop) == ["!", "U:"]
+    cli.ok("session", "chat", "s1", "--suffix", "", "--max-tokens", 2, input=b"ab\n")
+    assert fake.requests[-1].text == "ab" and not fake.requests[-1].HasField("answer_suffix")
+
+
 def test_commands(cli, fake):
     fake.new_session()
     lines = ["a", "/mark first", "b", "/rewind first", "/save", "/fork my copy", "c", "/show", "/help", "/quit", "d"]

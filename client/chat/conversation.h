@@ -1,0 +1,31 @@
+// A conversation as a model's chat template writes it.
+#ifndef TVQ_CLIENT_CHAT_CONVERSATION_H_
+#define TVQ_CLIENT_CHAT_CONVERSATION_H_
+
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tvq/v1/generation.pb.h"
+#include "tvq/v1/model.pb.h"
+
+namespace tvq::chat {
+
+struct Message {
+  std::string role;  // system, user or assistant
+  std::string content;
+};
+
+// Makes the call ask for the answer to the messages: they are its prompt, with the assistant's
+// prefix behind them, and the template's stop strings end the answer. On a session the prompt first
+// closes the answer that it goes on from. The model must have a template; INVALID_ARGUMENT if that
+// has none for a role.
+absl::Status Ask(const v1::Model& model, std::span<const Message> messages,
+                 v1::GenerateRequest* call);
+
+// Makes the call go on with the answer that the session has, until one of the stop strings.
+void GoOn(const v1::ChatTemplate& chat, v1::GenerateRequest* call);
+
+}  // namespace tvq::chat
+
+#endif  // TVQ_CLIENT_CHAT_CONVERSATION_H_
