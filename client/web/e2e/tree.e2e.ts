@@ -62,10 +62,50 @@ it('marks, goes on, and rewinds', async () => {
   await button('Rewind to it').click();
   await item(`${name}, ${before} tokens`).waitFor();
   expect(await position()).toBe(before);
+  const left = item(`before rewind: ${name}, ${before + 60} tokens`);
+  await left.waitFor();
   await button('Fork from it').click();
   await item(`${name} / 1`).waitFor();
   await button('Forget').click();
   await expect.poll(() => item(/at the door/).count()).toBe(0);
+});
+
+it('keeps what a rewind leaves as a branch that is read, compared and continued', async () => {
+  const before = await position();
+  const reading = () => tab.page.locator('.reading .text').textContent();
+  await tab.page.getByLabel('mark', { exact: true }).fill('at the door');
+  await button('Mark').click();
+  await item(/at the door/).waitFor();
+  await button('Continue').click();
+  await item(`${name}, ${before + 60} tokens`).waitFor();
+  await expect.poll(async () => ((await reading()) ?? '').length).toBeGreaterThan(60);
+  const abandoned = await reading();
+  await button('Rewind to it').click();
+  await tab.page.getByText('What it held before is a branch now').waitFor();
+  await expect.poll(reading).not.toBe(abandoned);
+
+  // As good a branch as others: what it holds, where it left, and how it goes on.
+  await tab.page
+    .getByRole('status')
+    .getByRole('link', { name: `before rewind: ${name}` })
+    .click();
+  await tab.page.getByRole('heading', { name: `before rewind: ${name}` }).waitFor();
+  await expect.poll(reading).toBe(abandoned);
+  await tab.page.getByText(`${name}, from ${before} on`).waitFor();
+  await tab.page.getByLabel('compare with').selectOption({ label: name });
+  await tab.page.getByText(`Both begin with the same ${before} tokens`).waitFor();
+  await button('Continue both').click();
+  await item(`before rewind: ${name}, ${before + 120} tokens`).waitFor();
+  await item(`${name}, ${before + 60} tokens`).waitFor();
+
+  // Not if it is not wanted, and not once there is nothing to keep.
+  await item(`${name}, ${before + 60} tokens`).click();
+  await tab.page.getByLabel('A rewind keeps what it leaves').uncheck();
+  await button('Rewind to it').click();
+  await item(`${name}, ${before} tokens`).waitFor();
+  await tab.page.getByLabel('A rewind keeps what it leaves').check();
+  await button('Rewind to it').click();
+  await expect.poll(() => tab.page.locator('.branches .hint').textContent()).toContain('2 sessions');
 });
 
 it('works with marks of any name', async () => {

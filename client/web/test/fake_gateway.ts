@@ -99,11 +99,13 @@ export class FakeGateway {
       return json({ ...this.show(session), ...transcript });
     }
     if (action === 'fork') {
-      const from = body['mark'] ? session.kept.get(String(body['mark']))! : session.transcript;
+      const name = body['mark'] ?? null;
+      const from = name === null ? session.transcript : session.kept.get(String(name))!;
+      const { version } = session.marks.find((mark) => mark.name === name) ?? session;
       const made = Array.from({ length: Number(body['count'] ?? 1) }, () => {
         const child = this.create({ model: session.model, label: body['label'] });
         child.parent_id = session.id;
-        child.parent_version = session.version;
+        child.parent_version = version;
         this.hold(child, from);
         return this.show(child);
       });
@@ -124,6 +126,16 @@ export class FakeGateway {
       this.hold(session, kept);
     }
     return json({ id: session.id, version: session.version, persisted_version: 0, position: session.position });
+  }
+
+  /** Text that a session goes on with, from elsewhere. */
+  write(id: string, text: string): void {
+    const session = this.sessions.get(id)!;
+    this.hold(session, [...session.transcript, ...idsOf(text)]);
+  }
+
+  text(id: string): string {
+    return textOf(this.sessions.get(id)!.transcript);
   }
 
   private create(body: Record<string, unknown>): Held {

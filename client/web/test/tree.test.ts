@@ -1,7 +1,12 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Api } from '../src/api/client.ts';
+import { createSession, getSession, listSessions, markSession } from '../src/api/sessions.ts';
 import type { Mark, Session } from '../src/api/types.ts';
 import { forkPosition, layout } from '../src/pages/tree/layout.ts';
+import { forkPositions, nameOf } from '../src/pages/tree/names.ts';
+import { rewind } from '../src/pages/tree/rewind.ts';
 import { wordStart } from '../src/pages/tree/text.ts';
+import { FakeGateway } from './fake_gateway.ts';
 
 let clock = 0;
 const session = (id: string, parent: string | null = null, at = 0, marks: Mark[] = []): Session => ({
@@ -21,6 +26,16 @@ const session = (id: string, parent: string | null = null, at = 0, marks: Mark[]
   has_transcript: true,
   label: id,
 });
+/** A browser's storage. */
+function memory(): Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> {
+  const kept = new Map<string, string>();
+  return {
+    getItem: (name) => kept.get(name) ?? null,
+    setItem: (name, value) => void kept.set(name, value),
+    removeItem: (name) => void kept.delete(name),
+  };
+}
+
 const mark = (name: string, version: number): Mark => ({ name, version, position: version * 10 });
 
 /** Rows as "  name" with "|" where a line goes on and " " where it does not. */
@@ -66,6 +81,95 @@ describe('forkPosition', () => {
     expect(at(9)).toBe(90);
     expect(at(7)).toBeNull();
     expect(at(7, { c: 70 })).toBe(70);
+  });
+
+  it('believes what it remembers: a fork that a rewind left parts at the mark', () => {
+    const parent = session('p', null, 0, [mark('m', 3), mark('later', 7)]);
+    const left = session('left', 'p', 7);
+    expect(forkPosition(left, [parent, left], { left: 30 })).toBe(30);
+  });
+});
+
+describe('rewind', () => {
+  const TEXT = 'It was late';
+  const LATER = ' in the evening';
+  let gateway: FakeGateway;
+  let api: Api;
+
+  beforeEach(() => {
+    vi.stubGlobal('localStorage', memory());
+    gateway = new FakeGateway();
+    api = new Api({ fetch: gateway.fetch });
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  /** A session that is marked after TEXT, as the server tells it; and the mark. */
+  async function marked(): Promise<{ id: string; mark: Mark }> {
+    const { id } = await createSession(api, { model: 'm', label: 'story' });
+    gateway.write(id, TEXT);
+    await markSession(api, id, 'door');
+    return { id, mark: (await getSession(api, id)).marks[0]! };
+  }
+  const back = async (id: string, mark: Mark, keep = true, others: Session[] = []): Promise<Session | null> =>
+    rewind(api, await getSession(api, id), mark, { keep, others });
+
+  it('leaves a branch that holds all the session held, and parts from it at the mark', async () => {
+    const { id, mark } = await marked();
+    gateway.write(id, LATER);
+    const left = (await back(id, mark))!;
+    expect(gateway.text(left.id)).toBe(TEXT + LATER);
+    expect(gateway.text(id)).toBe(TEXT);
+    const sessions = await listSessions(api, 'm');
+    expect(forkPosition(left, sessions, forkPositions())).toBe(TEXT.length);
+    expect(layout(sessions).map((row) => row.mark?.name ?? nameOf(row.session))).toEqual([
+      'story',
+      'door',
+      'before rewind: story',
+    ]);
+  });
+
+  it('leaves none where a mark has it all', async () => {
+    const { id, mark } = await marked();
+    expect(await back(id, mark)).toBeNull();
+    expect(await back(id, mark)).toBeNull();
+    expect(gateway.sessions.size).toBe(1);
+  });
+
+  it('leaves none when told so', async () => {
+    const { id, mark } = await marked();
+    gateway.write(id, LATER);
+    expect(await back(id, mark, false)).toBeNull();
+    expect(gateway.sessions.size).toBe(1);
+    expect(gateway.text(id)).toBe(TEXT);
+  });
+
+  it('gives each of them a name of its own', async () => {
+    const { id, mark } = await marked();
+    gateway.write(id, LATER);
+    const first = (await back(id, mark))!;
+    gateway.write(id, LATER);
+    const second = (await back(id, mark, true, [first]))!;
+    expect([first, second].map(nameOf)).toEqual(['before rewind: story', 'before rewind: story 2']);
+  });
+
+  it('changes nothing where the session went on elsewhere', async () => {
+    const { id, mark } = await marked();
+    gateway.write(id, LATER);
+    const seen = await getSession(api, id);
+    gateway.write(id, LATER);
+    await expect(rewind(api, seen, mark, { keep: true, others: [] })).rejects.toMatchObject({ status: 409 });
+    expect(gateway.text(id)).toBe(TEXT + LATER + LATER);
+    expect(gateway.sessions.size).toBe(1);
+  });
+
+  it('takes the branch back where the rewind is refused', async () => {
+    const { id, mark } = await marked();
+    gateway.write(id, LATER);
+    const seen = await getSession(api, id);
+    await expect(rewind(api, seen, { ...mark, name: 'gone' }, { keep: true, others: [] })).rejects.toMatchObject({
+      status: 404,
+    });
+    expect([...gateway.sessions.keys()]).toEqual([id]);
   });
 });
 

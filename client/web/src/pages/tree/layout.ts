@@ -56,11 +56,12 @@ function branchesOf(session: Session, forks: Session[]): Branch[] {
   return [...marks, ...children].sort((a, b) => a.at - b.at);
 }
 
-/** Where on its parent a fork begins, as far as it can be told. */
+/** Where a fork parts from its parent, as far as it can be told; a fork that a rewind left parts at the mark. */
 export function forkPosition(session: Session, sessions: Session[], remembered: Record<string, number>): number | null {
+  const known = remembered[session.id];
+  if (known !== undefined) return known;
   const parent = sessions.find(({ id }) => id === session.parent_id);
   const mark = parent?.marks.find(({ version }) => version === session.parent_version);
   if (mark) return mark.position;
-  if (parent && parent.version === session.parent_version) return parent.position;
-  return remembered[session.id] ?? null;
+  return parent && parent.version === session.parent_version ? parent.position : null;
 }

@@ -1,7 +1,7 @@
-// What this browser remembers of sessions: names given here, and where forks made here began. The server
-// keeps the label that a session was made with.
+// What this browser remembers of sessions: names given here, where forks made here began, and which versions
+// rewinds made. The server keeps the label that a session was made with.
 
-import type { Session } from '../../api/types.ts';
+import type { Position, Session } from '../../api/types.ts';
 import { browser } from '../../ui/store.ts';
 
 const MOST = 2000;
@@ -22,6 +22,10 @@ export const giveName = (session: Session, name: string): void =>
 
 export const forkPositions = (): Record<string, number> => browser.getJson<Record<string, number>>('forks', {});
 
-export function rememberForks(made: Session[]): void {
+export function rememberForks(made: Pick<Session, 'id' | 'position'>[]): void {
   for (const { id, position } of made) put('forks', id, position);
 }
+
+export const rewoundVersions = (): Record<string, number> => browser.getJson<Record<string, number>>('rewound', {});
+
+export const rememberRewind = ({ id, version }: Position): void => put('rewound', id, version);

@@ -10,6 +10,8 @@ import { Again } from '../../ui/again.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { Notice } from '../../ui/notice.ts';
 import { Compare } from './compare.ts';
+import { forkPosition } from './layout.ts';
+import { forkPositions } from './names.ts';
 import { Panel } from './panel.ts';
 import { TreeView } from './view.ts';
 
@@ -44,6 +46,10 @@ class TreePage implements Page {
         await this.refresh();
       },
       others: (session) => this.sessions.filter(({ id }) => id !== session.id),
+      origin: (session) => {
+        const parent = this.sessions.find(({ id }) => id === session.parent_id);
+        return parent ? { parent, position: forkPosition(session, this.sessions, forkPositions()) } : null;
+      },
       compared: () => this.comparedWith,
       compare: (left, right) => this.go(left.id, right || null),
     });

@@ -8,6 +8,7 @@ import { ago, bytes, count, duration, plural } from '../../text/format.ts';
 import { download } from '../../ui/download.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { giveName, nameOf, rememberForks } from './names.ts';
+import { rewind } from './rewind.ts';
 import { continueSession, tailOf } from './text.ts';
 
 /** Tokens of the text's end that are shown at first. */
@@ -18,6 +19,8 @@ export interface PanelHost {
   /** The sessions have changed; with an id: show that one now. */
   changed(select?: string): Promise<void>;
   others(session: Session): Session[];
+  /** The session that it was forked from, and where the two part if that is known; null if it is gone or was none. */
+  origin(session: Session): { parent: Session; position: number | null } | null;
   /** The id of the one that it is compared with now. */
   compared(): string | null;
   /** Shows both side by side; with no id, no longer. */
@@ -32,6 +35,8 @@ export class Panel {
   private session: Session | null = null;
   private running: AbortController | null = null;
   private shownVersion = '';
+  /** A rewind keeps what it leaves. */
+  private keepsBranch = true;
 
   constructor(private readonly host: PanelHost) {
     this.show(null);
@@ -126,10 +131,16 @@ export class Panel {
       el('div', {}, el('dt', {}, name), el('dd', { title }, value));
     const places = { device: 'on the device', host: 'in host memory', durable: 'on the durable tier' };
     const { persisted_version: saved, version } = session;
+    const origin = this.host.origin(session);
     return el(
       'dl',
       { class: 'facts' },
       fact('context', plural(session.position, 'token')),
+      origin &&
+        fact(
+          'branch of',
+          nameOf(origin.parent) + (origin.position === null ? '' : `, from ${count(origin.position)} on`),
+        ),
       fact('state', bytes(session.bytes), `${count(session.bytes)} bytes`),
       fact('lies', places[session.tier] ?? session.tier),
       fact(
@@ -200,8 +211,10 @@ export class Panel {
         {},
         el('span', { class: 'mark-name' }, mark.name, ' ', el('span', { class: 'hint' }, `at ${count(mark.position)}`)),
         this.act('Rewind to it', `rewind-${mark.name}`, async () => {
-          await calls.rewindSession(api, session.id, mark.name);
-          this.done(`Back at ${mark.name}.`);
+          const others = this.host.others(session);
+          const left = await rewind(api, session, mark, { keep: this.keepsBranch, others });
+          const link = left && el('a', { href: `#/tree?session=${left.id}` }, nameOf(left));
+          this.notice.say(`Back at ${mark.name}.`, link && ' What it held before is a branch now: ', link, link && '.');
         }),
         this.act('Fork from it', `fork-${mark.name}`, fork(1, mark.name)),
         this.act('Forget', `forget-${mark.name}`, async () => {
@@ -210,6 +223,12 @@ export class Panel {
         }),
       ),
     );
+    const keep = el('input', {
+      type: 'checkbox',
+      checked: this.keepsBranch,
+      'data-key': 'keep-branch',
+      onchange: () => (this.keepsBranch = keep.checked),
+    });
     return el(
       'div',
       {},
@@ -224,6 +243,8 @@ export class Panel {
         }),
       ),
       marks.length > 0 && el('ul', { class: 'marks' }, ...marks),
+      marks.length > 0 &&
+        el('label', { class: 'tick' }, keep, el('span', {}, 'A rewind keeps what it leaves, as a branch')),
     );
   }
 
