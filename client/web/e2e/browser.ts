@@ -103,6 +103,14 @@ export class Tab {
     await this.page.screenshot({ path: join(OUT, `${name}.png`), fullPage: true });
   }
 
+  /** Clicks `Stop` as soon as there is text in `selector`: a hand would be too late for small models. */
+  async stopOnceTold(selector: string): Promise<void> {
+    await this.page.evaluate(async (where) => {
+      while (!document.querySelector(where)?.textContent) await new Promise(requestAnimationFrame);
+      [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Stop')!.click();
+    }, selector);
+  }
+
   /** Pixels that the page is wider than its window. */
   async overflow(): Promise<number> {
     return this.page.evaluate(async () => {

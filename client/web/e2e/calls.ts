@@ -13,6 +13,32 @@ export async function call<T>(url: string, method: string, path: string, body?: 
   return (await response.json()) as T;
 }
 
+export const requestsRunning = async (url: string): Promise<number> =>
+  (await call<{ requests_running: number }>(url, 'GET', '/v1/server')).requests_running;
+
+export const tokensWritten = async (url: string): Promise<number> =>
+  (await call<{ generation_tokens: number }>(url, 'GET', '/v1/server')).generation_tokens;
+
+/** Completions whose client went away before their end, as the gateway counts them. */
+export async function completionsGivenUp(url: string): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  return Number(/requests_total\{code="499",method="POST",route="\/v1\/completions"\} (\d+)/.exec(metrics)?.[1] ?? 0);
+}
+
+/** Has half of the server's places write long texts, so that others last until they are stopped; returns what ends it. */
+export async function keepBusy(url: string): Promise<() => Promise<void>> {
+  const control = new AbortController();
+  const body = { model: 'novels', prompt: 'Once', n: 32, max_tokens: 100_000, ignore_eos: true, stream: true };
+  const headers = { 'Content-Type': 'application/json' };
+  const request = { method: 'POST', body: JSON.stringify(body), headers, signal: control.signal };
+  const { body: stream } = await fetch(`${url}/v1/completions`, request); // answered when it has begun
+  const read = stream!.pipeTo(new WritableStream()).catch(() => undefined); // else it would be paused
+  return async () => {
+    control.abort();
+    await read;
+  };
+}
+
 /** Deletes the sessions that earlier tests have left; not those that a page just closed is still at. */
 export async function forgetSessions(url: string): Promise<void> {
   const { data } = await call<{ data: Session[] }>(url, 'GET', '/v1/sessions?limit=1000');

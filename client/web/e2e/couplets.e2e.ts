@@ -1,7 +1,9 @@
-import { expect, it } from 'vitest';
+import { expect, inject, it, onTestFinished } from 'vitest';
 import type { Tab } from './browser.ts';
+import { completionsGivenUp, keepBusy, requestsRunning } from './calls.ts';
 import { eachInTab } from './each_test.ts';
 
+const url = inject('url');
 let tab: Tab;
 
 eachInTab('couplets', (opened) => (tab = opened));
@@ -27,20 +29,30 @@ it('lets the lines be as long as the model likes', async () => {
   await expect.poll(() => tab.page.getByRole('alert').count()).toBe(0);
 });
 
-it('stops', async () => {
+it('stops at the server too, and answers again', async () => {
+  const end = await keepBusy(url);
+  onTestFinished(end);
+  const [runningBefore, givenUpBefore] = [await requestsRunning(url), await completionsGivenUp(url)];
+  await tab.page.getByLabel('First line', { exact: true }).fill('晋世文章昌二陆'.repeat(8));
   await tab.page.getByLabel('candidates').fill('16');
+  await answer().click();
+  await tab.stopOnceTold('.second');
   await expect.poll(() => answer().isEnabled()).toBe(true);
-  // Both at once: the small model would be done before a hand is.
-  await tab.page.evaluate(() => {
-    for (const name of ['Answer', 'Stop'])
-      [...document.querySelectorAll('button')].find((each) => each.textContent === name)!.click();
-  });
-  await expect.poll(() => answer().isEnabled()).toBe(true);
-  await expect.poll(() => tab.page.getByRole('alert').count()).toBe(0);
+  await expect.poll(() => requestsRunning(url)).toBe(runningBefore);
+  await expect.poll(() => completionsGivenUp(url)).toBe(givenUpBefore + 1);
+  await end();
+
+  await tab.page.getByLabel('First line', { exact: true }).fill('风弦未拨心先乱');
+  await tab.page.getByLabel('candidates').fill('3');
+  await answer().click();
+  await tab.page.getByText('likeliest').first().waitFor();
+  expect((await tab.page.locator('.second').allTextContents()).map((line) => line.length)).toEqual([7, 7, 7]);
+  await expect.poll(() => requestsRunning(url)).toBe(0);
+  expect(await tab.page.getByRole('alert').count()).toBe(0);
 });
 
 it('names the characters that the model does not know', async () => {
-  await tab.page.getByLabel('First line', { exact: true }).fill('龍虎');
+  await tab.page.getByLabel('First line', { exact: true }).fill('龍争虎鬥');
   await answer().click();
-  await tab.page.getByText('does not know “龍”, “虎”').waitFor();
+  await tab.page.getByText('does not know “龍”, “鬥”').waitFor();
 });

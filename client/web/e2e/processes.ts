@@ -1,4 +1,4 @@
-// The real server and the real gateway, with small models, on free ports.
+// The real server and the real gateway, with the models that are shipped and one in colours, on free ports.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../../..');
 const BIN = process.env['TVQ_BIN_DIR'] ?? join(ROOT, 'build/release/bin');
-const GOLDEN = join(ROOT, 'tests/golden');
 const PATIENCE_MS = 90_000;
 
 class Running {
@@ -58,42 +57,25 @@ class Running {
   }
 }
 
-/** Characters of the couplet model of the tests: some Chinese ones, some letters, signs, the end of a line. */
-export const CHARACTERS = [
-  ...'风弦未拨心先乱夜幕已沉梦更闲花粘于春袖口莺声溅落柳枝头晋世文章昌二陆魏家词赋重三曹一句相思吟岁月千杯美酒醉情山水云天日明长江',
-  ...'，。abcdefghijklmnopqrstuvwxyz',
-];
-
-/** A model that reads something else: the byte model's weights, whose ids mean what `changes` say. */
-function otherModel(folder: string, name: string, changes: Record<string, unknown>): string {
-  const model = join(folder, name);
-  cpSync(join(GOLDEN, 'bytes_untied'), model, { recursive: true });
-  const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8')) as Record<string, unknown>;
-  writeFileSync(join(model, 'config.json'), JSON.stringify({ ...config, ...changes }));
-  return model;
-}
-
-function characterModel(folder: string): string {
-  const model = otherModel(folder, 'couplets', { tokenizer: { type: 'characters', file: 'characters.txt' } });
-  writeFileSync(join(model, 'characters.txt'), [...new Set(CHARACTERS), '\\n'].join('\n') + '\n');
-  return model;
-}
-
 export const PRINT = { width: 10, height: 8, channels: 3 };
 
-/** In colours, and with a token to begin from, which is no level. */
-const colourModel = (folder: string): string =>
-  otherModel(folder, 'prints', {
-    pad_token_id: null,
-    eos_token_id: 256,
-    unk_token_id: null,
-    tokenizer: { type: 'pixels', ...PRINT, levels: 256 },
-  });
+/** One in colours, and without a token to begin from: the byte model's weights, whose ids mean levels. */
+function colourModel(folder: string): string {
+  const model = join(folder, 'prints');
+  cpSync(join(ROOT, 'tests/golden/bytes_untied'), model, { recursive: true });
+  const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8')) as Record<string, unknown>;
+  const tokenizer = { type: 'pixels', ...PRINT, levels: 256 };
+  const changed = { ...config, pad_token_id: null, eos_token_id: null, unk_token_id: null, tokenizer };
+  writeFileSync(join(model, 'config.json'), JSON.stringify(changed));
+  return model;
+}
+
+const shipped = (name: string) => (): string => join(ROOT, 'models/zoo', name);
 
 const MODELS: Record<string, (folder: string) => string> = {
-  novels: () => join(ROOT, 'models/zoo/novels'),
-  couplets: characterModel,
-  digits: () => join(GOLDEN, 'pixels_abs'),
+  novels: shipped('novels'),
+  couplets: shipped('couplets'),
+  digits: shipped('digits'),
   prints: colourModel,
 };
 
