@@ -114,3 +114,13 @@ it('stops at the server too, and draws again', async () => {
   expect(await completionsGivenUp(url)).toBe(givenUpBefore + 1);
   expect(await tab.page.getByRole('alert').count()).toBe(0);
 });
+
+it('hands the focus to Stop and back, for those who have keys alone', async () => {
+  const focused = () => tab.page.evaluate(() => document.activeElement?.textContent);
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('64');
+  await button('Draw').focus();
+  await tab.page.keyboard.press('Enter');
+  await expect.poll(focused).toBe('Stop');
+  await tab.page.keyboard.press('Enter');
+  await expect.poll(focused).toBe('Draw');
+});

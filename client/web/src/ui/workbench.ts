@@ -32,6 +32,8 @@ export class Workbench {
   private body: HTMLElement | null = null;
   /** What begins a request: rests while one runs, and until there is a model for it. */
   private starters: HTMLButtonElement[] = [];
+  /** The one that had the focus when the request began. */
+  private starter: HTMLButtonElement | null = null;
   private running: AbortController | null = null;
   private readonly again = new Again(
     () => void this.load(),
@@ -127,8 +129,14 @@ export class Workbench {
   }
 
   private update(): void {
+    const focused = document.activeElement;
     this.stop.hidden = !this.busy;
     for (const starter of this.starters) starter.disabled = this.busy || this.picker.model === null;
+    // A button that goes takes the focus with it; the one that comes in its place gets it.
+    if (this.busy) {
+      this.starter = this.starters.find((starter) => starter === focused) ?? null;
+      if (this.starter) this.stop.focus();
+    } else if (focused === this.stop) (this.starter ?? this.starters[0])?.focus({ preventScroll: true });
   }
 
   private missing(): HTMLElement[] {
