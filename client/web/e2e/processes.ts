@@ -72,10 +72,11 @@ function colourModel(folder: string): string {
 
 const shipped = (name: string) => (): string => join(ROOT, 'models/zoo', name);
 
+/** In the order in which a server lists those of `models/zoo`. */
 const MODELS: Record<string, (folder: string) => string> = {
-  novels: shipped('novels'),
   couplets: shipped('couplets'),
   digits: shipped('digits'),
+  novels: shipped('novels'),
   prints: colourModel,
 };
 

@@ -44,6 +44,12 @@ it('writes, continues, and keeps the bytes of state while the context grows', as
   expect(await tab.page.locator('.given').allTextContents()).toEqual(['The captain said', ' Then he']);
 });
 
+it('offers models that write texts before those that have a page of their own', async () => {
+  const models = tab.page.getByLabel('Model').locator('option');
+  await expect.poll(() => models.allTextContents()).toEqual(['novels', 'couplets']);
+  expect(await tab.page.getByLabel('Model').inputValue()).toBe('novels');
+});
+
 it('repeats a text of the same seed, and changes it with another', async () => {
   await tab.page.getByLabel('seed', { exact: true }).fill('7');
   await write('The captain said', 30);

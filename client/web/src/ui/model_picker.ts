@@ -29,7 +29,9 @@ export class ModelPicker {
   async load(): Promise<boolean> {
     const before = this.model?.id ?? visit.get(`model.${this.page}`);
     const all = await this.app.models();
-    this.usable = all.filter(this.fits);
+    // Those that have a page of their own come last, wherever they fit too.
+    const ownPage = ({ tokenizer }: Model): number => Number(tokenizer === 'characters');
+    this.usable = all.filter(this.fits).sort((a, b) => ownPage(a) - ownPage(b));
     fill(this.select, ...this.usable.map((model) => el('option', { value: model.id }, model.id)));
     this.node.hidden = this.usable.length === 0;
     if (this.usable.length === 0) {
