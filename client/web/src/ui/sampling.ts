@@ -34,7 +34,7 @@ export const SPECS: Spec[] = [
   {
     name: 'top_p',
     kind: 'number',
-    hint: 'only tokens that make up this share',
+    hint: 'only the likeliest that make up this share',
     otherwise: 1,
     min: 0.05,
     max: 1,
@@ -42,7 +42,7 @@ export const SPECS: Spec[] = [
     slider: true,
   },
   { name: 'max_tokens', kind: 'integer', hint: 'tokens of one continuation', otherwise: 16, min: 1, step: 1 },
-  { name: 'seed', kind: 'integer', hint: 'same seed, same text; empty: drawn anew', min: 0, step: 1 },
+  { name: 'seed', kind: 'integer', hint: 'same seed, same result; empty: drawn anew', min: 0, step: 1 },
   {
     name: 'top_k',
     kind: 'integer',

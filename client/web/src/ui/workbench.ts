@@ -15,6 +15,8 @@ export interface Kind {
   title: string;
   /** Under which the page keeps its choices, and its class. */
   name: string;
+  /** What can be done here, in a sentence or two. */
+  lede: string;
   fits: (model: Model) => boolean;
   picked?: (model: Model) => void;
   /** What a model must be for this page, where none is. */
@@ -60,7 +62,8 @@ export class Workbench {
     body.inert = true; // until the models are known: they say what can be drawn on, and what is understood
     this.update();
     const head = el('div', { class: 'head' }, el('h1', {}, this.kind.title), this.picker.node);
-    return el('div', { class: `page ${this.kind.name}` }, head, this.none, body);
+    const lede = el('p', { class: 'lede' }, this.kind.lede);
+    return el('div', { class: `page ${this.kind.name}` }, head, lede, this.none, body);
   }
 
   async show(): Promise<void> {

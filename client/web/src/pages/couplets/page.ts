@@ -40,6 +40,7 @@ class CoupletsPage implements Page {
     this.bench = new Workbench(app, {
       title: this.title,
       name: 'couplets',
+      lede: 'The two lines of a Chinese couplet are of one length and answer each other character by character. Give the first; the model looks for the second.',
       fits: (model) => model.tokenizer === 'characters',
       missing: [
         'No model on this server answers couplets. One that does reads characters: its ',
@@ -216,6 +217,7 @@ function rank(answers: Answer[]): void {
     const mean = means[i]!;
     if (mean === -Infinity) return;
     note.textContent = `${percent(Math.exp(mean))} a character`;
+    note.title = 'The mean probability of its characters (geometric)';
     if (mean === best && answers.length > 1) {
       node.classList.add('best');
       note.textContent = `likeliest, ${note.textContent}`;

@@ -35,6 +35,7 @@ class DrawPage implements Page {
     this.bench = new Workbench(app, {
       title: this.title,
       name: 'draw',
+      lede: 'The model draws pixel by pixel, row by row, many images at once: from nothing, or the rest of one that you begin.',
       fits: (model) => !!model.image,
       picked: (model) => this.picked(model),
       missing: [

@@ -76,6 +76,11 @@ class TreePage implements Page {
       'div',
       { class: 'page tree-page' },
       el('div', { class: 'head' }, el('h1', {}, 'Tree'), this.picker.node),
+      el(
+        'p',
+        { class: 'lede' },
+        'Every text that is written is a session, which the server keeps. Fork it, mark a place to come back to, and read side by side how two of them go on.',
+      ),
       this.notice.node,
       el(
         'div',

@@ -142,13 +142,16 @@ export class Panel {
           nameOf(origin.parent) + (origin.position === null ? '' : `, from ${count(origin.position)} on`),
         ),
       fact('state', bytes(session.bytes), `${count(session.bytes)} bytes`),
-      fact('lies', places[session.tier] ?? session.tier),
+      fact('kept', places[session.tier] ?? session.tier),
       fact(
         'version',
         saved === version ? `${version}, saved` : saved > 0 ? `${version}, ${saved} saved` : String(version),
       ),
-      fact('used', ago(session.last_used)),
-      fact('ends', session.expires === null ? 'never' : `in ${duration(session.expires - Date.now() / 1000)}`),
+      fact('last used', ago(session.last_used)),
+      fact(
+        'ends, if unused',
+        session.expires === null ? 'never' : `in ${duration(session.expires - Date.now() / 1000)}`,
+      ),
     );
   }
 
