@@ -34,7 +34,7 @@ export const SPECS: Spec[] = [
   {
     name: 'top_p',
     kind: 'number',
-    hint: 'only the likeliest that make up this share',
+    hint: 'only the most likely that make up this share',
     otherwise: 1,
     min: 0.05,
     max: 1,

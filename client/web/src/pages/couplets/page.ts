@@ -56,9 +56,9 @@ class CoupletsPage implements Page {
       id: firstId,
       autocomplete: 'off',
       maxlength: 60,
-      oninput: () => visit.set('couplets.first', this.first.value),
+      oninput: () => this.take(this.first.value),
     });
-    this.first.value = visit.get('couplets.first') ?? EXAMPLES[0]!;
+    this.take(visit.get('couplets.first') ?? EXAMPLES[0]!);
     this.answersWanted = el('input', { id: countId, type: 'number', min: 1, max: MOST, step: 1, value: 6 });
     this.sameLength = el('input', { type: 'checkbox', checked: true });
     this.separator = el(
@@ -74,7 +74,7 @@ class CoupletsPage implements Page {
       el(
         'div',
         { class: 'row examples' },
-        ...EXAMPLES.map((line) => el('button', { type: 'button', lang: 'zh', onclick: () => this.take(line) }, line)),
+        ...EXAMPLES.map((line) => el('button', { type: 'button', lang: 'zh', onclick: () => this.choose(line) }, line)),
       ),
       el(
         'div',
@@ -117,8 +117,13 @@ class CoupletsPage implements Page {
   }
 
   private take(line: string): void {
-    this.first.value = line;
+    if (this.first.value !== line) this.first.value = line;
+    this.first.lang = isHan(line) ? 'zh' : ''; // it decides between forms of a character, and the typeface
     visit.set('couplets.first', line);
+  }
+
+  private choose(line: string): void {
+    this.take(line);
     this.first.focus();
   }
 
@@ -155,7 +160,7 @@ class CoupletsPage implements Page {
     const n = Math.min(MOST, Math.max(1, Math.round(Number(this.answersWanted.value)) || 1));
     const length = this.sameLength.checked ? [...first].length : null;
     const answers = Array.from({ length: n }, (_, i) => newAnswer(i + 1));
-    const upright = /\p{Script=Han}/u.test(first);
+    const upright = isHan(first);
     this.scrolls.classList.toggle('upright', upright);
     fill(
       this.scrolls,
@@ -178,6 +183,8 @@ class CoupletsPage implements Page {
     announce(`${plural(n, 'second line')} found.`);
   }
 }
+
+const isHan = (text: string): boolean => /\p{Script=Han}/u.test(text);
 
 const byCharacter = (text: string): HTMLElement[] => [...text].map((character) => el('span', {}, character));
 

@@ -60,6 +60,7 @@ export class Panel {
     if (this.running) return; // drawn when it ends
     const focus = document.activeElement;
     const held = focus instanceof HTMLElement && this.node.contains(focus) ? focus.dataset['key'] : undefined;
+    const scrolled = this.text.parentElement?.scrollTop ?? 0;
     fill(
       this.node,
       this.title(session),
@@ -75,6 +76,7 @@ export class Panel {
       this.branching(session),
       this.keeping(session),
     );
+    this.text.parentElement!.scrollTop = scrolled; // where the same text was read
     if (held) this.node.querySelector<HTMLElement>(`[data-key="${CSS.escape(held)}"]`)?.focus();
     void this.read(session, TAIL);
   }
@@ -136,11 +138,6 @@ export class Panel {
       'dl',
       { class: 'facts' },
       fact('context', plural(session.position, 'token')),
-      origin &&
-        fact(
-          'branch of',
-          nameOf(origin.parent) + (origin.position === null ? '' : `, from ${count(origin.position)} on`),
-        ),
       fact('state', bytes(session.bytes), `${count(session.bytes)} bytes`),
       fact('kept', places[session.tier] ?? session.tier),
       fact(
@@ -152,6 +149,11 @@ export class Panel {
         'ends, if unused',
         session.expires === null ? 'never' : `in ${duration(session.expires - Date.now() / 1000)}`,
       ),
+      origin &&
+        fact(
+          'branch of',
+          nameOf(origin.parent) + (origin.position === null ? '' : `, from ${count(origin.position)} on`),
+        ),
     );
   }
 
