@@ -134,9 +134,10 @@ void ActiveRequest::OnPromptFed() {
   End(absl::OkStatus());
 }
 
-// What is left of the prompt's text is a character that it has begun.
+// What is left of an echo is a character that the prompt has begun.
 void ActiveRequest::EndWithoutTokens() {
-  const std::string text = submission_.text->Finish(false).text;
+  std::string text;
+  if (request().sampling.echo) text = submission_.text->Finish(false).text;
   for (int32_t i = 0; i < request().sampling.n; ++i) {
     request().sink->OnDelta({.index = i, .text = text, .finish = FinishReason::kLength});
   }

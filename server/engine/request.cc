@@ -42,7 +42,8 @@ absl::Status CheckNumbers(const SamplingParams& p) {
 
 absl::Status CheckCounts(const SamplingParams& p) {
   if (p.max_tokens < 0) return Wrong("max_tokens", p.max_tokens, "at least 0");
-  if (p.min_tokens < 0 || p.min_tokens > p.max_tokens) {
+  // A model may have a default for it, which says nothing of requests that want no tokens.
+  if (p.min_tokens < 0 || (p.max_tokens > 0 && p.min_tokens > p.max_tokens)) {
     return Wrong("min_tokens", p.min_tokens,
                  absl::StrCat("in [0, max_tokens = ", p.max_tokens, "]"));
   }

@@ -256,6 +256,14 @@ TEST(EngineGenerateTest, NoTokensLeaveThePromptAlone) {
   EXPECT_EQ(stats.requests_finished, 1);
 }
 
+TEST(EngineGenerateTest, NoTokensHaveNoTextWithoutEcho) {
+  Harness h;
+  // min_tokens may be a model's default.
+  const auto sink = Generate(*h.engine, "say: \xC3", {.max_tokens = 0, .min_tokens = 5});
+  EXPECT_EQ(sink->sample().text, "");
+  EXPECT_EQ(sink->sample().finish, FinishReason::kLength);
+}
+
 TEST(EngineGenerateTest, PenaltiesBiasAndAllowedIdsReachTheSampler) {
   Harness h;
   const auto only = Generate(*h.engine, "x", {.max_tokens = 9, .allowed_token_ids = {ByteId('q')}});

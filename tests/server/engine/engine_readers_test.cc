@@ -162,5 +162,52 @@ TEST(EngineStreamIntervalTest, WhatWasHeldComesBeforeTheEnd) {
   EXPECT_TRUE(last->Wait().ok());
 }
 
+TEST(EngineStreamIntervalTest, WhatWasHeldComesBeforeAFailure) {
+  Harness h({}, OnePlace());
+  std::vector<size_t> counts;
+  const auto first = SinkThatCounts(&counts), last = NewSink();
+  int64_t decodes = 0;
+  ModelGate gate;
+  h.model->on_call = [&, hook = gate.Hook()](std::string_view call) {
+    if (call == "Decode" && ++decodes == 7) return absl::DataLossError("broken");
+    return hook(call);
+  };
+  ASSERT_TRUE(h.engine->Submit(Ask(first, "first", Endless())).ok());
+  gate.WaitEntered();
+  ASSERT_TRUE(h.engine->Submit(Ask(last, "last", {.max_tokens = 1})).ok());
+  gate.Open();
+  EXPECT_TRUE(absl::IsDataLoss(first->Wait()));
+  EXPECT_THAT(counts, testing::ElementsAre(1, 4, 2));
+  EXPECT_TRUE(last->Wait().ok());
+}
+
+TEST(EngineStreamIntervalTest, ASampleThatEndsLeavesTheOthersHeld) {
+  EngineOptions two = OnePlace();
+  two.max_num_seqs = 2;
+  Harness h({}, two);
+  SamplingParams sampling = {.max_tokens = 40, .logit_bias = {{kEos, 4}}, .n = 2};
+  const auto size = [](const std::shared_ptr<RecordingSink>& sink, int32_t i) {
+    return sink->samples()[i].tokens.size();
+  };
+  std::shared_ptr<RecordingSink> alone;
+  do {  // until one ends within the other's four
+    sampling.seed = sampling.seed.value_or(0) + 1;
+    ASSERT_LT(*sampling.seed, 1000u);
+    alone = Generate(*h.engine, "first", sampling);
+  } while (size(alone, 0) < 2 || size(alone, 0) % 4 == 1 || size(alone, 1) < size(alone, 0) + 4);
+
+  const auto first = NewSink(), last = NewSink();
+  ModelGate gate;
+  h.model->on_call = gate.Hook();
+  ASSERT_TRUE(h.engine->Submit(Ask(first, "first", sampling)).ok());
+  gate.WaitEntered();
+  ASSERT_TRUE(h.engine->Submit(Ask(last, "last", {.max_tokens = 1, .n = 2})).ok());
+  gate.Open();
+  ASSERT_TRUE(first->Wait().ok());
+  EXPECT_EQ(first->samples(), alone->samples());
+  EXPECT_LT(first->deltas(), alone->deltas());
+  EXPECT_TRUE(last->Wait().ok());
+}
+
 }  // namespace
 }  // namespace tvq
