@@ -51,10 +51,12 @@ std::string ParamOf(std::string_view message) {
 }
 
 // Of a prompt, alone or with what is before it and what may come after it; programs shorten it by
-// this word. So the server says that it has no room: beyond the model's context or its own limit.
+// this word. So the server says that it has no room: beyond the model's context, its own limit or
+// its queue.
 bool IsTooLong(const absl::Status& status) {
   return absl::IsInvalidArgument(status) &&
          (absl::StrContains(status.message(), ", the model's context length") ||
+          absl::StrContains(status.message(), ", the prompt tokens that may wait") ||
           (absl::StrContains(status.message(), " tokens, ") &&
            absl::StrContains(status.message(), ", the server's limit")));
 }

@@ -49,6 +49,7 @@ TEST(ErrorsTest, PromptsThatAreTooLongHaveOpenAisCode) {
         "prompt: has 9 tokens, and max_tokens is 3; together they must be at most 8, the model's "
         "context length",
         "text: has 9 tokens, must have at most 8, the server's limit",
+        "text: has 9 tokens, must have at most 8, the prompt tokens that may wait",
         "text: has 99 bytes, more than 8 tokens, the server's limit, can stand for"}) {
     EXPECT_EQ(ToApiError(absl::InvalidArgumentError(message)).code, "context_length_exceeded");
   }
