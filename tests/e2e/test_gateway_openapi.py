@@ -74,7 +74,8 @@ def test_document_is_whole(document):
     for name in names:
         jsonschema.Draft202012Validator.check_schema(document["components"]["schemas"][name])
     text = json.dumps(document)
-    for kind, elsewhere in [("schemas", {"ChatChunk"}), ("parameters", set()), ("responses", set())]:  # that one is an event's document
+    # What no path refers to: ChatChunk is the document of an event.
+    for kind, elsewhere in [("schemas", {"ChatChunk"}), ("parameters", set()), ("responses", set())]:
         used = {part.split('"')[0] for part in text.split(f"#/components/{kind}/")[1:]}
         assert used | elsewhere == set(document["components"][kind])
     ids = [operation["operationId"] for path in document["paths"].values() for operation in path.values()]
