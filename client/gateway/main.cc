@@ -142,7 +142,8 @@ int Run(const GatewayOptions& options) {
                     .metrics = metrics,
                     .beside = beside,
                     .max_body_bytes = static_cast<size_t>(options.max_body_bytes),
-                    .version = TVQ_VERSION};
+                    .version = TVQ_VERSION,
+                    .refusal_timeout = options.refusal_timeout};
   const bool has_tls = !options.certificate_file.empty();
   Gateway gateway(services, Origins(options.http.host, has_tls, options.allowed_origins));
   std::optional<TlsFiles> tls;

@@ -91,6 +91,8 @@ void AddServer(CLI::App& app, GatewayOptions& options) {
   Add(app, "--server-ssl-certfile", options.server.cert_file,
       "PEM file of the certificate to show it");
   Add(app, "--server-ssl-keyfile", options.server.key_file, "PEM file of its key");
+  AddTime(app, "--refusal-timeout", options.refusal_timeout,
+          "For it to refuse a prompt of a stream, once another of the same stream computes");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_OPTIONS_H_
 #define TVQ_CLIENT_GATEWAY_OPTIONS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ struct GatewayOptions {
   std::vector<std::string> allowed_origins;  // of pages elsewhere; "*": all
   client::ConnectOptions server;
   int connections = 2;  // to the server
+  std::chrono::milliseconds refusal_timeout{1000};
   int64_t max_body_bytes = int64_t{16} << 20;
   double shutdown_timeout = 30;  // seconds
   std::string log_level = "info";

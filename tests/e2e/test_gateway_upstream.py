@@ -194,7 +194,7 @@ def test_stream_begins_when_all_its_calls_have_been_accepted(fake):
         cancelled.wait(60)
 
     fake.Generate = generate
-    with GatewayProcess(fake.address) as gateway:
+    with GatewayProcess(fake.address, "--refusal-timeout", 60) as gateway:
         refused = gateway.post("/v1/completions", {"model": "fake", "prompt": ["a", "b"], "stream": True})
         assert (refused.status, refused.error["param"], refused.error["message"]) == (400, "prompt[1]", "prompt[1]: is bad")
         assert cancelled.wait(60)
@@ -264,7 +264,7 @@ def test_request_whose_time_has_passed(fake):
             assert late.error["message"] == "the time that the client gave this request has passed"
             assert cancelled.acquire(timeout=60)
         # A stream that has begun ends with an event. The time is that of the whole request, not between events.
-        events = list(gateway.stream(model="fake", prompt="says", headers={"X-Request-Timeout": "2"}))
+        events = list(gateway.stream(model="fake", prompt="says", headers={"X-Request-Timeout": "10"}))
         assert said.is_set() and events[0]["choices"] and events[-1]["error"]["code"] == "deadline_exceeded"
         assert cancelled.acquire(timeout=60)
         # A body that takes longer leaves nothing.

@@ -22,9 +22,6 @@ namespace {
 constexpr size_t kMessagesAhead = 32;
 // After so much silence a comment is sent, so that proxies and clients know that all is well.
 constexpr std::chrono::seconds kSilence{15};
-// So long after one call of a request began, another that the server has neither begun nor refused
-// waits in its queue: it has been accepted.
-constexpr std::chrono::seconds kRefusal{1};
 
 using Sessions = v1::SessionService::Stub;
 using Models = v1::ModelService::Stub;
@@ -131,7 +128,7 @@ class CountedStream {
 // Wakes a signal so long after each start.
 class Alarm {
  public:
-  Alarm(std::shared_ptr<Signal> signal, std::chrono::seconds after)
+  Alarm(std::shared_ptr<Signal> signal, std::chrono::milliseconds after)
       : signal_(std::move(signal)), after_(after), timer_(signal_->executor()) {}
 
   void Start() {
@@ -149,7 +146,7 @@ class Alarm {
 
  private:
   const std::shared_ptr<Signal> signal_;
-  const std::chrono::seconds after_;
+  const std::chrono::milliseconds after_;
   asio::steady_timer timer_;
   bool started_ = false;
   const std::shared_ptr<bool> due_ = std::make_shared<bool>(false);  // the timer may outlive this
@@ -165,7 +162,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
   calls.Start(services, exchange, requests);
   exchange.HoldInstead(0);  // the prompts are gone
   const CountedStream counted(services.metrics);
-  Alarm silence(calls.changed(), kSilence), refusal(calls.changed(), kRefusal);
+  Alarm silence(calls.changed(), kSilence), refusal(calls.changed(), services.refusal_timeout);
   bool first = true, held = true;
   std::string out;
   while (true) {
@@ -176,7 +173,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
       continue;
     }
     calls.Poll([&](size_t call, const v1::GenerateResponse& message) {
-      // A prompt's probabilities are kept until the first event.
+      // A prompt's probabilities are kept until the end.
       held = held && (message.prompt_logprobs().empty() || exchange.Hold(MemoryOf(message)));
       if (held) events.Append(call, message, &out);
     });

@@ -23,9 +23,10 @@ using CallError = std::function<ApiError(const absl::Status& status, size_t call
 
 // The requests lose their prompts when the calls have begun: those may be megabytes each.
 //
-// As server-sent events, which begin when all calls compute, or a second after one of them does:
-// what waits in the server's queue by then was accepted. An error that comes before is an HTTP
-// error. A client that hangs up, or reads nothing for too long, cancels the calls.
+// As server-sent events, which begin when all calls compute, or Services::refusal_timeout after
+// one of them does: what waits in the server's queue by then was accepted. An error that comes
+// before is an HTTP error. A client that hangs up, or reads nothing for too long, cancels the
+// calls.
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
                                    std::vector<v1::GenerateRequest>& requests,
                                    const CallError& to_error, Events& events);

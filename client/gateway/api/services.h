@@ -2,6 +2,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 #define TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -19,6 +20,9 @@ struct Services {
   SideThreads& beside;
   size_t max_body_bytes;
   std::string version;  // of the gateway
+  // So long after one call of a stream began, another that the server has neither begun nor refused
+  // waits in its queue: it has been accepted.
+  std::chrono::milliseconds refusal_timeout{1000};
 };
 
 // Each adds the paths it answers.
