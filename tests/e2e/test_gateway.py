@@ -98,10 +98,30 @@ def test_prompt_alone_with_its_logprobs(server, gateway):
     answer = gateway.complete(["a", "bc"], max_tokens=0, echo=True)
     assert [(choice["text"], choice["logprobs"]) for choice in answer["choices"]] == [("a", None), ("bc", None)]
     assert gateway.complete("a", max_tokens=0)["choices"][0]["text"] == ""
-    # The conversation that a session has is told, and no token of the model's own.
+    # On a session it is an append.
     session = gateway.post("/v1/sessions", {"model": "bytes"}).json["id"]
     answer = gateway.complete("Once", session_id=session, max_tokens=0)
     assert answer["session"]["position"] == 4
+
+
+@pytest.mark.parametrize("max_tokens", [0, 3])
+def test_stream_of_a_long_prompt_has_all_its_logprobs(gateway, max_tokens):
+    """The text is echoed before the prompt has been computed."""
+    prompt = ("It was the best of times, it was the worst of times. " * 40)[:2000]
+    fields = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "echo": True,
+              "logprobs": 1}
+    whole, = gateway.complete(**fields)["choices"]
+    assert whole["logprobs"]["text_offset"][:2000] == list(range(2000))
+    events = list(gateway.stream(**fields))
+    assert text_of(events) == whole["text"]
+    parts = [choice["logprobs"] for event in events for choice in event["choices"]]
+    joined = {name: sum((part[name] for part in parts), []) for name in whole["logprobs"]}
+    for name in ("tokens", "text_offset"):
+        assert joined[name] == whole["logprobs"][name]
+    assert len(joined["tokens"]) == 2000 + max_tokens
+    assert joined["token_logprobs"][0] is None
+    assert joined["token_logprobs"][1:] == pytest.approx(whole["logprobs"]["token_logprobs"][1:])
+    assert len(joined["top_logprobs"]) == len(joined["tokens"])
 
 
 def test_logit_bias_decides_and_forbids(gateway):

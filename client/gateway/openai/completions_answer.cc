@@ -12,6 +12,7 @@ namespace tvq::gateway {
 namespace {
 
 using Logprobs = std::vector<const v1::TokenLogprobs*>;
+using Tokens = std::span<const v1::TokenLogprobs>;
 
 void AppendHead(const AnswerHead& head, std::string* out) {
   *out += R"({"id":)";
@@ -21,13 +22,11 @@ void AppendHead(const AnswerHead& head, std::string* out) {
   *out += R"(,"choices":[)";
 }
 
-// The tokens of the prompt, where the answer repeats it, and those that follow.
+// Tokens of the prompt, where the answer repeats it, and those that follow.
 template <typename List>
-Logprobs Pointers(const std::vector<v1::TokenLogprobs>* prompt, const List& tokens) {
+Logprobs Pointers(Tokens prompt, const List& tokens) {
   Logprobs pointers;
-  if (prompt != nullptr) {
-    for (const v1::TokenLogprobs& token : *prompt) pointers.push_back(&token);
-  }
+  for (const v1::TokenLogprobs& token : prompt) pointers.push_back(&token);
   for (const v1::TokenLogprobs& token : tokens) pointers.push_back(&token);
   return pointers;
 }
@@ -87,11 +86,12 @@ void CompletionsEvents::AppendDelta(size_t prompt, const v1::SampleDelta& delta,
   absl::StrAppend(out, R"({"index":)", index, R"(,"text":)");
   AppendJsonString(delta.text(), out);
   *out += R"(,"logprobs":)";
-  const std::vector<v1::TokenLogprobs>* const prompt_logprobs =
-      choice.started ? nullptr : &prompts_[prompt].logprobs;
+  // The prompt's text may have been sent before they came.
+  const Tokens scored = Tokens(prompts_[prompt].logprobs).subspan(choice.prompt_logprobs);
+  choice.prompt_logprobs += scored.size();
   if (request_.logprobs) {
-    AppendLogprobs(Pointers(request_.echo ? prompt_logprobs : nullptr, delta.logprobs()),
-                   &choice.offset, out);
+    AppendLogprobs(Pointers(request_.echo ? scored : Tokens(), delta.logprobs()), &choice.offset,
+                   out);
   } else {
     *out += "null";
   }
@@ -101,11 +101,10 @@ void CompletionsEvents::AppendDelta(size_t prompt, const v1::SampleDelta& delta,
     *out += R"(,"token_ids":)";
     AppendIds({delta.token_ids().data(), static_cast<size_t>(delta.token_ids_size())}, out);
   }
-  if (request_.prompt_logprobs && !choice.started) {
+  if (request_.prompt_logprobs && !scored.empty()) {
     *out += R"(,"prompt_logprobs":)";
-    AppendPromptLogprobs(Pointers(prompt_logprobs, std::span<const v1::TokenLogprobs>()), out);
+    AppendPromptLogprobs(Pointers(scored, Tokens()), out);
   }
-  choice.started = true;
   out->push_back('}');
   *out += suffix_;
   if (session != nullptr) {
@@ -161,7 +160,8 @@ void CompletionsWhole::AppendChoice(size_t index, std::string* out) const {
   *out += R"(,"logprobs":)";
   if (request_.logprobs) {
     int64_t offset = 0;
-    AppendLogprobs(Pointers(request_.echo ? &prompt : nullptr, choice.logprobs), &offset, out);
+    AppendLogprobs(Pointers(request_.echo ? Tokens(prompt) : Tokens(), choice.logprobs), &offset,
+                   out);
   } else {
     *out += "null";
   }
@@ -173,7 +173,7 @@ void CompletionsWhole::AppendChoice(size_t index, std::string* out) const {
   }
   if (request_.prompt_logprobs) {
     *out += R"(,"prompt_logprobs":)";
-    AppendPromptLogprobs(Pointers(&prompt, std::span<const v1::TokenLogprobs>()), out);
+    AppendPromptLogprobs(Pointers(prompt, Tokens()), out);
   }
   out->push_back('}');
 }

@@ -29,8 +29,8 @@ class CompletionsEvents final : public Events {
     std::vector<v1::TokenLogprobs> logprobs;
   };
   struct Choice {
-    bool started = false;
-    int64_t offset = 0;    // characters sent
+    size_t prompt_logprobs = 0;  // of the prompt's, sent
+    int64_t offset = 0;          // characters of the tokens sent
     v1::SampleDelta last;  // of a call on a session: kept until the session's position is known
     bool has_last = false;
   };

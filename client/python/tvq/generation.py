@@ -28,7 +28,7 @@ class Generation(Iterator[Delta]):
         self._samples: dict[int, Sample] = {}
         self.usage: Optional[Usage] = None
         self.position: Optional[Position] = None
-        #: With `prompt_logprobs`: the prompt's tokens. Complete when the first delta is there.
+        #: With `prompt_logprobs`: the prompt's tokens. Complete when the first delta that is no echo is there.
         self.prompt_logprobs: list[TokenLogprobs] = []
 
     def __next__(self) -> Delta:

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "google/protobuf/text_format.h"
@@ -143,6 +144,73 @@ TEST(CompletionsEventsTest, EchoedLogprobsComeWithTheFirstEvent) {
     "token_logprobs": [-1.25], "top_logprobs": [{"bytes:\\xe2\\x82": -1.25, "token_id:0": -9999}],
     "text_offset": [2]})"));
   EXPECT_FALSE(documents[1]["choices"][0].contains("prompt_logprobs"));
+}
+
+// Of a choice: the log-probabilities of all its events, joined.
+struct JoinedLogprobs {
+  Json logprobs = Json::object();
+  Json prompt_logprobs = Json::array();
+};
+
+JoinedLogprobs Join(const std::vector<Json>& documents, int index) {
+  JoinedLogprobs joined;
+  const auto append = [](const Json& from, Json* to) {
+    for (const Json& one : from) to->push_back(one);
+  };
+  for (const Json& document : documents) {
+    for (const Json& choice : document["choices"]) {
+      if (choice["index"] != index) continue;
+      for (const auto& [name, list] : choice["logprobs"].items()) {
+        append(list, &joined.logprobs[name]);
+      }
+      append(choice.value("prompt_logprobs", Json::array()), &joined.prompt_logprobs);
+    }
+  }
+  return joined;
+}
+
+// The server echoes the text before it has computed the prompt.
+TEST(CompletionsEventsTest, LogprobsThatFollowTheEchoedTextAreThoseOfTheWholeAnswer) {
+  const std::vector<std::string> echo_and_prompt = {
+      R"(deltas { index: 0 text: "\303\244" } deltas { index: 1 text: "\303\244" })",
+      R"(deltas { index: 1 text: "bc" } deltas { index: 0 text: "bc" })", kLogprobs,
+      R"(prompt_logprobs { token { token_id: 3 token: "c" logprob: -2 rank: 3 } has_logprob: true
+           top { token_id: 2 token: "b" logprob: -1 rank: 1 } })"};
+  const std::vector<std::string> token_and_end = {
+      R"(deltas { index: 0 text: "d" token_ids: 4 logprobs {
+           token { token_id: 4 token: "d" logprob: -3 rank: 1 } has_logprob: true } })",
+      R"(deltas { index: 1 text: "e" token_ids: 5 finish_reason: FINISH_REASON_LENGTH logprobs {
+           token { token_id: 5 token: "e" logprob: -4 rank: 1 } has_logprob: true } }
+         deltas { index: 0 finish_reason: FINISH_REASON_LENGTH })"};
+  const std::vector<std::string> end = {R"(deltas { index: 0 finish_reason: FINISH_REASON_LENGTH }
+         deltas { index: 1 finish_reason: FINISH_REASON_LENGTH })"};
+  for (const auto& [max_tokens, rest, offsets] :
+       {std::tuple(0, end, Json({0, 1, 2})), std::tuple(1, token_and_end, Json({0, 1, 2, 3}))}) {
+    SCOPED_TRACE(max_tokens);
+    Json body = {{"prompt", "äbc"}, {"echo", true}, {"logprobs", 1}, {"prompt_logprobs", 1}};
+    body["n"] = 2;
+    body["max_tokens"] = max_tokens;
+    body["stream"] = true;
+    const auto request = RequestOf(body.dump());
+    CompletionsEvents events(request, kHead);
+    CompletionsWhole whole(request, kHead);
+    std::string out;
+    for (const auto& messages : {echo_and_prompt, rest}) {
+      for (const std::string& message : messages) {
+        events.Append(0, Message(message), &out);
+        whole.Add(0, Message(message));
+      }
+    }
+    const Json want = Json::parse(whole.ToJson());
+    for (int index : {0, 1}) {
+      const JoinedLogprobs joined = Join(Documents(out), index);
+      const Json& choice = want["choices"][static_cast<size_t>(index)];
+      EXPECT_EQ(joined.logprobs, choice["logprobs"]);
+      EXPECT_EQ(joined.logprobs["text_offset"], offsets);
+      EXPECT_EQ(joined.prompt_logprobs, choice["prompt_logprobs"]);
+      EXPECT_EQ(joined.prompt_logprobs.size(), 3);
+    }
+  }
 }
 
 TEST(CompletionsWholeTest, JoinsThePieces) {
