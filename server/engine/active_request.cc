@@ -204,8 +204,9 @@ void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
   if (sequence != nullptr) {
     kept.tokens.insert(kept.tokens.end(), sequence->tokens().begin(), sequence->tokens().end());
     if (sequence->pending()) kept.pending.push_back(*sequence->pending());
-    kept.answer_end.emplace().Append(EndOf(sequence->tokens()));
-    kept.answer_end->after = std::min(sequence->after_answer(), kept.answer_end->tail.size());
+    const std::vector<int32_t>& tokens = sequence->tokens();
+    const size_t last = tokens.empty() ? 0 : model_->tokenizer().TokenBytes(tokens.back()).size();
+    kept.answer_end = AnswerEnd::Of(EndOf(tokens), last, sequence->stop());
   } else if (request().start && request().start->answer_end) {
     kept.answer_end = request().start->answer_end;
     kept.answer_end->Append(EndOf(request().prompt));

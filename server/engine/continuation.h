@@ -28,6 +28,11 @@ struct AnswerEnd {
   // token has behind that, and the prompts of requests since that generated nothing.
   size_t after = 0;
 
+  // Of a context that ends with `text`, the answer's last tokens with kMaxTail bytes or more, or
+  // all of them. `last_token` bytes of it are the last one's, in which `stop` ended it (empty: none
+  // did).
+  static AnswerEnd Of(std::string_view text, size_t last_token, std::string_view stop);
+
   // The context goes on with text that is no part of the answer.
   void Append(std::string_view text);
   bool operator==(const AnswerEnd&) const = default;

@@ -78,9 +78,8 @@ int64_t Sequence::Accept(TokenEvent event) {
     StreamPiece rest = text_.Finish(armed);
     piece.text += rest.text;
     piece.stop = std::move(rest.stop);
-    piece.rest = std::move(rest.rest);
   }
-  if (piece.stop) after_answer_ = piece.stop->size() + piece.rest.size();
+  if (piece.stop) stop_ = *piece.stop;
   output_.text += piece.text;
   output_.tokens.push_back(std::move(event));
   if (piece.stop) output_.finish = FinishReason::kStop;

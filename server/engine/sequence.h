@@ -2,9 +2,9 @@
 #ifndef TVQ_SERVER_ENGINE_SEQUENCE_H_
 #define TVQ_SERVER_ENGINE_SEQUENCE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,8 +32,8 @@ class Sequence {
   // What was generated, if the request keeps its state: an ending id excluded.
   const std::vector<int32_t>& tokens() const { return tokens_; }
 
-  // Bytes of the stop string that ended the sample, and of what the last token has behind it.
-  size_t after_answer() const { return after_answer_; }
+  // The stop string that ended the sample; empty: none did.
+  const std::string& stop() const { return stop_; }
 
   // How to choose the next token from a row of logits. Valid until Accept.
   SampleRow NextSample(int64_t logits_row) const;
@@ -69,7 +69,7 @@ class Sequence {
   TokenCounts counts_;
   std::optional<int32_t> pending_;
   std::vector<int32_t> tokens_;
-  size_t after_answer_ = 0;
+  std::string stop_;
   int32_t generated_ = 0;
   Delta output_;  // since TakeOutput
   std::optional<SteadyTime> last_token_;

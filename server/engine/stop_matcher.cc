@@ -29,8 +29,7 @@ StopMatcher::StopMatcher(std::shared_ptr<const StopStrings> stops, bool include_
 
 StreamPiece StopMatcher::Push(std::string_view text, bool armed) {
   std::string seen = std::exchange(held_, {});
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char byte = text[at];
+  for (const char byte : text) {
     seen.push_back(byte);
     for (size_t i = 0; i < matched_.size(); ++i) {
       matched_[i] = stops_->Advance(i, matched_[i], byte);
@@ -39,7 +38,7 @@ StreamPiece StopMatcher::Push(std::string_view text, bool armed) {
     if (!found) continue;
     const std::string& stop = stops_->string(*found);
     if (!include_stop_) seen.resize(seen.size() - stop.size());
-    return {std::move(seen), stop, std::string(text.substr(at + 1))};
+    return {std::move(seen), stop};
   }
   size_t hold = 0;
   for (size_t i = 0; i < matched_.size(); ++i) {

@@ -37,7 +37,6 @@ class StopStrings {
 struct StreamPiece {
   std::string text;
   std::optional<std::string> stop;
-  std::string rest;  // with `stop`: what was pushed behind it, which is not shown
 };
 
 // The string whose last byte comes first ends the text; of several that end there, the longest.

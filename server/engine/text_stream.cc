@@ -15,9 +15,7 @@ std::string TextStream::Prime(std::span<const int32_t> prompt) {
 }
 
 StreamPiece TextStream::Push(int32_t id, bool armed) {
-  StreamPiece piece = matcher_.Push(decoder_.Push(id), armed);
-  if (piece.stop) piece.rest += decoder_.Finish();
-  return piece;
+  return matcher_.Push(decoder_.Push(id), armed);
 }
 
 StreamPiece TextStream::Finish(bool armed) {

@@ -81,5 +81,16 @@ TEST(AnswerEndTest, KeepsTheLastBytes) {
   EXPECT_EQ(end.after, AnswerEnd::kMaxTail);
 }
 
+TEST(AnswerEndTest, ItsBytesAreThoseOfTheTokens) {
+  EXPECT_EQ(AnswerEnd::Of("Hi\n", 1, "\n"), (AnswerEnd{"Hi\n", 1}));
+  EXPECT_EQ(AnswerEnd::Of("Hi\n\xE2", 2, "\n"), (AnswerEnd{"Hi\n\xE2", 2})) << "half a character";
+  EXPECT_EQ(AnswerEnd::Of("a\nb\nc\n", 4, "\n"), (AnswerEnd{"a\nb\nc\n", 3})) << "its first";
+  EXPECT_EQ(AnswerEnd::Of("Hi##x", 2, "##"), (AnswerEnd{"Hi##x", 3})) << "begins a token before";
+  EXPECT_EQ(AnswerEnd::Of("a\xE2", 1, "\xEF\xBF\xBD"), (AnswerEnd{"a\xE2", 2})) << "replaced";
+  EXPECT_EQ(AnswerEnd::Of("", 0, ""), AnswerEnd());
+  const std::string stop(100, 'x');
+  EXPECT_EQ(AnswerEnd::Of("a" + stop, 1, stop), (AnswerEnd{stop.substr(36), 64}));
+}
+
 }  // namespace
 }  // namespace tvq
