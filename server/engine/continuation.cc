@@ -19,6 +19,7 @@ void AnswerEnd::Append(std::string_view text) {
   tail += text;
   if (tail.size() > kMaxTail) tail.erase(0, tail.size() - kMaxTail);
   after = std::min(after + text.size(), tail.size());
+  appended = appended || !text.empty();
 }
 
 }  // namespace tvq

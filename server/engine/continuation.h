@@ -27,6 +27,8 @@ struct AnswerEnd {
   // Of these, how many are no part of the answer: the stop string that ended it, what its last
   // token has behind that, and the prompts of requests since that generated nothing.
   size_t after = 0;
+  // Such a prompt came.
+  bool appended = false;
 
   // Of a context that ends with `text`, the answer's last tokens with kMaxTail bytes or more, or
   // all of them. `last_token` bytes of it are the last one's, in which `stop` ended it (empty: none

@@ -9,11 +9,14 @@ namespace {
 size_t Fed(const AnswerEnd& end, std::string_view whole, size_t suffix) {
   const std::string_view tail = end.tail;
   const std::string_view after = tail.substr(tail.size() - end.after);
-  if (whole.starts_with(after)) return after.size();
-  // The stop string stands later in it, and the answer has what stands before.
-  for (size_t fed = std::min(tail.size(), whole.size()); fed >= std::max(end.after, suffix);
-       --fed) {
-    if (tail.ends_with(whole.substr(0, fed))) return fed;
+  // What was appended is text of its own, even where it is like the beginning of this one.
+  if (!end.appended) {
+    if (whole.starts_with(after)) return after.size();
+    // The stop string stands later in it, and the answer has what stands before.
+    for (size_t fed = std::min(tail.size(), whole.size()); fed >= std::max(end.after, suffix);
+         --fed) {
+      if (tail.ends_with(whole.substr(0, fed))) return fed;
+    }
   }
   return after.ends_with(whole.substr(0, suffix)) ? suffix : 0;
 }

@@ -23,6 +23,7 @@ constexpr int64_t kMostCounted = int64_t{1} << 60;
 constexpr int64_t kNever = -1;  // as a ttl
 constexpr char kAnswerTail[] = "answer_tail";
 constexpr char kAfterAnswer[] = "after_answer";
+constexpr char kAppended[] = "appended_since";
 
 std::string Id(JsonFields& fields, const char* name, bool may_be_empty) {
   std::string id = fields.String(name);
@@ -48,13 +49,16 @@ std::optional<AnswerEnd> ReadAnswerEnd(JsonFields& fields) {
     return std::nullopt;
   }
   const int64_t after = fields.Int(kAfterAnswer, 0, static_cast<int64_t>(digits.size() / 2));
-  return AnswerEnd{.tail = absl::HexStringToBytes(digits), .after = static_cast<size_t>(after)};
+  return AnswerEnd{.tail = absl::HexStringToBytes(digits),
+                   .after = static_cast<size_t>(after),
+                   .appended = fields.Has(kAppended) && fields.Bool(kAppended)};
 }
 
 void Write(const std::optional<AnswerEnd>& end, json* object) {
   if (!end) return;
   (*object)[kAnswerTail] = absl::BytesToHexString(end->tail);
   (*object)[kAfterAnswer] = end->after;
+  if (end->appended) (*object)[kAppended] = true;
 }
 
 std::vector<MarkRecord> Marks(JsonFields& fields, const std::string& where, int64_t version) {

@@ -219,10 +219,10 @@ TEST(EngineContinuationTest, TellsHowAnAnswerEnded) {
     Call(*h.engine, stopped, Purpose::kAppend, "abc");
     Call(*h.engine, stopped, Purpose::kScore, "d");
     Call(*h.engine, stopped, Purpose::kGenerate, "e", {.max_tokens = 0});
-    EXPECT_EQ(stopped.at->answer_end, (AnswerEnd{text.substr(0, 14) + "abcde", 9}));
+    EXPECT_EQ(stopped.at->answer_end, (AnswerEnd{text.substr(0, 14) + "abcde", 9, true}));
     Call(*h.engine, stopped, Purpose::kAppend, std::string(100, 'x') + "y");
-    EXPECT_EQ(stopped.at->answer_end,
-              (AnswerEnd{std::string(AnswerEnd::kMaxTail - 1, 'x') + "y", AnswerEnd::kMaxTail}));
+    EXPECT_EQ(stopped.at->answer_end, (AnswerEnd{std::string(AnswerEnd::kMaxTail - 1, 'x') + "y",
+                                                 AnswerEnd::kMaxTail, true}));
   }
 }
 

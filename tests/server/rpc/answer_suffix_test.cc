@@ -7,10 +7,7 @@ namespace {
 
 // Of an answer that ended with `stop`, and what was appended since.
 AnswerEnd End(std::string_view answer, std::string_view stop, std::string_view appended = "") {
-  AnswerEnd end;
-  end.Append(answer);
-  end.after = 0;
-  end.Append(stop);
+  AnswerEnd end = AnswerEnd::Of(std::string(answer) + std::string(stop), stop.size(), stop);
   end.Append(appended);
   return end;
 }
@@ -62,6 +59,17 @@ TEST(AnswerSuffixTest, WhatWasAppendedMayCloseTheAnswer) {
       << "half a suffix may be text";
 }
 
+TEST(AnswerSuffixTest, WhatWasAppendedIsNoPartOfTheText) {
+  EXPECT_EQ(Unfed(End(" Hi", "", "\nUser: Who?\n")), "User: Who?\nTutor:") << "it says it twice";
+  EXPECT_EQ(Unfed(End(" Hi", "", "\nUser:")), "\nUser: Who?\nTutor:");
+  EXPECT_EQ(Unfed(End(" Hi", "\n", "User:")), "\nUser: Who?\nTutor:");
+  EXPECT_EQ(UnfedText(End("a", "", "\n"), "", "\nUser: Who?"), "\nUser: Who?");
+  EXPECT_EQ(UnfedText(End("a", "\n", "\n"), "", "\n\nUser: Who?"), "\n\nUser: Who?");
+  EXPECT_EQ(Unfed(End(" Hi", "\n", "")), "User: Who?\nTutor:") << "nothing was";
+  EXPECT_EQ(Marked(End("Hi", "<|end|>", "\n")), "<|user|>Who?<|end|>\n<|tutor|>")
+      << "the rest of the suffix";
+}
+
 TEST(AnswerSuffixTest, NeverCutsACharacter) {
   const std::string half = std::string("é").substr(0, 1);
   EXPECT_EQ(UnfedText(End("", "", half), "é", "è"), "éè");
@@ -71,8 +79,11 @@ TEST(AnswerSuffixTest, NeverCutsACharacter) {
 TEST(AnswerEndTest, KeepsTheLastBytes) {
   AnswerEnd end;
   end.Append("answer");
-  EXPECT_EQ(end, (AnswerEnd{"answer", 6}));
-  end.after = 0;
+  EXPECT_EQ(end, (AnswerEnd{"answer", 6, true}));
+  end = AnswerEnd::Of("answer", 1, "");
+  EXPECT_EQ(end, (AnswerEnd{"answer", 0}));
+  end.Append("");
+  EXPECT_EQ(end, (AnswerEnd{"answer", 0})) << "nothing was appended";
   end.Append(std::string(AnswerEnd::kMaxTail - 2, 'x'));
   EXPECT_EQ(end.tail, "er" + std::string(AnswerEnd::kMaxTail - 2, 'x'));
   EXPECT_EQ(end.after, AnswerEnd::kMaxTail - 2);

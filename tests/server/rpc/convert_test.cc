@@ -186,6 +186,11 @@ TEST(ToRequestTest, AnswerSuffixStandsBehindAnAnswer) {
   message.set_answer_suffix("");
   EXPECT_EQ(prompt({ContextStart::kSession, 1, AnswerEnd{"ab", 1}}), (std::vector<int32_t>{'c'}));
 
+  message.set_text("bcd");
+  EXPECT_EQ(prompt({ContextStart::kSession, 1, AnswerEnd{"ab", 1, true}}),
+            (std::vector<int32_t>{'b', 'c', 'd'}))
+      << "what was appended is no part of the text";
+
   message.set_answer_suffix(std::string(1025, 'x'));
   EXPECT_EQ(Message(ToRequest(message, model, {}).status()),
             "answer_suffix: has 1025 bytes, must have at most 1024");

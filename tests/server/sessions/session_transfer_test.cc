@@ -381,7 +381,7 @@ TEST(SessionTransferTest, CarriesHowTheAnswerEnded) {
   ASSERT_TRUE(from.Answer(call, "I").ok());
   ASSERT_TRUE(from.store->Mark(call, "answered").ok());
   ASSERT_TRUE(from.Append(call, ".").ok());
-  const AnswerEnd end{"I.", 1};
+  const AnswerEnd end{"I.", 1, true};
 
   StoreHarness to;
   const auto imported = Import(to, Export(from, call));
@@ -399,7 +399,7 @@ TEST(SessionTransferTest, CarriesHowTheAnswerEnded) {
   ASSERT_TRUE(stream.ok()) << stream.status();
   const auto again = to.store->StartFrom("fake", Upload(to, Drain(**stream)));
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ((*again)->answer_end, (AnswerEnd{"I.\n", 2}));
+  EXPECT_EQ((*again)->answer_end, (AnswerEnd{"I.\n", 2, true}));
 }
 
 TEST(SessionTransferTest, RefusesMarksThatAreNotTheSessions) {

@@ -132,7 +132,7 @@ TEST(SessionTreeTest, EveryVersionKnowsHowItsAnswerEnded) {
       const auto fork = h.store->Fork(call, {});
       ASSERT_TRUE(fork.ok()) << fork.status();
       EXPECT_EQ(h.EndOf({.id = fork->front().record.id}), h.EndOf(call));
-      EXPECT_EQ(h.EndOf(call), (AnswerEnd{"I.\n", 2})) << "what was saved";
+      EXPECT_EQ(h.EndOf(call), (AnswerEnd{"I.\n", 2, true})) << "what was saved";
       for (const auto& [mark, end] : wanted) {
         const auto from_mark = h.store->Fork(call, {.mark = mark});
         ASSERT_TRUE(from_mark.ok()) << from_mark.status();

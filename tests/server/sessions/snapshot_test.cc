@@ -38,7 +38,7 @@ SnapshotHead Head(int64_t position) {
   record.ttl = absl::Hours(36);
   record.has_transcript = true;
   record.marks = {{"start", 2, 4}, {"later", 5, 6, AnswerEnd{"", 0}}};
-  record.answer_end = AnswerEnd{std::string("a\0\xff\n", 4), 2};
+  record.answer_end = AnswerEnd{std::string("a\0\xff\n", 4), 2, true};
   record.creation_key = "k-1";
   head.version = 8;
   for (int64_t i = 0; i < position; ++i) head.transcript.push_back(static_cast<int32_t>(i % 11));
