@@ -10,7 +10,8 @@
 
 namespace tvq {
 
-inline constexpr size_t kMaxAnswerSuffix = 1024;  // bytes
+// Bytes: so many can be recognised in a context.
+inline constexpr size_t kMaxAnswerSuffix = AnswerEnd::kMaxTail;
 
 // What is left to feed of `suffix` and `text` in a context that ends so. An answer that happens to
 // end like the suffix is closed all the same, as it would be if the conversation were fed anew.

@@ -70,6 +70,12 @@ TEST(AnswerSuffixTest, WhatWasAppendedIsNoPartOfTheText) {
       << "the rest of the suffix";
 }
 
+TEST(AnswerSuffixTest, TheLongestSuffixIsRecognised) {
+  const std::string longest(kMaxAnswerSuffix, 'x');
+  EXPECT_EQ(UnfedText(End("Hi", longest), longest, "Who?"), "Who?");
+  EXPECT_EQ(UnfedText(End("Hi", "", "y" + longest), longest, "Who?"), "Who?");
+}
+
 TEST(AnswerSuffixTest, NeverCutsACharacter) {
   const std::string half = std::string("é").substr(0, 1);
   EXPECT_EQ(UnfedText(End("", "", half), "é", "è"), "éè");

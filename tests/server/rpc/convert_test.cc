@@ -191,9 +191,12 @@ TEST(ToRequestTest, AnswerSuffixStandsBehindAnAnswer) {
             (std::vector<int32_t>{'b', 'c', 'd'}))
       << "what was appended is no part of the text";
 
-  message.set_answer_suffix(std::string(1025, 'x'));
+  message.set_answer_suffix(std::string(64, 'x'));
+  EXPECT_EQ(prompt({ContextStart::kSession, 1, AnswerEnd{std::string(64, 'x'), 64}}),
+            (std::vector<int32_t>{'b', 'c', 'd'}));
+  message.set_answer_suffix(std::string(65, 'x'));
   EXPECT_EQ(Message(ToRequest(message, model, {}).status()),
-            "answer_suffix: has 1025 bytes, must have at most 1024");
+            "answer_suffix: has 65 bytes, must have at most 64");
   message.set_answer_suffix("");
   message.mutable_token_ids()->add_ids(7);
   EXPECT_EQ(Message(ToRequest(message, model, {}).status()),
