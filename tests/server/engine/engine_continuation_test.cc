@@ -231,6 +231,8 @@ TEST(EngineContinuationTest, WhatACancelledAnswerHoldsBackIsPartOfIt) {
   TestSession session;
   auto sink = std::make_shared<RecordingSink>();
   SamplingParams sampling = Endless();
+  sampling.allowed_token_ids = {ByteId('a')};
+  sampling.stop = {std::string(1023, 'a') + "b"};
   Request request = On(session, sink, Purpose::kGenerate, "x", sampling);
   request.keep_on_cancel = true;
   const auto handle = h.engine->Submit(request);
@@ -240,8 +242,11 @@ TEST(EngineContinuationTest, WhatACancelledAnswerHoldsBackIsPartOfIt) {
   EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
   const auto kept = sink->TakeKept();
   ASSERT_TRUE(kept && kept->answer_end);
-  EXPECT_EQ(kept->answer_end->after, 0U);
-  EXPECT_FALSE(kept->answer_end->tail.empty());
+  ASSERT_GE(kept->tokens.size(), 4U);
+  const std::string answer(kept->tokens.size() - 1, 'a');
+  EXPECT_EQ(sink->sample().text.size(), answer.size() - std::min<size_t>(answer.size(), 1023));
+  EXPECT_EQ(kept->tokens, Joined(Ids("x"), Ids(answer)));
+  EXPECT_EQ(kept->answer_end, (AnswerEnd{TailOf(answer), 0}));
 }
 
 class StartSink : public RecordingSink {
