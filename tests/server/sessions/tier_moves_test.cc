@@ -98,7 +98,8 @@ TEST(TierMovesTest, StoresWhatHostMemoryCannotHold) {
   const auto calls = Fill(h, 60);
   EXPECT_TRUE(
       Eventually([&] { return h.store->stats().host.state_bytes <= h.options.host_bytes; }));
-  EXPECT_GE(h.store->stats().durable.sessions, 40);
+  // The last ones may still be on their way.
+  EXPECT_TRUE(Eventually([&] { return h.store->stats().durable.sessions >= 40; }));
   EXPECT_TRUE(Eventually([&] {
     h.store->UnloadParked();
     return h.store->UnloadParked() == 0;
