@@ -113,6 +113,29 @@ def test_serves_every_model_that_is_there(terminal):
     assert info.returncode == 0 and "novels" in info.stdout
 
 
+def run_with(folder):
+    """scripts/run outside of a terminal with the programs in `folder`; the finished process."""
+    return subprocess.run([ROOT / "scripts" / "run", "--max-tokens", "2"], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS,
+                          env={**os.environ, "TVQ_BIN_DIR": str(folder)})
+
+
+def test_writes_nothing_beside_the_programs(tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for program in ("tvq-server", "tvq-gateway", "tvq"):
+        (folder / program).symlink_to(BIN / program)
+    done = run_with(folder)
+    assert done.returncode == 0 and "listening on" in done.stdout, done.stderr
+    assert list(tmp_path.iterdir()) == [folder] and len(list(folder.iterdir())) == 3
+
+
+def test_says_which_program_is_missing(tmp_path):
+    done = run_with(tmp_path / "none")
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert done.stderr == f"run: there is no tvq-server in TVQ_BIN_DIR, {tmp_path / 'none'}\n"
+
+
 def test_one_interrupt_stops_both(terminal):
     programs = terminal.started()
     assert set(programs) == {"tvq-server", "tvq-gateway"}
