@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""tvq-bench and llama-bench of llama.cpp (or of what is made from it) in turns, on the same cores.
+
+    peers.py --tvq-bench build/release/bin/tvq-bench --rounds 5 --contexts 0,4096,16384 \\
+        --peer "llama.cpp bf16=llama.cpp/build/bin/llama-bench,190m-bf16.gguf" \\
+        --peer "llama.cpp Q8_0, cache Q8_0=llama.cpp/build/bin/llama-bench,190m-q8_0.gguf,-fa,1,-ctk,q8_0,-ctv,q8_0"
+
+A side is an engine with a model in one form. Every round runs every side once, so that what else the machine
+does hits all of them; a ratio is the median of the rounds' ratios. The read ceiling is what tvq-bench measured
+in the same round. A peer's context is depth (-d), which it computes first: long ones take long, so
+--peer-contexts may be fewer. --busy N keeps the last N of the cores occupied meanwhile, by a process each.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def tvq(args, dtype):
+    def report(*arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "report.json"
+            run([args.tvq_bench, arguments[0], "--preset", args.preset, "--dtype", dtype, "--rounds", "1",
+                 "--threads", str(args.threads), "--json", str(path), *arguments[1:]])
+            return json.loads(path.read_text())
+
+    def ask(contexts):
+        """{context: tokens/s}, and the read ceiling in GB/s or None."""
+        found = report("decode", "--context", ",".join(map(str, contexts)), "--seconds", str(args.seconds))
+        ceiling = statistics.mean(c["ceiling_n_threads"]["median"] for c in found["cases"])
+        return {c["context"]: c["tokens_per_second"] for c in found["cases"]}, ceiling
+
+    def prompt(length):
+        found = report("prefill", "--prompt-tokens", str(length), "--context", "0", "--seconds", str(args.seconds))
+        return found["cases"][0]["tokens_per_second"]
+
+    return ask, prompt
+
+
+def llama(args, bench, model, *flags):
+    def report(*arguments):
+        return json.loads(run([bench, "-m", model, "-t", str(args.threads), "-r", "1", "-o", "json", *flags, *arguments]))
+
+    def ask(contexts):
+        found = report("-p", "0", "-n", str(args.tokens), "-d", ",".join(map(str, contexts)))
+        return {c["n_depth"]: c["avg_ts"] for c in found}, None
+
+    def prompt(length):
+        return report("-p", str(length), "-n", "0")[0]["avg_ts"]
+
+    return ask, prompt
+
+
+@contextlib.contextmanager
+def occupied(count):
+    """The last `count` cores this process may use, each kept busy."""
+    cores = sorted(os.sched_getaffinity(0))[-count:] if count else []
+    busy = [subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"]) for core in cores]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def measure(args, sides):
+    """Rounds of {side: {"decode": {context: tokens/s}, "prompt": {length: tokens/s}}}, and each round's ceiling."""
+    rounds, ceilings = [], []
+    for number in range(args.rounds):
+        this, seen = {}, []
+        for name, (ask, prompt, contexts) in sides.items():
+            with occupied(args.busy):
+                decode, ceiling = ask(contexts)
+                this[name] = {"decode": decode, "prompt": {length: prompt(length) for length in args.prompts}}
+            seen += [ceiling] if ceiling else []
+        rounds.append(this)
+        ceilings.append(statistics.median(seen))
+        print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+    return rounds, ceilings
+
+
+def spread(values):
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def compare(rounds, base):
+    """[{what, at, side, tokens_per_second, times_base}]: the last is the ratio to `base` in the same round."""
+    rows = []
+    for what in ("decode", "prompt"):
+        for name in rounds[0]:
+            for at in rounds[0][name][what]:
+                row = {"what": what, "at": at, "side": name,
+                       "tokens_per_second": spread([r[name][what][at] for r in rounds])}
+                if at in rounds[0][base][what]:
+                    row["times_base"] = spread([r[name][what][at] / r[base][what][at] for r in rounds])
+                rows.append(row)
+    return sorted(rows, key=lambda row: (row["what"], row["at"]))
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",") if word]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tvq-bench", required=True)
+    parser.add_argument("--preset", default="enwik8")
+    parser.add_argument("--dtypes", default="bfloat16,int8", help="of our weights")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=LLAMA_BENCH,GGUF[,FLAG...]")
+    parser.add_argument("--contexts", type=numbers, default=[0, 4096], help="tokens before those that are timed")
+    parser.add_argument("--peer-contexts", type=numbers, help="the peers'; like --contexts")
+    parser.add_argument("--prompts", type=numbers, default=[], help="lengths of prompts whose reading is timed")
+    parser.add_argument("--tokens", type=int, default=32, help="that a peer generates at each context")
+    parser.add_argument("--seconds", type=float, default=0.7, help="that we generate at each")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--busy", type=int, default=0, help="cores that another process occupies")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", help="write what was measured to this file")
+    args = parser.parse_args()
+
+    sides = {f"tvq {dtype}": (*tvq(args, dtype), args.contexts) for dtype in args.dtypes.split(",")}
+    base = next(iter(sides))
+    for peer in args.peer:
+        name, _, words = peer.partition("=")
+        bench, model, *flags = words.split(",")
+        sides[name] = (*llama(args, bench, model, *flags), args.peer_contexts or args.contexts)
+
+    rounds, ceilings = measure(args, sides)
+    rows = compare(rounds, base)
+    print(f"read ceiling {spread(ceilings)['median']:.1f} GB/s ({min(ceilings):.1f} to {max(ceilings):.1f}); "
+          f"ratios are to {base}")
+    print(f"{'':8} {'at':>7}  {'side':32} {'tokens/s':>9}  {'least to most':>17}  {'ratio':>6}  least to most")
+    for row in rows:
+        speed, ratio = row["tokens_per_second"], row.get("times_base")
+        shown = f"{ratio['median']:6.2f}  {ratio['min']:.2f} to {ratio['max']:.2f}" if ratio else ""
+        print(f"{row['what']:8} {row['at']:7}  {row['side']:32} {speed['median']:9.1f}  "
+              f"{speed['min']:7.1f} to {speed['max']:6.1f}  {shown}")
+    if args.json:
+        Path(args.json).write_text(json.dumps({"command": sys.argv, "rows": rows, "rounds": rounds,
+                                               "ceilings": ceilings}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
