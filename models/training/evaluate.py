@@ -84,9 +84,10 @@ def percent(share) -> str:
 
 
 def evaluate_images(model, file, arguments):
-    from models.training.images import image_bits, read_images, sequences_of
+    from models.training.images import image_bits, read_images, sequences_of, shape_of
 
-    images = sequences_of(read_images(file)[:arguments.count], model.config.tokenizer["levels"])
+    tokenizer = model.config.tokenizer
+    images = sequences_of(read_images(file, shape_of(tokenizer))[:arguments.count], tokenizer["levels"])
     bits = image_bits(model, images)
     error = bits.std() / math.sqrt(len(bits))
     print(f"{file.name}: {bits.mean():.4f} bits per dimension, standard error {error:.4f}, {len(bits)} images")

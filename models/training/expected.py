@@ -14,7 +14,7 @@ import torch
 from models.training import safetensors
 from models.training.couplets import read_pairs, sequence as couplet
 from models.training.export import load_model
-from models.training.images import read_images, sequences_of
+from models.training.images import read_images, sequences_of, shape_of
 from models.training.tokenizer import load_tokenizer
 
 TOKENS = {"text": 640, "random": 200}
@@ -29,7 +29,7 @@ def log_probabilities(model, ids: np.ndarray) -> np.ndarray:
 
 def read_ids(directory, config, file) -> np.ndarray:
     if config.tokenizer["type"] == "pixels":
-        return sequences_of(read_images(file)[:8], config.tokenizer["levels"]).ravel().astype(np.int64)
+        return sequences_of(read_images(file, shape_of(config.tokenizer))[:8], config.tokenizer["levels"]).ravel().astype(np.int64)
     tokenizer = load_tokenizer(directory, config)
     if config.tokenizer["type"] == "characters":
         return np.concatenate([couplet(tokenizer, pair)[:-1] for pair in read_pairs(file)[:100]]).astype(np.int64)

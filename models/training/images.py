@@ -1,4 +1,5 @@
-"""Images as sequences of pixels in raster order, after the end-of-sequence id: eos p[0] ... p[height * width - 1]."""
+"""Images as sequences of pixels in raster order, the channels of a pixel together, after the end-of-sequence id:
+eos p[0] ... p[height * width * channels - 1]."""
 
 import lzma
 import math
@@ -11,32 +12,53 @@ import torch.nn.functional as F
 
 from models.training.sequences import Sequences, begin_at_frequencies
 
-HELD_OUT = 1000  # images kept from training to choose the best checkpoint by
+HELD_OUT = 1000  # images kept from training to choose the best checkpoint by, of fewer than 10,000 a tenth
 VALIDATED = 200  # of them looked at each time
 EVALUATION_IMAGES = 8  # of a batch
 EMBEDDING_SCALE = 0.25  # standard deviation at the start
 
 
-def read_images(path) -> np.ndarray:
-    """An idx3-ubyte file, [n, height, width] uint8; .xz is unpacked. ValueError names the file."""
+IDX = b"\0\0\x08"  # an idx file of bytes begins so; the number of its dimensions follows
+
+
+def read_images(path, shape=None) -> np.ndarray:
+    """[n, height, width] or [n, height, width, channels] uint8, of an idx file, or of bytes without a header where the
+    shape of an image is given; .xz is unpacked. ValueError names the file."""
     path = pathlib.Path(path)
     with lzma.open(path) if path.suffix == ".xz" else open(path, "rb") as file:
         raw = file.read()
-    if len(raw) < 16 or raw[:4] != b"\0\0\x08\x03":
-        raise ValueError(f"{path}: not an idx file of images (bytes in three dimensions)")
-    count, height, width = struct.unpack(">III", raw[4:16])
-    if len(raw) != 16 + count * height * width or count == 0:
-        raise ValueError(f"{path}: {len(raw)} bytes do not hold {count} images of {height} x {width}")
-    return np.frombuffer(raw, np.uint8, offset=16).reshape(count, height, width)
+    if len(raw) >= 16 and raw[:3] == IDX and raw[3] in (3, 4):
+        begin = 4 + 4 * raw[3]
+        sides = struct.unpack(f">{raw[3]}I", raw[4:begin]) if len(raw) >= begin else (0,)
+    elif shape is not None:
+        begin, sides = 0, (len(raw) // math.prod(shape), *shape)
+    else:
+        raise ValueError(f"{path}: not an idx file of images (bytes in three dimensions, or four), and their shape is not given")
+    if len(raw) != begin + math.prod(sides) or len(raw) == begin:
+        raise ValueError(f"{path}: {len(raw)} bytes do not hold {sides[0]} images of {' x '.join(map(str, sides[1:]))}")
+    return np.frombuffer(raw, np.uint8, offset=begin).reshape(sides)
+
+
+def shape_of(tokenizer: dict):
+    """Of an image, from a config's tokenizer."""
+    return tokenizer["height"], tokenizer["width"], tokenizer["channels"]
+
+
+def parse_shape(text: str):
+    """HEIGHTxWIDTHxCHANNELS"""
+    height, width, channels = (int(side) for side in text.split("x"))
+    if min(height, width, channels) < 1:
+        raise ValueError(f"an image of {text} has no pixels")
+    return height, width, channels
 
 
 def to_levels(images: np.ndarray, levels: int) -> np.ndarray:
-    """Grey values 0..255 as levels 0..levels-1, of equal width."""
+    """Values 0..255 as levels 0..levels-1, of equal width."""
     return (images.astype(np.uint16) * levels) >> 8
 
 
 def sequences_of(images: np.ndarray, levels: int) -> np.ndarray:
-    """[n, 1 + height * width]; the id `levels` ends and begins an image."""
+    """[n, 1 + height * width * channels]; the id `levels` ends and begins an image."""
     pixels = to_levels(images, levels).reshape(len(images), -1)
     return np.concatenate([np.full((len(images), 1), levels, np.uint16), pixels.astype(np.uint16)], 1)
 
@@ -47,17 +69,18 @@ class Images:
     unit = "bits per dimension"
     stages = (0.0,)
 
-    def __init__(self, train: np.ndarray, levels: int, batch_tokens: int, held_out: int = HELD_OUT):
+    def __init__(self, train: np.ndarray, levels: int, batch_tokens: int, held_out=None):
+        held_out = min(HELD_OUT, len(train) // 10) if held_out is None else held_out
         if held_out >= len(train):
             raise ValueError(f"{len(train)} images do not leave any to train on beside {held_out} held out")
-        self.height, self.width, self.levels, self.batch_tokens = train.shape[1], train.shape[2], levels, batch_tokens
+        self.shape, self.levels, self.batch_tokens = (*train.shape[1:], 1)[:3], levels, batch_tokens
         ids = sequences_of(train, levels)
         self.training, self.held_out = ids[:len(ids) - held_out], ids[len(ids) - held_out:]
         self.size = self.training.size
 
     def config_fields(self) -> dict:
         return dict(vocab_size=self.levels + 1, eos_token_id=self.levels, max_position=0,
-                    tokenizer={"type": "pixels", "height": self.height, "width": self.width, "channels": 1,
+                    tokenizer={"type": "pixels", **dict(zip(("height", "width", "channels"), self.shape)),
                                "levels": self.levels})
 
     def source(self, stage: int, seed: int) -> Sequences:

@@ -25,7 +25,7 @@ from models.training.batch import Batch
 from models.training.config import BLOCKS, KINDS, POSITION_BIASES, ModelConfig
 from models.training.couplets import Couplets, read_pairs, vocabulary
 from models.training.data import Text
-from models.training.images import Images, read_images
+from models.training.images import Images, parse_shape, read_images
 from models.training.memory_tasks import Copy, Recall
 from models.training.model import UNITS, Model
 from models.training.optimizer import build_optimizers, rate_factor
@@ -175,8 +175,8 @@ def run(trainer: Trainer, options):
 def add_task_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("task", choices=sorted(TASKS))
     p.add_argument("--data", type=pathlib.Path,
-                   help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file; "
-                        "copy and recall make their own")
+                   help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file or "
+                        "bytes; copy and recall make their own")
     p.add_argument("--tokenizer", type=pathlib.Path, help="text: SentencePiece model file")
     p.add_argument("--stages", type=parse_stage, nargs="+", default=[(0.0, 1, 4096, 0.25)],
                    help="text: FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
@@ -184,7 +184,9 @@ def add_task_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--groups", type=int, default=8, help="text: batches of passages that take turns")
     p.add_argument("--validate-tokens", type=int, default=16384, help="text: tokens of each validation document")
     p.add_argument("--batch-tokens", type=int, default=4096, help="of all but text: tokens of a batch, about")
-    p.add_argument("--levels", type=int, default=256, help="images: grey levels")
+    p.add_argument("--levels", type=int, default=256, help="images: levels of a pixel's grey, or of each of its channels")
+    p.add_argument("--image-shape", type=parse_shape, metavar="HEIGHTxWIDTHxCHANNELS",
+                   help="images: of a file of bytes that is no idx file")
     p.add_argument("--symbols", type=int, default=10, help="copy")
     p.add_argument("--longest", type=int, default=128, help="copy: symbols of the longest sequence")
     p.add_argument("--pairs", type=int, default=16, help="recall: of keys and values")
@@ -251,7 +253,7 @@ def couplets(options) -> Couplets:
 TASKS = {
     "text": Text.from_options,
     "couplets": couplets,
-    "images": lambda options: Images(read_images(options.data), options.levels, options.batch_tokens),
+    "images": lambda options: Images(read_images(options.data, options.image_shape), options.levels, options.batch_tokens),
     "copy": lambda options: Copy(options.batch_tokens, options.symbols, options.longest),
     "recall": lambda options: Recall(options.batch_tokens, options.pairs, options.farthest),
 }

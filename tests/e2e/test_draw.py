@@ -1,10 +1,14 @@
 """tvq draw: what the server samples, as PNG; and half of an image, completed."""
 
+import json
+import shutil
 import stat
 import struct
 import zlib
 
 import pytest
+
+from server_process import GOLDEN
 
 SIZE, LEVELS = 14, 16  # of tests/golden/pixels_abs; level n shows as n * 17
 
@@ -38,8 +42,8 @@ def png(rows, filters=(0,), depth=8, colour=0, interlace=0):
             + chunk(b"IDAT", packed[9:]) + chunk(b"IEND", b""))
 
 
-def pixels(data):
-    """Rows of an 8-bit grey PNG that uses no filters."""
+def pixels(data, channels=1):
+    """Rows of an 8-bit PNG, grey or RGB, that uses no filters; the channels of a pixel together."""
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     at, packed = 8, b""
     while at < len(data):
@@ -48,12 +52,12 @@ def pixels(data):
         assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + body)
         if kind == b"IHDR":
             width, height, *rest = struct.unpack(">IIBBBBB", body)
-            assert rest == [8, 0, 0, 0, 0]
+            assert rest == [8, {1: 0, 3: 2}[channels], 0, 0, 0]
         packed += body if kind == b"IDAT" else b""
         at += 12 + size
-    raw = zlib.decompress(packed)
-    assert len(raw) == height * (width + 1) and all(raw[y * (width + 1)] == 0 for y in range(height))
-    return [list(raw[y * (width + 1) + 1:(y + 1) * (width + 1)]) for y in range(height)]
+    raw, row = zlib.decompress(packed), width * channels + 1
+    assert len(raw) == height * row and all(raw[y * row] == 0 for y in range(height))
+    return [list(raw[y * row + 1:(y + 1) * row]) for y in range(height)]
 
 
 def test_draws_what_generate_gives(draw, server, tmp_path):
@@ -104,6 +108,29 @@ def test_completes_an_image(draw, server, tmp_path, filters):
     assert [value // 17 for row in whole[9:] for value in row] == sample.ids
     assert draw(*flags).returncode == 0
     assert pixels((tmp_path / "whole.png").read_bytes())[:7] == rows[:7], "half of it unless told otherwise"
+
+
+def test_draws_in_three_channels(start, tvq, tmp_path):
+    """The weights do not know what their ids are: 4 x 5 pixels of red, green and blue will do."""
+    model = shutil.copytree(GOLDEN / "pixels_abs", tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    config["tokenizer"].update(height=4, width=5, channels=3)
+    (model / "config.json").write_text(json.dumps(config))
+    server = start("--model", f"rgb={model}")
+    draw = lambda *arguments: tvq("--server", server.address, "draw", "--model", "rgb", "--seed", 2, *arguments)
+    done = draw("--out", tmp_path / "a.png")
+    assert done.returncode == 0, done.stderr
+    [sample], _ = server.generate(model="rgb", ids=[0], seed=2, max_tokens=59, min_tokens=59)
+    levels = [17 * level for level in (0, *sample.ids)]
+    rows = pixels((tmp_path / "a.png").read_bytes(), channels=3)
+    assert rows == [levels[15 * y:15 * (y + 1)] for y in range(4)]
+    done = draw("--out", tmp_path / "b.png", "--complete", tmp_path / "a.png", "--count", 2, "--gap", 1)
+    assert done.returncode == 0, done.stderr
+    sheet = pixels((tmp_path / "b.png").read_bytes(), channels=3)
+    assert [len(row) for row in sheet] == [3 * (5 + 1 + 5)] * 4
+    assert all(row[:15] == row[18:] == given for row, given in zip(sheet[:2], rows)), "the upper half of each is the given one"
+    done = draw("--out", tmp_path / "c.png", "--complete", tmp_path / "b.png")
+    assert done.returncode == 2 and "is 11 x 4 RGB; the model's images are 5 x 4 RGB" in done.stderr.decode()
 
 
 GREY = [[0] * SIZE] * SIZE

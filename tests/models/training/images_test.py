@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training.images import Images, image_bits, read_images, sequences_of, to_levels
+from models.training import checkpoint, train
+from models.training.images import Images, image_bits, parse_shape, read_images, sequences_of, to_levels
 
 
 def idx(images):
-    return b"\0\0\x08\x03" + struct.pack(">III", *images.shape) + images.tobytes()
+    return b"\0\0\x08" + bytes([images.ndim]) + struct.pack(f">{images.ndim}I", *images.shape) + images.tobytes()
 
 
 def stripes(count=40, height=4, width=5):
@@ -31,11 +32,45 @@ def test_reads_images_packed_and_plain(tmp_path):
     (idx(stripes())[:-1], "815 bytes do not hold 40 images of 4 x 5"),
     (idx(stripes()) + b"\0", "817 bytes do not hold"),
     (idx(stripes(0)), "do not hold 0 images"),
+    (b"\0\0\x08\x04" + bytes(12), "16 bytes do not hold 0 images"),
+    (bytes(61), "not an idx file of images"),
 ])
 def test_names_what_is_wrong_in_a_file(tmp_path, raw, message):
     (tmp_path / "bad").write_bytes(raw)
     with pytest.raises(ValueError, match=message):
         read_images(tmp_path / "bad")
+
+
+COLOURED = np.random.default_rng(1).integers(0, 256, (7, 4, 5, 3)).astype(np.uint8)
+
+
+def test_reads_images_of_three_channels(tmp_path):
+    (tmp_path / "a-idx4-ubyte").write_bytes(idx(COLOURED))
+    (tmp_path / "a.u8.xz").write_bytes(lzma.compress(COLOURED.tobytes()))
+    assert (read_images(tmp_path / "a-idx4-ubyte") == COLOURED).all()
+    assert (read_images(tmp_path / "a.u8.xz", parse_shape("4x5x3")) == COLOURED).all()
+    with pytest.raises(ValueError, match="420 bytes do not hold 10 images of 4 x 5 x 2"):
+        read_images(tmp_path / "a.u8.xz", (4, 5, 2))
+    with pytest.raises(ValueError, match="an image of 4x0x3 has no pixels"):
+        parse_shape("4x0x3")
+
+
+def test_the_channels_of_a_pixel_are_together():
+    ids = sequences_of(COLOURED, 256)
+    assert ids.shape == (7, 1 + 60) and ids[2, :7].tolist() == [256, *COLOURED[2, 0, 0], *COLOURED[2, 0, 1]]
+
+
+def test_trains_on_images_of_three_channels(tmp_path, monkeypatch):
+    (tmp_path / "a.u8.xz").write_bytes(lzma.compress(COLOURED.repeat(3, 0).tobytes()))
+    shape = "--d-model 16 --d-k 8 --d-v 16 --n-layer 1 --block-len 8 --pe-abs --float32"
+    monkeypatch.setattr("sys.argv", ["train", "images", "--data", str(tmp_path / "a.u8.xz"), "--out", str(tmp_path / "run"),
+                                     "--image-shape", "4x5x3", "--levels", "16", "--batch-tokens", "200", "--steps", "2",
+                                     *shape.split()])
+    monkeypatch.setattr(train.signal, "signal", lambda *_: None)
+    train.main()
+    saved = checkpoint.load(tmp_path / "run" / "best.pt")
+    assert saved["config"]["tokenizer"] == {"type": "pixels", "height": 4, "width": 5, "channels": 3, "levels": 16}
+    assert saved["validation"] < 5  # bits of a level; 4 are those of chance
 
 
 def test_levels_have_equal_width():
