@@ -1,10 +1,10 @@
-// What stands for queries and keys in attention by products of features (ops/linear_attention.h):
-// each head's x, by itself or compared with rows R_s of a table per key/value head.
+// What stands for keys in attention by products of features (ops/linear_attention.h): each head's
+// x, by itself or compared with rows R_s of a table per key/value head. With rows the features of a
+// query are exp(x . R_s), of which HeadScores gives the exponents.
 //
-//   kEluPlusOne      out_i = x_i + 1 where x_i > 0, e^x_i elsewhere      F = K, no rows
-//   kExponential     out_s = exp(x . R_s - max_s' x . R_s')              of queries
-//   kSoftAssignment  out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2))       of keys
-//   kPositive        out_s = exp(x . R_s - |x|^2 / 2)                    of keys
+//   kEluPlusOne      out_i = x_i + 1 where x_i > 0, e^x_i elsewhere      F = K, no rows; queries,
+//   too kSoftAssignment  out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2)) kPositive        out_s =
+//   exp(x . R_s - |x|^2 / 2)
 //
 // Sources: Katharopoulos et al. 2020, equation 7; docs/mathematics.md for the soft codebook;
 // Choromanski et al. 2021, lemma 1.
@@ -18,7 +18,7 @@
 
 namespace tvq {
 
-enum class FeatureMap : uint8_t { kEluPlusOne, kExponential, kSoftAssignment, kPositive };
+enum class FeatureMap : uint8_t { kEluPlusOne, kSoftAssignment, kPositive };
 
 // The bits of a head depend on that head alone. N*P*F exponentials, 2*N*P*F*K operations with rows.
 struct FeaturesArgs {

@@ -4,8 +4,12 @@
 //   A_i = sum_{j<=i} k_j v_j^T   [F, V]     b_i = sum_{j<=i} k_j   [F]
 //   o_i = q_i^T A_i / (q_i . b_i)           [V], an average of the v_j with weights q_i . k_j
 //
-// q and k are features, none below 0 (ops/features.h). Where every product of features is below the
-// smallest float32, o_i is 0/0, NaN.
+// q and k are features, none below 0 (ops/features.h). With `query_exponents` q is what a query's
+// features are exponentials of: feature s is e^(q_s - m), m being the largest q_s of those s that
+// a key up to this position has (b_s > 0); a factor common to a query's features cancels. The
+// others, which weigh nothing, do not decide m, however large they are.
+//
+// Where every product of features is below the smallest float32, o_i is 0/0, NaN.
 #ifndef TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
 #define TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
 
@@ -49,6 +53,7 @@ struct LinearDecodeAttentionArgs {
   Tensor<const float, 3> k;          // [N, G, F]
   Tensor<const float, 3> v;          // [N, G, V]
   Tensor<float, 3> out;              // [N, H, V]
+  bool query_exponents = false;
 };
 
 absl::Status LinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
@@ -71,6 +76,7 @@ struct LinearPrefillAttentionArgs {
   Tensor<const float, 3> k;  // [T, G, F]
   Tensor<const float, 3> v;  // [T, G, V]
   Tensor<float, 3> out;      // [T, H, V]
+  bool query_exponents = false;
 };
 
 absl::Status LinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args);

@@ -19,11 +19,13 @@ from models.training.unit import rms
 class ExponentialUnit(FeatureUnit):
     """Queries and keys of fixed length, as the softmax kinds have them: exp(q . k) is then softmax attention's weight."""
 
-    def maps(self, query, keys):
+    def maps(self, query, keys, before):
         scale = self.config.d_k ** -0.25
-        return self.normed_maps(rms(query) * scale, rms(keys) * scale)
+        rows, features, seen = self.key_features(rms(keys) * scale)
+        return exponentials(rms(query) * scale, rows, reached(features, before)), features, seen
 
-    def normed_maps(self, query, keys):
+    def key_features(self, keys):
+        """-> what queries meet [G, F, K], g(k) [B, G, T, F], what after_step wants"""
         raise NotImplementedError
 
 
@@ -35,10 +37,10 @@ class SoftCodebookUnit(ExponentialUnit):
     def width(self) -> int:
         return self.config.n_code
 
-    def normed_maps(self, query, keys):
+    def key_features(self, keys):
         codebook = self.codebook.codebook().to(keys.dtype)
         shares = soft_assignment(keys, codebook, self.config.sigma)
-        return exponentials(query, codebook), shares, (keys.detach(), shares.detach())
+        return codebook, shares, (keys.detach(), shares.detach())
 
     def after_step(self, seen, generator) -> int:
         return self.codebook.update_shares(*seen, generator)
@@ -52,15 +54,24 @@ class PerformerUnit(ExponentialUnit):
     def width(self) -> int:
         return self.config.n_feature
 
-    def normed_maps(self, query, keys):
+    def key_features(self, keys):
         directions = self.features.to(keys.dtype)
-        return exponentials(query, directions), positive_features(keys, directions), None
+        return directions, positive_features(keys, directions), None
 
 
-def exponentials(query: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """exp(q . row), less its maximum over rows, which cancels. [B, H, T, K], [G, F, K] -> [B, H, T, F]"""
+def reached(features: torch.Tensor, before=None) -> torch.Tensor:
+    """Which features a key up to each position has: above 0, here or in `before` [B, G, F]. [B, G, T, F] -> the same, bool"""
+    so_far = (features > 0).to(torch.uint8).cummax(2).values.bool()
+    return so_far if before is None else so_far | (before > 0)[:, :, None]
+
+
+def exponentials(query: torch.Tensor, rows: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """exp(q . row), less its maximum over the rows that are seen, and 0 of the others, which have no weight: were the maximum
+    that of all rows, one that no key is near could leave nothing but zeros. [B, H, T, K], [G, F, K], [B, G, T, F]
+    -> [B, H, T, F]"""
     groups = rows.shape[0]
     scores = query.unflatten(1, (groups, -1)) @ rows[:, None].transpose(-1, -2)  # [B, G, Q, T, F]
+    scores = scores.masked_fill(~seen[:, :, None], float("-inf"))
     return (scores - scores.amax(-1, keepdim=True)).exp().flatten(1, 2)
 
 

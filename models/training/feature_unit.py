@@ -34,8 +34,9 @@ class FeatureUnit(Unit):
         """F"""
         raise NotImplementedError
 
-    def maps(self, query, keys):
-        """query [B, H, T, K], keys [B, G, T, K] -> f(q) [B, H, T, F], g(k) [B, G, T, F], what after_step wants"""
+    def maps(self, query, keys, before):
+        """query [B, H, T, K], keys [B, G, T, K], before b of what was before them [B, G, F], or None of nothing
+        -> f(q) [B, H, T, F], g(k) [B, G, T, F], what after_step wants. A factor common to a query's features cancels."""
         raise NotImplementedError
 
     def initial_state(self, batch, dtype=torch.float32, device=None) -> FeatureState:
@@ -49,7 +50,7 @@ class FeatureUnit(Unit):
         query, keys = heads(self.q_proj(normed), self.config.n_head), heads(self.k_proj(normed), self.config.n_kv_head)
         exact = torch.float64 if normed.dtype == torch.float64 else torch.float32
         with torch.autocast(normed.device.type, enabled=False):  # sums of thousands of addends
-            query, keys, seen = self.maps(query.to(exact), keys.to(exact))
+            query, keys, seen = self.maps(query.to(exact), keys.to(exact), None if state is None else state.key_sum)
             if state is None:
                 return Mixed(quadratic_form(query, keys, values.to(exact)), None, seen=seen)
             output, state = block_form(query, keys, values.to(exact), state, self.config.block_len or BLOCK)
@@ -60,7 +61,7 @@ class LinearUnit(FeatureUnit):
     def width(self) -> int:
         return self.config.d_k
 
-    def maps(self, query, keys):
+    def maps(self, query, keys, before):
         return elu_plus_one(query), elu_plus_one(keys), None
 
 

@@ -88,8 +88,6 @@ void FinishHead(const FeaturesArgs& args, int64_t n, int64_t p) {
   float* scores = args.out.row(n) + p * rows.rows;
   if (args.map == FeatureMap::kPositive) {
     Exponentiate(HalfSquare(args.x.row(n) + p * rows.width, rows.width), 1, rows.rows, scores);
-  } else if (args.map == FeatureMap::kExponential) {
-    Exponentiate(Largest(scores, rows.rows), 1, rows.rows, scores);
   } else {
     const int64_t group = p / (args.x.dim(1) / rows.heads);
     Share(rows.half_norm.as<const float>() + group * rows.rows, args.sigma, rows.rows, scores);

@@ -23,8 +23,7 @@ std::vector<double> Exponents(const FeaturesArgs& args, const float* x, int64_t 
     }
     const double variance = static_cast<double>(args.sigma) * args.sigma;
     exponents.push_back(args.map == FeatureMap::kSoftAssignment ? -distance / (2 * variance)
-                        : args.map == FeatureMap::kPositive     ? dot - norm / 2
-                                                                : dot);
+                                                                : dot - norm / 2);
   }
   return exponents;
 }

@@ -135,8 +135,19 @@ class LinearDecode {
     for (int64_t i = 0; i < shared_; ++i) {
       features += padded_;
       CopyFeatures(args_.q.row(n) + (g * shared_ + i) * shape_.features, shape_.features, features);
+      if (args_.query_exponents) ExponentiateSeen(sum, features);
       denominators_[unit * shared_ + i] = DotFeatures(features, sum, shape_.features);
     }
+  }
+
+  // Of a query, with b after the new position.
+  void ExponentiateSeen(const float* b, float* features) const {
+    const FeatureTag d;
+    const auto seen = [&](int64_t i) HWY_ATTR {
+      const auto rest = static_cast<size_t>(shape_.features - i);
+      return hn::Gt(LoadFirst(d, b + i, rest), hn::Zero(d));
+    };
+    ExponentiateReached(shape_.features, seen, features);
   }
 
   // A's of a unit, or of nobody null.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "kernels/cpu/fast_math-inl.h"
@@ -32,6 +33,24 @@ inline int64_t PadFeatures(int64_t count) {
 HWY_INLINE void CopyFeatures(const float* x, int64_t count, float* features) {
   std::copy_n(x, count, features);
   std::fill(features + count, features + PadFeatures(count), 0.0F);
+}
+
+// features [PadFeatures(count)] = e^(features - the largest that is reached); 0 where not reached.
+// reached(i) is a mask of the vector of features from i on, false beyond `count`.
+template <class Reached>
+HWY_INLINE void ExponentiateReached(int64_t count, const Reached& reached, float* features) {
+  const FeatureTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+  auto largest = lowest;
+  for (int64_t i = 0; i < count; i += lanes) {
+    largest = hn::Max(largest, hn::IfThenElse(reached(i), hn::Load(d, features + i), lowest));
+  }
+  const auto most = hn::MaxOfLanes(d, largest);
+  for (int64_t i = 0; i < count; i += lanes) {
+    const auto e = FastExp(d, hn::Sub(hn::Load(d, features + i), most));
+    hn::Store(hn::IfThenElseZero(reached(i), e), d, features + i);
+  }
 }
 
 // b += features, of one head.

@@ -105,7 +105,8 @@ class LinearPrefillBlock {
         keys_(cpu.Scratch<float>(0, shape_.kv_heads * kLinearPrefillBlock * padded_)),
         transposed_(cpu.Scratch<float>(1, shape_.kv_heads * kLinearPrefillBlock * padded_)),
         weights_(cpu.Scratch<float>(2, heads_ * block * weight_stride_)),
-        denominators_(cpu.Scratch<float>(3, heads_ * block)) {
+        denominators_(cpu.Scratch<float>(3, heads_ * block)),
+        since_(cpu.Scratch<float>(4, shape_.kv_heads * padded_)) {
     RunTasks(cpu, shape_.kv_heads, shape_.kv_heads * block * padded_ * 16,
              [&](int64_t g) { ComputeKeys(g); });
     const int64_t groups = (block + kTileRows - 1) / kTileRows;
@@ -134,6 +135,30 @@ class LinearPrefillBlock {
       for (int64_t i = 0; i < shape_.features; ++i)
         transposed[i * kLinearPrefillBlock + t] = key[i];
     }
+    if (args_.query_exponents) FindSince(g);
+  }
+
+  void FindSince(int64_t g) const {
+    float* since = since_ + g * padded_;
+    std::fill_n(since, padded_, static_cast<float>(block_));
+    const float* b = args_.state.key_sum + g * shape_.features;
+    for (int64_t t = block_ - 1; t >= 0; --t) {
+      const float* key = Keys(g) + t * padded_;
+      for (int64_t i = 0; i < shape_.features; ++i) {
+        since[i] = key[i] > 0 ? static_cast<float>(t) : since[i];
+      }
+    }
+    for (int64_t i = 0; i < shape_.features; ++i) since[i] = b[i] > 0 ? 0 : since[i];
+  }
+
+  // Of a query of key/value head g.
+  void ExponentiateSeen(int64_t g, int64_t query, float* features) const {
+    const FeatureTag d;
+    const auto at = hn::Set(d, static_cast<float>(query));
+    const float* since = since_ + g * padded_;
+    ExponentiateReached(
+        shape_.features, [&](int64_t i) HWY_ATTR { return hn::Le(hn::Load(d, since + i), at); },
+        features);
   }
 
   // Up to kTileRows queries from `first` on.
@@ -148,6 +173,7 @@ class LinearPrefillBlock {
     for (int64_t i = 0; i < rows; ++i) {
       CopyFeatures(args_.q.row(row_ + first + i) + h * shape_.features, shape_.features,
                    Weights(h, first + i));
+      if (args_.query_exponents) ExponentiateSeen(g, first + i, Weights(h, first + i));
       tile.a[i] = Weights(h, first + i);
     }
     for (int64_t c = 0; c < kLinearPrefillBlock; c += kTileColumns) {
@@ -223,6 +249,9 @@ class LinearPrefillBlock {
   float* const transposed_;
   float* const weights_;
   float* const denominators_;  // [H, block]
+  // [G, padded]: from which position of the block on a key has the feature; `block_`: of none. With
+  // query_exponents alone.
+  float* const since_;
 };
 
 void LinearPrefillAll(CpuDevice& cpu, const LinearPrefillAttentionArgs& args) {

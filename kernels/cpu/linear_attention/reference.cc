@@ -1,6 +1,9 @@
 // Naive loops: the state in float32 pairs as the contract has it, everything else in float64.
 // Prefill is decode, position by position.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
 
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/two_sum.h"
@@ -22,18 +25,32 @@ void AppendPosition(const LinearShape& shape, const LinearState& state, const fl
   }
 }
 
+// A query's features, of exponents those of features that a key has: b [F] is above 0.
+std::vector<double> QueryFeatures(const float* q, const float* b, int64_t count, bool exponents) {
+  std::vector<double> features(q, q + count);
+  if (!exponents) return features;
+  double most = std::numeric_limits<double>::lowest();
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (b[i] > 0) most = std::max(most, features[i]);
+  }
+  for (size_t i = 0; i < features.size(); ++i) {
+    features[i] = b[i] > 0 ? std::exp(features[i] - most) : 0;
+  }
+  return features;
+}
+
 // One head's attention to what key/value head g holds. q [F], out [V].
-void Attend(const LinearShape& shape, const LinearState& state, int64_t g, const float* q,
-            float* out) {
+void Attend(const LinearShape& shape, const LinearState& state, int64_t g,
+            const std::vector<double>& q, float* out) {
   const float* sums = state.key_value_sum + g * shape.features * shape.value;
   double denominator = 0;
-  for (int64_t i = 0; i < shape.features; ++i) {
-    denominator += static_cast<double>(q[i]) * state.key_sum[g * shape.features + i];
+  for (size_t i = 0; i < q.size(); ++i) {
+    denominator += q[i] * state.key_sum[g * shape.features + static_cast<int64_t>(i)];
   }
   for (int64_t c = 0; c < shape.value; ++c) {
     double numerator = 0;
-    for (int64_t i = 0; i < shape.features; ++i)
-      numerator += static_cast<double>(q[i]) * sums[i * shape.value + c];
+    for (size_t i = 0; i < q.size(); ++i)
+      numerator += q[i] * sums[static_cast<int64_t>(i) * shape.value + c];
     out[c] = static_cast<float>(numerator / denominator);
   }
 }
@@ -44,8 +61,11 @@ void Step(const Args& args, const LinearState& state, int64_t row) {
   const int64_t heads = args.q.dim(1);
   AppendPosition(shape, state, args.k.row(row), args.v.row(row));
   for (int64_t h = 0; h < heads; ++h) {
-    Attend(shape, state, h / (heads / shape.kv_heads), args.q.row(row) + h * shape.features,
-           args.out.row(row) + h * shape.value);
+    const int64_t g = h / (heads / shape.kv_heads);
+    const auto q =
+        QueryFeatures(args.q.row(row) + h * shape.features, state.key_sum + g * shape.features,
+                      shape.features, args.query_exponents);
+    Attend(shape, state, g, q, args.out.row(row) + h * shape.value);
   }
 }
 

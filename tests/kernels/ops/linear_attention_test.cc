@@ -205,6 +205,67 @@ TEST_P(LinearAttentionTest, WeightsFarApartStayAnAverage) {
   ExpectNear(out, want, inputs.Bound());
 }
 
+std::vector<float> DecodeAll(Device& device, const LinearInputs& inputs) {
+  OwnedLinearState state(device, inputs.shape);
+  return inputs.Decode(device, state);
+}
+
+std::vector<float> PrefillAll(Device& device, const LinearInputs& inputs) {
+  OwnedLinearState state(device, inputs.shape);
+  std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+  inputs.Prefill(device, state, 0, 1, out);  // the next block begins in the midst
+  inputs.Prefill(device, state, 1, inputs.tokens - 1, out);
+  return out;
+}
+
+// An exponent less the largest is rounded, and so is the exponential, by less than 4 roundings: so
+// much may each weight be off, of the numerator and of the denominator.
+TEST_P(LinearAttentionTest, ExponentsOfQueriesAreThoseOfTheirFeatures) {
+  for (const Case& c : kCases) {
+    LinearInputs inputs(c.Shape(), c.heads, c.tokens, 10);
+    inputs.q = RandomFloats(static_cast<int64_t>(inputs.q.size()), 11, 3);
+    inputs.exponents = true;
+    const double bound = inputs.Bound() + 2 * (2 * LinearInputs::Largest(inputs.q) + 4) *
+                                              kRounding * LinearInputs::Largest(inputs.v);
+    const auto want = inputs.Quadratic();
+    ExpectNear(DecodeAll(*device_, inputs), want, bound);
+    ExpectNear(PrefillAll(*device_, inputs), want, bound);
+  }
+}
+
+// Were the largest of all exponents taken off, all others would be e^-1000 of it, and o 0/0.
+TEST_P(LinearAttentionTest, AFeatureThatNoKeyHasDoesNotDecideHoweverLarge) {
+  constexpr int64_t kFrom = 70;  // a key has it here, in the second block, and not before
+  for (const Case& c : {Case{3, 3, 7, 13, 100}, Case{4, 2, 33, 64, 150}}) {
+    LinearInputs inputs(c.Shape(), c.heads, c.tokens, 12);
+    inputs.q = RandomFloats(static_cast<int64_t>(inputs.q.size()), 13, 3);
+    inputs.exponents = true;
+    const auto last = static_cast<size_t>(c.features - 1);
+    for (int64_t row = 0; row < c.tokens * c.kv_heads; ++row) {
+      float& feature = inputs.k[static_cast<size_t>(row * c.features) + last];
+      if (row < kFrom * c.kv_heads) feature = 0;
+    }
+    LinearInputs large = inputs;
+    for (size_t i = last; i < large.q.size(); i += last + 1) large.q[i] = 1000;
+    for (const auto& run : {&DecodeAll, &PrefillAll}) {
+      const std::vector<float> got = run(*device_, large), plain = run(*device_, inputs);
+      const auto from = kFrom * c.heads * c.value;
+      EXPECT_TRUE(std::equal(got.begin(), got.begin() + from, plain.begin()));
+      // From there on its exponent is the largest by far: only what it belongs to weighs.
+      for (auto i = static_cast<size_t>(from); i < got.size(); ++i) {
+        ASSERT_TRUE(std::isfinite(got[i]));
+      }
+      for (int64_t h = 0; h < c.heads; ++h) {
+        const int64_t g = h / (c.heads / c.kv_heads);
+        const float* value = inputs.v.data() + (kFrom * c.kv_heads + g) * c.value;
+        for (int64_t i = 0; i < c.value; ++i) {
+          ASSERT_NEAR(got[static_cast<size_t>(from + h * c.value + i)], value[i], inputs.Bound());
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, LinearAttentionTest, ::testing::ValuesIn(CpuDevices()), kCaseName);
 
 TEST(LinearAttentionCheckTest, NamesWhatIsWrong) {

@@ -49,11 +49,11 @@ class OwnedLinearState {
   DeviceArray<float> key_value_sum_, key_value_carry_, key_sum_, key_carry_;
 };
 
-// One decode step of sessions `states`; the inputs' rows, one a session.
+// One decode step of sessions `states`; the inputs' rows, one a session. `exponents`: of queries.
 inline std::vector<float> LinearDecodeStep(Device& device, const LinearShape& s, int64_t heads,
                                            const std::vector<LinearState>& states,
                                            std::span<const float> q, std::span<const float> k,
-                                           std::span<const float> v) {
+                                           std::span<const float> v, bool exponents = false) {
   const auto n = static_cast<int64_t>(states.size());
   const DeviceArray<LinearState> state(device, states);
   const DeviceArray<float> query(device, q), key(device, k), value(device, v);
@@ -65,7 +65,8 @@ inline std::vector<float> LinearDecodeStep(Device& device, const LinearShape& s,
                                      {query.data(), {n, heads, s.features}},
                                      {key.data(), {n, s.kv_heads, s.features}},
                                      {value.data(), {n, s.kv_heads, s.value}},
-                                     {out.data(), {n, heads, s.value}}});
+                                     {out.data(), {n, heads, s.value}},
+                                     exponents});
   EXPECT_TRUE(status.ok()) << status.ToString();
   return out.Read();
 }
@@ -105,7 +106,7 @@ struct LinearInputs {
     for (int64_t t = 0; t < tokens; ++t) {
       const std::vector<float> row =
           LinearDecodeStep(device, shape, heads, {state.View()}, Rows(q, QueryWidth(), t, 1),
-                           Rows(k, KeyWidth(), t, 1), Rows(v, ValueWidth(), t, 1));
+                           Rows(k, KeyWidth(), t, 1), Rows(v, ValueWidth(), t, 1), exponents);
       out.insert(out.end(), row.begin(), row.end());
     }
     return out;
@@ -127,7 +128,8 @@ struct LinearInputs {
                                         {query.data(), {count, heads, shape.features}},
                                         {key.data(), {count, shape.kv_heads, shape.features}},
                                         {value.data(), {count, shape.kv_heads, shape.value}},
-                                        {result.data(), {count, heads, shape.value}}});
+                                        {result.data(), {count, heads, shape.value}},
+                                        exponents});
     EXPECT_TRUE(status.ok()) << status.ToString();
     const std::vector<float> read = result.Read();
     std::copy(read.begin(), read.end(), out.begin() + first * width);
@@ -160,8 +162,11 @@ struct LinearInputs {
   LinearShape shape;
   int64_t heads, tokens;
   std::vector<float> q, k, v;
+  bool exponents = false;  // q is what features are exponentials of
 
  private:
+  double QueryFeature(size_t at) const { return exponents ? std::exp(double{q[at]}) : q[at]; }
+
   void Attend(int64_t i, int64_t h, double* out) const {
     const int64_t g = h / (heads / shape.kv_heads);
     std::vector<double> numerator(static_cast<size_t>(shape.value));
@@ -169,7 +174,7 @@ struct LinearInputs {
     for (int64_t j = 0; j <= i; ++j) {
       double weight = 0;
       for (int64_t c = 0; c < shape.features; ++c) {
-        weight += double{q[static_cast<size_t>((i * heads + h) * shape.features + c)]} *
+        weight += QueryFeature(static_cast<size_t>((i * heads + h) * shape.features + c)) *
                   k[static_cast<size_t>((j * shape.kv_heads + g) * shape.features + c)];
       }
       denominator += weight;

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training.exponential_unit import exponentials, positive_features, soft_assignment
+from models.training.exponential_unit import exponentials, positive_features, reached, soft_assignment
 from models.training.feature_unit import quadratic_form
 
 
@@ -42,7 +42,7 @@ def test_the_distance_from_hard_quantization_falls_with_sigma(eta):
     spread = (scores.amax(-1) - scores.amin(-1)).max()
     sigma = ((gap / 2) / (spread + math.log(codes / eta))).sqrt().item()
     hard = torch.nn.functional.one_hot(nearest.indices[..., 0], codes).double()
-    weights = exponentials(query, codebook)
+    weights = exponentials(query, codebook, torch.ones(1, 2, 40, codes, dtype=torch.bool))
     difference = quadratic_form(weights, soft_assignment(keys, codebook, sigma), values) - quadratic_form(weights, hard, values)
     assert 0 < difference.abs().max() <= 2 * eta / (1 - eta) * values.abs().max()
 
@@ -76,7 +76,8 @@ def test_codes_move_to_the_mean_of_what_they_are_responsible_for():
 
 
 def performer_attention(query, keys, values, features):
-    return quadratic_form(exponentials(query, features), positive_features(keys, features), values)[:, :, -1]
+    of_keys = positive_features(keys, features)
+    return quadratic_form(exponentials(query, features, reached(of_keys)), of_keys, values)[:, :, -1]
 
 
 def test_performer_comes_near_softmax_attention_as_the_root_of_its_features():
@@ -126,4 +127,28 @@ def test_performers_weights_are_softmax_attentions_in_the_limit():
 def test_features_survive_float32():
     query = torch.full((1, 1, 1, 4), 30.0)
     rows = torch.tensor([[[9.0, 9, 9, 9], [-9.0, -9, -9, -9]]])
-    assert exponentials(query, rows).flatten().tolist() == [1.0, 0.0]
+    assert exponentials(query, rows, torch.tensor([True, True]).expand(1, 1, 1, 2)).flatten().tolist() == [1.0, 0.0]
+
+
+def test_features_are_reached_by_the_keys_before():
+    features = torch.tensor([[0.0, 1, 0, 0], [0, 0, 1e-30, 0], [0, 0, 0, 0]])[None, None]
+    expected = torch.tensor([[0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0]], dtype=torch.bool)
+    assert torch.equal(reached(features)[0, 0], expected)
+    expected[:, 3] = True
+    assert torch.equal(reached(features, torch.tensor([[[0.0, 0, 0, 2]]]))[0, 0], expected)
+
+
+@pytest.mark.parametrize("tokens", [40, 101])
+def test_a_code_that_no_key_is_near_does_not_decide(tokens):
+    """Its score with a query may be the largest by far; the shares of it are 0."""
+    ids, found = torch.randint(50, (2, tokens)), []
+    for length in (1000, -1000):
+        torch.manual_seed(1)
+        model = random_model("soft_codebook", sigma=0.1).float()
+        for layer in model.layers:
+            layer.codebook.sum[:, 3] = length * layer.codebook.count[:, 3, None]
+        for state in (None, model.initial_state(2)):
+            found.append(model(ids, state).logits)
+    assert all(logits.isfinite().all() for logits in found)
+    # The same sums of float32, in another order: 2^-24 of values below 16, some hundred times.
+    assert all((logits - found[0]).abs().max() < 100 * 16 * 2.0 ** -24 for logits in found[1:])

@@ -16,10 +16,6 @@ FeatureMap KeyMap(const TransformerConfig& c) {
   return c.n_feature > 0 ? FeatureMap::kPositive : FeatureMap::kEluPlusOne;
 }
 
-FeatureMap QueryMap(const TransformerConfig& c) {
-  return KeyMap(c) == FeatureMap::kEluPlusOne ? FeatureMap::kEluPlusOne : FeatureMap::kExponential;
-}
-
 int64_t CountFeatures(const TransformerConfig& c) {
   return KeyMap(c) == FeatureMap::kEluPlusOne ? c.d_k : c.n_code + c.n_feature;
 }
@@ -29,7 +25,6 @@ int64_t CountFeatures(const TransformerConfig& c) {
 LinearAttention::LinearAttention(const TransformerConfig& config, Device& device, DType)
     : config_(config),
       device_(device),
-      query_map_(QueryMap(config)),
       key_map_(KeyMap(config)),
       layout_(config, CountFeatures(config)) {}
 
@@ -81,17 +76,15 @@ void LinearAttention::Project(int64_t, int64_t rows, QkvgProjectionArgs& args) c
 }
 
 absl::Status LinearAttention::ComputeFeatures(int64_t layer, int64_t rows) {
-  FeaturesArgs args;
-  args.map = query_map_;
-  args.rows = compares() ? &tables_[static_cast<size_t>(layer)] : nullptr;
-  args.x = q(rows);
-  args.out = query_features(rows);
-  if (absl::Status s = Features(device_, args); !s.ok()) return s;
-  args.map = key_map_;
-  args.sigma = static_cast<float>(config_.sigma);
-  args.x = k(rows);
-  args.out = key_features(rows);
-  return Features(device_, args);
+  FeaturesArgs keys;
+  keys.map = key_map_;
+  keys.rows = compares() ? &tables_[static_cast<size_t>(layer)] : nullptr;
+  keys.sigma = static_cast<float>(config_.sigma);
+  keys.x = k(rows);
+  keys.out = key_features(rows);
+  if (absl::Status s = Features(device_, keys); !s.ok()) return s;
+  if (compares()) return HeadScores(device_, {q(rows), keys.rows, query_features(rows)});
+  return Features(device_, {key_map_, q(rows), nullptr, 0, query_features(rows)});
 }
 
 absl::Status LinearAttention::Prefill(int64_t layer, const SessionState& state,
@@ -106,6 +99,7 @@ absl::Status LinearAttention::Prefill(int64_t layer, const SessionState& state,
   args.k = key_features(n);
   args.v = rows.v;
   args.out = rows.out;
+  args.query_exponents = compares();
   return LinearPrefillAttention(device_, args);
 }
 
@@ -120,6 +114,7 @@ absl::Status LinearAttention::Decode(int64_t layer, const RowInputs& inputs,
   args.k = key_features(n);
   args.v = rows.v;
   args.out = rows.out;
+  args.query_exponents = compares();
   return LinearDecodeAttention(device_, args);
 }
 

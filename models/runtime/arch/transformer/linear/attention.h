@@ -40,7 +40,7 @@ class LinearAttention : public Attention {
 
  private:
   LinearState StateOf(const SessionState& state, int64_t layer) const;
-  // Of the rows' queries and keys.
+  // Of the rows' keys, and of their queries: of those that are compared with a table the exponents.
   absl::Status ComputeFeatures(int64_t layer, int64_t rows);
   bool compares() const { return key_map_ != FeatureMap::kEluPlusOne; }  // with a table
 
@@ -56,7 +56,7 @@ class LinearAttention : public Attention {
 
   const TransformerConfig config_;
   Device& device_;
-  const FeatureMap query_map_, key_map_;
+  const FeatureMap key_map_;
   const LinearLayout layout_;
   std::vector<HeadKeys> tables_;  // of each layer: codes, or random rows; none with elu + 1
   Buffer memory_;
