@@ -7,6 +7,11 @@ are clustered by k-means, layer by layer, those of a layer as they are once the 
 then all weights are trained on for a while. OUT_DIR gets a model directory `codes-N` for each size of codebook, and
 report.json with the measure of the task before, after k-means and after fine-tuning, and for comparison that of the softmax
 model after the same fine-tuning.
+
+All else must mean the same in both, and does: heads, gates, `pe_abs`, and the positional bias, which is that of the softmax
+model, relative or Toeplitz, and ends at the same reach (`mem_len`), beyond which a score depends on the key alone. That is
+what lets the past be summed by code, so a softmax model whose bias reached over the whole context could not be converted:
+train it with the reach that the VQ model is to have, the shorter the less state. `block_len` changes no result.
 """
 
 import argparse

@@ -52,13 +52,16 @@ def test_only_a_softmax_model_can_be_converted():
         vq_config(random_model("linear_transformer").config, 4)
 
 
-@pytest.mark.parametrize("heads", [dict(), dict(n_head=4, n_kv_head=2)])
-def test_with_a_code_for_every_key_nothing_changes(heads):
-    """In the first layer a token's key is the same wherever it stands, so 50 codes hold them all."""
-    softmax = random_model("softmax_transformer", n_layer=1, **heads).float().eval()
+@pytest.mark.parametrize("shape", [dict(), dict(n_head=4, n_kv_head=2), dict(position_bias="toeplitz"),
+                                   dict(mem_len=21, block_len=8), dict(mem_len=0), dict(block="standard", d_ff=24)])
+def test_with_a_code_for_every_key_nothing_changes(shape):
+    """In the first layer a token's key is the same wherever it stands, so 50 codes hold them all; most positions lie beyond the
+    reach of the bias."""
+    softmax = random_model("softmax_transformer", n_layer=1, **shape).float().eval()
     ids = torch.arange(50).repeat(3)[None]
     model, remaining = quantize_keys(softmax, 50, [ids], 32.0, 3, seed=1)
     assert model.config.model_type == "transformer_vq" and model.config.mem_len == softmax.config.mem_len
+    assert model.config.position_bias == softmax.config.position_bias
     assert max(remaining) < 1e-6
     assert abs(model.layers[0].codebook.count.sum(-1) - 32).max() < 1e-3
     # float32 of logits below 16, keys that went through a sum and a quotient
