@@ -11,3 +11,4 @@ class Batch(NamedTuple):
     tokens: torch.Tensor  # int64 [B, T+1]
     context: Optional[int] = None  # which carried context the rows continue; None: every row is a whole sequence
     fresh: bool = True  # the context begins here
+    asked: slice = slice(None)  # of the targets, those that count in the loss

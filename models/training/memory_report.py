@@ -1,8 +1,8 @@
-"""What models that were trained on the copy or the recall task remember, side by side, as Markdown.
+"""What models that were trained on the copy or the recall task remember, side by side, as Markdown and as JSON.
 
-    python3 -m models.training.memory_report RUN... [--farthest N] [--pairs N,...]
+    python3 -m models.training.memory_report copy|recall RUN... [--farthest N] [--pairs N ...] [--json FILE]
 
-Every RUN is a folder of models.training.train; all of one task. Prints how the share of wrong answers fell over the
+Every RUN is a folder of models.training.train, named by its folder. Prints how the share of wrong answers fell over the
 training, and of recall how it rises with the distance, also beyond those of the training, and with the number of pairs.
 """
 
@@ -14,6 +14,8 @@ from models.training import checkpoint
 from models.training.config import ModelConfig
 from models.training.memory_tasks import Recall
 from models.training.model import Model
+
+PAIRS_DISTANCE = 100  # tokens of noise where the number of pairs differs
 
 
 def load(run: pathlib.Path) -> Model:
@@ -29,32 +31,43 @@ def validations(run: pathlib.Path) -> dict:
     return {entry["step"]: entry["value"] for entry in map(json.loads, lines)}
 
 
-def table(first: str, columns, rows) -> str:
-    """rows: name -> {column: share}; a share that is missing stays empty."""
+def report_of(run: pathlib.Path, task: str, farthest: int, pairs) -> dict:
+    model, asked = load(run), Recall(0)
+    found = {"name": run.name, "kind": model.config.model_type, "codes": model.config.n_code, "by_step": validations(run),
+             "parameters": sum(parameter.numel() for parameter in model.parameters())}
+    if task == "recall":
+        found["by_distance"] = asked.by_distance(model, farthest)
+        found["by_pairs"] = {count: asked.wrong_at(model, PAIRS_DISTANCE, count) for count in pairs}
+    return found
+
+
+def table(first: str, runs, part: str) -> str:
+    """A row a run, a column a key of its `part`; a share that is missing stays empty."""
+    columns = sorted({column for run in runs for column in run[part]})
     lines = [f"| {first} | " + " | ".join(f"{column:,}" for column in columns) + " |", "|---|" + "---:|" * len(columns)]
-    for name, shares in rows.items():
-        lines.append(f"| {name} | " + " | ".join(f"{100 * shares[c]:.1f}%" if c in shares else "" for c in columns) + " |")
+    for run in runs:
+        shares = run[part]
+        lines.append(f"| {run['name']} | " + " | ".join(f"{100 * shares[c]:.1f}%" if c in shares else "" for c in columns) + " |")
     return "\n".join(lines)
-
-
-def name_of(run: pathlib.Path, model: Model) -> str:
-    return f"{run.name} ({model.config.model_type}, {sum(p.numel() for p in model.parameters()):,} parameters)"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=("copy", "recall"))
     parser.add_argument("runs", nargs="+", type=pathlib.Path)
     parser.add_argument("--farthest", type=int, default=10_000, help="recall: distance up to which is asked")
-    parser.add_argument("--pairs", type=lambda text: [int(n) for n in text.split(",")], default=[16], help="recall")
-    parser.add_argument("--recall", action="store_true", help="the runs are of recall: ask by distance, too")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[1, 2, 4, 8, 16],
+                        help=f"recall: numbers of pairs, asked for {PAIRS_DISTANCE} tokens later")
+    parser.add_argument("--json", type=pathlib.Path, help="write all of it here, too")
     arguments = parser.parse_args()
-    models = {name_of(run, model): (run, model) for run, model in ((run, load(run)) for run in arguments.runs)}
-    fell = {name: validations(run) for name, (run, _) in models.items()}
-    print(table("wrong after step", sorted({step for shares in fell.values() for step in shares}), fell))
-    for pairs in arguments.pairs if arguments.recall else []:
-        task = Recall(0, pairs)
-        rows = {name: task.by_distance(model, arguments.farthest) for name, (_, model) in models.items()}
-        print("\n" + table(f"{pairs} pairs, wrong at distance", task.distances(arguments.farthest), rows))
+    runs = [report_of(run, arguments.task, arguments.farthest, arguments.pairs) for run in arguments.runs]
+    runs.sort(key=lambda run: (run["kind"], run["codes"]))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"task": arguments.task, "runs": runs}, indent=2) + "\n")
+    print(table("wrong after step", runs, "by_step"))
+    if arguments.task == "recall":
+        print("\n" + table(f"{Recall(0).pairs} pairs, wrong at distance", runs, "by_distance"))
+        print("\n" + table(f"wrong at distance {PAIRS_DISTANCE}, pairs", runs, "by_pairs"))
 
 
 if __name__ == "__main__":

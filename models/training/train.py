@@ -77,7 +77,7 @@ class Trainer:
         return self.model.initial_state(len(batch.tokens))
 
     def step(self) -> dict:
-        """One optimizer step. Returns loss (nats per token), commitment, revived codes, rate factor."""
+        """One optimizer step. Returns loss (nats per target), commitment, revived codes, rate factor."""
         began = time.monotonic()
         self._enter_stage()
         batch = self.source.next()
@@ -89,7 +89,8 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.options.bfloat16):
             output = self.forward(tokens[:, :-1], context)
-            loss = F.cross_entropy(output.logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+            logits, targets = output.logits[:, batch.asked], tokens[:, 1:][:, batch.asked]
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
         (loss + self.options.commitment * output.auxiliary).backward()
         if not math.isfinite(loss.item()):
             raise FloatingPointError(f"the loss became {loss.item()} at step {self.steps}")
@@ -189,8 +190,8 @@ def add_task_options(p: argparse.ArgumentParser) -> None:
                    help="images: of a file of bytes that is no idx file")
     p.add_argument("--symbols", type=int, default=10, help="copy")
     p.add_argument("--longest", type=int, default=128, help="copy: symbols of the longest sequence")
-    p.add_argument("--pairs", type=int, default=16, help="recall: of keys and values")
-    p.add_argument("--farthest", type=int, default=1000, help="recall: most tokens between a pair and its key asked for again")
+    p.add_argument("--pairs", type=int, default=8, help="recall: most of keys and values, and as many in a validation")
+    p.add_argument("--farthest", type=int, default=100, help="recall: most tokens between a pair and its key asked for again")
 
 
 def add_shape_options(p: argparse.ArgumentParser) -> None:

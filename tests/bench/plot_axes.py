@@ -1,33 +1,37 @@
-"""A picture with two logarithmic axes, as SVG."""
+"""A picture with two axes, as SVG; that of x is logarithmic."""
 
 import math
 
 from plot_latency import BOTTOM, HEIGHT, LEFT, RIGHT, STYLE, TOP, WIDTH, line, short, text
 
 
-class LogAxes:
-    """`points`: all (x, y) that are to be drawn. Every x gets a mark, and every power of ten of y a line."""
+class Axes:
+    """`points`: all (x, y) that are to be drawn. Every x gets a mark. A subclass says how y lies between 0, the bottom, and 1,
+    and which lines it has: [(y, what is written there)]."""
 
     def __init__(self, points):
         self.marks = sorted({x for x, _ in points})
-        low, high = (math.log10(pick(y for _, y in points)) for pick in (min, max))
-        self.decades = range(math.floor(low), math.ceil(high) + 1)
+
+    def share(self, value):
+        raise NotImplementedError
+
+    def lines(self):
+        raise NotImplementedError
 
     def x(self, value):
         span = math.log(self.marks[-1] / self.marks[0]) or 1
         return LEFT + math.log(value / self.marks[0]) / span * (WIDTH - LEFT - RIGHT)
 
     def y(self, value):
-        share = (math.log10(value) - self.decades[0]) / (self.decades[-1] - self.decades[0])
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - self.share(value) * (HEIGHT - TOP - BOTTOM)
 
     def frame(self, title, subtitle, label):
         """The lines of the SVG before the curves; `label` is what x is."""
         parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
                  f"<style>{STYLE}</style>", text(LEFT, 22, title, kind="title"), text(LEFT, 40, subtitle, kind="small")]
-        for decade in self.decades:
-            y = self.y(10 ** decade)
-            parts += [line(LEFT, y, WIDTH - RIGHT, y, "grid"), text(LEFT - 8, y + 4, f"{10 ** decade:g}", "end")]
+        for value, written in self.lines():
+            y = self.y(value)
+            parts += [line(LEFT, y, WIDTH - RIGHT, y, "grid"), text(LEFT - 8, y + 4, written, "end")]
         for mark in self.marks:
             x = self.x(mark)
             parts += [line(x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 5, "axis"),
@@ -36,7 +40,39 @@ class LogAxes:
                   text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, label, "middle", "small")]
         return parts
 
-    def curve(self, at, colour, name, dashes="none"):
+    def line(self, at, colour, dashes="none"):
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in at)
-        return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>',
-                text(self.x(at[-1][0]) + 8, self.y(at[-1][1]) + 4, name)]
+        return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+
+    def curve(self, at, colour, name, dashes="none"):
+        """A line with its name at its end."""
+        return [self.line(at, colour, dashes), text(self.x(at[-1][0]) + 8, self.y(at[-1][1]) + 4, name)]
+
+
+class LogAxes(Axes):
+    """y is logarithmic, too, with a line at every power of ten."""
+
+    def __init__(self, points):
+        super().__init__(points)
+        low, high = (math.log10(pick(y for _, y in points)) for pick in (min, max))
+        self.decades = range(math.floor(low), math.ceil(high) + 1)
+
+    def share(self, value):
+        return (math.log10(value) - self.decades[0]) / (self.decades[-1] - self.decades[0])
+
+    def lines(self):
+        return [(10 ** decade, f"{10 ** decade:g}") for decade in self.decades]
+
+
+class LinearAxes(Axes):
+    """y from a low to a high end, with a line at each of `marks` as `form` writes it."""
+
+    def __init__(self, points, marks, form):
+        super().__init__(points)
+        self.y_marks, self.form = marks, form
+
+    def share(self, value):
+        return (value - self.y_marks[0]) / (self.y_marks[-1] - self.y_marks[0])
+
+    def lines(self):
+        return [(mark, self.form.format(mark)) for mark in self.y_marks]

@@ -1,5 +1,6 @@
 """The copy and the recall task: what they ask for is what was there before, and a model can learn it."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 from models.training.config import ModelConfig
+from conftest import random_model
+from models.training import memory_tasks
 from models.training.memory_tasks import Copy, Made, Recall, wrong
 from models.training.train import Trainer
 
@@ -25,9 +28,11 @@ class Knows:
     def __init__(self, answers, vocabulary):
         self.answers, self.vocabulary = answers, vocabulary
         self.lm_head = types.SimpleNamespace(bias=torch.zeros(1))
+        self.rows = 0  # of which have been answered
 
     def initial_state(self, batch):
-        return None
+        self.rows += batch
+        return 0
 
     def eval(self):
         return self
@@ -36,7 +41,10 @@ class Knows:
         return self
 
     def __call__(self, tokens, state):
-        return types.SimpleNamespace(logits=torch.nn.functional.one_hot(torch.from_numpy(self.answers), self.vocabulary))
+        end = state + tokens.shape[1]
+        answers = self.answers[self.rows - len(tokens):self.rows, state:end]
+        logits = torch.nn.functional.one_hot(torch.from_numpy(answers), self.vocabulary)
+        return types.SimpleNamespace(logits=logits, state=end)
 
 
 def test_copy_asks_for_the_same_symbols():
@@ -63,18 +71,45 @@ def test_recall_asks_for_the_value_of_each_key(distance):
         assert list(row[1:][asked.targets]) == [given[key] for key in keys]
 
 
-def test_wrong_counts_what_is_asked_for_alone():
+@pytest.mark.parametrize("segment, rows", [(1024, 16), (4, 16), (4, 2), (1, 1)])
+def test_wrong_counts_what_is_asked_for_alone(monkeypatch, segment, rows):
+    monkeypatch.setattr(memory_tasks, "SEGMENT", segment)
+    monkeypatch.setattr(memory_tasks, "ROWS", rows)
     task = Copy(4096, symbols=3, longest=4)
-    asked = task.rows(np.random.default_rng(0), 2, 4)
+    asked = task.rows(np.random.default_rng(0), 3, 4)
     answers = np.zeros_like(asked.tokens[:, 1:])
     answers[:, asked.targets] = asked.tokens[:, 1:][:, asked.targets]
     assert wrong(Knows(answers, task.vocab_size), asked) == 0
     answers[0, -1] = (answers[0, -1] + 1) % task.vocab_size
-    assert wrong(Knows(answers, task.vocab_size), asked) == pytest.approx(1 / 8)
+    assert wrong(Knows(answers, task.vocab_size), asked) == pytest.approx(1 / 12)
+
+
+def test_an_evaluation_in_segments_is_that_of_the_whole(monkeypatch):
+    task = Recall(0, pairs=3)
+    model = random_model(vocab_size=task.vocab_size).eval()
+    whole = task.wrong_at(model, 50)
+    monkeypatch.setattr(memory_tasks, "SEGMENT", 16)
+    assert 0 < whole == task.wrong_at(model, 50)
+
+
+def test_only_what_is_asked_for_counts_in_the_loss():
+    """The loss of a step is that of the values behind keys asked for again."""
+    task = Recall(300, pairs=3)
+    options = types.SimpleNamespace(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.0, minutes=0, steps=1,
+                                    warmup=10, cooldown_from=0.5, commitment=0, bfloat16=False, compile=False)
+    trainer = Trainer(random_model("softmax_transformer", vocab_size=task.vocab_size).config, task, options)
+    batch = task.source(0, 1).next()
+    tokens = batch.tokens.numpy()
+    logits = trainer.model(batch.tokens[:, :-1]).logits.log_softmax(-1).detach().numpy()
+    values = [(row, at + 1) for row, ids in enumerate(tokens) for at in range(len(ids) - 1)
+              if 1 <= ids[at] <= task.keys and ids[at] in ids[1:at]]
+    expected = -np.mean([logits[row, at - 1, tokens[row, at]] for row, at in values])
+    assert trainer.step()["loss"] == pytest.approx(expected, rel=1e-5)  # float32 means of some dozen values
 
 
 def test_recall_is_asked_at_distances_up_to_the_farthest():
-    assert Recall(1).distances(10_000) == [10, 18, 32, 56, 100, 178, 316, 562, 1000, 1778, 3162, 5623, 10_000]
+    assert Recall(1).distances(10_000) == [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000]
+    assert Recall(1, farthest=90).distances() == [10, 20, 50]
     with pytest.raises(ValueError, match="20 pairs need as many keys, there are 10"):
         Recall(1, pairs=20, keys=10)
 
@@ -104,18 +139,21 @@ def test_a_model_learns_to_recall():
 
 
 def test_the_report_asks_beyond_the_training(tmp_path):
-    run = tmp_path / "linear"
+    run = tmp_path / "a linear one"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     shape = ["--d-model", "16", "--d-k", "8", "--d-v", "8", "--n-layer", "1", "--threads", "1"]
     for command in (["train", "recall", "--model-type", "linear_transformer", "--out", run, "--steps", "4", "--validate-every", "2",
                      "--pairs", "3", "--farthest", "20", "--batch-tokens", "100", *shape],
-                    ["memory_report", run, "--recall", "--farthest", "100", "--pairs", "2,3"]):
+                    ["memory_report", "recall", run, "--farthest", "100", "--pairs", "2", "3", "--json", tmp_path / "report.json"]):
         done = subprocess.run([sys.executable, "-m", f"models.training.{command[0]}", *map(str, command[1:])], env=environment,
                               capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr
     tables = done.stdout.strip().split("\n\n")
     assert [table.splitlines()[0] for table in tables] == [
-        "| wrong after step | 2 | 4 |", "| 2 pairs, wrong at distance | 10 | 18 | 32 | 56 | 100 |",
-        "| 3 pairs, wrong at distance | 10 | 18 | 32 | 56 | 100 |"]
-    assert all(table.splitlines()[2].startswith("| linear (linear_transformer, ") and table.count("%") == table.splitlines()[0].count("|") - 2
+        "| wrong after step | 2 | 4 |", "| 8 pairs, wrong at distance | 10 | 20 | 50 | 100 |",
+        "| wrong at distance 100, pairs | 2 | 3 |"]
+    assert all(table.splitlines()[2].startswith("| a linear one | ") and table.count("%") == table.splitlines()[0].count("|") - 2
                for table in tables)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["task"] == "recall" and [one["kind"] for one in report["runs"]] == ["linear_transformer"]
+    assert all(0 < share <= 1 for part in ("by_step", "by_distance", "by_pairs") for share in report["runs"][0][part].values())
