@@ -3,6 +3,7 @@
 
 import re
 
+import plot_contexts
 import plot_memory
 
 
@@ -25,4 +26,14 @@ def check_memory():
     assert "bad &amp; slow" in svg
 
 
+def check_contexts():
+    report = {"contexts": 3, "bounds": [0, 50, 100, 32000], "on": [6.3, 5.9, 5.1], "off": [6.3, 6.0, 5.2]}
+    svg = plot_contexts.draw(report)
+    off, on = curves(svg)
+    assert off[0] == on[0] and off[1][1] < on[1][1] and off[2][1] < on[2][1], svg
+    assert re.findall(r'text-anchor="end" class="">([\d.]+)<', svg) == ["5", "5.5", "6", "6.5"], svg
+    assert "mean of 3 contexts of 32k tokens" in svg
+
+
 check_memory()
+check_contexts()
