@@ -51,6 +51,8 @@ void SamplingOptions::AddTo(CLI::App& command) {
   command.add_flag("--include-stop", include_stop_, "Show the stop text")->group(kGroup);
   command.add_flag("--ignore-eos", ignore_eos_, "Go on after the end of a text")->group(kGroup);
   command.add_flag("--echo", echo_, "Show the prompt first")->group(kGroup);
+  command.add_flag("--limit-to-context", limit_to_context_, "At most what the context holds")
+      ->group(kGroup);
 }
 
 void SamplingOptions::Fill(v1::SamplingParams* p) const {
@@ -78,6 +80,7 @@ void SamplingOptions::Fill(v1::SamplingParams* p) const {
   p->set_include_stop_str_in_output(include_stop_);
   p->set_ignore_eos(ignore_eos_);
   p->set_echo(echo_);
+  p->set_limit_to_context(limit_to_context_);
 }
 
 }  // namespace tvq::cli

@@ -26,7 +26,7 @@ class SamplingOptions {
   std::vector<std::string> stop_;
   std::vector<int32_t> stop_token_ids_, allowed_token_ids_;
   std::vector<std::string> logit_bias_;  // ID=BIAS
-  bool include_stop_ = false, ignore_eos_ = false, echo_ = false;
+  bool include_stop_ = false, ignore_eos_ = false, echo_ = false, limit_to_context_ = false;
 };
 
 }  // namespace tvq::cli

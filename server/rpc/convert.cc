@@ -1,6 +1,8 @@
 #include "server/rpc/convert.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -90,6 +92,23 @@ absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& st
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": is empty, must have at least one token, for the model \"", model.name,
                    "\" has no end-of-sequence id to start from"));
+}
+
+// Tokens of an answer in a context without an end, where neither request nor model say how many.
+constexpr int64_t kEndlessMaxTokens = 4096;
+
+// SamplingParams.limit_to_context. `given`: max_tokens is the request's or the model's.
+void LimitToContext(const ModelInfo& model, const ContextStart& start, bool given,
+                    Request* request) {
+  const int64_t context = model.config.max_position;
+  if (context == 0 && given) return;
+  SamplingParams& sampling = request->sampling;
+  const int64_t left =
+      context == 0 ? kEndlessMaxTokens
+                   : context - start.position - static_cast<int64_t>(request->prompt.size());
+  const int64_t most = std::max<int64_t>({left, sampling.min_tokens, 1});
+  const int64_t wanted = given ? sampling.max_tokens : std::numeric_limits<int32_t>::max();
+  sampling.max_tokens = static_cast<int32_t>(std::min(most, wanted));
 }
 
 v1::FinishReason ToProto(FinishReason reason) {
@@ -245,8 +264,13 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   request.priority = message.priority();
   request.prompt = *std::move(prompt);
   request.prompt_field = InputField(message);
-  request.sampling = DefaultSampling(model.model->info().generation);
+  const ModelInfo& info = model.model->info();
+  request.sampling = DefaultSampling(info.generation);
   ApplySampling(message.sampling(), &request.sampling);
+  if (message.sampling().limit_to_context()) {
+    const bool given = message.sampling().has_max_tokens() || info.generation.max_tokens;
+    LimitToContext(info, start, given, &request);
+  }
   if (start.of != ContextStart::kNothing && request.sampling.n != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("n: is ", request.sampling.n,

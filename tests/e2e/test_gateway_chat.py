@@ -74,6 +74,11 @@ def test_an_answer_goes_on_to_the_end_of_the_context(api, tmp_path, flags, conte
         session = gateway.post("/v1/sessions", {"model": "chat"}).json["id"]
         assert ask(session_id=session, max_tokens=5) == 5
         assert ask(session_id=session) == (4096 if context is None else context - 2 * prompt - 5 - len("\n"))
+        retried = {"messages": [{"role": "user", "content": "Who?"}], "ignore_eos": True,
+                   "session_id": gateway.post("/v1/sessions", {"model": "chat"}).json["id"]}
+        first, again = (gateway.post("/v1/chat/completions", retried, headers={"Idempotency-Key": "k"}) for _ in "12")
+        assert (first.status, again.status) == (200, 200), again.body
+        assert (again.json["choices"], again.json["session"]) == (first.json["choices"], first.json["session"])
         if context is not None:
             answer = gateway.post("/v1/chat/completions", {
                 "messages": [{"role": "user", "content": "x" * 100}], "max_completion_tokens": 7})

@@ -98,7 +98,11 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   ReadSampling(fields, sampling);
   if (fields.Has("max_completion_tokens")) request.max_tokens_field = "max_completion_tokens";
   const auto max_tokens = fields.Int32(request.max_tokens_field.c_str());
-  if (max_tokens) sampling->set_max_tokens(*max_tokens);
+  if (max_tokens) {
+    sampling->set_max_tokens(*max_tokens);
+  } else {
+    sampling->set_limit_to_context(true);  // an answer goes on to the end of the context
+  }
   // The server takes 0 to compute a prompt alone, which is no answer.
   if (max_tokens == 0) fields.Fail(request.max_tokens_field, "must be at least 1");
   sampling->clear_prompt_logprobs();

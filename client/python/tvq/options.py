@@ -46,6 +46,7 @@ class Sampling(TypedDict, total=False):
     ignore_eos: bool
     n: int
     echo: bool
+    limit_to_context: bool
 
 
 @dataclass(frozen=True)

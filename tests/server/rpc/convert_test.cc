@@ -67,10 +67,11 @@ class IdleModel : public Model {
 };
 
 ServedModel MakeModel(const std::string& name, std::optional<int32_t> eos,
-                      GenerationDefaults defaults = {}) {
+                      GenerationDefaults defaults = {}, int64_t max_position = 0) {
   ModelInfo info;
   info.family = "idle";
   info.config.vocab_size = 256;
+  info.config.max_position = max_position;
   info.config.eos_token_id = eos;
   info.generation = std::move(defaults);
   return {name, std::make_shared<IdleModel>(info)};
@@ -251,6 +252,37 @@ TEST(ToRequestTest, RequestGoesBeforeModelDefaultsBeforeOurs) {
   const auto defaults = ToRequest(message, model, {});
   EXPECT_EQ(defaults->sampling.temperature, 0.5);
   EXPECT_FALSE(defaults->sampling.seed.has_value());
+}
+
+TEST(ToRequestTest, LimitToContextLeavesWhatTheContextHolds) {
+  const ServedModel bounded = MakeModel("m", 1, {}, 100);
+  const ServedModel endless = MakeModel("m", 1);
+  const ServedModel with_default = MakeModel("m", 1, {.max_tokens = 50}, 100);
+  const ContextStart session{ContextStart::kSession, 60};
+  const auto max_tokens = [](const ServedModel& model, const ContextStart& start,
+                             std::optional<int32_t> asked, int32_t min_tokens = 0) {
+    v1::GenerateRequest message;
+    message.set_text("abc");
+    message.mutable_sampling()->set_limit_to_context(true);
+    if (asked) message.mutable_sampling()->set_max_tokens(*asked);
+    if (min_tokens > 0) message.mutable_sampling()->set_min_tokens(min_tokens);
+    const auto request = ToRequest(message, model, {}, start);
+    EXPECT_TRUE(request.ok()) << request.status();
+    return request.ok() ? request->sampling.max_tokens : -1;
+  };
+  EXPECT_EQ(max_tokens(bounded, {}, std::nullopt), 97);
+  EXPECT_EQ(max_tokens(bounded, session, std::nullopt), 37);
+  EXPECT_EQ(max_tokens(bounded, session, 1000), 37);
+  EXPECT_EQ(max_tokens(bounded, session, 36), 36);
+  EXPECT_EQ(max_tokens(bounded, session, 0), 0);
+  EXPECT_EQ(max_tokens(with_default, {}, std::nullopt), 50);
+  EXPECT_EQ(max_tokens(with_default, session, std::nullopt), 37);
+  EXPECT_EQ(max_tokens(endless, session, std::nullopt), 4096);
+  EXPECT_EQ(max_tokens(endless, session, std::nullopt, 5000), 5000);
+  EXPECT_EQ(max_tokens(endless, session, 1'000'000), 1'000'000);
+  // The engine refuses these, as it would without.
+  EXPECT_EQ(max_tokens(bounded, session, std::nullopt, 38), 38);
+  EXPECT_EQ(max_tokens(bounded, {ContextStart::kSession, 98}, std::nullopt), 1);
 }
 
 TEST(ToRequestTest, EverySamplingFieldArrives) {
