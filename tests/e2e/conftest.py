@@ -46,6 +46,16 @@ def start(api):
             ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", *flags))
 
 
+@pytest.fixture
+def fake(api):
+    """A stand-in for a server, tests/client/fake_server.py."""
+    sys.path.insert(0, str(ROOT / "tests" / "client"))
+    from fake_server import FakeServer
+    server = FakeServer()
+    yield server
+    server.stop()
+
+
 @pytest.fixture(scope="session")
 def tvq():
     """Runs the command line client and returns the finished process."""

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import sys
 import threading
 import time
 from concurrent import futures
@@ -10,16 +9,7 @@ from concurrent import futures
 import grpc
 import pytest
 from gateway_process import GatewayProcess
-from server_process import ROOT, wait_until
-
-
-@pytest.fixture
-def fake(api):
-    sys.path.insert(0, str(ROOT / "tests" / "client"))
-    from fake_server import FakeServer
-    server = FakeServer()
-    yield server
-    server.stop()
+from server_process import wait_until
 
 
 BODY = {"model": "fake", "prompt": "a", "max_tokens": 2}

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 
 import grpc
 import jsonschema
@@ -168,15 +167,6 @@ BODIES = {"/v1/completions": {"prompt": "a"}, "/v1/chat/completions": {"messages
           "/v1/sessions/{id}/append": {"text": "a"}, "/v1/sessions/{id}/fork": {},
           "/v1/sessions/{id}/marks": {"name": "m"}, "/v1/sessions/{id}/rewind": {"mark": "m"},
           "/v1/sessions/{id}/save": {}, "/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [1]}}
-
-
-@pytest.fixture
-def fake(api):
-    sys.path.insert(0, str(ROOT / "tests" / "client"))
-    from fake_server import FakeServer
-    server = FakeServer()
-    yield server
-    server.stop()
 
 
 def test_every_route_has_the_errors_that_the_document_gives_it(fake, document):

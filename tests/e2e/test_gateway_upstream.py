@@ -5,23 +5,13 @@ import itertools
 import json
 import signal
 import socket
-import sys
 import threading
 import time
 
 import grpc
 import pytest
 from gateway_process import GatewayProcess, text_of
-from server_process import ROOT, wait_until
-
-
-@pytest.fixture
-def fake(api):
-    sys.path.insert(0, str(ROOT / "tests" / "client"))
-    from fake_server import FakeServer
-    server = FakeServer()
-    yield server
-    server.stop()
+from server_process import wait_until
 
 
 class Import:
