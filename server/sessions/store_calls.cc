@@ -39,7 +39,8 @@ absl::Status CheckNaming(const std::string& label, const std::optional<absl::Dur
 absl::Status Store::CheckDurability(Durability durability) const {
   if (durability != Durability::kDisk || durable_ != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "durability: the server keeps sessions in memory alone: it has no durable tier");
+      "durability: must be memory or left out, for the server keeps sessions in memory alone: it "
+      "was started without --session-dir and --redis");
 }
 
 Store::EntryPtr Store::NewEntry(SessionContent content) {

@@ -271,7 +271,11 @@ absl::Status Store::SaveHeld(SessionEntry& entry) {
 }
 
 absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
-  if (auto status = CheckDurability(Durability::kDisk); !status.ok()) return status;
+  if (durable_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "the server keeps sessions in memory alone, so that none can be saved: it must be started "
+        "with --session-dir or --redis; until then an export keeps a session elsewhere");
+  }
   for (bool again = false;; again = true) {
     const auto begun = Begin(call, CallKind::kSave);
     if (!begun.ok()) return begun.status();

@@ -135,11 +135,25 @@ def test_errors_of_sessions(gateway, session):
         ("POST", f"{path}/marks", {}, 400, "name"),
         ("POST", f"{path}/fork", {"count": 0}, 400, "count"),
         ("GET", "/v1/sessions?limit=many", None, 400, "limit"),
+        ("GET", "/v1/sessions?limit=-1", None, 400, "limit"),
+        ("GET", "/v1/sessions?after=none", None, 400, "after"),
         ("DELETE", f"{path}?expected_version=77", None, 409, None),
     ]:
         answer = gateway.call(method, target, body)
         assert answer.status == status, (method, target, answer.body)
         assert answer.error["param"] == param or param is None, (method, target, answer.body)
+        assert "page_" not in answer.error["message"]
+
+
+def test_nothing_is_saved_where_sessions_are_in_memory_alone(server):
+    with GatewayProcess(server.address) as gateway:
+        session = gateway.post("/v1/sessions", {"model": "bytes"}).json["id"]
+        saved = gateway.post(f"/v1/sessions/{session}/save", {})
+        assert (saved.status, saved.error["param"]) == (412, None)
+        assert "must be started with --session-dir or --redis" in saved.error["message"]
+        asked = gateway.post(f"/v1/sessions/{session}/append", {"text": "a", "durability": "disk"})
+        assert (asked.status, asked.error["param"]) == (412, "durability")
+        assert asked.error["message"].startswith("durability: must be memory or left out")
 
 
 def test_hang_up_keeps_what_was_generated_if_asked(gateway, session):

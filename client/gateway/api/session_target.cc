@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "client/gateway/http/message.h"
 
 namespace tvq::gateway {
@@ -21,7 +22,9 @@ QueryMap QueryOf(const Exchange& exchange) {
 
 // Paths name the session, not a field.
 ApiError SessionError(const absl::Status& status) {
-  return ToApiError(status, SessionFieldNames());
+  ApiError error = ToApiError(status, SessionFieldNames());
+  absl::StrReplaceAll({{"next_page_token", "next"}}, &error.message);  // of a page
+  return error;
 }
 
 }  // namespace tvq::gateway

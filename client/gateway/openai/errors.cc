@@ -121,7 +121,9 @@ const FieldNames& SessionFieldNames() {
                                                    {"session.expected_version", "expected_version"},
                                                    {"session.durability", "durability"},
                                                    {"session.idempotency_key", "Idempotency-Key"},
-                                                   {"session", "session_id"}};
+                                                   {"session", "session_id"},
+                                                   {"page_size", "limit"},
+                                                   {"page_token", "after"}};
   return names;
 }
 

@@ -37,7 +37,7 @@ using FieldNames = std::vector<FieldName>;
 // counts that is the field, or that it is a part of: "token_ids" for "token_ids[3]".
 ApiError ToApiError(const absl::Status& status, const FieldNames& names);
 
-// Those of a call on a session.
+// Those of calls on sessions, and of their list.
 const FieldNames& SessionFieldNames();
 
 // An error of HTTP itself.

@@ -14,6 +14,7 @@ namespace tvq {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct DurableHarness : StoreHarness {
   explicit DurableHarness(SessionOptions options = {.host_bytes = 1'000'000},
@@ -34,7 +35,10 @@ TEST(DurableSessionsTest, NeedsADurableTierToPromiseDurability) {
         h.store->Acquire({.id = id, .durability = Durability::kDisk}).status(),
         h.store->Create("", {.durability = Durability::kDisk}).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--session-dir"));
   }
+  EXPECT_THAT(std::string(h.store->Save({.id = id}).status().message()),
+              Not(HasSubstr("durability")));
   EXPECT_EQ(h.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(1)), 1);
 }
 
