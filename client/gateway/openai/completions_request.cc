@@ -55,7 +55,8 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
   ReadSession(fields, idempotency_key, &call);
   RefuseOthers(fields, request.n);
   const bool has_session = call.has_session();
-  if (fields.Has("prompt")) {
+  if (const Json* const prompt = fields.Find("prompt")) {
+    request.is_list = HasSeveral(*prompt);
     ReadInputs(fields, "prompt", kMaxPrompts, std::move(call), &request.calls);
   } else {
     request.calls.push_back(std::move(call));
@@ -69,8 +70,7 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
 
 ApiError ToCompletionsError(const absl::Status& status, const CompletionsRequest& request,
                             size_t call) {
-  const std::string prompt =
-      request.calls.size() > 1 ? absl::StrCat("prompt[", call, "]") : "prompt";
+  const std::string prompt = request.is_list ? absl::StrCat("prompt[", call, "]") : "prompt";
   FieldNames names = SessionFieldNames();
   names.push_back({"text", prompt});
   names.push_back({"token_ids", prompt});

@@ -21,6 +21,7 @@ inline constexpr int kMaxPrompts = 256;
 struct CompletionsRequest {
   std::string model;                       // empty: the session's, or the server's only one
   std::vector<v1::GenerateRequest> calls;  // one for each prompt, at least one
+  bool is_list = false;                    // a prompt is called "prompt[1]", not "prompt"
   int32_t n = 1;                           // samples of each
   bool stream = false;
   bool include_usage = false;
@@ -34,7 +35,7 @@ struct CompletionsRequest {
   size_t MemoryBytes() const { return MemoryOf(calls); }
 };
 
-// Why the call with this number failed, its fields called as in the body: one of several prompts
+// Why the call with this number failed, its fields called as in the body: one of a list of prompts
 // "prompt[1]", a token id "prompt[1][5]".
 ApiError ToCompletionsError(const absl::Status& status, const CompletionsRequest& request,
                             size_t call);

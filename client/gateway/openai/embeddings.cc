@@ -57,7 +57,7 @@ absl::StatusOr<EmbeddingsRequest> ParseEmbeddings(std::string_view body) {
     ReadInputs(fields, "input", kMaxInputs, std::move(call), &request.calls);
   }
   if (!fields.status().ok()) return fields.status();
-  request.is_list = input->is_array() && !input->front().is_number();
+  request.is_list = HasSeveral(*input);
   return request;
 }
 

@@ -38,6 +38,11 @@ size_t MemoryOf(const std::vector<Call>& calls) {
 // Of what the texts of a request have in common, which each call has again.
 inline constexpr size_t kMaxCopiesBytes = size_t{32} << 20;
 
+// Whether the field has texts, or lists of token ids, one of which an error is about.
+inline bool HasSeveral(const Json& inputs) {
+  return inputs.is_array() && !inputs.empty() && !inputs.front().is_number();
+}
+
 // Reads the field `name`, which is there: for each of its texts, at most `most`, a message like
 // `call` with `text` or `token_ids` set.
 template <typename Call>
@@ -50,6 +55,8 @@ void ReadInputs(Fields& fields, const char* name, size_t most, Call call,
   if (inputs.is_string() || (is_list && std::all_of(inputs.begin(), inputs.end(), is_number))) {
     if (!ReadInput(inputs, &call)) fields.Fail(name, "must have token ids of 32 bits");
     calls->push_back(std::move(call));
+  } else if (inputs.is_array() && inputs.empty()) {
+    fields.Fail(name, "is an empty list, must have at least one text, token id or list of ids");
   } else if (!is_list || !std::all_of(inputs.begin(), inputs.end(), same_type)) {
     fields.Fail(name,
                 "must be a string, a list of strings, a list of token ids or a list of such lists");

@@ -103,6 +103,17 @@ TEST(CompletionsRequestTest, PromptsOfAllForms) {
   }
 }
 
+TEST(CompletionsRequestTest, ErrorsNameThePromptOfAList) {
+  const absl::Status empty = absl::InvalidArgumentError("token_ids: is empty");
+  const auto param = [&](const std::string& body) {
+    return ToCompletionsError(empty, Parse(body), 0).param;
+  };
+  EXPECT_EQ(param(R"({"prompt": ""})"), "prompt");
+  EXPECT_EQ(param(R"({"prompt": [1]})"), "prompt");
+  EXPECT_EQ(param(R"({"prompt": [[]]})"), "prompt[0]");
+  EXPECT_EQ(param(R"({"prompt": ["a"]})"), "prompt[0]");
+}
+
 TEST(CompletionsRequestTest, ErrorsNameTheField) {
   for (const auto& [body, begin] : {
            std::pair(R"({"model": 1})", "model: "),
@@ -124,6 +135,7 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
                      "stream_options.include_usage: "),
            std::pair(R"({"suffix": "x"})", "suffix: "),
            std::pair(R"({"best_of": 2})", "best_of: "),
+           std::pair(R"({"prompt": []})", "prompt: is an empty list"),
            std::pair(R"({"durability": "paper"})", "durability: "),
            std::pair(R"({"session_id": "s", "prompt": ["a", "b"]})", "session_id: "),
        }) {
