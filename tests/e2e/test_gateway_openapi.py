@@ -226,6 +226,7 @@ def test_errors_without_a_route_fit(gateway, document):
     {"prompt": "a"}, {"prompt": ["a", "b"]}, {"prompt": [1, 2]}, {"prompt": [[1], [2]]}, {"max_tokens": None},
     {"max_tokens": 0}, {"max_tokens": -1},
     {"stop": "a"}, {"stop": ["a"]}, {"unknown": {"x": 1}}, {"logit_bias": {"1": 2}}, {"max_tokens": "1"},
+    {"response_format": {"type": "text"}}, {"response_format": {"type": "json_object"}}, {"response_format": None},
     {"prompt": 1}, {"stop": 1}, {"seed": "a"}, {"stream": 1}, {"durability": "paper"}, {"logit_bias": [1]},
 ])
 def test_requests_fit(gateway, document, body):

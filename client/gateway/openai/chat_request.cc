@@ -70,12 +70,12 @@ void ReadLogprobs(Fields& fields, ChatRequest* request) {
 
 // What a model that continues a text cannot do.
 void RefuseOthers(Fields& fields) {
-  for (const char* name : {"tools", "functions", "response_format"}) {
+  for (const char* name : {"tools", "functions"}) {
     const Json* const value = fields.Find(name);
-    const bool plain = value == nullptr || value->empty() ||
-                       (value->is_object() && value->value("type", Json()) == "text");
-    if (!plain) fields.Fail(name, "must be left out: these models only continue a text");
+    if (value == nullptr || value->empty()) continue;
+    fields.Fail(name, "must be left out: these models only continue a text");
   }
+  CheckResponseFormat(fields);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ void RefuseOthers(Fields& fields, int32_t n) {
     fields.Fail("best_of", absl::StrCat("is ", *best_of, ", must be n, ", n,
                                         ", or be left out: all samples are shown"));
   }
+  CheckResponseFormat(fields);
 }
 
 }  // namespace

@@ -95,6 +95,14 @@ void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateR
   session->set_idempotency_key(std::string(idempotency_key));
 }
 
+void CheckResponseFormat(Fields& fields) {
+  const Json* const format = fields.Object("response_format");
+  if (format == nullptr || format->empty() || format->value("type", Json()) == "text") return;
+  fields.Fail("response_format",
+              "must be of type text or left out: no other is supported, for these models only "
+              "continue a text");
+}
+
 StreamOptions ReadStream(Fields& fields) {
   StreamOptions options;
   options.stream = fields.Bool("stream").value_or(false);

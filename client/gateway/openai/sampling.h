@@ -16,6 +16,9 @@ void ReadSampling(Fields& fields, v1::SamplingParams* sampling);
 // Idempotency-Key. Nothing without session_id.
 void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateRequest* request);
 
+// Refuses a response_format other than text.
+void CheckResponseFormat(Fields& fields);
+
 // "memory" or "disk".
 v1::Durability ReadDurability(Fields& fields);
 

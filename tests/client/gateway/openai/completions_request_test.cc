@@ -114,6 +114,11 @@ TEST(CompletionsRequestTest, ErrorsNameThePromptOfAList) {
   EXPECT_EQ(param(R"({"prompt": ["a"]})"), "prompt[0]");
 }
 
+TEST(CompletionsRequestTest, TextIsTheOnlyFormat) {
+  Parse(R"({"prompt": "a", "response_format": {"type": "text"}})");
+  Parse(R"({"prompt": "a", "response_format": null})");
+}
+
 TEST(CompletionsRequestTest, ErrorsNameTheField) {
   for (const auto& [body, begin] : {
            std::pair(R"({"model": 1})", "model: "),
@@ -135,6 +140,11 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
                      "stream_options.include_usage: "),
            std::pair(R"({"suffix": "x"})", "suffix: "),
            std::pair(R"({"best_of": 2})", "best_of: "),
+           std::pair(R"({"response_format": {"type": "json_object"}})",
+                     "response_format: must be of"),
+           std::pair(R"({"response_format": {"type": 1}})",
+                     "response_format: must be of type text"),
+           std::pair(R"({"response_format": "json"})", "response_format: must be an object"),
            std::pair(R"({"prompt": []})", "prompt: is an empty list"),
            std::pair(R"({"durability": "paper"})", "durability: "),
            std::pair(R"({"session_id": "s", "prompt": ["a", "b"]})", "session_id: "),
