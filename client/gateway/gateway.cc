@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/openai/json_text.h"
@@ -30,6 +31,14 @@ std::string Problem(const Request& request, const Router::Match& match) {
   if (!is_text) return "path and query must be UTF-8";
   if (!IsUtf8(request.Find("idempotency-key"))) return "idempotency-key: must be UTF-8";
   return std::string(TimeoutOf(request).status().message());
+}
+
+// Whether the body is sent as it is.
+bool IsPlain(const Request& request) {
+  return std::all_of(request.headers.begin(), request.headers.end(), [](const Header& header) {
+    return !absl::EqualsIgnoreCase(header.name, "content-encoding") || header.value.empty() ||
+           absl::EqualsIgnoreCase(header.value, "identity");
+  });
 }
 
 bool Changes(const Request& request) {
@@ -124,6 +133,11 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
     co_await exchange.Respond(std::move(response));
   } else if (const std::string problem = Problem(request, match); !problem.empty()) {
     co_await exchange.Respond(ErrorResponse(ToApiError(absl::InvalidArgumentError(problem))));
+  } else if (!IsPlain(request)) {
+    Response response = ErrorResponse(HttpError(
+        415, "content-encoding: must be identity or left out, for bodies are not decompressed"));
+    response.headers.push_back({"Accept-Encoding", "identity"});
+    co_await exchange.Respond(std::move(response));
   } else {
     co_await (*match.handler)(exchange, match.fields);
   }

@@ -248,6 +248,18 @@ def test_bytes_that_gRPC_would_not_take(gateway):
     assert gateway.get("/v1/sessions/%C3%A4%20").status == 404
 
 
+@pytest.mark.parametrize("method, path, body", [
+    ("POST", "/v1/completions", {"model": "bytes", "prompt": "a", "max_tokens": 1}), ("POST", "/v1/sessions", {}),
+    ("POST", "/v1/sessions/import?model=bytes", b"no snapshot"), ("POST", "/tokenize", {"prompt": "a"})])
+def test_bodies_are_not_decompressed(gateway, method, path, body):
+    for coding in ("gzip", "identity, gzip", "GZip"):
+        answer = gateway.call(method, path, body, {"Content-Encoding": coding})
+        assert (answer.status, answer.headers["Accept-Encoding"]) == (415, "identity"), answer.body
+        assert answer.error["code"] == "unsupported_media_type"
+        assert answer.error["message"].startswith("content-encoding: must be identity or left out")
+    assert gateway.call(method, path, body, {"Content-Encoding": "Identity"}).status != 415
+
+
 def test_many_connections(gateway):
     connections = [gateway.connect() for _ in range(300)]
     for connection in connections:

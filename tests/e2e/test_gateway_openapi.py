@@ -196,6 +196,8 @@ def test_every_route_has_the_errors_that_the_document_gives_it(fake, document):
                         yield gateway.call(method, path, body, {"X-Request-Timeout": "soon"})
                     if status == 403:
                         yield gateway.call(method, path, body, {"Host": "elsewhere.example"})
+                    if status == 415:
+                        yield gateway.call(method, path, body, {"Content-Encoding": "gzip"})
                     if status == 408:
                         connection = gateway.connect()
                         connection.request(method, path, b"", {"Content-Length": "10"})

@@ -135,6 +135,7 @@ ApiError HttpError(int status, std::string_view message) {
   error.code = status == 404   ? "not_found"
                : status == 405 ? "method_not_allowed"
                : status == 413 ? "too_large"
+               : status == 415 ? "unsupported_media_type"
                                : "";
   if (status == 429 || status == 503) error.retry_after_ms = 1000;
   return error;
