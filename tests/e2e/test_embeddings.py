@@ -150,8 +150,8 @@ def test_python_client_gives_the_same(served, package, expected):
 
 
 def test_a_model_that_does_not_encode_is_named(refused):
-    error = refused(501, model="vq", input="1 2")
-    assert (error["type"], error["code"]) == ("server_error", "unimplemented")
+    error = refused(400, model="vq", input="1 2")
+    assert (error["type"], error["param"]) == ("invalid_request_error", "model")
     assert error["message"] == 'model: "vq" has no encoder; it generates and scores'
     error = refused(404, model="nobody", input="1 2")
     assert (error["code"], error["param"]) == ("model_not_found", "model")

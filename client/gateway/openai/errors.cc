@@ -61,6 +61,12 @@ bool IsTooLong(const absl::Status& status) {
            absl::StrContains(status.message(), ", the server's limit")));
 }
 
+// What a model cannot do is wrong in the request: clients try again what a server cannot do yet.
+bool IsUnfitModel(const absl::Status& status) {
+  return absl::IsUnimplemented(status) &&
+         ParamOf({status.message().data(), status.message().size()}) == "model";
+}
+
 // What gRPC says of a message beyond a limit, and what the server says of a snapshot, has no advice
 // when to come again.
 std::optional<int64_t> Pushback(const absl::Status& status) {
@@ -77,8 +83,10 @@ ApiError ToApiError(const absl::Status& status) {
   error.message = std::string(status.message());
   error.type = "server_error";
   error.code = "internal_error";
+  const absl::StatusCode code =
+      IsUnfitModel(status) ? absl::StatusCode::kInvalidArgument : status.code();
   for (const Row& row : kRows) {
-    if (row.code != status.code()) continue;
+    if (row.code != code) continue;
     error.status = row.http;
     error.type = row.type;
     error.code = row.name;

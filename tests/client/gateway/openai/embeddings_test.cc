@@ -124,7 +124,7 @@ TEST(EmbeddingsErrorTest, NamesTheTextAsTheBodyDoes) {
   EXPECT_EQ(param(R"({"input": "a"})", "pooling: is 7"), "pooling");
   const ApiError other =
       ToEmbeddingsError(absl::UnimplementedError("model: has none"), Parse(R"({"input": "a"})"), 0);
-  EXPECT_EQ(other.status, 501);
+  EXPECT_EQ(other.status, 400);
   EXPECT_EQ(other.message, "model: has none");
 }
 

@@ -43,6 +43,15 @@ TEST(ErrorsTest, TheTable) {
   }
 }
 
+// OpenAI's packages make a call again that was answered 5xx.
+TEST(ErrorsTest, WhatAModelCannotDoIsWrongInTheRequest) {
+  const ApiError error = ToApiError(absl::UnimplementedError("model: \"m\" has no encoder"));
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.type, "invalid_request_error");
+  EXPECT_EQ(error.param, "model");
+  EXPECT_EQ(ToApiError(absl::UnimplementedError("this server keeps no sessions")).status, 501);
+}
+
 TEST(ErrorsTest, PromptsThatAreTooLongHaveOpenAisCode) {
   for (const char* message :
        {"prompt: has 9 tokens, must be at most 8, the model's context length",
