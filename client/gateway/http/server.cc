@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace tvq::gateway {
 namespace {
 
@@ -31,42 +33,49 @@ HttpServer::HttpServer(asio::io_context& loop, const HttpOptions& options, Conne
 absl::Status HttpServer::Listen() {
   const auto endpoints = Resolve(loop_.get_executor(), options_.host, options_.port);
   if (!endpoints.ok()) return endpoints.status();
-  auto listeners = ListenOn(loop_.get_executor(), *endpoints);
+  return ListenAt(*endpoints);
+}
+
+absl::Status HttpServer::ListenAt(const std::vector<tcp::endpoint>& endpoints) {
+  auto listeners = ListenOn(loop_.get_executor(), endpoints);
   if (!listeners.ok()) return listeners.status();
   listeners_ = *std::move(listeners);
   for (tcp::acceptor& acceptor : listeners_.acceptors) {
+    acceptor.non_blocking(true);
     asio::co_spawn(loop_, Accept(acceptor), asio::detached);
   }
   return absl::OkStatus();
 }
 
-// One of several takes a connection more than there may be, if others took one meanwhile.
 asio::awaitable<void> HttpServer::Accept(tcp::acceptor& acceptor) {
   asio::steady_timer pause(loop_);
   while (acceptor.is_open()) {
+    const auto [error] = co_await acceptor.async_wait(tcp::acceptor::wait_read, kAwait);
+    if (stopping_) break;
+    // Looked at when there is one to take: other acceptors take them, too.
     const bool full = connections() >= options_.limits.max_connections;
-    tcp::socket socket(loop_);
-    if (!full) {
-      const auto [error] = co_await acceptor.async_accept(socket, kAwait);
-      if (!error && Open(std::move(socket))) continue;
-      if (stopping_) break;
-    }
+    if (!error && !full && Take(acceptor)) continue;
     pause.expires_after(kShort);
     co_await pause.async_wait(kAwait);
   }
 }
 
-bool HttpServer::Open(tcp::socket socket) {
-  ErrorCode ignored;
+bool HttpServer::Take(tcp::acceptor& acceptor) {
+  ErrorCode error, ignored;
+  tcp::socket socket(loop_);
+  acceptor.accept(socket, error);
+  if (error) return false;
   socket.set_option(tcp::no_delay(true), ignored);
   try {
     const std::shared_ptr<asio::ssl::context> context = tls_();
     auto transport =
         context ? TlsTransport(std::move(socket), context) : PlainTransport(std::move(socket));
-    asio::co_spawn(loop_,
-                   Keep(std::make_shared<Connection>(std::move(transport), loop_.get_executor(),
-                                                     options_.limits, hooks_, budget_)),
-                   asio::detached);
+    auto connection = std::make_shared<Connection>(std::move(transport), loop_.get_executor(),
+                                                   options_.limits, hooks_, budget_);
+    connections_.insert(connection.get());
+    absl::Cleanup forget = [this, lost = connection.get()] { connections_.erase(lost); };
+    asio::co_spawn(loop_, Keep(std::move(connection)), asio::detached);
+    std::move(forget).Cancel();
     return true;
   } catch (const std::exception&) {
     return false;
@@ -74,7 +83,6 @@ bool HttpServer::Open(tcp::socket socket) {
 }
 
 asio::awaitable<void> HttpServer::Keep(std::shared_ptr<Connection> connection) {
-  connections_.insert(connection.get());
   if (stopping_) connection->FinishSoon();
   try {
     co_await connection->Run();

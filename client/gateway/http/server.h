@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/gateway/http/connection.h"
@@ -37,6 +38,8 @@ class HttpServer {
 
   // On all addresses of the host. UNAVAILABLE, naming the address, if it cannot.
   absl::Status Listen();
+  // The same on these, whatever the host is.
+  absl::Status ListenAt(const std::vector<asio::ip::tcp::endpoint>& endpoints);
   // Once it listens.
   const Listeners& listeners() const { return listeners_; }
   int port() const { return listeners_.acceptors.front().local_endpoint().port(); }
@@ -51,8 +54,9 @@ class HttpServer {
 
  private:
   asio::awaitable<void> Accept(asio::ip::tcp::acceptor& acceptor);
-  // False: there is no memory for it.
-  bool Open(asio::ip::tcp::socket socket);
+  // Takes the connection that waits there. False: it has gone, or there is no descriptor or memory
+  // for it.
+  bool Take(asio::ip::tcp::acceptor& acceptor);
   asio::awaitable<void> Keep(std::shared_ptr<Connection> connection);
   void Ended();
 

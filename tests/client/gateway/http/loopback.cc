@@ -36,17 +36,18 @@ LoopbackServer::~LoopbackServer() {
   thread_.join();
 }
 
-RawClient::RawClient(int port, int receive_bytes) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+RawClient::RawClient(int port, int receive_bytes, const char* address)
+    : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
   if (receive_bytes > 0) {
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
   }
   const timeval minute{.tv_sec = 60, .tv_usec = 0};
   ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof(minute));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = ::inet_addr(address);
+  EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
 }
 
 void RawClient::Send(std::string_view bytes) {

@@ -34,7 +34,7 @@ class LoopbackServer {
 class RawClient {
  public:
   // `receive_bytes`: of the kernel's buffer; 0: as it likes.
-  explicit RawClient(int port, int receive_bytes = 0);
+  explicit RawClient(int port, int receive_bytes = 0, const char* address = "127.0.0.1");
   ~RawClient() { Close(); }
   RawClient(const RawClient&) = delete;
 

@@ -1,0 +1,65 @@
+#include "client/gateway/http/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "tests/client/gateway/http/loopback.h"
+
+namespace tvq::gateway {
+namespace {
+
+using asio::ip::make_address;
+using testing::StartsWith;
+
+constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+TEST(HttpServerTest, AddressesShareTheLimitOfConnections) {
+  asio::io_context loop{1};
+  HttpOptions options;
+  options.limits.max_connections = 1;
+  std::optional<HttpServer> server;
+  int64_t most = 0;
+  const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
+    most = std::max(most, server->connections());
+    Response response;
+    co_await exchange.Respond(std::move(response));
+  };
+  server.emplace(loop, options,
+                 ConnectionHooks{.handler = handler, .error = {}, .finished = [](const auto&) {}},
+                 [] { return nullptr; });
+  const absl::Status listens =
+      server->ListenAt({{make_address("127.0.0.1"), 0}, {make_address("127.0.0.2"), 0}});
+  ASSERT_TRUE(listens.ok()) << listens;
+  const int port = server->port();
+  std::thread thread([&] { loop.run(); });
+
+  RawClient first(port);
+  first.Send(kGet);
+  EXPECT_THAT(first.Answer(), StartsWith("HTTP/1.1 200"));
+  RawClient second(port, 0, "127.0.0.2");
+  second.Send(kGet);
+  for (int i = 0; i < 50; ++i) {  // meanwhile the loop has seen the second
+    first.Send(kGet);
+    EXPECT_THAT(first.Answer(), StartsWith("HTTP/1.1 200"));
+  }
+  first.Close();
+  EXPECT_THAT(second.Answer(), StartsWith("HTTP/1.1 200"));
+  asio::post(loop, [&] {
+    server->Stop([] {});
+    server->StopNow();
+  });
+  thread.join();
+  EXPECT_EQ(most, 1);
+}
+
+}  // namespace
+}  // namespace tvq::gateway
