@@ -160,6 +160,19 @@ it('saves a branch that the tree shows', async () => {
   await tab.page.getByRole('treeitem', { name, selected: true }).waitFor();
 });
 
+it('asks for no name of a branch any more when the text is written anew', async () => {
+  await write('The captain said', 8);
+  await done();
+  const name = tab.page.getByLabel('Name of the branch');
+  for (const next of ['Try again', 'Continue', 'Start over']) {
+    await button('Save as a branch').click();
+    await name.waitFor();
+    await button(next).click();
+    await name.waitFor({ state: 'hidden' });
+    if (next !== 'Start over') await done();
+  }
+});
+
 it('says what is wrong at the control, and keeps the words', async () => {
   tab.expectStatus(400);
   await tab.page.getByLabel('top_p', { exact: true }).fill('7');

@@ -5,7 +5,7 @@ import { el, fill, newId } from '../../dom.ts';
 export class BranchForm {
   readonly node = el('form', { class: 'inline-form' });
 
-  /** `save` is given the name; `left` is called when the form goes without one. */
+  /** `save` is given the name; `left` is called when the person is done with it. */
   constructor(
     private readonly save: (name: string) => void,
     private readonly left: () => void,
@@ -33,7 +33,12 @@ export class BranchForm {
   }
 
   end(): void {
-    this.node.hidden = true;
+    this.close();
     this.left();
+  }
+
+  /** There is nothing to save now. */
+  close(): void {
+    this.node.hidden = true;
   }
 }

@@ -414,6 +414,7 @@ class WritePage implements Page {
     go.disabled = this.loading || this.picker.model === null;
     again.disabled = busy || !this.paper.canUndo;
     branch.disabled = busy || !begun;
+    if (branch.disabled) this.branchForm.close(); // what it would have saved is another text soon
     fresh.disabled = busy || !begun;
     this.boxLabel.textContent = begun ? 'Your words next (may stay empty)' : 'Opening';
     this.text.setAttribute('aria-busy', String(running));
