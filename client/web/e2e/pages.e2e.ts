@@ -135,6 +135,20 @@ describe('where no model is for them', () => {
   });
 });
 
+it('says where there is no page', async () => {
+  const tab = await chromium.open(url, 'nope', VIEWS['narrow']!);
+  await tab.page.getByRole('heading', { name: 'No such page', level: 1 }).waitFor();
+  await tab.page.getByText('There is no page “nope” here').waitFor();
+  expect(await tab.page.locator('[aria-current]').count()).toBe(0);
+  await hasNoBarriers(tab);
+  await tab.page.getByRole('main').getByRole('link', { name: 'Write' }).click();
+  await tab.page.getByRole('heading', { name: 'Write', level: 1 }).waitFor();
+  await tab.go('');
+  await tab.page.getByRole('heading', { name: 'Write', level: 1 }).waitFor();
+  await tab.close();
+  expect(tab.errors).toEqual([]);
+});
+
 it('tells when each paints first', async () => {
   const told: string[] = [];
   for (const name of Object.keys(SCENES)) {

@@ -27,6 +27,24 @@ function logo(): SVGElement {
   );
 }
 
+/** For addresses that name none. */
+function noPage(name: string, first: Entry): Page {
+  const title = 'No such page';
+  const node = el(
+    'div',
+    { class: 'page' },
+    el('div', { class: 'head' }, el('h1', {}, title)),
+    el(
+      'p',
+      { class: 'empty-note' },
+      `There is no page “${name.slice(0, 60)}” here. Those that there are stand above; to begin, go to `,
+      el('a', { href: `#/${first.name}` }, first.title),
+      '.',
+    ),
+  );
+  return { title, node, show: () => undefined };
+}
+
 export class Shell {
   private readonly main = el('main', { id: 'main', tabindex: -1 });
   private readonly links = new Map<string, HTMLAnchorElement>();
@@ -66,20 +84,27 @@ export class Shell {
     this.route(false);
   }
 
-  private route(moved: boolean): void {
-    const { name, parameters } = parseHash(location.hash);
-    const entry = this.entries.find((known) => known.name === name) ?? this.entries[0]!;
+  /** The page of this name; the first where the address names none. */
+  private find(name: string): Page {
+    const entry = name === '' ? this.entries[0]! : this.entries.find((known) => known.name === name);
+    if (!entry) return noPage(name, this.entries[0]!);
     let page = this.pages.get(entry.name);
     if (!page) {
       page = entry.make();
       this.pages.set(entry.name, page);
     }
+    return page;
+  }
+
+  private route(moved: boolean): void {
+    const { name, parameters } = parseHash(location.hash);
+    const page = this.find(name);
     if (this.current !== page) this.current?.hide?.();
     const changed = this.current !== page;
     this.current = page;
     document.title = `${page.title} · tvq`;
     for (const [known, link] of this.links) {
-      if (known === entry.name) link.setAttribute('aria-current', 'page');
+      if (this.pages.get(known) === page) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
     if (changed) fill(this.main, page.node);
