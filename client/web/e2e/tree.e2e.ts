@@ -51,6 +51,24 @@ it('forks, goes on with both branches, and compares them', async () => {
   expect(tab.page.url()).toContain('with=');
 });
 
+it('draws the bars of all sessions from one line', async () => {
+  const before = await position();
+  await button('Continue').click();
+  await item(`${name}, ${before + 60} tokens`).waitFor(); // wider than what stands beside the next
+  const short = { model: 'novels', label: 'a', keep_transcript: true };
+  await call<Session>(url, 'POST', '/v1/sessions', short);
+  await button('Refresh').click();
+  await item(/^a, 0 tokens/).waitFor();
+  await tab.page.getByLabel('mark', { exact: true }).fill('at the door');
+  await button('Mark').click();
+  await item(/at the door/).waitFor();
+  const begins = await tab.page
+    .locator('.spine')
+    .evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().left));
+  expect(begins.length).toBeGreaterThanOrEqual(2);
+  expect(new Set(begins).size).toBe(1);
+});
+
 it('marks, goes on, and rewinds', async () => {
   const before = await position();
   await tab.page.getByLabel('mark', { exact: true }).fill('at the door');

@@ -70,8 +70,7 @@ export class TreeView {
           this.choose(index);
         },
       },
-      rails(row),
-      el('span', { class: 'name' }, what.name),
+      el('span', { class: 'stem' }, rails(row), el('span', { class: 'name' }, what.name)),
       mark ? null : spine(session, most, from),
       el('span', { class: 'detail' }, what.detail),
     );
