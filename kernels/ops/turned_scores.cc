@@ -38,7 +38,7 @@ absl::Status TurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& ar
   if (status.ok()) status = CheckShape(kOp, "states", args.states, {args.q.dim(0)});
   if (status.ok()) status = CheckShape(kOp, "positions", args.positions, {args.q.dim(0)});
   if (status.ok() && device.host_memory()) {
-    status = CheckVqSessions(kOp, args.states, args.positions);
+    status = CheckVqSessions(kOp, args.keys.shape, args.states, args.positions);
     if (status.ok()) status = CheckVqCodes(kOp, args.codes, args.keys.shape.codes);
   }
   return status.ok() ? backend.turned_decode_scores(device, args) : status;
@@ -49,7 +49,7 @@ absl::Status TurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& 
   const Backend& backend = device.functions();
   if (backend.turned_prefill_scores == nullptr) return MissingOp(kOp, backend.name);
   absl::Status status = CheckCommon(kOp, args.keys, args.q, args.codes, args.out);
-  if (status.ok()) status = CheckVqState(kOp, "state", args.state);
+  if (status.ok()) status = CheckVqState(kOp, "state", args.keys.shape, args.state);
   if (status.ok()) status = CheckPosition(kOp, "position", args.position);
   if (status.ok() && device.host_memory()) {
     status = CheckVqCodes(kOp, args.codes, args.keys.shape.codes);

@@ -1,5 +1,6 @@
 #include "kernels/ops/vq_attention.h"
 
+#include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
 #include "kernels/ops/check.h"
 #include "kernels/ops/vq_check.h"
@@ -7,10 +8,36 @@
 namespace tvq {
 namespace {
 
+absl::Status CheckShapeOn(const char* op, const Device& device, const VqShape& shape) {
+  if (shape.read != VqRead::kExact && !HasVqReducedReads(device)) {
+    return MissingOp(absl::StrCat(op, " of a read copy"), device.functions().name);
+  }
+  return CheckVqShape(op, shape);
+}
+
+absl::Status CheckSkipping(const char* op, const Device& device,
+                           const VqDecodeAttentionArgs& args) {
+  const bool reports = !args.skipped_mass.empty() || !args.row_reads.empty();
+  if (args.skip_mass == 0 && !reports) return absl::OkStatus();
+  if (!HasVqReducedReads(device)) {
+    return MissingOp(absl::StrCat(op, " that leaves rows out"), device.functions().name);
+  }
+  const bool is_share = args.skip_mass >= 0 && args.skip_mass < 1;
+  if (!is_share) {
+    return ArgumentError(
+        op, absl::StrCat("skip_mass is ", args.skip_mass, ", expected 0 to less than 1"));
+  }
+  const int64_t rows = args.states.dim(0);
+  return FirstError({
+      CheckOptional(op, "skipped_mass", args.skipped_mass, {rows, args.code_scores.dim(1)}),
+      CheckOptional(op, "row_reads", args.row_reads, {rows, args.shape.kv_heads, 2}),
+  });
+}
+
 absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args) {
   constexpr const char* kOp = "VqDecodeAttention";
   const VqShape& shape = args.shape;
-  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  if (absl::Status status = CheckShapeOn(kOp, device, shape); !status.ok()) return status;
   const int64_t rows = args.states.dim(0);
   const int64_t heads = args.code_scores.dim(1);
   absl::Status status = FirstError({
@@ -23,19 +50,20 @@ absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args
       CheckShape(kOp, "v", args.v, {rows, shape.kv_heads, shape.value}),
       CheckShape(kOp, "out", args.out, {rows, heads, shape.value}),
   });
+  if (status.ok()) status = CheckSkipping(kOp, device, args);
   if (!status.ok() || !device.host_memory()) return status;
-  status = CheckVqSessions(kOp, args.states, args.positions);
+  status = CheckVqSessions(kOp, shape, args.states, args.positions);
   return status.ok() ? CheckVqCodes(kOp, args.codes, shape.codes) : status;
 }
 
 absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& args) {
   constexpr const char* kOp = "VqPrefillAttention";
   const VqShape& shape = args.shape;
-  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  if (absl::Status status = CheckShapeOn(kOp, device, shape); !status.ok()) return status;
   const int64_t tokens = args.code_scores.dim(0);
   const int64_t heads = args.code_scores.dim(1);
   absl::Status status = FirstError({
-      CheckVqState(kOp, "state", args.state),
+      CheckVqState(kOp, "state", shape, args.state),
       CheckPosition(kOp, "position", args.position),
       CheckHeads(kOp, "code_scores", heads, shape.kv_heads),
       CheckShape(kOp, "code_scores", args.code_scores, {tokens, heads, shape.codes}),
@@ -51,10 +79,10 @@ absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& ar
 absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
   constexpr const char* kOp = "VqAppend";
   const VqShape& shape = args.shape;
-  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  if (absl::Status status = CheckShapeOn(kOp, device, shape); !status.ok()) return status;
   const int64_t tokens = args.codes.dim(0);
   absl::Status status = FirstError({
-      CheckVqState(kOp, "state", args.state),
+      CheckVqState(kOp, "state", shape, args.state),
       CheckPosition(kOp, "position", args.position),
       CheckShape(kOp, "codes", args.codes, {tokens, shape.kv_heads}),
       CheckShape(kOp, "v", args.v, {tokens, shape.kv_heads, shape.value}),
@@ -64,6 +92,8 @@ absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
 }
 
 }  // namespace
+
+bool HasVqReducedReads(const Device& device) { return device.functions().vq_reduced_reads; }
 
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
   const Backend& backend = device.functions();

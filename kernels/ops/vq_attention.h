@@ -23,6 +23,11 @@ namespace tvq {
 // about 48 bits), so that the mean row holds to 1e-6 after 1e8 retirements; attention reads `sum`
 // alone. Position p lies in slot p % W of the window until it retires, which is when position p + W
 // is appended.
+//
+// The read copy, where the shape says so, is what decode reads instead of the sums and the window's
+// values: sum / n of every code and the values of every slot, quantized. It is a function of them
+// alone, and every op that writes them rewrites what it changed of it. Rows of codes with n = 0 and
+// of slots that nothing was written to are zero.
 struct VqState {
   float* sum = nullptr;            // [G, S, V]
   float* carry = nullptr;          // [G, S, V]
@@ -30,9 +35,22 @@ struct VqState {
   int32_t* window_code = nullptr;  // [G, W]
   void* window_value = nullptr;    // [G, W, V] of `value_dtype`
 
+  // The read copy; null without one.
+  int8_t* mean = nullptr;         // [G, S, V]
+  float* mean_scale = nullptr;    // [G, S, V / kVqScaleColumns, rounded up]
+  int8_t* recent = nullptr;       // [G, W, V]
+  float* recent_scale = nullptr;  // [G, W, V / kVqScaleColumns, rounded up]
+
   // Of nobody: all of it is null.
   constexpr bool none() const { return sum == nullptr; }
 };
+
+// What decode reads of a state: the exact rows, or their copy in int8.
+enum class VqRead : uint8_t { kExact, kInt8 };
+
+// Consecutive columns of a row of the read copy that share a scale: the largest of them in absolute
+// value, divided by 127.
+inline constexpr int64_t kVqScaleColumns = 64;
 
 struct VqShape {
   int64_t kv_heads = 0;  // G
@@ -40,12 +58,23 @@ struct VqShape {
   int64_t window = 0;    // W = M + 1
   int64_t value = 0;     // V
   DType value_dtype = DType::kFloat32;
+  VqRead read = VqRead::kExact;
+
+  // Scales of a row of the read copy.
+  constexpr int64_t scales() const { return (value + kVqScaleColumns - 1) / kVqScaleColumns; }
 };
 
 // One new position for each of N sessions; no state twice. Retires the position that leaves each
 // window, appends (code, v) at positions[n], then attends. Two phases inside: the weights of all
 // rows, then the values of rows. A session's result does not depend on N. A row whose state is none
 // fills up the batch: its row of `out` is zero.
+//
+// Between the phases it is known what leaving a row out costs: its share of the softmax, which is
+// count times weight for a code. For each head the rows of the smallest shares are found that make
+// up at most `skip_mass` together, to an eighth of a power of two; what all heads that share a
+// key/value head find is not read, and the other weights are raised to sum to one. So a head's
+// output moves by at most 2 m max|v|, m its `skipped_mass`: m of the weight is missing, as much is
+// put elsewhere.
 struct VqDecodeAttentionArgs {
   VqShape shape;
   Vector<const VqState> states;            // [N]
@@ -55,17 +84,21 @@ struct VqDecodeAttentionArgs {
   Matrix<const int32_t> codes;             // [N, G]
   Tensor<const float, 3> v;                // [N, G, V]
   Tensor<float, 3> out;                    // [N, H, V]
+
+  float skip_mass = 0;         // [0, 1); 0: every row is read
+  Matrix<float> skipped_mass;  // [N, H] out, or empty: softmax mass of the rows that were not read
+  Tensor<int32_t, 3> row_reads;  // [N, G, 2] out, or empty: rows that have a weight, rows read
 };
 
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 
 // T consecutive positions of one session, block-parallel: blocks of queries attend to the
 // accumulator as it stood when the block's first query came, and one by one to every later
-// position. Blocks are kVqPrefillBlock queries on the CPU and kVqPrefillSpan on a GPU, whose blocks
-// run beside each other and must be many; they start at absolute multiples of that, so that chunk
-// boundaries at multiples of kVqPrefillSpan do not change any bits. A position's bits depend on
-// nothing that comes after it. State afterwards: as after T decode steps (retirement in order of
-// position, same bits).
+// position, by the exact rows whatever decode reads. Blocks are kVqPrefillBlock queries on the CPU
+// and kVqPrefillSpan on a GPU, whose blocks run beside each other and must be many; they start at
+// absolute multiples of that, so that chunk boundaries at multiples of kVqPrefillSpan do not change
+// any bits. A position's bits depend on nothing that comes after it. State afterwards: as after T
+// decode steps (retirement in order of position, same bits).
 inline constexpr int64_t kVqPrefillBlock = 64;
 inline constexpr int64_t kVqPrefillSpan = 256;
 
@@ -92,6 +125,13 @@ struct VqAppendArgs {
 };
 
 absl::Status VqAppend(Device& device, const VqAppendArgs& args);
+
+// Whether `device` has read copies and can leave rows out; where not, both are UNIMPLEMENTED.
+bool HasVqReducedReads(const Device& device);
+
+// Makes the read copy of a state in host memory, which may be of any device, from its exact rows:
+// the same bits as the ops leave. From any thread.
+void BuildVqReadCopy(const VqShape& shape, const VqState& host);
 
 }  // namespace tvq
 

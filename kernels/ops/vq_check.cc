@@ -17,11 +17,13 @@ absl::Status CheckVqShape(const char* op, const VqShape& shape) {
                                         " and ", shape.value, " values, expected each above 0"));
 }
 
-absl::Status CheckVqState(const char* op, const char* argument, const VqState& state) {
-  if (state.sum != nullptr && state.carry != nullptr && state.count != nullptr &&
-      state.window_code != nullptr && state.window_value != nullptr) {
-    return absl::OkStatus();
-  }
+absl::Status CheckVqState(const char* op, const char* argument, const VqShape& shape,
+                          const VqState& state) {
+  const bool exact = state.sum != nullptr && state.carry != nullptr && state.count != nullptr &&
+                     state.window_code != nullptr && state.window_value != nullptr;
+  const bool copy = state.mean != nullptr && state.mean_scale != nullptr &&
+                    state.recent != nullptr && state.recent_scale != nullptr;
+  if (exact && (copy || shape.read == VqRead::kExact)) return absl::OkStatus();
   return ArgumentError(op, absl::StrCat(argument, " lacks memory"));
 }
 
@@ -35,11 +37,11 @@ absl::Status CheckVqCodes(const char* op, Matrix<const int32_t> codes, int64_t l
   return absl::OkStatus();
 }
 
-absl::Status CheckVqSessions(const char* op, Vector<const VqState> states,
+absl::Status CheckVqSessions(const char* op, const VqShape& shape, Vector<const VqState> states,
                              Vector<const int64_t> positions) {
   for (int64_t n = 0; n < states.size(); ++n) {
     if (states.data[n].none()) continue;
-    absl::Status status = FirstError({CheckVqState(op, "a state", states.data[n]),
+    absl::Status status = FirstError({CheckVqState(op, "a state", shape, states.data[n]),
                                       CheckPosition(op, "a position", positions.data[n])});
     if (!status.ok()) return status;
   }

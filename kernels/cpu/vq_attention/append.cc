@@ -8,6 +8,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,6 +17,7 @@ namespace HWY_NAMESPACE {
 
 // A task's columns: wide enough to be a good stretch of memory.
 inline constexpr int64_t kAppendColumns = 256;
+static_assert(kAppendColumns % kVqScaleColumns == 0);
 
 template <typename T>
 void AppendAll(CpuDevice& cpu, const VqAppendArgs& args) {
@@ -35,6 +37,9 @@ void AppendAll(CpuDevice& cpu, const VqAppendArgs& args) {
     for (int64_t t = 0; t < tokens; ++t) {
       AppendValues(RowsOf<T>(shape, args.state, g, args.position + t, retired[t * heads + g]),
                    args.v.row(t) + g * shape.value, first, end);
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      RefreshCopy<T>(shape, args.state, g, args.position + t, retired[t * heads + g], first, end);
     }
   });
 }

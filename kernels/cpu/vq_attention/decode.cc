@@ -3,7 +3,9 @@
 // position's columns and then reads each row of the tile once for all heads that share it.
 //
 // Bytes per session, layer and key/value head: 4 V per code with n > 0, SizeOf(value_dtype) V per
-// recent position; this is what a step costs, and rows are prefetched so that it streams.
+// recent position, or 17/16 V for either where they are read from the copy; less what rows are left
+// out. This is what a step costs, and rows are prefetched so that it streams, also those that do
+// not follow one another.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vq_attention/decode.cc"
 #include <algorithm>
@@ -13,95 +15,15 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vq_attention/keys.h"
+#include "kernels/cpu/vq_attention/read_copy-inl.h"
+#include "kernels/cpu/vq_attention/row_sums-inl.h"
+#include "kernels/cpu/vq_attention/skip.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 #include "kernels/cpu/vq_attention/weights-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
-
-// Rows that pass together: one load and store of a sum for 8 rows.
-inline constexpr int64_t kRowGroup = 8;
-inline constexpr int64_t kLineBytes = 64;
-
-// Some rows of values and the sums they go to.
-template <typename T>
-struct RowSums {
-  const T* base;  // row i at base + row[i] * stride, columns of the tile first
-  int64_t stride;
-  const int32_t* row;
-  int64_t count;
-  int64_t columns;      // of the tile
-  int64_t heads;        // that share the rows
-  const float* weight;  // of row i for head h: weight[h * weight_stride + i]
-  int64_t weight_stride;
-  float* out;  // sums of head h: out + h * out_stride
-  int64_t out_stride;
-  const T* Row(int64_t i) const { return base + row[i] * stride; }
-};
-
-template <typename T>
-HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
-  for (int64_t c = 0; c < columns; c += kLineBytes / static_cast<int64_t>(sizeof(T))) {
-    __builtin_prefetch(row + c);
-  }
-}
-
-// Asks for the first group of rows.
-template <typename T>
-HWY_INLINE void PrefetchFirstRows(const RowSums<T>& s) {
-  for (int64_t i = 0; i < std::min(kRowGroup, s.count); ++i) {
-    PrefetchRow(s.Row(i), s.columns);
-  }
-}
-
-// out[h] += sum over rows [first, first + kRows) in order, of weight * row. The rows of the next
-// group are asked for meanwhile, line by line.
-template <int kRows, typename T>
-HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first) {
-  const hn::CappedTag<float, 16> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
-  const T* row[kRows];
-  const T* next[kRows];
-  for (int i = 0; i < kRows; ++i) {
-    row[i] = s.Row(first + i);
-    next[i] = s.Row(std::min(first + kRows + i, s.count - 1));
-  }
-  for (int64_t h = 0; h < s.heads; ++h) {
-    float weight[kRows];
-    for (int i = 0; i < kRows; ++i) weight[i] = s.weight[h * s.weight_stride + first + i];
-    float* HWY_RESTRICT out = s.out + h * s.out_stride;
-    const auto add = [&](auto tag, int64_t c) HWY_ATTR {
-      auto sum = hn::LoadU(tag, out + c);
-#pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) {
-        sum = hn::MulAdd(hn::Set(tag, weight[i]), LoadValues(tag, row[i] + c), sum);
-      }
-      hn::StoreU(sum, tag, out + c);
-    };
-    int64_t c = 0;
-    for (; c + kLine <= s.columns; c += kLine) {
-      if (h == 0) {
-#pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i) __builtin_prefetch(next[i] + c);
-      }
-      for (int64_t j = 0; j < kLine; j += lanes) add(d, c + j);
-    }
-    for (; c + lanes <= s.columns; c += lanes) add(d, c);
-    for (; c < s.columns; ++c) add(hn::CappedTag<float, 1>(), c);
-  }
-}
-
-// Calls `near_end` once, when about a group of rows is left.
-template <typename T, class NearEnd>
-void AddAllRows(const RowSums<T>& sums, const NearEnd& near_end) {
-  int64_t i = 0;
-  for (; i + 2 * kRowGroup <= sums.count; i += kRowGroup) AddRows<kRowGroup>(sums, i);
-  near_end();
-  for (; i + kRowGroup <= sums.count; i += kRowGroup) AddRows<kRowGroup>(sums, i);
-  for (; i < sums.count; ++i) AddRows<1>(sums, i);
-}
 
 template <typename T>
 class Decode {
@@ -115,10 +37,11 @@ class Decode {
         key_bytes_(AttentionKeys::Bytes(shape_.codes, shape_.window)),
         units_memory_(cpu.Scratch<Unit>(0, units_)),
         key_memory_(cpu.Scratch<char>(1, units_ * key_bytes_)),
-        weights_(cpu.Scratch<float>(2, units_ * shared_ * max_keys_)) {
+        weights_(cpu.Scratch<float>(2, units_ * shared_ * max_keys_)),
+        kept_memory_(cpu.Scratch<uint8_t>(3, units_ * max_keys_)) {
     RunTasks(cpu, units_, units_ * shared_ * max_keys_ * 32,
              [&](int64_t unit) { ComputeWeights(unit); });
-    const int64_t columns = TaskColumns(units_, shape_.value, cpu.pool().threads());
+    const int64_t columns = Columns(cpu.pool().threads());
     const int64_t tiles = (shape_.value + columns - 1) / columns;
     RunTasks(cpu, units_ * tiles, units_ * max_keys_ * shape_.value * 4, [&](int64_t task) {
       const int64_t first = task % tiles * columns;
@@ -130,16 +53,30 @@ class Decode {
   // A session's key/value head.
   struct Unit {
     AttentionKeys keys;
+    ReadRun codes;   // rows of the accumulator
+    ReadRun recent;  // rows of the window
     int32_t retired;
   };
 
-  float* Weights(int64_t unit) { return weights_ + unit * shared_ * max_keys_; }
+  bool copied() const { return shape_.read != VqRead::kExact; }
+
+  // Of a task; of a copy whole scales.
+  int64_t Columns(int threads) const {
+    const int64_t columns = TaskColumns(units_, shape_.value, threads);
+    if (!copied()) return columns;
+    return (columns + kVqScaleColumns - 1) / kVqScaleColumns * kVqScaleColumns;
+  }
+
+  float* Weights(int64_t unit) const { return weights_ + unit * shared_ * max_keys_; }
 
   void ComputeWeights(int64_t unit) {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;
     const VqState& state = args_.states.data[n];
-    if (state.none()) return;
+    if (state.none()) {
+      ReportNothing(n, g);
+      return;
+    }
     const int64_t position = args_.positions.data[n];
     Unit& u = units_memory_[unit];
     u.retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
@@ -152,6 +89,58 @@ class Decode {
           u.keys, u.keys.recent, shape_.window, args_.code_scores.row(n) + h * shape_.codes,
           args_.position_scores.row(n) + h * shape_.window, Weights(unit) + i * max_keys_);
     }
+    ChooseRows(unit, n, g);
+  }
+
+  void ChooseRows(int64_t unit, int64_t n, int64_t g) {
+    Unit& u = units_memory_[unit];
+    const SharedWeights weights{Weights(unit), max_keys_, shared_};
+    // A mean row stands for all of its code's positions, a sum is all of them.
+    if (copied()) WeighMeans(u.keys, weights);
+    const int64_t rows = u.keys.live + u.keys.recent;
+    u.codes = {u.keys.row, 0, u.keys.live};
+    u.recent = {u.keys.row + u.keys.RecentOffset(), u.keys.RecentOffset(), u.keys.recent};
+    float* skipped = args_.skipped_mass.empty() ? nullptr : args_.skipped_mass.row(n) + g * shared_;
+    if (args_.skip_mass > 0) {
+      SkipRows({u.keys, copied(), weights, args_.skip_mass, kept_memory_ + unit * max_keys_},
+               u.codes, u.recent, skipped);
+    } else if (skipped != nullptr) {
+      std::fill_n(skipped, shared_, 0.0F);
+    }
+    if (args_.row_reads.empty()) return;
+    int32_t* reads = args_.row_reads.row(n) + 2 * g;
+    reads[0] = static_cast<int32_t>(rows);
+    reads[1] = static_cast<int32_t>(u.codes.count + u.recent.count);
+  }
+
+  void ReportNothing(int64_t n, int64_t g) const {
+    if (!args_.skipped_mass.empty()) {
+      std::fill_n(args_.skipped_mass.row(n) + g * shared_, shared_, 0.0F);
+    }
+    if (!args_.row_reads.empty()) std::fill_n(args_.row_reads.row(n) + 2 * g, 2, 0);
+  }
+
+  // Rows of a run, from the exact state or from its copy.
+  template <typename R>
+  RowSums<R> Sums(int64_t unit, const ReadRun& run, const R* rows, int64_t columns,
+                  float* out) const {
+    return {.base = rows,
+            .stride = shape_.value,
+            .row = run.row,
+            .count = run.count,
+            .columns = columns,
+            .heads = shared_,
+            .weight = Weights(unit) + run.offset,
+            .weight_stride = max_keys_,
+            .out = out,
+            .out_stride = shape_.value};
+  }
+  RowSums<int8_t> CopySums(int64_t unit, const ReadRun& run, const int8_t* rows,
+                           const float* scales, int64_t columns, float* out) const {
+    RowSums<int8_t> sums = Sums(unit, run, rows, columns, out);
+    sums.scales = scales;
+    sums.scale_stride = shape_.scales();
+    return sums;
   }
 
   void SumValues(int64_t unit, int64_t first, int64_t end) {
@@ -160,44 +149,42 @@ class Decode {
     const VqState& state = args_.states.data[n];
     const Unit& u = units_memory_[unit];
     const int64_t columns = end - first;
-    const AttentionKeys& keys = u.keys;
     float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
-    if (state.none()) {
-      for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
-      return;
+    for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
+    if (state.none()) return;
+    const int64_t accumulator = g * shape_.codes, window = g * shape_.window;
+    if (copied()) {
+      const int64_t scale = first / kVqScaleColumns;
+      AppendAndAdd(n, g, first, end, u.retired,
+                   CopySums(unit, u.codes, state.mean + accumulator * shape_.value + first,
+                            state.mean_scale + accumulator * shape_.scales() + scale, columns, out),
+                   CopySums(unit, u.recent, state.recent + window * shape_.value + first,
+                            state.recent_scale + window * shape_.scales() + scale, columns, out));
+    } else {
+      const T* values = static_cast<const T*>(state.window_value);
+      AppendAndAdd<float, T>(
+          n, g, first, end, u.retired,
+          Sums<float>(unit, u.codes, state.sum + accumulator * shape_.value + first, columns, out),
+          Sums<T>(unit, u.recent, values + window * shape_.value + first, columns, out));
     }
-    const RowSums<float> retired{state.sum + g * shape_.codes * shape_.value + first,
-                                 shape_.value,
-                                 keys.row,
-                                 keys.live,
-                                 columns,
-                                 shared_,
-                                 Weights(unit),
-                                 max_keys_,
-                                 out,
-                                 shape_.value};
-    const T* window = static_cast<const T*>(state.window_value);
-    const RowSums<T> recent{window + g * shape_.window * shape_.value + first,
-                            shape_.value,
-                            keys.row + keys.RecentOffset(),
-                            keys.recent,
-                            columns,
-                            shared_,
-                            Weights(unit) + keys.RecentOffset(),
-                            max_keys_,
-                            out,
-                            shape_.value};
-    const AppendRows<T> append = RowsOf<T>(shape_, state, g, args_.positions.data[n], u.retired);
-    PrefetchRow(append.slot + first, columns);
+  }
+
+  template <typename A, typename B>
+  void AppendAndAdd(int64_t n, int64_t g, int64_t first, int64_t end, int32_t retired,
+                    const RowSums<A>& codes, const RowSums<B>& recent) {
+    const VqState& state = args_.states.data[n];
+    const int64_t position = args_.positions.data[n];
+    const AppendRows<T> append = RowsOf<T>(shape_, state, g, position, retired);
+    PrefetchRow(append.slot + first, end - first);
     if (append.sum != nullptr) {
-      PrefetchRow(append.sum + first, columns);
-      PrefetchRow(append.carry + first, columns);
+      PrefetchRow(append.sum + first, end - first);
+      PrefetchRow(append.carry + first, end - first);
     }
-    PrefetchFirstRows(retired);
+    PrefetchFirstRows(codes);
 
     AppendValues(append, args_.v.row(n) + g * shape_.value, first, end);
-    for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
-    AddAllRows(retired, [&] { PrefetchFirstRows(recent); });
+    RefreshCopy<T>(shape_, state, g, position, retired, first, end);
+    AddAllRows(codes, [&] { PrefetchFirstRows(recent); });
     AddAllRows(recent, [] {});
   }
 
@@ -210,6 +197,7 @@ class Decode {
   Unit* const units_memory_;
   char* const key_memory_;
   float* const weights_;
+  uint8_t* const kept_memory_;
 };
 
 void VqDecodeAll(CpuDevice& cpu, const VqDecodeAttentionArgs& args) {

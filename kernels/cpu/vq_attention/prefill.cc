@@ -15,12 +15,15 @@
 #include "kernels/cpu/packed_product-inl.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vq_attention/keys.h"
+#include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 #include "kernels/cpu/vq_attention/weights-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
+
+static_assert(kPackColumns % kVqScaleColumns == 0);
 
 // One block of queries: positions [first, first + block) are rows [row, row + block) of the call.
 template <typename T>
@@ -108,6 +111,10 @@ class PrefillBlock {
     for (int64_t i = 0; i < block_; ++i) {
       AppendValues(RowsOf<T>(shape_, args_.state, g, position_ + i, retired_[g * block_ + i]),
                    args_.v.row(row_ + i) + g * values, first, first + columns);
+    }
+    for (int64_t i = 0; i < block_; ++i) {
+      RefreshCopy<T>(shape_, args_.state, g, position_ + i, retired_[g * block_ + i], first,
+                     first + columns);
     }
   }
 

@@ -28,16 +28,45 @@ constexpr Case kCases[] = {
     {1, 1, 64, 17, 300, 90}, {3, 1, 5, 130, 272, 260},
 };
 
-class VqAttentionTest : public ::testing::TestWithParam<OpCase> {
+struct VqCase : OpCase {
+  VqRead read = VqRead::kExact;
+  // Of the backends that have a choice of what decode reads.
+  bool reduces() const { return device.name == "cpu"; }
+};
+
+std::string NameOf(const VqCase& c) {
+  return NameOf(static_cast<const OpCase&>(c)) + (c.read == VqRead::kInt8 ? "_copy" : "");
+}
+void PrintTo(const VqCase& c, std::ostream* out) { *out << NameOf(c); }
+
+std::vector<VqCase> VqCases() {
+  std::vector<VqCase> cases;
+  for (const OpCase& c : AllOpCases()) {
+    cases.push_back({c});
+    if (cases.back().reduces()) cases.push_back({c, VqRead::kInt8});
+  }
+  return cases;
+}
+
+class VqAttentionTest : public ::testing::TestWithParam<VqCase> {
  protected:
   VqShape Shape(const Case& c) const {
-    return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype};
+    return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype, GetParam().read};
   }
   // The CUDA kernels on the CPU take milliseconds a step: the last four cases are not
   // for them, and few positions are decoded.
   bool slow() const { return GetParam().device.name == "cuda_host"; }
   std::span<const Case> Cases() const {
     return std::span(kCases).first(slow() ? 4 : std::size(kCases));
+  }
+  // With all rows read, and where the device has the choice without some of them.
+  std::vector<std::pair<Case, float>> SkippingCases() const {
+    std::vector<std::pair<Case, float>> cases;
+    for (const Case& c : Cases()) {
+      cases.emplace_back(c, 0.0F);
+      if (GetParam().reduces()) cases.emplace_back(c, 0.05F);
+    }
+    return cases;
   }
   int64_t FirstDecoded(const Case& c) const { return slow() ? c.tokens - 2 : 0; }
   void SetUp() override {
@@ -61,7 +90,7 @@ TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
     OwnedState state(*device_, inputs.shape);
     // U is a sum of up to `tokens` values that is rounded to float32 once.
     ExpectNear(inputs.Decode(*device_, state, FirstDecoded(c)), inputs.Quadratic(FirstDecoded(c)),
-               inputs.Bound());
+               inputs.Bound() + inputs.CopyBound());
   }
 }
 
@@ -144,7 +173,7 @@ TEST_P(VqAttentionTest, ChunksThatEndAtSpansDoNotChangeBits) {
 
 TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
-  for (const Case& c : Cases()) {
+  for (const auto& [c, skip_mass] : SkippingCases()) {
     // Sessions at different positions, all fed the last token of their own inputs.
     constexpr int64_t kSessions = 5;
     const VqShape shape = Shape(c);
@@ -164,7 +193,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
       states.emplace_back(*device_, shape);
       inputs.back().Append(*device_, states.back(), 0, tokens - 1);
       OwnedState whole(*one_thread, shape);
-      const auto outs = inputs.back().Decode(*one_thread, whole, tokens - 1);
+      const auto outs = inputs.back().Decode(*one_thread, whole, tokens - 1, skip_mass);
       alone.emplace_back(outs.end() - c.heads * c.value, outs.end());
       positions.push_back(tokens - 1);
       const VqInputs& last = inputs.back();
@@ -184,7 +213,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
     append(v, inputs[0].v, c.kv_heads * c.value);
     alone.emplace_back(static_cast<size_t>(c.heads * c.value), 0.0F);
     const std::vector<float> out = DecodeStep(*device_, shape, c.heads, views, positions,
-                                              code_scores, position_scores, codes, v);
+                                              code_scores, position_scores, codes, v, skip_mass);
     for (size_t n = 0; n < alone.size(); ++n) {
       EXPECT_TRUE(std::equal(alone[n].begin(), alone[n].end(),
                              out.begin() + int64_t(n) * c.heads * c.value))
@@ -196,7 +225,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
 // The window rounds as ToBFloat16 does: ties, subnormals, overflow to infinity, NaN.
 TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
   constexpr int64_t kValues = 40;
-  const VqShape shape{1, 2, 3, kValues, GetParam().dtype};
+  const VqShape shape{1, 2, 3, kValues, GetParam().dtype, GetParam().read};
   std::vector<float> v = RandomFloats(kValues, 8);
   v[0] = v[37] = NAN;
   v[1] = v[38] = std::bit_cast<float>(0x7fffffffU);
@@ -216,6 +245,102 @@ TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
   ASSERT_TRUE(append(*device_, got).ok());
   ASSERT_TRUE(append(*reference_, want).ok());
   EXPECT_EQ(got.window_value(), want.window_value());
+  // What is not a number makes all that is computed from the row none.
+  if (shape.read == VqRead::kInt8) {
+    EXPECT_TRUE(std::isnan(got.copy_scales(1)[0]));
+    EXPECT_TRUE(std::isnan(want.copy_scales(1)[0]));
+    EXPECT_EQ(got.copied_rows(1), want.copied_rows(1));
+  }
+}
+
+// What a restored state is given is what the ops leave.
+TEST_P(VqAttentionTest, TheCopyIsThatOfTheExactRows) {
+  if (GetParam().read == VqRead::kExact) GTEST_SKIP() << "no copy";
+  for (const Case& c : Cases()) {
+    VqInputs inputs(Shape(c), c.heads, c.tokens, 9);
+    // Columns without a value, with values that vanish beside the others, and too small for a copy.
+    for (size_t i = 0; i < inputs.v.size(); ++i) {
+      const auto column = static_cast<int64_t>(i) % c.value;
+      if (column >= 64 && column < 128) inputs.v[i] = 0;
+      if (column % 7 == 3) inputs.v[i] *= 1e-6F;
+      if (column >= 192) inputs.v[i] *= 1e-38F;
+    }
+    OwnedState state(*device_, inputs.shape), built(*device_, inputs.shape);
+    inputs.Append(*device_, state, 0, c.tokens);
+    VqState view = state.View();
+    const VqState copy = built.View();
+    view.mean = copy.mean;
+    view.mean_scale = copy.mean_scale;
+    view.recent = copy.recent;
+    view.recent_scale = copy.recent_scale;
+    BuildVqReadCopy(inputs.shape, view);
+    EXPECT_TRUE(built.SameCopy(state));
+  }
+}
+
+// Outputs of `inputs` where rows may be left out are near those of `whole`, of which none are.
+void ExpectSkippingMoves(const VqInputs& inputs, float skip_mass, const std::vector<float>& whole,
+                         const std::vector<float>& got, const std::vector<StepReads>& reads) {
+  const int64_t keys = inputs.shape.codes + inputs.shape.window;
+  for (size_t t = 0; t < reads.size(); ++t) {
+    for (size_t h = 0; h < static_cast<size_t>(inputs.heads); ++h) {
+      const double mass = reads[t].skipped_mass[h];
+      ASSERT_GE(mass, 0);
+      ASSERT_LE(mass, skip_mass * (1 + Gamma(2 * keys)));
+      // As bfloat16, a value is up to 2^-8 larger than it was.
+      const double bound = 2 * mass * inputs.LargestValue() * (1 + 0x1p-8) + 2 * inputs.Bound();
+      const size_t values = static_cast<size_t>(inputs.shape.value);
+      const size_t first = (t * static_cast<size_t>(inputs.heads) + h) * values;
+      for (size_t i = first; i < first + values; ++i) {
+        ASSERT_NEAR(got[i], whole[i], bound) << "step " << t << " head " << h;
+      }
+    }
+  }
+}
+
+TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
+  if (!GetParam().reduces()) GTEST_SKIP() << "reads every row";
+  for (const Case& c : Cases()) {
+    const VqInputs inputs(Shape(c), c.heads, c.tokens, 10);
+    const int64_t first = c.tokens - 25;
+    OwnedState exact(*device_, inputs.shape);
+    const std::vector<float> whole = inputs.Decode(*device_, exact, first);
+    for (const float skip_mass : {0.0F, 0.01F, 0.3F, 0.999999F}) {
+      OwnedState state(*device_, inputs.shape), other(*reference_, inputs.shape);
+      std::vector<StepReads> reads, reference_reads;
+      const auto got = inputs.Decode(*device_, state, first, skip_mass, &reads);
+      const auto want = inputs.Decode(*reference_, other, first, skip_mass, &reference_reads);
+      ExpectSkippingMoves(inputs, skip_mass, whole, got, reads);
+      if (skip_mass == 0) {
+        EXPECT_EQ(got, whole);
+      }
+      EXPECT_TRUE(state == exact) << "states differ";
+      int64_t rows = 0, rows_read = 0;
+      for (size_t t = 0; t < reads.size(); ++t) {
+        for (size_t g = 0; g < 2 * static_cast<size_t>(c.kv_heads); g += 2) {
+          ASSERT_GE(reads[t].row_reads[g + 1], 1);
+          ASSERT_EQ(reads[t].row_reads[g], reference_reads[t].row_reads[g]);
+          rows += reads[t].row_reads[g];
+          rows_read += reads[t].row_reads[g + 1];
+        }
+        // The choice hangs on roundings where a share lies at a bucket's edge.
+        if (reads[t].row_reads != reference_reads[t].row_reads) continue;
+        const auto width = static_cast<int64_t>(c.heads * c.value);
+        const auto at = static_cast<int64_t>(t) * width;
+        ExpectNear(std::vector(got.begin() + at, got.begin() + at + width),
+                   std::vector(want.begin() + at, want.begin() + at + width), 2 * inputs.Bound());
+        ExpectNear(reads[t].skipped_mass, reference_reads[t].skipped_mass,
+                   inputs.Bound() / inputs.LargestValue());
+      }
+      ASSERT_LE(rows_read, rows);
+      if (skip_mass == 0) {
+        EXPECT_EQ(rows_read, rows);
+      }
+      if (skip_mass > 0.2 && c.codes > 1) {
+        EXPECT_LT(rows_read, rows);
+      }
+    }
+  }
 }
 
 // Scores far apart: the maximum has to cover codes and recent positions together, and only codes
@@ -229,14 +354,15 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
   OwnedState state(*device_, inputs.shape);
   const auto want = inputs.Quadratic();
   const auto first = FirstDecoded(c);
-  ExpectNear(inputs.Decode(*device_, state, first), inputs.Quadratic(first), inputs.Bound());
+  ExpectNear(inputs.Decode(*device_, state, first), inputs.Quadratic(first),
+             inputs.Bound() + inputs.CopyBound());
   OwnedState other(*device_, inputs.shape);
   std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
   inputs.Prefill(*device_, other, 0, c.tokens, out);
   ExpectNear(out, want, inputs.Bound());
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(AllOpCases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(VqCases()), kCaseName);
 
 TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");
@@ -253,8 +379,48 @@ TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(append({1, 4, 3, 5}, state.View(), 0), HasSubstr("v is [1,1,2], expected [1,1,5]"));
   EXPECT_THAT(append(shape, state.View(), -1), HasSubstr("position is -1"));
   EXPECT_THAT(append(shape, {}, 0), HasSubstr("state lacks memory"));
+  VqShape copied = shape;
+  copied.read = VqRead::kInt8;
+  EXPECT_THAT(append(copied, state.View(), 0), HasSubstr("state lacks memory"));
   inputs.codes[0] = 4;
   EXPECT_THAT(append(shape, state.View(), 0), HasSubstr("codes[0,0] is 4, expected 0 to 3"));
+}
+
+TEST(VqAttentionCheckTest, NamesASkipMassThatIsNoShare) {
+  const auto cpu = MakeTestDevice("cpu");
+  const VqShape shape{1, 4, 3, 2, DType::kFloat32};
+  VqDecodeAttentionArgs args{shape,
+                             {nullptr, {0}},
+                             {nullptr, {0}},
+                             {nullptr, {0, 1, 4}},
+                             {nullptr, {0, 1, 3}},
+                             {nullptr, {0, 1}},
+                             {nullptr, {0, 1, 2}},
+                             {nullptr, {0, 1, 2}}};
+  for (const float skip_mass : {-0.1F, 1.0F, NAN}) {
+    args.skip_mass = skip_mass;
+    EXPECT_THAT(std::string(VqDecodeAttention(*cpu, args).message()),
+                HasSubstr("expected 0 to less than 1"));
+  }
+}
+
+// A backend that reads every row exactly says so before anything is computed.
+TEST(VqAttentionCheckTest, CudaHasNoReadCopyAndLeavesNoRowsOut) {
+  const auto cuda = MakeTestDevice("cuda_host", "forwards");
+  const VqShape shape{1, 4, 3, 2, DType::kFloat32};
+  VqShape copied = shape;
+  copied.read = VqRead::kInt8;
+  EXPECT_EQ(VqAppend(*cuda, {copied}).code(), absl::StatusCode::kUnimplemented);
+  VqDecodeAttentionArgs args{shape};
+  args.skip_mass = 0.1F;
+  args.states = {nullptr, {0}};
+  args.positions = {nullptr, {0}};
+  args.code_scores = {nullptr, {0, 1, 4}};
+  args.position_scores = {nullptr, {0, 1, 3}};
+  args.codes = {nullptr, {0, 1}};
+  args.v = {nullptr, {0, 1, 2}};
+  args.out = {nullptr, {0, 1, 2}};
+  EXPECT_EQ(VqDecodeAttention(*cuda, args).code(), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

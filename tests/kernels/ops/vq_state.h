@@ -20,10 +20,25 @@ class OwnedState {
         window_code_(device, std::vector<int32_t>(static_cast<size_t>(s.kv_heads * s.window))),
         window_value_(device,
                       std::vector<uint8_t>(static_cast<size_t>(s.kv_heads * s.window * s.value) *
-                                           SizeOf(s.value_dtype))) {}
+                                           SizeOf(s.value_dtype))) {
+    if (s.read == VqRead::kExact) return;
+    const auto copy_row = [&](int64_t rows) {
+      copy_.push_back({DeviceArray<int8_t>(device, Zeros<int8_t>(rows * s.value)),
+                       DeviceArray<float>(device, Zeros<float>(rows * s.scales()))});
+    };
+    copy_row(s.kv_heads * s.codes);
+    copy_row(s.kv_heads * s.window);
+  }
 
   VqState View() const {
-    return {sum_.data(), carry_.data(), count_.data(), window_code_.data(), window_value_.data()};
+    VqState state{sum_.data(), carry_.data(), count_.data(), window_code_.data(),
+                  window_value_.data()};
+    if (copy_.empty()) return state;
+    state.mean = copy_[0].rows.data();
+    state.mean_scale = copy_[0].scales.data();
+    state.recent = copy_[1].rows.data();
+    state.recent_scale = copy_[1].scales.data();
+    return state;
   }
 
   // Host copies.
@@ -32,17 +47,47 @@ class OwnedState {
   std::vector<int64_t> count() const { return count_.Read(); }
   std::vector<uint8_t> window_value() const { return window_value_.Read(); }
 
+  // Of the read copy: rows of codes, then of slots.
+  std::vector<int8_t> copied_rows(size_t part) const { return copy_[part].rows.Read(); }
+  std::vector<float> copy_scales(size_t part) const { return copy_[part].scales.Read(); }
+
+  bool SameCopy(const OwnedState& other) const {
+    bool same = copy_.size() == other.copy_.size();
+    for (size_t part = 0; same && part < copy_.size(); ++part) {
+      same = copied_rows(part) == other.copied_rows(part) &&
+             copy_scales(part) == other.copy_scales(part);
+    }
+    return same;
+  }
+
   bool operator==(const OwnedState& other) const {
-    return sum() == other.sum() && carry() == other.carry() && count() == other.count() &&
-           window_code_.Read() == other.window_code_.Read() &&
+    return SameCopy(other) && sum() == other.sum() && carry() == other.carry() &&
+           count() == other.count() && window_code_.Read() == other.window_code_.Read() &&
            window_value() == other.window_value();
   }
 
  private:
+  struct CopiedRows {
+    DeviceArray<int8_t> rows;
+    DeviceArray<float> scales;
+  };
+
+  template <typename T>
+  static std::vector<T> Zeros(int64_t count) {
+    return std::vector<T>(static_cast<size_t>(count));
+  }
+
   DeviceArray<float> sum_, carry_;
   DeviceArray<int64_t> count_;
   DeviceArray<int32_t> window_code_;
   DeviceArray<uint8_t> window_value_;
+  std::vector<CopiedRows> copy_;
+};
+
+// What a decode step that may leave rows out says about it.
+struct StepReads {
+  std::vector<float> skipped_mass;  // [N, H]
+  std::vector<int32_t> row_reads;   // [N, G, 2]
 };
 
 // One decode step of sessions `states` at `positions`; the inputs' rows, one a session.
@@ -51,7 +96,8 @@ inline std::vector<float> DecodeStep(Device& device, const VqShape& shape, int64
                                      const std::vector<int64_t>& positions,
                                      std::span<const float> code_scores,
                                      std::span<const float> position_scores,
-                                     std::span<const int32_t> codes, std::span<const float> v) {
+                                     std::span<const int32_t> codes, std::span<const float> v,
+                                     float skip_mass = 0, StepReads* reads = nullptr) {
   const auto n = static_cast<int64_t>(states.size());
   const DeviceArray<VqState> state(device, states);
   const DeviceArray<int64_t> position(device, positions);
@@ -60,16 +106,25 @@ inline std::vector<float> DecodeStep(Device& device, const VqShape& shape, int64
   const DeviceArray<int32_t> code(device, codes);
   const DeviceArray<float> out(
       device, std::vector<float>(static_cast<size_t>(n * heads * shape.value), NAN));
-  const absl::Status status =
-      VqDecodeAttention(device, {shape,
-                                 {state.data(), {n}},
-                                 {position.data(), {n}},
-                                 {code_score.data(), {n, heads, shape.codes}},
-                                 {position_score.data(), {n, heads, shape.window}},
-                                 {code.data(), {n, shape.kv_heads}},
-                                 {value.data(), {n, shape.kv_heads, shape.value}},
-                                 {out.data(), {n, heads, shape.value}}});
+  const DeviceArray<float> mass(device, std::vector<float>(static_cast<size_t>(n * heads), NAN));
+  const DeviceArray<int32_t> rows(
+      device, std::vector<int32_t>(static_cast<size_t>(n * shape.kv_heads * 2), -1));
+  VqDecodeAttentionArgs args{shape,
+                             {state.data(), {n}},
+                             {position.data(), {n}},
+                             {code_score.data(), {n, heads, shape.codes}},
+                             {position_score.data(), {n, heads, shape.window}},
+                             {code.data(), {n, shape.kv_heads}},
+                             {value.data(), {n, shape.kv_heads, shape.value}},
+                             {out.data(), {n, heads, shape.value}}};
+  args.skip_mass = skip_mass;
+  if (reads != nullptr) {
+    args.skipped_mass = {mass.data(), {n, heads}};
+    args.row_reads = {rows.data(), {n, shape.kv_heads, 2}};
+  }
+  const absl::Status status = VqDecodeAttention(device, args);
   EXPECT_TRUE(status.ok()) << status.ToString();
+  if (reads != nullptr) *reads = {mass.Read(), rows.Read()};
   return out.Read();
 }
 
@@ -94,16 +149,20 @@ struct VqInputs {
                                   static_cast<size_t>(count * width));
   }
 
-  // Positions from `first` on by decode, alone, those before by append.
-  std::vector<float> Decode(Device& device, OwnedState& state, int64_t first = 0) const {
+  // Positions from `first` on by decode, alone, those before by append. `reads`: of each step.
+  std::vector<float> Decode(Device& device, OwnedState& state, int64_t first = 0,
+                            float skip_mass = 0, std::vector<StepReads>* reads = nullptr) const {
     Append(device, state, 0, first);
     std::vector<float> out;
     for (int64_t t = first; t < tokens; ++t) {
+      StepReads step;
       const std::vector<float> row = DecodeStep(
           device, shape, heads, {state.View()}, {t}, Rows(code_scores, heads * shape.codes, t, 1),
           Rows(position_scores, heads * shape.window, t, 1), Rows(codes, shape.kv_heads, t, 1),
-          Rows(v, shape.kv_heads * shape.value, t, 1));
+          Rows(v, shape.kv_heads * shape.value, t, 1), skip_mass,
+          reads == nullptr ? nullptr : &step);
       out.insert(out.end(), row.begin(), row.end());
+      if (reads != nullptr) reads->push_back(std::move(step));
     }
     return out;
   }
@@ -170,7 +229,15 @@ struct VqInputs {
     const double keys = static_cast<double>(shape.codes + shape.window + kVqPrefillSpan);
     const double score = Largest(code_scores) + Largest(position_scores);
     const double terms = shape.value_dtype == DType::kBFloat16 ? 3 * 0x1p-18 : 0;
-    return ((2 * keys + 2 * (3 * score + 4) + 8) * kRounding + terms) * Largest(v);
+    // Values of the copy are multiplied by count and scale first.
+    const double factors = shape.read == VqRead::kInt8 ? 2 : 0;
+    return ((2 * keys + 2 * (3 * score + 4) + 8 + factors) * kRounding + terms) * Largest(v);
+  }
+
+  // What decode reads instead of a value is off by half a step of the copy, of which the largest
+  // value has 127, and by what quotient, product and sum round on the way there; so is an average.
+  double CopyBound() const {
+    return shape.read == VqRead::kInt8 ? (0.5 / 127 + 4 * kRounding) * Largest(v) : 0;
   }
 
   VqShape shape;
@@ -178,6 +245,9 @@ struct VqInputs {
   std::vector<float> code_scores, position_scores;
   std::vector<int32_t> codes;
   std::vector<float> v;
+
+  // The largest |v|.
+  double LargestValue() const { return Largest(v); }
 
  private:
   static double Largest(const std::vector<float>& values) {
