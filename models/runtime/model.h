@@ -22,6 +22,20 @@
 
 namespace tvq {
 
+// What a decode step reads of a state, where the family has a choice (docs/state.md).
+struct StateReads {
+  bool int8 = false;    // a copy of the values instead of the exact ones
+  float skip_mass = 0;  // [0, 1): rows of at most this share of a query's softmax are left out
+};
+
+// What decode steps have read of states of which rows may be left out.
+struct StateReadTotals {
+  int64_t rows = 0;         // that had a weight, of every layer and key/value head
+  int64_t rows_read = 0;    // of them
+  int64_t queries = 0;      // of every layer and head
+  double skipped_mass = 0;  // of all queries together
+};
+
 struct ModelInfo {
   std::string family;  // config.json's model_type
   // 32 hexadecimal digits over config, weights and tokenizer: two models with the same one compute
@@ -31,6 +45,7 @@ struct ModelInfo {
   GenerationDefaults generation;
   DType dtype = DType::kFloat32;        // of the weights
   DType state_dtype = DType::kFloat32;  // of recent values in a state
+  StateReads reads;
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // device memory held by the weights
   bool predicts = true;      // next tokens; a model that does not encodes
@@ -159,6 +174,9 @@ class Model {
 
   // Feeds one token to each state. A row's bits do not depend on the other rows.
   virtual absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) = 0;
+
+  // Of all calls of Decode, where info().reads has a skip_mass.
+  virtual StateReadTotals state_reads() const { return {}; }
 
   // Chooses tokens from rows of `logits` (kernels/ops/sample.h).
   virtual absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows,

@@ -22,6 +22,8 @@ struct LoadOptions {
   std::shared_ptr<Device> device;
   DType dtype = DType::kFloat32;
   std::optional<DType> state_dtype;  // of recent values; unset: DefaultStateDType(dtype)
+  // Without effect on families that have no choice; UNIMPLEMENTED on devices that have none.
+  StateReads reads;
   // Longest context in tokens, where it is shorter than config.json says; 0: as that says, and
   // kDefaultMaxModelLen where it says nothing and states grow.
   int64_t max_model_len = 0;

@@ -29,13 +29,14 @@ inline std::vector<int32_t> RandomTokens(size_t n, int64_t vocab, uint64_t seed)
 class Fixture {
  public:
   Fixture(const Shape& shape, const DeviceCase& backend, DType dtype, int threads = 2,
-          std::optional<DType> state_dtype = {})
+          std::optional<DType> state_dtype = {}, const StateReads& reads = {})
       : shape_(shape), weights_(1, /*unused_code=*/!shape.soft()) {
     device_ = MakeTestDevice(backend, threads);
     LoadOptions options;
     options.device = device_;
     options.dtype = dtype;
     options.state_dtype = state_dtype;
+    options.reads = reads;
     const Config config = Config::Parse(shape.Json(), "test").value();
     auto model = BuildModel(config, weights_, nullptr, options);
     EXPECT_TRUE(model.ok()) << model.status();

@@ -188,8 +188,13 @@ class ModelTest : public testing::TestWithParam<Case> {
   const Shape& shape() const { return GetParam().shape; }
   // The CUDA kernels on the CPU take milliseconds a step.
   bool slow() const { return GetParam().backend.name == "cuda_host"; }
-  Fixture Make(DType dtype = DType::kFloat32, int threads = 2) {
-    return Fixture(shape(), GetParam().backend, dtype, threads);
+  Fixture Make(DType dtype = DType::kFloat32, int threads = 2, const StateReads& reads = {}) {
+    return Fixture(shape(), GetParam().backend, dtype, threads, {}, reads);
+  }
+  // How decode may read states: exactly, and where there is a choice neither exactly nor whole.
+  std::vector<StateReads> Reads() const {
+    if (!shape().vq() || GetParam().backend.name.starts_with("cuda")) return {{}};
+    return {{}, {.int8 = true, .skip_mass = 0.02F}};
   }
   // Enough for what changes with the position: a window that turns, a cache's second page.
   size_t length() const { return shape().grows() ? 270 : 150; }
@@ -284,8 +289,11 @@ void ModelTest::StaysWithinRounding(DType dtype) {
 }
 
 TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
-    Fixture f = Make(dtype);
+  std::vector<std::pair<DType, StateReads>> cases{
+      {DType::kFloat32, {}}, {DType::kBFloat16, Reads().back()}, {DType::kInt8, {}}};
+  if (Reads().size() > 1) cases.emplace_back(DType::kBFloat16, StateReads());
+  for (const auto& [dtype, reads] : cases) {
+    Fixture f = Make(dtype, 2, reads);
     const size_t sessions = slow() ? 5 : 32;
     const size_t steps = slow() ? 3 : 12;
     // Where a state grows, rows come to their second page each in another step.
@@ -316,15 +324,17 @@ TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
 }
 
 TEST_P(ModelTest, ThreadsDoNotChangeBits) {
-  Fixture one = Make(DType::kBFloat16, 1), three = Make(DType::kBFloat16, 3);
-  const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 8);
-  const std::unique_ptr<State> a = one.NewState(), b = three.NewState();
-  EXPECT_EQ(one.Prefill(*a, std::span(tokens).first(77)),
-            three.Prefill(*b, std::span(tokens).first(77)));
-  for (size_t i = 77; i < tokens.size(); ++i) {
-    EXPECT_EQ(one.Step(*a, tokens[i]), three.Step(*b, tokens[i]));
+  for (const StateReads& reads : Reads()) {
+    Fixture one = Make(DType::kBFloat16, 1, reads), three = Make(DType::kBFloat16, 3, reads);
+    const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 8);
+    const std::unique_ptr<State> a = one.NewState(), b = three.NewState();
+    EXPECT_EQ(one.Prefill(*a, std::span(tokens).first(77)),
+              three.Prefill(*b, std::span(tokens).first(77)));
+    for (size_t i = 77; i < tokens.size(); ++i) {
+      EXPECT_EQ(one.Step(*a, tokens[i]), three.Step(*b, tokens[i]));
+    }
+    EXPECT_EQ(Bytes(*a), Bytes(*b));
   }
-  EXPECT_EQ(Bytes(*a), Bytes(*b));
 }
 
 // Whole chunks end at absolute multiples of prefill_chunk, so stopping between chunks changes
@@ -365,8 +375,10 @@ TEST_P(ModelTest, ForkContinuesLikeTheOriginal) {
 // are just full, and have turned, pages that are about to be full and are, and where an old state
 // is overwritten.
 TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
-  for (DType state_dtype : {DType::kFloat32, DType::kBFloat16}) {
-    Fixture f(shape(), GetParam().backend, DType::kFloat32, 2, state_dtype);
+  for (const auto& [state_dtype, reads] :
+       {std::pair(DType::kFloat32, StateReads()), std::pair(DType::kBFloat16, StateReads()),
+        std::pair(DType::kFloat32, Reads().back())}) {
+    Fixture f(shape(), GetParam().backend, DType::kFloat32, 2, state_dtype, reads);
     const std::vector<int32_t> tokens =
         RandomTokens(shape().grows() ? 310 : 120, shape().vocab, 13);
     const auto window = static_cast<size_t>(shape().mem_len) + 1;
@@ -455,6 +467,30 @@ TEST_P(ModelTest, StateHasTheSizeThatWasQuoted) {
   EXPECT_EQ(f.Prefill(*state, tokens), f.Prefill(*fresh, tokens));
 }
 
+// What decode leaves out is counted; where it leaves nothing out, nothing is.
+TEST_P(ModelTest, CountsWhatDecodeReads) {
+  for (const StateReads& reads : Reads()) {
+    Fixture f = Make(DType::kFloat32, 2, reads);
+    EXPECT_EQ(f.model().info().reads.int8, reads.int8);
+    EXPECT_EQ(f.model().info().reads.skip_mass, reads.skip_mass);
+    const std::unique_ptr<State> state = f.NewState();
+    const std::vector<int32_t> tokens = RandomTokens(40, shape().vocab, 15);
+    f.Prefill(*state, std::span(tokens).first(30));
+    EXPECT_EQ(f.model().state_reads().queries, 0);
+    for (size_t i = 30; i < tokens.size(); ++i) f.Step(*state, tokens[i]);
+    const StateReadTotals totals = f.model().state_reads();
+    const int64_t steps = reads.skip_mass > 0 ? 10 : 0;
+    EXPECT_EQ(totals.queries, steps * shape().n_layer * shape().n_head);
+    EXPECT_LE(totals.rows_read, totals.rows);
+    EXPECT_LE(totals.rows,
+              steps * shape().n_layer * shape().n_kv_head * (shape().n_code + shape().mem_len + 1));
+    EXPECT_GE(totals.rows_read, steps * shape().n_layer * shape().n_kv_head);
+    // The bound of each query, and float32's rounding of the sums that are held against it.
+    EXPECT_LE(totals.skipped_mass,
+              static_cast<double>(totals.queries) * reads.skip_mass * (1 + 1e-5));
+  }
+}
+
 TEST_P(ModelTest, SynthesizedStateDecodesFiniteInALongContext) {
   Fixture f = Make();
   const int64_t position = shape().grows() ? 10'000 : 10'000'000;
@@ -466,6 +502,24 @@ TEST_P(ModelTest, SynthesizedStateDecodesFiniteInALongContext) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ModelTest, testing::ValuesIn(Cases()), CaseName);
+
+TEST(ModelErrors, NameReadsThatAreNotPossible) {
+  const Shape shape = Shapes()[0];
+  TestWeights weights(1, true);
+  const auto load = [&](const DeviceCase& device, const StateReads& reads) {
+    LoadOptions options;
+    options.device = MakeTestDevice(device);
+    options.reads = reads;
+    const Config config = Config::Parse(shape.Json(), "test").value();
+    return BuildModel(config, weights, nullptr, options).status();
+  };
+  EXPECT_EQ(load({"cpu", ""}, {.skip_mass = 1}).message(),
+            "skip_mass is 1, must be 0 to less than 1");
+  for (const StateReads& reads : {StateReads{.int8 = true}, StateReads{.skip_mass = 0.1F}}) {
+    const absl::Status s = load({"cuda_host", "forwards"}, reads);
+    EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented) << s;
+  }
+}
 
 TEST(ModelErrors, NameTheTokenAndTheChunk) {
   Fixture f(Shapes()[4], {"cpu", ""}, DType::kFloat32);

@@ -1,8 +1,11 @@
 #include "models/runtime/arch/families.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "kernels/ops/vq_attention.h"
 #include "models/runtime/arch/transformer/encoder/attention.h"
 #include "models/runtime/arch/transformer/linear/attention.h"
 #include "models/runtime/arch/transformer/model.h"
@@ -20,6 +23,33 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
   return states_grow ? kDefaultMaxModelLen : 0;
 }
 
+// The attention of a kind that has a choice of what it reads of a state.
+template <typename Kind>
+constexpr bool kHasReads =
+    std::is_constructible_v<Kind, transformer::TransformerConfig, Device&, DType, StateReads>;
+
+absl::Status CheckReads(const Device& device, const StateReads& reads) {
+  const bool is_share = reads.skip_mass >= 0 && reads.skip_mass < 1;
+  if (!is_share) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("skip_mass is ", reads.skip_mass, ", must be 0 to less than 1"));
+  }
+  if ((!reads.int8 && reads.skip_mass == 0) || HasVqReducedReads(device)) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("device ", device.Describe(),
+                   " reads states exactly and whole: it has no int8 copy and leaves no rows out"));
+}
+
+template <typename Kind>
+std::unique_ptr<Kind> MakeAttention(const transformer::TransformerConfig& config,
+                                    const LoadOptions& options) {
+  if constexpr (kHasReads<Kind>) {
+    return std::make_unique<Kind>(config, *options.device, StateDType(options), options.reads);
+  } else {
+    return std::make_unique<Kind>(config, *options.device, StateDType(options));
+  }
+}
+
 // A transformer whose attention is a Kind.
 template <typename Kind>
 absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource& weights,
@@ -28,12 +58,13 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
   auto parsed = transformer::ParseTransformerConfig(config);
   if (!parsed.ok()) return parsed.status();
   parsed->common.max_position = LongestContext(parsed->common, options, Kind::kStatesGrow);
-  const DType state_dtype = StateDType(options);
-  if (state_dtype == DType::kInt8) {
+  if (StateDType(options) == DType::kInt8) {
     return absl::InvalidArgumentError("state_dtype is int8, must be float32 or bfloat16");
   }
-  auto attention = std::make_unique<Kind>(*parsed, *options.device, state_dtype);
-  return transformer::Transformer::Create(*parsed, std::move(attention), weights,
+  if (kHasReads<Kind>) {
+    if (absl::Status s = CheckReads(*options.device, options.reads); !s.ok()) return s;
+  }
+  return transformer::Transformer::Create(*parsed, MakeAttention<Kind>(*parsed, options), weights,
                                           std::move(tokenizer), options);
 }
 

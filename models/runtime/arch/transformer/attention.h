@@ -48,6 +48,10 @@ class Attention {
   virtual DType state_dtype() const = 0;
   virtual int64_t kept_parts() const = 0;
 
+  // Of kinds that have a choice (model.h).
+  virtual StateReads reads() const { return {}; }
+  virtual StateReadTotals read_totals() const { return {}; }
+
   // Device bytes of a state after `tokens` tokens.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
   // Those of a state at `position`.

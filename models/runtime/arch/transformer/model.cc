@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<Model>> Transformer::Create(const TransformerConf
   info.predicts = attention->bidirectional() == nullptr;
   info.dtype = options.dtype;
   info.state_dtype = attention->state_dtype();
+  info.reads = attention->reads();
   info.parameters = weights->parameters;
   info.weight_bytes = weights->bytes;
   info.weight_rounding = weights->rounding;

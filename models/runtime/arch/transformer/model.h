@@ -49,6 +49,7 @@ class Transformer : public Model, private Encoder {
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
   absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
+  StateReadTotals state_reads() const override { return attention_->read_totals(); }
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
                       std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,
                       std::span<absl::Status> row_status) override;

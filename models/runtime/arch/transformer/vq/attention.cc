@@ -9,10 +9,12 @@
 
 namespace tvq::transformer {
 
-VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype)
+VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype,
+                         const StateReads& reads)
     : config_(config),
       device_(device),
-      layout_(config, state_dtype),
+      reads_(reads),
+      layout_(config, state_dtype, reads.int8 ? VqRead::kInt8 : VqRead::kExact),
       queries_(config),
       turned_codes_(config) {}
 
@@ -28,6 +30,10 @@ absl::Status VqAttention::Reserve(int64_t rows) {
   queries_.AddMemory(rows, parts);
   parts.Add(&code_scores_, code_scores(rows).size());
   parts.Add(&codes_, codes(rows).size());
+  if (reads_.skip_mass > 0) {
+    parts.Add(&skipped_mass_, skipped_mass(rows).size());
+    parts.Add(&row_reads_, row_reads(rows).size());
+  }
   absl::StatusOr<Buffer> memory = parts.Allocate(device_);
   if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
@@ -98,7 +104,26 @@ absl::Status VqAttention::Decode(int64_t layer, const RowInputs& inputs,
   args.codes = codes(n);
   args.v = rows.v;
   args.out = rows.out;
-  return VqDecodeAttention(device_, args);
+  args.skip_mass = reads_.skip_mass;
+  args.skipped_mass = skipped_mass(n);
+  args.row_reads = row_reads(n);
+  absl::Status attended = VqDecodeAttention(device_, args);
+  if (attended.ok() && reads_.skip_mass > 0) CountReads(n);
+  return attended;
+}
+
+void VqAttention::CountReads(int64_t rows) {
+  for (int64_t n = 0; n < rows; ++n) {
+    const int32_t* reads = row_reads(rows).row(n);
+    if (reads[0] == 0) continue;
+    for (int64_t g = 0; g < config_.n_kv_head; ++g) {
+      read_totals_.rows += reads[2 * g];
+      read_totals_.rows_read += reads[2 * g + 1];
+    }
+    read_totals_.queries += config_.n_head;
+    const float* mass = skipped_mass(rows).row(n);
+    for (int64_t h = 0; h < config_.n_head; ++h) read_totals_.skipped_mass += mass[h];
+  }
 }
 
 }  // namespace tvq::transformer

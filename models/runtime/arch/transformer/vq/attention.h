@@ -21,13 +21,16 @@ class VqAttention : public Attention, public QuantizedKeys {
   static constexpr bool kStatesGrow = false;
 
   // The device must outlive it.
-  VqAttention(const TransformerConfig& config, Device& device, DType state_dtype);
+  VqAttention(const TransformerConfig& config, Device& device, DType state_dtype,
+              const StateReads& reads);
 
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
   DType state_dtype() const override { return layout_.shape().value_dtype; }
   int64_t kept_parts() const override { return 1; }
+  StateReads reads() const override { return reads_; }
+  StateReadTotals read_totals() const override { return read_totals_; }
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
   std::vector<SectionInfo> StateSections(int64_t position) const override {
     return layout_.AllSections(position);
@@ -52,15 +55,21 @@ class VqAttention : public Attention, public QuantizedKeys {
   // Codes of the rows' keys, and the scores of their queries; without position scores where codes
   // are turned, which needs the states.
   absl::Status Score(int64_t layer, int64_t rows);
+  // Adds what the last call of `rows` rows has read, of those that are somebody's.
+  void CountReads(int64_t rows);
 
   // Of the first `n` rows.
   Tensor<float, 3> code_scores(int64_t n) const {
     return {code_scores_, {n, config_.n_head, config_.n_code}};
   }
   Matrix<int32_t> codes(int64_t n) const { return {codes_, {n, config_.n_kv_head}}; }
+  // Empty where every row is read.
+  Matrix<float> skipped_mass(int64_t n) const { return {skipped_mass_, {n, config_.n_head}}; }
+  Tensor<int32_t, 3> row_reads(int64_t n) const { return {row_reads_, {n, config_.n_kv_head, 2}}; }
 
   const TransformerConfig config_;
   Device& device_;
+  const StateReads reads_;
   const VqLayout layout_;
   RelativeQueries queries_;
   std::vector<HeadKeys> codebooks_;  // C [G, S, K], of each layer
@@ -68,6 +77,9 @@ class VqAttention : public Attention, public QuantizedKeys {
   Buffer memory_;
   float* code_scores_ = nullptr;
   int32_t* codes_ = nullptr;
+  float* skipped_mass_ = nullptr;
+  int32_t* row_reads_ = nullptr;
+  StateReadTotals read_totals_;
   Tap tap_;
 };
 

@@ -7,8 +7,8 @@
 
 namespace tvq::transformer {
 
-VqLayout::VqLayout(const TransformerConfig& c, DType value_dtype)
-    : StateLayout(c.n_layer), shape_{c.n_kv_head, c.n_code, c.window(), c.d_v, value_dtype} {
+VqLayout::VqLayout(const TransformerConfig& c, DType value_dtype, VqRead read)
+    : StateLayout(c.n_layer), shape_{c.n_kv_head, c.n_code, c.window(), c.d_v, value_dtype, read} {
   const int64_t accumulator = Aligned(c.n_kv_head * c.n_code * c.d_v * 4);
   carry_ = accumulator;
   count_ = 2 * accumulator;
@@ -16,6 +16,13 @@ VqLayout::VqLayout(const TransformerConfig& c, DType value_dtype)
   value_ = code_ + Aligned(c.n_kv_head * c.window() * 4);
   layer_bytes_ = value_ + Aligned(c.n_kv_head * c.window() * c.d_v *
                                   static_cast<int64_t>(SizeOf(value_dtype)));
+  if (read == VqRead::kExact) return;
+  const int64_t codes = c.n_kv_head * c.n_code, slots = c.n_kv_head * c.window();
+  mean_ = layer_bytes_;
+  mean_scale_ = mean_ + Aligned(codes * c.d_v);
+  recent_ = mean_scale_ + Aligned(codes * shape_.scales() * 4);
+  recent_scale_ = recent_ + Aligned(slots * c.d_v);
+  layer_bytes_ = recent_scale_ + Aligned(slots * shape_.scales() * 4);
 }
 
 VqState VqLayout::At(std::byte* p) const {
@@ -25,6 +32,11 @@ VqState VqLayout::At(std::byte* p) const {
   state.count = reinterpret_cast<int64_t*>(p + count_);
   state.window_code = reinterpret_cast<int32_t*>(p + code_);
   state.window_value = p + value_;
+  if (shape_.read == VqRead::kExact) return state;
+  state.mean = reinterpret_cast<int8_t*>(p + mean_);
+  state.mean_scale = reinterpret_cast<float*>(p + mean_scale_);
+  state.recent = reinterpret_cast<int8_t*>(p + recent_);
+  state.recent_scale = reinterpret_cast<float*>(p + recent_scale_);
   return state;
 }
 
@@ -40,7 +52,13 @@ absl::Status VqLayout::Visit(int64_t layer, int64_t position, std::byte* host, i
 
 absl::Status VqLayout::Load(int64_t layer, int64_t position, const State::SectionReader& read,
                             std::byte* host) const {
-  return ReadVqSections(shape_, layer, position, read, At(host));
+  absl::Status s = ReadVqSections(shape_, layer, position, read, At(host));
+  if (s.ok()) BuildReadCopy(At(host));
+  return s;
+}
+
+void VqLayout::BuildReadCopy(const VqState& host) const {
+  if (shape_.read != VqRead::kExact) BuildVqReadCopy(shape_, host);
 }
 
 void VqLayout::Synthesize(int64_t position, SyntheticValues& values, std::byte* host) const {
@@ -64,6 +82,7 @@ void VqLayout::Synthesize(int64_t position, SyntheticValues& values, std::byte* 
       }
     }
   }
+  BuildReadCopy(layer);
 }
 
 }  // namespace tvq::transformer

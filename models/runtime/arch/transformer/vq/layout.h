@@ -13,10 +13,12 @@
 namespace tvq::transformer {
 
 // Per layer: sum and carry [G,S,V] float32, count [G,S] int64, window_code [G,W] int32 and
-// window_value [G,W,V] of the state's dtype; every part starts at a multiple of 64 bytes.
+// window_value [G,W,V] of the state's dtype; then, where decode reads it, the read copy: mean
+// [G,S,V] int8, its scales [G,S,V/64] float32, recent [G,W,V] int8 and its scales. Every part
+// starts at a multiple of 64 bytes. The read copy has no sections: it is made from the others.
 class VqLayout : public StateLayout {
  public:
-  VqLayout(const TransformerConfig& config, DType value_dtype);
+  VqLayout(const TransformerConfig& config, DType value_dtype, VqRead read = VqRead::kExact);
 
   const VqShape& shape() const { return shape_; }
   VqState At(std::byte* layer_memory) const;
@@ -30,8 +32,12 @@ class VqLayout : public StateLayout {
   void Synthesize(int64_t position, SyntheticValues& values, std::byte* host) const override;
 
  private:
+  void BuildReadCopy(const VqState& host) const;
+
   VqShape shape_;
-  int64_t carry_, count_, code_, value_;  // offsets inside a layer; sum is at 0
+  // Offsets inside a layer; sum is at 0.
+  int64_t carry_, count_, code_, value_;
+  int64_t mean_ = 0, mean_scale_ = 0, recent_ = 0, recent_scale_ = 0;
   int64_t layer_bytes_;
 };
 

@@ -14,6 +14,7 @@
 #include "kernels/bfloat16.h"
 #include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
+#include "tests/models/runtime/arch/transformer/vq/layout_case.h"
 
 namespace tvq::transformer {
 namespace {
@@ -39,9 +40,11 @@ void Set(Content& content, const std::string& section, size_t index, T value) {
   std::memcpy(content.at(section).data() + index * sizeof(T), &value, sizeof(T));
 }
 
-class SectionsTest : public testing::TestWithParam<DType> {
+class SectionsTest : public testing::TestWithParam<LayoutCase> {
  protected:
-  SectionsTest() : layout_(SmallConfig(), GetParam()), device_(MakeDevice("cpu", 1).value()) {}
+  SectionsTest()
+      : layout_(SmallConfig(), GetParam().dtype, GetParam().read),
+        device_(MakeDevice("cpu", 1).value()) {}
 
   std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
 
@@ -153,7 +156,7 @@ TEST_P(SectionsTest, RefusesWhatIsNotFinite) {
   }
   Content content = Synthesized(100);
   const float infinity = -std::numeric_limits<float>::infinity();
-  if (GetParam() == DType::kFloat32) {
+  if (GetParam().dtype == DType::kFloat32) {
     Set(content, "layers.0.win_value", 49, infinity);
   } else {
     Set(content, "layers.0.win_value", 49, ToBFloat16(infinity));
@@ -210,9 +213,7 @@ TEST_P(SectionsTest, PassesOnWhatTheReaderSays) {
   ExpectBlank(*state);
 }
 
-INSTANTIATE_TEST_SUITE_P(ValueTypes, SectionsTest,
-                         testing::Values(DType::kFloat32, DType::kBFloat16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Layouts, SectionsTest, LayoutCases(), LayoutCaseName);
 
 }  // namespace
 }  // namespace tvq::transformer

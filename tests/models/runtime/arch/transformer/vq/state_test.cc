@@ -9,6 +9,7 @@
 
 #include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
+#include "tests/models/runtime/arch/transformer/vq/layout_case.h"
 
 namespace tvq::transformer {
 namespace {
@@ -42,9 +43,11 @@ std::map<std::string, std::vector<T>> Sections(const State& state, const std::st
   return found;
 }
 
-class VqStateTest : public testing::TestWithParam<DType> {
+class VqStateTest : public testing::TestWithParam<LayoutCase> {
  protected:
-  VqStateTest() : layout_(SmallConfig(), GetParam()), device_(MakeDevice("cpu", 1).value()) {}
+  VqStateTest() : layout_(SmallConfig(), dtype(), read()), device_(MakeDevice("cpu", 1).value()) {}
+  static DType dtype() { return GetParam().dtype; }
+  static VqRead read() { return GetParam().read; }
   std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
 
   const VqLayout layout_;
@@ -52,12 +55,13 @@ class VqStateTest : public testing::TestWithParam<DType> {
 };
 
 // docs/state.md: per layer G (S V (4 + 4) + S 8 + W 4 + W V value bytes), each part rounded up to
-// 64 bytes.
+// 64 bytes; a read copy has (S + W) (V + 4 V/64) bytes in four parts more.
 TEST_P(VqStateTest, BytesFollowTheFormula) {
-  const auto value_bytes = static_cast<int64_t>(SizeOf(GetParam()));
+  const auto value_bytes = static_cast<int64_t>(SizeOf(dtype()));
   auto up = [](int64_t n) { return (n + 63) / 64 * 64; };
-  const int64_t layer =
-      2 * up(2 * 3 * 5 * 4) + up(2 * 3 * 8) + up(2 * 5 * 4) + up(2 * 5 * 5 * value_bytes);
+  const int64_t copy = up(2 * 3 * 5) + up(2 * 3 * 4) + up(2 * 5 * 5) + up(2 * 5 * 4);
+  const int64_t layer = (read() == VqRead::kInt8 ? copy : 0) + 2 * up(2 * 3 * 5 * 4) +
+                        up(2 * 3 * 8) + up(2 * 5 * 4) + up(2 * 5 * 5 * value_bytes);
   EXPECT_EQ(layout_.bytes(), 2 * layer);
   EXPECT_EQ(New()->bytes(), 2 * layer);
 }
@@ -79,7 +83,12 @@ TEST_P(VqStateTest, PartsDoNotOverlap) {
     mark(layer.carry, rows * 5 * 4);
     mark(layer.count, rows * 8);
     mark(layer.window_code, static_cast<size_t>(s.kv_heads * s.window) * 4);
-    mark(layer.window_value, static_cast<size_t>(s.kv_heads * s.window) * 5 * SizeOf(GetParam()));
+    mark(layer.window_value, static_cast<size_t>(s.kv_heads * s.window) * 5 * SizeOf(dtype()));
+    if (read() == VqRead::kExact) continue;
+    mark(layer.mean, rows * 5);
+    mark(layer.mean_scale, rows * 4);
+    mark(layer.recent, static_cast<size_t>(s.kv_heads * s.window) * 5);
+    mark(layer.recent_scale, static_cast<size_t>(s.kv_heads * s.window) * 4);
   }
 }
 
@@ -124,7 +133,7 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
   ASSERT_TRUE(b->CopyFrom(*a).ok());
   EXPECT_EQ(b->position(), 50);
   EXPECT_EQ(Sections<float>(*a, "acc_sum"), Sections<float>(*b, "acc_sum"));
-  const VqLayout other_layout(SmallConfig(), GetParam());
+  const VqLayout other_layout(SmallConfig(), dtype(), read());
   const auto other = ConstantState::Create(*device_, other_layout).value();
   EXPECT_EQ(other->CopyFrom(*a).code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -133,7 +142,7 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
 TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
   TransformerConfig large = SmallConfig();
   large.d_v = 1 << 15;  // blocks that the device keeps: 8 MB or more
-  const VqLayout layout(large, GetParam());
+  const VqLayout layout(large, dtype(), read());
   const auto create = [&] { return ConstantState::Create(*device_, layout).value(); };
   const auto expect_blank = [](const ConstantState& state) {
     EXPECT_EQ(state.position(), 0);
@@ -166,9 +175,7 @@ TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
   expect_blank(*state);
 }
 
-INSTANTIATE_TEST_SUITE_P(ValueTypes, VqStateTest,
-                         testing::Values(DType::kFloat32, DType::kBFloat16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Layouts, VqStateTest, LayoutCases(), LayoutCaseName);
 
 }  // namespace
 }  // namespace tvq::transformer
