@@ -18,7 +18,7 @@ Loop::Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, 
       max_num_seqs_(options.max_num_seqs),
       stream_interval_(options.stream_interval),
       paused_timeout_(options.paused_timeout),
-      sequences_per_model_(runners_.size(), 0) {
+      published_of_models_(runners_.size()) {
   totals_.state_bytes_budget = budget.total();
   published_ = totals_;
 }
@@ -212,18 +212,21 @@ void Loop::Count(const absl::Status& outcome) {
 
 void Loop::Publish() {
   EngineStats stats = totals_;
-  std::vector<int64_t> per_model(runners_.size(), 0);
+  std::vector<ModelStats> of_models;
+  for (const ModelRunner& runner : runners_) {
+    of_models.push_back({.reads = runner.model().state_reads()});
+  }
   for (const auto& r : running_) {
     const Need reserved = r->Reserved();
     stats.sequences_running += reserved.sequences;
     stats.state_bytes_reserved += reserved.state_bytes;
     stats.state_bytes += r->StateBytes();
-    per_model[r->model()] += reserved.sequences;
+    of_models[r->model()].sequences_running += reserved.sequences;
   }
   stats.requests_running = static_cast<int64_t>(running_.size());
   const std::lock_guard lock(mutex_);
   published_ = stats;
-  sequences_per_model_ = std::move(per_model);
+  published_of_models_ = std::move(of_models);
 }
 
 SteadyTime Loop::FirstDeadline() const {
@@ -240,9 +243,9 @@ EngineStats Loop::stats() const {
   return published_;
 }
 
-int64_t Loop::SequencesRunning(size_t model) const {
+Loop::ModelStats Loop::model_stats(size_t model) const {
   const std::lock_guard lock(mutex_);
-  return sequences_per_model_[model];
+  return published_of_models_[model];
 }
 
 }  // namespace tvq

@@ -33,7 +33,11 @@ class Loop {
 
   // Any thread. Without what the inbox and Submit count.
   EngineStats stats() const;
-  int64_t SequencesRunning(size_t model) const;
+  struct ModelStats {
+    int64_t sequences_running = 0;
+    StateReadTotals reads;
+  };
+  ModelStats model_stats(size_t model) const;
 
  private:
   // Ends what was cancelled or is late.
@@ -78,7 +82,7 @@ class Loop {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   EngineStats published_;
-  std::vector<int64_t> sequences_per_model_;
+  std::vector<ModelStats> published_of_models_;
 };
 
 }  // namespace tvq

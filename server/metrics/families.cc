@@ -97,6 +97,12 @@ void AddModels(const std::vector<ModelStats>& models, Families& out) {
       out.Add(static_cast<double>(model.*row.value), {{"model", model.name}});
     }
   }
+  out.Begin(MetricType::Gauge, "tvq_attention_skipped_mass",
+            "Mean softmax mass that decode left out, since the server began.");
+  for (const ModelStats& model : models) out.Add(model.skipped_mass, {{"model", model.name}});
+  out.Begin(MetricType::Gauge, "tvq_attention_rows_read_ratio",
+            "Rows of values that decode read, of those with a weight, since the server began.");
+  for (const ModelStats& model : models) out.Add(model.rows_read_ratio, {{"model", model.name}});
 }
 
 void AddRequests(const EngineStats& engine, Families& out) {

@@ -17,6 +17,9 @@ struct ModelStats {
   int64_t bytes_per_session = 0;
   int64_t max_sessions = 0;
   int64_t sessions_in_use = 0;
+  // Of all that decode steps could have read since the server began.
+  double skipped_mass = 0;     // mean share of a query's softmax that was not read
+  double rows_read_ratio = 1;  // of rows of values
 };
 
 // Calls that ended with this code since the server began.

@@ -84,6 +84,20 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
   Add(app, "--state-dtype", flags.state_dtype,
       "Recent values of a session; default: as --dtype, bfloat16 for int8")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
+  Add(app, "--state-read-dtype", flags.state_read_dtype,
+      "What decode reads of a Transformer-VQ's session: exact, or an int8 copy, which takes memory "
+      "and less time; without effect on other families")
+      ->check(CLI::IsMember({"exact", "int8"}));
+  Add(app, "--attention-skip-mass", flags.attention_skip_mass,
+      "Softmax mass that decode may leave out of a Transformer-VQ's attention, to read fewer rows "
+      "of values: 0 (exact) to less than 1; without effect on other families")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            float mass = 0;
+            const bool is_share = CLI::detail::lexical_cast(text, mass) && mass >= 0 && mass < 1;
+            return is_share ? std::string() : text + " is not a share: 0 to less than 1";
+          },
+          "0 to less than 1"));
   Add(app, "--max-model-len", flags.max_model_len,
       absl::StrCat("Longest context in tokens; 0: as each model says, and ", kDefaultMaxModelLen,
                    " for one that does not say and whose sessions grow"))

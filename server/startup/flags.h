@@ -26,8 +26,10 @@ struct Flags {
   int threads = 0;
   bool tf32 = false;
   std::string dtype = "float32";
-  std::string state_dtype;    // empty: as dtype
-  int64_t max_model_len = 0;  // see LoadOptions
+  std::string state_dtype;  // empty: as dtype
+  std::string state_read_dtype = "exact";
+  float attention_skip_mass = 0;  // see StateReads
+  int64_t max_model_len = 0;      // see LoadOptions
   EngineOptions engine;
   ServerOptions server;
   SessionFlags sessions;

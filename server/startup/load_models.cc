@@ -18,6 +18,16 @@ DType ParseDType(const std::string& name) {
   return name == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
 }
 
+// What is not read exactly and whole.
+std::string DescribeReads(const StateReads& reads) {
+  std::string text;
+  if (reads.int8) text += "; decode reads its values in int8";
+  if (reads.skip_mass > 0) {
+    absl::StrAppend(&text, "; decode leaves out softmax mass up to ", reads.skip_mass);
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
@@ -31,6 +41,8 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
     options.device = device;
     options.dtype = ParseDType(flags.dtype);
     if (!flags.state_dtype.empty()) options.state_dtype = ParseDType(flags.state_dtype);
+    options.reads = {.int8 = flags.state_read_dtype == "int8",
+                     .skip_mass = flags.attention_skip_mass};
     options.max_model_len = flags.max_model_len;
     options.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
     absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(flag.dir, options);
@@ -47,11 +59,11 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
 std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   const ModelInfo& info = served.model->info();
   return absl::StrFormat(
-      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s%s, %d fit", served.name,
+      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s%s, %d fit%s", served.name,
       info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
       ReadableBytes(info.weight_bytes), ReadableBytes(capacity.bytes_per_session),
       capacity.grows ? absl::StrCat(" at ", capacity.tokens, " tokens, less before") : "",
-      capacity.max_sessions);
+      capacity.max_sessions, DescribeReads(info.reads));
 }
 
 }  // namespace tvq

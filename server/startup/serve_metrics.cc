@@ -16,12 +16,17 @@ double StartTime() {
   return start;
 }
 
-ModelStats StatsOf(const Engine& engine, const std::string& model) {
-  ModelStats stats{.name = model};
-  if (const auto capacity = engine.Capacity(model); capacity.ok()) {
+ModelStats StatsOf(const Engine& engine, size_t model) {
+  ModelStats stats{.name = engine.models()[model].name};
+  if (const auto capacity = engine.Capacity(stats.name); capacity.ok()) {
     stats.bytes_per_session = capacity->bytes_per_session;
     stats.max_sessions = capacity->max_sessions;
     stats.sessions_in_use = capacity->sessions_in_use;
+  }
+  const StateReadTotals reads = engine.StateReads(model);
+  if (reads.queries > 0) {
+    stats.skipped_mass = reads.skipped_mass / static_cast<double>(reads.queries);
+    stats.rows_read_ratio = static_cast<double>(reads.rows_read) / static_cast<double>(reads.rows);
   }
   return stats;
 }
@@ -37,8 +42,8 @@ MetricsSnapshot TakeSnapshot(const Measured& measured) {
   snapshot.engine = measured.engine->stats();
   if (const auto began = snapshot.engine.step_began) snapshot.step_seconds = SecondsSince(*began);
   if (measured.sessions != nullptr) snapshot.sessions = measured.sessions->stats();
-  for (const ServedModel& model : measured.engine->models()) {
-    snapshot.models.push_back(StatsOf(*measured.engine, model.name));
+  for (size_t model = 0; model < measured.engine->models().size(); ++model) {
+    snapshot.models.push_back(StatsOf(*measured.engine, model));
   }
   const CallCounts calls = measured.server->call_counts();
   for (const auto& [method, code, count] : calls.finished) {

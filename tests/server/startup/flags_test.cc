@@ -49,6 +49,21 @@ std::optional<bool> KeepsTranscripts(const std::vector<std::string>& arguments) 
   return flags->sessions.options.keep_transcript;
 }
 
+TEST(FlagsTest, StatesAreReadExactlyAndWholeUnlessAskedOtherwise) {
+  const auto flags = Parse({});
+  ASSERT_TRUE(flags);
+  EXPECT_EQ(flags->state_read_dtype, "exact");
+  EXPECT_EQ(flags->attention_skip_mass, 0);
+  const auto reduced = Parse({"--state-read-dtype", "int8", "--attention-skip-mass", "0.25"});
+  ASSERT_TRUE(reduced);
+  EXPECT_EQ(reduced->state_read_dtype, "int8");
+  EXPECT_EQ(reduced->attention_skip_mass, 0.25F);
+  for (const char* mass : {"1", "-0.1", "nan", "much"}) {
+    EXPECT_FALSE(Parse({"--attention-skip-mass", mass})) << mass;
+  }
+  EXPECT_FALSE(Parse({"--state-read-dtype", "bfloat16"}));
+}
+
 TEST(FlagsTest, TranscriptsAreASwitch) {
   EXPECT_EQ(KeepsTranscripts({}), true);
   EXPECT_EQ(KeepsTranscripts({"--session-transcripts"}), true);
