@@ -39,11 +39,9 @@ absl::Status NoMemory(size_t bytes) {
 
 }  // namespace
 
-CpuDevice::CpuDevice(const Backend* backend, int threads, bool bf16_dot, std::string description)
-    : backend_(backend),
-      pool_(threads),
-      bf16_dot_(bf16_dot),
-      description_(std::move(description)) {}
+CpuDevice::CpuDevice(const Backend* backend, int threads, DotInstructions dot,
+                     std::string description)
+    : backend_(backend), pool_(threads), dot_(dot), description_(std::move(description)) {}
 
 absl::StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   if (bytes == 0) return Buffer();

@@ -15,10 +15,16 @@
 
 namespace tvq {
 
+// Instructions beyond Highway's targets that may be used.
+struct DotInstructions {
+  bool bf16 = false;  // VDPBF16PS
+  bool int8 = false;  // VPDPBUSD of 512 bits
+};
+
 class CpuDevice : public Device {
  public:
-  // `bf16_dot`: VDPBF16PS may be used. `description` is what Describe returns.
-  CpuDevice(const Backend* backend, int threads, bool bf16_dot, std::string description);
+  // `description` is what Describe returns.
+  CpuDevice(const Backend* backend, int threads, DotInstructions dot, std::string description);
 
   std::string Describe() const override { return description_; }
   const Backend& backend() const override { return *backend_; }
@@ -32,7 +38,7 @@ class CpuDevice : public Device {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
   ThreadPool& pool() { return pool_; }
-  bool bf16_dot() const { return bf16_dot_; }
+  const DotInstructions& dot() const { return dot_; }
 
   // Memory for one op's intermediates, valid until the next call with the same slot; not zeroed, 64
   // byte aligned. Grows, never shrinks. Ops do not call each other, so every op counts its slots
@@ -47,7 +53,7 @@ class CpuDevice : public Device {
 
   const Backend* backend_;
   ThreadPool pool_;
-  bool bf16_dot_;
+  DotInstructions dot_;
   std::string description_;
   std::vector<Buffer> scratch_;
   // Shared with the blocks it gave.

@@ -15,31 +15,36 @@ namespace {
 struct Isa {
   const char* name;
   int64_t target;  // Highway's bit
-  bool bf16_dot;
+  DotInstructions dot;
 };
 
 constexpr Isa kIsas[] = {
-    {"scalar", HWY_SCALAR | HWY_EMU128, false},
-    {"sse4", HWY_SSE4, false},
-    {"avx2", HWY_AVX2, false},
-    {"neon", HWY_NEON, false},
-    {"avx512", HWY_AVX3, false},
-    {"avx512-bf16", HWY_AVX3, true},
+    {"scalar", HWY_SCALAR | HWY_EMU128, {}},
+    {"sse4", HWY_SSE4, {}},
+    {"avx2", HWY_AVX2, {}},
+    {"neon", HWY_NEON, {}},
+    {"avx512", HWY_AVX3, {}},
+    {"avx512-vnni", HWY_AVX3, {.int8 = true}},
+    {"avx512-bf16", HWY_AVX3, {.bf16 = true, .int8 = true}},
 };
 
-bool HasBf16Dot() {
+DotInstructions SupportedDot() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
+  return {.bf16 = __builtin_cpu_supports("avx512bf16") != 0,
+          .int8 = __builtin_cpu_supports("avx512vnni") != 0};
 #else
-  return false;
+  return {};
 #endif
 }
 
 std::vector<Isa> Available() {
   const int64_t targets = HWY_TARGETS & (hwy::SupportedTargets() | HWY_SCALAR | HWY_EMU128);
+  const DotInstructions dot = SupportedDot();
   std::vector<Isa> available;
   for (const Isa& isa : kIsas) {
-    if ((isa.target & targets) != 0 && (!isa.bf16_dot || HasBf16Dot())) available.push_back(isa);
+    if ((isa.target & targets) != 0 && isa.dot.bf16 <= dot.bf16 && isa.dot.int8 <= dot.int8) {
+      available.push_back(isa);
+    }
   }
   return available;
 }
@@ -92,12 +97,12 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(int threads, std::string_v
   hwy::GetChosenTarget().Update(chosen->target);
   if (threads == 0) threads = UsableCores();
   return std::make_unique<CpuDevice>(
-      &CpuBackend(), threads, chosen->bf16_dot,
+      &CpuBackend(), threads, chosen->dot,
       absl::StrCat("cpu (", chosen->name, ", ", threads, threads == 1 ? " thread)" : " threads)"));
 }
 
 std::unique_ptr<Device> MakeReferenceDevice() {
-  return std::make_unique<CpuDevice>(&ReferenceBackend(), 1, false,
+  return std::make_unique<CpuDevice>(&ReferenceBackend(), 1, DotInstructions(),
                                      "reference (float64, 1 thread)");
 }
 

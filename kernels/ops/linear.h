@@ -54,10 +54,10 @@ inline constexpr float kGeluScale = 0.7978845608F;  // sqrt(2/pi)
 inline constexpr float kGeluCubic = 0.044715F;
 
 // y = act(scale * (x W^T + bias)) (+ y when accumulate).
-// x [N, in], W [out, in], bias [out] or empty, y [N, out]. With a bfloat16 or int8 weight x is
-// rounded to bfloat16 first; products are accumulated in float32. An int8 weight is scale * q: sums
-// of x q are multiplied with the row's scale. (A backend that rounds x to int8, too, computes
-// something else: that would be another entry of the table.)
+// x [N, in], W [out, in], bias [out] or empty, y [N, out]. For a bfloat16 weight x is rounded to
+// bfloat16, products are accumulated in float32. For an int8 weight, scale * q, x may be rounded by
+// up to 2^-9 of itself or 2^-15 of 1.004 max |x| of its row; sums of x q are multiplied with the
+// row's scale, and a row of x that is not finite throughout has no finite output.
 struct LinearArgs {
   Matrix<const float> x;
   const LinearWeight* weight = nullptr;

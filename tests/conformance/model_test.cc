@@ -255,7 +255,7 @@ TEST_P(ModelTest, AssignsTheNearestCode) {
   EXPECT_EQ(assigned, 120 * shape().n_layer * shape().n_kv_head);
 }
 
-// bfloat16 or int8 weights and bfloat16 activations, codes forced; the oracle has the same weights.
+// bfloat16 or int8 weights and rounded activations, codes forced; the oracle has the same weights.
 TEST_P(ModelTest, RoundedWeightsStayWithinRounding) {
   for (const DType dtype : {DType::kBFloat16, DType::kInt8}) StaysWithinRounding(dtype);
 }
@@ -282,8 +282,9 @@ void ModelTest::StaysWithinRounding(DType dtype) {
   for (size_t i = prefilled; i < tokens.size(); ++i) compare(f.Step(*state, tokens[i]), i);
   const double bound = verify::RoundingBound(f.model().info(), verify::Weights::kSame);
   EXPECT_LT(std::sqrt(squares), bound * std::sqrt(spread)) << Name(dtype);
-  // Rounding must be there at all: a model that ignored its dtype would agree to 1e-6.
-  if (shape().n_code > 1) {
+  // Rounding must be there at all: a model that ignored its dtype would agree to 1e-6. (Nothing is
+  // rounded by the reference where weights are int8.)
+  if (shape().n_code > 1 && (GetParam().backend.name != "reference" || dtype != DType::kInt8)) {
     EXPECT_GT(std::sqrt(squares), 1e-5 * std::sqrt(spread));
   }
 }

@@ -1,9 +1,13 @@
+#include <cstring>
 #include <type_traits>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/linear/fixed_point.h"
 #include "kernels/cpu/linear/packed_weight.h"
+#include "kernels/ops/check.h"
 
 namespace tvq {
 namespace {
@@ -42,12 +46,19 @@ void PackBFloat16(const float* const* rows, int64_t in, BFloat16* panel) {
   }
 }
 
-void PackInt8(const int8_t* const* rows, int64_t in, int8_t* panel) {
-  for (int64_t i = 0; i < in; ++i) {
-    int8_t* line = panel + i / 4 * kLineBytes + i % 4;
-    for (int64_t j = 0; j < kPanelOutputs; ++j) {
-      if (rows[j] != nullptr) line[4 * j] = rows[j][i];
+void PackInt8(const int8_t* const* rows, int64_t in, uint8_t* panel) {
+  std::memset(panel, kInt8Offset, static_cast<size_t>(PanelLines(in, DType::kInt8) * kLineBytes));
+  const int64_t whole = in / 4 * 4;
+  for (int64_t j = 0; j < kPanelOutputs; ++j) {
+    if (rows[j] == nullptr) continue;
+    uint8_t* to = panel + 4 * j;
+    for (int64_t i = 0; i < whole; i += 4, to += kLineBytes) {
+      uint32_t four;
+      std::memcpy(&four, rows[j] + i, sizeof(four));
+      four ^= 0x80808080U;  // + kInt8Offset in each byte
+      std::memcpy(to, &four, sizeof(four));
     }
+    for (int64_t i = whole; i < in; ++i) *to++ = static_cast<uint8_t>(rows[j][i] + kInt8Offset);
   }
 }
 
@@ -73,6 +84,11 @@ size_t BlockBytes(size_t bytes) {
 absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostMatrix> parts,
                                            DType dtype) {
   LinearWeight weight{.in = parts[0].in, .dtype = dtype};
+  if (dtype == DType::kInt8 && weight.in > kMaxInt8Width) {
+    return ArgumentError("PackLinear",
+                         absl::StrCat("parts[0] has ", weight.in, " columns, expected at most ",
+                                      kMaxInt8Width, " of an int8 weight"));
+  }
   for (const HostMatrix& part : parts) weight.out += part.out;
   const int64_t pairs = PanelPairs(weight.out);
   absl::StatusOr<Buffer> data =
@@ -83,7 +99,7 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
   AsCpu(device).pool().ParallelFor(2 * pairs, [&](int64_t panel) {
     std::byte* to = weight.data.as<std::byte>() + panel * panel_bytes;
     if (dtype == DType::kInt8) {
-      PackInt8(PanelRows<int8_t>(parts, panel).rows, weight.in, reinterpret_cast<int8_t*>(to));
+      PackInt8(PanelRows<int8_t>(parts, panel).rows, weight.in, reinterpret_cast<uint8_t*>(to));
     } else if (dtype == DType::kBFloat16) {
       PackBFloat16(PanelRows<float>(parts, panel).rows, weight.in, reinterpret_cast<BFloat16*>(to));
     } else {

@@ -5,7 +5,7 @@
 //
 // A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes;
 // or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs, and everything
-// that pads is zero.
+// that pads is zero. int8 is stored as unsigned, kInt8Offset above what it is, as VPDPBUSD has it.
 #ifndef TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 #define TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 
@@ -16,6 +16,7 @@ namespace tvq {
 inline constexpr int64_t kPanelOutputs = 16;
 inline constexpr int64_t kPairOutputs = 2 * kPanelOutputs;
 inline constexpr int64_t kLineBytes = 64;
+inline constexpr int kInt8Offset = 128;
 
 // Steps of 64 bytes in a panel.
 inline int64_t PanelLines(int64_t in, DType dtype) {

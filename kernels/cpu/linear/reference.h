@@ -10,18 +10,19 @@
 
 namespace tvq {
 
-// x . W[o] in float64; with a bfloat16 or int8 weight x is rounded to bfloat16 first.
+// x . W[o] in float64; x is rounded to bfloat16 for a bfloat16 weight, and not for others.
 inline double ReferenceDot(const float* x, const LinearWeight& weight, int64_t o) {
   const int64_t start = o * weight.in;
   double sum = 0;
   for (int64_t i = 0; i < weight.in; ++i) {
-    const double rounded = ToFloat(ToBFloat16(x[i]));
+    const double value = x[i];
     if (weight.dtype == DType::kFloat32) {
-      sum += static_cast<double>(x[i]) * weight.data.as<float>()[start + i];
+      sum += value * weight.data.as<float>()[start + i];
     } else if (weight.dtype == DType::kBFloat16) {
+      const double rounded = ToFloat(ToBFloat16(x[i]));
       sum += rounded * ToFloat(weight.data.as<BFloat16>()[start + i]);
     } else {
-      sum += rounded * weight.data.as<int8_t>()[start + i];
+      sum += value * weight.data.as<int8_t>()[start + i];
     }
   }
   return weight.dtype == DType::kInt8 ? sum * weight.scales.as<float>()[o] : sum;

@@ -98,6 +98,12 @@ HWY_EXPORT(StoreTileImpl);
 }  // namespace
 
 void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
+  if (format == RowFormat::kFixedPointWords) {
+    return PrepareFixedPoint(x, times, in, FixedPointForm::kWords, row);
+  }
+  if (format == RowFormat::kFixedPointBytes) {
+    return PrepareFixedPoint(x, times, in, FixedPointForm::kBytes, row);
+  }
   HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
 }
 

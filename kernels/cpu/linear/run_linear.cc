@@ -24,12 +24,26 @@ struct Prepared {
 
 RowFormat FormatFor(const CpuDevice& device, DType dtype) {
   if (dtype == DType::kFloat32) return RowFormat::kFloat32;
-  return device.bf16_dot() ? RowFormat::kBFloat16 : RowFormat::kBFloat16AsFloat;
+  if (dtype == DType::kInt8) {
+    return device.dot().int8 ? RowFormat::kFixedPointBytes : RowFormat::kFixedPointWords;
+  }
+  return device.dot().bf16 ? RowFormat::kBFloat16 : RowFormat::kBFloat16AsFloat;
 }
 
 TileFunction FunctionFor(RowFormat format) {
-  if (format == RowFormat::kFloat32) return TileFloat32;
-  return format == RowFormat::kBFloat16 ? TileBFloat16Dot : TileBFloat16;
+  switch (format) {
+    case RowFormat::kFloat32:
+      break;
+    case RowFormat::kBFloat16AsFloat:
+      return TileBFloat16;
+    case RowFormat::kBFloat16:
+      return TileBFloat16Dot;
+    case RowFormat::kFixedPointWords:
+      return TileInt8;
+    case RowFormat::kFixedPointBytes:
+      return TileInt8Dot;
+  }
+  return TileFloat32;
 }
 
 Prepared PrepareRows(CpuDevice& device, const LinearInput& input, RowFormat format) {
@@ -69,17 +83,11 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
   return job.weight.data.as<std::byte>() + pair * job.pair_bytes;
 }
 
-// Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile. `expanded`: room
-// for a pair of int8 panels as bfloat16.
-void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next,
-             std::byte* expanded) {
+// Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile.
+void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
   const int64_t tiles = (end - row + kTileRows - 1) / kTileRows;
   TileInput input{.row_bytes = job.x.row_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
-  if (job.weight.dtype == DType::kInt8) {
-    ExpandInt8(input.panels, input.in, expanded);
-    input.panels = expanded;
-  }
   int64_t ahead = next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
   if (ahead > 0) input.ahead = PanelsOf(job, next);
   for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -96,13 +104,13 @@ void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t nex
   }
 }
 
-void RunTask(const Job& job, int64_t task, int64_t next_task, std::byte* expanded) {
+void RunTask(const Job& job, int64_t task, int64_t next_task) {
   const int64_t begin = task * job.task_pairs;
   const int64_t end = std::min(job.pairs, begin + job.task_pairs);
   for (int64_t row = 0; row < job.rows; row += job.block) {
     for (int64_t pair = begin; pair < end; ++pair) {
       RunPair(job, row, std::min(job.rows, row + job.block), pair,
-              pair + 1 < end ? pair + 1 : next_task * job.task_pairs, expanded);
+              pair + 1 < end ? pair + 1 : next_task * job.task_pairs);
     }
   }
 }
@@ -131,14 +139,11 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
   const int64_t tasks = (pairs + task_pairs - 1) / task_pairs;
   std::atomic<int64_t> next{0};
   const int64_t threads = std::min<int64_t>(device.pool().threads(), tasks);
-  const int64_t expanded_bytes =
-      weight.dtype == DType::kInt8 ? (ExpandedBytes(weight.in) + 4095) / 4096 * 4096 : 0;
-  std::byte* expanded = device.Scratch<std::byte>(kExpandedSlot, threads * expanded_bytes);
-  device.pool().ParallelFor(threads, [&](int64_t thread) {
+  device.pool().ParallelFor(threads, [&](int64_t) {
     int64_t task = next.fetch_add(1, std::memory_order_relaxed);
     while (task < tasks) {
       const int64_t following = next.fetch_add(1, std::memory_order_relaxed);
-      RunTask(job, task, following, expanded + thread * expanded_bytes);
+      RunTask(job, task, following);
       task = following;
     }
   });

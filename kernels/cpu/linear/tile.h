@@ -3,13 +3,15 @@
 // A tile is up to 6 rows by one pair of panels (32 outputs). Every output is the sum of two partial
 // sums, of the even and of the odd steps along `in` (of the even and odd pairs of steps for
 // VDPBF16PS), whatever the number of rows: 6 rows x 2 panels x 2 = 24 accumulators of the 32
-// registers of AVX-512.
+// registers of AVX-512. Of an int8 weight they are sums of integers, of the upper and lower bytes
+// of x.
 #ifndef TVQ_KERNELS_CPU_LINEAR_TILE_H_
 #define TVQ_KERNELS_CPU_LINEAR_TILE_H_
 
 #include <cstddef>
 #include <span>
 
+#include "kernels/cpu/linear/fixed_point.h"
 #include "kernels/cpu/linear/packed_weight.h"
 
 namespace tvq {
@@ -23,11 +25,14 @@ enum class RowFormat : uint8_t {
   kFloat32,          // [in]
   kBFloat16AsFloat,  // rounded to bfloat16, stored as float32, padded to an even number
   kBFloat16,         // bfloat16 pairs, padded to an even number
+  kFixedPointWords,  // fixed_point.h
+  kFixedPointBytes,
 };
 
 // Elements, and bytes, from one prepared row to the next.
 inline int64_t PreparedRowBytes(int64_t in, RowFormat format) {
   if (format == RowFormat::kFloat32) return in * 4;
+  if (format >= RowFormat::kFixedPointWords) return FixedPointRowBytes(in);
   return (in + 1) / 2 * 2 * (format == RowFormat::kBFloat16 ? 2 : 4);
 }
 
@@ -67,22 +72,18 @@ class AheadFetch {
   int64_t fetched_ = 0;
 };
 
-// A pair of int8 panels as the pair of bfloat16 panels of the same numbers, which is what the tile
-// multiplies: every int8 is a bfloat16. `to` has ExpandedBytes(in) bytes.
-void ExpandInt8(const void* panels, int64_t in, void* to);
-inline int64_t ExpandedBytes(int64_t in) {
-  // For `in` of 4 n + 1 or 2 an int8 line holds a line more than the bfloat16 panel has.
-  return PairBytes(in, DType::kBFloat16) + kLineBytes;
-}
-
 using TileFunction = void (*)(const TileInput& input, float* sums);
 
 // Rows kFloat32, panels float32.
 void TileFloat32(const TileInput& input, float* sums);
 // Rows kBFloat16AsFloat, panels bfloat16.
 void TileBFloat16(const TileInput& input, float* sums);
-// Rows kBFloat16, panels bfloat16, by VDPBF16PS. Only where the device's bf16_dot() says so.
+// Rows kBFloat16, panels bfloat16, by VDPBF16PS. Only where the device's dot().bf16 says so.
 void TileBFloat16Dot(const TileInput& input, float* sums);
+// Rows kFixedPointWords, panels int8.
+void TileInt8(const TileInput& input, float* sums);
+// Rows kFixedPointBytes, panels int8, by VPDPBUSD. Only where the device's dot().int8 says so.
+void TileInt8Dot(const TileInput& input, float* sums);
 
 // Where a range of outputs goes and what is done to them on the way (see LinearArgs).
 struct OutputColumns {

@@ -89,7 +89,9 @@ TEST(MakeDeviceTest, DescribesItself) {
   EXPECT_EQ(MakeDevice("reference").value()->Describe(), "reference (float64, 1 thread)");
   for (const std::string& isa : AvailableIsas()) {
     EXPECT_EQ(MakeDevice("cpu", 2, isa).value()->Describe(), "cpu (" + isa + ", 2 threads)");
-    EXPECT_EQ(AsCpu(*MakeDevice("cpu", 1, isa).value()).bf16_dot(), isa == "avx512-bf16");
+    const auto device = MakeDevice("cpu", 1, isa).value();
+    EXPECT_EQ(AsCpu(*device).dot().bf16, isa == "avx512-bf16");
+    EXPECT_EQ(AsCpu(*device).dot().int8, isa == "avx512-bf16" || isa == "avx512-vnni");
   }
   EXPECT_THAT(MakeDevice("cpu").value()->Describe(), HasSubstr(AvailableIsas().back()));
   EXPECT_EQ(AsCpu(*MakeDevice("cpu").value()).pool().threads(), UsableCores());

@@ -1,11 +1,14 @@
 #include "kernels/ops/linear.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "gmock/gmock.h"
 #include "kernels/bfloat16.h"
+#include "kernels/cpu/linear/fixed_point.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -58,10 +61,11 @@ class LinearTest : public testing::TestWithParam<OpCase> {
   std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
 };
 
-// Products of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only
-// the roundings of the sum are left: at most those of SumRoundings and one each for adding the
-// partial sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is
-// rounded here, not in the kernel: one more. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
+// The reference gets x as the device rounds it (it rounds none for an int8 weight itself). Products
+// of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only the
+// roundings of the sum are left: at most those of SumRoundings and one each for adding the partial
+// sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is rounded
+// here, not in the kernel: one more. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
 // FastGelu add 4e-7 of their results; the cube and its sum in gelu are up to six more roundings of
 // what it is taken of. VDPBF16PS drops subnormal products.
 void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {
@@ -70,14 +74,15 @@ void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& o
   const std::vector<float> bias = RandomFloats(out, 3);
   const std::vector<float> y0 = RandomFloats(rows * out, 4);
   const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
+  const std::vector<float> rounded = RoundedRows(GetParam(), x, in);
   const std::vector<float> y = Run(*device_, Pack(*device_, w, out, in), x, bias, y0, options);
   const std::vector<float> expected =
-      Run(*reference_, Pack(*reference_, w, out, in), x, bias, y0, options);
+      Run(*reference_, Pack(*reference_, w, out, in), rounded, bias, y0, options);
   for (int64_t n = 0; n < rows; ++n) {
     for (int64_t o = 0; o < out; ++o) {
       double terms = options.bias ? std::abs(bias[static_cast<size_t>(o)]) : 0;
       for (int64_t i = 0; i < in; ++i) {
-        terms += std::abs(RoundedFor(GetParam().dtype, x[static_cast<size_t>(n * in + i)]) *
+        terms += std::abs(rounded[static_cast<size_t>(n * in + i)] *
                           used[static_cast<size_t>(o * in + i)]);
       }
       const auto at = static_cast<size_t>(n * out + o);
@@ -92,7 +97,7 @@ void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& o
 }
 
 TEST_P(LinearTest, AgreesWithTheReference) {
-  for (int64_t in : {1, 2, 3, 7, 33, 128, 255}) {
+  for (int64_t in : {1, 2, 3, 5, 7, 33, 128, 257}) {
     for (int64_t out : {1, 15, 16, 33, 70}) {
       for (int64_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 13}) Compare(rows, in, out, {});
     }
@@ -150,7 +155,11 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
       const std::vector<float> g = RandomFloats(rows * in, 2);
       const std::vector<float> w = RandomFloats(out * in, 3);
       const std::vector<float> y0 = RandomFloats(rows * out, 4);
-      const auto run = [&](Device& device) {
+      std::vector<float> product(o.size());
+      std::transform(o.begin(), o.end(), g.begin(), product.begin(), std::multiplies<>());
+      const std::vector<float> rounded = RoundedRows(GetParam(), product, in);
+      const auto run = [&](Device& device, const std::vector<float>& o,
+                           const std::vector<float>& g) {
         const LinearWeight weight = Pack(device, w, out, in);
         const DeviceArray<float> o_in(device, o), g_in(device, g), y_out(device, y0);
         EXPECT_TRUE(GatedOutput(device, {.o = {o_in.data(), {rows, in}},
@@ -161,17 +170,18 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
                         .ok());
         return y_out.Read();
       };
-      const std::vector<float> y = run(*device_);
-      const std::vector<float> expected = run(*reference_);
+      const std::vector<float> y = run(*device_, o, g);
+      const std::vector<float> expected =
+          run(*reference_, rounded, std::vector<float>(rounded.size(), 1));
       const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
       for (size_t i = 0; i < y.size(); ++i) {
         double terms = 0;
         for (int64_t c = 0; c < in; ++c) {
           const auto xi =
               i / static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c);
-          terms += std::abs(RoundedFor(GetParam().dtype, o[xi] * g[xi]) *
-                            used[i % static_cast<size_t>(out) * static_cast<size_t>(in) +
-                                 static_cast<size_t>(c)]);
+          terms +=
+              std::abs(rounded[xi] * used[i % static_cast<size_t>(out) * static_cast<size_t>(in) +
+                                          static_cast<size_t>(c)]);
         }
         const double bound = Gamma(SumRoundings(GetParam(), in) + 6) * terms;
         ASSERT_NEAR(y[i], expected[i], bound + 4e-7 * std::abs(expected[i])) << i;
@@ -251,6 +261,25 @@ TEST_P(LinearTest, PacksSeveralMatricesAsOne) {
   EXPECT_EQ(bytes(packed), bytes(whole));
 }
 
+// Wherever it is in a row, and also where the weight that it meets is zero.
+TEST_P(LinearTest, ARowThatIsNotFiniteHasNoFiniteOutput) {
+  const int64_t in = 37, out = 20;
+  const LinearWeight weight = Pack(*device_, std::vector<float>(out * in), out, in);
+  for (const float value :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
+    for (const int64_t at : {0, 15, 36}) {
+      std::vector<float> x(2 * in, 1.0F);
+      x[static_cast<size_t>(at)] = value;
+      const std::vector<float> y = Run(*device_, weight, x, {}, std::vector<float>(2 * out), {});
+      for (int64_t o = 0; o < out; ++o) {
+        EXPECT_FALSE(std::isfinite(y[static_cast<size_t>(o)])) << value << " at " << at;
+        EXPECT_EQ(y[static_cast<size_t>(out + o)], 0);
+      }
+    }
+  }
+}
+
 // Rounded to bfloat16, a NaN whose payload lies in the lower half must not become an infinity or,
 // by the carry of the rounding, a zero: a poisoned state has to show in the logits.
 TEST_P(LinearTest, EveryNaNStaysNaN) {
@@ -321,13 +350,13 @@ TEST_P(LinearInt8Test, TakesInt8AsItIs) {
                           static_cast<float>(q[static_cast<size_t>(i)]));
   }
   const std::vector<float> x = RandomFloats(in, 3);
+  const std::vector<float> rounded = RoundedRow({GetParam(), DType::kInt8}, x);
   const std::vector<float> y = Multiply(matrix, DType::kInt8, x);
   for (int64_t o = 0; o < out; ++o) {
     double sum = 0, terms = 0;
     for (int64_t i = 0; i < in; ++i) {
       const double product =
-          static_cast<double>(RoundedFor(DType::kInt8, x[static_cast<size_t>(i)])) *
-          q[static_cast<size_t>(o * in + i)];
+          static_cast<double>(rounded[static_cast<size_t>(i)]) * q[static_cast<size_t>(o * in + i)];
       sum += product;
       terms += std::abs(product);
     }
@@ -342,7 +371,61 @@ TEST_P(LinearInt8Test, TakesInt8AsItIs) {
   }
 }
 
+// As large as weights, x and `in` can be, with signs that add up and that cancel.
+TEST_P(LinearInt8Test, TheLargestSumsAreRight) {
+  if (GetParam().name != "cpu") GTEST_SKIP() << "sums of floats do not overflow";
+  const int64_t in = kMaxInt8Width, out = 3;
+  std::vector<int8_t> q(static_cast<size_t>(out * in), 127);
+  for (int64_t i = 0; i < in; ++i) {
+    q[static_cast<size_t>(in + i)] = -127;
+    q[static_cast<size_t>(2 * in + i)] = i % 2 == 0 ? 127 : -127;
+  }
+  const std::vector<float> scales(3, 1.0F);
+  const HostMatrix matrix{nullptr, out, in, q.data(), scales.data()};
+  // The most that a step of 1 allows, and lower bytes at both ends.
+  for (const float value : {32637.0F, 127 * 256.0F - 128, 126 * 256.0F + 127}) {
+    for (const float sign : {1.0F, -1.0F}) {
+      const std::vector<float> x(static_cast<size_t>(in), sign * value);
+      const double sum = static_cast<double>(in) * 127 * x[0];
+      const std::vector<float> y = Multiply(matrix, DType::kInt8, x);
+      EXPECT_NEAR(y[0], sum, Gamma(2) * std::abs(sum));
+      EXPECT_NEAR(y[1], -sum, Gamma(2) * std::abs(sum));
+      EXPECT_EQ(y[2], 0);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, LinearInt8Test, testing::ValuesIn(AllDevices()), kCaseName);
+
+// What linear.h says of int8 weights on the CPU: sums of integers, whatever adds them up.
+TEST(LinearInt8BitsTest, AreThoseOfEveryInstructionSet) {
+  std::vector<float> first;
+  for (const std::string& isa : AvailableIsas()) {
+    const std::unique_ptr<Device> device = MakeTestDevice("cpu", isa);
+    std::vector<float> all;
+    for (const int64_t in : {1, 70, 515, 3001}) {
+      const int64_t rows = 9, out = 45;
+      const std::vector<float> w = RandomFloats(out * in, 1);
+      std::vector<float> x = RandomFloats(rows * in, 2);
+      x[0] *= 1e3F;
+      const HostMatrix matrix{w.data(), out, in};
+      const LinearWeight weight = PackLinear(*device, {&matrix, 1}, DType::kInt8).value();
+      const DeviceArray<float> x_in(*device, x), bias(*device, RandomFloats(out, 3)),
+          y(*device, RandomFloats(rows * out, 4));
+      ASSERT_TRUE(Linear(*device, {.x = {x_in.data(), {rows, in}},
+                                   .weight = &weight,
+                                   .bias = {bias.data(), {out}},
+                                   .scale = 0.3F,
+                                   .accumulate = true,
+                                   .y = {y.data(), {rows, out}}})
+                      .ok());
+      const std::vector<float> read = y.Read();
+      all.insert(all.end(), read.begin(), read.end());
+    }
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << isa;
+  }
+}
 
 // The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it.
 class LinearRoundingTest : public testing::TestWithParam<DeviceCase> {};
@@ -370,6 +453,42 @@ TEST_P(LinearRoundingTest, RoundsToNearestEven) {
                   .ok());
   const std::vector<float> y = out.Read();
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], ToFloat(ToBFloat16(x[i]))) << x[i];
+}
+
+// The same of fixed-point numbers, each by a row of its own weight alone.
+TEST_P(LinearRoundingTest, RoundsToFixedPoint) {
+  if (GetParam().name != "cpu") GTEST_SKIP() << "rounds to bfloat16";
+  const std::unique_ptr<Device> device = MakeTestDevice(GetParam());
+  constexpr int64_t kWidth = 101;
+  std::vector<int8_t> q(kWidth * kWidth);
+  for (size_t i = 0; i < kWidth; ++i) q[i * kWidth + i] = 1;
+  const std::vector<float> scales(kWidth, 1.0F);
+  const HostMatrix matrix{nullptr, kWidth, kWidth, q.data(), scales.data()};
+  const LinearWeight weight = PackLinear(*device, {&matrix, 1}, DType::kInt8).value();
+  constexpr float kMost = std::numeric_limits<float>::max();
+  // The largest below and above which the step doubles, 1.004 times 2^n and more; the smallest
+  // step.
+  for (const float largest :
+       {1.0F, 1.99203F, 1.99204F, 3.0F, 0x1p-109F, 0x1.1p-110F, 1e-36F, 0x1p-149F, 0.0F, kMost}) {
+    std::vector<float> x = RandomFloats(kWidth, 1);
+    for (size_t i = 0; i < kWidth; ++i) x[i] = std::clamp(x[i] / 4, -1.0F, 1.0F) * largest;
+    x[7] = largest;
+    // In the middle of two, and next to it.
+    const float step = FixedPointStep(x);
+    for (int i = 0; i < 4; ++i) {
+      const float middle = (static_cast<float>(i) + 0.5F) * step;
+      if (middle > largest) continue;
+      x[static_cast<size_t>(10 + 3 * i)] = middle;
+      x[static_cast<size_t>(11 + 3 * i)] = -middle;
+      x[static_cast<size_t>(12 + 3 * i)] = std::nextafter(middle, 0.0F);
+    }
+    const DeviceArray<float> in(*device, x), out(*device, std::vector<float>(kWidth));
+    ASSERT_TRUE(
+        Linear(*device,
+               {.x = {in.data(), {1, kWidth}}, .weight = &weight, .y = {out.data(), {1, kWidth}}})
+            .ok());
+    EXPECT_EQ(out.Read(), RoundedRow({GetParam(), DType::kInt8}, x)) << largest;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LinearRoundingTest, testing::ValuesIn(AllDevices()), kCaseName);
@@ -409,6 +528,10 @@ TEST_F(LinearChecksTest, PackingRefusesUnequalWidths) {
   const HostMatrix parts[] = {matrix_, {data_.data(), 2, 5}};
   ExpectError(PackLinear(*device_, parts, DType::kFloat32).status(), "parts[1] is [2,5]");
   ExpectError(PackLinear(*device_, {}, DType::kFloat32).status(), "no matrix");
+  const std::vector<float> wide(kMaxInt8Width + 1);
+  const HostMatrix too_wide{wide.data(), 1, kMaxInt8Width + 1};
+  ExpectError(PackLinear(*device_, {&too_wide, 1}, DType::kInt8).status(),
+              "parts[0] has 65537 columns, expected at most 65536");
   const int8_t quantized[4] = {};
   const HostMatrix without_scales{nullptr, 2, 2, quantized};
   ExpectError(PackLinear(*device_, {&without_scales, 1}, DType::kInt8).status(),

@@ -113,9 +113,36 @@ inline std::vector<float> WeightsAs(DType dtype, std::vector<float> weights, int
   return weights;
 }
 
-// What x is rounded to before it meets a weight of `dtype`.
-inline float RoundedFor(DType dtype, float x) {
-  return dtype == DType::kFloat32 ? x : ToFloat(ToBFloat16(x));
+// Of the fixed-point numbers that the CPU makes of a row before an int8 weight (linear.h).
+inline float FixedPointStep(std::span<const float> row) {
+  float largest = 0;
+  double step = 0x1p-124;
+  for (const float x : row) largest = std::max(largest, std::abs(x));
+  while (0x1p15 * step <= 1.004 * largest) step *= 2;
+  return static_cast<float>(step);
+}
+
+// What a row of x is rounded to before it meets a weight of the case's dtype.
+inline std::vector<float> RoundedRow(const OpCase& c, std::span<const float> row) {
+  std::vector<float> rounded(row.begin(), row.end());
+  if (c.dtype == DType::kInt8 && c.device.name == "cpu") {
+    const float step = FixedPointStep(row);
+    for (float& x : rounded)
+      x = static_cast<float>(std::nearbyint(x / static_cast<double>(step)) * step);
+  } else if (c.dtype != DType::kFloat32) {
+    for (float& x : rounded) x = ToFloat(ToBFloat16(x));
+  }
+  return rounded;
+}
+
+// The same for rows of `width` values.
+inline std::vector<float> RoundedRows(const OpCase& c, std::span<const float> rows, int64_t width) {
+  std::vector<float> rounded;
+  for (size_t at = 0; at < rows.size(); at += static_cast<size_t>(width)) {
+    const std::vector<float> row = RoundedRow(c, rows.subspan(at, static_cast<size_t>(width)));
+    rounded.insert(rounded.end(), row.begin(), row.end());
+  }
+  return rounded;
 }
 
 // Half of float32's distance between 1 and the next number: the error of one rounding.
@@ -133,8 +160,10 @@ inline double Gamma(int64_t n) {
 // instructions bring 16 products and the sum so far to the largest one's exponent, cut off what is
 // below float32's last place there, and once more of the new sum, or do so by eights: up to 20
 // errors, each of up to 2^-23 of all terms, two roundings. (Fasi, Higham, Mikaitis, Pranesh:
-// Numerical behavior of NVIDIA tensor cores, 2021.) Rows are padded to whole pieces of 64.
+// Numerical behavior of NVIDIA tensor cores, 2021.) Rows are padded to whole pieces of 64. The
+// CPU's sums with an int8 weight are exact; its upper part is rounded, and the whole once more.
 inline int64_t SumRoundings(const OpCase& c, int64_t in) {
+  if (c.device.name == "cpu" && c.dtype == DType::kInt8) return 2;
   if (c.device.name != "cuda" || c.dtype == DType::kFloat32) return in;
   const int64_t instructions = (in + 63) / 64 * 4;
   return 2 * (in + 4 * instructions);

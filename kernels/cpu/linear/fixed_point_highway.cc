@@ -1,0 +1,116 @@
+#include <cstring>
+#include <limits>
+
+#include "kernels/cpu/linear/fixed_point.h"
+#include "kernels/cpu/linear/packed_weight.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear/fixed_point_highway.cc"
+#include "hwy/foreach_target.h"
+// clang-format off
+#include "hwy/highway.h"
+#include "kernels/cpu/fast_math-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+
+using Floats = hn::CappedTag<float, 16>;
+using Ints = hn::RebindToSigned<Floats>;
+
+HWY_INLINE hn::Vec<Floats> LoadValues(const float* x, const float* times, int64_t i, int64_t in) {
+  const Floats d;
+  const auto count = static_cast<size_t>(in - i);
+  const auto v = LoadFirst(d, x + i, count);
+  return times == nullptr ? v : hn::Mul(v, LoadFirst(d, times + i, count));
+}
+
+// The bits of the largest |value|. As integers they are in the order of the numbers, infinity and
+// NaN above.
+int32_t LargestBits(const float* x, const float* times, int64_t in) {
+  const Ints ints;
+  auto largest = hn::Zero(ints);
+  for (int64_t i = 0; i < in; i += static_cast<int64_t>(hn::Lanes(ints))) {
+    largest = hn::Max(largest, hn::BitCast(ints, hn::Abs(LoadValues(x, times, i, in))));
+  }
+  return hn::GetLane(hn::MaxOfLanes(ints, largest));
+}
+
+// To nearest even, of values below 2^22: the same everywhere, which NearestInt is not.
+HWY_INLINE hn::Vec<Ints> RoundToInt(hn::Vec<Floats> v) {
+  const auto shift = hn::Set(Floats(), 0x1.8p23F);
+  const Ints ints;
+  return hn::Sub(hn::BitCast(ints, hn::Add(v, shift)), hn::BitCast(ints, shift));
+}
+
+void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, FixedPointForm form,
+                           void* row) {
+  constexpr int32_t kInfinity = 0x7f800000;
+  const Ints ints;
+  const hn::Rebind<int16_t, Ints> words;
+  const hn::Rebind<int8_t, Ints> bytes;
+  const int64_t values = FixedPointValues(in);
+  std::byte* data = static_cast<std::byte*>(row) + sizeof(FixedPointHead);
+  FixedPointHead head{};
+  const int32_t largest_bits = LargestBits(x, times, in);
+  if (largest_bits >= kInfinity) {
+    head.step = std::numeric_limits<float>::quiet_NaN();
+    std::memset(data, 0, static_cast<size_t>(2 * values));
+    std::memcpy(row, &head, sizeof(head));
+    return;
+  }
+  float room;
+  std::memcpy(&room, &largest_bits, sizeof(room));
+  room *= 1.004F;
+  int32_t exponent;
+  std::memcpy(&exponent, &room, sizeof(exponent));
+  exponent = HWY_MAX((exponent >> 23) - 14, 3);  // of the step, 127 above what it is
+  const int32_t step_bits = exponent << 23, inverse_bits = (254 - exponent) << 23;
+  float inverse_step;
+  std::memcpy(&head.step, &step_bits, sizeof(step_bits));
+  std::memcpy(&inverse_step, &inverse_bits, sizeof(inverse_bits));
+
+  auto* high_bytes = reinterpret_cast<int8_t*>(data);
+  auto* low_bytes = high_bytes + values;
+  auto* all_words = reinterpret_cast<int16_t*>(data);
+  auto high_sum = hn::Zero(ints), low_sum = hn::Zero(ints);
+  for (int64_t i = 0; i < values; i += static_cast<int64_t>(hn::Lanes(ints))) {
+    const auto x_here = i < in ? LoadValues(x, times, i, in) : hn::Zero(Floats());
+    const auto q = RoundToInt(hn::Mul(x_here, hn::Set(Floats(), inverse_step)));
+    const auto high = hn::ShiftRight<8>(hn::Add(q, hn::Set(ints, 128)));
+    const auto low = hn::Sub(q, hn::ShiftLeft<8>(high));
+    high_sum = hn::Add(high_sum, high);
+    low_sum = hn::Add(low_sum, low);
+    const auto count = static_cast<size_t>(values - i);
+    if (form == FixedPointForm::kWords) {
+      StoreFirst(hn::DemoteTo(words, q), words, all_words + i, count);
+    } else {
+      StoreFirst(hn::DemoteTo(bytes, high), bytes, high_bytes + i, count);
+      StoreFirst(hn::DemoteTo(bytes, low), bytes, low_bytes + i, count);
+    }
+  }
+  head.high_offset = -kInt8Offset * hn::GetLane(hn::SumOfLanes(ints, high_sum));
+  head.low_offset = -kInt8Offset * hn::GetLane(hn::SumOfLanes(ints, low_sum));
+  std::memcpy(row, &head, sizeof(head));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tvq {
+namespace {
+
+HWY_EXPORT(PrepareFixedPointImpl);
+
+}  // namespace
+
+void PrepareFixedPoint(const float* x, const float* times, int64_t in, FixedPointForm form,
+                       void* row) {
+  HWY_DYNAMIC_DISPATCH(PrepareFixedPointImpl)(x, times, in, form, row);
+}
+
+}  // namespace tvq
+#endif  // HWY_ONCE

@@ -1,0 +1,212 @@
+// The tile product of int8 weights and fixed-point rows by 16-bit multiplications, for every
+// instruction set that Highway knows.
+//
+// A line, widened, is four words of each output after the other; a word of x is multiplied with its
+// own, and neighbours are added. 256 of `in` at a time, for whose products 32 bits suffice.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/linear/fixed_point.h"
+#include "kernels/cpu/linear/tile.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear/tile_int8_highway.cc"
+#include "hwy/foreach_target.h"
+// clang-format off
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Sums of a tile as fixed_point.h has them, without the carry.
+struct SplitSums {
+  alignas(64) int32_t high[kTileRows * kPairOutputs];
+  alignas(64) int32_t low[kTileRows * kPairOutputs];
+};
+
+#if HWY_TARGET == HWY_SCALAR
+
+void AddLines(const TileInput& input, int64_t row, SplitSums& sums) {
+  const int64_t lines = PanelLines(input.in, DType::kInt8);
+  const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
+  for (int64_t o = 0; o < kPairOutputs; ++o) {
+    const auto* w = static_cast<const uint8_t*>(input.panels) +
+                    (o / kPanelOutputs * lines * kPanelOutputs + o % kPanelOutputs) * 4;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < 4 * lines; ++i) {
+      int16_t q;
+      std::memcpy(&q, x + sizeof(FixedPointHead) + i * 2, sizeof(q));
+      sum += int64_t{w[i / 4 * kLineBytes + i % 4]} * q;
+    }
+    sums.high[row * kPairOutputs + o] += static_cast<int32_t>(sum >> 8);
+    sums.low[row * kPairOutputs + o] += static_cast<int32_t>(sum & 255);
+  }
+}
+
+void AddTile(const TileInput& input, SplitSums& sums) {
+  for (int64_t row = 0; row < input.row_count; ++row) AddLines(input, row, sums);
+}
+
+#else
+
+// 255 times 32639, 256 times, is still below 2^31.
+constexpr int64_t kBlockLines = 256 / 4;
+
+using Words = hn::CappedTag<int16_t, 2 * kPanelOutputs>;
+using Sums = hn::RepartitionToWide<Words>;
+using Fours = hn::RepartitionToWide<Sums>;
+using Bytes = hn::Rebind<uint8_t, Words>;
+constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
+
+// Accumulators that leave registers for the weights and a broadcast value.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr int kAccumulators = 24;
+#else
+constexpr int kAccumulators = 12;
+#endif
+constexpr int kMaxRows = kAccumulators == 24 ? 6 : 3;
+
+// Vectors of outputs beside each other in the accumulators of R rows; they end in pairs.
+constexpr int VectorsFor(int rows) {
+  int vectors = 2;
+  while (2 * rows * vectors <= kAccumulators && 2 * vectors * kOutputs <= kPairOutputs) {
+    vectors *= 2;
+  }
+  return vectors;
+}
+
+// Adds the products of R rows and V vectors of outputs to high and low; vectors[v] points into
+// line 0.
+template <int R, int V>
+HWY_NOINLINE void AddLines(const uint8_t* const* vectors, int64_t lines, const std::byte* x,
+                           int64_t row_bytes, AheadFetch ahead, int32_t* high, int32_t* low) {
+  const Sums d;
+  const uint8_t* w[V];
+  HWY_UNROLL(8)
+  for (int v = 0; v < V; ++v) w[v] = vectors[v];
+  for (int64_t first = 0; first < lines; first += kBlockLines) {
+    // The second of two takes half of the products where they do not come in the order of outputs.
+    hn::Vec<Sums> acc[R][V], rest[R][V];
+    HWY_UNROLL(8)
+    for (int v = 0; v < V; ++v) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < R; ++r) acc[r][v] = rest[r][v] = hn::Zero(d);
+    }
+    for (int64_t line = first; line < std::min(lines, first + kBlockLines); ++line) {
+      ahead.Turn();
+      hn::Vec<Words> weights[V];
+      HWY_UNROLL(8)
+      for (int v = 0; v < V; ++v) {
+        weights[v] = hn::PromoteTo(Words(), hn::LoadU(Bytes(), w[v]));
+        w[v] += kLineBytes;
+      }
+      HWY_UNROLL(8)
+      for (int r = 0; r < R; ++r) {
+        int64_t four;
+        std::memcpy(&four, x + r * row_bytes, sizeof(four));
+        const auto q = hn::BitCast(Words(), hn::Set(Fours(), four));
+        HWY_UNROLL(8)
+        for (int v = 0; v < V; ++v) {
+          acc[r][v] = hn::ReorderWidenMulAccumulate(d, weights[v], q, acc[r][v], rest[r][v]);
+        }
+      }
+      x += sizeof(int64_t);
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < R; ++r) {
+      HWY_UNROLL(8)
+      for (int v = 0; v < V; v += 2) {
+        const auto a = hn::RearrangeToOddPlusEven(acc[r][v], rest[r][v]);
+        const auto b = hn::RearrangeToOddPlusEven(acc[r][v + 1], rest[r][v + 1]);
+        const auto sum = hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
+        int32_t* to_high = high + r * kPairOutputs + v * kOutputs;
+        int32_t* to_low = low + r * kPairOutputs + v * kOutputs;
+        hn::StoreU(hn::Add(hn::LoadU(d, to_high), hn::ShiftRight<8>(sum)), d, to_high);
+        hn::StoreU(hn::Add(hn::LoadU(d, to_low), hn::And(sum, hn::Set(d, 255))), d, to_low);
+      }
+    }
+  }
+}
+
+// All 32 outputs for R rows.
+template <int R>
+void AddOutputs(const TileInput& input, int64_t row, SplitSums& sums) {
+  constexpr int kVectors = VectorsFor(R);
+  const int64_t lines = PanelLines(input.in, DType::kInt8);
+  const auto* panels = static_cast<const uint8_t*>(input.panels);
+  const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
+  AheadFetch ahead(row == 0 ? input : TileInput(), lines);
+  for (int64_t o = 0; o < kPairOutputs; o += kVectors * kOutputs) {
+    const uint8_t* vectors[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t output = o + v * kOutputs;
+      vectors[v] =
+          panels + (output / kPanelOutputs * lines * kPanelOutputs + output % kPanelOutputs) * 4;
+    }
+    AddLines<R, kVectors>(vectors, lines, x + sizeof(FixedPointHead), input.row_bytes, ahead,
+                          sums.high + row * kPairOutputs + o, sums.low + row * kPairOutputs + o);
+    ahead = AheadFetch(TileInput(), 0);  // once is enough
+  }
+}
+
+void AddTile(const TileInput& input, SplitSums& sums) {
+  using Function = void (*)(const TileInput&, int64_t, SplitSums&);
+  static constexpr Function kByRows[] = {AddOutputs<1>,
+                                         AddOutputs<2>,
+                                         AddOutputs<3>,
+                                         AddOutputs<HWY_MIN(4, kMaxRows)>,
+                                         AddOutputs<HWY_MIN(5, kMaxRows)>,
+                                         AddOutputs<kMaxRows>};
+  for (int64_t row = 0; row < input.row_count; row += kMaxRows) {
+    kByRows[HWY_MIN(input.row_count - row, kMaxRows) - 1](input, row, sums);
+  }
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+void SumTileInt8(const TileInput& input, float* sums) {
+  using Floats = hn::CappedTag<float, kPanelOutputs>;
+  const Floats d;
+  const hn::RebindToSigned<Floats> ints;
+  SplitSums split;
+  float steps[kTileRows];
+  for (int64_t r = 0; r < input.row_count; ++r) {
+    FixedPointHead head;
+    std::memcpy(&head, static_cast<const std::byte*>(input.rows) + r * input.row_bytes,
+                sizeof(head));
+    std::fill_n(split.high + r * kPairOutputs, kPairOutputs, head.high_offset);
+    std::fill_n(split.low + r * kPairOutputs, kPairOutputs, head.low_offset);
+    steps[r] = head.step;
+  }
+  AddTile(input, split);
+  for (int64_t at = 0; at < input.row_count * kPairOutputs;
+       at += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto low = hn::Load(ints, split.low + at);
+    const auto high = hn::Add(hn::Load(ints, split.high + at), hn::ShiftRight<8>(low));
+    const auto sum = hn::Add(hn::Mul(hn::ConvertTo(d, high), hn::Set(d, 256)),
+                             hn::ConvertTo(d, hn::And(low, hn::Set(ints, 255))));
+    hn::StoreU(hn::Mul(sum, hn::Set(d, steps[at / kPairOutputs])), d, sums + at);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tvq {
+namespace {
+
+HWY_EXPORT(SumTileInt8);
+
+}  // namespace
+
+void TileInt8(const TileInput& input, float* sums) {
+  HWY_DYNAMIC_DISPATCH(SumTileInt8)(input, sums);
+}
+
+}  // namespace tvq
+#endif  // HWY_ONCE
