@@ -2,8 +2,8 @@
 
     python3 -m models.training.memory_report copy|recall RUN... [--farthest N] [--pairs N ...] [--json FILE]
 
-Every RUN is a folder of models.training.train, named by its folder. Prints how the share of wrong answers fell over the
-training, and of recall how it rises with the distance, also beyond those of the training, and with the number of pairs.
+Every RUN is a folder of models.training.train, named by its folder. Prints how the share of right answers rose over the
+training, and of recall how it falls with the distance, also beyond those of the training, and with the number of pairs.
 """
 
 import argparse
@@ -26,9 +26,9 @@ def load(run: pathlib.Path) -> Model:
 
 
 def validations(run: pathlib.Path) -> dict:
-    """step -> share of wrong answers; of a step that was done twice, the later one"""
+    """step -> share of right answers; of a step that was done twice, the later one"""
     lines = (run / "validations.jsonl").read_text().splitlines()
-    return {entry["step"]: entry["value"] for entry in map(json.loads, lines)}
+    return {entry["step"]: 1 - entry["value"] for entry in map(json.loads, lines)}
 
 
 def report_of(run: pathlib.Path, task: str, farthest: int, pairs) -> dict:
@@ -36,8 +36,8 @@ def report_of(run: pathlib.Path, task: str, farthest: int, pairs) -> dict:
     found = {"name": run.name, "kind": model.config.model_type, "codes": model.config.n_code, "by_step": validations(run),
              "parameters": sum(parameter.numel() for parameter in model.parameters())}
     if task == "recall":
-        found["by_distance"] = asked.by_distance(model, farthest)
-        found["by_pairs"] = {count: asked.wrong_at(model, PAIRS_DISTANCE, count) for count in pairs}
+        found["by_distance"] = {distance: 1 - wrong for distance, wrong in asked.by_distance(model, farthest).items()}
+        found["by_pairs"] = {count: 1 - asked.wrong_at(model, PAIRS_DISTANCE, count) for count in pairs}
     return found
 
 
@@ -64,10 +64,10 @@ def main():
     runs.sort(key=lambda run: (run["kind"], run["codes"]))
     if arguments.json:
         arguments.json.write_text(json.dumps({"task": arguments.task, "runs": runs}, indent=2) + "\n")
-    print(table("wrong after step", runs, "by_step"))
+    print(table("right after step", runs, "by_step"))
     if arguments.task == "recall":
-        print("\n" + table(f"{Recall(0).pairs} pairs, wrong at distance", runs, "by_distance"))
-        print("\n" + table(f"wrong at distance {PAIRS_DISTANCE}, pairs", runs, "by_pairs"))
+        print("\n" + table(f"{Recall(0).pairs} pairs, right at distance", runs, "by_distance"))
+        print("\n" + table(f"right at distance {PAIRS_DISTANCE}, pairs", runs, "by_pairs"))
 
 
 if __name__ == "__main__":

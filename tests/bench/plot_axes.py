@@ -1,4 +1,4 @@
-"""A picture with two axes, as SVG; that of x is logarithmic."""
+"""A picture with two axes, as SVG; that of x is logarithmic unless told otherwise."""
 
 import math
 
@@ -7,10 +7,10 @@ from plot_latency import BOTTOM, HEIGHT, LEFT, RIGHT, STYLE, TOP, WIDTH, line, s
 
 class Axes:
     """`points`: all (x, y) that are to be drawn. Every x gets a mark. A subclass says how y lies between 0, the bottom, and 1,
-    and which lines it has: [(y, what is written there)]."""
+    and which lines it has: [(y, what is written there)]. `scale` of x is what lies evenly."""
 
-    def __init__(self, points):
-        self.marks = sorted({x for x, _ in points})
+    def __init__(self, points, scale=math.log):
+        self.marks, self.scale = sorted({x for x, _ in points}), scale
 
     def share(self, value):
         raise NotImplementedError
@@ -19,8 +19,8 @@ class Axes:
         raise NotImplementedError
 
     def x(self, value):
-        span = math.log(self.marks[-1] / self.marks[0]) or 1
-        return LEFT + math.log(value / self.marks[0]) / span * (WIDTH - LEFT - RIGHT)
+        low, high, at = map(self.scale, (self.marks[0], self.marks[-1], value))
+        return LEFT + (at - low) / ((high - low) or 1) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value):
         return HEIGHT - BOTTOM - self.share(value) * (HEIGHT - TOP - BOTTOM)
@@ -67,8 +67,8 @@ class LogAxes(Axes):
 class LinearAxes(Axes):
     """y from a low to a high end, with a line at each of `marks` as `form` writes it."""
 
-    def __init__(self, points, marks, form):
-        super().__init__(points)
+    def __init__(self, points, marks, form, scale=math.log):
+        super().__init__(points, scale)
         self.y_marks, self.form = marks, form
 
     def share(self, value):

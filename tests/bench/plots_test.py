@@ -14,8 +14,8 @@ def curves(svg):
 
 
 def check_memory():
-    runs = [{"name": "good", "by_step": {"100": 1, "200": 0}, "by_distance": {"10": 0, "1000": 0, "100": 0}},
-            {"name": "bad & slow", "by_step": {"100": 1, "200": 0.5}, "by_distance": {"10": 0.5, "100": 1, "1000": 1}}]
+    runs = [{"name": "good", "by_step": {"100": 0, "200": 1}, "by_distance": {"10": 1, "1000": 1, "100": 1}},
+            {"name": "bad & slow", "by_step": {"100": 0, "200": 0.5}, "by_distance": {"10": 0.5, "100": 0, "1000": 0}}]
     good, bad = curves(plot_memory.draw({"task": "recall", "runs": runs}))
     assert len({y for _, y in good}) == 1 and [x for x, _ in good] == sorted(x for x, _ in good), good
     assert good[0][1] < bad[0][1] < bad[1][1] == bad[2][1], bad  # y grows downwards
