@@ -1,5 +1,6 @@
 #include "models/runtime/int8_tensor.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -40,6 +41,18 @@ absl::StatusOr<std::vector<float>> ReadScales(WeightSource& source, const std::s
   return scales;
 }
 
+// In pieces whose sums fit an int32, which compilers turn into vector instructions.
+int64_t SumOfSquares(const int8_t* values, size_t count) {
+  constexpr size_t kPiece = 1 << 16;
+  int64_t sum = 0;
+  for (size_t begin = 0; begin < count; begin += kPiece) {
+    int32_t piece = 0;
+    for (size_t i = begin; i < std::min(count, begin + kPiece); ++i) piece += values[i] * values[i];
+    sum += piece;
+  }
+  return sum;
+}
+
 }  // namespace
 
 absl::StatusOr<Int8Matrix> ReadInt8(WeightSource& source, const std::string& name,
@@ -63,11 +76,7 @@ double Int8Rounding(const Int8Matrix& matrix) {
   double errors = 0, squares = 0;
   for (size_t row = 0; row < matrix.scales.size(); ++row) {
     const double step = static_cast<double>(matrix.scales[row]) * matrix.scales[row];
-    double sum = 0;
-    for (size_t i = 0; i < width; ++i) {
-      const double q = matrix.values[row * width + i];
-      sum += q * q;
-    }
+    const auto sum = static_cast<double>(SumOfSquares(matrix.values.data() + row * width, width));
     // A row of zeros was zeros.
     if (sum > 0) errors += step * static_cast<double>(width) / 4;
     squares += step * sum;
