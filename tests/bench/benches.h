@@ -24,6 +24,10 @@ absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report
 // Time to the first token of a session that comes back from disk, against prefilling its context.
 absl::Status BenchRestore(Subject& subject, const Options& options, Json& report);
 
+// Bits per token of a text and tokens per second, by what decode reads of states: exact values or
+// int8, and for every skip mass.
+absl::Status BenchReads(Subject& subject, const Options& options, Json& report);
+
 // The same requests to the model alone and through the engine, `options.batches[0]` together.
 absl::Status BenchEngine(Subject& subject, const Options& options, Json& report);
 

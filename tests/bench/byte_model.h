@@ -14,16 +14,25 @@ namespace tvq::bench {
 struct ByteLine {
   std::string op;  // that reads them, as profiles name it
   std::string what;
-  std::string formula;  // in the letters of docs/model-format.md; w and v are bytes per element
+  // In the letters of docs/model-format.md; w and v are bytes per element, r the share of rows
+  // read.
+  std::string formula;
   int64_t bytes = 0;
   bool per_session = false;  // otherwise once a step, however many sessions
+};
+
+// What decode reads of states, and the share of their rows that it does not leave out.
+struct StateTraffic {
+  DType dtype = DType::kFloat32;  // of recent values
+  bool copy = false;              // in int8, read instead of the exact rows
+  double rows_read = 1;
 };
 
 // Everything that cannot be in a cache since the step before. Activations, scores and logits are
 // small, written and read within a step, and are not counted; nor are writes (one value row of the
 // window and one accumulator row per layer and head).
 std::vector<ByteLine> StepByteLines(const TransformerConfig& config, DType dtype,
-                                    DType state_dtype);
+                                    const StateTraffic& state);
 
 int64_t StepBytes(const std::vector<ByteLine>& lines, int64_t batch);
 
@@ -38,7 +47,7 @@ struct StepFlops {
 StepFlops DecodeFlops(const TransformerConfig& config, int64_t batch);
 
 // Bytes of a session by the formula of the documentation, without alignment.
-int64_t SessionBytes(const TransformerConfig& config, DType state_dtype);
+int64_t SessionBytes(const TransformerConfig& config, DType state_dtype, bool copy);
 
 // Floating-point operations (a multiply and an add are two) of one prompt token far into a context:
 // projections, code assignment, scores and values. Logits are computed once a prompt: not counted.

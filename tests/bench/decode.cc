@@ -35,19 +35,41 @@ struct Case {
   std::vector<double> percent;    // of ceiling_n, by round
   std::vector<OpTime> ops;        // only with --profile
   std::unique_ptr<Sessions> sessions;
+  double rows_read = 1;     // of rows of values
+  double skipped_mass = 0;  // mean of all queries
+  std::vector<ByteLine> lines;
 };
+
+std::vector<ByteLine> LinesOf(const Subject& subject, double rows_read) {
+  const ModelInfo& info = subject.model->info();
+  return StepByteLines(subject.config, info.dtype, {info.state_dtype, info.reads.int8, rows_read});
+}
+
+// Notes what the steps since `before` have read.
+void NoteReads(const Subject& subject, const StateReadTotals& before, Case& c) {
+  const StateReadTotals now = subject.model->state_reads();
+  if (now.queries > before.queries) {
+    c.rows_read = static_cast<double>(now.rows_read - before.rows_read) /
+                  static_cast<double>(now.rows - before.rows);
+    c.skipped_mass = (now.skipped_mass - before.skipped_mass) /
+                     static_cast<double>(now.queries - before.queries);
+  }
+  c.lines = LinesOf(subject, c.rows_read);
+}
 
 absl::Status StartCase(Subject& subject, Case& c) {
   absl::StatusOr<Sessions> sessions = Sessions::Create(*subject.model, *subject.device, c.batch);
   if (!sessions.ok()) return sessions.status();
   c.sessions = std::make_unique<Sessions>(*std::move(sessions));
   if (absl::Status s = c.sessions->Synthesize(c.context); !s.ok()) return s;
+  const StateReadTotals before = subject.model->state_reads();
   for (int i = 0; i < kHashSteps; ++i) {
     if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
   }
   absl::StatusOr<uint64_t> hash = c.sessions->LogitsHash();
   if (!hash.ok()) return hash.status();
   c.hash = *hash;
+  NoteReads(subject, before, c);
   return absl::OkStatus();
 }
 
@@ -82,8 +104,7 @@ absl::StatusOr<double> TimeStep(Case& c, bool one_by_one, Ceiling& ceiling) {
 }
 
 // `one_by_one`: see TimeStep.
-absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, bool one_by_one,
-                      Ceiling& ceiling) {
+absl::Status RunRound(Case& c, double seconds, bool one_by_one, Ceiling& ceiling) {
   const absl::StatusOr<double> one_thread = ceiling.MeasureOneThread();
   if (!one_thread.ok()) return one_thread.status();
   const absl::StatusOr<double> before = ceiling.Measure();
@@ -106,6 +127,7 @@ absl::Status RunRound(Case& c, double seconds, int64_t step_bytes, bool one_by_o
   c.round_ms.push_back(median);
   c.ceiling_1.push_back(*one_thread);
   c.ceiling_n.push_back(around);
+  const int64_t step_bytes = StepBytes(c.lines, c.batch);
   c.percent.push_back(static_cast<double>(step_bytes) / (median * 1e-3) / 1e9 / around * 100);
   return absl::OkStatus();
 }
@@ -114,10 +136,9 @@ Json Summary(const std::vector<double>& values) {
   return {{"median", Median(values)}, {"min", Quantile(values, 0)}, {"max", Quantile(values, 1)}};
 }
 
-Json ReportCase(const Case& c, const TransformerConfig& config,
-                const std::vector<ByteLine>& lines) {
+Json ReportCase(const Case& c, const TransformerConfig& config) {
   const StepFlops flops = DecodeFlops(config, c.batch);
-  const int64_t step_bytes = StepBytes(lines, c.batch);
+  const int64_t step_bytes = StepBytes(c.lines, c.batch);
   const double ms = Median(c.step_ms), p99 = Quantile(c.step_ms, 0.99);
   const double tokens_per_second = static_cast<double>(c.batch) * 1e3 / ms;
   const double speed = static_cast<double>(step_bytes) / ms / 1e6;
@@ -125,6 +146,10 @@ Json ReportCase(const Case& c, const TransformerConfig& config,
               static_cast<long long>(c.batch), static_cast<long long>(c.context), tokens_per_second,
               ms, p99, Quantile(c.round_ms, 0), Quantile(c.round_ms, 1), speed, Median(c.ceiling_1),
               Median(c.ceiling_n), Median(c.percent), static_cast<unsigned long long>(c.hash));
+  if (c.rows_read < 1) {
+    std::printf("    %.1f%% of the rows read, %.3g of a query's softmax left out\n",
+                100 * c.rows_read, c.skipped_mass);
+  }
   Json json = {{"batch", c.batch},
                {"context", c.context},
                {"steps", c.step_ms.size()},
@@ -133,6 +158,8 @@ Json ReportCase(const Case& c, const TransformerConfig& config,
                {"ms_p99", p99},
                {"ms_of_rounds", Summary(c.round_ms)},
                {"bytes_per_step", step_bytes},
+               {"rows_read", c.rows_read},
+               {"skipped_mass", c.skipped_mass},
                {"matrix_flops_per_step", flops.matrix},
                {"other_flops_per_step", flops.other},
                {"gigabytes_per_second", speed},
@@ -141,7 +168,7 @@ Json ReportCase(const Case& c, const TransformerConfig& config,
                {"percent_of_ceiling", Summary(c.percent)},
                {"logits_hash", absl::StrFormat("%016x", c.hash)}};
   if (!c.ops.empty()) {
-    const auto bytes = [&](const std::string& op) { return OpBytes(lines, op, c.batch); };
+    const auto bytes = [&](const std::string& op) { return OpBytes(c.lines, op, c.batch); };
     ReportOpTimes(c.ops, "step", static_cast<int64_t>(c.step_ms.size()), json,
                   {.bytes = bytes, .ceiling = Median(c.ceiling_n)});
   }
@@ -175,7 +202,8 @@ absl::Status MeasureSession(Subject& subject, Json& report) {
   if (!more.ok()) return more.status();
   if (absl::Status s = more->Synthesize(100000); !s.ok()) return s;
   const int64_t measured = (ResidentBytes() - before) / kSessions;
-  const int64_t formula = SessionBytes(subject.config, subject.model->info().state_dtype);
+  const ModelInfo& info = subject.model->info();
+  const int64_t formula = SessionBytes(subject.config, info.state_dtype, info.reads.int8);
   std::printf("bytes a session: formula %lld, model says %lld, resident %lld\n",
               static_cast<long long>(formula), static_cast<long long>(subject.model->StateBytes(1)),
               static_cast<long long>(measured));
@@ -194,9 +222,7 @@ size_t ContextsAtOnce(const Subject& subject, int64_t batch, size_t contexts) {
 }
 
 absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
-                      std::span<const int64_t> contexts, const std::vector<ByteLine>& lines,
-                      Ceiling& ceiling, Json& report) {
-  const int64_t step_bytes = StepBytes(lines, batch);
+                      std::span<const int64_t> contexts, Ceiling& ceiling, Json& report) {
   const bool one_by_one = options.profile && !subject.device->host_memory();
   std::vector<Case> cases;
   for (const int64_t context : contexts) {
@@ -205,11 +231,11 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      absl::Status s = RunRound(c, options.seconds, step_bytes, one_by_one, ceiling);
+      absl::Status s = RunRound(c, options.seconds, one_by_one, ceiling);
       if (!s.ok()) return s;
     }
   }
-  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, subject.config, lines));
+  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, subject.config));
   std::fflush(stdout);
   return absl::OkStatus();
 }
@@ -217,9 +243,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
 }  // namespace
 
 absl::Status BenchDecode(Subject& subject, const Options& options, Json& report) {
-  const ModelInfo& info = subject.model->info();
-  const std::vector<ByteLine> lines = StepByteLines(subject.config, info.dtype, info.state_dtype);
-  report["bytes"] = ReportBytes(lines);
+  report["bytes"] = ReportBytes(LinesOf(subject, 1));
   if (subject.device->host_memory()) {
     if (absl::Status s = MeasureSession(subject, report); !s.ok()) return s;
   }
@@ -238,7 +262,7 @@ absl::Status BenchDecode(Subject& subject, const Options& options, Json& report)
       const std::span<const int64_t> all(options.contexts);
       const std::span<const int64_t> group =
           all.subspan(first, std::min(at_once, all.size() - first));
-      absl::Status s = RunCases(subject, options, batch, group, lines, **ceiling, report);
+      absl::Status s = RunCases(subject, options, batch, group, **ceiling, report);
       if (!s.ok()) return s;
     }
   }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/benches.h"
+#include "tests/bench/kept_rows.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
 #include "tests/bench/subject.h"
@@ -18,7 +19,12 @@ namespace {
 
 using Bench = absl::Status (*)(Subject&, const Options&, Json&);
 
-absl::Status RunBench(const std::string& name, Bench bench, const Options& options) {
+absl::Status RunBench(const std::string& name, Bench bench, Options options) {
+  if (options.kept_rows > 0) {
+    const absl::StatusOr<float> skip_mass = SkipMassFor(options);
+    if (!skip_mass.ok()) return skip_mass.status();
+    options.reads.skip_mass = *skip_mass;
+  }
   absl::StatusOr<Subject> subject = OpenSubject(options);
   if (!subject.ok()) return subject.status();
   Json report = StartReport(name, options, *subject);
@@ -52,6 +58,18 @@ void AddModelOptions(CLI::App& app, Options& options) {
   CLI::Option* dir = app.add_option("--model", options.model_dir, "Model directory");
   preset->excludes(dir);
   AddDeviceOptions(app, options);
+}
+
+void AddReadOptions(CLI::App& app, Options& options) {
+  app.add_option_function<std::string>(
+         "--state-read-dtype",
+         [&options](const std::string& values) { options.reads.int8 = values == "int8"; },
+         "What decode reads of a state: its values, exact, or a copy of them, int8")
+      ->check(CLI::IsMember({"exact", "int8"}));
+  app.add_option("--attention-skip-mass", options.reads.skip_mass,
+                 "Softmax mass that decode may leave out")
+      ->check(CLI::Range(0.0F, 0.999999F))
+      ->capture_default_str();
 }
 
 void AddFamiliesOptions(CLI::App& app, Options& options) {
@@ -120,7 +138,13 @@ int Main(int argc, char** argv) {
 
   CLI::App* decode = app.add_subcommand("decode", "Time per generated token");
   AddModelOptions(*decode, options);
+  AddReadOptions(*decode, options);
   AddRoundOptions(*decode, options);
+  decode
+      ->add_option("--kept-rows", options.kept_rows,
+                   "Share of rows to read, by the skip mass that leaves as many: random weights "
+                   "attend more evenly than trained ones")
+      ->check(CLI::Range(0.01, 1.0));
   decode->add_option("--batch", options.batches, "Sessions that generate together; e.g. 1,4,32")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096))
@@ -167,7 +191,19 @@ int Main(int argc, char** argv) {
   AddAskOptions(*engine, options);
   CLI::App* serve = app.add_subcommand("serve", "What gRPC adds to the engine");
   AddModelOptions(*serve, options);
+  AddReadOptions(*serve, options);
   AddAskOptions(*serve, options);
+
+  CLI::App* reads =
+      app.add_subcommand("reads", "Loss on a text, and speed, by what decode reads of states");
+  AddModelOptions(*reads, options);
+  reads->add_option("--text", options.text, "File, fed token by token as one context")->required();
+  reads->add_option("--tokens", options.tokens, "Of the text; 0: all")
+      ->check(CLI::Range(0, 1 << 30));
+  reads->add_option("--skip-mass", options.skip_masses, "Softmax mass that decode may leave out")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0F, 0.999999F))
+      ->capture_default_str();
 
   CLI::App* families =
       app.add_subcommand("families", "Softmax, linear and VQ attention in models of one size");
@@ -193,6 +229,8 @@ int Main(int argc, char** argv) {
     status = RunBench("restore", BenchRestore, options);
   } else if (engine->parsed()) {
     status = RunBench("engine", BenchEngine, options);
+  } else if (reads->parsed()) {
+    status = RunBench("reads", BenchReads, options);
   } else if (families->parsed()) {
     if (options.contexts.empty()) options.contexts = {256, 1024, 4096, 16384, 65536};
     status = BenchFamilies(options);

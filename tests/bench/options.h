@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/runtime/model.h"
+
 namespace tvq::bench {
 
 struct Options {
@@ -14,6 +16,7 @@ struct Options {
   std::string model_dir;
   std::string dtype = "float32";
   std::string state_dtype;  // empty: as dtype
+  StateReads reads;         // what decode reads of states
   std::string device = "cpu";
   int threads = 0;       // 0: all usable cores
   std::string isa;       // empty: the best there is
@@ -25,8 +28,11 @@ struct Options {
   int64_t rounds = 5;                // every case is measured once in every round
   double seconds = 1;                // of one case in one round
   int64_t ceiling_megabytes = 1024;  // read to measure the ceiling; more than any cache holds
-  int64_t tokens = 0;                // decode: instead, this many tokens in one session
-  int64_t prompt_tokens = 2048;      // prefill, engine and serve
+  int64_t tokens = 0;    // decode: instead, this many tokens in one session; reads: of the text
+  double kept_rows = 0;  // decode: share of rows to read, by the skip mass that gives it; or 0
+  std::string text;      // reads: file
+  std::vector<float> skip_masses = {0.001F, 0.003F, 0.01F, 0.03F, 0.1F};  // reads
+  int64_t prompt_tokens = 2048;   // prefill, engine and serve
   int64_t matrix_size = 0;        // prefill: of the product it is measured against; 0: the device's
   int64_t max_tokens = 64;        // engine and serve: generated per request
   int64_t prefills = 1000;        // restore: rounds that read their context anew

@@ -32,12 +32,18 @@ Json StartReport(const std::string& bench, const Options& options, const Subject
                      {"weight_bytes", info.weight_bytes},
                      {"dtype", Name(info.dtype)},
                      {"state_dtype", Name(info.state_dtype)},
+                     {"state_read_dtype", info.reads.int8 ? "int8" : "exact"},
+                     {"attention_skip_mass", info.reads.skip_mass},
                      {"state_bytes", subject.model->StateBytes(1)},
                      {"config", ConfigJson(subject.config)}};
   std::printf("%s: %s, %.1f M parameters, weights %s (%.1f MB), states %s (%.1f MB a session)\n",
               subject.name.c_str(), info.family.c_str(), static_cast<double>(info.parameters) / 1e6,
               Name(info.dtype), static_cast<double>(info.weight_bytes) / 1e6,
               Name(info.state_dtype), static_cast<double>(subject.model->StateBytes(1)) / 1e6);
+  if (info.reads.int8 || info.reads.skip_mass > 0) {
+    std::printf("decode reads %s values of a state, skip mass %g\n",
+                info.reads.int8 ? "int8" : "exact", static_cast<double>(info.reads.skip_mass));
+  }
   return report;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|families|growth|prefill|restore|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|families|growth|prefill|reads|restore|serve|usage
 """
 
 import json
@@ -56,6 +56,23 @@ def check_decode(bench):
         assert len({c["logits_hash"] for c in cases}) == 4, cases
         session = report["session_bytes"]
         assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
+    check_reduced_decode(bench)
+
+
+def check_reduced_decode(bench):
+    """Reading less is counted as less."""
+    arguments = ["decode", "--context", "5000", "--rounds", "1", "--seconds", "0.01", "--ceiling-megabytes", "64"]
+    whole = run(bench, *arguments)
+    copy = run(bench, *arguments, "--state-read-dtype", "int8", checks=2)
+    part = run(bench, *arguments, "--state-read-dtype", "int8", "--kept-rows", "0.5", checks=2)
+    read = [report["cases"][0]["bytes_per_step"] for report in (whole, copy, part)]
+    assert read[0] > read[1] > read[2] > 0, read
+    assert abs(part["cases"][0]["rows_read"] - 0.5) < 0.1, part["cases"][0]
+    assert 0 < part["cases"][0]["skipped_mass"] <= part["model"]["attention_skip_mass"] < 1, part
+    for report in (copy, part):
+        session = report["session_bytes"]
+        assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
+        assert session["formula"] > whole["session_bytes"]["formula"], session
 
 
 def check_families(bench):
@@ -95,6 +112,23 @@ def check_prefill(bench):
         for field in ("tokens_per_second", "gigaflops", "matrix_gigaflops", "percent_of_matrix_rate",
                       "decode_tokens_per_second", "ratio_over_decode"):
             assert case[field] > 0, (field, case)
+
+
+def check_reads(bench):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
+        text.write("It was the best of times, it was the worst of times. " * 8)
+        text.flush()
+        report = run(bench, "reads", "--text", text.name, "--tokens", "300", "--skip-mass", "0.01,0.5")
+    assert report["tokens"] == 300
+    settings = report["settings"]
+    assert [(s["values"], round(s["skip_mass"], 3)) for s in settings] == [
+        (values, mass) for values in ("exact", "int8") for mass in (0, 0.01, 0.5)], settings
+    exact = settings[0]
+    for setting in settings:
+        assert 0 < setting["bits_per_token"] < 16 and setting["tokens_per_second"] > 0, setting
+        assert setting["skipped_mass"] <= setting["skip_mass"], setting
+        assert (setting["rows_read"] < 1) == (setting["skip_mass"] > 0), setting
+        assert abs(setting["loss"] - setting["bits_per_token"] / exact["bits_per_token"] + 1) < 1e-9, setting
 
 
 def check_restore(bench):
@@ -140,6 +174,7 @@ def check_usage(bench):
 
 
 CHECKS = {"decode": check_decode, "engine": check_engine, "families": check_families, "growth": check_growth, "prefill": check_prefill,
+          "reads": check_reads,
           "restore": check_restore, "serve": check_serve, "usage": check_usage}
 
 if __name__ == "__main__":

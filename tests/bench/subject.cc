@@ -119,7 +119,8 @@ absl::StatusOr<DType> ParseDType(const std::string& name) {
 
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,
                                                    std::shared_ptr<Device> device, DType dtype,
-                                                   std::optional<DType> state_dtype) {
+                                                   std::optional<DType> state_dtype,
+                                                   const StateReads& reads) {
   absl::StatusOr<Config> parsed = Config::Parse(ConfigJson(config).dump(), "preset");
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<CommonConfig> common = parsed->Common();
@@ -130,6 +131,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& conf
   load.device = std::move(device);
   load.dtype = dtype;
   load.state_dtype = state_dtype;
+  load.reads = reads;
   const std::unique_ptr<WeightSource> weights = RandomWeights(kSeed);
   return BuildModel(*parsed, *weights, *std::move(tokenizer), load);
 }
@@ -162,9 +164,10 @@ absl::StatusOr<Subject> OpenSubject(const Options& options) {
     load.device = subject.device;
     load.dtype = *dtype;
     load.state_dtype = state_dtype;
+    load.reads = options.reads;
     model = LoadModel(options.model_dir, load);
   } else {
-    model = BuildRandom(subject.config, subject.device, *dtype, state_dtype);
+    model = BuildRandom(subject.config, subject.device, *dtype, state_dtype, options.reads);
   }
   if (!model.ok()) return model.status();
   subject.model = *std::move(model);

@@ -47,7 +47,8 @@ absl::StatusOr<Subject> OpenSubject(const Options& options);
 // A model of this shape with random weights.
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,
                                                    std::shared_ptr<Device> device, DType dtype,
-                                                   std::optional<DType> state_dtype);
+                                                   std::optional<DType> state_dtype,
+                                                   const StateReads& reads = {});
 
 }  // namespace tvq::bench
 

@@ -238,10 +238,16 @@ absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {
 
 }  // namespace
 
+// Where decode does not read states exactly, which prompts do, the two differ by more than
+// rounding.
 absl::StatusOr<std::vector<Check>> Validate(Subject& subject) {
+  const StateReads& reads = subject.model->info().reads;
+  std::vector<absl::StatusOr<Check>> found;
+  found.push_back(AgainstReference(subject));
+  if (!reads.int8 && reads.skip_mass == 0) found.push_back(PrefillAgainstDecode(subject));
+  found.push_back(BatchedAgainstAlone(subject));
   std::vector<Check> checks;
-  for (absl::StatusOr<Check> check :
-       {AgainstReference(subject), PrefillAgainstDecode(subject), BatchedAgainstAlone(subject)}) {
+  for (absl::StatusOr<Check>& check : found) {
     if (!check.ok()) return check.status();
     checks.push_back(*std::move(check));
   }
