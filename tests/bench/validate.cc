@@ -137,7 +137,8 @@ Check CompareLogits(std::string what, const ModelInfo& info, int runs,
 }
 
 absl::StatusOr<Check> AgainstReference(const Subject& subject) {
-  const TransformerConfig config = ScaledDown(subject.config);
+  TransformerConfig config = ScaledDown(subject.config);
+  config.common.tokenizer.type = "ids";  // a model's own may want its file
   // Three times the reach, so that positions retire.
   const std::vector<int32_t> tokens = PromptTokens(3 * config.window(), config.common.vocab_size);
   absl::StatusOr<std::unique_ptr<Device>> reference = MakeDevice("reference");
