@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -38,10 +39,18 @@ void PackFloat32(const float* const* rows, int64_t in, float* panel) {
 }
 
 void PackBFloat16(const float* const* rows, int64_t in, BFloat16* panel) {
-  for (int64_t i = 0; i < in; ++i) {
-    BFloat16* line = panel + i / 2 * kPairOutputs + i % 2;
-    for (int64_t j = 0; j < kPanelOutputs; ++j) {
-      if (rows[j] != nullptr) line[2 * j] = ToBFloat16(rows[j][i]);
+  constexpr int64_t kPiece = 256;  // rounded by vectors, then laid out pair by pair
+  for (int64_t j = 0; j < kPanelOutputs; ++j) {
+    if (rows[j] == nullptr) continue;
+    for (int64_t begin = 0; begin < in; begin += kPiece) {
+      BFloat16 piece[kPiece + 1];
+      const int64_t count = std::min(in - begin, kPiece);
+      for (int64_t i = 0; i < count; ++i) piece[i] = ToBFloat16(rows[j][begin + i]);
+      piece[count] = {};
+      BFloat16* to = panel + begin / 2 * kPairOutputs + 2 * j;
+      for (int64_t i = 0; i < count; i += 2, to += kPairOutputs) {
+        std::memcpy(to, piece + i, 2 * sizeof(BFloat16));
+      }
     }
   }
 }
