@@ -6,9 +6,11 @@
         --peer "llama.cpp Q8_0, cache Q8_0=llama.cpp/build/bin/llama-bench,190m-q8_0.gguf,-fa,1,-ctk,q8_0,-ctv,q8_0"
 
 A side is an engine with a model in one form. Every round runs every side once, so that what else the machine
-does hits all of them; a ratio is the median of the rounds' ratios. The read ceiling is what tvq-bench measured
-in the same round. A peer's context is depth (-d), which it computes first: long ones take long, so
---peer-contexts may be fewer. --busy N keeps the last N of the cores occupied meanwhile, by a process each.
+does hits all of them; a ratio is the median of the rounds' ratios, for each of our weights' dtypes. The read
+ceiling is what tvq-bench measured in the same round. A peer's context is depth (-d), which it computes first:
+long ones take long, so --peer-contexts may be fewer. Flags change a peer much (-fa 0 decodes 2.4 times as fast as
+-fa 1 at a depth of 1,024 on a Xeon): give it the ones that serve it best. --busy N keeps the last N of the cores
+occupied meanwhile, by a process each.
 """
 
 import argparse
@@ -52,7 +54,8 @@ def tvq(args, dtype):
 
 def llama(args, bench, model, *flags):
     def report(*arguments):
-        return json.loads(run([bench, "-m", model, "-t", str(args.threads), "-r", "1", "-o", "json", *flags, *arguments]))
+        command = [bench, "-m", model, "-t", str(args.threads), "-r", "1", "-o", "json", *flags, *arguments]
+        return json.loads(run(command))
 
     def ask(contexts):
         found = report("-p", "0", "-n", str(args.tokens), "-d", ",".join(map(str, contexts)))
@@ -77,38 +80,49 @@ def occupied(count):
             process.wait()
 
 
-def measure(args, sides):
-    """Rounds of {side: {"decode": {context: tokens/s}, "prompt": {length: tokens/s}}}, and each round's ceiling."""
-    rounds, ceilings = [], []
-    for number in range(args.rounds):
-        this, seen = {}, []
-        for name, (ask, prompt, contexts) in sides.items():
-            with occupied(args.busy):
-                decode, ceiling = ask(contexts)
-                this[name] = {"decode": decode, "prompt": {length: prompt(length) for length in args.prompts}}
-            seen += [ceiling] if ceiling else []
-        rounds.append(this)
-        ceilings.append(statistics.median(seen))
-        print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
-    return rounds, ceilings
+def ask_all(args, sides):
+    """A round: {side: {"decode": {context: tokens/s}, "prompt": {length: tokens/s}}}, and its read ceiling."""
+    found, ceilings = {}, []
+    for name, (ask, prompt, contexts) in sides.items():
+        with occupied(args.busy):
+            decode, ceiling = ask(contexts)
+            found[name] = {"decode": decode, "prompt": {length: prompt(length) for length in args.prompts}}
+        ceilings += [ceiling] if ceiling else []
+    return found, statistics.median(ceilings)
 
 
 def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def compare(rounds, base):
-    """[{what, at, side, tokens_per_second, times_base}]: the last is the ratio to `base` in the same round."""
+def compare(rounds, ours):
+    """[{what, at, side, tokens_per_second, faster}]: the last says of each of `ours` how many times as fast it was."""
     rows = []
     for what in ("decode", "prompt"):
         for name in rounds[0]:
             for at in rounds[0][name][what]:
-                row = {"what": what, "at": at, "side": name,
-                       "tokens_per_second": spread([r[name][what][at] for r in rounds])}
-                if at in rounds[0][base][what]:
-                    row["times_base"] = spread([r[name][what][at] / r[base][what][at] for r in rounds])
-                rows.append(row)
+                both = [side for side in ours if at in rounds[0][side][what]]
+                rows.append({"what": what, "at": at, "side": name,
+                             "tokens_per_second": spread([r[name][what][at] for r in rounds]),
+                             "faster": {side: spread([r[side][what][at] / r[name][what][at] for r in rounds])
+                                        for side in both}})
     return sorted(rows, key=lambda row: (row["what"], row["at"]))
+
+
+def show(rows, ceilings, ours):
+    ceiling = spread(ceilings)
+    print(f"read ceiling {ceiling['median']:.1f} GB/s ({ceiling['min']:.1f} to {ceiling['max']:.1f}); "
+          "on the right how many times as fast ours is, least to most")
+    print(f"{'':7} {'at':>7}  {'side':28} {'tokens/s':>9} {'least to most':>16}"
+          + "".join(f"  {side:>20}" for side in ours))
+    for row in rows:
+        speed = row["tokens_per_second"]
+        line = (f"{row['what']:7} {row['at']:7}  {row['side']:28} {speed['median']:9.1f} "
+                f"{speed['min']:7.1f} to {speed['max']:5.1f}")
+        for side in ours:
+            times = row["faster"].get(side)
+            line += f"  {times['median']:6.2f} {times['min']:5.2f} to {times['max']:5.2f}" if times else " " * 22
+        print(line)
 
 
 def numbers(text):
@@ -133,25 +147,22 @@ def main():
     args = parser.parse_args()
 
     sides = {f"tvq {dtype}": (*tvq(args, dtype), args.contexts) for dtype in args.dtypes.split(",")}
-    base = next(iter(sides))
+    ours = list(sides)
     for peer in args.peer:
         name, _, words = peer.partition("=")
         bench, model, *flags = words.split(",")
         sides[name] = (*llama(args, bench, model, *flags), args.peer_contexts or args.contexts)
 
-    rounds, ceilings = measure(args, sides)
-    rows = compare(rounds, base)
-    print(f"read ceiling {spread(ceilings)['median']:.1f} GB/s ({min(ceilings):.1f} to {max(ceilings):.1f}); "
-          f"ratios are to {base}")
-    print(f"{'':8} {'at':>7}  {'side':32} {'tokens/s':>9}  {'least to most':>17}  {'ratio':>6}  least to most")
-    for row in rows:
-        speed, ratio = row["tokens_per_second"], row.get("times_base")
-        shown = f"{ratio['median']:6.2f}  {ratio['min']:.2f} to {ratio['max']:.2f}" if ratio else ""
-        print(f"{row['what']:8} {row['at']:7}  {row['side']:32} {speed['median']:9.1f}  "
-              f"{speed['min']:7.1f} to {speed['max']:6.1f}  {shown}")
-    if args.json:
-        Path(args.json).write_text(json.dumps({"command": sys.argv, "rows": rows, "rounds": rounds,
-                                               "ceilings": ceilings}, indent=2))
+    rounds, ceilings = [], []
+    for number in range(args.rounds):
+        found, ceiling = ask_all(args, sides)
+        rounds.append(found)
+        ceilings.append(ceiling)
+        print(f"round {number + 1} of {args.rounds}: {json.dumps(found)}", file=sys.stderr, flush=True)
+        if args.json:  # after every round: a run may take hours
+            report = {"command": sys.argv, "rows": compare(rounds, ours), "rounds": rounds, "ceilings": ceilings}
+            Path(args.json).write_text(json.dumps(report, indent=2))
+    show(compare(rounds, ours), ceilings, ours)
 
 
 if __name__ == "__main__":

@@ -61,12 +61,12 @@ class PeersTest(unittest.TestCase):
         done, report = self.ask("--contexts", "0,4")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = {(r["side"], r["at"]): r for r in report["rows"]}
-        self.assertEqual(rows["tvq int8", 0]["times_base"], {"median": 2, "min": 2, "max": 2})
-        self.assertEqual(rows["peer", 0]["times_base"], {"median": 0.5, "min": 0.5, "max": 0.5})
-        self.assertEqual(rows["peer", 4]["times_base"]["median"], 0.1)
+        self.assertEqual(rows["peer", 0]["faster"], {"tvq bfloat16": {"median": 2, "min": 2, "max": 2},
+                                                     "tvq int8": {"median": 4, "min": 4, "max": 4}})
+        self.assertEqual(rows["peer", 4]["faster"]["tvq bfloat16"]["median"], 10)
         self.assertEqual(rows["tvq bfloat16", 0]["tokens_per_second"], {"median": 20, "min": 10, "max": 30})
         self.assertEqual(report["ceilings"], [40, 40, 40])
-        self.assertIn("ratios are to tvq bfloat16", done.stdout)
+        self.assertIn("4.00  4.00 to  4.00", done.stdout)
 
     def test_a_peer_may_have_fewer_contexts(self):
         _, report = self.ask("--contexts", "0,4", "--peer-contexts", "4")
