@@ -87,7 +87,7 @@ def test_the_client_scores_the_same(int8, tvq):
         model="bytes", text=PROMPT, prepend_eos=True, summary_only=True)))[-1].summary
     done = tvq("score", "--server", int8.address, "--model", "bytes", input=PROMPT.encode())
     assert done.returncode == 0, done.stderr
-    assert f"{-summary.total_logprob / math.log(2) / len(PROMPT):.3f}" in done.stdout.decode(), done.stdout
+    assert f"{-summary.total_logprob / math.log(2) / len(PROMPT):.4f} bits per byte" in done.stdout.decode(), done.stdout
 
 
 def test_snapshots_stay_among_servers_of_the_dtype(int8, server, start):

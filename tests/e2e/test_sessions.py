@@ -158,9 +158,9 @@ def test_list_in_pages(start):
     (lambda c, s: c.create(model=""), Code.INVALID_ARGUMENT, "model:"),
     (lambda c, s: c.create(ttl=-1), Code.INVALID_ARGUMENT, "ttl:"),
     (lambda c, s: c.create(label="x" * 257), Code.INVALID_ARGUMENT, "label:"),
-    (lambda c, s: c.save(s), Code.FAILED_PRECONDITION, "durable"),
-    (lambda c, s: c.append(s, "a", durable=True), Code.FAILED_PRECONDITION, "durable"),
-    (lambda c, s: c.generate(s, "a", durable=True), Code.FAILED_PRECONDITION, "durable"),
+    (lambda c, s: c.save(s), Code.FAILED_PRECONDITION, "must be started with --session-dir"),
+    (lambda c, s: c.append(s, "a", durable=True), Code.FAILED_PRECONDITION, "without --session-dir"),
+    (lambda c, s: c.generate(s, "a", durable=True), Code.FAILED_PRECONDITION, "without --session-dir"),
 ])
 def test_what_is_refused_changes_nothing(client, act, code, words):
     session = client.create()

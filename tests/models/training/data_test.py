@@ -15,7 +15,8 @@ def streams(restart=0.3, **options):
 def test_segments_follow_each_other_unless_the_context_begins_anew():
     source, last, followed = streams(), {}, 0
     for _ in range(300):
-        tokens, group, fresh = source.next()
+        batch = source.next()
+        tokens, group, fresh = batch.tokens, batch.context, batch.fresh
         assert tokens.shape == (2, 17)
         if not fresh:
             followed += 1
