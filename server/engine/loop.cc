@@ -213,6 +213,7 @@ void Loop::Count(const absl::Status& outcome) {
 void Loop::Publish() {
   EngineStats stats = totals_;
   std::vector<ModelStats> of_models;
+  of_models.reserve(runners_.size());
   for (const ModelRunner& runner : runners_) {
     of_models.push_back({.reads = runner.model().state_reads()});
   }
