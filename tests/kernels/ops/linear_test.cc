@@ -475,12 +475,12 @@ TEST_P(LinearRoundingTest, RoundsToFixedPoint) {
     x[7] = largest;
     // In the middle of two, and next to it.
     const float step = FixedPointStep(x);
-    for (int i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < 4; ++i) {
       const float middle = (static_cast<float>(i) + 0.5F) * step;
       if (middle > largest) continue;
-      x[static_cast<size_t>(10 + 3 * i)] = middle;
-      x[static_cast<size_t>(11 + 3 * i)] = -middle;
-      x[static_cast<size_t>(12 + 3 * i)] = std::nextafter(middle, 0.0F);
+      x[10 + 3 * i] = middle;
+      x[11 + 3 * i] = -middle;
+      x[12 + 3 * i] = std::nextafter(middle, 0.0F);
     }
     const DeviceArray<float> in(*device, x), out(*device, std::vector<float>(kWidth));
     ASSERT_TRUE(

@@ -53,10 +53,11 @@ TEST(ErrorsTest, WhatAModelCannotDoIsWrongInTheRequest) {
 }
 
 TEST(ErrorsTest, PromptsThatAreTooLongHaveOpenAisCode) {
+  const char* const both =
+      "prompt: has 9 tokens, and max_tokens is 3; together they must be at most 8, the model's "
+      "context length";
   for (const char* message :
-       {"prompt: has 9 tokens, must be at most 8, the model's context length",
-        "prompt: has 9 tokens, and max_tokens is 3; together they must be at most 8, the model's "
-        "context length",
+       {"prompt: has 9 tokens, must be at most 8, the model's context length", both,
         "text: has 9 tokens, must have at most 8, the server's limit",
         "text: has 9 tokens, must have at most 8, the prompt tokens that may wait",
         "text: has 99 bytes, more than 8 tokens, the server's limit, can stand for"}) {
