@@ -123,6 +123,20 @@ inline std::vector<std::byte> Bytes(const State& state) {
   return all;
 }
 
+// Loads what Bytes gave.
+inline absl::Status LoadBytes(State& state, int64_t position, const std::vector<std::byte>& bytes) {
+  size_t at = 0;
+  absl::Status status =
+      state.Load(position, [&](const SectionInfo& section, std::span<std::byte> out) {
+        EXPECT_EQ(static_cast<size_t>(section.bytes), out.size());
+        std::copy_n(bytes.begin() + static_cast<int64_t>(at), out.size(), out.begin());
+        at += out.size();
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(at, bytes.size());
+  return status;
+}
+
 }  // namespace tvq::conformance
 
 #endif  // TVQ_TESTS_CONFORMANCE_FIXTURE_H_

@@ -1,0 +1,44 @@
+// The models that the conformance tests run, every kind of attention in both blocks, on every
+// device and instruction set.
+#ifndef TVQ_TESTS_CONFORMANCE_MODEL_CASES_H_
+#define TVQ_TESTS_CONFORMANCE_MODEL_CASES_H_
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/conformance/fixture.h"
+#include "tests/conformance/oracle.h"
+#include "tests/kernels/test_devices.h"
+
+namespace tvq::conformance {
+
+std::vector<Shape> Shapes();
+
+struct Case {
+  Shape shape;
+  DeviceCase backend;
+};
+
+// Its tests lie in model_test.cc and session_bits_test.cc.
+class ModelTest : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().backend); }
+  const Shape& shape() const { return GetParam().shape; }
+  // The CUDA kernels on the CPU take milliseconds a step.
+  bool slow() const { return GetParam().backend.name == "cuda_host"; }
+  Fixture Make(DType dtype = DType::kFloat32, int threads = 2, const StateReads& reads = {}) {
+    return Fixture(shape(), GetParam().backend, dtype, threads, {}, reads);
+  }
+  // How decode may read states: exactly, and where there is a choice neither exactly nor whole.
+  std::vector<StateReads> Reads() const {
+    if (!shape().vq() || GetParam().backend.name.starts_with("cuda")) return {{}};
+    return {{}, {.int8 = true, .skip_mass = 0.02F}};
+  }
+  // Enough for what changes with the position: a window that turns, a cache's second page.
+  size_t length() const { return shape().grows() ? 270 : 150; }
+};
+
+}  // namespace tvq::conformance
+
+#endif  // TVQ_TESTS_CONFORMANCE_MODEL_CASES_H_

@@ -1,0 +1,216 @@
+// What a session's bits and bytes rest on, for every kind of model: batched = alone, any number of
+// threads, any schedule of chunks, forks, states that were saved and loaded.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tests/conformance/model_cases.h"
+
+namespace tvq::conformance {
+namespace {
+
+TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
+  std::vector<std::pair<DType, StateReads>> cases{
+      {DType::kFloat32, {}}, {DType::kBFloat16, Reads().back()}, {DType::kInt8, {}}};
+  if (Reads().size() > 1) cases.emplace_back(DType::kBFloat16, StateReads());
+  for (const auto& [dtype, reads] : cases) {
+    Fixture f = Make(dtype, 2, reads);
+    const size_t sessions = slow() ? 5 : 32;
+    const size_t steps = slow() ? 3 : 12;
+    // Where a state grows, rows come to their second page each in another step.
+    const size_t base = shape().grows() ? 200 : 0;
+    std::vector<std::unique_ptr<State>> alone, batched;
+    std::vector<std::vector<int32_t>> tokens;
+    std::vector<State*> states;
+    for (size_t i = 0; i < sessions; ++i) {
+      tokens.push_back(RandomTokens(base + 20 + 3 * i, shape().vocab, 100 + i));
+      alone.push_back(f.NewState());
+      batched.push_back(f.NewState());
+      states.push_back(batched.back().get());
+      // Different positions in one batch.
+      f.Prefill(*alone.back(), std::span(tokens[i]).first(base + 3 * i + 1));
+      f.Prefill(*batched.back(), std::span(tokens[i]).first(base + 3 * i + 1));
+    }
+    for (size_t step = 0; step < steps; ++step) {
+      std::vector<int32_t> next;
+      next.reserve(sessions);
+      for (size_t i = 0; i < sessions; ++i) next.push_back(tokens[i][base + 3 * i + 1 + step]);
+      const std::vector<std::vector<float>> rows = f.Batch(states, next);
+      for (size_t i = 0; i < sessions; ++i) {
+        ASSERT_EQ(rows[i], f.Step(*alone[i], next[i])) << "row " << i << " step " << step;
+      }
+    }
+    for (size_t i = 0; i < sessions; ++i) ASSERT_EQ(Bytes(*alone[i]), Bytes(*batched[i]));
+  }
+}
+
+TEST_P(ModelTest, ThreadsDoNotChangeBits) {
+  for (const StateReads& reads : Reads()) {
+    Fixture one = Make(DType::kBFloat16, 1, reads), three = Make(DType::kBFloat16, 3, reads);
+    const std::vector<int32_t> tokens = RandomTokens(90, shape().vocab, 8);
+    const std::unique_ptr<State> a = one.NewState(), b = three.NewState();
+    EXPECT_EQ(one.Prefill(*a, std::span(tokens).first(77)),
+              three.Prefill(*b, std::span(tokens).first(77)));
+    for (size_t i = 77; i < tokens.size(); ++i) {
+      EXPECT_EQ(one.Step(*a, tokens[i]), three.Step(*b, tokens[i]));
+    }
+    EXPECT_EQ(Bytes(*a), Bytes(*b));
+  }
+}
+
+// Whole chunks end at absolute multiples of prefill_chunk, so stopping between chunks changes
+// nothing.
+TEST_P(ModelTest, PausingBetweenChunksDoesNotChangeBits) {
+  Fixture f = Make();
+  const std::vector<int32_t> tokens = RandomTokens(300, shape().vocab, 9);
+  const std::unique_ptr<State> at_once = f.NewState(), paused = f.NewState(), other = f.NewState();
+  const std::vector<float> expected = f.Prefill(*at_once, tokens);
+  std::vector<float> last;
+  for (size_t at = 0; at < tokens.size();) {
+    const auto n = static_cast<size_t>(NextChunk(
+        static_cast<int64_t>(at), static_cast<int64_t>(tokens.size() - at), shape().prefill_chunk));
+    last = f.Prefill(*paused, std::span(tokens).subspan(at, n));
+    f.Step(*other, 1);  // someone else computes in between
+    at += n;
+  }
+  EXPECT_EQ(expected, last);
+  EXPECT_EQ(Bytes(*at_once), Bytes(*paused));
+}
+
+TEST_P(ModelTest, ForkContinuesLikeTheOriginal) {
+  Fixture f = Make(DType::kBFloat16);
+  const std::vector<int32_t> tokens = RandomTokens(80, shape().vocab, 10);
+  const std::unique_ptr<State> original = f.NewState(), fork = f.NewState();
+  f.Prefill(*original, std::span(tokens).first(60));
+  f.Prefill(*fork, std::span(tokens).first(33));  // something to overwrite
+  ASSERT_TRUE(fork->CopyFrom(*original).ok());
+  for (size_t i = 60; i < 70; ++i)
+    ASSERT_EQ(f.Step(*original, tokens[i]), f.Step(*fork, tokens[i]));
+  // The fork shares nothing writable.
+  const std::vector<std::byte> before = Bytes(*original);
+  for (size_t i = 70; i < 80; ++i) f.Step(*fork, tokens[i]);
+  EXPECT_EQ(before, Bytes(*original));
+}
+
+// Load of what VisitSections gave, then prefill and decode mixed, for rings that have not filled,
+// are just full, and have turned, pages that are about to be full and are, and where an old state
+// is overwritten.
+TEST_P(ModelTest, LoadedStateContinuesLikeTheOriginal) {
+  for (const auto& [state_dtype, reads] :
+       {std::pair(DType::kFloat32, StateReads()), std::pair(DType::kBFloat16, StateReads()),
+        std::pair(DType::kFloat32, Reads().back())}) {
+    Fixture f(shape(), GetParam().backend, DType::kFloat32, 2, state_dtype, reads);
+    const std::vector<int32_t> tokens =
+        RandomTokens(shape().grows() ? 310 : 120, shape().vocab, 13);
+    const auto window = static_cast<size_t>(shape().mem_len) + 1;
+    std::vector<size_t> saves{0, 1, window - 1, window, window + 1, 60};
+    if (shape().grows()) saves.insert(saves.end(), {225, 256, 270});
+    const std::unique_ptr<State> loaded = f.NewState();
+    for (const size_t saved : saves) {
+      if (slow() && saved != window) continue;
+      const std::unique_ptr<State> original = f.NewState();
+      f.Prefill(*original, std::span(tokens).first(saved / 2));
+      for (size_t i = saved / 2; i < saved; ++i) f.Step(*original, tokens[i]);
+
+      const std::vector<std::byte> bytes = Bytes(*original);
+      const absl::Status status = LoadBytes(*loaded, original->position(), bytes);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(loaded->position(), original->position());
+      ASSERT_EQ(Bytes(*loaded), bytes);
+
+      const std::span<const int32_t> rest = std::span(tokens).subspan(saved);
+      ASSERT_EQ(f.Prefill(*loaded, rest.first(25)), f.Prefill(*original, rest.first(25)));
+      for (int32_t token : rest.subspan(25, 10)) {
+        ASSERT_EQ(f.Step(*loaded, token), f.Step(*original, token)) << "saved at " << saved;
+      }
+      ASSERT_EQ(f.Prefill(*loaded, rest.subspan(35)), f.Prefill(*original, rest.subspan(35)));
+      ASSERT_EQ(Bytes(*loaded), Bytes(*original));
+    }
+  }
+}
+
+TEST_P(ModelTest, LogitsGoToTheHostAndBack) {
+  Fixture f = Make();
+  const std::unique_ptr<State> state = f.NewState();
+  const std::vector<float> expected = f.Step(*state, 3);
+  Logits logits = f.model().NewLogits(2).value();
+  ASSERT_TRUE(f.model().WriteLogits(expected, &logits, 1).ok());
+  std::vector<float> row(expected.size());
+  ASSERT_TRUE(f.model().ReadLogits(logits, 1, row).ok());
+  EXPECT_EQ(row, expected);
+  ASSERT_TRUE(f.model().ReadLogits(logits, 0, row).ok());
+  EXPECT_EQ(row, std::vector<float>(row.size()));
+  EXPECT_FALSE(f.model().ReadLogits(logits, 2, row).ok());
+  EXPECT_FALSE(f.model().ReadLogits(logits, -1, row).ok());
+  row.pop_back();
+  EXPECT_FALSE(f.model().ReadLogits(logits, 0, row).ok());
+  EXPECT_FALSE(f.model().WriteLogits(row, &logits, 0).ok());
+}
+
+// docs/state.md: the same for ever, or a page of keys and values of all layers for every 256
+// positions.
+TEST_P(ModelTest, StateHasTheSizeThatWasQuoted) {
+  Fixture f = Make();
+  const Shape& s = shape();
+  const int64_t page = 256 * s.n_layer * s.n_kv_head * (s.d_k + s.d_v) * 4;
+  const auto quoted = [&](int64_t tokens) {
+    return s.grows() ? (tokens + 255) / 256 * page : f.model().StateBytes(0);
+  };
+  EXPECT_EQ(f.model().StateBytes(10'000'000), quoted(10'000'000));
+  const std::unique_ptr<State> state = f.NewState();
+  for (const size_t tokens : {0, 1, 255, 1, 1, 40}) {
+    f.Prefill(*state, RandomTokens(tokens, s.vocab, 11));
+    EXPECT_EQ(state->bytes(), quoted(state->position())) << state->position();
+    EXPECT_EQ(state->bytes(), f.model().StateBytes(state->position()));
+  }
+  ASSERT_TRUE(state->Reset().ok());
+  EXPECT_EQ(state->position(), 0);
+  EXPECT_EQ(state->bytes(), quoted(0));
+  // Nothing of the past is left: as a new state.
+  const std::vector<int32_t> tokens = RandomTokens(30, shape().vocab, 12);
+  const std::unique_ptr<State> fresh = f.NewState();
+  EXPECT_EQ(f.Prefill(*state, tokens), f.Prefill(*fresh, tokens));
+}
+
+// What decode leaves out is counted; where it leaves nothing out, nothing is.
+TEST_P(ModelTest, CountsWhatDecodeReads) {
+  for (const StateReads& reads : Reads()) {
+    Fixture f = Make(DType::kFloat32, 2, reads);
+    EXPECT_EQ(f.model().info().reads.int8, reads.int8);
+    EXPECT_EQ(f.model().info().reads.skip_mass, reads.skip_mass);
+    const std::unique_ptr<State> state = f.NewState();
+    const std::vector<int32_t> tokens = RandomTokens(40, shape().vocab, 15);
+    f.Prefill(*state, std::span(tokens).first(30));
+    EXPECT_EQ(f.model().state_reads().queries, 0);
+    for (size_t i = 30; i < tokens.size(); ++i) f.Step(*state, tokens[i]);
+    const StateReadTotals totals = f.model().state_reads();
+    const int64_t steps = reads.skip_mass > 0 ? 10 : 0;
+    EXPECT_EQ(totals.queries, steps * shape().n_layer * shape().n_head);
+    EXPECT_LE(totals.rows_read, totals.rows);
+    EXPECT_LE(totals.rows,
+              steps * shape().n_layer * shape().n_kv_head * (shape().n_code + shape().mem_len + 1));
+    EXPECT_GE(totals.rows_read, steps * shape().n_layer * shape().n_kv_head);
+    // The bound of each query, and float32's rounding of the sums that are held against it.
+    EXPECT_LE(totals.skipped_mass,
+              static_cast<double>(totals.queries) * reads.skip_mass * (1 + 1e-5));
+  }
+}
+
+TEST_P(ModelTest, SynthesizedStateDecodesFiniteInALongContext) {
+  Fixture f = Make();
+  const int64_t position = shape().grows() ? 10'000 : 10'000'000;
+  const std::unique_ptr<State> state = f.NewState();
+  ASSERT_TRUE(state->Synthesize(position, 1).ok());
+  EXPECT_EQ(state->position(), position);
+  for (float l : f.Step(*state, 2)) EXPECT_TRUE(std::isfinite(l));
+  EXPECT_EQ(state->position(), position + 1);
+}
+
+}  // namespace
+}  // namespace tvq::conformance
