@@ -2,18 +2,26 @@
 
 #include <atomic>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <vector>
+
+#include "kernels/cpu/pool_thread.h"
 
 namespace tvq {
 namespace {
 
 // How long a worker stays awake after its last task: longer than the gaps between the ops of one
 // decode step, shorter than anyone would notice on an idle server.
-constexpr std::chrono::microseconds kSpinBeforeParking{50};
+constexpr std::chrono::microseconds kSpinBeforeParking{100};
 constexpr int kPausesPerClockRead = 32;
-// A caller that waited this long gives its core away: a worker was taken off its own.
-constexpr int kPausesBeforeYield = 4096;
+constexpr int kPausesBeforeClock = 256;  // mostly all are done by then
+// A caller that waited this long leaves its core to others, if there are any.
+constexpr std::chrono::microseconds kSpinBeforeYield{200};
+// Who has waited this long for a fellow looks whether it stands on a core; between two looks lies
+// enough time to tell, and to ask costs little beside it.
+constexpr std::chrono::microseconds kFirstLook{40};
+constexpr std::chrono::microseconds kBetweenLooks{20};
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -25,15 +33,58 @@ inline void Pause() {
 
 constexpr uint64_t kRemainingMask = 0xffffffffU;
 
+using Clock = std::chrono::steady_clock;
+
+// Finds the fellows of a waiting thread that hold a task and were taken off their cores.
+class Lookout {
+ public:
+  Lookout(std::span<PoolThread> threads, Clock::time_point now)
+      : threads_(threads), next_look_(now + kFirstLook) {}
+
+  // Now and then such a fellow, or null. A look is at one at a time.
+  PoolThread* Look(Clock::time_point now) {
+    if (now < next_look_) return nullptr;
+    PoolThread* off = nullptr;
+    if (watched_ != nullptr && watched_->working()) {
+      const auto computed = watched_->CpuTime() - cpu_time_;
+      if (2 * computed < now - since_) off = watched_;
+    }
+    watched_ = NextAtWork();
+    since_ = now;
+    if (watched_ != nullptr) cpu_time_ = watched_->CpuTime();
+    next_look_ = now + kBetweenLooks;
+    return off;
+  }
+
+ private:
+  PoolThread* NextAtWork() {
+    for (size_t i = 0; i < threads_.size(); ++i) {
+      position_ = (position_ + 1) % threads_.size();
+      if (threads_[position_].working()) return &threads_[position_];
+    }
+    return nullptr;
+  }
+
+  std::span<PoolThread> threads_;
+  Clock::time_point next_look_;
+  size_t position_ = 0;
+  PoolThread* watched_ = nullptr;
+  Clock::time_point since_;
+  std::chrono::nanoseconds cpu_time_{0};
+};
+
 }  // namespace
 
 // A call publishes its job by writing `ticket`: the call's number above, the tasks not yet taken
 // below. Whoever lowers the count owns a task, and until every taken task is counted in `done` the
 // caller does not return, so the job cannot change under its owner. A worker that comes late finds
-// zero and never looks at the job; the caller does not wait for it.
+// zero and never looks at the job; the caller does not wait for it. For one that was taken off in
+// the middle of a task it makes room (pool_thread.h), and so do idle workers for it.
 struct ThreadPool::Impl {
-  explicit Impl(int threads) {
-    for (int i = 1; i < threads; ++i) workers.emplace_back([this] { Work(); });
+  explicit Impl(int count) : threads(static_cast<size_t>(count)) {
+    for (int i = 1; i < count; ++i) {
+      workers.emplace_back([this, i] { Work(threads[static_cast<size_t>(i)]); });
+    }
   }
 
   ~Impl() {
@@ -52,20 +103,17 @@ struct ThreadPool::Impl {
     ticket.store(uint64_t{call} << 32 | static_cast<uint64_t>(n), std::memory_order_release);
     calls.store(call);
     if (parked.load() > 0) calls.notify_all();
-    TakeTasks();
-    for (int pauses = 0; done.load(std::memory_order_acquire) != n; ++pauses) {
-      if (pauses < kPausesBeforeYield) {
-        Pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
+    threads[0].Bind();
+    TakeTasks(threads[0]);
+    WaitUntilDone(static_cast<uint32_t>(n));
   }
 
   // Runs tasks until none is left to take.
-  void TakeTasks() {
-    int64_t finished = 0;
+  void TakeTasks(PoolThread& self) {
     uint64_t t = ticket.load(std::memory_order_acquire);
+    if ((t & kRemainingMask) == 0) return;
+    uint32_t finished = 0;
+    self.Begin();
     while ((t & kRemainingMask) != 0) {
       if (!ticket.compare_exchange_weak(t, t - 1, std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
@@ -75,13 +123,50 @@ struct ThreadPool::Impl {
       ++finished;
       t = ticket.load(std::memory_order_acquire);
     }
-    if (finished > 0) done.fetch_add(finished, std::memory_order_release);
+    if (finished > 0) {
+      done.fetch_add(finished);
+      if (asleep.load()) done.notify_all();
+    }
+    self.End();
   }
 
-  void Work() {
+  void WaitUntilDone(uint32_t n) {
+    for (int i = 0; i < kPausesBeforeClock; ++i) {
+      if (done.load(std::memory_order_acquire) == n) return;
+      Pause();
+    }
+    const auto begin = Clock::now();
+    Lookout lookout({threads.data() + 1, threads.size() - 1}, begin);
+    bool yield = false;
+    while (true) {
+      for (int i = 0; i < kPausesPerClockRead; ++i) {
+        if (done.load(std::memory_order_acquire) == n) return;
+        if (yield) {
+          std::this_thread::yield();
+          break;
+        }
+        Pause();
+      }
+      const auto now = Clock::now();
+      yield = now - begin > kSpinBeforeYield;
+      PoolThread* off = lookout.Look(now);
+      if (off != nullptr && off->LendCore()) SleepUntilMore(n);
+    }
+  }
+
+  // Until some thread has finished its tasks.
+  void SleepUntilMore(uint32_t n) {
+    asleep.store(true);
+    const uint32_t seen = done.load();
+    if (seen != n) done.wait(seen);
+    asleep.store(false, std::memory_order_relaxed);
+  }
+
+  void Work(PoolThread& self) {
+    self.Bind();
     while (!stop.load()) {
       const uint32_t seen = calls.load();
-      TakeTasks();
+      TakeTasks(self);
       if (!SpinFor(seen)) {
         parked.fetch_add(1);
         calls.wait(seen);
@@ -91,19 +176,25 @@ struct ThreadPool::Impl {
   }
 
   // True when a call came while spinning.
-  bool SpinFor(uint32_t seen) const {
-    const auto end = std::chrono::steady_clock::now() + kSpinBeforeParking;
+  bool SpinFor(uint32_t seen) {
+    auto now = Clock::now();
+    auto end = now + kSpinBeforeParking;
+    Lookout lookout(threads, now);
     do {
       for (int i = 0; i < kPausesPerClockRead; ++i) {
         if (calls.load(std::memory_order_acquire) != seen) return true;
         Pause();
       }
-    } while (std::chrono::steady_clock::now() < end);
+      now = Clock::now();
+      PoolThread* off = lookout.Look(now);
+      if (off != nullptr && off->GiveCore()) end = Clock::now() + kSpinBeforeParking;
+    } while (now < end);
     return false;
   }
 
   alignas(64) std::atomic<uint64_t> ticket{0};
-  alignas(64) std::atomic<int64_t> done{0};
+  alignas(64) std::atomic<uint32_t> done{0};
+  std::atomic<bool> asleep{false};             // the caller, on `done`
   alignas(64) std::atomic<uint32_t> calls{0};  // what parked workers wait on
   std::atomic<int> parked{0};
   std::atomic<bool> stop{false};
@@ -112,6 +203,7 @@ struct ThreadPool::Impl {
   const void* task = nullptr;
   int64_t count = 0;
 
+  std::vector<PoolThread> threads;  // the caller's is the first
   std::vector<std::thread> workers;
 };
 

@@ -1,5 +1,7 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/kernels/cpu/affinity.h"
 
 namespace tvq {
 namespace {
@@ -38,6 +41,45 @@ TEST_P(ThreadPoolTest, ResultsAreVisibleToTheCaller) {
 TEST_P(ThreadPoolTest, StartsAndStopsWithoutWork) {
   for (int i = 0; i < 20; ++i) ThreadPool pool(GetParam());
 }
+
+// A thread that is not on a core in the middle of a task is moved to one of a fellow that waits for
+// it, and is as free as before afterwards: a worker by the caller, the caller by a worker.
+class ThreadTakenOffTest : public testing::TestWithParam<bool> {};
+
+TEST_P(ThreadTakenOffTest, GetsACoreAndIsFreeAgain) {
+  const std::vector<int> all = Affinity();
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  const bool caller_sleeps = GetParam();
+  const pid_t caller = gettid();
+  std::atomic<pid_t> worker{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  ThreadPool pool(2);
+  // A worker looks for a short while only, so a caller that goes to sleep late is not seen.
+  bool moved = false;
+  while (!moved && std::chrono::steady_clock::now() < deadline) {
+    std::atomic<int> arrived{0};
+    pool.ParallelFor(2, [&](int64_t) {
+      if (gettid() != caller) worker = gettid();
+      arrived.fetch_add(1);
+      while (arrived.load() < 2) std::this_thread::yield();  // one task each
+      if ((gettid() == caller) != caller_sleeps) return;
+      for (int i = 0; i < 100 && !moved; ++i) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        moved = Affinity().size() == 1;
+      }
+    });
+  }
+  EXPECT_TRUE(moved);
+  EXPECT_EQ(Affinity(), all);
+  // The caller does not wait for what a worker does after its task.
+  while (Affinity(worker) != all && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  EXPECT_EQ(Affinity(worker), all);
+}
+
+INSTANTIATE_TEST_SUITE_P(WhoSleeps, ThreadTakenOffTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Caller" : "Worker"; });
 
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 3, 8));
 
