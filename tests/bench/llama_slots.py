@@ -16,108 +16,18 @@ import json
 import os
 import random
 import statistics
-import struct
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-MAGIC, VERSION = 0x67677371, 3  # "ggsq", LLAMA_STATE_SEQ_VERSION
-
-
-class Server:
-    """One llama-server with one slot and nothing else that remembers a prompt."""
-
-    def __init__(self, args, folder: Path, context: int):
-        self.url = f"http://127.0.0.1:{args.port}"
-        self.log = open(folder / "llama-server.log", "w")
-        # A token beyond the context and one generated, and the padding to 256 cells.
-        command = [args.server, "-m", args.model, "-c", str(context + 256), "-np", "1"]
-        command += ["-t", str(args.threads), "--port", str(args.port), "--slots", "--no-webui"]
-        command += ["--cache-ram", "0", "--slot-save-path", str(folder) + "/"]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
-        for _ in range(600):
-            try:
-                self.call("/health")
-                return
-            except (urllib.error.URLError, ConnectionError):
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.1)
-        self.close()
-        sys.exit(f"llama-server did not start: {(folder / 'llama-server.log').read_text()[-2000:]}")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
-
-    def call(self, path: str, body: dict | None = None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.url + path, data=data, headers={"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=7200) as answer:
-            return json.load(answer)
-
-    def slot(self, action: str) -> dict:
-        return self.call(f"/slots/0?action={action}", {"filename": "slot.bin"})
-
-    def first_token(self, prompt: list[int]) -> tuple[float, int]:
-        """Seconds to one token, and how many tokens of the prompt were computed for it."""
-        body = {"prompt": prompt, "n_predict": 1, "cache_prompt": True, "ignore_eos": True}
-        body |= {"temperature": 0, "id_slot": 0}
-        start = time.perf_counter()
-        answer = self.call("/completion", body)
-        return time.perf_counter() - start, answer["timings"]["prompt_n"]
+from llama_server import Server, repeat
 
 
 def drop_cache(path: Path):
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def repeat(source: Path, target: Path, tokens: list[int]):
-    """Writes the slot file of `source`, a shorter prompt's, as if its cells were those of `tokens`."""
-    with open(source, "rb") as read, open(target, "wb") as write:
-
-        def take(layout: str):
-            return struct.unpack("<" + layout, read.read(struct.calcsize("<" + layout)))
-
-        def put(layout: str, *values):
-            write.write(struct.pack("<" + layout, *values))
-
-        def stretch(row: int):
-            block, left = read.read(row * cells), row * len(tokens)
-            for _ in range(left // len(block)):
-                write.write(block)
-            write.write(block[: left % len(block)])
-
-        magic, version, words = take("III")
-        packed = take(f"{words}i")
-        # Packed tokens: -1, a version, how many, the tokens, no media.
-        if (magic, version) != (MAGIC, VERSION) or packed[0] != -1 or packed[-1] != 0:
-            sys.exit(f"{source}: not a slot file as this script knows it")
-        packed = (*packed[:2], len(tokens), *tokens, 0)
-        put("III", magic, version, len(packed))
-        put(f"{len(packed)}i", *packed)
-        streams, cells = take("II")
-        put("II", streams, len(tokens))
-        read.seek(12 * cells, os.SEEK_CUR)
-        for position in range(len(tokens)):
-            put("iIi", position, 1, 0)  # of one sequence, the slot's
-        transposed, layers = take("II")
-        if streams != 1 or transposed:
-            sys.exit(f"{source}: values are transposed; run the server with flash attention")
-        put("II", transposed, layers)
-        for _ in range(2 * layers):  # the keys of every layer, then the values
-            kind, row = take("iQ")
-            put("iQ", kind, row)
-            stretch(row)
 
 
 def measure(args, folder: Path, context: int) -> dict:
@@ -130,13 +40,15 @@ def measure(args, folder: Path, context: int) -> dict:
         times.setdefault(name, []).append(seconds * 1e3)
 
     def reads(count: int) -> list[int]:
-        seconds, computed = server.first_token(tokens[:count])
+        start = time.perf_counter()
+        computed = server.complete(tokens[:count])["prompt_n"]
+        seconds = time.perf_counter() - start
         if computed != count:
             sys.exit(f"{computed} of {count} tokens were computed; the slot was not empty")
         if count == context:
             note("ms_prefill", seconds)
 
-    server = Server(args, folder, context)
+    server = Server(args.server, args.model, folder, context, args.threads, args.port)
     try:
         if context > args.read_up_to:
             reads(args.read_up_to)
@@ -162,7 +74,7 @@ def measure(args, folder: Path, context: int) -> dict:
                 restored = server.slot("restore")
                 note(f"ms_restore_{name}", time.perf_counter() - start)
                 # The token that the saved slot had sampled, and one more.
-                _, computed = server.first_token(tokens + [1])
+                computed = server.complete(tokens + [1])["prompt_n"]
                 note(f"ms_first_token_{name}", time.perf_counter() - start)
                 if computed > 2:
                     sys.exit(f"{computed} tokens were computed after a restore of {restored}")

@@ -8,9 +8,9 @@
 A side is an engine with a model in one form. Every round runs every side once, so that what else the machine
 does hits all of them; a ratio is the median of the rounds' ratios, for each of our weights' dtypes. The read
 ceiling is what tvq-bench measured in the same round. A peer's context is depth (-d), which it computes first:
-long ones take long, so --peer-contexts may be fewer. Flags change a peer much (-fa 0 decodes 2.4 times as fast as
--fa 1 at a depth of 1,024 on a Xeon): give it the ones that serve it best. --busy N keeps the last N of the cores
-occupied meanwhile, by a process each.
+long ones take long, so --peer-contexts may be fewer, or llama_depth.py stands in for llama-bench. Flags change a
+peer much (-fa 0 decodes 2.4 times as fast as -fa 1 at a depth of 1,024 on a Xeon): give it the ones that serve it
+best. --busy N keeps the last N of the cores occupied meanwhile, by a process each.
 """
 
 import argparse
