@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from models.training.sequences import Sequences, begin_at_frequencies
 
-HELD_OUT = 1000  # images kept from training to choose the best checkpoint by, of fewer than 10,000 a tenth
+HELD_OUT = 1000  # images kept from training to choose the best checkpoint by, of fewer than 10,000 a tenth, at least one
 VALIDATED = 200  # of them looked at each time
 EVALUATION_IMAGES = 8  # of a batch
 EMBEDDING_SCALE = 0.25  # standard deviation at the start
@@ -23,7 +23,8 @@ IDX = b"\0\0\x08"  # an idx file of bytes begins so; the number of its dimension
 
 def read_images(path, shape=None) -> np.ndarray:
     """[n, height, width] or [n, height, width, channels] uint8, of an idx file, or of bytes without a header where the
-    shape of an image is given; .xz is unpacked. ValueError names the file."""
+    shape of an image (height, width, channels) is given; .xz is unpacked. ValueError names the file, also where its header
+    has another shape than the one given."""
     path = pathlib.Path(path)
     with lzma.open(path) if path.suffix == ".xz" else open(path, "rb") as file:
         raw = file.read()
@@ -36,6 +37,9 @@ def read_images(path, shape=None) -> np.ndarray:
         raise ValueError(f"{path}: not an idx file of images (bytes in three dimensions, or four), and their shape is not given")
     if len(raw) != begin + math.prod(sides) or len(raw) == begin:
         raise ValueError(f"{path}: {len(raw)} bytes do not hold {sides[0]} images of {' x '.join(map(str, sides[1:]))}")
+    if shape is not None and (*sides[1:], 1)[:3] != tuple(shape):
+        raise ValueError(f"{path}: holds images of {' x '.join(map(str, sides[1:]))} by its header, and "
+                         f"{' x '.join(map(str, shape))} (height, width, channels) was given as their shape")
     return np.frombuffer(raw, np.uint8, offset=begin).reshape(sides)
 
 
@@ -70,9 +74,10 @@ class Images:
     stages = (0.0,)
 
     def __init__(self, train: np.ndarray, levels: int, batch_tokens: int, held_out=None):
-        held_out = min(HELD_OUT, len(train) // 10) if held_out is None else held_out
+        held_out = min(HELD_OUT, max(1, len(train) // 10)) if held_out is None else held_out
         if held_out >= len(train):
-            raise ValueError(f"{len(train)} images do not leave any to train on beside {held_out} held out")
+            raise ValueError(f"{len(train)} image{'s do' if len(train) != 1 else ' does'} not leave any to train on beside "
+                             f"{held_out} held out")
         self.shape, self.levels, self.batch_tokens = (*train.shape[1:], 1)[:3], levels, batch_tokens
         ids = sequences_of(train, levels)
         self.training, self.held_out = ids[:len(ids) - held_out], ids[len(ids) - held_out:]

@@ -187,7 +187,7 @@ def add_task_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--batch-tokens", type=int, default=4096, help="of all but text: tokens of a batch, about")
     p.add_argument("--levels", type=int, default=256, help="images: levels of a pixel's grey, or of each of its channels")
     p.add_argument("--image-shape", type=parse_shape, metavar="HEIGHTxWIDTHxCHANNELS",
-                   help="images: of a file of bytes that is no idx file")
+                   help="images: of a file of bytes that is no idx file; of one, must be what its header says")
     p.add_argument("--symbols", type=int, default=10, help="copy")
     p.add_argument("--longest", type=int, default=128, help="copy: symbols of the longest sequence")
     p.add_argument("--pairs", type=int, default=8, help="recall: most of keys and values, and as many in a validation")

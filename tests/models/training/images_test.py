@@ -55,6 +55,17 @@ def test_reads_images_of_three_channels(tmp_path):
         parse_shape("4x0x3")
 
 
+def test_a_header_must_have_the_shape_that_is_given(tmp_path):
+    (tmp_path / "grey").write_bytes(idx(stripes()))
+    (tmp_path / "coloured").write_bytes(idx(COLOURED))
+    assert (read_images(tmp_path / "grey", (4, 5, 1)) == stripes()).all()
+    assert (read_images(tmp_path / "coloured", (4, 5, 3)) == COLOURED).all()
+    with pytest.raises(ValueError, match=r"grey: holds images of 4 x 5 by its header, and 5 x 4 x 1 \(height, width"):
+        read_images(tmp_path / "grey", (5, 4, 1))
+    with pytest.raises(ValueError, match="coloured: holds images of 4 x 5 x 3 by its header, and 4 x 5 x 1 "):
+        read_images(tmp_path / "coloured", (4, 5, 1))
+
+
 def test_the_channels_of_a_pixel_are_together():
     ids = sequences_of(COLOURED, 256)
     assert ids.shape == (7, 1 + 60) and ids[2, :7].tolist() == [256, *COLOURED[2, 0, 0], *COLOURED[2, 0, 1]]
@@ -104,6 +115,14 @@ def test_held_out_images_are_not_trained_on():
     assert (np.concatenate([images.training, images.held_out]) == sequences_of(stripes(), 16)).all()
     with pytest.raises(ValueError, match="40 images do not leave any to train on beside 40 held out"):
         task(held_out=40)
+
+
+@pytest.mark.parametrize("count, held_out", [(2, 1), (9, 1), (20, 2), (20_000, 1000)])
+def test_a_tenth_is_held_out_and_at_least_one(count, held_out):
+    images = Images(np.zeros((count, 1, 1), np.uint8), 16, 60)
+    assert (len(images.training), len(images.held_out)) == (count - held_out, held_out)
+    with pytest.raises(ValueError, match="1 image does not leave any to train on beside 1 held out"):
+        Images(np.zeros((1, 1, 1), np.uint8), 16, 60)
 
 
 def test_config_says_what_the_server_needs():
