@@ -4,6 +4,8 @@
 
 Every RUN is a folder of models.training.train, named by its folder. Prints how the share of right answers rose over the
 training, and of recall how it falls with the distance, also beyond those of the training, and with the number of pairs.
+All runs must have been validated after the same steps, and recall trained with the numbers of keys, values and noise tokens
+that are asked for.
 """
 
 import argparse
@@ -16,6 +18,9 @@ from models.training.memory_tasks import Recall
 from models.training.model import Model
 
 PAIRS_DISTANCE = 100  # tokens of noise where the number of pairs differs
+
+
+ASKED = Recall(batch_tokens=0)  # it is asked, and makes no batches
 
 
 def load(run: pathlib.Path) -> Model:
@@ -32,22 +37,30 @@ def validations(run: pathlib.Path) -> dict:
 
 
 def report_of(run: pathlib.Path, task: str, farthest: int, pairs) -> dict:
-    model, asked = load(run), Recall(0)
+    model = load(run)
     found = {"name": run.name, "kind": model.config.model_type, "codes": model.config.n_code, "by_step": validations(run),
              "parameters": sum(parameter.numel() for parameter in model.parameters())}
     if task == "recall":
-        found["by_distance"] = {distance: 1 - wrong for distance, wrong in asked.by_distance(model, farthest).items()}
-        found["by_pairs"] = {count: 1 - asked.wrong_at(model, PAIRS_DISTANCE, count) for count in pairs}
+        if model.config.vocab_size != ASKED.vocab_size:
+            raise ValueError(f"{run}: has {model.config.vocab_size} tokens, must have the {ASKED.vocab_size} of the recall task: "
+                             f"1, {ASKED.keys} keys, {ASKED.values} values and {ASKED.noise} of noise")
+        found["by_distance"] = {distance: 1 - wrong for distance, wrong in ASKED.by_distance(model, farthest).items()}
+        found["by_pairs"] = {count: 1 - ASKED.wrong_at(model, PAIRS_DISTANCE, count) for count in pairs}
     return found
 
 
 def table(first: str, runs, part: str) -> str:
-    """A row a run, a column a key of its `part`; a share that is missing stays empty."""
+    """A row a run, a column a key of its `part`. ValueError names the run and what it lacks of what others have."""
     columns = sorted({column for run in runs for column in run[part]})
+    if not columns:
+        raise ValueError(f"no run has a share of what is {first}")
+    for run in runs:
+        missing = [f"{column:,}" for column in columns if column not in run[part]]
+        if missing:
+            raise ValueError(f"{run['name']} has no share of what is {first} {', '.join(missing)}, other runs have")
     lines = [f"| {first} | " + " | ".join(f"{column:,}" for column in columns) + " |", "|---|" + "---:|" * len(columns)]
     for run in runs:
-        shares = run[part]
-        lines.append(f"| {run['name']} | " + " | ".join(f"{100 * shares[c]:.1f}%" if c in shares else "" for c in columns) + " |")
+        lines.append(f"| {run['name']} | " + " | ".join(f"{100 * run[part][column]:.1f}%" for column in columns) + " |")
     return "\n".join(lines)
 
 
@@ -66,7 +79,7 @@ def main():
         arguments.json.write_text(json.dumps({"task": arguments.task, "runs": runs}, indent=2) + "\n")
     print(table("right after step", runs, "by_step"))
     if arguments.task == "recall":
-        print("\n" + table(f"{Recall(0).pairs} pairs, right at distance", runs, "by_distance"))
+        print("\n" + table(f"{ASKED.pairs} pairs, right at distance", runs, "by_distance"))
         print("\n" + table(f"right at distance {PAIRS_DISTANCE}, pairs", runs, "by_pairs"))
 
 

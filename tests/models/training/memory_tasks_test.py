@@ -13,7 +13,7 @@ import torch
 
 from models.training.config import ModelConfig
 from conftest import random_model
-from models.training import memory_tasks
+from models.training import checkpoint, memory_report, memory_tasks
 from models.training.memory_tasks import Copy, Made, Recall, wrong
 from models.training.train import Trainer
 
@@ -157,3 +157,20 @@ def test_the_report_asks_beyond_the_training(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["task"] == "recall" and [one["kind"] for one in report["runs"]] == ["linear_transformer"]
     assert all(0 <= share < 1 for part in ("by_step", "by_distance", "by_pairs") for share in report["runs"][0][part].values())
+
+
+def test_the_report_names_what_a_run_lacks(tmp_path):
+    runs = [{"name": "whole", "by_step": {50: 0.5, 1000: 0.7}}, {"name": "ended early", "by_step": {50: 0.4}}]
+    assert memory_report.table("right after step", runs[:1], "by_step").splitlines()[2] == "| whole | 50.0% | 70.0% |"
+    with pytest.raises(ValueError, match="^ended early has no share of what is right after step 1,000, other runs have"):
+        memory_report.table("right after step", runs, "by_step")
+    with pytest.raises(ValueError, match="no run has a share of what is right after step"):
+        memory_report.table("right after step", [{"name": "empty", "by_step": {}}], "by_step")
+
+
+def test_the_report_asks_only_models_of_its_task(tmp_path):
+    model = random_model(vocab_size=Recall(0, keys=9).vocab_size)
+    checkpoint.save(tmp_path / "best.pt", {"config": model.config.to_json(), "model": model.state_dict()})
+    (tmp_path / "validations.jsonl").write_text('{"step": 50, "value": 0.5}\n')
+    with pytest.raises(ValueError, match="has 22 tokens, must have the 29 of the recall task: 1, 16 keys, 8 values and 4 of noise"):
+        memory_report.report_of(tmp_path, "recall", 10, [1])
