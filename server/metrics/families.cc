@@ -97,12 +97,24 @@ void AddModels(const std::vector<ModelStats>& models, Families& out) {
       out.Add(static_cast<double>(model.*row.value), {{"model", model.name}});
     }
   }
-  out.Begin(MetricType::Gauge, "tvq_attention_skipped_mass",
-            "Mean softmax mass that decode left out, since the server began.");
-  for (const ModelStats& model : models) out.Add(model.skipped_mass, {{"model", model.name}});
-  out.Begin(MetricType::Gauge, "tvq_attention_rows_read_ratio",
-            "Rows of values that decode read, of those with a weight, since the server began.");
-  for (const ModelStats& model : models) out.Add(model.rows_read_ratio, {{"model", model.name}});
+}
+
+// Of decode steps that may leave rows of values out.
+void AddAttention(const std::vector<ModelStats>& models, Families& out) {
+  const auto add = [&](const char* name, const char* help, auto ModelStats::* value) {
+    out.Begin(MetricType::Counter, name, help);
+    for (const ModelStats& model : models) {
+      out.Add(static_cast<double>(model.*value), {{"model", model.name}});
+    }
+  };
+  add("tvq_attention_queries_total", "Queries of every layer and head.",
+      &ModelStats::attention_queries);
+  add("tvq_attention_skipped_mass_total", "Shares of those queries' softmax that were left out.",
+      &ModelStats::attention_skipped_mass);
+  add("tvq_attention_rows_total", "Rows of values that had a weight, of every key/value head.",
+      &ModelStats::attention_rows);
+  add("tvq_attention_rows_read_total", "Rows of values that were read, of those with a weight.",
+      &ModelStats::attention_rows_read);
 }
 
 void AddRequests(const EngineStats& engine, Families& out) {
@@ -202,6 +214,7 @@ std::vector<MetricFamily> ToFamilies(const MetricsSnapshot& snapshot) {
   Families out;
   AddServer(snapshot, out);
   AddModels(snapshot.models, out);
+  AddAttention(snapshot.models, out);
   AddRequests(snapshot.engine, out);
   AddWork(snapshot.engine, snapshot.step_seconds, out);
   if (snapshot.sessions) AddSessions(*snapshot.sessions, out);

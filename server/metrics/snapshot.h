@@ -17,9 +17,11 @@ struct ModelStats {
   int64_t bytes_per_session = 0;
   int64_t max_sessions = 0;
   int64_t sessions_in_use = 0;
-  // Of all that decode steps could have read since the server began.
-  double skipped_mass = 0;     // mean share of a query's softmax that was not read
-  double rows_read_ratio = 1;  // of rows of values
+  // Of decode steps that may leave rows of values out, since the server began.
+  int64_t attention_queries = 0;      // of every layer and head
+  double attention_skipped_mass = 0;  // shares of their softmax that were left out, summed
+  int64_t attention_rows = 0;         // that had a weight, of every layer and key/value head
+  int64_t attention_rows_read = 0;    // of them
 };
 
 // Calls that ended with this code since the server began.

@@ -24,10 +24,10 @@ ModelStats StatsOf(const Engine& engine, size_t model) {
     stats.sessions_in_use = capacity->sessions_in_use;
   }
   const StateReadTotals reads = engine.StateReads(model);
-  if (reads.queries > 0) {
-    stats.skipped_mass = reads.skipped_mass / static_cast<double>(reads.queries);
-    stats.rows_read_ratio = static_cast<double>(reads.rows_read) / static_cast<double>(reads.rows);
-  }
+  stats.attention_queries = reads.queries;
+  stats.attention_skipped_mass = reads.skipped_mass;
+  stats.attention_rows = reads.rows;
+  stats.attention_rows_read = reads.rows_read;
   return stats;
 }
 

@@ -37,7 +37,7 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
   snapshot.sessions->durable.sessions = 8;
   snapshot.sessions->host.state_bytes = 9;
   snapshot.sessions->prefix_hits = 10;
-  snapshot.models = {{"novels", 11, 12, 13, 0.125, 0.25}};
+  snapshot.models = {{"novels", 11, 12, 13, 16, 0.125, 17, 18}};
   snapshot.methods = {{"GenerationService/Generate", "OK", 14}};
   snapshot.rejections = {{"rate_limit", 15}};
   const std::string text = Text(snapshot);
@@ -49,8 +49,10 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
         "tvq_prefix_cache_hits_total 10\n", "tvq_model_bytes_per_session{model=\"novels\"} 11\n",
         "tvq_model_max_sessions{model=\"novels\"} 12\n",
         "tvq_model_sessions_in_use{model=\"novels\"} 13\n",
-        "tvq_attention_skipped_mass{model=\"novels\"} 0.125\n",
-        "tvq_attention_rows_read_ratio{model=\"novels\"} 0.25\n",
+        "tvq_attention_queries_total{model=\"novels\"} 16\n",
+        "tvq_attention_skipped_mass_total{model=\"novels\"} 0.125\n",
+        "tvq_attention_rows_total{model=\"novels\"} 17\n",
+        "tvq_attention_rows_read_total{model=\"novels\"} 18\n",
         "tvq_grpc_calls_total{method=\"GenerationService/Generate\",code=\"OK\"} 14\n",
         "tvq_requests_rejected_total{reason=\"rate_limit\"} 15\n"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line));
