@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "absl/strings/str_replace.h"
 #include "client/gateway/http/message.h"
 
 namespace tvq::gateway {
@@ -23,7 +22,7 @@ QueryMap QueryOf(const Exchange& exchange) {
 // Paths name the session, not a field.
 ApiError SessionError(const absl::Status& status) {
   ApiError error = ToApiError(status, SessionFieldNames());
-  absl::StrReplaceAll({{"next_page_token", "next"}}, &error.message);  // of a page
+  RenameInMessage("next_page_token", "next", &error.message);  // of a page
   return error;
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/sampling.h"
 
@@ -137,10 +136,7 @@ ApiError ToChatError(const absl::Status& status, const ChatRequest& request) {
   names.push_back({"max_tokens", request.max_tokens_field});
   ApiError error = ToApiError(status, names);
   // Of other fields' limits.
-  if (error.status == 400) {
-    const std::string name = absl::StrCat(" ", request.max_tokens_field, " ");
-    absl::StrReplaceAll({{" max_tokens ", name}}, &error.message);
-  }
+  if (error.status == 400) RenameInMessage("max_tokens", request.max_tokens_field, &error.message);
   return error;
 }
 

@@ -124,6 +124,26 @@ ApiError ToApiError(const absl::Status& status, const FieldNames& names) {
   return error;
 }
 
+void RenameInMessage(std::string_view field, std::string_view name, std::string* message) {
+  std::string renamed;
+  bool quoted = false;
+  for (size_t at = 0; at < message->size();) {
+    const std::string_view rest = std::string_view(*message).substr(at);
+    const bool begins = at == 0 || !IsFieldCharacter((*message)[at - 1]);
+    const bool ends = rest.size() <= field.size() || !IsFieldCharacter(rest[field.size()]);
+    if (!quoted && begins && ends && rest.starts_with(field)) {
+      renamed += name;
+      at += field.size();
+      continue;
+    }
+    const size_t length = quoted && rest.front() == '\\' && rest.size() > 1 ? 2 : 1;
+    if (rest.front() == '"') quoted = !quoted;
+    renamed += rest.substr(0, length);
+    at += length;
+  }
+  *message = std::move(renamed);
+}
+
 const FieldNames& SessionFieldNames() {
   static const FieldNames& names = *new FieldNames{{"session.session_id", "session_id"},
                                                    {"session.expected_version", "expected_version"},

@@ -37,6 +37,10 @@ using FieldNames = std::vector<FieldName>;
 // counts that is the field, or that it is a part of: "token_ids" for "token_ids[3]".
 ApiError ToApiError(const absl::Status& status, const FieldNames& names);
 
+// Names a field by `name` wherever `message` mentions it as a whole word outside of quotes, between
+// which is what a client sent.
+void RenameInMessage(std::string_view field, std::string_view name, std::string* message);
+
 // Those of calls on sessions, and of their list.
 const FieldNames& SessionFieldNames();
 

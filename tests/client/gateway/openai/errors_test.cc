@@ -52,6 +52,15 @@ TEST(ErrorsTest, WhatAModelCannotDoIsWrongInTheRequest) {
   EXPECT_EQ(ToApiError(absl::UnimplementedError("this server keeps no sessions")).status, 501);
 }
 
+TEST(ErrorsTest, FieldsAreRenamedOutsideOfWhatAClientSent) {
+  std::string message =
+      R"(max_tokens: "a max_tokens \" max_tokens" is more than max_tokens, max_tokens_total, nor min_max_tokens)";
+  RenameInMessage("max_tokens", "limit", &message);
+  EXPECT_EQ(
+      message,
+      R"(limit: "a max_tokens \" max_tokens" is more than limit, max_tokens_total, nor min_max_tokens)");
+}
+
 TEST(ErrorsTest, PromptsThatAreTooLongHaveOpenAisCode) {
   const char* const both =
       "prompt: has 9 tokens, and max_tokens is 3; together they must be at most 8, the model's "
