@@ -2,9 +2,9 @@
 // x, by itself or compared with rows R_s of a table per key/value head. With rows the features of a
 // query are exp(x . R_s), of which HeadScores gives the exponents.
 //
-//   kEluPlusOne      out_i = x_i + 1 where x_i > 0, e^x_i elsewhere      F = K, no rows; queries,
-//   too kSoftAssignment  out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2)) kPositive        out_s =
-//   exp(x . R_s - |x|^2 / 2)
+// * kEluPlusOne: out_i = x_i + 1 where x_i > 0, e^x_i elsewhere; F = K, no rows; queries, too
+// * kSoftAssignment: out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2))
+// * kPositive: out_s = exp(x . R_s - |x|^2 / 2)
 //
 // Sources: Katharopoulos et al. 2020, equation 7; docs/mathematics.md for the soft codebook;
 // Choromanski et al. 2021, lemma 1.

@@ -24,8 +24,10 @@ namespace tvq {
 
 // What a decode step reads of a state, where the family has a choice (docs/state.md).
 struct StateReads {
-  bool int8 = false;    // a copy of the values instead of the exact ones
-  float skip_mass = 0;  // [0, 1): rows of at most this share of a query's softmax are left out
+  bool int8 = false;  // a copy of the values instead of the exact ones
+  // [0, 1): of the sum of a query's softmax weights, the share that the rows left out may have, all
+  // of them together.
+  float skip_mass = 0;
 };
 
 // What decode steps have read of states of which rows may be left out.
