@@ -5,19 +5,25 @@
 //   o_i = q_i^T A_i / (q_i . b_i)           [V], an average of the v_j with weights q_i . k_j
 //
 // q and k are features, none below 0 (ops/features.h). With `query_exponents` q is what a query's
-// features are exponentials of: feature s is e^(q_s - m), m being the largest q_s of those s that
-// a key up to this position has (b_s > 0); a factor common to a query's features cancels. The
-// others, which weigh nothing, do not decide m, however large they are.
+// features are exponentials of: feature s is e^(q_s - m), m being the largest q_s of the s that
+// keys up to this position have reached (b_s >= kLeastReached); a factor common to a query's
+// features cancels. The others are 0 and do not decide m, however large they are.
 //
-// Where every product of features is below the smallest float32, o_i is 0/0, NaN.
+// Where every product of features is below the smallest float32, o_i is 0/0, NaN; of exponents,
+// where no feature is reached.
 #ifndef TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
 #define TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
+
+#include <limits>
 
 #include "absl/status/status.h"
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 
 namespace tvq {
+
+// Below it float32 is subnormal, without the precision of a weight, and so are products with it.
+inline constexpr float kLeastReached = std::numeric_limits<float>::min();
 
 // One session's state in one layer, zero for a new session. G key/value heads, F features, V
 // values.

@@ -145,7 +145,7 @@ class LinearDecode {
     const FeatureTag d;
     const auto seen = [&](int64_t i) HWY_ATTR {
       const auto rest = static_cast<size_t>(shape_.features - i);
-      return hn::Gt(LoadFirst(d, b + i, rest), hn::Zero(d));
+      return hn::Ge(LoadFirst(d, b + i, rest), hn::Set(d, kLeastReached));
     };
     ExponentiateReached(shape_.features, seen, features);
   }

@@ -141,14 +141,14 @@ class LinearPrefillBlock {
   void FindSince(int64_t g) const {
     float* since = since_ + g * padded_;
     std::fill_n(since, padded_, static_cast<float>(block_));
-    const float* b = args_.state.key_sum + g * shape_.features;
-    for (int64_t t = block_ - 1; t >= 0; --t) {
-      const float* key = Keys(g) + t * padded_;
-      for (int64_t i = 0; i < shape_.features; ++i) {
-        since[i] = key[i] > 0 ? static_cast<float>(t) : since[i];
-      }
+    for (int64_t i = 0; i < shape_.features; ++i) {
+      const float* keys = Transposed(g) + i * kLinearPrefillBlock;
+      // Sums of subnormal numbers are exact, so this is decode's b until it is reached.
+      float b = args_.state.key_sum[g * shape_.features + i] + keys[0];
+      int64_t t = 0;
+      while (b < kLeastReached && ++t < block_) b += keys[t];
+      since[i] = static_cast<float>(t);
     }
-    for (int64_t i = 0; i < shape_.features; ++i) since[i] = b[i] > 0 ? 0 : since[i];
   }
 
   // Of a query of key/value head g.

@@ -25,16 +25,16 @@ void AppendPosition(const LinearShape& shape, const LinearState& state, const fl
   }
 }
 
-// A query's features, of exponents those of features that a key has: b [F] is above 0.
+// A query's features, of exponents those of features that keys have reached; b [F].
 std::vector<double> QueryFeatures(const float* q, const float* b, int64_t count, bool exponents) {
   std::vector<double> features(q, q + count);
   if (!exponents) return features;
   double most = std::numeric_limits<double>::lowest();
   for (size_t i = 0; i < features.size(); ++i) {
-    if (b[i] > 0) most = std::max(most, features[i]);
+    if (b[i] >= kLeastReached) most = std::max(most, features[i]);
   }
   for (size_t i = 0; i < features.size(); ++i) {
-    features[i] = b[i] > 0 ? std::exp(features[i] - most) : 0;
+    features[i] = b[i] >= kLeastReached ? std::exp(features[i] - most) : 0;
   }
   return features;
 }

@@ -233,36 +233,59 @@ TEST_P(LinearAttentionTest, ExponentsOfQueriesAreThoseOfTheirFeatures) {
   }
 }
 
+// The first `count` keys have `little` of the last feature, whose exponents are the largest by far;
+// its sum is a normal number from position `from` on.
+void ExpectDecidesFrom(int64_t from, int64_t count, float little, Device& device, const Case& c) {
+  LinearInputs inputs(c.Shape(), c.heads, c.tokens, 12);
+  inputs.q = RandomFloats(static_cast<int64_t>(inputs.q.size()), 13, 3);
+  inputs.exponents = true;
+  const int64_t last = c.features - 1;
+  const auto feature = [&](int64_t t, int64_t g) -> float& {
+    return inputs.k[static_cast<size_t>((t * c.kv_heads + g) * c.features + last)];
+  };
+  for (int64_t t = 0; t < count; ++t) {
+    for (int64_t g = 0; g < c.kv_heads; ++g) feature(t, g) = little;
+  }
+  LinearInputs large = inputs;
+  for (auto i = static_cast<size_t>(last); i < large.q.size(); i += last + 1) large.q[i] = 1000;
+  // A product with a subnormal key is off by 2^-150, and is divided by 2^-126 at least.
+  const double bound = inputs.Bound() + static_cast<double>(from + 1) * std::exp2(-24);
+  for (const auto& run : {&DecodeAll, &PrefillAll}) {
+    const std::vector<float> got = run(device, large), plain = run(device, inputs);
+    const int64_t first = from * c.heads * c.value;
+    EXPECT_TRUE(std::equal(got.begin(), got.begin() + first, plain.begin()));
+    // From there on only what it belongs to weighs.
+    for (auto i = static_cast<size_t>(first); i < got.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(got[i]));
+    }
+    for (int64_t h = 0; h < c.heads; ++h) {
+      const int64_t g = h / (c.heads / c.kv_heads);
+      for (int64_t i = 0; i < c.value; ++i) {
+        double values = 0, keys = 0;
+        for (int64_t t = 0; t <= from; ++t) {
+          const float* value = inputs.v.data() + (t * c.kv_heads + g) * c.value;
+          values += static_cast<double>(feature(t, g)) * value[i];
+          keys += feature(t, g);
+        }
+        ASSERT_NEAR(got[static_cast<size_t>(first + h * c.value + i)], values / keys, bound);
+      }
+    }
+  }
+}
+
 // Were the largest of all exponents taken off, all others would be e^-1000 of it, and o 0/0.
 TEST_P(LinearAttentionTest, AFeatureThatNoKeyHasDoesNotDecideHoweverLarge) {
-  constexpr int64_t kFrom = 70;  // a key has it here, in the second block, and not before
   for (const Case& c : {Case{3, 3, 7, 13, 100}, Case{4, 2, 33, 64, 150}}) {
-    LinearInputs inputs(c.Shape(), c.heads, c.tokens, 12);
-    inputs.q = RandomFloats(static_cast<int64_t>(inputs.q.size()), 13, 3);
-    inputs.exponents = true;
-    const auto last = static_cast<size_t>(c.features - 1);
-    for (int64_t row = 0; row < c.tokens * c.kv_heads; ++row) {
-      float& feature = inputs.k[static_cast<size_t>(row * c.features) + last];
-      if (row < kFrom * c.kv_heads) feature = 0;
-    }
-    LinearInputs large = inputs;
-    for (size_t i = last; i < large.q.size(); i += last + 1) large.q[i] = 1000;
-    for (const auto& run : {&DecodeAll, &PrefillAll}) {
-      const std::vector<float> got = run(*device_, large), plain = run(*device_, inputs);
-      const auto from = kFrom * c.heads * c.value;
-      EXPECT_TRUE(std::equal(got.begin(), got.begin() + from, plain.begin()));
-      // From there on its exponent is the largest by far: only what it belongs to weighs.
-      for (auto i = static_cast<size_t>(from); i < got.size(); ++i) {
-        ASSERT_TRUE(std::isfinite(got[i]));
-      }
-      for (int64_t h = 0; h < c.heads; ++h) {
-        const int64_t g = h / (c.heads / c.kv_heads);
-        const float* value = inputs.v.data() + (kFrom * c.kv_heads + g) * c.value;
-        for (int64_t i = 0; i < c.value; ++i) {
-          ASSERT_NEAR(got[static_cast<size_t>(from + h * c.value + i)], value[i], inputs.Bound());
-        }
-      }
-    }
+    ExpectDecidesFrom(70, 70, 0, *device_, c);       // in the second block
+    ExpectDecidesFrom(70, 70, 1e-40F, *device_, c);  // 70 of them are still less than 2^-126
+  }
+}
+
+// Each key's is subnormal, 12 and 66 of them together are more than 2^-126 = 1.1755e-38.
+TEST_P(LinearAttentionTest, AFeatureDecidesFromTheSmallestNormalSumOn) {
+  for (const Case& c : {Case{3, 3, 7, 13, 100}, Case{4, 2, 33, 64, 150}}) {
+    ExpectDecidesFrom(11, c.tokens, 1e-39F, *device_, c);
+    ExpectDecidesFrom(65, c.tokens, 1.8e-40F, *device_, c);
   }
 }
 
