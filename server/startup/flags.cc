@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "models/runtime/registry.h"
@@ -94,7 +95,7 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Validator(
           [](const std::string& text) {
             float mass = 0;
-            const bool is_share = CLI::detail::lexical_cast(text, mass) && mass >= 0 && mass < 1;
+            const bool is_share = absl::SimpleAtof(text, &mass) && mass >= 0 && mass < 1;
             return is_share ? std::string() : text + " is not a share: 0 to less than 1";
           },
           "0 to less than 1"));
