@@ -22,4 +22,10 @@ double Tf32Bound(int64_t products) {
   return 2 * std::sqrt(2 * static_cast<double>(products + 1)) * std::exp2(-10);
 }
 
+double ReadsBound(const ModelInfo& info) {
+  const double step = info.reads.int8 ? 1.0 / 127 : 0;
+  const double mass = info.reads.skip_mass;
+  return 2 * std::sqrt(static_cast<double>(info.kept)) * (step + 2 * mass / (1 - mass));
+}
+
 }  // namespace tvq::verify

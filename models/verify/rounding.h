@@ -38,6 +38,13 @@ double RoundingBound(const ModelInfo& info, Weights weights);
 // places of at most 2^-10 each. Compared with a run that cuts nothing.
 double Tf32Bound(int64_t products);
 
+// The same for decode of two models that read states alike, neither exactly nor whole (info.reads):
+// where float32 puts a value on the other side of the border of two integers, or a row's share of
+// that of two buckets, they read other values. Each of info.kept places then differs by a step of
+// int8, 1/127 of the largest that shares its scale, and, because each of the two leaves out of a
+// softmax at most m = skip_mass and raises the rest by 1 / (1 - m), by at most 2 m / (1 - m).
+double ReadsBound(const ModelInfo& info);
+
 // Root mean square distance of log-probabilities, rows of `vocab`, from their row's mean.
 template <typename T>
 double Spread(std::span<const T> rows, size_t vocab) {

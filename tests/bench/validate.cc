@@ -106,10 +106,12 @@ std::vector<double> Logprobs(std::span<const float> logits, size_t vocab) {
   return out;
 }
 
-// `runs`: how many of the two runs rounded as `info` says. `cut`: verify::Tf32Bound, where one of
-// them is a prompt whose factors are cut.
+// `runs`: how many of the two runs rounded as `info` says. `apart`: by what else they may differ,
+// verify::Tf32Bound where one of them is a prompt whose factors are cut, verify::ReadsBound where
+// both decode from a part of their states.
 Check CompareLogits(std::string what, const ModelInfo& info, int runs,
-                    std::span<const float> expected, std::span<const float> found, double cut = 0) {
+                    std::span<const float> expected, std::span<const float> found,
+                    double apart = 0) {
   const auto vocab = static_cast<size_t>(info.config.vocab_size);
   const std::vector<double> a = Logprobs(expected, vocab), b = Logprobs(found, vocab);
   double largest = 0, squares = 0;
@@ -122,7 +124,7 @@ Check CompareLogits(std::string what, const ModelInfo& info, int runs,
     squares += difference * difference;
   }
   Check check{.what = std::move(what)};
-  if (info.dtype == DType::kFloat32 && info.state_dtype == DType::kFloat32 && cut == 0) {
+  if (info.dtype == DType::kFloat32 && info.state_dtype == DType::kFloat32 && apart == 0) {
     check.found = largest;
     check.bound = verify::kFloat32Tolerance;
   } else {
@@ -130,13 +132,16 @@ Check CompareLogits(std::string what, const ModelInfo& info, int runs,
     const auto weights = runs > 1 ? verify::Weights::kSame : verify::Weights::kExact;
     const double rounding =
         std::sqrt(static_cast<double>(runs)) * verify::RoundingBound(info, weights);
-    check.bound = std::hypot(rounding, cut) * verify::Spread(std::span<const double>(a), vocab);
+    // Both sum in orders of their own, too.
+    check.bound = std::hypot(rounding, apart) * verify::Spread(std::span<const double>(a), vocab) +
+                  verify::kFloat32Tolerance;
   }
   check.ok = check.found <= check.bound;
   return check;
 }
 
 absl::StatusOr<Check> AgainstReference(const Subject& subject) {
+  const ModelInfo& info = subject.model->info();
   TransformerConfig config = ScaledDown(subject.config);
   config.common.tokenizer.type = "ids";  // a model's own may want its file
   // Three times the reach, so that positions retire.
@@ -145,11 +150,10 @@ absl::StatusOr<Check> AgainstReference(const Subject& subject) {
   if (!reference.ok()) return reference.status();
   const std::shared_ptr<Device> oracle = *std::move(reference);
   absl::StatusOr<std::unique_ptr<Model>> exact =
-      BuildRandom(config, oracle, DType::kFloat32, DType::kFloat32);
+      BuildRandom(config, oracle, DType::kFloat32, DType::kFloat32, info.reads);
   if (!exact.ok()) return exact.status();
-  const ModelInfo& info = subject.model->info();
   absl::StatusOr<std::unique_ptr<Model>> fast =
-      BuildRandom(config, subject.device, info.dtype, info.state_dtype);
+      BuildRandom(config, subject.device, info.dtype, info.state_dtype, info.reads);
   if (!fast.ok()) return fast.status();
 
   Run expected(**exact, *oracle, config);
@@ -161,7 +165,7 @@ absl::StatusOr<Check> AgainstReference(const Subject& subject) {
   if (s.ok()) s = found.Decode(tokens);
   if (!s.ok()) return s;
   return CompareLogits("decode = float64 reference, in a small shape", (*fast)->info(), 1,
-                       expected.logits, found.logits);
+                       expected.logits, found.logits, verify::ReadsBound((*fast)->info()));
 }
 
 // Far enough into a context that accumulators matter; across a chunk's border in most models.

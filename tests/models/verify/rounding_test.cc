@@ -40,6 +40,15 @@ TEST(RoundingTest, CountsThePlacesThatTf32Cuts) {
   EXPECT_DOUBLE_EQ(Tf32Bound(6), 2 * std::sqrt(14.0) / 1024);
 }
 
+TEST(RoundingTest, CountsWhatReducedReadsMayReadOtherwise) {
+  ModelInfo info = Info(kF, kF);
+  EXPECT_EQ(ReadsBound(info), 0);
+  info.reads.int8 = true;
+  EXPECT_DOUBLE_EQ(ReadsBound(info), 2 * std::sqrt(3.0) / 127);
+  info.reads.skip_mass = 0.25;
+  EXPECT_DOUBLE_EQ(ReadsBound(info), 2 * std::sqrt(3.0) * (1.0 / 127 + 0.5 / 0.75));
+}
+
 TEST(RoundingTest, SpreadIsWithinRows) {
   const std::vector<float> rows = {1, 3, 10, 14};
   EXPECT_DOUBLE_EQ(Spread(std::span<const float>(rows), 2), std::sqrt((1 + 1 + 4 + 4) / 4.0));
