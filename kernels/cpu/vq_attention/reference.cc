@@ -8,7 +8,6 @@
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/cpu/vq_attention/read_copy.h"
-#include "kernels/cpu/vq_attention/skip.h"
 #include "kernels/cpu/vq_attention/window.h"
 #include "kernels/two_sum.h"
 
@@ -133,6 +132,22 @@ double ValueOf(const VqShape& shape, const VqState& state, const Row& row, int64
                     : static_cast<double>(state.mean[at]) * state.mean_scale[scale];
 }
 
+// A head leaves out the rows whose shares are below this: of the smallest, as many as make up at
+// most `skip_mass`, less those in the same eighth of a power of two as the first one too many or as
+// the largest. What is not a number is read, and shows.
+double LeastShareRead(std::vector<double> shares, double skip_mass) {
+  if (std::any_of(shares.begin(), shares.end(), [](double s) { return std::isnan(s); })) return 0;
+  std::sort(shares.begin(), shares.end());
+  size_t count = 0;
+  for (double total = 0; count + 1 < shares.size(); ++count) {
+    total += shares[count];
+    if (total > skip_mass) break;
+  }
+  int exponent = 0;
+  const double mantissa = std::frexp(shares[count], &exponent);  // 1/2 to 1
+  return std::ldexp(std::floor(mantissa * 16) / 16, exponent);
+}
+
 // What a key/value head reads, and how it reports that.
 struct Reading {
   VqRead read = VqRead::kExact;
@@ -152,11 +167,9 @@ void Attend(const VqShape& shape, const VqState& state, int64_t g, int64_t posit
   for (int64_t h = 0; h < shared; ++h) {
     shares.push_back(Shares(shape, state, rows, code_scores + h * shape.codes,
                             position_scores + h * shape.window));
-    ShareBuckets buckets;
-    for (const double share : shares.back()) buckets.Add(static_cast<float>(share));
-    const float threshold = buckets.Threshold(reading.skip_mass);
+    const double least = LeastShareRead(shares.back(), reading.skip_mass);
     for (size_t i = 0; i < rows.size(); ++i) {
-      if (!(static_cast<float>(shares.back()[i]) < threshold)) kept[i] = 1;
+      if (!(shares.back()[i] < least)) kept[i] = 1;
     }
   }
   for (int64_t h = 0; h < shared; ++h) {

@@ -315,7 +315,7 @@ TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
         EXPECT_EQ(got, whole);
       }
       EXPECT_TRUE(state == exact) << "states differ";
-      int64_t rows = 0, rows_read = 0;
+      int64_t rows = 0, rows_read = 0, otherwise = 0;
       for (size_t t = 0; t < reads.size(); ++t) {
         for (size_t g = 0; g < 2 * static_cast<size_t>(c.kv_heads); g += 2) {
           ASSERT_GE(reads[t].row_reads[g + 1], 1);
@@ -323,8 +323,11 @@ TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
           rows += reads[t].row_reads[g];
           rows_read += reads[t].row_reads[g + 1];
         }
-        // The choice hangs on roundings where a share lies at a bucket's edge.
-        if (reads[t].row_reads != reference_reads[t].row_reads) continue;
+        // The choice hangs on roundings where a share lies at an edge, or a sum at the mass.
+        if (reads[t].row_reads != reference_reads[t].row_reads) {
+          ++otherwise;
+          continue;
+        }
         const auto width = static_cast<int64_t>(c.heads * c.value);
         const auto at = static_cast<int64_t>(t) * width;
         ExpectNear(std::vector(got.begin() + at, got.begin() + at + width),
@@ -333,6 +336,9 @@ TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
                    inputs.Bound() / inputs.LargestValue());
       }
       ASSERT_LE(rows_read, rows);
+      // A share is rounded by some 2^-22 of it, an edge comes every 2^-3.5: of a step's hundreds of
+      // rows one in thousands of steps lies that near. There are 25.
+      EXPECT_LE(otherwise, 1);
       if (skip_mass == 0) {
         EXPECT_EQ(rows_read, rows);
       }
