@@ -72,9 +72,6 @@ std::vector<std::string> AvailableIsas();
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(int threads, std::string_view isa);
 std::unique_ptr<Device> MakeReferenceDevice();
 
-// The cores this process may use: affinity mask and cgroup quota, rounded up, at least 1.
-int UsableCores();
-
 // The tables. `CpuBackend` dispatches to the best instruction set that Highway may use at run time.
 const Backend& CpuBackend();
 const Backend& ReferenceBackend();

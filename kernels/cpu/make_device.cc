@@ -1,13 +1,11 @@
-#include <sched.h>
-
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/usable_cores.h"
 
 namespace tvq {
 namespace {
@@ -65,38 +63,12 @@ std::vector<Isa> Available() {
   return available;
 }
 
-// The quota of one cgroup v2 folder in cores; nothing when unlimited or absent.
-int QuotaOf(const std::string& folder, int cores) {
-  std::ifstream file(folder + "/cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return cores;
-  return std::min(cores, static_cast<int>((quota + period - 1) / period));
-}
-
 }  // namespace
 
 std::vector<std::string> AvailableIsas() {
   std::vector<std::string> names;
   for (const Isa& isa : Available()) names.emplace_back(isa.name);
   return names;
-}
-
-int UsableCores() {
-  int cores = 1;
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
-  // A container sees its own group as the root; elsewhere every group above counts too.
-  std::ifstream groups("/proc/self/cgroup");
-  std::string group;
-  for (std::string line; std::getline(groups, line);) {
-    if (line.starts_with("0::")) group = line.substr(3);
-  }
-  for (; !group.empty();
-       group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'))) {
-    cores = QuotaOf("/sys/fs/cgroup" + group, cores);
-  }
-  return std::max(1, QuotaOf("/sys/fs/cgroup", cores));
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(int threads, std::string_view isa) {
