@@ -27,6 +27,10 @@ class ModelTest : public testing::TestWithParam<Case> {
   const Shape& shape() const { return GetParam().shape; }
   // The CUDA kernels on the CPU take milliseconds a step.
   bool slow() const { return GetParam().backend.name == "cuda_host"; }
+  // Naive loops, or one number at a time, under AddressSanitizer.
+  bool naive() const {
+    return GetParam().backend.name == "reference" || GetParam().backend.variant == "scalar";
+  }
   Fixture Make(DType dtype = DType::kFloat32, int threads = 2, const StateReads& reads = {}) {
     return Fixture(shape(), GetParam().backend, dtype, threads, {}, reads);
   }
@@ -35,8 +39,12 @@ class ModelTest : public testing::TestWithParam<Case> {
     if (!shape().vq() || GetParam().backend.name.starts_with("cuda")) return {{}};
     return {{}, {.int8 = true, .skip_mass = 0.02F}};
   }
-  // Enough for what changes with the position: a window that turns, a cache's second page.
-  size_t length() const { return shape().grows() ? 270 : 150; }
+  size_t window() const { return static_cast<size_t>(shape().mem_len) + 1; }
+  // Enough for what changes with the position: a window that turns twice, a cache's second page.
+  size_t length() const {
+    if (shape().grows()) return 270;
+    return slow() ? 2 * window() + 16 : 150;
+  }
 };
 
 }  // namespace tvq::conformance
