@@ -41,10 +41,11 @@ void RunStretches(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task)
 // for a group of rows, which stay in the first cache beside the sums.
 inline constexpr int64_t kDecodeColumns = 768;
 
-// Narrower where there would be fewer tasks than threads. Columns have nothing to do with one
-// another: the width changes no bits.
-inline int64_t TaskColumns(int64_t units, int64_t values, int threads) {
-  int64_t columns = kDecodeColumns;
+// `most`, or narrower where there would be fewer tasks than threads. Columns have nothing to do
+// with one another: the width changes no bits.
+inline int64_t TaskColumns(int64_t units, int64_t values, int threads,
+                           int64_t most = kDecodeColumns) {
+  int64_t columns = most;
   while (columns > 64 && units * ((values + columns - 1) / columns) < threads) columns /= 2;
   return columns;
 }

@@ -52,6 +52,13 @@ enum class VqRead : uint8_t { kExact, kInt8 };
 // value, divided by 127.
 inline constexpr int64_t kVqScaleColumns = 64;
 
+// How far an output that is computed from the copy may be, relative to the largest |v| of it, from
+// the sum of weight * scale * value, beside what float32 rounds: a backend may round weight * scale
+// to 1 / 32767 of the largest one in 32 rows. That takes half a step and the rounding of a quotient
+// on the way there, of 32 rows whose weights together are at most 32 times the largest one; and the
+// largest weights of all such groups are at most 1 together.
+inline constexpr double kVqCopySumError = (0.5 + 0x1p-7) * 32 / 32767;
+
 struct VqShape {
   int64_t kv_heads = 0;  // G
   int64_t codes = 0;     // S

@@ -1,6 +1,11 @@
 // VqDecodeAttention in two phases. Weights: a task per session and key/value head, almost no
-// memory. Values: a task per session, key/value head and tile of columns, which appends the new
-// position's columns and then reads each row of the tile once for all heads that share it.
+// memory, which also appends the position's values. Values: a task per session, key/value head,
+// half of the chosen rows where there is a copy, and tile of columns, which reads each row of the
+// tile once for all heads that share it. Where sessions are many a task has both phases of one, so
+// that some threads read while others compute.
+//
+// Sums of the copy's rows are two, of halves, whoever computes them, and are added at the end: two
+// threads share one session so, where narrow tiles of int8 would be too short to stream.
 //
 // Bytes per session, layer and key/value head: 4 V per code with n > 0, SizeOf(value_dtype) V per
 // recent position, or 17/16 V for either where they are read from the copy; less what rows are left
@@ -14,10 +19,11 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vq_attention/copy_sums-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
 #include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/row_sums-inl.h"
-#include "kernels/cpu/vq_attention/skip.h"
+#include "kernels/cpu/vq_attention/skip-inl.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 #include "kernels/cpu/vq_attention/weights-inl.h"
 
@@ -38,15 +44,33 @@ class Decode {
         units_memory_(cpu.Scratch<Unit>(0, units_)),
         key_memory_(cpu.Scratch<char>(1, units_ * key_bytes_)),
         weights_(cpu.Scratch<float>(2, units_ * shared_ * max_keys_)),
-        kept_memory_(cpu.Scratch<uint8_t>(3, units_ * max_keys_)) {
+        kept_memory_(cpu.Scratch<uint8_t>(3, units_ * KeptBytes())),
+        thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
+        second_sums_(cpu.Scratch<float>(5, copied() ? units_ * shared_ * shape_.value : 0)),
+        dot_(cpu.dot().int8) {
+    const int threads = cpu.pool().threads();
+    const int64_t columns = Columns(threads);
+    const int64_t tiles = (shape_.value + columns - 1) / columns;
+    const int64_t work = units_ * max_keys_ * shape_.value * 4;
+    const auto sum_tile = [&](int64_t unit, int64_t tile, int64_t first_half, int64_t halves) {
+      const int64_t first = tile * columns;
+      SumValues(unit, first, std::min(first + columns, shape_.value), first_half, halves);
+    };
+    if (units_ >= kUnitsForWholeTasks * threads) {
+      RunTasks(cpu, units_, work, [&](int64_t unit) {
+        ComputeWeights(unit);
+        for (int64_t tile = 0; tile < tiles; ++tile) sum_tile(unit, tile, 0, 2);
+        AddSecondHalf(unit);
+      });
+      return;
+    }
     RunTasks(cpu, units_, units_ * shared_ * max_keys_ * 32,
              [&](int64_t unit) { ComputeWeights(unit); });
-    const int64_t columns = Columns(cpu.pool().threads());
-    const int64_t tiles = (shape_.value + columns - 1) / columns;
-    RunTasks(cpu, units_ * tiles, units_ * max_keys_ * shape_.value * 4, [&](int64_t task) {
-      const int64_t first = task % tiles * columns;
-      SumValues(task / tiles, first, std::min(first + columns, shape_.value));
+    const int64_t halves = copied() ? 2 : 1;
+    RunTasks(cpu, units_ * halves * tiles, work, [&](int64_t task) {
+      sum_tile(task / (halves * tiles), task % tiles, task / tiles % halves, 1);
     });
+    for (int64_t unit = 0; unit < units_; ++unit) AddSecondHalf(unit);
   }
 
  private:
@@ -55,17 +79,22 @@ class Decode {
     AttentionKeys keys;
     ReadRun codes;   // rows of the accumulator
     ReadRun recent;  // rows of the window
-    int32_t retired;
   };
+
+  // Of each thread: enough that none waits long for the last ones.
+  static constexpr int64_t kUnitsForWholeTasks = 4;
 
   bool copied() const { return shape_.read != VqRead::kExact; }
 
   // Of a task; of a copy whole scales.
   int64_t Columns(int threads) const {
-    const int64_t columns = TaskColumns(units_, shape_.value, threads);
-    if (!copied()) return columns;
+    if (!copied()) return TaskColumns(units_, shape_.value, threads);
+    const int64_t columns = TaskColumns(2 * units_, shape_.value, threads, kCopyColumns);
     return (columns + kVqScaleColumns - 1) / kVqScaleColumns * kVqScaleColumns;
   }
+
+  // Of a unit, with what is read behind the last bits.
+  int64_t KeptBytes() const { return max_keys_ + 8; }
 
   float* Weights(int64_t unit) const { return weights_ + unit * shared_ * max_keys_; }
 
@@ -79,7 +108,9 @@ class Decode {
     }
     const int64_t position = args_.positions.data[n];
     Unit& u = units_memory_[unit];
-    u.retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
+    const int32_t retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
+    const AppendRows<T> append = RowsOf<T>(shape_, state, g, position, retired);
+    PrefetchAppend(append);
     u.keys =
         AttentionKeys::Collect(shape_, state, g, std::max<int64_t>(0, position + 1 - shape_.window),
                                position + 1, shape_.window, key_memory_ + unit * key_bytes_);
@@ -90,6 +121,15 @@ class Decode {
           args_.position_scores.row(n) + h * shape_.window, Weights(unit) + i * max_keys_);
     }
     ChooseRows(unit, n, g);
+    AppendValues(append, args_.v.row(n) + g * shape_.value, 0, shape_.value);
+    RefreshCopy<T>(shape_, state, g, position, retired, 0, shape_.value);
+  }
+
+  void PrefetchAppend(const AppendRows<T>& append) const {
+    PrefetchRow(append.slot, shape_.value);
+    if (append.sum == nullptr) return;
+    PrefetchRow(append.sum, shape_.value);
+    PrefetchRow(append.carry, shape_.value);
   }
 
   void ChooseRows(int64_t unit, int64_t n, int64_t g) {
@@ -102,7 +142,8 @@ class Decode {
     u.recent = {u.keys.row + u.keys.RecentOffset(), u.keys.RecentOffset(), u.keys.recent};
     float* skipped = args_.skipped_mass.empty() ? nullptr : args_.skipped_mass.row(n) + g * shared_;
     if (args_.skip_mass > 0) {
-      SkipRows({u.keys, copied(), weights, args_.skip_mass, kept_memory_ + unit * max_keys_},
+      SkipRows({u.keys, copied(), weights, args_.skip_mass, thresholds_ + unit * shared_,
+                kept_memory_ + unit * KeptBytes()},
                u.codes, u.recent, skipped);
     } else if (skipped != nullptr) {
       std::fill_n(skipped, shared_, 0.0F);
@@ -135,57 +176,93 @@ class Decode {
             .out = out,
             .out_stride = shape_.value};
   }
-  RowSums<int8_t> CopySums(int64_t unit, const ReadRun& run, const int8_t* rows,
-                           const float* scales, int64_t columns, float* out) const {
-    RowSums<int8_t> sums = Sums(unit, run, rows, columns, out);
-    sums.scales = scales;
-    sums.scale_stride = shape_.scales();
-    return sums;
-  }
 
-  void SumValues(int64_t unit, int64_t first, int64_t end) {
-    const int64_t n = unit / shape_.kv_heads;
-    const int64_t g = unit % shape_.kv_heads;
-    const VqState& state = args_.states.data[n];
-    const Unit& u = units_memory_[unit];
-    const int64_t columns = end - first;
-    float* out = args_.out.row(n) + g * shared_ * shape_.value + first;
+  float* Out(int64_t unit) const {
+    return args_.out.row(unit / shape_.kv_heads) + unit % shape_.kv_heads * shared_ * shape_.value;
+  }
+  // [heads, V], as in `out`.
+  float* SecondSums(int64_t unit) const { return second_sums_ + unit * shared_ * shape_.value; }
+
+  void FillZero(float* out, int64_t columns) const {
     for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
-    if (state.none()) return;
-    const int64_t accumulator = g * shape_.codes, window = g * shape_.window;
-    if (copied()) {
-      const int64_t scale = first / kVqScaleColumns;
-      AppendAndAdd(n, g, first, end, u.retired,
-                   CopySums(unit, u.codes, state.mean + accumulator * shape_.value + first,
-                            state.mean_scale + accumulator * shape_.scales() + scale, columns, out),
-                   CopySums(unit, u.recent, state.recent + window * shape_.value + first,
-                            state.recent_scale + window * shape_.scales() + scale, columns, out));
+  }
+
+  // Columns [first, end) of the sums of `halves` halves of the rows; without a copy of all.
+  void SumValues(int64_t unit, int64_t first, int64_t end, int64_t first_half, int64_t halves) {
+    const VqState& state = args_.states.data[unit / shape_.kv_heads];
+    const int64_t columns = end - first;
+    if (state.none()) {
+      FillZero(Out(unit) + first, columns);
+    } else if (copied()) {
+      SumCopies(unit, state, first, columns, first_half, halves);
     } else {
-      const T* values = static_cast<const T*>(state.window_value);
-      AppendAndAdd<float, T>(
-          n, g, first, end, u.retired,
-          Sums<float>(unit, u.codes, state.sum + accumulator * shape_.value + first, columns, out),
-          Sums<T>(unit, u.recent, values + window * shape_.value + first, columns, out));
+      SumExact(unit, state, first, columns);
     }
   }
 
-  template <typename A, typename B>
-  void AppendAndAdd(int64_t n, int64_t g, int64_t first, int64_t end, int32_t retired,
-                    const RowSums<A>& codes, const RowSums<B>& recent) {
-    const VqState& state = args_.states.data[n];
-    const int64_t position = args_.positions.data[n];
-    const AppendRows<T> append = RowsOf<T>(shape_, state, g, position, retired);
-    PrefetchRow(append.slot + first, end - first);
-    if (append.sum != nullptr) {
-      PrefetchRow(append.sum + first, end - first);
-      PrefetchRow(append.carry + first, end - first);
-    }
+  void SumExact(int64_t unit, const VqState& state, int64_t first, int64_t columns) {
+    const int64_t g = unit % shape_.kv_heads;
+    const Unit& u = units_memory_[unit];
+    float* out = Out(unit) + first;
+    FillZero(out, columns);
+    const float* sum = state.sum + g * shape_.codes * shape_.value + first;
+    const T* value =
+        static_cast<const T*>(state.window_value) + g * shape_.window * shape_.value + first;
+    const auto codes = Sums<float>(unit, u.codes, sum, columns, out);
+    const auto recent = Sums<T>(unit, u.recent, value, columns, out);
     PrefetchFirstRows(codes);
-
-    AppendValues(append, args_.v.row(n) + g * shape_.value, first, end);
-    RefreshCopy<T>(shape_, state, g, position, retired, first, end);
     AddAllRows(codes, [&] { PrefetchFirstRows(recent); });
     AddAllRows(recent, [] {});
+  }
+
+  // Half of the rows that are read, whole groups: rows [first, end) of both runs together. Sums of
+  // the first half go to `out`.
+  struct Half {
+    int64_t first, end;
+  };
+  Half HalfOf(int64_t unit, int64_t half) const {
+    const Unit& u = units_memory_[unit];
+    const int64_t rows = u.codes.count + u.recent.count;
+    const int64_t cut = (rows / 2 + kCopyGroup - 1) / kCopyGroup * kCopyGroup;
+    return half == 0 ? Half{0, std::min(cut, rows)} : Half{std::min(cut, rows), rows};
+  }
+
+  void SumCopies(int64_t unit, const VqState& state, int64_t first, int64_t columns,
+                 int64_t first_half, int64_t halves) {
+    const int64_t g = unit % shape_.kv_heads;
+    const Unit& u = units_memory_[unit];
+    CopySums parts[4] = {};
+    int64_t count = 0;
+    for (int64_t half = first_half; half < first_half + halves; ++half) {
+      float* out = (half == 0 ? Out(unit) : SecondSums(unit)) + first;
+      FillZero(out, columns);
+      const auto add_part = [&](const ReadRun& run, int64_t begin, int64_t row, const int8_t* rows,
+                                const float* scales) {
+        const auto [half_first, half_end] = HalfOf(unit, half);
+        const int64_t from = std::clamp<int64_t>(half_first - begin, 0, run.count);
+        const int64_t to = std::clamp<int64_t>(half_end - begin, 0, run.count);
+        if (from == to) return;
+        const ReadRun part{run.row + from, run.offset + from, to - from};
+        parts[count++] = {.rows = Sums(unit, part, rows + row * shape_.value + first, columns, out),
+                          .scales = scales + row * shape_.scales() + first / kVqScaleColumns,
+                          .scale_stride = shape_.scales()};
+      };
+      add_part(u.codes, 0, g * shape_.codes, state.mean, state.mean_scale);
+      add_part(u.recent, u.codes.count, g * shape_.window, state.recent, state.recent_scale);
+    }
+    CopyAdder adder(dot_ ? FactorForm::kBytes : FactorForm::kPairs,
+                    dot_ ? AddCopyGroupDot : AddCopyGroup);
+    if (count > 0) adder.Fetch(parts[0]);
+    for (int64_t i = 0; i < count; ++i) {
+      adder.Add(parts[i], i + 1 < count ? &parts[i + 1] : nullptr);
+    }
+  }
+
+  void AddSecondHalf(int64_t unit) {
+    if (!copied() || args_.states.data[unit / shape_.kv_heads].none()) return;
+    float* HWY_RESTRICT out = Out(unit);
+    const float* HWY_RESTRICT second = SecondSums(unit);
+    for (int64_t i = 0; i < shared_ * shape_.value; ++i) out[i] += second[i];
   }
 
   const VqDecodeAttentionArgs& args_;
@@ -198,6 +275,9 @@ class Decode {
   char* const key_memory_;
   float* const weights_;
   uint8_t* const kept_memory_;
+  float* const thresholds_;
+  float* const second_sums_;
+  const bool dot_;  // VPDPBUSD
 };
 
 void VqDecodeAll(CpuDevice& cpu, const VqDecodeAttentionArgs& args) {

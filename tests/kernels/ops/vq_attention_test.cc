@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 
+#include "kernels/cpu/cpu_device.h"
 #include "tests/kernels/ops/op_testing.h"
 #include "tests/kernels/ops/vq_state.h"
 
@@ -90,7 +91,7 @@ TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
     OwnedState state(*device_, inputs.shape);
     // U is a sum of up to `tokens` values that is rounded to float32 once.
     ExpectNear(inputs.Decode(*device_, state, FirstDecoded(c)), inputs.Quadratic(FirstDecoded(c)),
-               inputs.Bound() + inputs.CopyBound());
+               inputs.DecodeBound() + inputs.CopyBound());
   }
 }
 
@@ -100,7 +101,7 @@ TEST_P(VqAttentionTest, DecodeMatchesReference) {
     OwnedState got(*device_, inputs.shape);
     OwnedState want(*reference_, inputs.shape);
     ExpectNear(inputs.Decode(*device_, got, FirstDecoded(c)),
-               inputs.Decode(*reference_, want, FirstDecoded(c)), inputs.Bound());
+               inputs.Decode(*reference_, want, FirstDecoded(c)), inputs.DecodeBound());
     EXPECT_TRUE(got == want) << "states differ";
   }
 }
@@ -288,7 +289,8 @@ void ExpectSkippingMoves(const VqInputs& inputs, float skip_mass, const std::vec
       ASSERT_GE(mass, 0);
       ASSERT_LE(mass, skip_mass * (1 + Gamma(2 * keys)));
       // As bfloat16, a value is up to 2^-8 larger than it was.
-      const double bound = 2 * mass * inputs.LargestValue() * (1 + 0x1p-8) + 2 * inputs.Bound();
+      const double bound =
+          2 * mass * inputs.LargestValue() * (1 + 0x1p-8) + 2 * inputs.DecodeBound();
       const size_t values = static_cast<size_t>(inputs.shape.value);
       const size_t first = (t * static_cast<size_t>(inputs.heads) + h) * values;
       for (size_t i = first; i < first + values; ++i) {
@@ -331,7 +333,8 @@ TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
         const auto width = static_cast<int64_t>(c.heads * c.value);
         const auto at = static_cast<int64_t>(t) * width;
         ExpectNear(std::vector(got.begin() + at, got.begin() + at + width),
-                   std::vector(want.begin() + at, want.begin() + at + width), 2 * inputs.Bound());
+                   std::vector(want.begin() + at, want.begin() + at + width),
+                   2 * inputs.DecodeBound());
         ExpectNear(reads[t].skipped_mass, reference_reads[t].skipped_mass,
                    inputs.Bound() / inputs.LargestValue());
       }
@@ -361,7 +364,7 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
   const auto want = inputs.Quadratic();
   const auto first = FirstDecoded(c);
   ExpectNear(inputs.Decode(*device_, state, first), inputs.Quadratic(first),
-             inputs.Bound() + inputs.CopyBound());
+             inputs.DecodeBound() + inputs.CopyBound());
   OwnedState other(*device_, inputs.shape);
   std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
   inputs.Prefill(*device_, other, 0, c.tokens, out);
@@ -369,6 +372,25 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(VqCases()), kCaseName);
+
+// Sums of the copy's rows are of integers, however they are multiplied.
+TEST(VqAttentionIsaTest, TheCopyIsSummedToTheSameBitsByBytesAndByWords) {
+  const std::vector<std::string> isas = AvailableIsas();
+  if (std::find(isas.begin(), isas.end(), "avx512-vnni") == isas.end()) {
+    GTEST_SKIP() << "no processor with both";
+  }
+  for (const Case& c : kCases) {
+    const VqShape shape{c.kv_heads, c.codes, c.window, c.value, DType::kFloat32, VqRead::kInt8};
+    const VqInputs inputs(shape, c.heads, c.tokens, 11);
+    std::vector<std::vector<float>> outputs;
+    for (const char* isa : {"avx512", "avx512-vnni"}) {
+      const auto device = MakeTestDevice("cpu", isa);
+      OwnedState state(*device, shape);
+      outputs.push_back(inputs.Decode(*device, state, 0, 0.05F));
+    }
+    EXPECT_EQ(outputs[0], outputs[1]);
+  }
+}
 
 TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");

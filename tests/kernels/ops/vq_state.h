@@ -234,6 +234,11 @@ struct VqInputs {
     return ((2 * keys + 2 * (3 * score + 4) + 8 + factors) * kRounding + terms) * Largest(v);
   }
 
+  // Of decode, which rounds the factors of the copy's rows.
+  double DecodeBound() const {
+    return Bound() + (shape.read == VqRead::kInt8 ? kVqCopySumError * Largest(v) : 0);
+  }
+
   // What decode reads instead of a value is off by half a step of the copy, of which the largest
   // value has 127, and by what quotient, product and sum round on the way there; so is an average.
   double CopyBound() const {

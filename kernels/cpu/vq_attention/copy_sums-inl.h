@@ -1,0 +1,245 @@
+// Sums over rows of the read copy (copy_sums.h): their factors, and the sums for every instruction
+// set that Highway knows.
+#if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_INL_H_
+#undef TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_INL_H_
+#else
+#define TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_INL_H_
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/cpu/vq_attention/copy_sums.h"
+#include "kernels/cpu/vq_attention/row_sums-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The scales of a group's rows, at the task's first, and its weights; as many as the group has
+// rows.
+struct CopyFactors {
+  const float* scales[kCopyGroup];
+  float weight[kCopyGroup];
+};
+
+// Makes factors and steps of the scales from `s` on that a vector has.
+template <class D>
+HWY_INLINE void MakeFactors(D d, const CopyFactors& factors, int64_t s, FactorForm form,
+                            CopyGroup& group) {
+  const hn::RebindToSigned<D> di;
+  const auto factor = [&](int64_t i) HWY_ATTR {
+    return hn::Mul(hn::Set(d, factors.weight[i]), hn::LoadU(d, factors.scales[i] + s));
+  };
+  // By their bits: of numbers that are not negative the order is that of integers, and what is not
+  // a number is above all that are.
+  auto bits = hn::Zero(di);
+  for (int64_t i = 0; i < group.rows; ++i) {
+    bits = hn::Max(bits, hn::BitCast(di, hn::Abs(factor(i))));
+  }
+  // Up to 2^-110 the inverse would not be finite, and nothing is lost. What is not finite makes the
+  // step so, and with it the sums.
+  const auto some = hn::Gt(bits, hn::Set(di, std::bit_cast<int32_t>(0x1p-110F)));
+  const auto finite = hn::Gt(hn::Set(di, 0x7f800000), bits);
+  const auto usable = hn::VecFromMask(di, hn::And(some, finite));
+  const auto largest = hn::BitCast(d, bits);
+  const auto step = hn::Mul(largest, hn::Set(d, 1.0F / kLargestFactor));
+  hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, some), step), d, group.step + s);
+  const auto inverse = hn::Div(hn::Set(d, static_cast<float>(kLargestFactor)), largest);
+
+  // Rounded to an integer by an addition of 2^23.
+  const auto fixed = [&](int64_t i) HWY_ATTR {
+    const auto rounded = hn::Add(hn::Mul(factor(i), inverse), hn::Set(d, 0x1p23F));
+    return hn::And(hn::And(hn::BitCast(di, rounded), hn::Set(di, 0x7fff)), usable);
+  };
+  const auto bytes = hn::Set(di, 0x00ff00ff);
+  for (int64_t i = 0; i < group.rows; i += 4) {
+    auto first = hn::Or(fixed(i), hn::ShiftLeft<16>(fixed(i + 1)));
+    auto second = hn::Or(fixed(i + 2), hn::ShiftLeft<16>(fixed(i + 3)));
+    if (form == FactorForm::kBytes) {
+      const auto low = hn::Or(hn::And(first, bytes), hn::ShiftLeft<8>(hn::And(second, bytes)));
+      first = hn::Or(hn::And(hn::ShiftRight<8>(first), bytes), hn::AndNot(bytes, second));
+      second = low;
+    }
+    auto* to = reinterpret_cast<int32_t*>(group.factor[i / 2] + s);
+    hn::StoreU(first, di, to);
+    hn::StoreU(second, di, to + kCopyScales);
+  }
+}
+
+// Of all scales, by the widest vectors that do not reach past them; the last may take some again.
+HWY_INLINE void MakeFactors(const CopyFactors& factors, FactorForm form, CopyGroup& group) {
+  const int64_t scales = (group.columns + kVqScaleColumns - 1) / kVqScaleColumns;
+  const auto make = [&](auto d) HWY_ATTR {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (scales < lanes) return false;
+    for (int64_t s = 0; s < scales; s += lanes) {
+      MakeFactors(d, factors, std::min(s, scales - lanes), form, group);
+    }
+    return true;
+  };
+  if (make(hn::CappedTag<float, 16>())) return;
+  if (make(hn::CappedTag<float, 8>())) return;
+  if (make(hn::CappedTag<float, 4>())) return;
+  make(hn::CappedTag<float, 1>());
+}
+
+// Columns [first, end) of a group, which share a scale, one by one.
+inline void AddCopyColumns(const CopyGroup& group, int64_t first, int64_t end) {
+  const int64_t scale = first / kVqScaleColumns;
+  for (int64_t c = first; c < end; ++c) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < group.rows; i += 2) {
+      const uint32_t factor = group.factor[i / 2][scale];
+      sum += group.row[i][c] * static_cast<int32_t>(factor & 0xffff);
+      sum += group.row[i + 1][c] * static_cast<int32_t>(factor >> 16);
+    }
+    group.out[c] =
+        hn::GetLane(hn::MulAdd(hn::Set(hn::CappedTag<float, 1>(), static_cast<float>(sum)),
+                               hn::Set(hn::CappedTag<float, 1>(), group.step[scale]),
+                               hn::Set(hn::CappedTag<float, 1>(), group.out[c])));
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+inline void AddCopyGroup(const CopyGroup& group) {
+  for (int64_t c = 0; c < group.columns; c += kVqScaleColumns) {
+    group.fetch->Turn(group.rows);
+    AddCopyColumns(group, c, std::min(c + kVqScaleColumns, group.columns));
+  }
+}
+
+#else
+
+// By 16-bit multiplications: values of two rows, widened and interleaved, with both factors, and
+// neighbours added.
+inline void AddCopyGroup(const CopyGroup& group) {
+  using Words = hn::CappedTag<int16_t, 16>;
+  const Words words;
+  const hn::Rebind<int8_t, Words> narrow;
+  const hn::RepartitionToWide<Words> ints;
+  const hn::RebindToFloat<decltype(ints)> floats;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(words));
+  const auto add = [&](int64_t c) HWY_ATTR {
+    const int64_t scale = c / kVqScaleColumns;
+    // The second of two takes half of the products where they do not come in the order of columns.
+    auto lower = hn::Zero(ints), lower_rest = hn::Zero(ints);
+    auto upper = hn::Zero(ints), upper_rest = hn::Zero(ints);
+    for (int64_t i = 0; i < group.rows; i += 2) {
+      const auto a = hn::PromoteTo(words, hn::LoadU(narrow, group.row[i] + c));
+      const auto b = hn::PromoteTo(words, hn::LoadU(narrow, group.row[i + 1] + c));
+      const auto q =
+          hn::BitCast(words, hn::Set(ints, static_cast<int32_t>(group.factor[i / 2][scale])));
+      lower = hn::ReorderWidenMulAccumulate(ints, hn::InterleaveLower(words, a, b), q, lower,
+                                            lower_rest);
+      upper = hn::ReorderWidenMulAccumulate(ints, hn::InterleaveUpper(words, a, b), q, upper,
+                                            upper_rest);
+    }
+    lower = hn::RearrangeToOddPlusEven(lower, lower_rest);
+    upper = hn::RearrangeToOddPlusEven(upper, upper_rest);
+    const auto store = [&](auto sum, float* out) HWY_ATTR {
+      hn::StoreU(hn::MulAdd(hn::ConvertTo(floats, sum), hn::Set(floats, group.step[scale]),
+                            hn::LoadU(floats, out)),
+                 floats, out);
+    };
+    // They were interleaved by blocks of 128 bits.
+    if constexpr (hn::MaxLanes(Words()) == 16) {
+      store(hn::ConcatLowerLower(ints, upper, lower), group.out + c);
+      store(hn::ConcatUpperUpper(ints, upper, lower), group.out + c + lanes / 2);
+    } else {
+      store(lower, group.out + c);
+      store(upper, group.out + c + lanes / 2);
+    }
+  };
+  for (int64_t first = 0; first < group.columns; first += kVqScaleColumns) {
+    group.fetch->Turn(group.rows);
+    const int64_t end = std::min(first + kVqScaleColumns, group.columns);
+    int64_t c = first;
+    for (; c + lanes <= end; c += lanes) add(c);
+    AddCopyColumns(group, c, end);
+  }
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+// Rows of a run and the sums they go to.
+struct CopySums {
+  RowSums<int8_t> rows;
+  const float* scales;  // of row i at scales + row[i] * scale_stride, the task's first
+  int64_t scale_stride;
+
+  int64_t scales_of_a_row() const { return (rows.columns + kVqScaleColumns - 1) / kVqScaleColumns; }
+  int64_t Size(int64_t first) const { return std::min(kCopyGroup, rows.count - first); }
+  const float* Scales(int64_t i) const { return scales + rows.row[i] * scale_stride; }
+};
+
+// Adds a run's groups in order; meanwhile the next one's rows are fetched, after the last one those
+// of `next`, where there is one.
+inline constexpr int64_t kEverything = int64_t{1} << 40;
+
+class CopyAdder {
+ public:
+  CopyAdder(FactorForm form, AddCopyGroupFunction add) : form_(form), add_(add) {}
+
+  void Fetch(const CopySums& sums) {
+    if (sums.rows.count == 0) return;
+    Point(sums, 0);
+    fetch_.Turn(kEverything);
+  }
+
+  void Add(const CopySums& sums, const CopySums* next) {
+    CopyGroup group;
+    CopyFactors factors;
+    group.columns = sums.rows.columns;
+    for (int64_t first = 0; first < sums.rows.count; first += kCopyGroup) {
+      const int64_t size = sums.Size(first);
+      group.rows = (size + 3) / 4 * 4;
+      for (int64_t i = 0; i < group.rows; ++i) {
+        const int64_t k = first + std::min(i, size - 1);
+        group.row[i] = sums.rows.Row(k);
+        factors.scales[i] = sums.Scales(k);
+        factors.weight[i] = 0;
+      }
+      if (first + kCopyGroup < sums.rows.count) {
+        Point(sums, first + kCopyGroup);
+      } else if (next != nullptr && next->rows.count > 0) {
+        Point(*next, 0);
+      }
+      group.fetch = &fetch_;
+      for (int64_t h = 0; h < sums.rows.heads; ++h) {
+        std::copy_n(sums.rows.weight + h * sums.rows.weight_stride + first, size, factors.weight);
+        MakeFactors(factors, form_, group);
+        group.out = sums.rows.out + h * sums.rows.out_stride;
+        add_(group);
+      }
+      fetch_.Turn(kEverything);
+    }
+  }
+
+ private:
+  // The group from `first` on is fetched next; its scales at once.
+  void Point(const CopySums& sums, int64_t first) {
+    const int64_t size = sums.Size(first);
+    for (int64_t i = 0; i < size; ++i) {
+      next_[i] = sums.rows.Row(first + i);
+      PrefetchRow(sums.Scales(first + i), sums.scales_of_a_row());
+    }
+    fetch_ = RowFetch(next_, size, sums.rows.columns);
+  }
+
+  FactorForm form_;
+  AddCopyGroupFunction add_;
+  const int8_t* next_[kCopyGroup];
+  RowFetch fetch_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
