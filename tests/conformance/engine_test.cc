@@ -66,17 +66,18 @@ class Collector : public RequestSink {
 
 constexpr int64_t kChunk = 16;
 
-// Requests that differ in everything that could couple them; eight have one of each kind.
-std::vector<Request> Requests(size_t count) {
+// Requests that differ in everything that could couple them; eight have one of each kind. Of up to
+// so many tokens are prompt and answer.
+std::vector<Request> Requests(size_t count, uint64_t prompt, uint64_t answer) {
   std::mt19937_64 random(20);
   std::vector<Request> requests(count);
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& r = requests[i];
     r.model = "m";
-    const size_t length = 1 + random() % 90;
+    const size_t length = 1 + random() % prompt;
     for (size_t t = 0; t < length; ++t)
       r.prompt.push_back(static_cast<int32_t>(3 + random() % 256));
-    r.sampling.max_tokens = static_cast<int32_t>(1 + random() % 24);
+    r.sampling.max_tokens = static_cast<int32_t>(1 + random() % answer);
     r.sampling.seed = random();
     r.sampling.logprobs = 0;
     r.sampling.ignore_eos = true;
@@ -108,7 +109,8 @@ class EngineConformanceTest : public testing::TestWithParam<EngineCase> {
 };
 
 TEST_P(EngineConformanceTest, EachRequestHasTheTokensItHasAlone) {
-  const std::vector<Request> requests = Requests(GetParam().stand_in() ? 8 : 16);
+  const std::vector<Request> requests =
+      GetParam().stand_in() ? Requests(8, 40, 8) : Requests(16, 90, 24);
   std::vector<Collector::Output> alone;
   {
     const std::unique_ptr<Engine> engine = MakeEngine(GetParam(), kChunk, few());
