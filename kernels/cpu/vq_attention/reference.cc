@@ -7,8 +7,8 @@
 
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
-#include "kernels/cpu/vq_attention/read_copy.h"
 #include "kernels/cpu/vq_attention/window.h"
+#include "kernels/read_copy.h"
 #include "kernels/two_sum.h"
 
 namespace tvq {

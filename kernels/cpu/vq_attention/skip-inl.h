@@ -12,7 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/exponentials-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
-#include "kernels/cpu/vq_attention/skip.h"
+#include "kernels/share_buckets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

@@ -1,7 +1,8 @@
-// How the values of a read copy are quantized (kernels/ops/vq_attention.h), for vectors and for the
-// naive loops.
-#ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_H_
-#define TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_H_
+// How the values of a read copy are quantized (kernels/ops/vq_attention.h), on every device: each
+// number takes one division, one product and one addition, rounded to nearest even. For sources
+// that are compiled without contraction to fused multiply-adds.
+#ifndef TVQ_KERNELS_READ_COPY_H_
+#define TVQ_KERNELS_READ_COPY_H_
 
 #include <bit>
 #include <cstdint>
@@ -26,8 +27,15 @@ struct QuantizedScale {
     scale = largest / 127;
     if (bits < 0x7f800000) inverse = 127 / largest;
   }
+
+  // A value, in steps.
+  constexpr int8_t Steps(float value) const {
+    if (inverse == 0) return 0;
+    return static_cast<int8_t>(std::bit_cast<int32_t>(value * inverse + kRoundToInteger) -
+                               kRoundedZero);
+  }
 };
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_H_
+#endif  // TVQ_KERNELS_READ_COPY_H_

@@ -1,7 +1,7 @@
 // Which rows of values a query can do without, once their weights are known
-// (kernels/ops/vq_attention.h).
-#ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_H_
-#define TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_H_
+// (kernels/ops/vq_attention.h), on every device.
+#ifndef TVQ_KERNELS_SHARE_BUCKETS_H_
+#define TVQ_KERNELS_SHARE_BUCKETS_H_
 
 #include <algorithm>
 #include <bit>
@@ -14,13 +14,13 @@ namespace tvq {
 struct ShareBuckets {
   static constexpr int32_t kBuckets = 256;
 
-  static int32_t Of(float share) {
+  static constexpr int32_t Of(float share) {
     const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(share) >> kShift);
     return std::clamp(bits - kLowest, 0, kBuckets - 1);
   }
 
   // Shares below this lie in buckets below `bucket`.
-  static float Edge(int32_t bucket) {
+  static constexpr float Edge(int32_t bucket) {
     return bucket == 0 ? 0 : std::bit_cast<float>((bucket + kLowest) << kShift);
   }
 
@@ -47,4 +47,4 @@ struct ShareBuckets {
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_H_
+#endif  // TVQ_KERNELS_SHARE_BUCKETS_H_
