@@ -51,6 +51,11 @@ class Attention {
   // Of kinds that have a choice (model.h).
   virtual StateReads reads() const { return {}; }
   virtual StateReadTotals read_totals() const { return {}; }
+  // Ahead of a step of `rows` rows, which calls Decode or carries out what Decode was recorded as.
+  virtual absl::Status BeginStep(int64_t rows) {
+    static_cast<void>(rows);
+    return absl::OkStatus();
+  }
 
   // Device bytes of a state after `tokens` tokens.
   virtual int64_t StateBytes(int64_t tokens) const = 0;

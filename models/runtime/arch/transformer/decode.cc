@@ -59,6 +59,7 @@ absl::Status Transformer::DecodeTile(std::span<const DecodeRow> rows, Logits* lo
   tokens.resize(padded);
   positions.resize(padded);
   absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, Views(rows, padded));
+  if (s.ok()) s = attention_->BeginStep(static_cast<int64_t>(padded));
   if (s.ok()) s = recorded == nullptr ? DecodeLayers() : recorded->layers->Run();
   if (!s.ok()) return s;
   for (const DecodeRow& row : rows) StateOf(row).Advance(1);

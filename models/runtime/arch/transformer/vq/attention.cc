@@ -31,8 +31,8 @@ absl::Status VqAttention::Reserve(int64_t rows) {
   parts.Add(&code_scores_, code_scores(rows).size());
   parts.Add(&codes_, codes(rows).size());
   if (reads_.skip_mass > 0) {
-    parts.Add(&skipped_mass_, skipped_mass(rows).size());
-    parts.Add(&row_reads_, row_reads(rows).size());
+    parts.Add(&skipped_mass_, config_.n_layer * rows * config_.n_head);
+    parts.Add(&row_reads_, config_.n_layer * rows * config_.n_kv_head * 2);
   }
   absl::StatusOr<Buffer> memory = parts.Allocate(device_);
   if (!memory.ok()) return memory.status();
@@ -104,26 +104,43 @@ absl::Status VqAttention::Decode(int64_t layer, const RowInputs& inputs,
   args.codes = codes(n);
   args.v = rows.v;
   args.out = rows.out;
-  args.skip_mass = reads_.skip_mass;
-  args.skipped_mass = skipped_mass(n);
-  args.row_reads = row_reads(n);
-  absl::Status attended = VqDecodeAttention(device_, args);
-  if (attended.ok() && reads_.skip_mass > 0) CountReads(n);
-  return attended;
+  if (reads_.skip_mass > 0) {
+    args.skip_mass = reads_.skip_mass;
+    args.skipped_mass = skipped_mass(layer, n);
+    args.row_reads = row_reads(layer, n);
+  }
+  return VqDecodeAttention(device_, args);
 }
 
-void VqAttention::CountReads(int64_t rows) {
-  for (int64_t n = 0; n < rows; ++n) {
-    const int32_t* reads = row_reads(rows).row(n);
-    if (reads[0] == 0) continue;
-    for (int64_t g = 0; g < config_.n_kv_head; ++g) {
-      read_totals_.rows += reads[2 * g];
-      read_totals_.rows_read += reads[2 * g + 1];
-    }
-    read_totals_.queries += config_.n_head;
-    const float* mass = skipped_mass(rows).row(n);
-    for (int64_t h = 0; h < config_.n_head; ++h) read_totals_.skipped_mass += mass[h];
+absl::Status VqAttention::BeginStep(int64_t rows) {
+  if (reads_.skip_mass == 0) return absl::OkStatus();
+  absl::Status counted = CountReads();
+  uncounted_rows_ = rows;
+  return counted;
+}
+
+StateReadTotals VqAttention::read_totals() const {
+  // Of a device that has failed nothing more is learnt, and its next step says so.
+  CountReads().IgnoreError();
+  return read_totals_;
+}
+
+absl::Status VqAttention::CountReads() const {
+  const int64_t queries = std::exchange(uncounted_rows_, 0) * config_.n_layer;
+  if (queries == 0) return absl::OkStatus();
+  std::vector<int32_t> row_reads(static_cast<size_t>(queries * config_.n_kv_head * 2));
+  std::vector<float> skipped_mass(static_cast<size_t>(queries * config_.n_head));
+  absl::Status s = device_.Receive(row_reads.data(), row_reads_, row_reads.size() * 4);
+  if (s.ok()) s = device_.Receive(skipped_mass.data(), skipped_mass_, skipped_mass.size() * 4);
+  if (!s.ok()) return s;
+  for (size_t i = 0; i < row_reads.size(); i += 2) {
+    read_totals_.rows += row_reads[i];
+    read_totals_.rows_read += row_reads[i + 1];
+    // Somebody's rows are never none: their own position is among them.
+    if (row_reads[i] > 0) read_totals_.queries += config_.n_head / config_.n_kv_head;
   }
+  for (const float mass : skipped_mass) read_totals_.skipped_mass += mass;
+  return absl::OkStatus();
 }
 
 }  // namespace tvq::transformer

@@ -30,7 +30,8 @@ class VqAttention : public Attention, public QuantizedKeys {
   DType state_dtype() const override { return layout_.shape().value_dtype; }
   int64_t kept_parts() const override { return 1; }
   StateReads reads() const override { return reads_; }
-  StateReadTotals read_totals() const override { return read_totals_; }
+  StateReadTotals read_totals() const override;
+  absl::Status BeginStep(int64_t rows) override;
   int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
   std::vector<SectionInfo> StateSections(int64_t position) const override {
     return layout_.AllSections(position);
@@ -55,17 +56,21 @@ class VqAttention : public Attention, public QuantizedKeys {
   // Codes of the rows' keys, and the scores of their queries; without position scores where codes
   // are turned, which needs the states.
   absl::Status Score(int64_t layer, int64_t rows);
-  // Adds what the last call of `rows` rows has read, of those that are somebody's.
-  void CountReads(int64_t rows);
+  // Adds what the last step has read, of rows that are somebody's, unless that was done.
+  absl::Status CountReads() const;
 
   // Of the first `n` rows.
   Tensor<float, 3> code_scores(int64_t n) const {
     return {code_scores_, {n, config_.n_head, config_.n_code}};
   }
   Matrix<int32_t> codes(int64_t n) const { return {codes_, {n, config_.n_kv_head}}; }
-  // Empty where every row is read.
-  Matrix<float> skipped_mass(int64_t n) const { return {skipped_mass_, {n, config_.n_head}}; }
-  Tensor<int32_t, 3> row_reads(int64_t n) const { return {row_reads_, {n, config_.n_kv_head, 2}}; }
+  // What a layer reports, behind the layers before it, where rows may be left out.
+  Matrix<float> skipped_mass(int64_t layer, int64_t n) const {
+    return {skipped_mass_ + layer * n * config_.n_head, {n, config_.n_head}};
+  }
+  Tensor<int32_t, 3> row_reads(int64_t layer, int64_t n) const {
+    return {row_reads_ + layer * n * config_.n_kv_head * 2, {n, config_.n_kv_head, 2}};
+  }
 
   const TransformerConfig config_;
   Device& device_;
@@ -79,7 +84,9 @@ class VqAttention : public Attention, public QuantizedKeys {
   int32_t* codes_ = nullptr;
   float* skipped_mass_ = nullptr;
   int32_t* row_reads_ = nullptr;
-  StateReadTotals read_totals_;
+  // The last step's reports stay with the device until somebody asks, or the next step begins.
+  mutable StateReadTotals read_totals_;
+  mutable int64_t uncounted_rows_ = 0;
   Tap tap_;
 };
 
