@@ -3,6 +3,7 @@
 #define TVQ_KERNELS_CUDA_MMA_CUH_
 
 #include "kernels/bfloat16.h"
+#include "kernels/cuda/int8.cuh"
 #include "kernels/cuda/kernel.cuh"
 
 namespace tvq::TVQ_CUDA {
@@ -46,15 +47,11 @@ __device__ inline void MultiplyAdd16x8x16(const uint32_t (&a)[4], const uint32_t
 #endif
 }
 
-// Four int8 as four bfloat16, exactly. 0x4b000000 | n is the float32 2^23 + n.
+// Four int8 as four bfloat16, exactly.
 __device__ inline void WidenInt8(uint32_t four, uint32_t& first_two, uint32_t& last_two) {
-  const uint32_t biased = four ^ 0x80808080U;  // q + 128, from 1 to 255
   uint32_t wide[4];
 #pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    const float shifted = __uint_as_float(__byte_perm(biased, 0x4b000000U, 0x7650U + i));
-    wide[i] = __float_as_uint(shifted - 8388736.0F);  // 2^23 + 128
-  }
+  for (uint32_t i = 0; i < 4; ++i) wide[i] = __float_as_uint(WidenByte(four, i));
   first_two = __byte_perm(wide[0], wide[1], 0x7632U);  // their upper halves
   last_two = __byte_perm(wide[2], wide[3], 0x7632U);
 }

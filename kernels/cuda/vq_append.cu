@@ -6,8 +6,10 @@
 // the same code, so that a row's additions happen in order, as everywhere, and different rows
 // beside each other. A thread holds one column of the row and of its carry in registers along the
 // chain. Then the ring takes the span's values. Bytes per position and head: V values of the window
-// or of the span in, V out; per code that retires 2 V floats in and out.
+// or of the span in, V out; per code that retires 2 V floats in and out. Where the state has a read
+// copy, its rows of these codes and slots are made anew.
 #include "kernels/bfloat16.h"
+#include "kernels/cuda/read_copy.cuh"
 #include "kernels/cuda/vq_append.cuh"
 #include "kernels/two_sum.h"
 
@@ -100,18 +102,46 @@ __global__ void __launch_bounds__(kColumns) FillRingKernel(VqAppendSpan span, in
   for (int64_t c = threadIdx.x; c < values; c += kColumns) StoreAs(v[c], slot + c);
 }
 
+// Columns of the copy, t by t: of the row that position t owns, and of its slot if it is one of the
+// span's last `window`, from `first` on. A warp the columns that share a scale.
+constexpr int kCopyThreads = 128;
+constexpr int64_t kCopyParts = kCopyThreads / kWarp;
+
+template <typename T>
+__global__ void __launch_bounds__(kCopyThreads)
+    RefreshCopyKernel(VqAppendSpan span, const Retiring* retiring, int64_t first,
+                      int64_t column_blocks) {
+  const VqShape& shape = span.shape;
+  const int64_t g = blockIdx.y, t = static_cast<int64_t>(blockIdx.x) / column_blocks;
+  const int64_t part = static_cast<int64_t>(blockIdx.x) % column_blocks * kCopyParts + WarpId();
+  if (part >= shape.scales()) return;
+  if (const int32_t code = retiring[g * span.tokens + t].code; code != kNone) {
+    const int64_t row = g * shape.codes + code;
+    CopyMean(shape, span.state, row, span.state.count[row], part);
+  }
+  if (t >= first) {
+    CopyRecent<T>(shape, span.state, g * shape.window + (span.position + t) % shape.window, part);
+  }
+}
+
 template <typename T>
 absl::Status RunValues(Device& device, const VqAppendSpan& span, const Retiring* retiring) {
   const int64_t kv_heads = span.shape.kv_heads;
   const int64_t column_blocks = (span.shape.value + kColumns - 1) / kColumns;
-  const absl::Status status =
+  absl::Status status =
       Launch("VqRetire", device,
              {.blocks = column_blocks * span.tokens, .blocks_y = kv_heads, .threads = kColumns},
              RetireKernel<T>, span, retiring, column_blocks);
   if (!status.ok()) return status;
-  const int64_t kept = std::min(span.tokens, span.shape.window);
-  return Launch("VqFillRing", device, {.blocks = kept, .blocks_y = kv_heads, .threads = kColumns},
-                FillRingKernel<T>, span, span.tokens - kept);
+  const int64_t kept = std::min(span.tokens, span.shape.window), first = span.tokens - kept;
+  status = Launch("VqFillRing", device, {.blocks = kept, .blocks_y = kv_heads, .threads = kColumns},
+                  FillRingKernel<T>, span, first);
+  if (!status.ok() || span.shape.read == VqRead::kExact) return status;
+  const int64_t copy_blocks = (span.shape.scales() + kCopyParts - 1) / kCopyParts;
+  return Launch(
+      "VqRefreshCopy", device,
+      {.blocks = copy_blocks * span.tokens, .blocks_y = kv_heads, .threads = kCopyThreads},
+      RefreshCopyKernel<T>, span, retiring, first, copy_blocks);
 }
 
 }  // namespace

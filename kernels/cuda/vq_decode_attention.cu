@@ -1,4 +1,5 @@
-// Attention of one new position of each of N sessions over its constant-size state.
+// Attention of one new position of each of N sessions over its constant-size state, all rows of
+// which are read exactly; vq_reduced_attention.cu has what else there is.
 //
 //   w_s = exp(code_score[s] - m) for codes with n[s] > 0      w_d = exp(score of distance d - m)
 //   out = (sum_s w_s U[s] + sum_d w_d v_d) / (sum_s w_s n[s] + sum_d w_d)
@@ -12,17 +13,12 @@
 // session fills the GPU, rows of weight 0 are not read, and the last block to arrive adds the
 // partial sums of the blocks in their order. It also writes the codes and counts down, which nobody
 // reads by then. Shapes alone decide on splits: a session's bits do not depend on N.
-#include "kernels/bfloat16.h"
-#include "kernels/cuda/kernel.cuh"
-#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/tickets.cuh"
-#include "kernels/two_sum.h"
+#include "kernels/cuda/vq_decode.cuh"
 
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kStartThreads = 256;  // and columns of a block that appends
-constexpr int32_t kNoCode = -1;
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kRowsPerWarp = 8;
@@ -30,102 +26,20 @@ constexpr int kRows = kWarps * kRowsPerWarp;  // of a block
 constexpr int kPerLane = 4;                   // columns
 constexpr int kColumns = kWarp * kPerLane;    // of a block
 
-struct Decode {
-  VqShape shape;
-  const VqState* states;
-  const int64_t* positions;
-  int64_t heads;
-  const float* code_scores;
-  const float* position_scores;
-  const int32_t* codes;
-  const float* v;
-  float* weights;      // [N, H, S + W], window rows by slot
-  float* denominator;  // [N, H]
-  float* partial;      // [N, H, splits, V]
-  uint32_t* tickets;   // [N, H, blocks of columns]
-  float* out;
-
-  __host__ __device__ int64_t Rows() const { return shape.codes + shape.window; }
-  __host__ __device__ int64_t Splits() const { return (Rows() + kRows - 1) / kRows; }
-  __host__ __device__ int64_t ColumnBlocks() const {
-    return (shape.value + kColumns - 1) / kColumns;
-  }
-  __host__ __device__ int64_t AppendBlocks() const {
-    return (shape.value + kStartThreads - 1) / kStartThreads;
-  }
-
-  // Where the new position of session n goes in the window of head g, and the code that leaves it.
-  __device__ int32_t& CodeSlot(int64_t n, int64_t g) const {
-    return states[n].window_code[g * shape.window + positions[n] % shape.window];
-  }
-  __device__ int32_t Retired(int64_t n, int64_t g) const {
-    return positions[n] >= shape.window ? CodeSlot(n, g) : kNoCode;
-  }
-};
-
-// The largest score first, then weights and their sum, by the codes and counts that the state will
-// have when the position has entered it.
-__device__ inline void ComputeWeights(const Decode& args, int64_t n, int64_t h, float* partial) {
-  const int64_t codes = args.shape.codes, window = args.shape.window;
-  const int64_t kv_heads = args.shape.kv_heads, g = h / (args.heads / kv_heads);
-  const VqState& state = args.states[n];
-  const int64_t position = args.positions[n];
-  const int64_t recent = position + 1 < window ? position + 1 : window;
-  const float* code_scores = args.code_scores + (n * args.heads + h) * codes;
-  const float* position_scores = args.position_scores + (n * args.heads + h) * window;
-  const int32_t* window_code = state.window_code + g * window;
-  const int32_t retired = args.Retired(n, g), entering = args.codes[n * kv_heads + g];
-  const auto count = [&](int64_t s) { return state.count[g * codes + s] + (s == retired ? 1 : 0); };
-  const auto slot = [&](int64_t distance) { return (position - distance) % window; };
-  const auto score = [&](int64_t distance) {
-    const int32_t code = distance == 0 ? entering : window_code[slot(distance)];
-    return code_scores[code] + position_scores[distance];
-  };
-
-  float largest = -INFINITY;
-  for (int64_t s = threadIdx.x; s < codes; s += kStartThreads) {
-    if (count(s) > 0) largest = Max()(largest, code_scores[s]);
-  }
-  for (int64_t d = threadIdx.x; d < recent; d += kStartThreads) largest = Max()(largest, score(d));
-  largest = BlockReduce(largest, partial, Max());
-
-  float* weights = args.weights + (n * args.heads + h) * args.Rows();
-  float sum = 0;
-  for (int64_t s = threadIdx.x; s < codes; s += kStartThreads) {
-    const float weight = count(s) > 0 ? expf(code_scores[s] - largest) : 0;
-    weights[s] = weight;
-    sum = fmaf(weight, static_cast<float>(count(s)), sum);
-  }
-  for (int64_t d = threadIdx.x; d < window; d += kStartThreads) {
-    if (d < recent) {
-      const float weight = expf(score(d) - largest);
-      weights[codes + slot(d)] = weight;
-      sum += weight;
-    } else {
-      weights[codes + d] = 0;  // no position has taken this slot yet
-    }
-  }
-  sum = BlockReduce(sum, partial, Add());
-  if (threadIdx.x == 0) args.denominator[n * args.heads + h] = sum;
+__host__ __device__ inline int64_t Splits(const VqDecode& args) {
+  return (args.Rows() + kRows - 1) / kRows;
 }
-
-// Column c of head g: the value that leaves goes to U, the new one takes its place.
-template <typename T>
-__device__ inline void AppendValue(const Decode& args, int64_t n, int64_t g, int64_t c) {
-  const int64_t values = args.shape.value, window = args.shape.window;
-  const VqState& state = args.states[n];
-  T& slot =
-      static_cast<T*>(state.window_value)[(g * window + args.positions[n] % window) * values + c];
-  if (const int32_t code = args.Retired(n, g); code != kNoCode) {
-    const int64_t at = (g * args.shape.codes + code) * values + c;
-    AddTwoSum(Widen(slot), state.sum[at], state.carry[at]);
-  }
-  StoreAs(args.v[(n * args.shape.kv_heads + g) * values + c], &slot);
+__host__ __device__ inline int64_t ColumnBlocks(const VqDecode& args) {
+  return (args.shape.value + kColumns - 1) / kColumns;
+}
+// A thread appends a column.
+__host__ __device__ inline int64_t AppendBlocks(const VqDecode& args) {
+  return (args.shape.value + kStartThreads - 1) / kStartThreads;
 }
 
 // Blocks of session y: weights of a head each, then columns of a key/value head each.
 template <typename T>
-__global__ void __launch_bounds__(kStartThreads) StartKernel(Decode args) {
+__global__ void __launch_bounds__(kStartThreads) StartKernel(VqDecode args) {
   struct Shared {
     float partial[kStartThreads / kWarp];
   };
@@ -134,41 +48,18 @@ __global__ void __launch_bounds__(kStartThreads) StartKernel(Decode args) {
   WaitForPredecessor();
   if (args.states[n].none()) return;
   if (block < args.heads) {
-    ComputeWeights(args, n, block, BlockShared<Shared>().partial);
+    const float sum = ComputeWeights(args, n, block, BlockShared<Shared>().partial);
+    if (threadIdx.x == 0) args.denominator[n * args.heads + block] = sum;
     return;
   }
-  const int64_t g = (block - args.heads) / args.AppendBlocks();
-  const int64_t c = (block - args.heads) % args.AppendBlocks() * kStartThreads + threadIdx.x;
+  const int64_t g = (block - args.heads) / AppendBlocks(args);
+  const int64_t c = (block - args.heads) % AppendBlocks(args) * kStartThreads + threadIdx.x;
   if (c < args.shape.value) AppendValue<T>(args, n, g, c);
 }
 
-// kAligned: V is a multiple of kPerLane, so that lanes load 16 bytes of U at once.
+// kAligned: see LoadRow.
 template <typename T, bool kAligned>
-struct RowLoader {
-  static __device__ void Load(const T* row, int64_t left, float (&values)[kPerLane]) {
-    if constexpr (kAligned) {
-      struct alignas(sizeof(T) * kPerLane) Pack {
-        T element[kPerLane];
-      };
-      const Pack pack = *reinterpret_cast<const Pack*>(row);
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) values[i] = Widen(pack.element[i]);
-    } else {
-      for (int i = 0; i < kPerLane; ++i) values[i] = i < left ? Widen(row[i]) : 0;
-    }
-  }
-};
-
-// What the first kernel still read: the code and the counts of the position that enters.
-__device__ inline void EnterCode(const Decode& args, int64_t n, int64_t g) {
-  if (const int32_t code = args.Retired(n, g); code != kNoCode) {
-    ++args.states[n].count[g * args.shape.codes + code];
-  }
-  args.CodeSlot(n, g) = args.codes[n * args.shape.kv_heads + g];
-}
-
-template <typename T, bool kAligned>
-__global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
+__global__ void __launch_bounds__(kThreads) ValuesKernel(VqDecode args) {
   struct Shared {
     float weight[kRows];
     float sum[kWarps][kColumns];
@@ -177,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
   LetSuccessorBegin();
   WaitForPredecessor();
   Shared& shared = BlockShared<Shared>();
-  const int64_t splits = args.Splits(), rows = args.Rows(), values = args.shape.value;
+  const int64_t splits = Splits(args), rows = args.Rows(), values = args.shape.value;
   const int64_t split = blockIdx.x % splits;
   const int64_t column_block = static_cast<int64_t>(blockIdx.x) / splits;
   const int64_t first = column_block * kColumns, column = first + LaneId() * kPerLane;
@@ -215,10 +106,10 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
       if (weight[i] == 0) {
         for (float& v : value[i]) v = 0;
       } else if (row < args.shape.codes) {
-        RowLoader<float, kAligned>::Load(sums + row * values + column, values - column, value[i]);
+        LoadRow<kPerLane, kAligned>(sums + row * values + column, values - column, value[i]);
       } else {
-        RowLoader<T, kAligned>::Load(window + (row - args.shape.codes) * values + column,
-                                     values - column, value[i]);
+        LoadRow<kPerLane, kAligned>(window + (row - args.shape.codes) * values + column,
+                                    values - column, value[i]);
       }
     }
 #pragma unroll
@@ -235,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
     for (int warp = 1; warp < kWarps; ++warp) total += shared.sum[warp][threadIdx.x];
     partial[split * values] = total;
   }
-  uint32_t* ticket = args.tickets + output * args.ColumnBlocks() + column_block;
+  uint32_t* ticket = args.tickets + output * ColumnBlocks(args) + column_block;
   if (!LastToArrive(ticket, splits, shared.ticket) || !owns) return;
   float total = partial[0];
   for (int64_t s = 1; s < splits; ++s) total += partial[s * values];
@@ -243,16 +134,16 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(Decode args) {
 }
 
 template <typename T>
-absl::Status Run(Device& device, const Decode& args, int64_t sessions) {
+absl::Status Run(Device& device, const VqDecode& args, int64_t sessions) {
   const absl::Status status =
       Launch("VqDecodeStart", device,
-             {.blocks = args.heads + args.shape.kv_heads * args.AppendBlocks(),
+             {.blocks = args.heads + args.shape.kv_heads * AppendBlocks(args),
               .blocks_y = sessions,
               .threads = kStartThreads,
               .overlaps = true},
              StartKernel<T>, args);
   if (!status.ok()) return status;
-  const LaunchShape shape{.blocks = args.ColumnBlocks() * args.Splits(),
+  const LaunchShape shape{.blocks = ColumnBlocks(args) * Splits(args),
                           .blocks_y = sessions * args.heads,
                           .threads = kThreads,
                           .overlaps = true};
@@ -266,23 +157,28 @@ absl::Status Run(Device& device, const Decode& args, int64_t sessions) {
 absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
   const int64_t sessions = args.code_scores.dim(0), heads = args.code_scores.dim(1);
   if (sessions == 0) return absl::OkStatus();
-  Decode decode{.shape = args.shape,
-                .states = args.states.data,
-                .positions = args.positions.data,
-                .heads = heads,
-                .code_scores = args.code_scores.data,
-                .position_scores = args.position_scores.data,
-                .codes = args.codes.data,
-                .v = args.v.data,
-                .out = args.out.data};
+  VqDecode decode{.shape = args.shape,
+                  .states = args.states.data,
+                  .positions = args.positions.data,
+                  .heads = heads,
+                  .code_scores = args.code_scores.data,
+                  .position_scores = args.position_scores.data,
+                  .codes = args.codes.data,
+                  .v = args.v.data,
+                  .out = args.out.data};
+  if (args.shape.read != VqRead::kExact || args.skip_mass > 0) {
+    return RunReducedDecode(device, args, decode);
+  }
+  if (!args.skipped_mass.empty() || !args.row_reads.empty()) {
+    if (absl::Status s = ReportWholeReads(device, args, decode); !s.ok()) return s;
+  }
   const int64_t rows = sessions * heads;
   CudaDevice& cuda = AsCuda(device);
   absl::StatusOr<float*> weights = cuda.Scratch<float>(1, rows * (decode.Rows() + 1));
   if (!weights.ok()) return weights.status();
-  absl::StatusOr<float*> partial =
-      cuda.Scratch<float>(2, rows * decode.Splits() * args.shape.value);
+  absl::StatusOr<float*> partial = cuda.Scratch<float>(2, rows * Splits(decode) * args.shape.value);
   if (!partial.ok()) return partial.status();
-  absl::StatusOr<uint32_t*> tickets = cuda.Tickets(rows * decode.ColumnBlocks());
+  absl::StatusOr<uint32_t*> tickets = cuda.Tickets(rows * ColumnBlocks(decode));
   if (!tickets.ok()) return tickets.status();
   decode.weights = *weights;
   decode.denominator = *weights + rows * decode.Rows();

@@ -98,15 +98,20 @@ class OverlapTest : public testing::TestWithParam<OverlapCase> {
 
 TEST_P(OverlapTest, StepsHaveTheBitsOfKernelsOneByOne) {
   const OverlapCase& c = GetParam();
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
+  const std::pair<DType, StateReads> cases[] = {{DType::kFloat32, {}},
+                                                {DType::kBFloat16, {}},
+                                                {DType::kInt8, {}},
+                                                {DType::kBFloat16, {.int8 = true}},
+                                                {DType::kBFloat16, {.skip_mass = 0.1F}}};
+  for (const auto& [dtype, reads] : cases) {
     std::vector<Outcome> expected;
     {
-      Fixture one_by_one(c.shape, c.serial, dtype);
+      Fixture one_by_one(c.shape, c.serial, dtype, 2, {}, reads);
       for (const size_t sessions : c.batches) {
         expected.push_back(Decode(one_by_one.model(), sessions));
       }
     }
-    Fixture close(c.shape, c.overlapped, dtype);
+    Fixture close(c.shape, c.overlapped, dtype, 2, {}, reads);
     for (const bool recorded : {false, true}) {
       if (recorded) {
         const auto rows = static_cast<int64_t>(c.batches.back());

@@ -30,8 +30,8 @@ Shape SmallShape() {
 
 // The models hold the same weights; the states of both are fed the same.
 struct Twins {
-  Twins(const Shape& shape, const DeviceCase& device, DType dtype)
-      : recorded(shape, device, dtype), direct(shape, device, dtype) {}
+  Twins(const Shape& shape, const DeviceCase& device, DType dtype, const StateReads& reads = {})
+      : recorded(shape, device, dtype, 2, {}, reads), direct(shape, device, dtype, 2, {}, reads) {}
 
   Fixture recorded, direct;
 };
@@ -115,6 +115,42 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepWhereBlocksShareAnOutput) {
   }
 }
 
+// What a session's rows are decides inside of the recording which of them are read.
+TEST_P(RecordedStepTest, HasTheBitsOfADirectStepThatLeavesRowsOut) {
+  for (const StateReads& reads : {StateReads{.int8 = true}, StateReads{.skip_mass = 0.2F},
+                                  StateReads{.int8 = true, .skip_mass = 0.2F}}) {
+    Twins twins(SmallShape(), GetParam(), DType::kFloat32, reads);
+    ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 4}).ok());
+    std::vector<std::unique_ptr<State>> recorded, direct;
+    for (int i = 0; i < 4; ++i) {
+      recorded.push_back(twins.recorded.NewState());
+      direct.push_back(twins.direct.NewState());
+    }
+    const std::vector<int32_t> tokens = RandomTokens(32, 29, 3);
+    size_t next = 0;
+    for (const size_t rows : {4, 3, 1, 4, 3, 2, 4, 3, 3, 4}) {
+      std::vector<State*> of_recorded, of_direct;
+      for (size_t i = 0; i < rows; ++i) {
+        of_recorded.push_back(recorded[i].get());
+        of_direct.push_back(direct[i].get());
+      }
+      const std::vector<int32_t> fed(
+          tokens.begin() + static_cast<std::ptrdiff_t>(next % 28),
+          tokens.begin() + static_cast<std::ptrdiff_t>(next % 28 + rows));
+      next += rows;
+      ASSERT_TRUE(twins.recorded.Batch(of_recorded, fed) == twins.direct.Batch(of_direct, fed));
+    }
+    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i]));
+    const StateReadTotals got = twins.recorded.model().state_reads();
+    const StateReadTotals want = twins.direct.model().state_reads();
+    EXPECT_EQ(got.rows, want.rows);
+    EXPECT_EQ(got.rows_read, want.rows_read);
+    EXPECT_EQ(got.queries, want.queries);
+    EXPECT_EQ(got.skipped_mass, want.skipped_mass);
+    EXPECT_EQ(got.rows_read < got.rows, reads.skip_mass > 0);
+  }
+}
+
 // What lies between steps may let the memory of intermediates grow: recordings have theirs still.
 TEST_P(RecordedStepTest, OutlivesWhatOtherCallsNeed) {
   Twins twins(SmallShape(), GetParam(), DType::kFloat32);
@@ -161,6 +197,13 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
       return logits;
     });
   }
+  compare([&] {
+    Fixture f(SmallShape(), device, DType::kFloat32, 2, {}, {.int8 = true, .skip_mass = 0.2F});
+    const auto one = f.NewState(), other = f.NewState();
+    std::vector<std::vector<float>> logits{f.Prefill(*one, RandomTokens(5, 29, 1))};
+    for (auto& row : f.Batch({one.get(), other.get()}, {4, 5})) logits.push_back(row);
+    return logits;
+  });
   compare([&] {
     Fixture f(WideShape(), device, DType::kInt8);
     const auto state = f.NewState();

@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kChunk = 16;
 
-absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device) {
+absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device,
+                                                const StateReads& reads = {}) {
   const Shape shape{.vocab = 259,
                     .d_model = 6,
                     .d_k = 4,
@@ -38,14 +39,18 @@ absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device) 
                     .prefill_chunk = kChunk};
   LoadOptions options;
   options.device = std::move(device);
+  options.reads = reads;
   const Config config = Config::Parse(shape.Json(), "test").value();
   TestWeights weights(1);
   return BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options);
 }
 
-std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device) {
-  return TryModel(std::move(device)).value();
+std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device, const StateReads& reads = {}) {
+  return TryModel(std::move(device), reads).value();
 }
+
+// What decode may read of states: all of them exactly, or a part of their copy.
+const StateReads kReads[] = {{}, {.int8 = true, .skip_mass = 0.1F}};
 
 class SteadyMemoryTest : public testing::Test {
  protected:
@@ -66,66 +71,71 @@ Request Ask(std::shared_ptr<RecordingSink> sink, size_t prompt, int32_t first) {
 
 // Every kind of call, more sessions than the device has room for, so that they come and go.
 TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
-  const std::shared_ptr<Model> model = SmallModel(device_);
-  const auto engine =
-      Engine::Create({{.name = "m", .model = model}},
-                     {.max_num_seqs = 4, .state_memory_bytes = 6 * model->StateBytes(1)})
-          .value();
-  const auto store = SessionStore::Open(engine.get(), {.host_bytes = 1 << 20}, nullptr).value();
-  const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();
+  for (const StateReads& reads : kReads) {
+    const std::shared_ptr<Model> model = SmallModel(MakeTestDevice("cuda_host", "forwards"), reads);
+    const auto engine =
+        Engine::Create({{.name = "m", .model = model}},
+                       {.max_num_seqs = 4, .state_memory_bytes = 6 * model->StateBytes(1)})
+            .value();
+    const auto store = SessionStore::Open(engine.get(), {.host_bytes = 1 << 20}, nullptr).value();
+    const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();
 
-  std::vector<std::string> ids;
-  ids.reserve(8);
-  for (int i = 0; i < 8; ++i) {
-    ids.push_back(store->Create("", {.model = "m"}).value().record.id);
-  }
-  for (int round = 0; round < 3; ++round) {
-    for (size_t i = 0; i < ids.size(); ++i) {
-      auto lease = store->Acquire({.id = ids[i]}).value();
-      auto sink = std::make_shared<RecordingSink>();
-      Request request = Ask(sink, 1 + 13 * i % 40, 3);
-      request.keep = true;
-      request.start = lease->Start();
+    std::vector<std::string> ids;
+    ids.reserve(8);
+    for (int i = 0; i < 8; ++i) {
+      ids.push_back(store->Create("", {.model = "m"}).value().record.id);
+    }
+    for (int round = 0; round < 3; ++round) {
+      for (size_t i = 0; i < ids.size(); ++i) {
+        auto lease = store->Acquire({.id = ids[i]}).value();
+        auto sink = std::make_shared<RecordingSink>();
+        Request request = Ask(sink, 1 + 13 * i % 40, 3);
+        request.keep = true;
+        request.start = lease->Start();
+        ASSERT_TRUE(engine->Submit(std::move(request)).ok());
+        ASSERT_TRUE(sink->Wait().ok());
+        ASSERT_TRUE(lease->Commit(*sink->TakeKept(), "").ok());
+      }
+    }
+    // All at once, with all that makes a request large.
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (int i = 0; i < 6; ++i) {
+      Request request =
+          Ask(sinks.emplace_back(std::make_shared<RecordingSink>()), 3 * kChunk, 3 + i);
+      request.sampling.n = 1 + i % 3;
+      request.sampling.logprobs = 20;
+      request.sampling.repetition_penalty = 1.2F;
+      request.sampling.prompt_logprobs = 20;
+      for (int32_t id = 3; id < 259; ++id) {
+        request.sampling.allowed_token_ids.push_back(id);
+        request.sampling.logit_bias.push_back({id, 0.5F});
+      }
       ASSERT_TRUE(engine->Submit(std::move(request)).ok());
-      ASSERT_TRUE(sink->Wait().ok());
-      ASSERT_TRUE(lease->Commit(*sink->TakeKept(), "").ok());
     }
-  }
-  // All at once, with all that makes a request large.
-  std::vector<std::shared_ptr<RecordingSink>> sinks;
-  for (int i = 0; i < 6; ++i) {
-    Request request = Ask(sinks.emplace_back(std::make_shared<RecordingSink>()), 3 * kChunk, 3 + i);
-    request.sampling.n = 1 + i % 3;
-    request.sampling.logprobs = 20;
-    request.sampling.repetition_penalty = 1.2F;
-    request.sampling.prompt_logprobs = 20;
-    for (int32_t id = 3; id < 259; ++id) {
-      request.sampling.allowed_token_ids.push_back(id);
-      request.sampling.logit_bias.push_back({id, 0.5F});
-    }
-    ASSERT_TRUE(engine->Submit(std::move(request)).ok());
-  }
-  for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
+    for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
 
-  const cuda_host::RuntimeCounts after = cuda_host::CountsOfRuntime();
-  EXPECT_EQ(after.allocations, before.allocations);
-  EXPECT_EQ(after.synchronisations, before.synchronisations);
-  EXPECT_GT(after.graphs, before.graphs + 24 * 2);
-  EXPECT_GT(store->stats().restores, 8) << "sessions did not come and go";
+    const cuda_host::RuntimeCounts after = cuda_host::CountsOfRuntime();
+    EXPECT_EQ(after.allocations, before.allocations);
+    EXPECT_EQ(after.synchronisations, before.synchronisations);
+    EXPECT_GT(after.graphs, before.graphs + 24 * 2);
+    EXPECT_GT(store->stats().restores, 8) << "sessions did not come and go";
+  }
 }
 
 // All that grows has grown before a step is written down: recordings keep nothing that was
 // outgrown.
 TEST_F(SteadyMemoryTest, RecordingsKeepNoMemoryOfTheirOwn) {
-  const auto taken = [](bool record) {
+  const auto taken = [](const StateReads& reads, bool record) {
     const std::shared_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
-    const std::shared_ptr<Model> model = SmallModel(device);
+    const std::shared_ptr<Model> model = SmallModel(device, reads);
     const int64_t before = *device->FreeMemory();
     EXPECT_TRUE(model->Prepare({.decode_rows = 8, .top_logprobs = 20, .record = record}).ok());
     return before - *device->FreeMemory();
   };
-  EXPECT_GT(taken(false), 0);
-  EXPECT_EQ(taken(true), taken(false));
+  for (const StateReads& reads : kReads) {
+    EXPECT_GT(taken(reads, false), 0);
+    EXPECT_EQ(taken(reads, true), taken(reads, false));
+  }
 }
 
 TEST_F(SteadyMemoryTest, TooLittleMemoryIsNamedInBytes) {

@@ -151,6 +151,7 @@ inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
   }
   return result;
 }
+inline int __popc(uint32_t x) { return std::popcount(x); }
 inline void __threadfence() {}
 inline uint32_t __float_as_uint(float x) { return std::bit_cast<uint32_t>(x); }
 inline float __uint_as_float(uint32_t x) { return std::bit_cast<float>(x); }

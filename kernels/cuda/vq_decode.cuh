@@ -1,0 +1,147 @@
+// What the kernels of decode attention share, whether states are read exactly and whole
+// (vq_decode_attention.cu) or not (vq_reduced_attention.cu): the position that enters a state, and
+// the weights of its rows.
+#ifndef TVQ_KERNELS_CUDA_VQ_DECODE_CUH_
+#define TVQ_KERNELS_CUDA_VQ_DECODE_CUH_
+
+#include "kernels/bfloat16.h"
+#include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/two_sum.h"
+
+namespace tvq::TVQ_CUDA {
+
+constexpr int kStartThreads = 256;  // of a block that computes weights or appends
+constexpr int32_t kNoCode = -1;
+
+struct VqDecode {
+  VqShape shape;
+  const VqState* states;
+  const int64_t* positions;
+  int64_t heads;
+  const float* code_scores;
+  const float* position_scores;
+  const int32_t* codes;
+  const float* v;
+  float* weights;      // [N, H, S + W], window rows by slot
+  float* denominator;  // [N, H]
+  float* partial;      // sums of the blocks that share an output
+  uint32_t* tickets;   // of those blocks
+  float* out;
+
+  __host__ __device__ int64_t Rows() const { return shape.codes + shape.window; }
+
+  // Where the new position of session n goes in the window of head g, and the code that leaves it.
+  __device__ int32_t& CodeSlot(int64_t n, int64_t g) const {
+    return states[n].window_code[g * shape.window + positions[n] % shape.window];
+  }
+  __device__ int32_t Retired(int64_t n, int64_t g) const {
+    return positions[n] >= shape.window ? CodeSlot(n, g) : kNoCode;
+  }
+  // Slots that hold a position when the new one is in: the first ones.
+  __device__ int64_t Recent(int64_t n) const {
+    return positions[n] + 1 < shape.window ? positions[n] + 1 : shape.window;
+  }
+  // Positions that a row stands for then; 0: it is nobody's. Before the kernel that reads values.
+  __device__ int64_t Count(int64_t n, int64_t g, int64_t row) const {
+    if (row >= shape.codes) return row - shape.codes < Recent(n) ? 1 : 0;
+    return states[n].count[g * shape.codes + row] + (row == Retired(n, g) ? 1 : 0);
+  }
+};
+
+// Weights of a head's rows, by the codes and counts that the state will have when the position has
+// entered it: the largest score first, then the exponentials. Every thread receives their sum.
+// `partial` is shared memory, a float a warp. For a block of kStartThreads.
+__device__ inline float ComputeWeights(const VqDecode& args, int64_t n, int64_t h, float* partial) {
+  const int64_t codes = args.shape.codes, window = args.shape.window;
+  const int64_t kv_heads = args.shape.kv_heads, g = h / (args.heads / kv_heads);
+  const VqState& state = args.states[n];
+  const int64_t position = args.positions[n];
+  const int64_t recent = position + 1 < window ? position + 1 : window;
+  const float* code_scores = args.code_scores + (n * args.heads + h) * codes;
+  const float* position_scores = args.position_scores + (n * args.heads + h) * window;
+  const int32_t* window_code = state.window_code + g * window;
+  const int32_t retired = args.Retired(n, g), entering = args.codes[n * kv_heads + g];
+  const auto count = [&](int64_t s) { return state.count[g * codes + s] + (s == retired ? 1 : 0); };
+  const auto slot = [&](int64_t distance) { return (position - distance) % window; };
+  const auto score = [&](int64_t distance) {
+    const int32_t code = distance == 0 ? entering : window_code[slot(distance)];
+    return code_scores[code] + position_scores[distance];
+  };
+
+  float largest = -INFINITY;
+  for (int64_t s = threadIdx.x; s < codes; s += kStartThreads) {
+    if (count(s) > 0) largest = Max()(largest, code_scores[s]);
+  }
+  for (int64_t d = threadIdx.x; d < recent; d += kStartThreads) largest = Max()(largest, score(d));
+  largest = BlockReduce(largest, partial, Max());
+
+  float* weights = args.weights + (n * args.heads + h) * args.Rows();
+  float sum = 0;
+  for (int64_t s = threadIdx.x; s < codes; s += kStartThreads) {
+    const float weight = count(s) > 0 ? expf(code_scores[s] - largest) : 0;
+    weights[s] = weight;
+    sum = fmaf(weight, static_cast<float>(count(s)), sum);
+  }
+  for (int64_t d = threadIdx.x; d < window; d += kStartThreads) {
+    if (d < recent) {
+      const float weight = expf(score(d) - largest);
+      weights[codes + slot(d)] = weight;
+      sum += weight;
+    } else {
+      weights[codes + d] = 0;  // no position has taken this slot yet
+    }
+  }
+  return BlockReduce(sum, partial, Add());
+}
+
+// Column c of head g: the value that leaves goes to U, the new one takes its place.
+template <typename T>
+__device__ inline void AppendValue(const VqDecode& args, int64_t n, int64_t g, int64_t c) {
+  const int64_t values = args.shape.value, window = args.shape.window;
+  const VqState& state = args.states[n];
+  T& slot =
+      static_cast<T*>(state.window_value)[(g * window + args.positions[n] % window) * values + c];
+  if (const int32_t code = args.Retired(n, g); code != kNoCode) {
+    const int64_t at = (g * args.shape.codes + code) * values + c;
+    AddTwoSum(Widen(slot), state.sum[at], state.carry[at]);
+  }
+  StoreAs(args.v[(n * args.shape.kv_heads + g) * values + c], &slot);
+}
+
+// The code and the counts of the position that enters, which the weights were computed ahead of.
+__device__ inline void EnterCode(const VqDecode& args, int64_t n, int64_t g) {
+  if (const int32_t code = args.Retired(n, g); code != kNoCode) {
+    ++args.states[n].count[g * args.shape.codes + code];
+  }
+  args.CodeSlot(n, g) = args.codes[n * args.shape.kv_heads + g];
+}
+
+// kColumns values of a row from `row` on, of which `left` are there. kAligned: V is a multiple of
+// kColumns, so that a lane loads them at once.
+template <int kColumns, bool kAligned, typename T>
+__device__ inline void LoadRow(const T* row, int64_t left, float (&values)[kColumns]) {
+  if constexpr (kAligned) {
+    struct alignas(sizeof(T) * kColumns) Pack {
+      T element[kColumns];
+    };
+    const Pack pack = *reinterpret_cast<const Pack*>(row);
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) values[i] = Widen(pack.element[i]);
+  } else {
+    for (int i = 0; i < kColumns; ++i) values[i] = i < left ? Widen(row[i]) : 0;
+  }
+}
+
+// Decode that reads the copy or may leave rows out (vq_reduced_attention.cu). Of `decode` what the
+// caller gave is set.
+absl::Status RunReducedDecode(Device& device, const VqDecodeAttentionArgs& args,
+                              const VqDecode& decode);
+
+// Where all rows are read: reports that, ahead of the kernels that read them.
+absl::Status ReportWholeReads(Device& device, const VqDecodeAttentionArgs& args,
+                              const VqDecode& decode);
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_VQ_DECODE_CUH_
