@@ -7,6 +7,7 @@
 #include <fstream>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace tvq {
@@ -61,7 +62,7 @@ int CoresWithinQuota(int cores, const std::string& root) {
     if (std::find(controllers.begin(), controllers.end(), "cpu") == controllers.end()) continue;
     // Mounted by their names together, and mostly linked by each.
     for (const std::string& name : {fields[1], std::string("cpu")}) {
-      cores = QuotaAbove(mounted + "/" + name, fields[2], cores);
+      cores = QuotaAbove(absl::StrCat(mounted, "/", name), fields[2], cores);
     }
   }
   return std::max(1, cores);
