@@ -18,8 +18,6 @@ from models.training.memory_tasks import Recall
 from models.training.model import Model
 
 PAIRS_DISTANCE = 100  # tokens of noise where the number of pairs differs
-
-
 ASKED = Recall(batch_tokens=0)  # it is asked, and makes no batches
 
 
