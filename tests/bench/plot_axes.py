@@ -4,6 +4,8 @@ import math
 
 from plot_latency import BOTTOM, HEIGHT, LEFT, RIGHT, STYLE, TOP, WIDTH, line, short, text
 
+APART = 16  # of the names behind the curves' ends
+
 
 class Axes:
     """`points`: all (x, y) that are to be drawn. Every x gets a mark. A subclass says how y lies between 0, the bottom, and 1,
@@ -76,3 +78,12 @@ class LinearAxes(Axes):
 
     def lines(self):
         return [(mark, self.form.format(mark)) for mark in self.y_marks]
+
+
+def names(axes, coloured):
+    """Each in its curve's colour behind the curve's end, from the bottom up, none over another."""
+    found, below = [], HEIGHT
+    for colour, (name, at) in sorted(coloured, key=lambda curve: curve[1][1][-1][1]):
+        below = min(axes.y(at[-1][1]) + 4, below - APART)
+        found.append(text(WIDTH - RIGHT + 8, below, name, kind="small").replace("<text", f'<text style="fill: {colour}"'))
+    return found

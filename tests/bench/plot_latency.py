@@ -13,7 +13,7 @@ import math
 import sys
 
 WIDTH, HEIGHT = 720, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 92, 56, 52
+LEFT, RIGHT, TOP, BOTTOM = 64, 110, 56, 52
 # Distinguishable from each other and from either background, also for colour-blind readers.
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
 STYLE = """
@@ -31,11 +31,11 @@ STYLE = """
 
 
 def short(tokens):
-    """2000 as 2k, 1000000 as 1M."""
+    """2000 as 2k, 1000000 as 1M, 65536 as 65,536."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
-        if tokens >= size:
+        if tokens >= size and tokens % (size // 10) == 0:
             return f"{tokens / size:g}{letter}"
-    return str(tokens)
+    return f"{tokens:,}"
 
 
 def nice_step(maximum):

@@ -10,10 +10,8 @@ import json
 import math
 import sys
 
-from plot_axes import LinearAxes
-from plot_latency import COLOURS, HEIGHT, RIGHT, WIDTH, text
-
-APART = 16  # of the names behind the curves' ends
+from plot_axes import LinearAxes, names
+from plot_latency import COLOURS
 
 
 def points(shares):
@@ -32,15 +30,6 @@ def draw(report):
     coloured = list(zip(COLOURS, series.items()))
     parts += [axes.line(at, colour) for colour, (_, at) in coloured]
     return "\n".join([*parts, *names(axes, coloured), "</svg>", ""])
-
-
-def names(axes, coloured):
-    """Each in its curve's colour behind the curve's end, from the bottom up, none over another."""
-    found, below = [], HEIGHT
-    for colour, (name, at) in sorted(coloured, key=lambda curve: curve[1][1][-1][1]):
-        below = min(axes.y(at[-1][1]) + 4, below - APART)
-        found.append(text(WIDTH - RIGHT + 8, below, name, kind="small").replace("<text", f'<text style="fill: {colour}"'))
-    return found
 
 
 def main():

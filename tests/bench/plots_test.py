@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The pictures of models.training's reports, on made-up ones."""
+"""The pictures of reports, on made-up ones."""
 
 import re
 
 import plot_contexts
 import plot_memory
+import plot_speed
 
 
 def curves(svg):
@@ -35,5 +36,19 @@ def check_contexts():
     assert "mean of 3 contexts of 32k tokens" in svg
 
 
+def check_speed():
+    of_peers = {"rows": [{"what": what, "side": side, "at": at, "tokens_per_second": {"median": speed}}
+                         for what, side, at, speed in (("decode", "ours", 4096, 50), ("decode", "ours", 1024, 50), ("decode", "theirs", 1024, 50),
+                                                       ("decode", "theirs", 4096, 5), ("decode", "theirs", 0, 90), ("prompt", "ours", 1024, 1))]}
+    found = plot_speed.curves(plot_speed.of_peers(of_peers))
+    assert found == {"ours": [(1024, 50), (4096, 50)], "theirs": [(1024, 50), (4096, 5)]}, found
+    ours, theirs = curves(plot_speed.draw(found, "context", "title", "subtitle"))
+    assert ours[0] == theirs[0] and ours[0][1] == ours[1][1] < theirs[1][1], (ours, theirs)
+    of_decode = {"device": "cpu: 3 threads", "cases": [{"context": 7, "batch": batch, "tokens_per_second": 10 * batch} for batch in (1, 8)]}
+    assert plot_speed.of_decode(of_decode, "int8", "sessions") == [("int8", 1, 10), ("int8", 8, 80)]
+    assert plot_speed.curves(plot_speed.of_decode(of_decode, "int8", "threads")) == {"int8": [(3, 45)]}
+
+
 check_memory()
 check_contexts()
+check_speed()
