@@ -24,9 +24,9 @@ class Server:
         command = [program, "-m", model, "-c", str(context + 256), "-np", "1"]
         command += ["-t", str(threads), "--port", str(port), "--slots", "--no-webui"]
         command += ["--cache-ram", "0", "--slot-save-path", str(folder) + "/", *flags]
-        # Teams of OpenMP threads that earlier calls left spinning take the cores from the one at work: on two cores a
-        # model that decodes 21 tokens a second then made 0.3.
-        environment = {"GOMP_SPINCOUNT": "0"} | os.environ
+        # OpenMP threads that wait park soon: an idle team that spins for long takes the cores from the one at work.
+        # At once (0) would cost a wake-up per operation, half of the speed of two cores.
+        environment = {"GOMP_SPINCOUNT": "10000"} | os.environ
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
         for _ in range(600):
             try:
