@@ -194,11 +194,17 @@ int Main(int argc, char** argv) {
   AddReadOptions(*serve, options);
   AddAskOptions(*serve, options);
 
-  CLI::App* reads =
-      app.add_subcommand("reads", "Loss on a text, and speed, by what decode reads of states");
+  CLI::App* reads = app.add_subcommand("reads", "Loss, and speed, by what decode reads of states");
   AddModelOptions(*reads, options);
-  reads->add_option("--text", options.text, "File, fed token by token as one context")->required();
+  CLI::Option_group* scored = reads->add_option_group("Scored", "Fed token by token");
+  scored->add_option("--text", options.text, "File, as one context");
+  scored->add_option("--pairs", options.pairs,
+                     "Lines of two texts with a tab between them: the second");
+  scored->add_option("--images", options.images, "An idx file of many images");
+  scored->require_option(1);
   reads->add_option("--tokens", options.tokens, "Of the text; 0: all")
+      ->check(CLI::Range(0, 1 << 30));
+  reads->add_option("--examples", options.examples, "The first so many pairs or images; 0: all")
       ->check(CLI::Range(0, 1 << 30));
   reads->add_option("--skip-mass", options.skip_masses, "Softmax mass that decode may leave out")
       ->delimiter(',')

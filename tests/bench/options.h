@@ -30,7 +30,8 @@ struct Options {
   int64_t ceiling_megabytes = 1024;  // read to measure the ceiling; more than any cache holds
   int64_t tokens = 0;    // decode: instead, this many tokens in one session; reads: of the text
   double kept_rows = 0;  // decode: share of rows to read, by the skip mass that gives it; or 0
-  std::string text;      // reads: file
+  std::string text, pairs, images;  // reads: the file, one of them
+  int64_t examples = 0;             // reads: of pairs or images; 0: all
   std::vector<float> skip_masses = {0.001F, 0.003F, 0.01F, 0.03F, 0.1F};  // reads
   int64_t prompt_tokens = 2048;   // prefill, engine and serve
   int64_t matrix_size = 0;        // prefill: of the product it is measured against; 0: the device's

@@ -1,17 +1,15 @@
 // tvq-bench reads: what it costs a text, and saves a step, when decode reads less than a state's
-// exact rows. Prompts attend exactly, so the text is fed token by token. The settings take turns.
+// exact rows. Prompts attend exactly, so contexts are fed token by token. The settings take turns.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/bench/benches.h"
+#include "tests/bench/scored_contexts.h"
 #include "tests/bench/statistics.h"
 
 namespace tvq::bench {
@@ -37,38 +35,33 @@ double BitsOf(std::span<const float> logits, int32_t token) {
   return (std::log(sum) + top - logits[static_cast<size_t>(token)]) / std::log(2.0);
 }
 
-// Feeds tokens[first..last) and scores what follows each of them.
-absl::Status Advance(Setting& setting, std::span<const int32_t> tokens, size_t first, size_t last) {
+// Feeds ids[first..last) of a context and scores what follows each of them, if that was not given.
+absl::Status Advance(Setting& setting, const ScoredContext& context, size_t first, size_t last) {
   std::vector<float> row(static_cast<size_t>(setting.logits.view.dim(1)));
+  if (first == 0) {
+    if (absl::Status s = setting.state->Reset(); !s.ok()) return s;
+  }
   for (size_t i = first; i < last; ++i) {
-    const DecodeRow step{setting.state.get(), tokens[i], 0};
+    const DecodeRow step{setting.state.get(), context.ids[i], 0};
     const Stopwatch watch;
     absl::Status s = setting.subject.model->Decode({&step, 1}, &setting.logits);
     setting.seconds += watch.Seconds();
     if (s.ok()) s = setting.subject.model->ReadLogits(setting.logits, 0, row);
     if (!s.ok()) return s;
-    setting.bits += BitsOf(row, tokens[i + 1]);
+    if (i + 1 >= context.given) setting.bits += BitsOf(row, context.ids[i + 1]);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<int32_t>> ReadText(const Model& model, const Options& options) {
-  std::ifstream file(options.text, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return absl::NotFoundError(absl::StrCat(options.text, ": could not be read"));
-  absl::StatusOr<std::vector<int32_t>> tokens = model.tokenizer().Encode(text);
-  if (!tokens.ok()) return tokens.status();
-  const size_t wanted = options.tokens > 0 ? static_cast<size_t>(options.tokens) + 1 : SIZE_MAX;
-  tokens->resize(std::min(tokens->size(), wanted));
-  if (tokens->size() > 1) return tokens;
-  return absl::InvalidArgumentError(
-      absl::StrCat(options.text, ": has ", tokens->size(), " tokens, must have two or more"));
-}
+// Tokens fed and scored.
+struct Counts {
+  size_t fed = 0;
+  size_t scored = 0;
+};
 
-Json ReportSetting(const Setting& setting, const Setting& exact, size_t scored) {
-  const double count = static_cast<double>(scored);
-  const double bits = setting.bits / count, loss = setting.bits / exact.bits - 1;
-  const double speed = count / setting.seconds;
+Json ReportSetting(const Setting& setting, const Setting& exact, const Counts& counts) {
+  const double bits = setting.bits / double(counts.scored), loss = setting.bits / exact.bits - 1;
+  const double speed = double(counts.fed) / setting.seconds;
   const StateReadTotals reads = setting.subject.model->state_reads();
   const double rows = reads.rows == 0 ? 1 : double(reads.rows_read) / double(reads.rows);
   const double mass = reads.queries == 0 ? 0 : reads.skipped_mass / double(reads.queries);
@@ -100,8 +93,8 @@ absl::StatusOr<Setting> Open(Options options, const StateReads& reads) {
 }  // namespace
 
 absl::Status BenchReads(Subject& subject, const Options& options, Json& report) {
-  absl::StatusOr<std::vector<int32_t>> tokens = ReadText(*subject.model, options);
-  if (!tokens.ok()) return tokens.status();
+  const absl::StatusOr<std::vector<ScoredContext>> contexts = ReadContexts(*subject.model, options);
+  if (!contexts.ok()) return contexts.status();
   std::vector<Setting> settings;
   for (const bool int8 : {false, true}) {
     std::vector<float> masses{0};
@@ -112,19 +105,25 @@ absl::Status BenchReads(Subject& subject, const Options& options, Json& report) 
       settings.push_back(*std::move(setting));
     }
   }
-  const size_t scored = tokens->size() - 1;
-  for (size_t first = 0; first < scored; first += kTurn) {
-    for (Setting& setting : settings) {
-      absl::Status s = Advance(setting, *tokens, first, std::min(first + kTurn, scored));
-      if (!s.ok()) return s;
+  Counts counts;
+  for (const ScoredContext& context : *contexts) {
+    const size_t fed = context.ids.size() - 1;
+    for (size_t first = 0; first < fed; first += kTurn) {
+      for (Setting& setting : settings) {
+        absl::Status s = Advance(setting, context, first, std::min(first + kTurn, fed));
+        if (!s.ok()) return s;
+      }
     }
+    counts.fed += fed;
+    counts.scored += context.ids.size() - context.given;
   }
-  report["text"] = options.text;
-  report["tokens"] = scored;
-  std::printf("%zu tokens of %s\n%-6s %9s %10s %10s %10s %10s %9s\n", scored, options.text.c_str(),
-              "values", "skip mass", "bits/token", "loss", "rows read", "mass", "tokens/s");
+  report["contexts"] = contexts->size();
+  report["tokens"] = counts.scored;
+  std::printf("%zu tokens scored, of %zu contexts\n%-6s %9s %10s %10s %10s %10s %9s\n",
+              counts.scored, contexts->size(), "values", "skip mass", "bits/token", "loss",
+              "rows read", "mass", "tokens/s");
   for (const Setting& setting : settings) {
-    report["settings"].push_back(ReportSetting(setting, settings[0], scored));
+    report["settings"].push_back(ReportSetting(setting, settings[0], counts));
   }
   return absl::OkStatus();
 }

@@ -119,7 +119,17 @@ def check_reads(bench):
         text.write("It was the best of times, it was the worst of times. " * 8)
         text.flush()
         report = run(bench, "reads", "--text", text.name, "--tokens", "300", "--skip-mass", "0.01,0.5")
-    assert report["tokens"] == 300
+        text.truncate(0)
+        text.seek(0)
+        text.write("one\tand two\n\nthree\tfour\nfive\tsix\n")
+        text.flush()
+        pairs = run(bench, "reads", "--pairs", text.name, "--examples", "2", "--skip-mass", "0.5")
+        text.write("seven\n")
+        text.flush()
+        wrong = subprocess.run([bench, "reads", "--preset", "tiny", "--pairs", text.name], capture_output=True, text=True, check=False)
+    assert wrong.returncode != 0 and f"{text.name}: pair 4: must be two texts with a tab between" in wrong.stderr, wrong
+    assert (report["contexts"], report["tokens"]) == (1, 300)
+    assert (pairs["contexts"], pairs["tokens"]) == (2, len("and two") + len("four")), pairs
     settings = report["settings"]
     assert [(s["values"], round(s["skip_mass"], 3)) for s in settings] == [
         (values, mass) for values in ("exact", "int8") for mass in (0, 0.01, 0.5)], settings
