@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/quantize.h"
 #include "models/runtime/digest.h"
 #include "models/runtime/json.h"
 #include "models/runtime/quoted.h"
@@ -196,11 +197,7 @@ absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor) {
 
 absl::Status CheckFinite(std::string_view name, std::span<const float> values) {
   // All at once, which vector instructions do; then who it is.
-  int32_t largest = 0;
-  for (const float value : values) {
-    largest = std::max(largest, std::bit_cast<int32_t>(value) & 0x7fffffff);
-  }
-  if (std::isfinite(std::bit_cast<float>(largest))) return absl::OkStatus();
+  if (std::isfinite(LargestMagnitude(values))) return absl::OkStatus();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) {
       return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), " holds ", values[i],
