@@ -10,15 +10,26 @@
 
 namespace tvq {
 
-// kInt8 is for weights alone: values -127 to 127 beside a float32 scale for each row
-// (kernels/int8.h).
-enum class DType : uint8_t { kFloat32, kBFloat16, kInt8 };
+// kInt8 and kInt4 are for weights alone: values -127 to 127 beside a float32 scale for each row
+// (kernels/int8.h), values -8 to 7 in groups (kernels/int4.h).
+enum class DType : uint8_t { kFloat32, kBFloat16, kInt8, kInt4 };
 
+// Not of kInt4, whose elements have no bytes of their own.
 constexpr size_t SizeOf(DType dtype) {
   return dtype == DType::kFloat32 ? 4 : dtype == DType::kBFloat16 ? 2 : 1;
 }
 constexpr const char* Name(DType dtype) {
-  return dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "int8";
+  switch (dtype) {
+    case DType::kFloat32:
+      break;
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kInt8:
+      return "int8";
+    case DType::kInt4:
+      return "int4";
+  }
+  return "float32";
 }
 
 // Brain float: the upper half of a float32.

@@ -58,6 +58,8 @@ absl::Status CudaEmbedding(Device& device, const EmbeddingArgs& args) {
       return Run<BFloat16>(device, args);
     case DType::kInt8:
       return Run<int8_t>(device, args);
+    case DType::kInt4:
+      break;
   }
   return absl::InternalError("Embedding: no such dtype");
 }

@@ -55,6 +55,10 @@ absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const Host
     case DType::kInt8:
       status = UploadRows<int8_t>(device, parts, &HostMatrix::quantized, weight);
       break;
+    case DType::kInt4:
+      return absl::UnimplementedError(
+          "PackLinear: weights are int4, which the CPU alone multiplies; a GPU takes float32, "
+          "bfloat16 and int8");
   }
   if (!status.ok()) return status;
   return weight;

@@ -268,6 +268,8 @@ absl::Status RunLinear(Device& device, const LinearRun& run) {
       return RunTensor<BFloat16Piece>(device, run, epilogue);
     case DType::kInt8:
       return RunTensor<Int8Piece>(device, run, epilogue);
+    case DType::kInt4:
+      break;
   }
   return absl::InternalError("Linear: no such dtype");
 }

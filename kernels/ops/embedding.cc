@@ -13,6 +13,9 @@ absl::Status Check(const EmbeddingArgs& args) {
   const int64_t rows = args.ids.dim(0);
   const int64_t width = args.out.dim(1);
   if (args.table == nullptr && rows > 0) return ArgumentError(kOp, "table has no data");
+  if (args.dtype == DType::kInt4) {
+    return ArgumentError(kOp, "table is int4, expected float32, bfloat16 or int8");
+  }
   if (args.position_scale != 0 && width % 2 != 0) {
     return ArgumentError(
         kOp, absl::StrCat("out has ", width, " columns, expected an even number for a sinusoid"));

@@ -13,7 +13,7 @@
 namespace tvq {
 
 struct EmbeddingArgs {
-  const void* table = nullptr;  // [vocab, D] of `dtype`
+  const void* table = nullptr;  // [vocab, D] of `dtype`, not int4
   DType dtype = DType::kFloat32;
   Vector<const float> scales;  // [vocab], of an int8 table
   int64_t vocab = 0;

@@ -23,7 +23,7 @@ struct LinearWeight {
   int64_t in = 0;
   DType dtype = DType::kFloat32;
   Buffer data;
-  Buffer scales;  // int8: [out] float32, whatever the backend
+  Buffer scales;  // int8: [out] float32, whatever the backend; int4: as the backend likes
 
   int64_t bytes() const { return static_cast<int64_t>(data.bytes() + scales.bytes()); }
 };
@@ -38,8 +38,9 @@ struct HostMatrix {
 };
 
 // Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`.
-// float32 values are rounded to nearest even for bfloat16 and quantized row by row for int8
-// (kernels/int8.h); int8 values are taken as they are for int8, and scale * q otherwise.
+// float32 values are rounded to nearest even for bfloat16, quantized row by row for int8
+// (kernels/int8.h) and in groups for int4 (kernels/int4.h, which says how large they may be); int8
+// values are taken as they are for int8, and scale * q otherwise.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 
@@ -57,7 +58,8 @@ inline constexpr float kGeluCubic = 0.044715F;
 // x [N, in], W [out, in], bias [out] or empty, y [N, out]. For a bfloat16 weight x is rounded to
 // bfloat16, products are accumulated in float32. For an int8 weight, scale * q, x may be rounded by
 // up to 2^-9 of itself or 2^-15 of 1.004 max |x| of its row; sums of x q are multiplied with the
-// row's scale, and a row of x that is not finite throughout has no finite output.
+// row's scale, and a row of x that is not finite throughout has no finite output. So for an int4
+// weight, where the sum of each group is multiplied with its scale.
 struct LinearArgs {
   Matrix<const float> x;
   const LinearWeight* weight = nullptr;

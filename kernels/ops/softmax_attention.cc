@@ -10,8 +10,9 @@ namespace {
 constexpr int64_t kAlignment = 64;
 
 absl::Status CheckKeyValueShape(const char* op, const KeyValueShape& shape, int64_t offset) {
-  if (shape.dtype == DType::kInt8) {
-    return ArgumentError(op, "keys and values are int8, expected float32 or bfloat16");
+  if (shape.dtype != DType::kFloat32 && shape.dtype != DType::kBFloat16) {
+    return ArgumentError(op, absl::StrCat("keys and values are ", Name(shape.dtype),
+                                          ", expected float32 or bfloat16"));
   }
   if (shape.kv_heads <= 0 || shape.key <= 0 || shape.value <= 0) {
     return ArgumentError(op,

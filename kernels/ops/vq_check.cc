@@ -6,8 +6,9 @@
 namespace tvq {
 
 absl::Status CheckVqShape(const char* op, const VqShape& shape) {
-  if (shape.value_dtype == DType::kInt8) {
-    return ArgumentError(op, "values are int8, expected float32 or bfloat16");
+  if (shape.value_dtype != DType::kFloat32 && shape.value_dtype != DType::kBFloat16) {
+    return ArgumentError(
+        op, absl::StrCat("values are ", Name(shape.value_dtype), ", expected float32 or bfloat16"));
   }
   if (shape.kv_heads > 0 && shape.codes > 0 && shape.window > 0 && shape.value > 0) {
     return absl::OkStatus();

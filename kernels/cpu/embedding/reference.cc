@@ -17,6 +17,8 @@ double TableAt(const EmbeddingArgs& args, int32_t id, int64_t column) {
     case DType::kInt8:
       return static_cast<double>(static_cast<const int8_t*>(args.table)[index]) *
              args.scales.data[id];
+    case DType::kInt4:
+      break;
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Rows of x as fixed-point numbers, which int8 weights multiply exactly.
+// Rows of x as fixed-point numbers, which int8 and int4 weights multiply exactly.
 //
 // A value becomes step q, q to nearest even; step is the smallest power of two from 2^-124 up of
 // which 2^15 are more than 1.004 max |x| of the row. So |q| <= 32639 = 127 * 257, and q =
@@ -11,10 +11,16 @@
 // Whoever comes to the sum by another way carries, too, so that 0 <= L < 256: then H and L are
 // determined by the sum, and so are the bits of (256 H + L) step in float32. An int8 linear has the
 // same bits in whatever order, by whatever instructions it was computed.
+//
+// For int4 weights a row is padded to whole groups of them, and one int32 a group stands behind the
+// values: -kInt4Offset times the sum of its q, what weights stored as unsigned add too much. The
+// sum of a group's products is at most 32 * 15 * 32639 < 2^24, an exact float32.
 #ifndef TVQ_KERNELS_CPU_LINEAR_FIXED_POINT_H_
 #define TVQ_KERNELS_CPU_LINEAR_FIXED_POINT_H_
 
 #include <cstdint>
+
+#include "kernels/int4.h"
 
 namespace tvq {
 
@@ -26,17 +32,24 @@ struct FixedPointHead {
   int32_t unused;
 };
 
-// The largest `in` of an int8 weight.
+// The largest `in` of an int8 or int4 weight.
 inline constexpr int64_t kMaxInt8Width = 1 << 16;
 
-enum class FixedPointForm : uint8_t { kWords, kBytes };
+enum class FixedPointForm : uint8_t { kWords, kBytes, kGroupedWords, kGroupedBytes };
 
 inline int64_t FixedPointValues(int64_t in) { return (in + 3) / 4 * 4; }
 inline int64_t FixedPointRowBytes(int64_t in) {
   return static_cast<int64_t>(sizeof(FixedPointHead)) + 2 * FixedPointValues(in);
 }
 
-// row = x, or x * times where `times` is given. x, times [in]; row FixedPointRowBytes(in).
+// The same of a row for int4 weights.
+inline int64_t GroupedValues(int64_t in) { return Int4Groups(in) * kInt4Group; }
+inline int64_t GroupedRowBytes(int64_t in) {
+  return static_cast<int64_t>(sizeof(FixedPointHead)) + 2 * GroupedValues(in) + 4 * Int4Groups(in);
+}
+
+// row = x, or x * times where `times` is given. x, times [in]; row FixedPointRowBytes(in), or
+// GroupedRowBytes(in).
 void PrepareFixedPoint(const float* x, const float* times, int64_t in, FixedPointForm form,
                        void* row);
 

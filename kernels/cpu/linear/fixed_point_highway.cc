@@ -50,13 +50,17 @@ void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, Fixed
   const Ints ints;
   const hn::Rebind<int16_t, Ints> words;
   const hn::Rebind<int8_t, Ints> bytes;
-  const int64_t values = FixedPointValues(in);
+  const bool grouped =
+      form == FixedPointForm::kGroupedWords || form == FixedPointForm::kGroupedBytes;
+  const bool as_words = form == FixedPointForm::kWords || form == FixedPointForm::kGroupedWords;
+  const int64_t values = grouped ? GroupedValues(in) : FixedPointValues(in);
   std::byte* data = static_cast<std::byte*>(row) + sizeof(FixedPointHead);
   FixedPointHead head{};
   const int32_t largest_bits = LargestBits(x, times, in);
   if (largest_bits >= kInfinity) {
     head.step = std::numeric_limits<float>::quiet_NaN();
-    std::memset(data, 0, static_cast<size_t>(2 * values));
+    const int64_t bytes = grouped ? GroupedRowBytes(in) : FixedPointRowBytes(in);
+    std::memset(data, 0, static_cast<size_t>(bytes) - sizeof(head));
     std::memcpy(row, &head, sizeof(head));
     return;
   }
@@ -74,7 +78,8 @@ void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, Fixed
   auto* high_bytes = reinterpret_cast<int8_t*>(data);
   auto* low_bytes = high_bytes + values;
   auto* all_words = reinterpret_cast<int16_t*>(data);
-  auto high_sum = hn::Zero(ints), low_sum = hn::Zero(ints);
+  std::byte* offset = data + 2 * values;  // of the group
+  auto high_sum = hn::Zero(ints), low_sum = hn::Zero(ints), group_sum = hn::Zero(ints);
   for (int64_t i = 0; i < values; i += static_cast<int64_t>(hn::Lanes(ints))) {
     const auto x_here = i < in ? LoadValues(x, times, i, in) : hn::Zero(Floats());
     const auto q = RoundToInt(hn::Mul(x_here, hn::Set(Floats(), inverse_step)));
@@ -83,11 +88,18 @@ void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, Fixed
     high_sum = hn::Add(high_sum, high);
     low_sum = hn::Add(low_sum, low);
     const auto count = static_cast<size_t>(values - i);
-    if (form == FixedPointForm::kWords) {
+    if (as_words) {
       StoreFirst(hn::DemoteTo(words, q), words, all_words + i, count);
     } else {
       StoreFirst(hn::DemoteTo(bytes, high), bytes, high_bytes + i, count);
       StoreFirst(hn::DemoteTo(bytes, low), bytes, low_bytes + i, count);
+    }
+    group_sum = hn::Add(group_sum, q);
+    if (grouped && (i + static_cast<int64_t>(hn::Lanes(ints))) % kInt4Group == 0) {
+      const int32_t sum = -kInt4Offset * hn::GetLane(hn::SumOfLanes(ints, group_sum));
+      std::memcpy(offset, &sum, sizeof(sum));
+      offset += sizeof(sum);
+      group_sum = hn::Zero(ints);
     }
   }
   head.high_offset = -kInt8Offset * hn::GetLane(hn::SumOfLanes(ints, high_sum));

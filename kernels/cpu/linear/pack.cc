@@ -71,6 +71,34 @@ void PackInt8(const int8_t* const* rows, int64_t in, uint8_t* panel) {
   }
 }
 
+// Values [first, first + count) of one row, as output `j` of a pair, into the lines of their group.
+void PackInt4Group(const float* values, int64_t count, int64_t j, std::byte* lines) {
+  int8_t q[kInt4Group] = {};
+  const BFloat16 scale = QuantizeGroup({values, static_cast<size_t>(count)}, q);
+  std::memcpy(lines + j * static_cast<int64_t>(sizeof(scale)), &scale, sizeof(scale));
+  std::byte* to = lines + kLineBytes * (1 + j / kPanelOutputs * kInt4PanelLines);
+  to += j % kPanelOutputs * 4;
+  for (int64_t i = 0; i < kInt4Group; i += 8, to += kLineBytes) {
+    for (int64_t k = 0; k < 4; ++k) {
+      const int lower = q[i + k] + kInt4Offset, upper = q[i + 4 + k] + kInt4Offset;
+      to[k] = static_cast<std::byte>(lower | upper << 4);
+    }
+  }
+}
+
+// A pair of panels. Padding has scales of zero.
+void PackInt4(std::span<const HostMatrix> parts, int64_t pair, int64_t in, std::byte* to) {
+  std::memset(to, 0, static_cast<size_t>(PairBytes(in, DType::kInt4)));
+  for (int64_t j = 0; j < kPairOutputs; ++j) {
+    const float* row = SourceRow<float>(parts, pair * kPairOutputs + j);
+    if (row == nullptr) return;
+    for (int64_t i = 0; i < in; i += kInt4Group) {
+      PackInt4Group(row + i, std::min(kInt4Group, in - i), j,
+                    to + i / kInt4Group * kInt4PairLines * kLineBytes);
+    }
+  }
+}
+
 template <typename T>
 struct PanelRows {
   PanelRows(std::span<const HostMatrix> parts, int64_t panel) {
@@ -93,10 +121,10 @@ size_t BlockBytes(size_t bytes) {
 absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostMatrix> parts,
                                            DType dtype) {
   LinearWeight weight{.in = parts[0].in, .dtype = dtype};
-  if (dtype == DType::kInt8 && weight.in > kMaxInt8Width) {
+  if ((dtype == DType::kInt8 || dtype == DType::kInt4) && weight.in > kMaxInt8Width) {
     return ArgumentError("PackLinear",
                          absl::StrCat("parts[0] has ", weight.in, " columns, expected at most ",
-                                      kMaxInt8Width, " of an int8 weight"));
+                                      kMaxInt8Width, " of an ", Name(dtype), " weight"));
   }
   for (const HostMatrix& part : parts) weight.out += part.out;
   const int64_t pairs = PanelPairs(weight.out);
@@ -104,6 +132,13 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
       device.Allocate(BlockBytes(static_cast<size_t>(pairs * PairBytes(weight.in, dtype))));
   if (!data.ok()) return data.status();
   weight.data = *std::move(data);
+  if (dtype == DType::kInt4) {
+    AsCpu(device).pool().ParallelFor(pairs, [&](int64_t pair) {
+      PackInt4(parts, pair, weight.in,
+               weight.data.as<std::byte>() + pair * PairBytes(weight.in, dtype));
+    });
+    return weight;
+  }
   const int64_t panel_bytes = PairBytes(weight.in, dtype) / 2;
   AsCpu(device).pool().ParallelFor(2 * pairs, [&](int64_t panel) {
     std::byte* to = weight.data.as<std::byte>() + panel * panel_bytes;

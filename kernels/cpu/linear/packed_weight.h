@@ -2,13 +2,19 @@
 //
 //   float32   [panels][in][16]      bfloat16   [panels][ceil(in/2)][16][2]
 //   int8      [panels][ceil(in/4)][16][4]
+//   int4      [pairs][ceil(in/32)] scales [32], panels [2][4][16][4]
 //
 // A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes;
 // or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs, and everything
 // that pads is zero. int8 is stored as unsigned, kInt8Offset above what it is, as VPDPBUSD has it.
+//
+// int4 is read as one stream, group by group: a line of the bfloat16 scales of both panels, then
+// four lines of each. A byte holds two values, kInt4Offset above what they are: step i of the
+// line's first four steps of `in` in its lower half, step 4 + i in its upper one.
 #ifndef TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 #define TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 
+#include "kernels/int4.h"
 #include "kernels/ops/linear.h"
 
 namespace tvq {
@@ -17,13 +23,21 @@ inline constexpr int64_t kPanelOutputs = 16;
 inline constexpr int64_t kPairOutputs = 2 * kPanelOutputs;
 inline constexpr int64_t kLineBytes = 64;
 inline constexpr int kInt8Offset = 128;
+inline constexpr int kInt4Offset = 8;
+// Lines of a group of int4: of one panel, and of a pair with its scales.
+inline constexpr int64_t kInt4PanelLines = kInt4Group / 8;
+inline constexpr int64_t kInt4PairLines = 1 + 2 * kInt4PanelLines;
 
-// Steps of 64 bytes in a panel.
+// Steps of 64 bytes in a panel, which int4 has not.
 inline int64_t PanelLines(int64_t in, DType dtype) {
   return dtype == DType::kFloat32 ? in : dtype == DType::kBFloat16 ? (in + 1) / 2 : (in + 3) / 4;
 }
 
-inline int64_t PairBytes(int64_t in, DType dtype) { return 2 * PanelLines(in, dtype) * kLineBytes; }
+inline int64_t PairBytes(int64_t in, DType dtype) {
+  const int64_t lines =
+      dtype == DType::kInt4 ? Int4Groups(in) * kInt4PairLines : 2 * PanelLines(in, dtype);
+  return lines * kLineBytes;
+}
 
 inline int64_t PanelPairs(int64_t out) { return (out + kPairOutputs - 1) / kPairOutputs; }
 

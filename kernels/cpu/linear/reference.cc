@@ -1,15 +1,50 @@
 #include "kernels/cpu/linear/reference.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/reference_ops.h"
+#include "kernels/int4.h"
 
 namespace tvq {
+
+namespace {
+
+// A byte a value, and scales [out, groups] of float32.
+absl::StatusOr<LinearWeight> PackInt4(Device& device, std::span<const HostMatrix> parts,
+                                      LinearWeight weight) {
+  const int64_t groups = Int4Groups(weight.in);
+  absl::StatusOr<Buffer> data = device.Allocate(static_cast<size_t>(weight.out * weight.in));
+  if (!data.ok()) return data.status();
+  absl::StatusOr<Buffer> scales =
+      device.Allocate(static_cast<size_t>(weight.out * groups) * sizeof(float));
+  if (!scales.ok()) return scales.status();
+  auto* q = data->as<int8_t>();
+  auto* scale = scales->as<float>();
+  for (const HostMatrix& part : parts) {
+    const float* values = part.data;
+    for (int64_t o = 0; o < part.out; ++o) {
+      for (int64_t left = part.in; left > 0; left -= kInt4Group) {
+        const int64_t count = std::min(left, kInt4Group);
+        *scale++ = ToFloat(QuantizeGroup({values, static_cast<size_t>(count)}, q));
+        q += count;
+        values += count;
+      }
+    }
+  }
+  weight.data = *std::move(data);
+  weight.scales = *std::move(scales);
+  return weight;
+}
+
+}  // namespace
 
 absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const HostMatrix> parts,
                                                  DType dtype) {
   LinearWeight weight{.in = parts[0].in, .dtype = dtype};
   for (const HostMatrix& part : parts) weight.out += part.out;
+  if (dtype == DType::kInt4) return PackInt4(device, parts, std::move(weight));
   absl::StatusOr<Buffer> data =
       device.Allocate(static_cast<size_t>(weight.out * weight.in) * SizeOf(dtype));
   if (!data.ok()) return data.status();

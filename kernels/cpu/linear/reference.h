@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "kernels/bfloat16.h"
+#include "kernels/int4.h"
 #include "kernels/ops/linear.h"
 
 namespace tvq {
@@ -21,8 +22,11 @@ inline double ReferenceDot(const float* x, const LinearWeight& weight, int64_t o
     } else if (weight.dtype == DType::kBFloat16) {
       const double rounded = ToFloat(ToBFloat16(x[i]));
       sum += rounded * ToFloat(weight.data.as<BFloat16>()[start + i]);
-    } else {
+    } else if (weight.dtype == DType::kInt8) {
       sum += value * weight.data.as<int8_t>()[start + i];
+    } else {
+      const float scale = weight.scales.as<float>()[o * Int4Groups(weight.in) + i / kInt4Group];
+      sum += value * scale * weight.data.as<int8_t>()[start + i];
     }
   }
   return weight.dtype == DType::kInt8 ? sum * weight.scales.as<float>()[o] : sum;

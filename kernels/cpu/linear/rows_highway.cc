@@ -98,13 +98,18 @@ HWY_EXPORT(StoreTileImpl);
 }  // namespace
 
 void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
-  if (format == RowFormat::kFixedPointWords) {
-    return PrepareFixedPoint(x, times, in, FixedPointForm::kWords, row);
+  switch (format) {
+    case RowFormat::kFixedPointWords:
+      return PrepareFixedPoint(x, times, in, FixedPointForm::kWords, row);
+    case RowFormat::kFixedPointBytes:
+      return PrepareFixedPoint(x, times, in, FixedPointForm::kBytes, row);
+    case RowFormat::kGroupedWords:
+      return PrepareFixedPoint(x, times, in, FixedPointForm::kGroupedWords, row);
+    case RowFormat::kGroupedBytes:
+      return PrepareFixedPoint(x, times, in, FixedPointForm::kGroupedBytes, row);
+    default:
+      return HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
   }
-  if (format == RowFormat::kFixedPointBytes) {
-    return PrepareFixedPoint(x, times, in, FixedPointForm::kBytes, row);
-  }
-  HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
 }
 
 void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column, const float* scales,

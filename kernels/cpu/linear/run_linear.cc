@@ -27,6 +27,9 @@ RowFormat FormatFor(const CpuDevice& device, DType dtype) {
   if (dtype == DType::kInt8) {
     return device.dot().int8 ? RowFormat::kFixedPointBytes : RowFormat::kFixedPointWords;
   }
+  if (dtype == DType::kInt4) {
+    return device.dot().int8 ? RowFormat::kGroupedBytes : RowFormat::kGroupedWords;
+  }
   return device.dot().bf16 ? RowFormat::kBFloat16 : RowFormat::kBFloat16AsFloat;
 }
 
@@ -42,6 +45,10 @@ TileFunction FunctionFor(RowFormat format) {
       return TileInt8;
     case RowFormat::kFixedPointBytes:
       return TileInt8Dot;
+    case RowFormat::kGroupedWords:
+      return TileInt4;
+    case RowFormat::kGroupedBytes:
+      return TileInt4Dot;
   }
   return TileFloat32;
 }

@@ -3,8 +3,8 @@
 // A tile is up to 6 rows by one pair of panels (32 outputs). Every output is the sum of two partial
 // sums, of the even and of the odd steps along `in` (of the even and odd pairs of steps for
 // VDPBF16PS), whatever the number of rows: 6 rows x 2 panels x 2 = 24 accumulators of the 32
-// registers of AVX-512. Of an int8 weight they are sums of integers, of the upper and lower bytes
-// of x.
+// registers of AVX-512. Of an int8 or int4 weight they are sums of integers, of the upper and lower
+// bytes of x.
 #ifndef TVQ_KERNELS_CPU_LINEAR_TILE_H_
 #define TVQ_KERNELS_CPU_LINEAR_TILE_H_
 
@@ -27,11 +27,14 @@ enum class RowFormat : uint8_t {
   kBFloat16,         // bfloat16 pairs, padded to an even number
   kFixedPointWords,  // fixed_point.h
   kFixedPointBytes,
+  kGroupedWords,
+  kGroupedBytes,
 };
 
 // Elements, and bytes, from one prepared row to the next.
 inline int64_t PreparedRowBytes(int64_t in, RowFormat format) {
   if (format == RowFormat::kFloat32) return in * 4;
+  if (format >= RowFormat::kGroupedWords) return GroupedRowBytes(in);
   if (format >= RowFormat::kFixedPointWords) return FixedPointRowBytes(in);
   return (in + 1) / 2 * 2 * (format == RowFormat::kBFloat16 ? 2 : 4);
 }
@@ -84,6 +87,11 @@ void TileBFloat16Dot(const TileInput& input, float* sums);
 void TileInt8(const TileInput& input, float* sums);
 // Rows kFixedPointBytes, panels int8, by VPDPBUSD. Only where the device's dot().int8 says so.
 void TileInt8Dot(const TileInput& input, float* sums);
+// Rows kGroupedWords, panels int4. The integer sum of a group, as float32, times its scale, is
+// added to the groups' before it; the whole is multiplied with the row's step.
+void TileInt4(const TileInput& input, float* sums);
+// Rows kGroupedBytes, panels int4, by VPDPBUSD. Only where the device's dot().int8 says so.
+void TileInt4Dot(const TileInput& input, float* sums);
 
 // Where a range of outputs goes and what is done to them on the way (see LinearArgs).
 struct OutputColumns {

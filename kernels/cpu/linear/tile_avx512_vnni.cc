@@ -9,26 +9,12 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
-#define TVQ_VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#include "kernels/cpu/avx512_vnni.h"
 
 namespace tvq {
 namespace {
 
-// Vectors of int32 by that name: as __m512i, which are int64, g++ 12 copies accumulators to and
-// fro.
-using Ints = int __attribute__((vector_size(64)));
-
-TVQ_VNNI_TARGET inline Ints AddDot(Ints sum, __m512i unsigned_bytes, __m512i signed_bytes) {
-  return (Ints)_mm512_dpbusd_epi32((__m512i)sum, unsigned_bytes, signed_bytes);
-}
-
-TVQ_VNNI_TARGET inline __m512i Broadcast(const char* four) {
-  int word;
-  std::memcpy(&word, four, sizeof(word));
-  return _mm512_set1_epi32(word);
-}
+using Ints = VnniInts;
 
 // (256 high + low) step, as fixed_point.h has it, of sums that lack the head's offsets. By `maskz`
 // because g++ 12 warns of the plain forms' undefined vector.
@@ -64,10 +50,10 @@ TVQ_VNNI_TARGET void SumBytes(const TileInput& input, float* sums) {
     const __m512i b = _mm512_load_si512(w1);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      const __m512i h = Broadcast(x_high + r * stride);
+      const __m512i h = BroadcastFour(x_high + r * stride);
       high[r][0] = AddDot(high[r][0], a, h);
       high[r][1] = AddDot(high[r][1], b, h);
-      const __m512i l = Broadcast(x_low + r * stride);
+      const __m512i l = BroadcastFour(x_low + r * stride);
       low[r][0] = AddDot(low[r][0], a, l);
       low[r][1] = AddDot(low[r][1], b, l);
     }

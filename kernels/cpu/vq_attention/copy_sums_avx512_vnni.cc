@@ -7,20 +7,12 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
-#define TVQ_VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#include "kernels/cpu/avx512_vnni.h"
 
 namespace tvq {
 namespace {
 
-// Vectors of int32 by that name: as __m512i, which are int64, g++ 12 copies accumulators to and
-// fro.
-using Ints = int __attribute__((vector_size(64)));
-
-TVQ_VNNI_TARGET inline Ints AddDot(Ints sum, __m512i unsigned_bytes, __m512i signed_bytes) {
-  return (Ints)_mm512_dpbusd_epi32((__m512i)sum, unsigned_bytes, signed_bytes);
-}
+using Ints = VnniInts;
 
 // The columns of a scale. A vector of sums holds, in each 128 bits, four neighbours of 16 columns.
 struct ScaleSums {

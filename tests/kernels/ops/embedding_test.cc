@@ -96,6 +96,9 @@ TEST(EmbeddingChecksTest, NameTheArgument) {
     args.dtype = DType::kInt8;
     EXPECT_EQ(std::string(Embedding(*device, args).message()),
               "Embedding: scales is [0], expected [4]");
+    args.dtype = DType::kInt4;
+    EXPECT_EQ(std::string(Embedding(*device, args).message()),
+              "Embedding: table is int4, expected float32, bfloat16 or int8");
     args.dtype = DType::kFloat32;
     args.position_scale = 1;
     EXPECT_EQ(Embedding(*device, args).code(), absl::StatusCode::kInvalidArgument);

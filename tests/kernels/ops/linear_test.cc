@@ -61,11 +61,11 @@ class LinearTest : public testing::TestWithParam<OpCase> {
   std::unique_ptr<Device> reference_ = MakeDevice("reference").value();
 };
 
-// The reference gets x as the device rounds it (it rounds none for an int8 weight itself). Products
-// of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only the
-// roundings of the sum are left: at most those of SumRoundings and one each for adding the partial
-// sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is rounded
-// here, not in the kernel: one more. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
+// The reference gets x as the device rounds it (it rounds none for an integer weight itself).
+// Products of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only
+// the roundings of the sum are left: at most those of SumRoundings and one each for adding the
+// partial sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is
+// rounded here, not in the kernel: one more. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
 // FastGelu add 4e-7 of their results; the cube and its sum in gelu are up to six more roundings of
 // what it is taken of. VDPBF16PS drops subnormal products.
 void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {
@@ -293,7 +293,7 @@ TEST_P(LinearTest, EveryNaNStaysNaN) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(WeightOpCases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, LinearTest, testing::ValuesIn(LinearOpCases()), kCaseName);
 
 // The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it.
 class LinearRoundingTest : public testing::TestWithParam<DeviceCase> {};
@@ -363,7 +363,9 @@ TEST_F(LinearChecksTest, PackingRefusesUnequalWidths) {
   const std::vector<float> wide(kMaxInt8Width + 1);
   const HostMatrix too_wide{wide.data(), 1, kMaxInt8Width + 1};
   ExpectError(PackLinear(*device_, {&too_wide, 1}, DType::kInt8).status(),
-              "parts[0] has 65537 columns, expected at most 65536");
+              "parts[0] has 65537 columns, expected at most 65536 of an int8 weight");
+  ExpectError(PackLinear(*device_, {&too_wide, 1}, DType::kInt4).status(),
+              "parts[0] has 65537 columns, expected at most 65536 of an int4 weight");
   const int8_t quantized[4] = {};
   const HostMatrix without_scales{nullptr, 2, 2, quantized};
   ExpectError(PackLinear(*device_, {&without_scales, 1}, DType::kInt8).status(),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <random>
@@ -17,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "kernels/bfloat16.h"
 #include "kernels/device.h"
+#include "kernels/int4.h"
 #include "tests/kernels/test_devices.h"
 
 namespace tvq {
@@ -48,6 +50,15 @@ inline std::vector<OpCase> WeightOpCases() {
   for (const DeviceCase& device : AllDevices()) cases.push_back({device, DType::kInt8});
   return cases;
 }
+
+// Of linears, which on the CPU may be int4, too.
+inline std::vector<OpCase> LinearOpCases() {
+  std::vector<OpCase> cases = WeightOpCases();
+  for (const DeviceCase& device : CpuDevices()) cases.push_back({device, DType::kInt4});
+  return cases;
+}
+
+inline bool IsInteger(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kInt4; }
 
 inline std::string NameOf(const OpCase& c) { return NameOf(c.device) + "_" + Name(c.dtype); }
 inline void PrintTo(const OpCase& c, std::ostream* out) { *out << NameOf(c); }
@@ -98,11 +109,39 @@ inline std::vector<int32_t> RandomIndices(int64_t count, int64_t limit, uint32_t
   return values;
 }
 
+// A group of an int4 weight in the simplest words: of the scales that make the value of the largest
+// magnitude -6.5, -6.75, ..., -9 the one with the least squared error (kernels/int4.h).
+inline void RoundGroupToInt4(std::span<float> group) {
+  float largest = 0;
+  for (const float w : group) largest = std::abs(w) > std::abs(largest) ? w : largest;
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<float> best(group.size());
+  for (float t = 6.5F; t <= 9 && largest != 0; t += 0.25F) {
+    const float scale = ToFloat(ToBFloat16(-largest / t));
+    std::vector<float> rounded;
+    double error = 0;
+    for (const float w : group) {
+      rounded.push_back(std::clamp(std::nearbyint(w * (1 / scale)), -8.0F, 7.0F) * scale);
+      error += std::pow(static_cast<double>(w) - rounded.back(), 2);
+    }
+    if (error < least) best = rounded;
+    least = std::min(least, error);
+  }
+  std::copy(best.begin(), best.end(), group.begin());
+}
+
 // What a weight [rows, width] of `dtype` holds. int8 in the simplest words: the largest of a row
 // becomes 127.
 inline std::vector<float> WeightsAs(DType dtype, std::vector<float> weights, int64_t width) {
   for (float& w : weights) {
     if (dtype == DType::kBFloat16) w = ToFloat(ToBFloat16(w));
+  }
+  for (size_t row = 0; dtype == DType::kInt4 && row < weights.size();
+       row += static_cast<size_t>(width)) {
+    for (int64_t i = 0; i < width; i += kInt4Group) {
+      RoundGroupToInt4(std::span(weights).subspan(
+          row + static_cast<size_t>(i), static_cast<size_t>(std::min(kInt4Group, width - i))));
+    }
   }
   for (auto row = weights.begin(); dtype == DType::kInt8 && row != weights.end(); row += width) {
     float largest = 0;
@@ -113,7 +152,7 @@ inline std::vector<float> WeightsAs(DType dtype, std::vector<float> weights, int
   return weights;
 }
 
-// Of the fixed-point numbers that the CPU makes of a row before an int8 weight (linear.h).
+// Of the fixed-point numbers that the CPU makes of a row before an int8 or int4 weight (linear.h).
 inline float FixedPointStep(std::span<const float> row) {
   float largest = 0;
   double step = 0x1p-124;
@@ -125,7 +164,7 @@ inline float FixedPointStep(std::span<const float> row) {
 // What a row of x is rounded to before it meets a weight of the case's dtype.
 inline std::vector<float> RoundedRow(const OpCase& c, std::span<const float> row) {
   std::vector<float> rounded(row.begin(), row.end());
-  if (c.dtype == DType::kInt8 && c.device.name == "cpu") {
+  if (IsInteger(c.dtype) && c.device.name == "cpu") {
     const float step = FixedPointStep(row);
     for (float& x : rounded)
       x = static_cast<float>(std::nearbyint(x / static_cast<double>(step)) * step);
@@ -162,8 +201,11 @@ inline double Gamma(int64_t n) {
 // errors, each of up to 2^-23 of all terms, two roundings. (Fasi, Higham, Mikaitis, Pranesh:
 // Numerical behavior of NVIDIA tensor cores, 2021.) Rows are padded to whole pieces of 64. The
 // CPU's sums with an int8 weight are exact; its upper part is rounded, and the whole once more.
+// With an int4 weight a group's sum is exact, and rounded once with its scale and once where it is
+// added.
 inline int64_t SumRoundings(const OpCase& c, int64_t in) {
   if (c.device.name == "cpu" && c.dtype == DType::kInt8) return 2;
+  if (c.device.name == "cpu" && c.dtype == DType::kInt4) return 1 + Int4Groups(in);
   if (c.device.name != "cuda" || c.dtype == DType::kFloat32) return in;
   const int64_t instructions = (in + 63) / 64 * 4;
   return 2 * (in + 4 * instructions);

@@ -146,8 +146,8 @@ void QkvgProjectionTest::NormRow(const Call& call, int64_t row, std::vector<floa
 
 // x~ is off as NormRow says. Rounding it to bfloat16 moves it by a
 // whole step where the two candidates lie on different sides of a midpoint, and not at all
-// elsewhere; what it does for an int8 weight, the reference does not do. The products with W then
-// add gamma_(SumRoundings + 6) of the sum of their absolute values (linear_test).
+// elsewhere; what it does for an integer weight, the reference does not do. The products with W
+// then add gamma_(SumRoundings + 6) of the sum of their absolute values (linear_test).
 void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vector<double>& value,
                                          std::vector<double>& bound) {
   const int64_t width = call.shape.width;
@@ -165,7 +165,7 @@ void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vec
   }
   // By how much the device rounds a value where the reference does not.
   const auto rounding = [&](double v) -> double {
-    if (dtype != DType::kInt8) return 0;
+    if (!IsInteger(dtype)) return 0;
     if (GetParam().device.name == "cpu") return FixedPointStep({&largest, 1}) / 2;
     return std::abs(v) * 0x1p-9;
   };
@@ -296,7 +296,7 @@ TEST_P(QkvgProjectionTest, ARowsBitsDependOnThatRowAlone) {
   EXPECT_EQ(all.g, alone.g);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, QkvgProjectionTest, testing::ValuesIn(WeightOpCases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, QkvgProjectionTest, testing::ValuesIn(LinearOpCases()), kCaseName);
 
 TEST(QkvgProjectionChecksTest, NameTheArgument) {
   const auto device = MakeDevice("cpu", 1).value();
