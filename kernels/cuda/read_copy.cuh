@@ -2,6 +2,7 @@
 #ifndef TVQ_KERNELS_CUDA_READ_COPY_CUH_
 #define TVQ_KERNELS_CUDA_READ_COPY_CUH_
 
+#include "kernels/bfloat16.h"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/read_copy.h"

@@ -1,6 +1,6 @@
 // What the kernels of decode attention share, whether states are read exactly and whole
-// (vq_decode_attention.cu) or not (vq_reduced_attention.cu): the position that enters a state, and
-// the weights of its rows.
+// (vq_decode_attention.cu) or not (vq_reduced.cuh): the position that enters a state, the weights
+// of its rows, and how blocks divide the rows that are read.
 #ifndef TVQ_KERNELS_CUDA_VQ_DECODE_CUH_
 #define TVQ_KERNELS_CUDA_VQ_DECODE_CUH_
 
@@ -12,6 +12,11 @@
 namespace tvq::TVQ_CUDA {
 
 constexpr int kStartThreads = 256;  // of a block that computes weights or appends
+// Of a block that reads values.
+constexpr int kReadWarps = 8;
+constexpr int kReadThreads = kReadWarps * kWarp;
+constexpr int kReadRowsPerWarp = 8;
+constexpr int kReadRows = kReadWarps * kReadRowsPerWarp;
 constexpr int32_t kNoCode = -1;
 
 struct VqDecode {
@@ -30,6 +35,8 @@ struct VqDecode {
   float* out;
 
   __host__ __device__ int64_t Rows() const { return shape.codes + shape.window; }
+  // Blocks that it takes to read all rows of the same columns.
+  __host__ __device__ int64_t Splits() const { return (Rows() + kReadRows - 1) / kReadRows; }
 
   // Where the new position of session n goes in the window of head g, and the code that leaves it.
   __device__ int32_t& CodeSlot(int64_t n, int64_t g) const {
@@ -133,8 +140,8 @@ __device__ inline void LoadRow(const T* row, int64_t left, float (&values)[kColu
   }
 }
 
-// Decode that reads the copy or may leave rows out (vq_reduced_attention.cu). Of `decode` what the
-// caller gave is set.
+// Decode that reads the copy or may leave rows out (vq_read_rows.cu). Of `decode` what the caller
+// gave is set.
 absl::Status RunReducedDecode(Device& device, const VqDecodeAttentionArgs& args,
                               const VqDecode& decode);
 

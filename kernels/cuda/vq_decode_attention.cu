@@ -1,5 +1,5 @@
 // Attention of one new position of each of N sessions over its constant-size state, all rows of
-// which are read exactly; vq_reduced_attention.cu has what else there is.
+// which are read exactly; vq_reduced.cuh has what else there is.
 //
 //   w_s = exp(code_score[s] - m) for codes with n[s] > 0      w_d = exp(score of distance d - m)
 //   out = (sum_s w_s U[s] + sum_d w_d v_d) / (sum_s w_s n[s] + sum_d w_d)
@@ -19,16 +19,9 @@
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kThreads = kWarps * kWarp;
-constexpr int kRowsPerWarp = 8;
-constexpr int kRows = kWarps * kRowsPerWarp;  // of a block
-constexpr int kPerLane = 4;                   // columns
-constexpr int kColumns = kWarp * kPerLane;    // of a block
+constexpr int kPerLane = 4;                 // columns
+constexpr int kColumns = kWarp * kPerLane;  // of a block
 
-__host__ __device__ inline int64_t Splits(const VqDecode& args) {
-  return (args.Rows() + kRows - 1) / kRows;
-}
 __host__ __device__ inline int64_t ColumnBlocks(const VqDecode& args) {
   return (args.shape.value + kColumns - 1) / kColumns;
 }
@@ -59,16 +52,16 @@ __global__ void __launch_bounds__(kStartThreads) StartKernel(VqDecode args) {
 
 // kAligned: see LoadRow.
 template <typename T, bool kAligned>
-__global__ void __launch_bounds__(kThreads) ValuesKernel(VqDecode args) {
+__global__ void __launch_bounds__(kReadThreads) ValuesKernel(VqDecode args) {
   struct Shared {
-    float weight[kRows];
-    float sum[kWarps][kColumns];
+    float weight[kReadRows];
+    float sum[kReadWarps][kColumns];
     uint32_t ticket;
   };
   LetSuccessorBegin();
   WaitForPredecessor();
   Shared& shared = BlockShared<Shared>();
-  const int64_t splits = Splits(args), rows = args.Rows(), values = args.shape.value;
+  const int64_t splits = args.Splits(), rows = args.Rows(), values = args.shape.value;
   const int64_t split = blockIdx.x % splits;
   const int64_t column_block = static_cast<int64_t>(blockIdx.x) / splits;
   const int64_t first = column_block * kColumns, column = first + LaneId() * kPerLane;
@@ -88,8 +81,8 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(VqDecode args) {
   const T* window = static_cast<const T*>(state.window_value) + g * args.shape.window * values;
 
   const float* weights = args.weights + output * rows;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows; i += kThreads) {
-    const int64_t row = split * kRows + i;
+  for (int i = static_cast<int>(threadIdx.x); i < kReadRows; i += kReadThreads) {
+    const int64_t row = split * kReadRows + i;
     shared.weight[i] = row < rows ? weights[row] : 0;
   }
   __syncthreads();
@@ -97,11 +90,11 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(VqDecode args) {
   // All loads of a lane are on their way before the first is used.
   float sum[kPerLane] = {};
   if (column < values) {
-    float weight[kRowsPerWarp], value[kRowsPerWarp][kPerLane];
+    float weight[kReadRowsPerWarp], value[kReadRowsPerWarp][kPerLane];
 #pragma unroll
-    for (int i = 0; i < kRowsPerWarp; ++i) {
-      const int at = i * kWarps + WarpId();
-      const int64_t row = split * kRows + at;
+    for (int i = 0; i < kReadRowsPerWarp; ++i) {
+      const int at = i * kReadWarps + WarpId();
+      const int64_t row = split * kReadRows + at;
       weight[i] = shared.weight[at];
       if (weight[i] == 0) {
         for (float& v : value[i]) v = 0;
@@ -113,7 +106,7 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(VqDecode args) {
       }
     }
 #pragma unroll
-    for (int i = 0; i < kRowsPerWarp; ++i) {
+    for (int i = 0; i < kReadRowsPerWarp; ++i) {
 #pragma unroll
       for (int c = 0; c < kPerLane; ++c) sum[c] = fmaf(weight[i], value[i][c], sum[c]);
     }
@@ -123,7 +116,7 @@ __global__ void __launch_bounds__(kThreads) ValuesKernel(VqDecode args) {
   float* partial = args.partial + output * splits * values + own;
   if (owns) {
     float total = shared.sum[0][threadIdx.x];
-    for (int warp = 1; warp < kWarps; ++warp) total += shared.sum[warp][threadIdx.x];
+    for (int warp = 1; warp < kReadWarps; ++warp) total += shared.sum[warp][threadIdx.x];
     partial[split * values] = total;
   }
   uint32_t* ticket = args.tickets + output * ColumnBlocks(args) + column_block;
@@ -143,9 +136,9 @@ absl::Status Run(Device& device, const VqDecode& args, int64_t sessions) {
               .overlaps = true},
              StartKernel<T>, args);
   if (!status.ok()) return status;
-  const LaunchShape shape{.blocks = ColumnBlocks(args) * Splits(args),
+  const LaunchShape shape{.blocks = ColumnBlocks(args) * args.Splits(),
                           .blocks_y = sessions * args.heads,
-                          .threads = kThreads,
+                          .threads = kReadThreads,
                           .overlaps = true};
   return args.shape.value % kPerLane == 0
              ? Launch("VqDecodeValues", device, shape, ValuesKernel<T, true>, args)
@@ -176,7 +169,8 @@ absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& 
   CudaDevice& cuda = AsCuda(device);
   absl::StatusOr<float*> weights = cuda.Scratch<float>(1, rows * (decode.Rows() + 1));
   if (!weights.ok()) return weights.status();
-  absl::StatusOr<float*> partial = cuda.Scratch<float>(2, rows * Splits(decode) * args.shape.value);
+  absl::StatusOr<float*> partial =
+      cuda.Scratch<float>(2, rows * decode.Splits() * args.shape.value);
   if (!partial.ok()) return partial.status();
   absl::StatusOr<uint32_t*> tickets = cuda.Tickets(rows * ColumnBlocks(decode));
   if (!tickets.ok()) return tickets.status();
