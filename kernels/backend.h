@@ -26,7 +26,6 @@ namespace tvq {
 
 struct Backend {
   const char* name = "";
-  bool vq_reduced_reads = false;  // VqShape::read, VqDecodeAttentionArgs::skip_mass
   absl::Status (*embedding)(Device&, const EmbeddingArgs&) = nullptr;
   absl::Status (*rms_norm)(Device&, const RmsNormArgs&) = nullptr;
   absl::Status (*layer_norm)(Device&, const LayerNormArgs&) = nullptr;

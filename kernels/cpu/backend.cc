@@ -6,7 +6,6 @@ namespace tvq {
 const Backend& CpuBackend() {
   static constexpr Backend kBackend = {
       .name = "cpu",
-      .vq_reduced_reads = true,
       .embedding = CpuEmbedding,
       .rms_norm = CpuRmsNorm,
       .layer_norm = CpuLayerNorm,

@@ -6,7 +6,6 @@ namespace tvq {
 const Backend& ReferenceBackend() {
   static constexpr Backend kBackend = {
       .name = "reference",
-      .vq_reduced_reads = true,
       .embedding = ReferenceEmbedding,
       .rms_norm = ReferenceRmsNorm,
       .layer_norm = ReferenceLayerNorm,

@@ -6,7 +6,6 @@ namespace tvq::TVQ_CUDA {
 const Backend& CudaBackend() {
   static constexpr Backend kBackend = {
       .name = "cuda",
-      .vq_reduced_reads = true,
       .embedding = CudaEmbedding,
       .rms_norm = CudaRmsNorm,
       .pack_linear = CudaPackLinear,

@@ -8,20 +8,9 @@
 namespace tvq {
 namespace {
 
-absl::Status CheckShapeOn(const char* op, const Device& device, const VqShape& shape) {
-  if (shape.read != VqRead::kExact && !HasVqReducedReads(device)) {
-    return MissingOp(absl::StrCat(op, " of a read copy"), device.functions().name);
-  }
-  return CheckVqShape(op, shape);
-}
-
-absl::Status CheckSkipping(const char* op, const Device& device,
-                           const VqDecodeAttentionArgs& args) {
+absl::Status CheckSkipping(const char* op, const VqDecodeAttentionArgs& args) {
   const bool reports = !args.skipped_mass.empty() || !args.row_reads.empty();
   if (args.skip_mass == 0 && !reports) return absl::OkStatus();
-  if (!HasVqReducedReads(device)) {
-    return MissingOp(absl::StrCat(op, " that leaves rows out"), device.functions().name);
-  }
   const bool is_share = args.skip_mass >= 0 && args.skip_mass < 1;
   if (!is_share) {
     return ArgumentError(
@@ -37,7 +26,7 @@ absl::Status CheckSkipping(const char* op, const Device& device,
 absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args) {
   constexpr const char* kOp = "VqDecodeAttention";
   const VqShape& shape = args.shape;
-  if (absl::Status status = CheckShapeOn(kOp, device, shape); !status.ok()) return status;
+  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
   const int64_t rows = args.states.dim(0);
   const int64_t heads = args.code_scores.dim(1);
   absl::Status status = FirstError({
@@ -50,7 +39,7 @@ absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args
       CheckShape(kOp, "v", args.v, {rows, shape.kv_heads, shape.value}),
       CheckShape(kOp, "out", args.out, {rows, heads, shape.value}),
   });
-  if (status.ok()) status = CheckSkipping(kOp, device, args);
+  if (status.ok()) status = CheckSkipping(kOp, args);
   if (!status.ok() || !device.host_memory()) return status;
   status = CheckVqSessions(kOp, shape, args.states, args.positions);
   return status.ok() ? CheckVqCodes(kOp, args.codes, shape.codes) : status;
@@ -59,7 +48,7 @@ absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args
 absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& args) {
   constexpr const char* kOp = "VqPrefillAttention";
   const VqShape& shape = args.shape;
-  if (absl::Status status = CheckShapeOn(kOp, device, shape); !status.ok()) return status;
+  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
   const int64_t tokens = args.code_scores.dim(0);
   const int64_t heads = args.code_scores.dim(1);
   absl::Status status = FirstError({
@@ -79,7 +68,7 @@ absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& ar
 absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
   constexpr const char* kOp = "VqAppend";
   const VqShape& shape = args.shape;
-  if (absl::Status status = CheckShapeOn(kOp, device, shape); !status.ok()) return status;
+  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
   const int64_t tokens = args.codes.dim(0);
   absl::Status status = FirstError({
       CheckVqState(kOp, "state", shape, args.state),
@@ -92,8 +81,6 @@ absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
 }
 
 }  // namespace
-
-bool HasVqReducedReads(const Device& device) { return device.functions().vq_reduced_reads; }
 
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
   const Backend& backend = device.functions();

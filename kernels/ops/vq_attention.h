@@ -133,9 +133,6 @@ struct VqAppendArgs {
 
 absl::Status VqAppend(Device& device, const VqAppendArgs& args);
 
-// Whether `device` has read copies and can leave rows out; where not, both are UNIMPLEMENTED.
-bool HasVqReducedReads(const Device& device);
-
 // Makes the read copy of a state in host memory, which may be of any device, from its exact rows:
 // the same bits as the ops leave. From any thread.
 void BuildVqReadCopy(const VqShape& shape, const VqState& host);

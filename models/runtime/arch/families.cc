@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/ops/vq_attention.h"
 #include "models/runtime/arch/transformer/encoder/attention.h"
 #include "models/runtime/arch/transformer/linear/attention.h"
 #include "models/runtime/arch/transformer/model.h"
@@ -28,16 +27,11 @@ template <typename Kind>
 constexpr bool kHasReads =
     std::is_constructible_v<Kind, transformer::TransformerConfig, Device&, DType, StateReads>;
 
-absl::Status CheckReads(const Device& device, const StateReads& reads) {
+absl::Status CheckReads(const StateReads& reads) {
   const bool is_share = reads.skip_mass >= 0 && reads.skip_mass < 1;
-  if (!is_share) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("skip_mass is ", reads.skip_mass, ", must be 0 to less than 1"));
-  }
-  if ((!reads.int8 && reads.skip_mass == 0) || HasVqReducedReads(device)) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("device ", device.Describe(),
-                   " reads states exactly and whole: it has no int8 copy and leaves no rows out"));
+  if (is_share) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("skip_mass is ", reads.skip_mass, ", must be 0 to less than 1"));
 }
 
 template <typename Kind>
@@ -62,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
     return absl::InvalidArgumentError("state_dtype is int8, must be float32 or bfloat16");
   }
   if (kHasReads<Kind>) {
-    if (absl::Status s = CheckReads(*options.device, options.reads); !s.ok()) return s;
+    if (absl::Status s = CheckReads(options.reads); !s.ok()) return s;
   }
   return transformer::Transformer::Create(*parsed, MakeAttention<Kind>(*parsed, options), weights,
                                           std::move(tokenizer), options);

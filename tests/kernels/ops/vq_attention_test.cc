@@ -8,8 +8,6 @@
 #include <limits>
 #include <span>
 
-#include "kernels/backend.h"
-#include "kernels/cpu/cpu_device.h"
 #include "tests/kernels/ops/op_testing.h"
 #include "tests/kernels/ops/vq_state.h"
 
@@ -432,28 +430,6 @@ TEST(VqAttentionCheckTest, NamesASkipMassThatIsNoShare) {
     EXPECT_THAT(std::string(VqDecodeAttention(*cpu, args).message()),
                 HasSubstr("expected 0 to less than 1"));
   }
-}
-
-// A backend that reads every row exactly says so before anything is computed.
-TEST(VqAttentionCheckTest, NamesABackendThatReadsExactlyAndWhole) {
-  const auto cpu = MakeTestDevice("cpu");
-  Backend exact = cpu->backend();
-  exact.vq_reduced_reads = false;
-  cpu->StandBetween(&exact);
-  const VqShape shape{1, 4, 3, 2, DType::kFloat32};
-  VqShape copied = shape;
-  copied.read = VqRead::kInt8;
-  EXPECT_EQ(VqAppend(*cpu, {copied}).code(), absl::StatusCode::kUnimplemented);
-  VqDecodeAttentionArgs args{shape};
-  args.skip_mass = 0.1F;
-  args.states = {nullptr, {0}};
-  args.positions = {nullptr, {0}};
-  args.code_scores = {nullptr, {0, 1, 4}};
-  args.position_scores = {nullptr, {0, 1, 3}};
-  args.codes = {nullptr, {0, 1}};
-  args.v = {nullptr, {0, 1, 2}};
-  args.out = {nullptr, {0, 1, 2}};
-  EXPECT_EQ(VqDecodeAttention(*cpu, args).code(), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace
