@@ -17,8 +17,9 @@ namespace tvq {
 
 // Instructions beyond Highway's targets that may be used.
 struct DotInstructions {
-  bool bf16 = false;  // VDPBF16PS
-  bool int8 = false;  // VPDPBUSD of 512 bits
+  bool bf16 = false;      // VDPBF16PS
+  bool int8 = false;      // VPDPBUSD of 512 bits
+  bool int8_256 = false;  // VPDPBUSD of 256 bits, as AVX-VNNI has it
 };
 
 class CpuDevice : public Device {

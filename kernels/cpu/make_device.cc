@@ -20,6 +20,7 @@ constexpr Isa kIsas[] = {
     {"scalar", HWY_SCALAR | HWY_EMU128, {}},
     {"sse4", HWY_SSE4, {}},
     {"avx2", HWY_AVX2, {}},
+    {"avx-vnni", HWY_AVX2, {.int8_256 = true}},
     {"neon", HWY_NEON, {}},
     {"avx512", HWY_AVX3, {}},
     {"avx512-vnni", HWY_AVX3, {.int8 = true}},
@@ -29,7 +30,8 @@ constexpr Isa kIsas[] = {
 DotInstructions SupportedDot() {
 #if defined(__x86_64__)
   return {.bf16 = __builtin_cpu_supports("avx512bf16") != 0,
-          .int8 = __builtin_cpu_supports("avx512vnni") != 0};
+          .int8 = __builtin_cpu_supports("avx512vnni") != 0,
+          .int8_256 = __builtin_cpu_supports("avxvnni") != 0};
 #else
   return {};
 #endif
@@ -47,15 +49,18 @@ bool FastBf16Dot() {
 #endif
 }
 
+bool Covers(const DotInstructions& supported, const DotInstructions& needed) {
+  return needed.bf16 <= supported.bf16 && needed.int8 <= supported.int8 &&
+         needed.int8_256 <= supported.int8_256;
+}
+
 // The best one last.
 std::vector<Isa> Available() {
   const int64_t targets = HWY_TARGETS & (hwy::SupportedTargets() | HWY_SCALAR | HWY_EMU128);
   const DotInstructions dot = SupportedDot();
   std::vector<Isa> available;
   for (const Isa& isa : kIsas) {
-    if ((isa.target & targets) != 0 && isa.dot.bf16 <= dot.bf16 && isa.dot.int8 <= dot.int8) {
-      available.push_back(isa);
-    }
+    if ((isa.target & targets) != 0 && Covers(dot, isa.dot)) available.push_back(isa);
   }
   if (available.back().dot.bf16 && !FastBf16Dot()) {
     std::swap(available.back(), *std::prev(available.end(), 2));

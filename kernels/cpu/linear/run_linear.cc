@@ -22,35 +22,25 @@ struct Prepared {
   int64_t row_bytes;
 };
 
-RowFormat FormatFor(const CpuDevice& device, DType dtype) {
-  if (dtype == DType::kFloat32) return RowFormat::kFloat32;
+// How a weight's tiles are computed.
+struct TileKind {
+  RowFormat format;
+  TileFunction function;
+};
+
+TileKind KindFor(const DotInstructions& dot, DType dtype) {
+  if (dtype == DType::kFloat32) return {RowFormat::kFloat32, TileFloat32};
   if (dtype == DType::kInt8) {
-    return device.dot().int8 ? RowFormat::kFixedPointBytes : RowFormat::kFixedPointWords;
+    if (dot.int8) return {RowFormat::kFixedPointBytes, TileInt8Dot};
+    if (dot.int8_256) return {RowFormat::kFixedPointBytes, TileInt8Dot256};
+    return {RowFormat::kFixedPointWords, TileInt8};
   }
   if (dtype == DType::kInt4) {
-    return device.dot().int8 ? RowFormat::kGroupedBytes : RowFormat::kGroupedWords;
+    if (dot.int8) return {RowFormat::kGroupedBytes, TileInt4Dot};
+    return {RowFormat::kGroupedWords, TileInt4};
   }
-  return device.dot().bf16 ? RowFormat::kBFloat16 : RowFormat::kBFloat16AsFloat;
-}
-
-TileFunction FunctionFor(RowFormat format) {
-  switch (format) {
-    case RowFormat::kFloat32:
-      break;
-    case RowFormat::kBFloat16AsFloat:
-      return TileBFloat16;
-    case RowFormat::kBFloat16:
-      return TileBFloat16Dot;
-    case RowFormat::kFixedPointWords:
-      return TileInt8;
-    case RowFormat::kFixedPointBytes:
-      return TileInt8Dot;
-    case RowFormat::kGroupedWords:
-      return TileInt4;
-    case RowFormat::kGroupedBytes:
-      return TileInt4Dot;
-  }
-  return TileFloat32;
+  if (dot.bf16) return {RowFormat::kBFloat16, TileBFloat16Dot};
+  return {RowFormat::kBFloat16AsFloat, TileBFloat16};
 }
 
 Prepared PrepareRows(CpuDevice& device, const LinearInput& input, RowFormat format) {
@@ -77,7 +67,7 @@ Prepared PrepareRows(CpuDevice& device, const LinearInput& input, RowFormat form
 struct Job {
   const LinearWeight& weight;
   std::span<const OutputColumns> outputs;
-  TileFunction function;
+  TileKind kind;
   Prepared x;
   int64_t rows;
   int64_t pairs;
@@ -102,7 +92,7 @@ void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t nex
     input.rows = job.x.rows + row * job.x.row_bytes;
     input.row_count = (end - row + tiles - tile - 1) / (tiles - tile);
     input.ahead_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
-    job.function(input, sums);
+    job.kind.function(input, sums);
     StoreTile(sums, row, input.row_count, pair * kPairOutputs, job.weight.scales.as<const float>(),
               job.outputs);
     row += input.row_count;
@@ -129,13 +119,13 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
   const int64_t rows = input.x.dim(0);
   const int64_t pairs = PanelPairs(weight.out);
   if (rows == 0 || pairs == 0) return;
-  const RowFormat format = FormatFor(device, weight.dtype);
-  const Prepared x = PrepareRows(device, input, format);
+  const TileKind kind = KindFor(device.dot(), weight.dtype);
+  const Prepared x = PrepareRows(device, input, kind.format);
   const int64_t block = std::max(kTileRows, kRowBlockBytes / x.row_bytes / kTileRows * kTileRows);
   const int64_t task_pairs = rows > block ? kPairsPerTask : 1;
   const Job job{.weight = weight,
                 .outputs = outputs,
-                .function = FunctionFor(format),
+                .kind = kind,
                 .x = x,
                 .rows = rows,
                 .pairs = pairs,

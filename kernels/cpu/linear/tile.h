@@ -85,8 +85,10 @@ void TileBFloat16(const TileInput& input, float* sums);
 void TileBFloat16Dot(const TileInput& input, float* sums);
 // Rows kFixedPointWords, panels int8.
 void TileInt8(const TileInput& input, float* sums);
-// Rows kFixedPointBytes, panels int8, by VPDPBUSD. Only where the device's dot().int8 says so.
+// Rows kFixedPointBytes, panels int8, by VPDPBUSD. Only where the device's dot().int8 says so, and
+// dot().int8_256.
 void TileInt8Dot(const TileInput& input, float* sums);
+void TileInt8Dot256(const TileInput& input, float* sums);
 // Rows kGroupedWords, panels int4. The integer sum of a group, as float32, times its scale, is
 // added to the groups' before it; the whole is multiplied with the row's step.
 void TileInt4(const TileInput& input, float* sums);

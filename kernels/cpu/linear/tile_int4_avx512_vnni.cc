@@ -8,9 +8,11 @@
 
 #if defined(__x86_64__)
 
-#include "kernels/cpu/avx512_vnni.h"
+#define TVQ_VNNI_BITS 512
+#include "kernels/cpu/vnni-inl.h"
 
 namespace tvq {
+namespace avx512_vnni {
 namespace {
 
 constexpr __mmask16 kAll = 0xffff;
@@ -22,7 +24,7 @@ TVQ_VNNI_TARGET inline __m512 LoadScales(const char* scales) {
 }
 
 // sums += (256 high + low) scales.
-TVQ_VNNI_TARGET inline void AddGroup(VnniInts high, VnniInts low, __m512 scales, float* sums) {
+TVQ_VNNI_TARGET inline void AddGroup(Ints high, Ints low, __m512 scales, float* sums) {
   const __m512 group = _mm512_maskz_cvtepi32_ps(kAll, (__m512i)((high << 8) + low));
   _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_loadu_ps(sums), _mm512_mul_ps(group, scales)));
 }
@@ -42,11 +44,11 @@ TVQ_VNNI_TARGET void SumGroups(const TileInput& input, float* sums) {
   for (int64_t g = 0; g < groups; ++g) {
     const __m512 scales[2] = {LoadScales(w), LoadScales(w + kLineBytes / 2)};
     w += kLineBytes;
-    VnniInts high[R][2], low[R][2];
+    Ints high[R][2], low[R][2];
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      high[r][0] = high[r][1] = VnniInts{};
-      low[r][0] = low[r][1] = (VnniInts)BroadcastFour(offset + r * stride);
+      high[r][0] = high[r][1] = Ints{};
+      low[r][0] = low[r][1] = (Ints)Broadcast(offset + r * stride);
     }
     for (int64_t line = 0; line < kInt4PanelLines; ++line) {
       ahead.Turn();
@@ -59,10 +61,10 @@ TVQ_VNNI_TARGET void SumGroups(const TileInput& input, float* sums) {
 #pragma GCC unroll 6
         for (int r = 0; r < R; ++r) {
           const char* x = x_high + r * stride + 4 * half;
-          const __m512i h = BroadcastFour(x);
+          const __m512i h = Broadcast(x);
           high[r][0] = AddDot(high[r][0], a_half, h);
           high[r][1] = AddDot(high[r][1], b_half, h);
-          const __m512i l = BroadcastFour(x + values);
+          const __m512i l = Broadcast(x + values);
           low[r][0] = AddDot(low[r][0], a_half, l);
           low[r][1] = AddDot(low[r][1], b_half, l);
         }
@@ -88,10 +90,12 @@ TVQ_VNNI_TARGET void SumGroups(const TileInput& input, float* sums) {
 }
 
 }  // namespace
+}  // namespace avx512_vnni
 
 void TileInt4Dot(const TileInput& input, float* sums) {
-  static constexpr TileFunction kByRows[kTileRows] = {SumGroups<1>, SumGroups<2>, SumGroups<3>,
-                                                      SumGroups<4>, SumGroups<5>, SumGroups<6>};
+  static constexpr TileFunction kByRows[kTileRows] = {
+      avx512_vnni::SumGroups<1>, avx512_vnni::SumGroups<2>, avx512_vnni::SumGroups<3>,
+      avx512_vnni::SumGroups<4>, avx512_vnni::SumGroups<5>, avx512_vnni::SumGroups<6>};
   kByRows[input.row_count - 1](input, sums);
 }
 

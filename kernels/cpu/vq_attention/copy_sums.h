@@ -71,8 +71,10 @@ struct CopyGroup {
 
 using AddCopyGroupFunction = void (*)(const CopyGroup& group);
 
-// By VPDPBUSD, of factors as kBytes. Only where the device's dot().int8 says so.
+// By VPDPBUSD, of factors as kBytes. Only where the device's dot().int8 says so, and
+// dot().int8_256.
 void AddCopyGroupDot(const CopyGroup& group);
+void AddCopyGroupDot256(const CopyGroup& group);
 
 }  // namespace tvq
 

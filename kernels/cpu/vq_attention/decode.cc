@@ -47,7 +47,7 @@ class Decode {
         kept_memory_(cpu.Scratch<uint8_t>(3, units_ * KeptBytes())),
         thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
         second_sums_(cpu.Scratch<float>(5, copied() ? units_ * shared_ * shape_.value : 0)),
-        dot_(cpu.dot().int8) {
+        dot_(DotFunction(cpu.dot())) {
     const int threads = cpu.pool().threads();
     const int64_t columns = Columns(threads);
     const int64_t tiles = (shape_.value + columns - 1) / columns;
@@ -91,6 +91,11 @@ class Decode {
     if (!copied()) return TaskColumns(units_, shape_.value, threads);
     const int64_t columns = TaskColumns(2 * units_, shape_.value, threads, kCopyColumns);
     return (columns + kVqScaleColumns - 1) / kVqScaleColumns * kVqScaleColumns;
+  }
+
+  static AddCopyGroupFunction DotFunction(const DotInstructions& dot) {
+    if (dot.int8) return AddCopyGroupDot;
+    return dot.int8_256 ? AddCopyGroupDot256 : nullptr;
   }
 
   // Of a unit, with what is read behind the last bits.
@@ -250,8 +255,8 @@ class Decode {
       add_part(u.codes, 0, g * shape_.codes, state.mean, state.mean_scale);
       add_part(u.recent, u.codes.count, g * shape_.window, state.recent, state.recent_scale);
     }
-    CopyAdder adder(dot_ ? FactorForm::kBytes : FactorForm::kPairs,
-                    dot_ ? AddCopyGroupDot : AddCopyGroup);
+    CopyAdder adder(dot_ != nullptr ? FactorForm::kBytes : FactorForm::kPairs,
+                    dot_ != nullptr ? dot_ : AddCopyGroup);
     if (count > 0) adder.Fetch(parts[0]);
     for (int64_t i = 0; i < count; ++i) {
       adder.Add(parts[i], i + 1 < count ? &parts[i + 1] : nullptr);
@@ -277,7 +282,7 @@ class Decode {
   uint8_t* const kept_memory_;
   float* const thresholds_;
   float* const second_sums_;
-  const bool dot_;  // VPDPBUSD
+  const AddCopyGroupFunction dot_;  // by VPDPBUSD, or null
 };
 
 void VqDecodeAll(CpuDevice& cpu, const VqDecodeAttentionArgs& args) {

@@ -93,6 +93,7 @@ TEST(MakeDeviceTest, DescribesItself) {
     const auto device = MakeDevice("cpu", 1, isa).value();
     EXPECT_EQ(AsCpu(*device).dot().bf16, isa == "avx512-bf16");
     EXPECT_EQ(AsCpu(*device).dot().int8, isa == "avx512-bf16" || isa == "avx512-vnni");
+    EXPECT_EQ(AsCpu(*device).dot().int8_256, isa == "avx-vnni");
   }
   EXPECT_THAT(MakeDevice("cpu").value()->Describe(), HasSubstr(AvailableIsas().back()));
   EXPECT_EQ(AsCpu(*MakeDevice("cpu").value()).pool().threads(), UsableCores());
