@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "kernels/cpu/linear/fixed_point.h"
-#include "kernels/cpu/linear/tile.h"
+#include "kernels/cpu/linear/split_sums.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/tile_int8_highway.cc"
@@ -20,12 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Sums of a tile as fixed_point.h has them, without the carry.
-struct SplitSums {
-  alignas(64) int32_t high[kTileRows * kPairOutputs];
-  alignas(64) int32_t low[kTileRows * kPairOutputs];
-};
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -168,28 +162,10 @@ void AddTile(const TileInput& input, SplitSums& sums) {
 #endif  // HWY_TARGET == HWY_SCALAR
 
 void SumTileInt8(const TileInput& input, float* sums) {
-  using Floats = hn::CappedTag<float, kPanelOutputs>;
-  const Floats d;
-  const hn::RebindToSigned<Floats> ints;
   SplitSums split;
-  float steps[kTileRows];
-  for (int64_t r = 0; r < input.row_count; ++r) {
-    FixedPointHead head;
-    std::memcpy(&head, static_cast<const std::byte*>(input.rows) + r * input.row_bytes,
-                sizeof(head));
-    std::fill_n(split.high + r * kPairOutputs, kPairOutputs, head.high_offset);
-    std::fill_n(split.low + r * kPairOutputs, kPairOutputs, head.low_offset);
-    steps[r] = head.step;
-  }
+  BeginSums(input, split);
   AddTile(input, split);
-  for (int64_t at = 0; at < input.row_count * kPairOutputs;
-       at += static_cast<int64_t>(hn::Lanes(d))) {
-    const auto low = hn::Load(ints, split.low + at);
-    const auto high = hn::Add(hn::Load(ints, split.high + at), hn::ShiftRight<8>(low));
-    const auto sum = hn::Add(hn::Mul(hn::ConvertTo(d, high), hn::Set(d, 256)),
-                             hn::ConvertTo(d, hn::And(low, hn::Set(ints, 255))));
-    hn::StoreU(hn::Mul(sum, hn::Set(d, steps[at / kPairOutputs])), d, sums + at);
-  }
+  ScaleSums(input, split, sums);
 }
 
 }  // namespace HWY_NAMESPACE
