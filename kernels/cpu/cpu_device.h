@@ -15,11 +15,14 @@
 
 namespace tvq {
 
+struct AmxTiles;
+
 // Instructions beyond Highway's targets that may be used.
 struct DotInstructions {
-  bool bf16 = false;      // VDPBF16PS
-  bool int8 = false;      // VPDPBUSD of 512 bits
-  bool int8_256 = false;  // VPDPBUSD of 256 bits, as AVX-VNNI has it
+  bool bf16 = false;              // VDPBF16PS
+  bool int8 = false;              // VPDPBUSD of 512 bits
+  bool int8_256 = false;          // VPDPBUSD of 256 bits, as AVX-VNNI has it
+  const AmxTiles* amx = nullptr;  // kernels/cpu/linear/tile_amx.h; null: none
 };
 
 class CpuDevice : public Device {

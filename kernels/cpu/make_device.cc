@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/linear/tile_amx.h"
 #include "kernels/cpu/usable_cores.h"
 
 namespace tvq {
@@ -14,6 +15,7 @@ struct Isa {
   const char* name;
   int64_t target;  // Highway's bit
   DotInstructions dot;
+  bool amx = false;
 };
 
 constexpr Isa kIsas[] = {
@@ -25,13 +27,15 @@ constexpr Isa kIsas[] = {
     {"avx512", HWY_AVX3, {}},
     {"avx512-vnni", HWY_AVX3, {.int8 = true}},
     {"avx512-bf16", HWY_AVX3, {.bf16 = true, .int8 = true}},
+    {"amx", HWY_AVX3, {.int8 = true}, true},
 };
 
 DotInstructions SupportedDot() {
 #if defined(__x86_64__)
   return {.bf16 = __builtin_cpu_supports("avx512bf16") != 0,
           .int8 = __builtin_cpu_supports("avx512vnni") != 0,
-          .int8_256 = __builtin_cpu_supports("avxvnni") != 0};
+          .int8_256 = __builtin_cpu_supports("avxvnni") != 0,
+          .amx = UsableAmxTiles()};
 #else
   return {};
 #endif
@@ -49,9 +53,9 @@ bool FastBf16Dot() {
 #endif
 }
 
-bool Covers(const DotInstructions& supported, const DotInstructions& needed) {
-  return needed.bf16 <= supported.bf16 && needed.int8 <= supported.int8 &&
-         needed.int8_256 <= supported.int8_256;
+bool Supports(const DotInstructions& supported, const Isa& isa) {
+  return isa.dot.bf16 <= supported.bf16 && isa.dot.int8 <= supported.int8 &&
+         isa.dot.int8_256 <= supported.int8_256 && (!isa.amx || supported.amx != nullptr);
 }
 
 // The best one last.
@@ -60,11 +64,11 @@ std::vector<Isa> Available() {
   const DotInstructions dot = SupportedDot();
   std::vector<Isa> available;
   for (const Isa& isa : kIsas) {
-    if ((isa.target & targets) != 0 && Covers(dot, isa.dot)) available.push_back(isa);
+    if ((isa.target & targets) != 0 && Supports(dot, isa)) available.push_back(isa);
   }
-  if (available.back().dot.bf16 && !FastBf16Dot()) {
-    std::swap(available.back(), *std::prev(available.end(), 2));
-  }
+  const auto bf16 =
+      std::find_if(available.begin(), available.end(), [](const Isa& isa) { return isa.dot.bf16; });
+  if (bf16 != available.end() && !FastBf16Dot()) std::iter_swap(bf16, std::prev(bf16));
   return available;
 }
 
@@ -88,9 +92,11 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(int threads, std::string_v
                      "': not available; available: ", absl::StrJoin(AvailableIsas(), ", ")));
   }
   hwy::GetChosenTarget().Update(chosen->target);
+  DotInstructions dot = chosen->dot;
+  if (chosen->amx) dot.amx = UsableAmxTiles();
   if (threads == 0) threads = UsableCores();
   return std::make_unique<CpuDevice>(
-      &CpuBackend(), threads, chosen->dot,
+      &CpuBackend(), threads, dot,
       absl::StrCat("cpu (", chosen->name, ", ", threads, threads == 1 ? " thread)" : " threads)"));
 }
 

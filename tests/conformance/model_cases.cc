@@ -94,10 +94,12 @@ std::vector<Shape> Shapes() {
 
 namespace {
 
-// Every backend this machine can run. The CUDA kernels on the CPU are slow: one order of threads.
+// Every backend this machine can run, and one that it cannot. The CUDA kernels on the CPU are slow:
+// one order of threads.
 std::vector<DeviceCase> Backends() {
   std::vector<DeviceCase> found{{"reference", ""}, {"cuda_host", "shuffled"}, {"cuda", ""}};
   for (const std::string& isa : AvailableIsas()) found.push_back({"cpu", isa});
+  found.push_back(kAmxStandIn);
   return found;
 }
 

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/host/make_device.h"
+#include "tests/kernels/cpu/amx_stand_in.h"
 
 namespace tvq {
 
@@ -31,6 +32,14 @@ inline std::vector<DeviceCase> AllDevices() {
   return cases;
 }
 
+// For ops with linears, also the CPU with AMX in software.
+inline const DeviceCase kAmxStandIn{"cpu", "amx-stand-in"};
+inline std::vector<DeviceCase> LinearDevices() {
+  std::vector<DeviceCase> cases = AllDevices();
+  cases.push_back(kAmxStandIn);
+  return cases;
+}
+
 // A name of the letters that GoogleTest allows.
 inline std::string NameOf(const DeviceCase& device) {
   std::string name = device.name + device.variant;
@@ -42,6 +51,7 @@ inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << NameO
 inline std::unique_ptr<Device> MakeTestDevice(std::string_view name, std::string_view variant = "",
                                               int threads = 2) {
   if (name == "cuda_host") return MakeCudaHostDevice(variant);
+  if (variant == kAmxStandIn.variant) return MakeAmxStandIn(threads);
   auto device = MakeDevice(name, threads, variant);
   EXPECT_TRUE(device.ok()) << device.status().ToString();
   return *std::move(device);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kernels/cpu/linear/tile_amx.h"
+
 namespace tvq {
 namespace {
 
@@ -26,11 +28,15 @@ struct Prepared {
 struct TileKind {
   RowFormat format;
   TileFunction function;
+  int64_t rows = kTileRows;  // of a tile at most
 };
 
 TileKind KindFor(const DotInstructions& dot, DType dtype) {
   if (dtype == DType::kFloat32) return {RowFormat::kFloat32, TileFloat32};
   if (dtype == DType::kInt8) {
+    if (dot.amx != nullptr) {
+      return {RowFormat::kFixedPointBytes, dot.amx->int8, kAmxInt8Rows};
+    }
     if (dot.int8) return {RowFormat::kFixedPointBytes, TileInt8Dot};
     if (dot.int8_256) return {RowFormat::kFixedPointBytes, TileInt8Dot256};
     return {RowFormat::kFixedPointWords, TileInt8};
@@ -39,6 +45,7 @@ TileKind KindFor(const DotInstructions& dot, DType dtype) {
     if (dot.int8) return {RowFormat::kGroupedBytes, TileInt4Dot};
     return {RowFormat::kGroupedWords, TileInt4};
   }
+  if (dot.amx != nullptr) return {RowFormat::kBFloat16, dot.amx->bfloat16, kAmxBFloat16Rows};
   if (dot.bf16) return {RowFormat::kBFloat16, TileBFloat16Dot};
   return {RowFormat::kBFloat16AsFloat, TileBFloat16};
 }
@@ -83,7 +90,7 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
 // Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile.
 void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
-  const int64_t tiles = (end - row + kTileRows - 1) / kTileRows;
+  const int64_t tiles = (end - row + job.kind.rows - 1) / job.kind.rows;
   TileInput input{.row_bytes = job.x.row_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
   int64_t ahead = next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
   if (ahead > 0) input.ahead = PanelsOf(job, next);
@@ -121,7 +128,7 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
   if (rows == 0 || pairs == 0) return;
   const TileKind kind = KindFor(device.dot(), weight.dtype);
   const Prepared x = PrepareRows(device, input, kind.format);
-  const int64_t block = std::max(kTileRows, kRowBlockBytes / x.row_bytes / kTileRows * kTileRows);
+  const int64_t block = std::max(kind.rows, kRowBlockBytes / x.row_bytes / kind.rows * kind.rows);
   const int64_t task_pairs = rows > block ? kPairsPerTask : 1;
   const Job job{.weight = weight,
                 .outputs = outputs,

@@ -4,7 +4,7 @@
 // sums, of the even and of the odd steps along `in` (of the even and odd pairs of steps for
 // VDPBF16PS), whatever the number of rows: 6 rows x 2 panels x 2 = 24 accumulators of the 32
 // registers of AVX-512. Of an int8 or int4 weight they are sums of integers, of the upper and lower
-// bytes of x.
+// bytes of x. By AMX a tile has up to 32 rows, and tile_amx-inl.h says how they are added.
 #ifndef TVQ_KERNELS_CPU_LINEAR_TILE_H_
 #define TVQ_KERNELS_CPU_LINEAR_TILE_H_
 
@@ -16,9 +16,10 @@
 
 namespace tvq {
 
-inline constexpr int64_t kTileRows = 6;
-// Sums of a tile [kTileRows][32], and room for a vector that starts at the last of them.
-inline constexpr int64_t kTileFloats = (kTileRows + 1) * kPairOutputs;
+inline constexpr int64_t kTileRows = 6;      // where sums are in vectors
+inline constexpr int64_t kMaxTileRows = 32;  // of any tile
+// Sums of a tile [kMaxTileRows][32], and room for a vector that starts at the last of them.
+inline constexpr int64_t kTileFloats = (kMaxTileRows + 1) * kPairOutputs;
 
 // How a prepared row holds its values.
 enum class RowFormat : uint8_t {
@@ -47,7 +48,7 @@ void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format
 struct TileInput {
   const void* rows = nullptr;
   int64_t row_bytes = 0;
-  int64_t row_count = 0;  // 1..kTileRows
+  int64_t row_count = 0;  // 1 to as many as the tile takes, kTileRows unless it says
   const void* panels = nullptr;
   int64_t in = 0;
   const std::byte* ahead = nullptr;

@@ -91,9 +91,11 @@ TEST(MakeDeviceTest, DescribesItself) {
   for (const std::string& isa : AvailableIsas()) {
     EXPECT_EQ(MakeDevice("cpu", 2, isa).value()->Describe(), "cpu (" + isa + ", 2 threads)");
     const auto device = MakeDevice("cpu", 1, isa).value();
-    EXPECT_EQ(AsCpu(*device).dot().bf16, isa == "avx512-bf16");
-    EXPECT_EQ(AsCpu(*device).dot().int8, isa == "avx512-bf16" || isa == "avx512-vnni");
-    EXPECT_EQ(AsCpu(*device).dot().int8_256, isa == "avx-vnni");
+    const DotInstructions& dot = AsCpu(*device).dot();
+    EXPECT_EQ(dot.bf16, isa == "avx512-bf16");
+    EXPECT_EQ(dot.int8, isa == "avx512-bf16" || isa == "avx512-vnni" || isa == "amx");
+    EXPECT_EQ(dot.int8_256, isa == "avx-vnni");
+    EXPECT_EQ(dot.amx != nullptr, isa == "amx");
   }
   EXPECT_THAT(MakeDevice("cpu").value()->Describe(), HasSubstr(AvailableIsas().back()));
   EXPECT_EQ(AsCpu(*MakeDevice("cpu").value()).pool().threads(), UsableCores());

@@ -147,16 +147,18 @@ TEST_P(LinearInt8Test, RoundsToFixedPoint) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinearInt8Test, testing::ValuesIn(AllDevices()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, LinearInt8Test, testing::ValuesIn(LinearDevices()), kCaseName);
 
 // What linear.h says of int8 weights on the CPU: sums of integers, whatever adds them up.
 TEST(LinearInt8BitsTest, AreThoseOfEveryInstructionSet) {
   std::vector<float> first;
-  for (const std::string& isa : AvailableIsas()) {
-    const std::unique_ptr<Device> device = MakeTestDevice("cpu", isa);
+  std::vector<DeviceCase> devices = CpuDevices();
+  devices.push_back(kAmxStandIn);
+  for (const DeviceCase& c : devices) {
+    const std::unique_ptr<Device> device = MakeTestDevice(c);
     std::vector<float> all;
     for (const int64_t in : {1, 70, 515, 3001}) {
-      const int64_t rows = 9, out = 45;
+      const int64_t rows = 21, out = 45;
       const std::vector<float> w = RandomFloats(out * in, 1);
       std::vector<float> x = RandomFloats(rows * in, 2);
       x[0] *= 1e3F;
@@ -175,7 +177,7 @@ TEST(LinearInt8BitsTest, AreThoseOfEveryInstructionSet) {
       all.insert(all.end(), read.begin(), read.end());
     }
     if (first.empty()) first = all;
-    EXPECT_EQ(all, first) << isa;
+    EXPECT_EQ(all, first) << c.variant;
   }
 }
 

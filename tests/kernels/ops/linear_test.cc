@@ -106,6 +106,7 @@ TEST_P(LinearTest, AgreesWithTheReference) {
   // So long that CUDA blocks share an output, several of them.
   Compare(9, 2100, 20, {.bias = true});
   Compare(300, 96, 40, {});
+  for (int64_t rows : {15, 16, 17, 31, 32, 33}) Compare(rows, 131, 37, {});
   // More rows than fit a block of prepared rows.
   Compare(70, 3001, 33, {});
 }
@@ -323,7 +324,7 @@ TEST_P(LinearRoundingTest, RoundsToNearestEven) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], ToFloat(ToBFloat16(x[i]))) << x[i];
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinearRoundingTest, testing::ValuesIn(AllDevices()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, LinearRoundingTest, testing::ValuesIn(LinearDevices()), kCaseName);
 
 class LinearChecksTest : public testing::Test {
  protected:

@@ -47,7 +47,8 @@ inline std::vector<OpCase> AllOpCases() {
 // Of ops with weights, which may be int8, too.
 inline std::vector<OpCase> WeightOpCases() {
   std::vector<OpCase> cases = AllOpCases();
-  for (const DeviceCase& device : AllDevices()) cases.push_back({device, DType::kInt8});
+  for (const DeviceCase& device : LinearDevices()) cases.push_back({device, DType::kInt8});
+  cases.push_back({kAmxStandIn, DType::kBFloat16});
   return cases;
 }
 
