@@ -56,7 +56,8 @@ struct ModelInfo {
   // state_dtype.
   int64_t products = 0;
   int64_t kept = 0;
-  // int8: no matrix lost more than this part of its root mean square when it was quantized; else 0.
+  // int8, int4: no matrix lost more than this part of its root mean square when it was quantized;
+  // else 0.
   double weight_rounding = 0;
 };
 

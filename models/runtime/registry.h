@@ -35,9 +35,9 @@ struct LoadOptions {
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
-// Recent values have the weights' dtype, and bfloat16 beside int8 weights.
+// Recent values have the weights' dtype, and bfloat16 beside int8 and int4 weights.
 inline DType DefaultStateDType(DType dtype) {
-  return dtype == DType::kInt8 ? DType::kBFloat16 : dtype;
+  return dtype == DType::kFloat32 ? dtype : DType::kBFloat16;
 }
 
 // The dtype of what states keep.

@@ -1,10 +1,11 @@
 // tvq-verify: does this engine compute what another implementation computed?
 //
 // float32: every log-probability, and every number of an encoder's vectors, within 1e-4, greedy
-// continuations equal. bfloat16 and int8: a key near the border of two codes may change its code,
-// so rounding is measured with the codes of a float32 run forced, and the free run is reported by
-// its rate of flipped codes and its change in bits per token. Texts so long that even float32 flips
-// a code are compared by --codes-of, which forces the codes that another device chose.
+// continuations equal. bfloat16, int8 and int4: a key near the border of two codes may change its
+// code, so rounding is measured with the codes of a float32 run forced, and the free run is
+// reported by its rate of flipped codes and its change in bits per token. Texts so long that even
+// float32 flips a code are compared by --codes-of, which forces the codes that another device
+// chose.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -138,8 +139,10 @@ absl::StatusOr<bool> Run(const Options& options) {
   if (!float32.ok()) return float32.status();
   Loaded rounded;
   if (options.dtype != "float32") {
-    absl::StatusOr<Loaded> loaded =
-        Load(options, options.device, options.dtype == "int8" ? DType::kInt8 : DType::kBFloat16);
+    const DType dtype = options.dtype == "int8"   ? DType::kInt8
+                        : options.dtype == "int4" ? DType::kInt4
+                                                  : DType::kBFloat16;
+    absl::StatusOr<Loaded> loaded = Load(options, options.device, dtype);
     if (!loaded.ok()) return loaded.status();
     rounded = *std::move(loaded);
   }
@@ -209,7 +212,7 @@ int main(int argc, char** argv) {
                                               : "";
       });
   app.add_option("--dtype", options.dtype, "Of the weights")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
       ->capture_default_str();
   app.add_option("--mode", options.mode, "Block-parallel prefill, token by token, or both")
       ->check(CLI::IsMember({"prefill", "step", "both"}))

@@ -80,10 +80,10 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 4096));
   AddSwitch(app, "--tf32", flags.tf32,
             "With --device cuda: float32 prompts multiply faster, factors rounded to 11 bits");
-  Add(app, "--dtype", flags.dtype, "Weights in memory")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}));
+  Add(app, "--dtype", flags.dtype, "Weights in memory; int4 on the CPU alone")
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}));
   Add(app, "--state-dtype", flags.state_dtype,
-      "Recent values of a session; default: as --dtype, bfloat16 for int8")
+      "Recent values of a session; default: as --dtype, bfloat16 for int8 and int4")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
   Add(app, "--state-read-dtype", flags.state_read_dtype,
       "What decode reads of a Transformer-VQ's session: exact, or an int8 copy, which takes memory "

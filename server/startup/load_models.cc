@@ -14,6 +14,7 @@ namespace tvq {
 namespace {
 
 DType ParseDType(const std::string& name) {
+  if (name == "int4") return DType::kInt4;
   if (name == "int8") return DType::kInt8;
   return name == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/int4.h"
 #include "kernels/ops/vq_attention.h"
 
 namespace tvq::bench {
@@ -10,6 +11,11 @@ namespace {
 // Of a row of the read copy: int8 values and their scales.
 int64_t CopyRowBytes(const TransformerConfig& c) {
   return c.d_v + (c.d_v + kVqScaleColumns - 1) / kVqScaleColumns * 4;
+}
+
+// With the groups' scales, of rows of whole groups.
+int64_t Int4Bytes(int64_t elements) {
+  return elements / 2 + elements / kInt4Group * static_cast<int64_t>(sizeof(BFloat16));
 }
 
 // Rows of values: those that are read, and beside a copy the exact ones that a step changes.
@@ -39,13 +45,17 @@ std::vector<ByteLine> ValueLines(const TransformerConfig& c, const StateTraffic&
 
 std::vector<ByteLine> StepByteLines(const TransformerConfig& c, DType dtype,
                                     const StateTraffic& state) {
+  // Of embedding and logits; int4 is for the projections alone.
   const int64_t w = static_cast<int64_t>(SizeOf(dtype));
+  const auto projection = [&](int64_t elements) {
+    return dtype == DType::kInt4 ? Int4Bytes(elements) : elements * w;
+  };
   const int64_t L = c.n_layer, D = c.d_model, H = c.n_head, G = c.n_kv_head, K = c.d_k, V = c.d_v;
   const int64_t S = c.n_code, W = c.window(), vocab = c.common.vocab_size;
   std::vector<ByteLine> lines = {
       {"qkvg_projection", "query, key, value, gate projections", "L (H+G)(K+V) D w",
-       L * (H + G) * (K + V) * D * w},
-      {"gated_output", "output projections", "L H V D w", L * H * V * D * w},
+       projection(L * (H + G) * (K + V) * D)},
+      {"gated_output", "output projections", "L H V D w", projection(L * H * V * D)},
       {"vq_assign", "codebooks, with half norms", "L G S (K+1) 4", L * G * S * (K + 1) * 4},
       {"head_scores", "position keys, float32", "L H (M+1) K 4", L * H * W * K * 4},
       {"qkvg_projection", "norms and biases", "L (2 D + 2 H K) 4", L * (2 * D + 2 * H * K) * 4},
@@ -60,6 +70,9 @@ std::vector<ByteLine> StepByteLines(const TransformerConfig& c, DType dtype,
   if (dtype == DType::kInt8) {
     const int64_t rows = L * ((H + G) * (K + V) + D) + vocab;
     lines.push_back({"", "scales of int8 rows", "(L ((H+G)(K+V) + D) + vocab) 4", rows * 4});
+  }
+  if (dtype == DType::kInt4) {
+    lines.push_back({"", "scales of int8 rows", "vocab 4", vocab * 4});
   }
   return lines;
 }

@@ -14,8 +14,8 @@ namespace tvq::bench {
 struct ByteLine {
   std::string op;  // that reads them, as profiles name it
   std::string what;
-  // In the letters of docs/model-format.md; w and v are bytes per element, r the share of rows
-  // read.
+  // In the letters of docs/model-format.md; w and v are bytes per element (w of int4 is 9/16, and 1
+  // of the embedding and the logits beside it), r the share of rows read.
   std::string formula;
   int64_t bytes = 0;
   bool per_session = false;  // otherwise once a step, however many sessions

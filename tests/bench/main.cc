@@ -35,7 +35,7 @@ absl::Status RunBench(const std::string& name, Bench bench, Options options) {
 
 void AddDeviceOptions(CLI::App& app, Options& options) {
   app.add_option("--dtype", options.dtype, "Of the weights")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
       ->capture_default_str();
   app.add_option("--state-dtype", options.state_dtype,
                  "Of recent values in a session's state; as --dtype unless given")

@@ -133,7 +133,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tvq-bench", required=True)
     parser.add_argument("--preset", default="enwik8")
-    parser.add_argument("--dtypes", default="bfloat16,int8", help="of our weights")
+    parser.add_argument("--dtypes", default="bfloat16,int8", help="of our weights; also float32 and int4")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=LLAMA_BENCH,GGUF[,FLAG...]")
     parser.add_argument("--contexts", type=numbers, default=[0, 4096], help="tokens before those that are timed")
     parser.add_argument("--peer-contexts", type=numbers, help="the peers'; like --contexts")

@@ -30,7 +30,7 @@ def run(bench, *arguments, preset="tiny", checks=3):
 
 
 def check_decode(bench):
-    for dtype in ("float32", "bfloat16", "int8"):
+    for dtype in ("float32", "bfloat16", "int8", "int4"):
         report = run(bench, "decode", "--dtype", dtype, "--batch", "1,3", "--context", "0,5000",
                      "--rounds", "2", "--seconds", "0.01", "--profile", "--ceiling-megabytes", "64")
         cases = report["cases"]

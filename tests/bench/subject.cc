@@ -113,8 +113,9 @@ absl::StatusOr<DType> ParseDType(const std::string& name) {
   if (name == "float32") return DType::kFloat32;
   if (name == "bfloat16") return DType::kBFloat16;
   if (name == "int8") return DType::kInt8;
+  if (name == "int4") return DType::kInt4;
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype is \"", name, "\", must be float32, bfloat16 or int8"));
+      absl::StrCat("dtype is \"", name, "\", must be float32, bfloat16, int8 or int4"));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,

@@ -40,6 +40,7 @@ inline std::vector<EngineCase> EngineCases() {
     cases.push_back({{"cpu", ""}, dtype, 3});
     cases.push_back({{"cuda", ""}, dtype, 1});
   }
+  cases.push_back({{"cpu", ""}, DType::kInt4, 3});
   cases.push_back({{"cuda_host", "shuffled"}, DType::kBFloat16, 1});
   // The other kinds have the same engine: each once in either block.
   for (const char* kind : {"linear_transformer", "softmax_transformer"}) {

@@ -31,6 +31,8 @@ class ModelTest : public testing::TestWithParam<Case> {
   bool naive() const {
     return GetParam().backend.name == "reference" || GetParam().backend.variant == "scalar";
   }
+  // GPUs do not.
+  bool HasInt4() const { return !GetParam().backend.name.starts_with("cuda"); }
   Fixture Make(DType dtype = DType::kFloat32, int threads = 2, const StateReads& reads = {}) {
     return Fixture(shape(), GetParam().backend, dtype, threads, {}, reads);
   }

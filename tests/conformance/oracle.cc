@@ -101,6 +101,34 @@ void RoundToInt8(Values& matrix, size_t width) {
   }
 }
 
+// Group by group, 32 of a row, to multiples of a scale from -8 to 7: of the bfloat16 scales that
+// make the value of the largest magnitude -6.5, -6.75, ..., -9 the one with the least squared
+// error.
+void RoundToInt4(Values& matrix, size_t width) {
+  for (size_t row = 0; row < matrix.size(); row += width) {
+    for (size_t first = row; first < row + width; first += 32) {
+      const size_t end = std::min(first + 32, row + width);
+      const Values group(matrix.begin() + static_cast<ptrdiff_t>(first),
+                         matrix.begin() + static_cast<ptrdiff_t>(end));
+      const double largest = *std::max_element(
+          group.begin(), group.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
+      double least = std::numeric_limits<double>::infinity();
+      for (double t = 6.5; t <= 9 && largest != 0; t += 0.25) {
+        const double scale = ToBFloat16(static_cast<float>(-largest / t));
+        Values rounded;
+        double error = 0;
+        for (const double w : group) {
+          rounded.push_back(std::clamp(std::nearbyint(w / scale), -8.0, 7.0) * scale);
+          error += (w - rounded.back()) * (w - rounded.back());
+        }
+        if (error >= least) continue;
+        least = error;
+        std::copy(rounded.begin(), rounded.end(), matrix.begin() + static_cast<ptrdiff_t>(first));
+      }
+    }
+  }
+}
+
 double Dot(const double* a, const double* b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -137,26 +165,30 @@ std::string Shape::Json() const {
 }
 
 Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::move(shape)) {
-  auto load = [&](const std::string& name, std::vector<int64_t> dims, bool matrix = false) {
+  // Matrices are rounded to `matrix`.
+  auto load = [&](const std::string& name, std::vector<int64_t> dims,
+                  DType matrix = DType::kFloat32) {
     const std::vector<float> values = ToFloat32(*weights.Get(name, dims)).value();
     Values& stored = w_[name];
     stored.assign(values.begin(), values.end());
-    if (matrix && dtype == DType::kBFloat16) {
+    if (matrix == DType::kBFloat16) {
       std::transform(stored.begin(), stored.end(), stored.begin(), ToBFloat16);
     }
-    if (matrix && dtype == DType::kInt8) RoundToInt8(stored, static_cast<size_t>(dims[1]));
+    if (matrix == DType::kInt8) RoundToInt8(stored, static_cast<size_t>(dims[1]));
+    if (matrix == DType::kInt4) RoundToInt4(stored, static_cast<size_t>(dims[1]));
   };
+  const DType vocabulary = dtype == DType::kInt4 ? DType::kInt8 : dtype;
   const Shape& s = shape_;
-  load("embedding.weight", {s.vocab, s.d_model}, true);
+  load("embedding.weight", {s.vocab, s.d_model}, vocabulary);
   if (s.pe_abs) load("position.scale", {1});
   for (int64_t l = 0; l < s.n_layer; ++l) {
     const std::string p = "layers." + std::to_string(l) + ".";
     load(p + "norm.weight", {s.d_model});
     load(p + "norm.bias", {s.d_model});
-    load(p + "q_proj.weight", {s.n_head * s.d_k, s.d_model}, true);
-    load(p + "k_proj.weight", {s.n_kv_head * s.d_k, s.d_model}, true);
-    load(p + "v_proj.weight", {s.n_kv_head * s.d_v, s.d_model}, true);
-    load(p + "o_proj.weight", {s.d_model, s.n_head * s.d_v}, true);
+    load(p + "q_proj.weight", {s.n_head * s.d_k, s.d_model}, dtype);
+    load(p + "k_proj.weight", {s.n_kv_head * s.d_k, s.d_model}, dtype);
+    load(p + "v_proj.weight", {s.n_kv_head * s.d_v, s.d_model}, dtype);
+    load(p + "o_proj.weight", {s.d_model, s.n_head * s.d_v}, dtype);
     if (s.position_bias == "toeplitz") load(p + "distance_bias", {s.n_head, s.mem_len + 1});
     if (!s.of_features() && s.position_bias == "relative") {
       load(p + "r_proj.weight", {s.n_head * s.d_k, s.d_model});
@@ -168,13 +200,13 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
       load(p + "codebook.sum", {s.n_kv_head, s.n_code, s.d_k});
       load(p + "codebook.count", {s.n_kv_head, s.n_code});
     }
-    if (!s.standard()) load(p + "g_proj.weight", {s.n_head * s.d_v, s.d_model}, true);
+    if (!s.standard()) load(p + "g_proj.weight", {s.n_head * s.d_v, s.d_model}, dtype);
     if (s.standard()) {
       load(p + "mlp_norm.weight", {s.d_model});
       load(p + "mlp_norm.bias", {s.d_model});
-      load(p + "mlp_up.weight", {s.d_ff, s.d_model}, true);
+      load(p + "mlp_up.weight", {s.d_ff, s.d_model}, dtype);
       load(p + "mlp_up.bias", {s.d_ff});
-      load(p + "mlp_down.weight", {s.d_model, s.d_ff}, true);
+      load(p + "mlp_down.weight", {s.d_model, s.d_ff}, dtype);
       load(p + "mlp_down.bias", {s.d_model});
     }
   }
@@ -182,7 +214,7 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
     load("norm.weight", {s.d_model});
     load("norm.bias", {s.d_model});
   }
-  if (!s.tied) load("lm_head.weight", {s.vocab, s.d_model}, true);
+  if (!s.tied) load("lm_head.weight", {s.vocab, s.d_model}, vocabulary);
   load("lm_head.bias", {s.vocab});
 }
 

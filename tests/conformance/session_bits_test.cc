@@ -20,6 +20,7 @@ namespace {
 TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
   std::vector<std::pair<DType, StateReads>> cases{
       {DType::kFloat32, {}}, {DType::kBFloat16, Reads().back()}, {DType::kInt8, {}}};
+  if (HasInt4()) cases.emplace_back(DType::kInt4, StateReads());
   if (Reads().size() > 1) cases.emplace_back(DType::kBFloat16, StateReads());
   for (const auto& [dtype, reads] : cases) {
     Fixture f = Make(dtype, 2, reads);

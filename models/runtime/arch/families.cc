@@ -52,8 +52,10 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
   auto parsed = transformer::ParseTransformerConfig(config);
   if (!parsed.ok()) return parsed.status();
   parsed->common.max_position = LongestContext(parsed->common, options, Kind::kStatesGrow);
-  if (StateDType(options) == DType::kInt8) {
-    return absl::InvalidArgumentError("state_dtype is int8, must be float32 or bfloat16");
+  const DType state_dtype = StateDType(options);
+  if (state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("state_dtype is ", Name(state_dtype), ", must be float32 or bfloat16"));
   }
   if (kHasReads<Kind>) {
     if (absl::Status s = CheckReads(options.reads); !s.ok()) return s;

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "models/runtime/registry.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
@@ -123,7 +124,7 @@ class Int8ModelTest : public ::testing::Test {
     FileTensors changed = tensors_;
     change(changed[name]);
     if (changed[name].dtype.empty()) changed.erase(name);
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8, DType::kInt4}) {
       const absl::Status status = Load(changed, dtype).status();
       EXPECT_EQ(status.code(), code) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(message));
@@ -144,7 +145,7 @@ TEST_F(Int8ModelTest, QuantizingAtLoadTimeGivesTheBitsOfAQuantizedFile) {
 TEST_F(Int8ModelTest, OtherDtypesSeeScaleTimesValue) {
   FileTensors floats = floats_;
   for (const auto& [name, bytes] : dequantized_) floats[name].bytes = bytes;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt4}) {
     EXPECT_EQ(LogitsOf(tensors_, dtype), LogitsOf(floats, dtype));
   }
 }
@@ -165,16 +166,39 @@ TEST_F(Int8ModelTest, InfoCountsWhatIsHeld) {
   EXPECT_EQ(Load(tensors_, DType::kFloat32).value()->info().fingerprint, int8->info().fingerprint);
 }
 
+TEST_F(Int8ModelTest, Int4IsOfProjectionsAlone) {
+  const auto int8 = Load(floats_, DType::kInt8).value();
+  const auto int4 = Load(floats_, DType::kInt4).value();
+  EXPECT_EQ(int4->info().dtype, DType::kInt4);
+  EXPECT_EQ(int4->info().parameters, int8->info().parameters);
+  EXPECT_NE(LogitsOf(floats_, DType::kInt4), LogitsOf(floats_, DType::kInt8));
+  // By a fourteenth of the largest of 8 to 10 normal numbers, about 1.5 to 2 standard deviations.
+  EXPECT_GT(int4->info().weight_rounding, 0.08);
+  EXPECT_LT(int4->info().weight_rounding, 0.2);
+}
+
+TEST_F(Int8ModelTest, ValuesMustFitInt4) {
+  FileTensors changed = floats_;
+  const float large = 0x1.8p60F;
+  std::memcpy(changed["layers.0.o_proj.weight"].bytes.data() + 4, &large, sizeof(large));
+  EXPECT_EQ(Load(changed, DType::kInt4).status().message(),
+            "layers.0.o_proj.weight[1] is 1.72938e+18, too large for int4; load as float32");
+  EXPECT_TRUE(Load(changed, DType::kInt8).ok());
+}
+
 TEST_F(Int8ModelTest, RecentValuesAreBFloat16UnlessAskedOtherwise) {
-  LoadOptions options;
-  options.device = device_;
-  options.dtype = DType::kInt8;
-  const Config config = Config::Parse(kConfig, "config.json").value();
-  const auto model = BuildModel(config, *RandomWeights(1), nullptr, options).value();
-  EXPECT_EQ(model->info().state_dtype, DType::kBFloat16);
-  options.state_dtype = DType::kInt8;
-  const absl::Status status = BuildModel(config, *RandomWeights(1), nullptr, options).status();
-  EXPECT_EQ(status.message(), "state_dtype is int8, must be float32 or bfloat16");
+  for (const DType dtype : {DType::kInt8, DType::kInt4}) {
+    LoadOptions options;
+    options.device = device_;
+    options.dtype = dtype;
+    const Config config = Config::Parse(kConfig, "config.json").value();
+    const auto model = BuildModel(config, *RandomWeights(1), nullptr, options).value();
+    EXPECT_EQ(model->info().state_dtype, DType::kBFloat16);
+    options.state_dtype = dtype;
+    const absl::Status status = BuildModel(config, *RandomWeights(1), nullptr, options).status();
+    EXPECT_EQ(status.message(),
+              absl::StrCat("state_dtype is ", Name(dtype), ", must be float32 or bfloat16"));
+  }
 }
 
 TEST_F(Int8ModelTest, ScalesMustBeThereAndFit) {

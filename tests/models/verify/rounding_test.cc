@@ -22,7 +22,7 @@ double Squares(DType dtype, DType state_dtype, Weights weights) {
   return bound * bound / 4;
 }
 
-constexpr DType kF = DType::kFloat32, kB = DType::kBFloat16, kI = DType::kInt8;
+constexpr DType kF = DType::kFloat32, kB = DType::kBFloat16, kI = DType::kInt8, kI4 = DType::kInt4;
 
 TEST(RoundingTest, CountsThePlacesOfThreeGatedUnits) {
   const double place = 0x1p-18, int8 = 0x1p-16;
@@ -34,6 +34,7 @@ TEST(RoundingTest, CountsThePlacesOfThreeGatedUnits) {
   EXPECT_NEAR(Squares(kB, kB, Weights::kExact), 18 * place, near);
   EXPECT_NEAR(Squares(kI, kB, Weights::kSame), 10 * place, near);
   EXPECT_NEAR(Squares(kI, kB, Weights::kExact), 10 * place + 8 * int8, near);
+  EXPECT_EQ(Squares(kI4, kB, Weights::kExact), Squares(kI, kB, Weights::kExact));
 }
 
 TEST(RoundingTest, CountsThePlacesThatTf32Cuts) {

@@ -38,7 +38,7 @@ absl::Status Transformer::Layers(int64_t chunk_rows, const Attend& attend) {
 absl::Status Transformer::Embed(int64_t n) {
   EmbeddingArgs args;
   args.table = weights_.embedding.data();
-  args.dtype = weights_.dtype;
+  args.dtype = weights_.embedding_dtype;
   args.vocab = config_.common.vocab_size;
   args.scales = VectorOf(weights_.embedding_scales, args.vocab);
   args.ids = workspace_.inputs().tokens();

@@ -1,13 +1,14 @@
 #include "models/runtime/arch/transformer/weight_loader.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
+#include "kernels/int4.h"
 #include "kernels/int8.h"
+#include "kernels/quantize.h"
 
 namespace tvq::transformer {
 
@@ -29,7 +30,17 @@ std::vector<float> WeightLoader::Read(const std::string& name, std::vector<int64
 }
 
 MatrixValues WeightLoader::ReadMatrix(const std::string& name, int64_t rows, int64_t width) {
-  MatrixValues matrix{rows, width, {}, {}};
+  return ReadMatrixAs(dtype_, name, rows, width);
+}
+
+MatrixValues WeightLoader::ReadVocabularyMatrix(const std::string& name, int64_t rows,
+                                                int64_t width) {
+  return ReadMatrixAs(dtype_ == DType::kInt4 ? DType::kInt8 : dtype_, name, rows, width);
+}
+
+MatrixValues WeightLoader::ReadMatrixAs(DType dtype, const std::string& name, int64_t rows,
+                                        int64_t width) {
+  MatrixValues matrix{rows, width, dtype, {}, {}};
   if (!status_.ok()) return matrix;
   const absl::StatusOr<HostTensor> tensor = source_.Get(name, std::array{rows, width});
   if (!tensor.ok()) {
@@ -43,14 +54,25 @@ MatrixValues WeightLoader::ReadMatrix(const std::string& name, int64_t rows, int
     matrix.quantized = *std::move(stored);
     parameters_ += rows * width;
   }
-  if (dtype_ == DType::kInt8 && status_.ok()) {
+  if (status_.ok()) Quantize(name, matrix);
+  return matrix;
+}
+
+void WeightLoader::Quantize(const std::string& name, MatrixValues& matrix) {
+  Int8Matrix& q = matrix.quantized;
+  if (matrix.dtype == DType::kInt8) {
     if (!matrix.values.empty()) {
-      matrix.quantized = QuantizeRows(matrix.values.data(), rows, width);
+      q = QuantizeRows(matrix.values.data(), matrix.rows, matrix.width);
       matrix.values.clear();
     }
-    rounding_ = std::max(rounding_, Int8Rounding(matrix.quantized));
+    rounding_ = std::max(rounding_, Int8Rounding(q));
+  } else if (matrix.dtype == DType::kInt4) {
+    if (matrix.values.empty()) {
+      matrix.values = DequantizeRows(q.values.data(), q.scales.data(), matrix.rows, matrix.width);
+      if (absl::Status s = CheckFits(name, matrix.values); !s.ok()) Fail(s);
+    }
+    rounding_ = std::max(rounding_, Int4Rounding(matrix.values, matrix.width));
   }
-  return matrix;
 }
 
 std::vector<float> WeightLoader::Convert(const std::string& name, const HostTensor& tensor) {
@@ -69,20 +91,16 @@ std::vector<float> WeightLoader::Convert(const std::string& name, const HostTens
 
 absl::Status WeightLoader::CheckFits(const std::string& name,
                                      const std::vector<float>& values) const {
-  if (dtype_ != DType::kBFloat16) return absl::OkStatus();
+  const auto fits = [this](float value) {
+    if (dtype_ == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
+    return dtype_ != DType::kInt4 || std::abs(value) <= kInt4Largest;
+  };
   // All at once, which vector instructions do; then who it is.
-  int32_t largest = 0;
-  for (const float value : values) {
-    largest = std::max(largest, std::bit_cast<int32_t>(value) & 0x7fffffff);
-  }
-  if (std::isfinite(ToFloat(ToBFloat16(std::bit_cast<float>(largest))))) return absl::OkStatus();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (std::isinf(ToFloat(ToBFloat16(values[i])))) {
-      return absl::InvalidArgumentError(absl::StrCat(name, "[", i, "] is ", values[i],
-                                                     ", too large for bfloat16; load as float32"));
-    }
-  }
-  return absl::OkStatus();
+  if (fits(LargestMagnitude(values))) return absl::OkStatus();
+  const auto wrong = std::find_if_not(values.begin(), values.end(), fits);
+  return absl::InvalidArgumentError(absl::StrCat(name, "[", wrong - values.begin(), "] is ", *wrong,
+                                                 ", too large for ", Name(dtype_),
+                                                 "; load as float32"));
 }
 
 Buffer WeightLoader::UploadBytes(const void* data, size_t size) {
@@ -104,12 +122,12 @@ Buffer WeightLoader::Upload(const std::vector<float>& values) {
 Buffer WeightLoader::UploadMatrix(const MatrixValues& matrix) {
   if (!status_.ok()) return {};
   const Int8Matrix& q = matrix.quantized;
-  if (dtype_ == DType::kInt8) return UploadBytes(q.values.data(), q.values.size());
+  if (matrix.dtype == DType::kInt8) return UploadBytes(q.values.data(), q.values.size());
   const std::vector<float> values =
       matrix.values.empty()
           ? DequantizeRows(q.values.data(), q.scales.data(), matrix.rows, matrix.width)
           : matrix.values;
-  if (dtype_ == DType::kFloat32) return Upload(values);
+  if (matrix.dtype == DType::kFloat32) return Upload(values);
   std::vector<BFloat16> rounded(values.size());
   std::transform(values.begin(), values.end(), rounded.begin(), ToBFloat16);
   return UploadBytes(rounded.data(), rounded.size() * sizeof(BFloat16));
@@ -129,7 +147,7 @@ LinearWeight WeightLoader::Pack(std::span<const HostMatrix> parts, DType dtype) 
 LinearWeight WeightLoader::Pack(std::initializer_list<const MatrixValues*> matrices) {
   std::vector<HostMatrix> parts;
   for (const MatrixValues* matrix : matrices) parts.push_back(matrix->View());
-  return Pack(parts, dtype_);
+  return Pack(parts, (*matrices.begin())->dtype);
 }
 
 HeadKeys WeightLoader::PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape) {

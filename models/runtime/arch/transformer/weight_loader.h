@@ -24,6 +24,7 @@ namespace tvq::transformer {
 struct MatrixValues {
   int64_t rows = 0;
   int64_t width = 0;
+  DType dtype = DType::kFloat32;  // on the device
   std::vector<float> values;
   Int8Matrix quantized;  // where `values` is empty
 
@@ -44,13 +45,16 @@ class WeightLoader {
   // The tensor as finite float32 in host memory; empty after an error.
   std::vector<float> Read(const std::string& name, std::vector<int64_t> shape);
 
-  // A matrix [rows, width] in the form that packing takes: quantized where it is stored so or
-  // `dtype` says so, float32 otherwise.
+  // A matrix [rows, width] in the form that packing takes: as int8 where `dtype` says so, or where
+  // it is stored so and `dtype` is not int4, and float32 otherwise.
   MatrixValues ReadMatrix(const std::string& name, int64_t rows, int64_t width);
+  // The same of the embedding or the logits, which are int8 beside int4: more than half of what
+  // four bits cost is theirs (docs/model-format.md).
+  MatrixValues ReadVocabularyMatrix(const std::string& name, int64_t rows, int64_t width);
 
   Buffer Upload(const std::vector<float>& values);
 
-  // As `dtype`, float32 rounded to nearest even.
+  // As its dtype, not int4; float32 rounded to nearest even.
   Buffer UploadMatrix(const MatrixValues& matrix);
 
   // One weight of matrices below one another.
@@ -66,10 +70,14 @@ class WeightLoader {
   std::vector<float> Fail(absl::Status status);
 
  private:
+  MatrixValues ReadMatrixAs(DType dtype, const std::string& name, int64_t rows, int64_t width);
+  // Into the form that packing takes.
+  void Quantize(const std::string& name, MatrixValues& matrix);
   Buffer UploadBytes(const void* data, size_t size);
   // As finite float32 that fit `dtype_`.
   std::vector<float> Convert(const std::string& name, const HostTensor& tensor);
-  // A finite float32 next to the largest rounds to an infinite bfloat16.
+  // A finite float32 next to the largest rounds to an infinite bfloat16; int4 ends before
+  // (kernels/int4.h).
   absl::Status CheckFits(const std::string& name, const std::vector<float>& values) const;
 
   WeightSource& source_;

@@ -52,7 +52,7 @@ void LoadLogits(const TransformerConfig& c, const MatrixValues& embedding, Weigh
   if (c.tie_word_embeddings) {
     weights.logits = loader.Pack({&embedding});
   } else {
-    const MatrixValues head = loader.ReadMatrix("lm_head.weight", vocab, c.d_model);
+    const MatrixValues head = loader.ReadVocabularyMatrix("lm_head.weight", vocab, c.d_model);
     weights.logits = loader.Pack({&head});
   }
   weights.logits_bias = loader.Upload(loader.Read("lm_head.bias", {vocab}));
@@ -64,11 +64,11 @@ absl::StatusOr<Weights> LoadWeights(const TransformerConfig& c, Attention& atten
                                     WeightSource& source, const LoadOptions& options) {
   WeightLoader loader(source, options);
   Weights weights;
-  weights.dtype = options.dtype;
   const MatrixValues embedding =
-      loader.ReadMatrix("embedding.weight", c.common.vocab_size, c.d_model);
+      loader.ReadVocabularyMatrix("embedding.weight", c.common.vocab_size, c.d_model);
   weights.embedding = loader.UploadMatrix(embedding);
-  if (options.dtype == DType::kInt8) {
+  weights.embedding_dtype = embedding.dtype;
+  if (embedding.dtype == DType::kInt8) {
     weights.embedding_scales = loader.Upload(embedding.quantized.scales);
   }
   if (c.pe_abs) {

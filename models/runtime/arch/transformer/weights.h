@@ -30,9 +30,9 @@ struct LayerWeights {
 };
 
 struct Weights {
-  Buffer embedding;         // [vocab, D] of `dtype`
+  Buffer embedding;         // [vocab, D]
   Buffer embedding_scales;  // [vocab], int8 alone
-  DType dtype = DType::kFloat32;
+  DType embedding_dtype = DType::kFloat32;
   float position_scale = 0;  // 0 without absolute positions
   std::vector<LayerWeights> layers;
   Buffer norm_gain;     // [D], empty without output_norm

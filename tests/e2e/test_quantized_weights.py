@@ -1,4 +1,4 @@
-"""A server with --dtype int8: weights that it quantizes as it loads them, or that came quantized."""
+"""A server with --dtype int8 or int4: weights that it quantizes as it loads them, or that came as int8."""
 
 import math
 import re
@@ -24,10 +24,26 @@ def stored(tmp_path_factory):
     return folder
 
 
+def serve(api, stored, dtype):
+    return ServerProcess(api, "--model", f"bytes={MODEL}", "--model", f"stored={stored}", "--dtype", dtype)
+
+
 @pytest.fixture(scope="module")
 def int8(api, stored):
-    with ServerProcess(api, "--model", f"bytes={MODEL}", "--model", f"stored={stored}", "--dtype", "int8") as process:
+    with serve(api, stored, "int8") as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def int4(api, stored):
+    with serve(api, stored, "int4") as process:
+        yield process
+
+
+@pytest.fixture(params=["int8", "int4"])
+def quantized(request):
+    """A server, and the dtype of its weights."""
+    return request.getfixturevalue(request.param), request.param
 
 
 def model(server, name="bytes"):
@@ -38,16 +54,22 @@ def bits(sample):
     return [(t.token.token_id, t.token.logprob, t.token.rank) for t in sample.logprobs]
 
 
-def test_quotes_its_bytes(int8, server):
-    small, large = model(int8), model(server)
-    assert (small.dtype, small.state_dtype) == ("int8", "bfloat16")
+def test_quotes_its_bytes(quantized, server):
+    process, dtype = quantized
+    small, large = model(process), model(server)
+    assert (small.dtype, small.state_dtype) == (dtype, "bfloat16")
     assert (large.dtype, large.state_dtype) == ("float32", "float32")
     assert small.parameters == large.parameters and small.fingerprint == large.fingerprint
     assert small.weight_bytes < large.weight_bytes / 2
     assert small.bytes_per_session < large.bytes_per_session
     for name in ("bytes", "stored"):
-        assert re.search(rf"model {name}: .*int8", int8.stderr()), int8.stderr()
-    assert model(int8, "stored").weight_bytes == small.weight_bytes
+        assert re.search(rf"model {name}: .*{dtype}", process.stderr()), process.stderr()
+    assert model(process, "stored").weight_bytes == small.weight_bytes
+
+
+def test_takes_stored_int8_weights_as_int4(int4):
+    made, _ = int4.generate(PROMPT, model="stored", **GREEDY)
+    assert len(made[0].ids) == GREEDY["max_tokens"]
 
 
 def test_generates_what_stored_int8_weights_do(int8):
@@ -57,25 +79,27 @@ def test_generates_what_stored_int8_weights_do(int8):
     assert made[0] == from_file[0] and bits(made[0]) == bits(from_file[0])
 
 
-def test_a_session_generates_the_same(int8):
-    alone, _ = int8.generate(PROMPT, **GREEDY)
-    client = SessionClient(int8)
+def test_a_session_generates_the_same(quantized):
+    process, _ = quantized
+    alone, _ = process.generate(PROMPT, **GREEDY)
+    client = SessionClient(process)
     session = client.create()
     assert bits(client.generate(session.id, PROMPT, **GREEDY).sample) == bits(alone[0])
 
 
-def test_scores_as_tvq_verify_does(int8, tvq):
-    """tvq-verify measures how many more bits a token the int8 model needs than the reference; so does a call to Score."""
+def test_scores_as_tvq_verify_does(quantized, tvq):
+    """tvq-verify measures how many more bits a token the model needs than the reference; so does a call to Score."""
+    process, dtype = quantized
     golden = read(MODEL / "expected.safetensors")
     ids, rows = golden["text.tokens"].tolist(), golden["text.logprobs"]
     expected = -sum(float(rows[i][ids[i + 1]]) for i in range(len(ids) - 1)) / math.log(2)
-    request = int8.api.generation.ScoreRequest(model="bytes", summary_only=True)
+    request = process.api.generation.ScoreRequest(model="bytes", summary_only=True)
     request.token_ids.ids.extend(ids)
-    summary = list(int8.generation.Score(request))[-1].summary
+    summary = list(process.generation.Score(request))[-1].summary
     assert summary.scored_tokens == len(ids) - 1
     change = (-summary.total_logprob / math.log(2) - expected) / summary.scored_tokens
 
-    verify = subprocess.run([BIN / "tvq-verify", MODEL, MODEL / "expected.safetensors", "--dtype", "int8", "--mode", "prefill"],
+    verify = subprocess.run([BIN / "tvq-verify", MODEL, MODEL / "expected.safetensors", "--dtype", dtype, "--mode", "prefill"],
                             capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     measured = re.search(r"^text .* ([-+][0-9.]+) bits a token", verify.stdout, re.MULTILINE)
     assert f"{change:+.4f}" == measured[1], verify.stdout
@@ -105,6 +129,7 @@ def test_snapshots_stay_among_servers_of_the_dtype(int8, server, start):
     for here, content, words in [
             (float32, snapshot, ["int8", "float32"]),
             (SessionClient(start("--dtype", "bfloat16")), snapshot, ["int8", "bfloat16"]),
+            (SessionClient(start("--dtype", "int4")), snapshot, ["int8", "int4"]),
             (SessionClient(start("--state-dtype", "bfloat16")), snapshot, ["int8", "float32"]),
             (client, float32.export(theirs.id), ["int8", "float32"])]:
         code, message = refused(lambda here=here, content=content: here.import_(content, model="bytes"))
