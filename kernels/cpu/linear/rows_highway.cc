@@ -1,6 +1,9 @@
-// Rows before a linear and tiles after it.
-#include <algorithm>
+// Rows before a linear, in every format.
+#include <cstring>
+#include <limits>
 
+#include "kernels/cpu/linear/fixed_point.h"
+#include "kernels/cpu/linear/packed_weight.h"
 #include "kernels/cpu/linear/tile.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,8 +19,17 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 
 using Floats = hn::CappedTag<float, 16>;
+using Ints = hn::RebindToSigned<Floats>;
 using Words = hn::RebindToUnsigned<Floats>;
 using Halves = hn::Rebind<uint16_t, Floats>;
+
+// Values i and on of x [in], or of x * times where `times` is given.
+HWY_INLINE hn::Vec<Floats> LoadValues(const float* x, const float* times, int64_t i, int64_t in) {
+  const Floats d;
+  const auto count = static_cast<size_t>(in - i);
+  const auto v = LoadFirst(d, x + i, count);
+  return times == nullptr ? v : hn::Mul(v, LoadFirst(d, times + i, count));
+}
 
 // As ToBFloat16: nearest even; the result in the lower half of each word.
 HWY_INLINE hn::Vec<Words> RoundToBFloat16(hn::Vec<Floats> v) {
@@ -36,8 +48,7 @@ void PrepareRowImpl(const float* x, const float* times, int64_t in, RowFormat fo
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < in; i += lanes) {
     const size_t count = static_cast<size_t>(in - i);
-    auto v = LoadFirst(d, x + i, count);
-    if (times != nullptr) v = hn::Mul(v, LoadFirst(d, times + i, count));
+    const auto v = LoadValues(x, times, i, in);
     if (format == RowFormat::kFloat32) {
       StoreFirst(v, d, static_cast<float*>(row) + i, count);
     } else if (format == RowFormat::kBFloat16AsFloat) {
@@ -53,35 +64,85 @@ void PrepareRowImpl(const float* x, const float* times, int64_t in, RowFormat fo
   if (in % 2 != 0 && format == RowFormat::kBFloat16) static_cast<uint16_t*>(row)[in] = 0;
 }
 
-HWY_INLINE void StoreVector(const float* sums, size_t count, const float* scales, const float* bias,
-                            const OutputColumns& out, float* y) {
-  const Floats d;
-  auto v = hn::LoadU(d, sums);
-  if (scales != nullptr) v = hn::Mul(v, LoadFirst(d, scales, count));
-  if (bias != nullptr) v = hn::Add(v, LoadFirst(d, bias, count));
-  if (out.scale != 1) v = hn::Mul(v, hn::Set(d, out.scale));
-  if (out.activation == Activation::kSilu) v = FastSilu(d, v);
-  if (out.activation == Activation::kGelu) v = FastGelu(d, v);
-  if (out.accumulate) v = hn::Add(LoadFirst(d, y, count), v);
-  StoreFirst(v, d, y, count);
+// The bits of the largest |value|. As integers they are in the order of the numbers, infinity and
+// NaN above.
+int32_t LargestBits(const float* x, const float* times, int64_t in) {
+  const Ints ints;
+  auto largest = hn::Zero(ints);
+  for (int64_t i = 0; i < in; i += static_cast<int64_t>(hn::Lanes(ints))) {
+    largest = hn::Max(largest, hn::BitCast(ints, hn::Abs(LoadValues(x, times, i, in))));
+  }
+  return hn::GetLane(hn::MaxOfLanes(ints, largest));
 }
 
-void StoreTileImpl(const float* sums, int64_t row, int64_t rows, int64_t column,
-                   const float* scales, std::span<const OutputColumns> outputs) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Floats()));
-  for (const OutputColumns& out : outputs) {
-    const int64_t begin = std::max(column, out.first);
-    const int64_t end = std::min(column + kPairOutputs, out.first + out.count);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = begin; c < end; c += lanes) {
-        const int64_t at = c - out.first;
-        StoreVector(sums + r * kPairOutputs + (c - column), static_cast<size_t>(end - c),
-                    scales == nullptr ? nullptr : scales + c,
-                    out.bias == nullptr ? nullptr : out.bias + at, out,
-                    out.y + (row + r) * out.stride + at);
-      }
+// To nearest even, of values below 2^22: the same everywhere, which NearestInt is not.
+HWY_INLINE hn::Vec<Ints> RoundToInt(hn::Vec<Floats> v) {
+  const auto shift = hn::Set(Floats(), 0x1.8p23F);
+  const Ints ints;
+  return hn::Sub(hn::BitCast(ints, hn::Add(v, shift)), hn::BitCast(ints, shift));
+}
+
+void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, FixedPointForm form,
+                           void* row) {
+  constexpr int32_t kInfinity = 0x7f800000;
+  const Ints ints;
+  const hn::Rebind<int16_t, Ints> words;
+  const hn::Rebind<int8_t, Ints> bytes;
+  const bool grouped =
+      form == FixedPointForm::kGroupedWords || form == FixedPointForm::kGroupedBytes;
+  const bool as_words = form == FixedPointForm::kWords || form == FixedPointForm::kGroupedWords;
+  const int64_t values = grouped ? GroupedValues(in) : FixedPointValues(in);
+  std::byte* data = static_cast<std::byte*>(row) + sizeof(FixedPointHead);
+  FixedPointHead head{};
+  const int32_t largest_bits = LargestBits(x, times, in);
+  if (largest_bits >= kInfinity) {
+    head.step = std::numeric_limits<float>::quiet_NaN();
+    const int64_t bytes = grouped ? GroupedRowBytes(in) : FixedPointRowBytes(in);
+    std::memset(data, 0, static_cast<size_t>(bytes) - sizeof(head));
+    std::memcpy(row, &head, sizeof(head));
+    return;
+  }
+  float room;
+  std::memcpy(&room, &largest_bits, sizeof(room));
+  room *= 1.004F;
+  int32_t exponent;
+  std::memcpy(&exponent, &room, sizeof(exponent));
+  exponent = HWY_MAX((exponent >> 23) - 14, 3);  // of the step, 127 above what it is
+  const int32_t step_bits = exponent << 23, inverse_bits = (254 - exponent) << 23;
+  float inverse_step;
+  std::memcpy(&head.step, &step_bits, sizeof(step_bits));
+  std::memcpy(&inverse_step, &inverse_bits, sizeof(inverse_bits));
+
+  auto* high_bytes = reinterpret_cast<int8_t*>(data);
+  auto* low_bytes = high_bytes + values;
+  auto* all_words = reinterpret_cast<int16_t*>(data);
+  std::byte* offset = data + 2 * values;  // of the group
+  auto high_sum = hn::Zero(ints), low_sum = hn::Zero(ints), group_sum = hn::Zero(ints);
+  for (int64_t i = 0; i < values; i += static_cast<int64_t>(hn::Lanes(ints))) {
+    const auto x_here = i < in ? LoadValues(x, times, i, in) : hn::Zero(Floats());
+    const auto q = RoundToInt(hn::Mul(x_here, hn::Set(Floats(), inverse_step)));
+    const auto high = hn::ShiftRight<8>(hn::Add(q, hn::Set(ints, 128)));
+    const auto low = hn::Sub(q, hn::ShiftLeft<8>(high));
+    high_sum = hn::Add(high_sum, high);
+    low_sum = hn::Add(low_sum, low);
+    const auto count = static_cast<size_t>(values - i);
+    if (as_words) {
+      StoreFirst(hn::DemoteTo(words, q), words, all_words + i, count);
+    } else {
+      StoreFirst(hn::DemoteTo(bytes, high), bytes, high_bytes + i, count);
+      StoreFirst(hn::DemoteTo(bytes, low), bytes, low_bytes + i, count);
+    }
+    group_sum = hn::Add(group_sum, q);
+    if (grouped && (i + static_cast<int64_t>(hn::Lanes(ints))) % kInt4Group == 0) {
+      const int32_t sum = -kInt4Offset * hn::GetLane(hn::SumOfLanes(ints, group_sum));
+      std::memcpy(offset, &sum, sizeof(sum));
+      offset += sizeof(sum);
+      group_sum = hn::Zero(ints);
     }
   }
+  head.high_offset = -kInt8Offset * hn::GetLane(hn::SumOfLanes(ints, high_sum));
+  head.low_offset = -kInt8Offset * hn::GetLane(hn::SumOfLanes(ints, low_sum));
+  std::memcpy(row, &head, sizeof(head));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -93,9 +154,14 @@ namespace tvq {
 namespace {
 
 HWY_EXPORT(PrepareRowImpl);
-HWY_EXPORT(StoreTileImpl);
+HWY_EXPORT(PrepareFixedPointImpl);
 
 }  // namespace
+
+void PrepareFixedPoint(const float* x, const float* times, int64_t in, FixedPointForm form,
+                       void* row) {
+  HWY_DYNAMIC_DISPATCH(PrepareFixedPointImpl)(x, times, in, form, row);
+}
 
 void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
   switch (format) {
@@ -110,11 +176,6 @@ void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format
     default:
       return HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
   }
-}
-
-void StoreTile(const float* sums, int64_t row, int64_t rows, int64_t column, const float* scales,
-               std::span<const OutputColumns> outputs) {
-  HWY_DYNAMIC_DISPATCH(StoreTileImpl)(sums, row, rows, column, scales, outputs);
 }
 
 }  // namespace tvq
