@@ -1,6 +1,8 @@
 """A picture with two axes, as SVG; that of x is logarithmic unless told otherwise."""
 
+import json
 import math
+import sys
 
 from plot_latency import BOTTOM, HEIGHT, LEFT, RIGHT, STYLE, TOP, WIDTH, line, short, text
 
@@ -87,3 +89,14 @@ def names(axes, coloured):
         below = min(axes.y(at[-1][1]) + 4, below - APART)
         found.append(text(WIDTH - RIGHT + 8, below, name, kind="small").replace("<text", f'<text style="fill: {colour}"'))
     return found
+
+
+def write_picture(usage, draw):
+    """What `plot_X.py REPORT.json OUT.svg` does: writes draw(report); the report is returned."""
+    if len(sys.argv) != 3:
+        sys.exit(usage)
+    with open(sys.argv[1], encoding="utf-8") as file:
+        report = json.load(file)
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        file.write(draw(report))
+    return report

@@ -6,10 +6,7 @@
 Both axes are logarithmic. The tables are Markdown, for docs/performance.md.
 """
 
-import json
-import sys
-
-from plot_axes import LogAxes
+from plot_axes import LogAxes, write_picture
 from plot_latency import COLOURS
 
 
@@ -49,12 +46,7 @@ def positions_table(report):
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        report = json.load(file)
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(draw(report))
+    report = write_picture(__doc__, draw)
     print(images_table(report), positions_table(report), sep="\n\n")
     ratio = report["linear_over_uncached"]
     print(f"\n{ratio['whole']:.0f} = {ratio['cache']:.1f} (a cache) x {ratio['state']:.2f} (a constant state instead) "

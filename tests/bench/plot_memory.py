@@ -6,11 +6,9 @@
 Of copy the share of right answers over the training, of recall by distance.
 """
 
-import json
 import math
-import sys
 
-from plot_axes import LinearAxes, names
+from plot_axes import LinearAxes, names, write_picture
 from plot_latency import COLOURS
 
 
@@ -32,14 +30,5 @@ def draw(report):
     return "\n".join([*parts, *names(axes, coloured), "</svg>", ""])
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        report = json.load(file)
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(draw(report))
-
-
 if __name__ == "__main__":
-    main()
+    write_picture(__doc__, draw)

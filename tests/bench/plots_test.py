@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """The pictures of reports, on made-up ones."""
 
+import json
+import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 
 import plot_contexts
 import plot_memory
@@ -49,6 +54,18 @@ def check_speed():
     assert plot_speed.curves(plot_speed.of_decode(of_decode, "int8", "threads")) == {"int8": [(3, 45)]}
 
 
+def check_program():
+    report = {"contexts": 1, "bounds": [0, 50, 100], "on": [6.3, 5.9], "off": [6.3, 6.0]}
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "out.svg")
+        given.write_text(json.dumps(report), encoding="utf-8")
+        subprocess.run([sys.executable, plot_contexts.__file__, given, made], check=True)
+        assert made.read_text(encoding="utf-8") == plot_contexts.draw(report)
+    without = subprocess.run([sys.executable, plot_contexts.__file__], capture_output=True, text=True, check=False)
+    assert without.returncode == 1 and "plot_contexts.py REPORT.json OUT.svg" in without.stderr, without
+
+
+check_program()
 check_memory()
 check_contexts()
 check_speed()
