@@ -16,9 +16,6 @@ export async function call<T>(url: string, method: string, path: string, body?: 
 export const requestsRunning = async (url: string): Promise<number> =>
   (await call<{ requests_running: number }>(url, 'GET', '/v1/server')).requests_running;
 
-export const tokensWritten = async (url: string): Promise<number> =>
-  (await call<{ generation_tokens: number }>(url, 'GET', '/v1/server')).generation_tokens;
-
 /** Completions whose client went away before their end, as the gateway counts them. */
 export async function completionsGivenUp(url: string): Promise<number> {
   const metrics = await (await fetch(`${url}/metrics`)).text();
