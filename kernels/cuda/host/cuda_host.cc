@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <numeric>
-#include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/host/overlap.h"
@@ -20,10 +20,12 @@ namespace {
 
 // The sanitizer must know on which stack it is; without one these are nothing.
 #if defined(TVQ_ADDRESS_SANITIZER)
-void StartSwitch(void** save, const void* stack, size_t bytes) {
+__attribute__((no_sanitize_address)) void StartSwitch(void** save, const void* stack,
+                                                      size_t bytes) {
   __sanitizer_start_switch_fiber(save, stack, bytes);
 }
-void FinishSwitch(void* save, const void** stack, size_t* bytes) {
+__attribute__((no_sanitize_address)) void FinishSwitch(void* save, const void** stack,
+                                                       size_t* bytes) {
   __sanitizer_finish_switch_fiber(save, stack, bytes);
 }
 #else
@@ -32,10 +34,15 @@ void FinishSwitch(void*, const void**, size_t*) {}
 #endif
 
 constexpr size_t kStackBytes = size_t{128} << 10;
+// Stacks that begin at the same place of a page would share the same few sets of a cache: each
+// begins an odd number of lines below the one before.
+constexpr size_t kStackStep = size_t{9} * 64, kStackSteps = 64;
 
 // Where a stack is left and entered again. The compiler's own jump, which is two loads and a
 // branch: the library's calls the sanitizer, which unpoisons the stacks, each time.
-using Place = std::array<void*, 5>;
+struct Place {
+  void* words[5];
+};
 
 // Of functions that return on another stack than they were called on: the caller must not rely on
 // what the compiler sees them do to registers.
@@ -44,6 +51,8 @@ using Place = std::array<void*, 5>;
 #else
 #define TVQ_SWITCHES __attribute__((no_sanitize_address, noipa))
 #endif
+
+constexpr int kMostThreads = 1024;  // of a block
 
 enum class Wait : uint8_t { kNothing, kBlock, kWarp, kGrid, kEnded };
 
@@ -60,17 +69,20 @@ struct EarlyPartEnds {};
 // A context makes the stack; from then on the fiber is left and entered by jumps, which, unlike
 // swapcontext, are no system calls. It lives on from thread to thread.
 struct Fiber {
-  bool started = false;
-  ucontext_t context{};
+  explicit Fiber(size_t number) : stack_bytes(kStackBytes - number % kStackSteps * kStackStep) {}
+
   Place place{};
-  std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(kStackBytes);
+  Wait wait = Wait::kNothing;
+  uint32_t mask = 0;    // of a warp's barrier
+  bool waited = false;  // for the kernel before
+  bool started = false;
   void* sanitizer_stack = nullptr;
   ThreadPosition position;
-  int index = 0;  // in the block
-  Wait wait = Wait::kNothing;
-  uint32_t mask = 0;  // of a warp's barrier
-  bool odd_exchange = false;
-  bool waited = false;  // for the kernel before
+  const size_t stack_bytes;
+  const std::unique_ptr<std::byte[]> stack =
+      std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
+  std::byte* const stack_begin = stack.get();  // inlined where it is switched to
+  ucontext_t context{};
 };
 
 struct Warp {
@@ -108,20 +120,23 @@ class SharedMemory {
 
 ThreadOrder g_order;
 
-std::vector<int> Order(int count, uint32_t salt) {
-  std::vector<int> order(static_cast<size_t>(count));
+// Numbers from 0 on, in the order of a turn.
+void PutInOrder(std::span<int> order, uint32_t salt) {
   std::iota(order.begin(), order.end(), 0);
   if (g_order.kind == ThreadOrder::kBackwards) std::reverse(order.begin(), order.end());
-  if (g_order.kind == ThreadOrder::kShuffled) {
-    // Of a generator that costs nothing to make, for there is one for every turn of a block; the
-    // factor (Knuth's) keeps neighbouring seeds from beginning alike.
-    constexpr uint32_t kSpread = 2654435761U;
-    std::shuffle(order.begin(), order.end(), std::minstd_rand((g_order.seed + salt) * kSpread));
+  if (g_order.kind != ThreadOrder::kShuffled) return;
+  // A generator that costs nothing to make, for there is one for every turn of a warp (Knuth's
+  // factors); of its upper bits, which are the better ones, a place.
+  uint32_t random = (g_order.seed + salt) * 2654435761U;
+  for (size_t left = order.size(); left > 1; --left) {
+    random = random * 1664525U + 1013904223U;
+    std::swap(order[left - 1], order[uint64_t{random} * left >> 32]);
   }
-  return order;
 }
 
-// Runs one block at a time; fibers and their stacks are kept from block to block.
+// Runs one block at a time; fibers and their stacks are kept from block to block. A warp goes on,
+// all its lanes from one of its barriers to the next, until it has ended or waits for the others:
+// so a barrier of the block that is missing shows though all warps pass the same ones of their own.
 class Scheduler {
  public:
   static Scheduler& Current() {
@@ -138,25 +153,23 @@ class Scheduler {
     static_shared_.Leave();
     count_ = static_cast<int>(block.x * block.y * block.z);
     Prepare(block, index, grid);
-    uint32_t turn = 0;
+    turn_ = 0;
+    std::array<int, kMostThreads / kWarpSize> order;
+    const std::span<int> warps(order.data(), warps_.size());
     do {
-      for (const int i : Order(count_, turn)) {
-        if (FiberAt(i).wait == Wait::kNothing) Resume(i);
-      }
-      ++turn;
+      PutInOrder(warps, turn_++);
+      for (const int warp : warps) RunWarp(warp);
     } while (Release());
     running_ = nullptr;
+    g_position = nullptr;
   }
 
-  Fiber& Running() { return *running_; }
-  const char* kernel() const { return kernel_; }
   void* dynamic_shared() const { return dynamic_shared_.data(); }
   void* StaticShared(size_t bytes) {
     if (!static_shared_.taken()) return static_shared_.Take(bytes);
     if (static_shared_.bytes() != bytes) Fail(kernel_, "more than one static shared memory");
     return static_shared_.data();
   }
-  Warp& RunningWarp() { return warps_[static_cast<size_t>(running_->index / kWarpSize)]; }
 
   void WaitForGrid() {
     if (at_wait_->ends) throw EarlyPartEnds();
@@ -164,14 +177,22 @@ class Scheduler {
     if (at_wait_->passes) Yield(Wait::kGrid);
   }
 
+  // To the next of the warp's turn, or to what comes behind that.
   TVQ_SWITCHES void Yield(Wait wait, uint32_t mask = 0) {
     running_->wait = wait;
     running_->mask = mask;
-    if (__builtin_setjmp(running_->place.data()) == 0) {
-      StartSwitch(&running_->sanitizer_stack, main_stack_, main_stack_bytes_);
+    if (__builtin_setjmp(running_->place.words) == 0) {
+      void** save = &running_->sanitizer_stack;
+      if (next_ < queued_ && queue_[next_]->started) {
+        running_ = queue_[next_++];
+        g_position = &running_->position;
+        StartSwitch(save, running_->stack_begin, running_->stack_bytes);
+        Jump(running_->place);
+      }
+      StartSwitch(save, main_stack_, main_stack_bytes_);
       Jump(main_place_);
     }
-    FinishSwitch(running_->sanitizer_stack, &main_stack_, &main_stack_bytes_);
+    FinishSwitch(running_->sanitizer_stack, nullptr, nullptr);
   }
 
  private:
@@ -197,46 +218,67 @@ class Scheduler {
 
   void Prepare(dim3 block, dim3 index, dim3 grid) {
     while (fibers_.size() < static_cast<size_t>(count_))
-      fibers_.push_back(std::make_unique<Fiber>());
+      fibers_.push_back(std::make_unique<Fiber>(fibers_.size()));
     warps_.resize(static_cast<size_t>((count_ + kWarpSize - 1) / kWarpSize));
     for (int i = 0; i < count_; ++i) {
       Fiber& fiber = FiberAt(i);
       const auto u = static_cast<unsigned>(i);
+      const dim3 thread{u % block.x, u / block.x % block.y, u / (block.x * block.y)};
       fiber.position = {
-          {u % block.x, u / block.x % block.y, u / (block.x * block.y)}, index, block, grid};
-      fiber.index = i;
+          .thread = thread,
+          .block = index,
+          .block_size = block,
+          .grid_size = grid,
+          .lane = i % kWarpSize,
+          .exchanges = warps_[static_cast<size_t>(i / kWarpSize)].exchange,
+      };
       fiber.wait = Wait::kNothing;
-      fiber.odd_exchange = false;
       fiber.waited = false;
     }
   }
 
-  TVQ_SWITCHES void Resume(int i) {
-    running_ = &FiberAt(i);
-    if (__builtin_setjmp(main_place_.data()) == 0) {
-      StartSwitch(&main_sanitizer_stack_, running_->stack.get(), kStackBytes);
+  void RunWarp(int warp) {
+    const int first = warp * kWarpSize;
+    std::array<int, kWarpSize> order;
+    const std::span<int> lanes(order.data(), static_cast<size_t>(Lanes(first)));
+    do {
+      PutInOrder(lanes, turn_++);
+      next_ = queued_ = 0;
+      for (const int lane : lanes) {
+        Fiber& fiber = FiberAt(first + lane);
+        if (fiber.wait == Wait::kNothing) queue_[queued_++] = &fiber;
+      }
+      while (next_ < queued_) Resume(*queue_[next_++]);
+    } while (ReleaseWarp(first));
+  }
+
+  TVQ_SWITCHES void Resume(Fiber& fiber) {
+    running_ = &fiber;
+    g_position = &fiber.position;
+    if (__builtin_setjmp(main_place_.words) == 0) {
+      StartSwitch(&main_sanitizer_stack_, fiber.stack_begin, fiber.stack_bytes);
       if (running_->started) Jump(running_->place);
       Start(*running_);
     }
     FinishSwitch(main_sanitizer_stack_, nullptr, nullptr);
   }
 
-  [[noreturn]] TVQ_SWITCHES static void Jump(Place& place) { __builtin_longjmp(place.data(), 1); }
+  [[noreturn]] TVQ_SWITCHES static void Jump(Place& place) { __builtin_longjmp(place.words, 1); }
 
   [[noreturn]] static void Start(Fiber& fiber) {
     fiber.started = true;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_stack.ss_size = fiber.stack_bytes;
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, Enter, 0);
     setcontext(&fiber.context);
     std::abort();
   }
 
-  // Lets those go on whose barrier is complete. False when the block has ended.
+  // Lets the block go on that has come to a barrier of its own. False when it has ended.
   bool Release() {
-    int ended = 0, at_barrier = 0, at_grid = 0, released = 0;
+    int ended = 0, at_barrier = 0, at_grid = 0;
     for (int i = 0; i < count_; ++i) {
       const Fiber& fiber = FiberAt(i);
       ended += fiber.wait == Wait::kEnded;
@@ -244,32 +286,33 @@ class Scheduler {
       at_grid += fiber.wait == Wait::kGrid;
     }
     if (ended == count_) return false;
-    for (size_t w = 0; w < warps_.size(); ++w) released += ReleaseWarp(static_cast<int>(w));
-    if (at_grid == count_) at_wait_->passes();
-    if (at_barrier == count_ || at_grid == count_) {
-      for (int i = 0; i < count_; ++i) FiberAt(i).wait = Wait::kNothing;
-    } else if (released == 0) {
+    if (at_barrier != count_ && at_grid != count_) {
       Fail(kernel_, "a barrier or warp function that not all of its threads reach");
     }
+    if (at_grid == count_) at_wait_->passes();
+    for (int i = 0; i < count_; ++i) FiberAt(i).wait = Wait::kNothing;
     return true;
   }
 
   Fiber& FiberAt(int i) { return *fibers_[static_cast<size_t>(i)]; }
 
-  int ReleaseWarp(int warp) {
-    const int first = warp * kWarpSize;
-    const int lanes = std::min(kWarpSize, count_ - first);
+  // Of the warp that begins with thread `first`.
+  int Lanes(int first) const { return std::min(kWarpSize, count_ - first); }
+
+  // Lets those lanes go on whose barrier is complete; whether there are any.
+  bool ReleaseWarp(int first) {
+    const int lanes = Lanes(first);
     uint32_t waiting = 0;
     for (int lane = 0; lane < lanes; ++lane) {
       if (FiberAt(first + lane).wait == Wait::kWarp) waiting |= 1U << lane;
     }
     // Lanes that do not exist cannot be waited for: CUDA leaves that open, we forbid it.
-    int released = 0;
+    bool released = false;
     for (int lane = 0; lane < lanes; ++lane) {
       Fiber& fiber = FiberAt(first + lane);
       if (fiber.wait != Wait::kWarp || (fiber.mask & ~waiting) != 0) continue;
       fiber.wait = Wait::kNothing;
-      ++released;
+      released = true;
     }
     return released;
   }
@@ -281,6 +324,10 @@ class Scheduler {
   std::vector<Warp> warps_;
   SharedMemory dynamic_shared_, static_shared_;
   int count_ = 0;
+  uint32_t turn_ = 0;  // of the block's and its warps'
+  // Of the running warp's turn: those that may run, and the next of them.
+  Fiber* queue_[kWarpSize];
+  int queued_ = 0, next_ = 0;
   Fiber* running_ = nullptr;
   Place main_place_{};
   void* main_sanitizer_stack_ = nullptr;
@@ -290,21 +337,21 @@ class Scheduler {
 
 }  // namespace
 
-const ThreadPosition& Position() { return Scheduler::Current().Running().position; }
-
 void SetThreadOrder(ThreadOrder order) { g_order = order; }
 
 void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
              const std::function<void()>& thread, bool overlaps) {
-  constexpr unsigned kMostThreads = 1024;
   const unsigned threads = block.x * block.y * block.z;
-  if (threads == 0 || threads > kMostThreads) Fail(kernel, "a block has 1 to 1024 threads");
+  if (threads == 0 || threads > unsigned{kMostThreads})
+    Fail(kernel, "a block has 1 to 1024 threads");
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) {
     Fail(kernel, "a grid that CUDA does not launch");
   }
   const DeviceMemoryAccess access;
+  std::vector<int> blocks(size_t{grid.x} * grid.y * grid.z);
+  PutInOrder(blocks, 0);
   const auto run = [&](const AtWait& at_wait, const auto& before_block) {
-    for (const int i : Order(static_cast<int>(grid.x * grid.y * grid.z), 0)) {
+    for (const int i : blocks) {
       const auto u = static_cast<unsigned>(i);
       const dim3 index{u % grid.x, u / grid.x % grid.y, u / (grid.x * grid.y)};
       before_block();
@@ -331,13 +378,5 @@ void* DynamicSharedMemory() { return Scheduler::Current().dynamic_shared(); }
 void* StaticSharedMemory(size_t bytes) { return Scheduler::Current().StaticShared(bytes); }
 void BlockBarrier() { Scheduler::Current().Yield(Wait::kBlock); }
 void WarpBarrier(uint32_t mask) { Scheduler::Current().Yield(Wait::kWarp, mask); }
-int Lane() { return Scheduler::Current().Running().index % kWarpSize; }
-
-Exchange& NextExchange() {
-  Scheduler& scheduler = Scheduler::Current();
-  Fiber& fiber = scheduler.Running();
-  fiber.odd_exchange = !fiber.odd_exchange;
-  return scheduler.RunningWarp().exchange[fiber.odd_exchange ? 1 : 0];
-}
 
 }  // namespace tvq::cuda_host

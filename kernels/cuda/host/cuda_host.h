@@ -44,14 +44,32 @@ struct alignas(16) uint4 {
 
 namespace tvq::cuda_host {
 
+constexpr int kWarpSize = 32;
+constexpr size_t kExchangeBytes = 32;
+
+// A place of kExchangeBytes for each lane of a warp, where warp functions leave what the other
+// lanes read after a WarpBarrier.
+using Exchange = std::array<std::array<std::byte, kExchangeBytes>, kWarpSize>;
+
 // Where the running fiber stands.
 struct ThreadPosition {
   dim3 thread, block, block_size, grid_size;
+  int lane = 0;
+  // Of the warp, two: every second call gets the same one, as a lane cannot be two calls ahead of
+  // another.
+  Exchange* exchanges = nullptr;
+  bool odd_exchange = false;
 };
-const ThreadPosition& Position();
+inline constinit thread_local ThreadPosition* g_position = nullptr;
+inline const ThreadPosition& Position() { return *g_position; }
+inline int Lane() { return g_position->lane; }
+inline Exchange& NextExchange() {
+  g_position->odd_exchange = !g_position->odd_exchange;
+  return g_position->exchanges[g_position->odd_exchange ? 1 : 0];
+}
 
-// In which order the fibers of a block, and the blocks of a grid, take turns. For the whole
-// process.
+// In which order the lanes of a warp, the warps of a block and the blocks of a grid take turns. For
+// the whole process.
 struct ThreadOrder {
   enum Kind { kForwards, kBackwards, kShuffled } kind = kForwards;
   uint32_t seed = 1;  // of kShuffled
@@ -74,16 +92,6 @@ void* StaticSharedMemory(size_t bytes);
 // All threads of the block wait for each other; all lanes of `mask` in the running warp do.
 void BlockBarrier();
 void WarpBarrier(uint32_t mask);
-
-constexpr int kWarpSize = 32;
-constexpr size_t kExchangeBytes = 32;
-
-// A place of kExchangeBytes for each lane of the running warp, where warp functions leave what the
-// other lanes read after a WarpBarrier. Every second call gets the same places: a lane cannot be
-// two calls ahead of another.
-using Exchange = std::array<std::array<std::byte, kExchangeBytes>, kWarpSize>;
-Exchange& NextExchange();
-int Lane();
 
 // Every lane of `mask` gives `value`; afterwards Read(lane) is what that lane gave.
 template <typename T>

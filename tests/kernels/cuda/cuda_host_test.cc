@@ -57,6 +57,23 @@ TEST_F(CudaHostTest, AMissingBarrierShows) {
   }
 }
 
+// Where warps had their barriers in step, it would look as if these ordered the block.
+TEST_F(CudaHostTest, AWarpsBarrierDoesNotOrderTheBlock) {
+  for (const ThreadOrder order : kOrders) {
+    SetThreadOrder(order);
+    std::vector<int> out(kThreads, -1);
+    RunGrid("OfWarps", {1}, {kThreads}, kThreads * sizeof(int), [&] {
+      int* shared = static_cast<int*>(DynamicSharedMemory());
+      shared[threadIdx.x] = static_cast<int>(threadIdx.x);
+      __syncwarp();
+      out[threadIdx.x] = shared[(threadIdx.x + 32) % kThreads];
+    });
+    for (unsigned i = 0; i < kThreads; ++i) in_[i] = static_cast<int>((i + 32) % kThreads);
+    in_.resize(kThreads);
+    EXPECT_NE(out, in_);
+  }
+}
+
 // A thread that reads what only an earlier one writes sees it when threads run forwards: another
 // order finds the mistake.
 TEST_F(CudaHostTest, AnotherOrderFindsWhatOneOrderHides) {
