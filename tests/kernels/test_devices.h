@@ -22,6 +22,12 @@ struct DeviceCase {
   std::string variant;
 };
 
+// Of the CUDA kernels on the CPU the orders of threads that are not shuffled: in them runs only a
+// part of what takes long.
+inline bool InPlainOrder(const DeviceCase& device) {
+  return device.name == "cuda_host" && device.variant != "shuffled";
+}
+
 inline std::vector<DeviceCase> AllDevices() {
   std::vector<DeviceCase> cases;
   for (const std::string& isa : AvailableIsas()) cases.push_back({"cpu", isa});

@@ -6,7 +6,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <span>
+#include <tuple>
 
 #include "tests/kernels/ops/op_testing.h"
 #include "tests/kernels/ops/vq_state.h"
@@ -53,9 +55,10 @@ class VqAttentionTest : public ::testing::TestWithParam<VqCase> {
     return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype, GetParam().read};
   }
   // The CUDA kernels on the CPU take milliseconds a step: the last four cases are not
-  // for them, and few positions are decoded.
+  // for them, two alone are in every order of threads, and few positions are decoded.
   bool slow() const { return GetParam().device.name == "cuda_host"; }
   std::span<const Case> Cases() const {
+    if (InPlainOrder(GetParam().device)) return std::span(kCases).first(2);
     return std::span(kCases).first(slow() ? 5 : std::size(kCases));
   }
   // With all rows read, and without some of them.
@@ -83,12 +86,23 @@ void ExpectNear(const std::vector<A>& got, const std::vector<B>& want, double bo
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], bound) << "element " << i;
 }
 
+// All positions of the inputs of a case by the definition, quadratic in float64: the same for all
+// instruction sets and reads, and so computed once.
+const std::vector<double>& Wanted(const Case& c, const VqInputs& inputs, uint32_t seed) {
+  static std::map<std::tuple<const Case*, DType, uint32_t>, std::vector<double>> wanted;
+  const auto [values, added] = wanted.try_emplace({&c, inputs.shape.value_dtype, seed});
+  if (added) values->second = inputs.Quadratic();
+  return values->second;
+}
+
 TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
   for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 1);
     OwnedState state(*device_, inputs.shape);
     // U is a sum of up to `tokens` values that is rounded to float32 once.
-    ExpectNear(inputs.Decode(*device_, state, FirstDecoded(c)), inputs.Quadratic(FirstDecoded(c)),
+    const std::vector<double>& all = Wanted(c, inputs, 1);
+    const auto first = all.begin() + FirstDecoded(c) * c.heads * c.value;
+    ExpectNear(inputs.Decode(*device_, state, FirstDecoded(c)), std::vector(first, all.end()),
                inputs.DecodeBound() + inputs.CopyBound());
   }
 }
@@ -128,7 +142,7 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
   std::mt19937 random(4);
   for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 4);
-    const auto want = inputs.Quadratic();
+    const std::vector<double>& want = Wanted(c, inputs, 4);
     for (int round = 0; round < 3; ++round) {
       OwnedState state(*device_, inputs.shape);
       std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
