@@ -78,6 +78,8 @@ class SampleTest : public ::testing::TestWithParam<DeviceCase> {
 // Each id that may come does in 400 draws: the rarest has probability 0.05, and misses them all
 // with probability 1e-9.
 TEST_P(SampleTest, FiltersKeepWhatTheirDefinitionsSay) {
+  if (InPlainOrder(GetParam()))
+    GTEST_SKIP() << "keeps what the reference does, which MatchesReference says";
   const std::vector<float> p = {0.1F, 0.4F, 0.05F, 0.25F, 0.2F};
   EXPECT_THAT(Kept(p, {}), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(Kept(p, {.top_k = 1}), ElementsAre(1));
@@ -143,6 +145,8 @@ TEST_P(SampleTest, PenaltiesFollowTheirFormulas) {
 // Pearson's statistic over 40 ids: 39 degrees of freedom, 99.99% below 85. The CUDA kernels on the
 // CPU take a millisecond a draw.
 TEST_P(SampleTest, DrawsFollowTheDistribution) {
+  if (InPlainOrder(GetParam()))
+    GTEST_SKIP() << "draws as the reference, which MatchesReference says";
   const int draws = GetParam().name == "cuda_host" ? 1000 : 20000;
   const auto logits = RandomFloats(40, 5);
   struct Setting {
@@ -171,7 +175,9 @@ TEST_P(SampleTest, MatchesReference) {
     const auto logits = RandomFloats(3 * vocab, 6, 3);
     const std::vector<TokenCount> counts = {{0, 2, 1}, {3, 0, 4}, {4, 1, 0}};
     std::vector<SampleRow> rows;
-    for (uint64_t i = 0; i < 60; ++i) {
+    // Each setting comes with some others in 20 rows, with most in 60.
+    const uint64_t count = vocab > 1000 && InPlainOrder(GetParam()) ? 20 : 60;
+    for (uint64_t i = 0; i < count; ++i) {
       SampleRow row{.logits_row = static_cast<int64_t>(i % 3), .seed = i, .position = i};
       row.temperature = i % 7 == 0 ? 0 : 0.5F + static_cast<float>(i % 4) / 4;
       if (i % 2 == 1) row.top_p = 0.9F;
