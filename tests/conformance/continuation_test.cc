@@ -147,6 +147,7 @@ TEST_P(ContinuationConformanceTest, CallsOnASessionHaveTheBitsTheyHaveAlone) {
   for (uint64_t round = 0; round < rounds(); ++round) {
     const std::vector<Script> scripts = Scripts(100 + round, sessions());
     std::vector<std::vector<Outcome>> alone;
+    alone.reserve(scripts.size());
     for (const Script& script : scripts) alone.push_back(MakeCalls(*quiet, script, nullptr, 0));
     for (const std::unique_ptr<Engine>& engine : busy) {
       std::vector<std::vector<Outcome>> together(sessions());

@@ -53,6 +53,7 @@ class SampleTest : public ::testing::TestWithParam<DeviceCase> {
 
   std::vector<int32_t> Kept(const std::vector<float>& probabilities, const SampleRow& row) {
     std::vector<float> logits;
+    logits.reserve(probabilities.size());
     for (const float p : probabilities) logits.push_back(std::log(p));
     std::vector<int32_t> ids;
     for (const auto& [id, count] : Histogram(logits, row, 400)) ids.push_back(id);
@@ -177,6 +178,7 @@ TEST_P(SampleTest, MatchesReference) {
     std::vector<SampleRow> rows;
     // Each setting comes with some others in 20 rows, with most in 60.
     const uint64_t count = vocab > 1000 && InPlainOrder(GetParam()) ? 20 : 60;
+    rows.reserve(count);
     for (uint64_t i = 0; i < count; ++i) {
       SampleRow row{.logits_row = static_cast<int64_t>(i % 3), .seed = i, .position = i};
       row.temperature = i % 7 == 0 ? 0 : 0.5F + static_cast<float>(i % 4) / 4;
@@ -208,6 +210,7 @@ TEST_P(SampleTest, ATokenDoesNotDependOnItsNeighbours) {
   constexpr int64_t kVocab = 1500;
   const auto logits = RandomFloats(8 * kVocab, 7);
   std::vector<SampleRow> rows;
+  rows.reserve(8);
   for (uint64_t i = 0; i < 8; ++i) {
     rows.push_back(
         {.logits_row = static_cast<int64_t>(i), .seed = 5, .sample_index = i, .position = 100 + i});
