@@ -1,5 +1,6 @@
 #include "kernels/ops/embedding.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -21,8 +22,8 @@ class EmbeddingTest : public testing::TestWithParam<OpCase> {
   std::vector<float> Run(Device& device, EmbeddingArgs args, const std::vector<int32_t>& ids,
                          const std::vector<int64_t>& positions, int64_t width) const {
     const std::vector<float> table = RandomFloats(args.vocab * width, 1);
-    std::vector<BFloat16> halves;
-    for (const float value : table) halves.push_back(ToBFloat16(value));
+    std::vector<BFloat16> halves(table.size());
+    std::transform(table.begin(), table.end(), halves.begin(), ToBFloat16);
     const Int8Matrix quantized = QuantizeRows(table.data(), args.vocab, width);
     const auto rows = static_cast<int64_t>(ids.size());
     const DeviceArray<float> wide(device, table);
@@ -65,8 +66,8 @@ TEST_P(EmbeddingTest, AddsTheSinusoid) {
     const int64_t width = 34;
     const float scale = 0.75F;
     const std::vector<int32_t> ids(static_cast<size_t>(rows), 3);
-    std::vector<int64_t> positions;
-    for (int64_t i = 0; i < rows; ++i) positions.push_back(i * i * 6131);
+    std::vector<int64_t> positions(static_cast<size_t>(rows));
+    for (int64_t i = 0; i < rows; ++i) positions[static_cast<size_t>(i)] = i * i * 6131;
     const EmbeddingArgs args{.vocab = 5, .position_scale = scale, .position_lam = 1000};
     const std::vector<float> out = Run(*device_, args, ids, positions, width);
     const std::vector<float> expected = Run(*reference_, args, ids, positions, width);
