@@ -197,14 +197,16 @@ int Main(int argc, char** argv) {
   CLI::App* reads = app.add_subcommand("reads", "Loss, and speed, by what decode reads of states");
   AddModelOptions(*reads, options);
   CLI::Option_group* scored = reads->add_option_group("Scored", "Fed token by token");
-  scored->add_option("--text", options.text, "File, as one context");
+  CLI::Option* text = scored->add_option("--text", options.text, "File, as one context");
   scored->add_option("--pairs", options.pairs,
                      "Lines of two texts with a tab between them: the second");
   scored->add_option("--images", options.images, "An idx file of many images");
   scored->require_option(1);
   reads->add_option("--tokens", options.tokens, "Of the text; 0: all")
+      ->needs(text)
       ->check(CLI::Range(0, 1 << 30));
   reads->add_option("--examples", options.examples, "The first so many pairs or images; 0: all")
+      ->excludes(text)
       ->check(CLI::Range(0, 1 << 30));
   reads->add_option("--skip-mass", options.skip_masses, "Softmax mass that decode may leave out")
       ->delimiter(',')

@@ -19,16 +19,20 @@ absl::Status Wrong(const std::string& path, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(why)));
 }
 
-absl::StatusOr<ScoredContext> OfText(const Model& model, std::string_view text, int64_t tokens) {
+absl::StatusOr<ScoredContext> OfText(const Model& model, const std::string& path,
+                                     std::string_view text, int64_t tokens) {
   absl::StatusOr<std::vector<int32_t>> ids = model.tokenizer().Encode(text);
   if (!ids.ok()) return ids.status();
   if (tokens > 0) ids->resize(std::min(ids->size(), static_cast<size_t>(tokens) + 1));
-  return ScoredContext{*std::move(ids)};
+  if (ids->size() > 1) return ScoredContext{*std::move(ids)};
+  return Wrong(path, absl::StrCat("has ", ids->size(), " tokens, must have two or more"));
 }
 
 absl::StatusOr<ScoredContext> OfPair(const Model& model, const std::string& line) {
   const std::vector<std::string> texts = absl::StrSplit(line, '\t');
-  if (texts.size() != 2) return absl::InvalidArgumentError("must be two texts with a tab between");
+  if (texts.size() != 2 || texts[0].empty() || texts[1].empty()) {
+    return absl::InvalidArgumentError("is not two texts with a tab between them");
+  }
   absl::StatusOr<std::vector<int32_t>> ids = model.tokenizer().Encode(texts[0] + "\n");
   if (!ids.ok()) return ids.status();
   const absl::StatusOr<std::vector<int32_t>> second = model.tokenizer().Encode(texts[1]);
@@ -40,36 +44,55 @@ absl::StatusOr<ScoredContext> OfPair(const Model& model, const std::string& line
 
 absl::StatusOr<std::vector<ScoredContext>> OfPairs(const Model& model, const std::string& path,
                                                    const std::string& bytes, size_t most) {
+  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n');
   std::vector<ScoredContext> contexts;
-  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
-  for (const std::string& line : lines) {
-    if (contexts.size() == most) break;
-    absl::StatusOr<ScoredContext> context = OfPair(model, line);
+  for (size_t i = 0; i < lines.size() && contexts.size() < most; ++i) {
+    if (lines[i].empty()) continue;
+    absl::StatusOr<ScoredContext> context = OfPair(model, lines[i]);
     if (!context.ok()) {
-      return Wrong(path, absl::StrCat("pair ", contexts.size() + 1, ": ",
-                                      std::string(context.status().message())));
+      return Wrong(path,
+                   absl::StrCat("line ", i + 1, " ", std::string(context.status().message())));
     }
     contexts.push_back(*std::move(context));
   }
+  if (contexts.empty()) return Wrong(path, "holds no pairs");
   return contexts;
+}
+
+int64_t BigEndian(std::string_view bytes, size_t at) {
+  int64_t value = 0;
+  for (const char byte : bytes.substr(at, 4)) value = value << 8 | static_cast<uint8_t>(byte);
+  return value;
 }
 
 absl::StatusOr<std::vector<ScoredContext>> OfImages(const Model& model, const std::string& path,
                                                     std::string_view bytes, size_t most) {
   const CommonConfig& config = model.info().config;
   const TokenizerConfig& shape = config.tokenizer;
-  if (shape.type != "pixels" || !config.eos_token_id)
-    return Wrong(path, "the model draws no images");
-  const auto pixels = static_cast<size_t>(shape.height * shape.width * shape.channels);
-  if (!bytes.starts_with(kIdxBegin) || bytes.size() < kIdxHeader ||
-      (bytes.size() - kIdxHeader) % pixels != 0 || shape.levels != 256) {
-    return Wrong(path, absl::StrCat("must be an idx file of images of ", pixels,
-                                    " bytes, for a model of 256 grey levels"));
+  if (shape.type != "pixels" || shape.channels != 1 || shape.levels != 256) {
+    return Wrong(path, "the model draws no images of 256 grey levels");
+  }
+  if (!bytes.starts_with(kIdxBegin) || bytes.size() < kIdxHeader) {
+    return Wrong(path, "not an idx file of images");
+  }
+  const int64_t count = BigEndian(bytes, 4), height = BigEndian(bytes, 8),
+                width = BigEndian(bytes, 12);
+  if (height != shape.height || width != shape.width) {
+    return Wrong(path,
+                 absl::StrCat("images of ", width, " x ", height, " pixels; the model's are of ",
+                              shape.width, " x ", shape.height));
+  }
+  const auto pixels = static_cast<size_t>(height * width);
+  bytes.remove_prefix(kIdxHeader);
+  if (count == 0 || bytes.size() != static_cast<size_t>(count) * pixels) {
+    return Wrong(path, absl::StrCat("says that it has ", count, " images, and has ", bytes.size(),
+                                    " bytes of them"));
   }
   std::vector<ScoredContext> contexts;
-  for (size_t at = kIdxHeader; at < bytes.size() && contexts.size() < most; at += pixels) {
-    ScoredContext context{{*config.eos_token_id}};
-    for (const char pixel : bytes.substr(at, pixels)) {
+  for (; !bytes.empty() && contexts.size() < most; bytes.remove_prefix(pixels)) {
+    ScoredContext context;
+    if (config.eos_token_id) context.ids.push_back(*config.eos_token_id);
+    for (const char pixel : bytes.substr(0, pixels)) {
       context.ids.push_back(static_cast<uint8_t>(pixel));
     }
     contexts.push_back(std::move(context));
@@ -88,22 +111,11 @@ absl::StatusOr<std::vector<ScoredContext>> ReadContexts(const Model& model,
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": could not be read"));
   const size_t most = options.examples == 0 ? SIZE_MAX : static_cast<size_t>(options.examples);
-  absl::StatusOr<std::vector<ScoredContext>> contexts;
-  if (!options.text.empty()) {
-    absl::StatusOr<ScoredContext> text = OfText(model, bytes, options.tokens);
-    if (!text.ok()) return text.status();
-    contexts = std::vector<ScoredContext>{*std::move(text)};
-  } else if (!options.pairs.empty()) {
-    contexts = OfPairs(model, path, bytes, most);
-  } else {
-    contexts = OfImages(model, path, bytes, most);
-  }
-  if (!contexts.ok()) return contexts.status();
-  const auto scored = [](const ScoredContext& one) { return one.ids.size() > one.given; };
-  if (contexts->empty() || !std::all_of(contexts->begin(), contexts->end(), scored)) {
-    return Wrong(path, "has nothing to score");
-  }
-  return contexts;
+  if (!options.pairs.empty()) return OfPairs(model, path, bytes, most);
+  if (!options.images.empty()) return OfImages(model, path, bytes, most);
+  absl::StatusOr<ScoredContext> text = OfText(model, path, bytes, options.tokens);
+  if (!text.ok()) return text.status();
+  return std::vector<ScoredContext>{*std::move(text)};
 }
 
 }  // namespace tvq::bench

@@ -127,7 +127,7 @@ def check_reads(bench):
         text.write("seven\n")
         text.flush()
         wrong = subprocess.run([bench, "reads", "--preset", "tiny", "--pairs", text.name], capture_output=True, text=True, check=False)
-    assert wrong.returncode != 0 and f"{text.name}: pair 4: must be two texts with a tab between" in wrong.stderr, wrong
+    assert wrong.returncode != 0 and f"{text.name}: line 5 is not two texts with a tab between them" in wrong.stderr, wrong
     assert (report["contexts"], report["tokens"]) == (1, 300)
     assert (pairs["contexts"], pairs["tokens"]) == (2, len("and two") + len("four")), pairs
     settings = report["settings"]
