@@ -327,6 +327,10 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
     *exit_code = kUsageError;
     return std::nullopt;
   };
+  if (flags.device == "cuda" && flags.dtype == "int4") {
+    return refuse(absl::InvalidArgumentError(
+        "--dtype: is \"int4\", must be float32, bfloat16 or int8 with --device cuda"));
+  }
   auto models = ModelsOf(std::move(sources));
   if (!models.ok()) return refuse(models.status());
   flags.models = *std::move(models);

@@ -67,6 +67,10 @@ def test_quotes_its_bytes(quantized, server):
     assert model(process, "stored").weight_bytes == small.weight_bytes
 
 
+def test_int4_takes_fewer_bytes_than_int8(int4, int8):
+    assert model(int4).weight_bytes < model(int8).weight_bytes
+
+
 def test_takes_stored_int8_weights_as_int4(int4):
     made, _ = int4.generate(PROMPT, model="stored", **GREEDY)
     assert len(made[0].ids) == GREEDY["max_tokens"]
@@ -136,3 +140,10 @@ def test_snapshots_stay_among_servers_of_the_dtype(int8, server, start):
         assert code == grpc.StatusCode.FAILED_PRECONDITION and all(word in message for word in words), message
     code, message = refused(lambda: client.import_(snapshot, model="stored"))
     assert code == grpc.StatusCode.FAILED_PRECONDITION and "another model" in message
+
+
+def test_int4_is_refused_with_a_gpu():
+    command = [BIN / "tvq-server", "--model", f"bytes={MODEL}", "--device", "cuda", "--dtype", "int4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 2, done
+    assert '--dtype: is "int4", must be float32, bfloat16 or int8 with --device cuda' in done.stderr, done.stderr
