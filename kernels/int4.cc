@@ -76,7 +76,8 @@ double Int4Rounding(std::span<const float> values, int64_t width) {
       float sums[4] = {};
       for (size_t i = 0; i < group.size(); ++i) sums[i % 4] += group[i] * group[i];
       squares += static_cast<double>(sums[0]) + sums[1] + sums[2] + sums[3];
-      const double error = LargestMagnitude(group) / 14.0 * (1 + 0x1p-8);
+      const double largest = LargestMagnitude(group);
+      const double error = largest < kTiny ? largest : largest / 14.0 * (1 + 0x1p-8);
       errors += static_cast<double>(group.size()) * error * error;
     }
   }

@@ -1,16 +1,16 @@
 // Matrices in four bits: groups of kInt4Group values of a row, the last one of what is left, are
 // scale * q, q from -8 to 7 and one bfloat16 scale a group.
 //
-//   scale = m / -t as bfloat16        q = w (1 / scale), to nearest, ties to even, and at most 7
+//   scale = m / -t as bfloat16        q = w (1 / scale), to nearest, ties to even, from -8 to 7
 //
 // m the first of the group's values of the largest magnitude (so that it becomes -t: the scale may
 // be below 0), and t the one of 6.5, 6.75, ..., 9 that has the least sum of squared errors, the
 // first of equals. All of it in float32. A group whose largest value is below 2^-60 becomes zeros
 // with scale 1.
 //
-// The root mean square error of a group is at most |m| / 14 (1 + 2^-8), which it has with t = 7,
-// where nothing is cut off and a value errs by half a scale. Of normal numbers it is 0.082 of their
-// root mean square (0.086 with t = 8 alone).
+// The root mean square error of any other group is at most |m| / 14 (1 + 2^-8), which it has with
+// t = 7, where nothing is cut off and a value errs by half a scale. Of normal numbers it is 0.082
+// of their root mean square (0.086 with t = 8 alone).
 #ifndef TVQ_KERNELS_INT4_H_
 #define TVQ_KERNELS_INT4_H_
 

@@ -46,7 +46,7 @@ std::vector<ByteLine> ValueLines(const TransformerConfig& c, const StateTraffic&
 std::vector<ByteLine> StepByteLines(const TransformerConfig& c, DType dtype,
                                     const StateTraffic& state) {
   // Of embedding and logits; int4 is for the projections alone.
-  const int64_t w = static_cast<int64_t>(SizeOf(dtype));
+  const int64_t w = static_cast<int64_t>(SizeOf(dtype == DType::kInt4 ? DType::kInt8 : dtype));
   const auto projection = [&](int64_t elements) {
     return dtype == DType::kInt4 ? Int4Bytes(elements) : elements * w;
   };

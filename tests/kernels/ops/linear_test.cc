@@ -65,7 +65,8 @@ class LinearTest : public testing::TestWithParam<OpCase> {
 // Products of bfloat16, and of bfloat16 and int8, are exact in float32, so that with any dtype only
 // the roundings of the sum are left: at most those of SumRoundings and one each for adding the
 // partial sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is
-// rounded here, not in the kernel: one more. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
+// rounded here, not in the kernel: one more. An int4 weight's is exact in float32, and the kernel
+// rounds once a group. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
 // FastGelu add 4e-7 of their results; the cube and its sum in gelu are up to six more roundings of
 // what it is taken of. VDPBF16PS drops subnormal products.
 void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {

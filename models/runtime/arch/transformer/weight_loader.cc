@@ -69,8 +69,9 @@ void WeightLoader::Quantize(const std::string& name, MatrixValues& matrix) {
   } else if (matrix.dtype == DType::kInt4) {
     if (matrix.values.empty()) {
       matrix.values = DequantizeRows(q.values.data(), q.scales.data(), matrix.rows, matrix.width);
-      if (absl::Status s = CheckFits(name, matrix.values); !s.ok()) Fail(s);
+      q = {};
     }
+    if (absl::Status s = CheckFits(name, matrix.values, DType::kInt4); !s.ok()) Fail(s);
     rounding_ = std::max(rounding_, Int4Rounding(matrix.values, matrix.width));
   }
 }
@@ -84,22 +85,24 @@ std::vector<float> WeightLoader::Convert(const std::string& name, const HostTens
   if (absl::Status s = CheckFinite(name, *values); !s.ok()) {
     return Fail(absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message())));
   }
-  if (absl::Status s = CheckFits(name, *values); !s.ok()) return Fail(s);
+  // Of an int4 model not all matrices are int4: Quantize checks those that are.
+  const DType fits = dtype_ == DType::kInt4 ? DType::kFloat32 : dtype_;
+  if (absl::Status s = CheckFits(name, *values, fits); !s.ok()) return Fail(s);
   parameters_ += static_cast<int64_t>(values->size());
   return *std::move(values);
 }
 
-absl::Status WeightLoader::CheckFits(const std::string& name,
-                                     const std::vector<float>& values) const {
-  const auto fits = [this](float value) {
-    if (dtype_ == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
-    return dtype_ != DType::kInt4 || std::abs(value) <= kInt4Largest;
+absl::Status WeightLoader::CheckFits(const std::string& name, const std::vector<float>& values,
+                                     DType dtype) {
+  const auto fits = [dtype](float value) {
+    if (dtype == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
+    return dtype != DType::kInt4 || std::abs(value) <= kInt4Largest;
   };
   // All at once, which vector instructions do; then who it is.
   if (fits(LargestMagnitude(values))) return absl::OkStatus();
   const auto wrong = std::find_if_not(values.begin(), values.end(), fits);
   return absl::InvalidArgumentError(absl::StrCat(name, "[", wrong - values.begin(), "] is ", *wrong,
-                                                 ", too large for ", Name(dtype_),
+                                                 ", too large for ", Name(dtype),
                                                  "; load as float32"));
 }
 

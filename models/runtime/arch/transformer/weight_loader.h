@@ -74,11 +74,12 @@ class WeightLoader {
   // Into the form that packing takes.
   void Quantize(const std::string& name, MatrixValues& matrix);
   Buffer UploadBytes(const void* data, size_t size);
-  // As finite float32 that fit `dtype_`.
+  // As finite float32 that fit what the model is loaded as.
   std::vector<float> Convert(const std::string& name, const HostTensor& tensor);
   // A finite float32 next to the largest rounds to an infinite bfloat16; int4 ends before
   // (kernels/int4.h).
-  absl::Status CheckFits(const std::string& name, const std::vector<float>& values) const;
+  static absl::Status CheckFits(const std::string& name, const std::vector<float>& values,
+                                DType dtype);
 
   WeightSource& source_;
   Device& device_;
