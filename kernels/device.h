@@ -112,9 +112,10 @@ class Device {
 // missing for it) or "reference" (naive float64 loops, the oracle of the tests). `threads` = 0
 // takes the cores this process may use (affinity and container quota counted). `isa` limits the
 // instruction set: "" takes the best the processor has; otherwise one of "scalar", "sse4", "avx2",
-// "avx512", "avx512-vnni", "avx512-bf16", "neon". On "cuda" it is words with commas: "tf32" lets
-// float32 products of whole chunks of prompts round their factors to 11 bits, "serial" lets no
-// kernel begin before the one ahead of it has ended. INVALID_ARGUMENT names what is available.
+// "avx-vnni", "avx512", "avx512-vnni", "avx512-bf16", "amx", "neon". On "cuda" it is words with
+// commas: "tf32" lets float32 products of whole chunks of prompts round their factors to 11 bits,
+// "serial" lets no kernel begin before the one ahead of it has ended. INVALID_ARGUMENT names what
+// is available.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int threads = 0,
                                                    std::string_view isa = "");
 

@@ -97,8 +97,8 @@ void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, Fixed
   const int32_t largest_bits = LargestBits(x, times, in);
   if (largest_bits >= kInfinity) {
     head.step = std::numeric_limits<float>::quiet_NaN();
-    const int64_t bytes = grouped ? GroupedRowBytes(in) : FixedPointRowBytes(in);
-    std::memset(data, 0, static_cast<size_t>(bytes) - sizeof(head));
+    const int64_t row_bytes = grouped ? GroupedRowBytes(in) : FixedPointRowBytes(in);
+    std::memset(data, 0, static_cast<size_t>(row_bytes) - sizeof(head));
     std::memcpy(row, &head, sizeof(head));
     return;
   }

@@ -173,8 +173,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream) {
   ++tvq::cuda_host::g_graphs;
   return stream->Do([run] {
-    const tvq::cuda_host::DeviceMemoryAccess
-        access;  // once, for it takes as long as a small kernel
+    // Once, for it takes as long as a small kernel.
+    const tvq::cuda_host::DeviceMemoryAccess access;
     for (const auto& work : run->work) work();
   });
 }
