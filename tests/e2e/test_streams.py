@@ -113,7 +113,7 @@ def test_ten_thousand_queued_requests(start):
     count = 10_000
     server = start("--max-num-seqs", 1, "--max-num-queued-reqs", count)
     blocker = server.endless()
-    request = server.request("a", max_tokens=1)
+    request = server.request("a", max_tokens=1, ignore_eos=True)
     calls = [server.generation.Generate(request) for _ in range(count)]
     wait_until(lambda: server.info().requests_waiting == count, "all are queued")
     for _ in range(5):
