@@ -8,6 +8,7 @@ const Backend& CudaBackend() {
       .name = "cuda",
       .embedding = CudaEmbedding,
       .rms_norm = CudaRmsNorm,
+      .layer_norm = CudaLayerNorm,
       .pack_linear = CudaPackLinear,
       .linear = CudaLinear,
       .gated_output = CudaGatedOutput,

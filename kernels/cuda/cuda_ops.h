@@ -9,6 +9,7 @@ namespace tvq::TVQ_CUDA {
 
 absl::Status CudaEmbedding(Device& device, const EmbeddingArgs& args);
 absl::Status CudaRmsNorm(Device& device, const RmsNormArgs& args);
+absl::Status CudaLayerNorm(Device& device, const LayerNormArgs& args);
 absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const HostMatrix> parts,
                                             DType dtype);
 absl::Status CudaLinear(Device& device, const LinearArgs& args);

@@ -1,11 +1,11 @@
 // Rows for a projection: x, x * gate or the norm of x, float32 or rounded to bfloat16, and padded.
 //
-// Moves N in floats in, N RowStride(in) elements out. A block a row; the norm's sum of squares has
-// the order of rms_norm.cu.
+// Moves N in floats in, N RowStride(in) elements out. A block a row; the norm's sums have the order
+// of norm.cu.
 #include "kernels/bfloat16.h"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/row_norm.cuh"
 
 namespace tvq::TVQ_CUDA {
 namespace {
@@ -18,8 +18,8 @@ struct Shared {
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    PrepareRowsKernel(const float* x, int64_t rows, const float* gate, bool norm, const float* gain,
-                      const float* bias, int64_t width, int64_t stride, T* out) {
+    PrepareRowsKernel(const float* x, int64_t rows, const float* gate, bool normed, Norm norm,
+                      const float* gain, const float* bias, int64_t width, int64_t stride, T* out) {
   LetSuccessorBegin();
   WaitForPredecessor();
   const int64_t row = blockIdx.x;
@@ -29,12 +29,12 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t i = threadIdx.x; i < stride; i += kThreads) StoreAs(0, out + i);
     return;
   }
-  float scale = 1;
-  if (norm) scale = RmsScale(x, width, BlockShared<Shared>().partial);
+  RowNorm of_row;
+  if (normed) of_row = NormOfRow(norm, x, width, BlockShared<Shared>().partial);
   for (int64_t i = threadIdx.x; i < stride; i += kThreads) {
     float value = 0;
     if (i < width) {
-      value = norm ? x[i] * scale : x[i];
+      value = normed ? of_row(x[i]) : x[i];
       if (gate != nullptr) value *= gate[row * width + i];
       if (gain != nullptr) value *= gain[i];
       if (bias != nullptr) value += bias[i];
@@ -51,8 +51,8 @@ absl::StatusOr<const void*> Prepare(Device& device, const RowSource& source) {
   if (!out.ok()) return out.status();
   const absl::Status status =
       Launch("PrepareRows", device, {.blocks = blocks, .threads = kThreads, .overlaps = true},
-             PrepareRowsKernel<T>, source.x.data, rows, source.gate, source.norm, source.gain,
-             source.bias, width, stride, *out);
+             PrepareRowsKernel<T>, source.x.data, rows, source.gate, source.norm.has_value(),
+             source.norm.value_or(Norm::kRms), source.gain, source.bias, width, stride, *out);
   if (!status.ok()) return status;
   return *out;
 }

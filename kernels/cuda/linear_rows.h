@@ -3,10 +3,13 @@
 #ifndef TVQ_KERNELS_CUDA_LINEAR_ROWS_H_
 #define TVQ_KERNELS_CUDA_LINEAR_ROWS_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/platform.h"
 #include "kernels/ops/linear.h"
+#include "kernels/ops/qkvg_projection.h"
 
 namespace tvq::TVQ_CUDA {
 
@@ -17,11 +20,11 @@ constexpr int64_t RowStride(int64_t in) {
   return (in + kRowElements - 1) / kRowElements * kRowElements;
 }
 
-// What becomes of x on the way: nothing, x * gate, or rms norm with gain and bias.
+// What becomes of x on the way: nothing, x * gate, or a norm with gain and bias.
 struct RowSource {
   Matrix<const float> x;        // [N, in]
   const float* gate = nullptr;  // [N, in]
-  bool norm = false;
+  std::optional<Norm> norm;
   const float* gain = nullptr;  // [in], of the norm
   const float* bias = nullptr;  // [in]
   int64_t chunk_rows = 0;

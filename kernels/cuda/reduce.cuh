@@ -3,7 +3,6 @@
 #define TVQ_KERNELS_CUDA_REDUCE_CUH_
 
 #include "kernels/cuda/kernel.cuh"
-#include "kernels/ops/rms_norm.h"
 
 namespace tvq::TVQ_CUDA {
 
@@ -54,15 +53,6 @@ __device__ T BlockReduce(T value, T* partial, Op op) {
   }
   __syncthreads();
   return result;
-}
-
-// 1 / rms(x) of a row [width], for every thread of the block: thread t adds the squares of elements
-// t, t + blockDim.x, ..., then BlockReduce. `partial` as there.
-__device__ inline float RmsScale(const float* x, int64_t width, float* partial) {
-  float squares = 0;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) squares = fmaf(x[i], x[i], squares);
-  squares = BlockReduce(squares, partial, Add());
-  return 1 / sqrtf(squares / static_cast<float>(width) + kRmsNormEpsilon);
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -48,7 +48,7 @@ struct QkvgProjectionArgs {
   bool biased() const { return u.dim(0) > 0; }
 };
 
-// UNIMPLEMENTED on a backend that has only the normed and biased heads of the gated unit.
+// A row's bits depend on that row and, of a prompt, on its chunk's size and its place there.
 absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args);
 
 }  // namespace tvq

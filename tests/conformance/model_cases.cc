@@ -110,7 +110,7 @@ std::vector<Case> Cases() {
       // Slow: the odd sizes, an absolute position, shared heads.
       const bool kept = shape.name == "three_heads_long_reach" || shape.pe_abs ||
                         shape.name == "grouped_small_chunk" || shape.position_bias != "relative";
-      const bool on_gpu = shape.vq() && !shape.standard();
+      const bool on_gpu = shape.vq();
       if (backend.name == "cuda_host" && !(kept && on_gpu)) continue;
       if (backend.name == "cuda" && !on_gpu) continue;
       cases.push_back({shape, backend});

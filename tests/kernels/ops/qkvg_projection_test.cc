@@ -257,7 +257,7 @@ TEST_P(QkvgProjectionTest, AgreesWithTheReference) {
   Compare({.rows = 65, .width = 50, .heads = 2, .kv_heads = 2, .key = 128, .value = 32});
 }
 
-// Heads without biases or plain, and the standard block, which a GPU lacks.
+// Heads without biases or plain, and the standard block.
 TEST_P(QkvgProjectionTest, OtherUnitsAgreeWithTheReference) {
   for (const Norm norm : {Norm::kRms, Norm::kLayer}) {
     for (const auto& [plain, biased] :
@@ -269,13 +269,7 @@ TEST_P(QkvgProjectionTest, OtherUnitsAgreeWithTheReference) {
         shape.biased = biased;
         shape.value_activation = gated ? Activation::kSilu : Activation::kNone;
         shape.gated = gated;
-        if (GetParam().device.name == "cpu") {
-          Compare(shape);
-        } else if (norm != Norm::kRms || !biased || !gated) {
-          EXPECT_EQ(Call(shape, 1).Run(*device_, GetParam().dtype, 0, 7).ToString(),
-                    "UNIMPLEMENTED: QkvgProjection: the backend 'cuda' has only the gated unit "
-                    "with normed and biased heads");
-        }
+        Compare(shape);
       }
     }
   }
