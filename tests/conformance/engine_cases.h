@@ -47,6 +47,8 @@ inline std::vector<EngineCase> EngineCases() {
     cases.push_back({{"cpu", ""}, DType::kFloat32, 3, kind, "gated"});
     cases.push_back({{"cpu", ""}, DType::kBFloat16, 1, kind, "standard"});
   }
+  cases.push_back({{"cuda", ""}, DType::kFloat32, 1, "linear_transformer", "gated"});
+  cases.push_back({{"cuda", ""}, DType::kBFloat16, 1, "linear_transformer", "standard"});
   return cases;
 }
 

@@ -109,8 +109,10 @@ std::vector<Case> Cases() {
     for (const Shape& shape : Shapes()) {
       // Slow: the odd sizes, an absolute position, shared heads.
       const bool kept = shape.name == "three_heads_long_reach" || shape.pe_abs ||
-                        shape.name == "grouped_small_chunk" || shape.position_bias != "relative";
-      const bool on_gpu = shape.vq();
+                        shape.name.ends_with("grouped_small_chunk") ||
+                        shape.name.ends_with("standard_three_heads") ||
+                        shape.position_bias != "relative";
+      const bool on_gpu = shape.vq() || shape.linear();
       if (backend.name == "cuda_host" && !(kept && on_gpu)) continue;
       if (backend.name == "cuda" && !on_gpu) continue;
       cases.push_back({shape, backend});
