@@ -17,15 +17,14 @@ absl::Status CudaGatedOutput(Device& device, const GatedOutputArgs& args);
 absl::Status CudaQkvgProjection(Device& device, const QkvgProjectionArgs& args);
 absl::StatusOr<HeadKeys> CudaPackHeadKeys(Device& device, Tensor<const float, 3> keys);
 absl::Status CudaHeadScores(Device& device, const HeadScoresArgs& args);
-absl::Status CudaFeatures(Device& device, const FeaturesArgs& args);
 absl::Status CudaTurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
 absl::Status CudaTurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status CudaVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status CudaVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
-absl::Status CudaLinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
-absl::Status CudaLinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args);
+absl::Status CudaSoftmaxDecodeAttention(Device& device, const SoftmaxDecodeAttentionArgs& args);
+absl::Status CudaSoftmaxPrefillAttention(Device& device, const SoftmaxPrefillAttentionArgs& args);
 absl::Status CudaTokenLogprobs(Device& device, const TokenLogprobsArgs& args);
 absl::Status CudaSample(Device& device, const SampleArgs& args);
 

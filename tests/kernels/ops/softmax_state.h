@@ -1,47 +1,75 @@
-// A session's pages and inputs for the tests of softmax attention. Its ops run on the CPU alone, so
-// that device memory is host memory here.
+// A session's pages and inputs for the tests of softmax attention.
 #ifndef TVQ_TESTS_KERNELS_OPS_SOFTMAX_STATE_H_
 #define TVQ_TESTS_KERNELS_OPS_SOFTMAX_STATE_H_
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/bfloat16.h"
+#include "kernels/cpu/softmax_attention/pages.h"
 #include "kernels/ops/softmax_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
 
-// Owns the pages of one session, each exactly as long as two layers, the second of which the tests
-// use. What nobody wrote is NaN.
+// Owns the pages of one session on a device, each exactly as long as two layers, the second of
+// which the tests use. What nobody wrote is NaN.
 class OwnedPages {
  public:
   OwnedPages(Device& device, const KeyValueShape& shape, int64_t positions)
-      : bytes_(static_cast<size_t>(2 * shape.LayerBytes())) {
+      : device_(device), shape_(shape) {
+    const std::vector<std::byte> nothing(bytes(), std::byte{0xff});
     const int64_t pages = (positions + kKeyValuePage - 1) / kKeyValuePage;
+    std::vector<void*> table;
     for (int64_t p = 0; p < pages; ++p) {
-      memory_.push_back(device.Allocate(bytes_).value());
-      std::memset(memory_.back().data(), 0xff, bytes_);
-      pages_.push_back(memory_.back().data());
+      memory_.emplace_back(device, nothing);
+      table.push_back(memory_.back().data());
+    }
+    table_.emplace(device, table);
+  }
+
+  KeyValuePages View() const { return {table_->data(), std::ssize(memory_)}; }
+
+  // Positions [0, count) as the layout says they lie, of the rows k [.., G, K] and v [.., G, V].
+  void Fill(int64_t count, const float* k, const float* v) {
+    if (shape_.dtype == DType::kFloat32) {
+      FillAs<float>(count, k, v);
+    } else {
+      FillAs<BFloat16>(count, k, v);
     }
   }
 
-  KeyValuePages View() const { return {pages_.data(), static_cast<int64_t>(pages_.size())}; }
-
   bool operator==(const OwnedPages& other) const {
     return std::equal(memory_.begin(), memory_.end(), other.memory_.begin(), other.memory_.end(),
-                      [this](const Buffer& a, const Buffer& b) {
-                        return std::memcmp(a.data(), b.data(), bytes_) == 0;
-                      });
+                      [](const auto& a, const auto& b) { return a.Read() == b.Read(); });
   }
 
  private:
-  size_t bytes_;
-  std::vector<Buffer> memory_;
-  std::vector<void*> pages_;
+  size_t bytes() const { return static_cast<size_t>(2 * shape_.LayerBytes()); }
+
+  template <typename T>
+  void FillAs(int64_t count, const float* k, const float* v) {
+    std::vector<std::vector<std::byte>> host;
+    std::vector<void*> table;
+    for (const auto& page : memory_) table.push_back(host.emplace_back(page.Read()).data());
+    const KeyValuePages pages{table.data(), std::ssize(table)};
+    const LayerPages<T> layer{shape_, shape_.LayerBytes(), pages};
+    for (int64_t i = 0; i < count * shape_.kv_heads; ++i) {
+      AppendKeyValue(layer, i % shape_.kv_heads, i / shape_.kv_heads, k + i * shape_.key,
+                     v + i * shape_.value);
+    }
+    for (size_t p = 0; p < host.size(); ++p) {
+      EXPECT_TRUE(device_.CopyFromHost(memory_[p].data(), host[p].data(), bytes()).ok());
+    }
+  }
+  Device& device_;
+  const KeyValueShape shape_;
+  std::vector<DeviceArray<std::byte>> memory_;
+  std::optional<DeviceArray<void*>> table_;
 };
 
 // One decode step of `sessions` at `positions`; the inputs' rows, one a session.
@@ -53,19 +81,24 @@ inline std::vector<float> SoftmaxDecodeStep(Device& device, const KeyValueShape&
                                             std::span<const float> position_scores,
                                             std::span<const float> k, std::span<const float> v) {
   const auto n = static_cast<int64_t>(sessions.size());
-  std::vector<float> out(static_cast<size_t>(n * heads * s.value), NAN);
+  const DeviceArray<KeyValuePages> session(device, sessions);
+  const DeviceArray<int64_t> position(device, positions);
+  const DeviceArray<float> query(device, q), scores(device, position_scores), key(device, k),
+      value(device, v);
+  const DeviceArray<float> out(device,
+                               std::vector<float>(static_cast<size_t>(n * heads * s.value), NAN));
   const absl::Status status =
       SoftmaxDecodeAttention(device, {s,
                                       s.LayerBytes(),
-                                      {sessions.data(), {n}},
-                                      {positions.data(), {n}},
-                                      {q.data(), {n, heads, s.key}},
-                                      {position_scores.data(), {n, heads, window}},
-                                      {k.data(), {n, s.kv_heads, s.key}},
-                                      {v.data(), {n, s.kv_heads, s.value}},
+                                      {session.data(), {n}},
+                                      {position.data(), {n}},
+                                      {query.data(), {n, heads, s.key}},
+                                      {scores.data(), {n, heads, window}},
+                                      {key.data(), {n, s.kv_heads, s.key}},
+                                      {value.data(), {n, s.kv_heads, s.value}},
                                       {out.data(), {n, heads, s.value}}});
   EXPECT_TRUE(status.ok()) << status.ToString();
-  return out;
+  return out.Read();
 }
 
 // What a layer would give attention for `tokens` positions of one session, and what comes out.
@@ -104,7 +137,10 @@ struct SoftmaxInputs {
     return Rows(v, shape.kv_heads * shape.value, first, count);
   }
 
-  // Positions from `first` on by decode, alone.
+  // The pages of the first `count` positions, as they lie.
+  void Fill(OwnedPages& pages, int64_t count) const { pages.Fill(count, k.data(), v.data()); }
+
+  // Positions from `first` on by decode, alone; those before are there.
   std::vector<float> Decode(Device& device, const OwnedPages& pages, int64_t first = 0) const {
     std::vector<float> out;
     for (int64_t t = first; t < tokens; ++t) {
@@ -119,17 +155,25 @@ struct SoftmaxInputs {
   // Positions [first, first + count) by prefill, into `out` (all positions).
   void Prefill(Device& device, const OwnedPages& pages, int64_t first, int64_t count,
                std::vector<float>& out) const {
-    const absl::Status status = SoftmaxPrefillAttention(
-        device, {shape,
-                 shape.LayerBytes(),
-                 pages.View(),
-                 first,
-                 {Q(first, count).data(), {count, heads, shape.key}},
-                 {PositionScores(first, count).data(), {count, heads, window}},
-                 {K(first, count).data(), {count, shape.kv_heads, shape.key}},
-                 {V(first, count).data(), {count, shape.kv_heads, shape.value}},
-                 {out.data() + first * heads * shape.value, {count, heads, shape.value}}});
+    const DeviceArray<float> query(device, Q(first, count)),
+        scores(device, PositionScores(first, count)), key(device, K(first, count)),
+        value(device, V(first, count));
+    const int64_t width = heads * shape.value;
+    const DeviceArray<float> result(device,
+                                    std::vector<float>(static_cast<size_t>(count * width), NAN));
+    const absl::Status status =
+        SoftmaxPrefillAttention(device, {shape,
+                                         shape.LayerBytes(),
+                                         pages.View(),
+                                         first,
+                                         {query.data(), {count, heads, shape.key}},
+                                         {scores.data(), {count, heads, window}},
+                                         {key.data(), {count, shape.kv_heads, shape.key}},
+                                         {value.data(), {count, shape.kv_heads, shape.value}},
+                                         {result.data(), {count, heads, shape.value}}});
     EXPECT_TRUE(status.ok()) << status.ToString();
+    const std::vector<float> read = result.Read();
+    std::copy(read.begin(), read.end(), out.begin() + first * width);
   }
 
   // The definition, quadratic in float64, of positions from `first` on.
@@ -142,28 +186,56 @@ struct SoftmaxInputs {
   }
 
   // What rounding may do to an output, relative to the largest |v|: an output is an average of v
-  // with weights that sum to one. A score is a chain of K products, and is rounded twice more (with
-  // the position's score, minus the maximum); exp is good to 2e-7 < 4 roundings, as are the two
-  // factors that bring a tile to the maximum of all. The weights' sum and the values' are chains of
-  // at most as many additions as there are positions; numerator and denominator both count.
-  double Bound() const {
-    const double terms = Largest(q) * Largest(k) * static_cast<double>(shape.key);
-    const double score = Largest(position_scores) + terms;
-    const double exponent = static_cast<double>(shape.key + 1) * terms + 4 * score + 12;
-    return (2 * static_cast<double>(tokens) + 2 * exponent + 8) * kRounding * Largest(v);
+  // with weights that sum to one. A score is a chain of K products, whose magnitudes sum to at most
+  // |q| |k|, and is rounded twice more (with the position's score, minus the maximum); exp is good
+  // to 2e-7 < 4 roundings, as are the two factors that bring a tile to the maximum of all. The
+  // weights' sum and the values' are chains of at most as many additions as there are positions;
+  // numerator and denominator both count.
+  double Bound() const { return BoundOf(static_cast<double>(shape.key), 0); }
+
+  // Of prefill, which a GPU computes by matrix instructions. One adds 16 products and is off by up
+  // to 40 roundings of the magnitudes it adds (SumRoundings, op_testing.h); factors are terms of
+  // bfloat16, so that 16 products of float32 take six instructions, of queries and bfloat16 keys
+  // three, of weights and bfloat16 values two. Of values 32 are summed so, and these sums as on the
+  // CPU. What terms leave out is less than a rounding of each score, and of a weight of two terms
+  // 2^-18.
+  double PrefillBound(const Device& device) const {
+    if (device.host_memory()) return Bound();
+    const bool stored = shape.dtype == DType::kBFloat16;
+    const auto instructions = static_cast<double>((shape.key + 15) / 16 * (stored ? 3 : 6));
+    return BoundOf(40 * instructions + 1, 40 * 2 * (stored ? 2 : 6) + (stored ? 64 : 1));
   }
 
-  static double Largest(const std::vector<float>& values) {
-    double largest = 0;
-    for (const float value : values) largest = std::max(largest, double(std::abs(value)));
-    return largest;
-  }
+  static double Largest(const std::vector<float>& values) { return LargestNorm(values, 1); }
 
   KeyValueShape shape;
   int64_t heads, window, tokens;
   std::vector<float> q, position_scores, k, v;
 
  private:
+  // The largest Euclidean norm of `width` neighbours.
+  static double LargestNorm(const std::vector<float>& values, int64_t width) {
+    double largest = 0;
+    for (size_t i = 0; i < values.size(); i += static_cast<size_t>(width)) {
+      double squares = 0;
+      for (size_t c = i; c < i + static_cast<size_t>(width); ++c) {
+        squares += static_cast<double>(values[c]) * values[c];
+      }
+      largest = std::max(largest, std::sqrt(squares));
+    }
+    return largest;
+  }
+
+  // Roundings of a score's chain, and of the values' sum beside those of its additions.
+  double BoundOf(double of_score, double of_sum) const {
+    // A key is rounded to the pages' type first.
+    const double terms = LargestNorm(q, shape.key) * LargestNorm(k, shape.key) * (1 + 0x1p-8);
+    const double score = Largest(position_scores) + terms;
+    const double exponent = (of_score + 1) * terms + 4 * score + 12;
+    return (2 * static_cast<double>(tokens) + 2 * exponent + of_sum + 8) * kRounding * Largest(v) *
+           (1 + 0x1p-8);
+  }
+
   double Stored(float value) const {
     return shape.dtype == DType::kFloat32 ? value : ToFloat(ToBFloat16(value));
   }
