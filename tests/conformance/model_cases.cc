@@ -110,8 +110,9 @@ std::vector<Case> Cases() {
       // Slow: the odd sizes, an absolute position, shared heads.
       const bool kept = shape.name == "three_heads_long_reach" || shape.pe_abs ||
                         shape.name.ends_with("grouped_small_chunk") ||
+                        shape.name.ends_with("standard_three_heads") ||
                         shape.position_bias != "relative";
-      const bool on_gpu = shape.vq() || shape.grows();
+      const bool on_gpu = shape.vq() || shape.linear() || shape.grows();
       if (backend.name == "cuda_host" && !(kept && on_gpu)) continue;
       if (backend.name == "cuda" && !on_gpu) continue;
       cases.push_back({shape, backend});

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "kernels/ops/linear_attention.h"
 #include "tests/conformance/fixture.h"
 #include "tests/conformance/oracle.h"
 #include "tests/kernels/test_devices.h"
@@ -42,9 +43,11 @@ class ModelTest : public testing::TestWithParam<Case> {
     return {{}, {.int8 = true, .skip_mass = 0.02F}};
   }
   size_t window() const { return static_cast<size_t>(shape().mem_len) + 1; }
-  // Enough for what changes with the position: a window that turns twice, a cache's second page.
+  // Enough for what changes with the position: a window that turns twice, a cache's second page, a
+  // second block of features' products.
   size_t length() const {
     if (shape().grows()) return 270;
+    if (shape().linear() && slow()) return static_cast<size_t>(kLinearPrefillBlock) + 8;
     return slow() ? 2 * window() + 16 : 150;
   }
 };

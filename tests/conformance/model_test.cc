@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "models/verify/rounding.h"
 #include "tests/conformance/model_cases.h"
 
@@ -165,6 +166,26 @@ TEST(ModelErrors, NameReadsThatAreNotPossible) {
   const Config config = Config::Parse(Shapes()[0].Json(), "test").value();
   EXPECT_EQ(BuildModel(config, weights, nullptr, options).status().message(),
             "skip_mass is 1, must be 0 to less than 1");
+}
+
+// At the start, not at the first request.
+TEST(ModelErrors, NameWhatAGpuTakesInPlaceOfOtherFeatures) {
+  const auto build = [](const char* kind) {
+    const Shape shape{.kind = kind};
+    TestWeights weights(1);
+    LoadOptions options;
+    options.device = MakeTestDevice("cuda_host", "forwards");
+    const Config config = Config::Parse(shape.Json(), "test").value();
+    return BuildModel(config, weights, nullptr, options).status().ToString();
+  };
+  EXPECT_EQ(build("linear_transformer"), "OK");
+  constexpr const char* kTaken =
+      " runs on the device 'cpu' alone; of products of features this device takes those of a "
+      "linear_transformer (Features: the backend 'cuda' computes elu + 1, not ";
+  EXPECT_EQ(build("soft_codebook"),
+            absl::StrCat("UNIMPLEMENTED: a soft_codebook", kTaken, "soft assignment)"));
+  EXPECT_EQ(build("performer"),
+            absl::StrCat("UNIMPLEMENTED: a performer", kTaken, "positive random features)"));
 }
 
 TEST(ModelErrors, NameTheTokenAndTheChunk) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/host/overlap.h"
@@ -28,6 +29,13 @@ Shape SmallShape() {
           .pe_abs = true};
 }
 
+// Sums of products of features: no window, no codes.
+Shape SmallLinear() {
+  Shape shape = SmallShape();
+  shape.kind = "linear_transformer";
+  return shape;
+}
+
 // The models hold the same weights; the states of both are fed the same.
 struct Twins {
   Twins(const Shape& shape, const DeviceCase& device, DType dtype, const StateReads& reads = {})
@@ -46,6 +54,17 @@ Shape WideShape() {
           .n_layer = 1,
           .block_len = 4,
           .mem_len = 3};
+}
+
+// Of so many features that several blocks share the columns of a linear Transformer's state.
+Shape ManyFeatures() {
+  return {.name = "many_features",
+          .kind = "linear_transformer",
+          .d_k = 70,
+          .d_v = 132,
+          .n_layer = 1,
+          .n_head = 2,
+          .n_kv_head = 1};
 }
 
 class RecordedStepTest : public testing::TestWithParam<DeviceCase> {
@@ -98,8 +117,11 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepWhetherItFillsTheRecordingOrNot)
 
 // The blocks' tickets are at zero again behind every recording.
 TEST_P(RecordedStepTest, HasTheBitsOfADirectStepWhereBlocksShareAnOutput) {
-  for (const DType dtype : {DType::kBFloat16, DType::kInt8}) {
-    Twins twins(WideShape(), GetParam(), dtype);
+  const std::pair<Shape, DType> cases[] = {{WideShape(), DType::kBFloat16},
+                                           {WideShape(), DType::kInt8},
+                                           {ManyFeatures(), DType::kFloat32}};
+  for (const auto& [shape, dtype] : cases) {
+    Twins twins(shape, GetParam(), dtype);
     ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 2}).ok());
     std::vector<std::unique_ptr<State>> states;
     const auto two = [&](Fixture& fixture) {
@@ -151,6 +173,28 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepThatLeavesRowsOut) {
   }
 }
 
+// Rows of nobody have no state to add to.
+TEST_P(RecordedStepTest, HasTheBitsOfADirectStepOfALinearTransformer) {
+  Twins twins(SmallLinear(), GetParam(), DType::kFloat32);
+  ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 4}).ok());
+  std::vector<std::unique_ptr<State>> recorded, direct;
+  for (int i = 0; i < 4; ++i) {
+    recorded.push_back(twins.recorded.NewState());
+    direct.push_back(twins.direct.NewState());
+  }
+  const std::vector<int32_t> tokens{3, 7, 11, 28};
+  for (const size_t rows : {4, 3, 1, 3, 2}) {
+    std::vector<State*> of_recorded, of_direct;
+    for (size_t i = 0; i < rows; ++i) {
+      of_recorded.push_back(recorded[i].get());
+      of_direct.push_back(direct[i].get());
+    }
+    const std::vector<int32_t> fed(tokens.begin(), tokens.begin() + static_cast<int64_t>(rows));
+    ASSERT_TRUE(twins.recorded.Batch(of_recorded, fed) == twins.direct.Batch(of_direct, fed));
+  }
+  for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i]));
+}
+
 // What lies between steps may let the memory of intermediates grow: recordings have theirs still.
 TEST_P(RecordedStepTest, OutlivesWhatOtherCallsNeed) {
   Twins twins(SmallShape(), GetParam(), DType::kFloat32);
@@ -197,13 +241,17 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
       return logits;
     });
   }
-  compare([&] {
-    Fixture f(SmallShape(), device, DType::kFloat32, 2, {}, {.int8 = true, .skip_mass = 0.2F});
-    const auto one = f.NewState(), other = f.NewState();
-    std::vector<std::vector<float>> logits{f.Prefill(*one, RandomTokens(5, 29, 1))};
-    for (auto& row : f.Batch({one.get(), other.get()}, {4, 5})) logits.push_back(row);
-    return logits;
-  });
+  const StateReads part{.int8 = true, .skip_mass = 0.2F};
+  for (const auto& [shape, reads] :
+       {std::pair(SmallShape(), part), std::pair(SmallLinear(), StateReads())}) {
+    compare([&] {
+      Fixture f(shape, device, DType::kFloat32, 2, {}, reads);
+      const auto one = f.NewState(), other = f.NewState();
+      std::vector<std::vector<float>> logits{f.Prefill(*one, RandomTokens(5, 29, 1))};
+      for (auto& row : f.Batch({one.get(), other.get()}, {4, 5})) logits.push_back(row);
+      return logits;
+    });
+  }
   compare([&] {
     Fixture f(WideShape(), device, DType::kInt8);
     const auto state = f.NewState();

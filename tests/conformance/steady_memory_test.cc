@@ -26,9 +26,19 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kChunk = 16;
 
+// A kind of model, and what decode may read of its states: all of them exactly, or a part of their
+// copy.
+struct Kind {
+  std::string name = "transformer_vq";
+  StateReads reads;
+};
+const Kind kKinds[] = {
+    {}, {.reads = {.int8 = true, .skip_mass = 0.1F}}, {.name = "linear_transformer"}};
+
 absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device,
-                                                const StateReads& reads = {}) {
-  const Shape shape{.vocab = 259,
+                                                const Kind& kind = {}) {
+  const Shape shape{.kind = kind.name,
+                    .vocab = 259,
                     .d_model = 6,
                     .d_k = 4,
                     .d_v = 40,
@@ -39,18 +49,15 @@ absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device,
                     .prefill_chunk = kChunk};
   LoadOptions options;
   options.device = std::move(device);
-  options.reads = reads;
+  options.reads = kind.reads;
   const Config config = Config::Parse(shape.Json(), "test").value();
   TestWeights weights(1);
   return BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options);
 }
 
-std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device, const StateReads& reads = {}) {
-  return TryModel(std::move(device), reads).value();
+std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device, const Kind& kind = {}) {
+  return TryModel(std::move(device), kind).value();
 }
-
-// What decode may read of states: all of them exactly, or a part of their copy.
-const StateReads kReads[] = {{}, {.int8 = true, .skip_mass = 0.1F}};
 
 class SteadyMemoryTest : public testing::Test {
  protected:
@@ -71,8 +78,8 @@ Request Ask(std::shared_ptr<RecordingSink> sink, size_t prompt, int32_t first) {
 
 // Every kind of call, more sessions than the device has room for, so that they come and go.
 TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
-  for (const StateReads& reads : kReads) {
-    const std::shared_ptr<Model> model = SmallModel(MakeTestDevice("cuda_host", "forwards"), reads);
+  for (const Kind& kind : kKinds) {
+    const std::shared_ptr<Model> model = SmallModel(MakeTestDevice("cuda_host", "forwards"), kind);
     const auto engine =
         Engine::Create({{.name = "m", .model = model}},
                        {.max_num_seqs = 4, .state_memory_bytes = 6 * model->StateBytes(1)})
@@ -125,16 +132,16 @@ TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
 // All that grows has grown before a step is written down: recordings keep nothing that was
 // outgrown.
 TEST_F(SteadyMemoryTest, RecordingsKeepNoMemoryOfTheirOwn) {
-  const auto taken = [](const StateReads& reads, bool record) {
+  const auto taken = [](const Kind& kind, bool record) {
     const std::shared_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
-    const std::shared_ptr<Model> model = SmallModel(device, reads);
+    const std::shared_ptr<Model> model = SmallModel(device, kind);
     const int64_t before = *device->FreeMemory();
     EXPECT_TRUE(model->Prepare({.decode_rows = 8, .top_logprobs = 20, .record = record}).ok());
     return before - *device->FreeMemory();
   };
-  for (const StateReads& reads : kReads) {
-    EXPECT_GT(taken(reads, false), 0);
-    EXPECT_EQ(taken(reads, true), taken(reads, false));
+  for (const Kind& kind : kKinds) {
+    EXPECT_GT(taken(kind, false), 0);
+    EXPECT_EQ(taken(kind, true), taken(kind, false));
   }
 }
 

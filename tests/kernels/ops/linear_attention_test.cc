@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "absl/strings/str_cat.h"
 #include "tests/kernels/ops/linear_state.h"
 #include "tests/kernels/ops/op_testing.h"
 
@@ -28,7 +29,10 @@ constexpr Case kCases[] = {
 
 class LinearAttentionTest : public ::testing::TestWithParam<DeviceCase> {
  protected:
-  void SetUp() override { device_ = MakeTestDevice(GetParam()); }
+  void SetUp() override {
+    TVQ_SKIP_WITHOUT_DEVICE(GetParam());
+    device_ = MakeTestDevice(GetParam());
+  }
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = MakeTestDevice("reference");
@@ -218,9 +222,12 @@ std::vector<float> PrefillAll(Device& device, const LinearInputs& inputs) {
   return out;
 }
 
+// Of what CUDA leaves to the CPU.
+class LinearExponentsTest : public LinearAttentionTest {};
+
 // An exponent less the largest is rounded, and so is the exponential, by less than 4 roundings: so
 // much may each weight be off, of the numerator and of the denominator.
-TEST_P(LinearAttentionTest, ExponentsOfQueriesAreThoseOfTheirFeatures) {
+TEST_P(LinearExponentsTest, ExponentsOfQueriesAreThoseOfTheirFeatures) {
   for (const Case& c : kCases) {
     LinearInputs inputs(c.Shape(), c.heads, c.tokens, 10);
     inputs.q = RandomFloats(static_cast<int64_t>(inputs.q.size()), 11, 3);
@@ -274,7 +281,7 @@ void ExpectDecidesFrom(int64_t from, int64_t count, float little, Device& device
 }
 
 // Were the largest of all exponents taken off, all others would be e^-1000 of it, and o 0/0.
-TEST_P(LinearAttentionTest, AFeatureThatNoKeyHasDoesNotDecideHoweverLarge) {
+TEST_P(LinearExponentsTest, AFeatureThatNoKeyHasDoesNotDecideHoweverLarge) {
   for (const Case& c : {Case{3, 3, 7, 13, 100}, Case{4, 2, 33, 64, 150}}) {
     ExpectDecidesFrom(70, 70, 0, *device_, c);       // in the second block
     ExpectDecidesFrom(70, 70, 1e-40F, *device_, c);  // 70 of them are still less than 2^-126
@@ -282,14 +289,16 @@ TEST_P(LinearAttentionTest, AFeatureThatNoKeyHasDoesNotDecideHoweverLarge) {
 }
 
 // Each key's is subnormal, 12 and 66 of them together are more than 2^-126 = 1.1755e-38.
-TEST_P(LinearAttentionTest, AFeatureDecidesFromTheSmallestNormalSumOn) {
+TEST_P(LinearExponentsTest, AFeatureDecidesFromTheSmallestNormalSumOn) {
   for (const Case& c : {Case{3, 3, 7, 13, 100}, Case{4, 2, 33, 64, 150}}) {
     ExpectDecidesFrom(11, c.tokens, 1e-39F, *device_, c);
     ExpectDecidesFrom(65, c.tokens, 1.8e-40F, *device_, c);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, LinearAttentionTest, ::testing::ValuesIn(CpuDevices()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Devices, LinearAttentionTest, ::testing::ValuesIn(AllDevices()),
+                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(Isa, LinearExponentsTest, ::testing::ValuesIn(CpuDevices()), kCaseName);
 
 TEST(LinearAttentionCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");
@@ -297,15 +306,19 @@ TEST(LinearAttentionCheckTest, NamesWhatIsWrong) {
   const LinearInputs inputs(shape, 2, 1, 1);
   OwnedLinearState state(*cpu, shape);
   std::vector<float> out(4);
+  LinearPrefillAttentionArgs args{shape,
+                                  state.View(),
+                                  0,
+                                  {inputs.q.data(), {1, 2, 4}},
+                                  {inputs.k.data(), {1, 1, 4}},
+                                  {inputs.v.data(), {1, 1, 2}},
+                                  {out.data(), {1, 2, 2}}};
   const auto prefill = [&](const LinearShape& s, const LinearState& view, int64_t position) {
-    return std::string(LinearPrefillAttention(*cpu, {s,
-                                                     view,
-                                                     position,
-                                                     {inputs.q.data(), {1, 2, 4}},
-                                                     {inputs.k.data(), {1, 1, 4}},
-                                                     {inputs.v.data(), {1, 1, 2}},
-                                                     {out.data(), {1, 2, 2}}})
-                           .message());
+    LinearPrefillAttentionArgs wrong = args;
+    wrong.shape = s;
+    wrong.state = view;
+    wrong.position = position;
+    return std::string(LinearPrefillAttention(*cpu, wrong).message());
   };
   EXPECT_THAT(prefill({1, 0, 2}, state.View(), 0), HasSubstr("0 features"));
   EXPECT_THAT(prefill({3, 4, 2}, state.View(), 0), HasSubstr("q has 2 heads"));
@@ -314,17 +327,23 @@ TEST(LinearAttentionCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(prefill(shape, {}, 0), HasSubstr("state lacks memory"));
   LinearState half = state.View();
   half.key_carry = nullptr;
-  const LinearDecodeAttentionArgs decode{shape,
-                                         {&half, {1}},
-                                         {inputs.q.data(), {1, 2, 4}},
-                                         {inputs.k.data(), {1, 1, 4}},
-                                         {inputs.v.data(), {1, 1, 2}},
-                                         {out.data(), {1, 2, 2}}};
+  LinearDecodeAttentionArgs decode{shape,
+                                   {&half, {1}},
+                                   {inputs.q.data(), {1, 2, 4}},
+                                   {inputs.k.data(), {1, 1, 4}},
+                                   {inputs.v.data(), {1, 1, 2}},
+                                   {out.data(), {1, 2, 2}}};
   EXPECT_THAT(std::string(LinearDecodeAttention(*cpu, decode).message()),
               HasSubstr("a state lacks memory"));
   const auto cuda = MakeCudaHostDevice("forwards");
+  args.query_exponents = decode.query_exponents = true;
+  constexpr const char* kRefused =
+      "the backend 'cuda' takes features of queries, not exponents of them; the backend 'cpu' "
+      "takes both";
   EXPECT_EQ(LinearDecodeAttention(*cuda, decode).ToString(),
-            "UNIMPLEMENTED: LinearDecodeAttention: the backend 'cuda' has no such op");
+            absl::StrCat("UNIMPLEMENTED: LinearDecodeAttention: ", kRefused));
+  EXPECT_EQ(LinearPrefillAttention(*cuda, args).ToString(),
+            absl::StrCat("UNIMPLEMENTED: LinearPrefillAttention: ", kRefused));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 #include <vector>
 
 #include "tests/kernels/ops/linear_state.h"
@@ -10,51 +11,70 @@
 namespace tvq {
 namespace {
 
-constexpr int64_t kBatch = 200'000;
 constexpr LinearShape kShape{1, 2, 8};
+
+// Additions to one element wait for each other, which takes a GPU far longer: fewer there, but more
+// than the 16,777,216 at which a plain float32 sum of ones would stop. Its kernels on the CPU only
+// show the way.
+struct SumsCase {
+  DeviceCase device;
+  int64_t constant, random;  // positions of each test, multiples of `batch`
+  int64_t batch;             // of a call
+};
+
+void PrintTo(const SumsCase& c, std::ostream* out) { *out << NameOf(c.device); }
 
 // The bound of the contract is 1e-4 of the mean term. The pair of float32 keeps about 48 bits, so
 // that 1e8 roundings in one direction lose at most 1e8 * 2^-47 = 7e-7.
 constexpr double kLost = 7e-7;
 
-// Tiny blocks: threads would only wait for one another.
-std::unique_ptr<Device> OneThread() { return MakeTestDevice("cpu", "", 1); }
+class LinearSumsTest : public testing::TestWithParam<SumsCase> {
+ protected:
+  void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().device); }
 
-// Positions up to `end` whose keys and values repeat `k` [kBatch, K] and `v` [kBatch, V]. Returns
-// the last batch's outputs.
-std::vector<float> Feed(Device& device, const std::vector<float>& k, const std::vector<float>& v,
-                        int64_t end, OwnedLinearState& state) {
-  std::vector<float> out(static_cast<size_t>(kBatch * kShape.value));
-  for (int64_t position = 0; position < end; position += kBatch) {
-    const absl::Status status =
-        LinearPrefillAttention(device, {kShape,
-                                        state.View(),
-                                        position,
-                                        {k.data(), {kBatch, 1, kShape.features}},
-                                        {k.data(), {kBatch, 1, kShape.features}},
-                                        {v.data(), {kBatch, 1, kShape.value}},
-                                        {out.data(), {kBatch, 1, kShape.value}}});
-    EXPECT_TRUE(status.ok()) << status.ToString();
+  size_t batch() const { return static_cast<size_t>(GetParam().batch); }
+  // Tiny blocks: threads would only wait for one another.
+  std::unique_ptr<Device> OneThread() const { return MakeTestDevice(GetParam().device, 1); }
+
+  // Positions up to `end` whose keys and values repeat `k` [batch, K] and `v` [batch, V]. Returns
+  // the last batch's outputs.
+  std::vector<float> Feed(Device& device, const std::vector<float>& k, const std::vector<float>& v,
+                          int64_t end, OwnedLinearState& state) const {
+    const int64_t rows = GetParam().batch;
+    const DeviceArray<float> keys(device, k), values(device, v);
+    const DeviceArray<float> out(device, std::vector<float>(v.size()));
+    for (int64_t position = 0; position < end; position += rows) {
+      const absl::Status status =
+          LinearPrefillAttention(device, {kShape,
+                                          state.View(),
+                                          position,
+                                          {keys.data(), {rows, 1, kShape.features}},
+                                          {keys.data(), {rows, 1, kShape.features}},
+                                          {values.data(), {rows, 1, kShape.value}},
+                                          {out.data(), {rows, 1, kShape.value}}});
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+    return out.Read();
   }
-  return out;
-}
+};
 
-TEST(LinearSumsTest, ConstantValuesAddUp) {
-  constexpr int64_t kPositions = 100'000'000;
+TEST_P(LinearSumsTest, ConstantValuesAddUp) {
+  const int64_t positions = GetParam().constant;
   const auto device = OneThread();
   OwnedLinearState state(*device, kShape);
-  std::vector<float> k(kBatch * 2), v(kBatch * 8);
+  std::vector<float> k(batch() * 2), v(batch() * 8);
   constexpr float kValues[] = {0.1F, 1.0F / 3, 1.0F, -0.1F, 1e-20F, 3e5F, 0.7F, -1e-3F};
   for (size_t i = 0; i < v.size(); ++i) v[i] = kValues[i % 8];
   for (size_t i = 0; i < k.size(); ++i) k[i] = i % 2 == 0 ? 1.1F : 0.49658530F;
-  const std::vector<float> out = Feed(*device, k, v, kPositions, state);
+  const std::vector<float> out = Feed(*device, k, v, positions, state);
+  const auto count = static_cast<double>(positions);
   // A feature's product with a value is rounded.
   for (size_t row = 0; row < 2; ++row) {
     const double feature = k[row];
-    EXPECT_NEAR(state.Keys()[row] / kPositions, feature, kLost * feature);
+    EXPECT_NEAR(state.Keys()[row] / count, feature, kLost * feature);
     for (size_t c = 0; c < 8; ++c) {
       const double mean = feature * kValues[c];
-      EXPECT_NEAR(state.KeyValues()[row * 8 + c] / kPositions, mean,
+      EXPECT_NEAR(state.KeyValues()[row * 8 + c] / count, mean,
                   (kLost + kRounding) * std::abs(mean));
     }
   }
@@ -66,27 +86,35 @@ TEST(LinearSumsTest, ConstantValuesAddUp) {
   }
 }
 
-TEST(LinearSumsTest, RandomValuesAddUp) {
-  constexpr int64_t kPositions = 10'000'000;
+TEST_P(LinearSumsTest, RandomValuesAddUp) {
+  const int64_t positions = GetParam().random;
   const auto device = OneThread();
   OwnedLinearState state(*device, kShape);
-  const std::vector<float> k = RandomFeatures(kBatch * 2, 1);
+  const std::vector<float> k = RandomFeatures(GetParam().batch * 2, 1);
   // Means away from zero: an error is stated relative to the mean.
-  std::vector<float> v = RandomFloats(kBatch * 8, 2);
+  std::vector<float> v = RandomFloats(GetParam().batch * 8, 2);
   for (float& value : v) value += 3;
-  Feed(*device, k, v, kPositions, state);
+  Feed(*device, k, v, positions, state);
+  const auto count = static_cast<double>(positions);
   for (size_t row = 0; row < 2; ++row) {
     for (size_t c = 0; c < 8; ++c) {
       double mean = 0, size = 0;
-      for (size_t t = 0; t < static_cast<size_t>(kBatch); ++t) {
-        const double term = double{k[t * 2 + row]} * v[t * 8 + c] / kBatch;
+      for (size_t t = 0; t < batch(); ++t) {
+        const double term =
+            double{k[t * 2 + row]} * v[t * 8 + c] / static_cast<double>(GetParam().batch);
         mean += term;
         size += std::abs(term);
       }
-      EXPECT_NEAR(state.KeyValues()[row * 8 + c] / kPositions, mean, (kLost + kRounding) * size);
+      EXPECT_NEAR(state.KeyValues()[row * 8 + c] / count, mean, (kLost + kRounding) * size);
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, LinearSumsTest,
+                         testing::Values(SumsCase{{"cpu", ""}, 100'000'000, 10'000'000, 200'000},
+                                         SumsCase{{"cuda_host", "shuffled"}, 2'000, 2'000, 1'000},
+                                         SumsCase{{"cuda", ""}, 20'000'000, 10'000'000, 200'000}),
+                         [](const auto& info) { return NameOf(info.param.device); });
 
 }  // namespace
 }  // namespace tvq

@@ -24,15 +24,17 @@ class OwnedPages {
       : device_(device), shape_(shape) {
     const std::vector<std::byte> nothing(bytes(), std::byte{0xff});
     const int64_t pages = (positions + kKeyValuePage - 1) / kKeyValuePage;
-    std::vector<void*> table;
+    std::vector<uintptr_t> table;
     for (int64_t p = 0; p < pages; ++p) {
       memory_.emplace_back(device, nothing);
-      table.push_back(memory_.back().data());
+      table.push_back(reinterpret_cast<uintptr_t>(memory_.back().data()));
     }
     table_.emplace(device, table);
   }
 
-  KeyValuePages View() const { return {table_->data(), std::ssize(memory_)}; }
+  KeyValuePages View() const {
+    return {reinterpret_cast<void* const*>(table_->data()), std::ssize(memory_)};
+  }
 
   // Positions [0, count) as the layout says they lie, of the rows k [.., G, K] and v [.., G, V].
   void Fill(int64_t count, const float* k, const float* v) {
@@ -55,6 +57,7 @@ class OwnedPages {
   void FillAs(int64_t count, const float* k, const float* v) {
     std::vector<std::vector<std::byte>> host;
     std::vector<void*> table;
+    table.reserve(memory_.size());
     for (const auto& page : memory_) table.push_back(host.emplace_back(page.Read()).data());
     const KeyValuePages pages{table.data(), std::ssize(table)};
     const LayerPages<T> layer{shape_, shape_.LayerBytes(), pages};
@@ -66,10 +69,11 @@ class OwnedPages {
       EXPECT_TRUE(device_.CopyFromHost(memory_[p].data(), host[p].data(), bytes()).ok());
     }
   }
+
   Device& device_;
   const KeyValueShape shape_;
   std::vector<DeviceArray<std::byte>> memory_;
-  std::optional<DeviceArray<void*>> table_;
+  std::optional<DeviceArray<uintptr_t>> table_;  // addresses of the pages
 };
 
 // One decode step of `sessions` at `positions`; the inputs' rows, one a session.
@@ -202,8 +206,9 @@ struct SoftmaxInputs {
   double PrefillBound(const Device& device) const {
     if (device.host_memory()) return Bound();
     const bool stored = shape.dtype == DType::kBFloat16;
-    const auto instructions = static_cast<double>((shape.key + 15) / 16 * (stored ? 3 : 6));
-    return BoundOf(40 * instructions + 1, 40 * 2 * (stored ? 2 : 6) + (stored ? 64 : 1));
+    const int64_t instructions = (shape.key + 15) / 16 * (stored ? 3 : 6);
+    return BoundOf(static_cast<double>(40 * instructions + 1),
+                   40 * 2 * (stored ? 2 : 6) + (stored ? 64 : 1));
   }
 
   static double Largest(const std::vector<float>& values) { return LargestNorm(values, 1); }

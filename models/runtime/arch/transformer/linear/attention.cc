@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/ops/linear_attention.h"
 #include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/constant_state.h"
@@ -53,7 +54,15 @@ absl::Status LinearAttention::Reserve(int64_t rows) {
     query_features_ = q_;
     key_features_ = k_;
   }
-  return absl::OkStatus();
+  return CheckDevice();
+}
+
+absl::Status LinearAttention::CheckDevice() {
+  const absl::Status s = ComputeFeatures(0, 0);
+  if (s.code() != absl::StatusCode::kUnimplemented) return s;
+  return absl::UnimplementedError(absl::StrCat(
+      "a ", config_.common.model_type, " runs on the device 'cpu' alone; of products of features ",
+      "this device takes those of a linear_transformer (", s.message(), ")"));
 }
 
 absl::StatusOr<std::unique_ptr<SessionState>> LinearAttention::NewState(StateMemory memory) {

@@ -39,6 +39,8 @@ class LinearAttention : public Attention {
   absl::Status Decode(int64_t layer, const RowInputs& inputs, const AttentionRows& rows) override;
 
  private:
+  // UNIMPLEMENTED, naming what would do, where the device does not compute these features.
+  absl::Status CheckDevice();
   LinearState StateOf(const SessionState& state, int64_t layer) const;
   // Of the rows' keys, and of their queries: of those that are compared with a table the exponents.
   absl::Status ComputeFeatures(int64_t layer, int64_t rows);
