@@ -29,7 +29,7 @@ struct Backend {
   absl::Status (*embedding)(Device&, const EmbeddingArgs&) = nullptr;
   absl::Status (*rms_norm)(Device&, const RmsNormArgs&) = nullptr;
   absl::Status (*layer_norm)(Device&, const LayerNormArgs&) = nullptr;
-  // Not the scales, which are alike everywhere.
+  // Not the scales of int8, which are alike everywhere; the matrices have them.
   absl::StatusOr<LinearWeight> (*pack_linear)(Device&, std::span<const HostMatrix>,
                                               DType) = nullptr;
   absl::Status (*linear)(Device&, const LinearArgs&) = nullptr;

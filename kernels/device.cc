@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/make_device.h"
+#include "kernels/host_tasks.h"
 
 namespace tvq {
 namespace {
@@ -58,6 +59,8 @@ absl::Status Device::Send(void* device, const void* host, size_t bytes) {
 absl::Status Device::Receive(void* host, const void* device, size_t bytes) {
   return CopyToHost(host, device, bytes);
 }
+
+void Device::RunOnHost(int64_t n, const std::function<void(int64_t)>& task) { OneByOne(n, task); }
 
 absl::StatusOr<std::unique_ptr<Recording>> Device::Record(const std::function<absl::Status()>&) {
   return absl::UnimplementedError(absl::StrCat(Describe(), " records no operations"));

@@ -90,6 +90,10 @@ class Device {
 
   virtual absl::Status Synchronize() = 0;
 
+  // Calls task(0) .. task(n - 1) on the host's threads that the device has, on the caller's where
+  // it has none; returns when all are done. An operation as to threads. Tasks do not throw.
+  virtual void RunOnHost(int64_t n, const std::function<void(int64_t)>& task);
+
   // An operation that notes when the device comes to it, for measurements.
   virtual absl::StatusOr<std::unique_ptr<DeviceTime>> Now();
 

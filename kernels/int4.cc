@@ -4,13 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/bfloat16.h"
 #include "kernels/quantize.h"
 
 namespace tvq {
 namespace {
-
-constexpr float kTiny = 0x1p-60F;
 
 // A value's q as a float.
 inline float Steps(float value, float inverse) {
@@ -46,7 +43,7 @@ float FirstLargest(std::span<const float> values) {
 
 BFloat16 QuantizeGroup(std::span<const float> values, int8_t* q) {
   const float largest = FirstLargest(values);
-  if (std::abs(largest) < kTiny) {
+  if (std::abs(largest) < kInt4Tiny) {
     std::fill_n(q, values.size(), int8_t{0});
     return ToBFloat16(1);
   }
@@ -54,8 +51,8 @@ BFloat16 QuantizeGroup(std::span<const float> values, int8_t* q) {
   std::copy(values.begin(), values.end(), group);
   BFloat16 best{};
   float least = std::numeric_limits<float>::infinity();
-  for (int quarters = 26; quarters <= 36; ++quarters) {  // of t
-    const BFloat16 scale = ToBFloat16(largest / (-0.25F * static_cast<float>(quarters)));
+  for (int64_t candidate = 0; candidate < kInt4Candidates; ++candidate) {
+    const BFloat16 scale = Int4Candidate(largest, candidate);
     const float error = SquaredError(group, ToFloat(scale));
     if (error < least) {
       least = error;
@@ -67,21 +64,9 @@ BFloat16 QuantizeGroup(std::span<const float> values, int8_t* q) {
   return best;
 }
 
-double Int4Rounding(std::span<const float> values, int64_t width) {
-  double errors = 0, squares = 0;
-  for (auto row = values; !row.empty(); row = row.subspan(static_cast<size_t>(width))) {
-    for (int64_t first = 0; first < width; first += kInt4Group) {
-      const std::span<const float> group = row.subspan(
-          static_cast<size_t>(first), static_cast<size_t>(std::min(kInt4Group, width - first)));
-      float sums[4] = {};
-      for (size_t i = 0; i < group.size(); ++i) sums[i % 4] += group[i] * group[i];
-      squares += static_cast<double>(sums[0]) + sums[1] + sums[2] + sums[3];
-      const double largest = LargestMagnitude(group);
-      const double error = largest < kTiny ? largest : largest / 14.0 * (1 + 0x1p-8);
-      errors += static_cast<double>(group.size()) * error * error;
-    }
-  }
-  return squares > 0 ? std::sqrt(errors / squares) : 0;
+RoundingBound Int4Rounding(std::span<const float> group, float largest) {
+  const double error = largest < kInt4Tiny ? largest : largest / 14.0 * (1 + 0x1p-8);
+  return {static_cast<double>(group.size()) * error * error, SumOfSquares(group)};
 }
 
 }  // namespace tvq

@@ -17,7 +17,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/tensor.h"
+#include "kernels/bfloat16.h"
+#include "kernels/quantize.h"
 
 namespace tvq {
 
@@ -27,12 +28,20 @@ inline constexpr float kInt4Largest = 0x1p60F;
 
 inline int64_t Int4Groups(int64_t width) { return (width + kInt4Group - 1) / kInt4Group; }
 
+// Below it a group's largest |value| makes zeros of all.
+inline constexpr float kInt4Tiny = 0x1p-60F;
+
+// Scales that a group may have whose first largest value is `largest`: by t = 6.5, 6.75, ..., 9.
+inline constexpr int64_t kInt4Candidates = 11;
+inline BFloat16 Int4Candidate(float largest, int64_t candidate) {
+  return ToBFloat16(largest / (-6.5F - 0.25F * static_cast<float>(candidate)));
+}
+
 // The scale of 1 to kInt4Group values, of at most kInt4Largest, and their q.
 BFloat16 QuantizeGroup(std::span<const float> values, int8_t* q);
 
-// A bound of what rounding rows of `width` values changes, relative to them, in the root mean
-// square.
-double Int4Rounding(std::span<const float> values, int64_t width);
+// A bound of what rounding a group to int4 changes whose largest |value| is `largest`.
+RoundingBound Int4Rounding(std::span<const float> group, float largest);
 
 }  // namespace tvq
 

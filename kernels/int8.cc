@@ -1,44 +1,38 @@
 #include "kernels/int8.h"
 
+#include <algorithm>
 #include <limits>
-
-#include "kernels/quantize.h"
 
 namespace tvq {
 namespace {
 
 constexpr float kLargest = 127;
 
-float ScaleOf(std::span<const float> row) {
-  const float largest = LargestMagnitude(row);
+}  // namespace
+
+float Int8Scale(float largest) {
   return largest < kLargest * std::numeric_limits<float>::min() ? 1 : largest / kLargest;
 }
 
-}  // namespace
-
-Int8Matrix QuantizeRows(const float* values, int64_t rows, int64_t width) {
-  Int8Matrix matrix{std::vector<int8_t>(static_cast<size_t>(rows * width)),
-                    std::vector<float>(static_cast<size_t>(rows))};
-  int8_t* to = matrix.values.data();
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* row = values + r * width;
-    const float scale = ScaleOf({row, static_cast<size_t>(width)});
-    matrix.scales[static_cast<size_t>(r)] = scale;
-    // No quotient exceeds 127 by more than two roundings.
-    for (int64_t i = 0; i < width; ++i) to[i] = static_cast<int8_t>(RoundToInt(row[i] / scale));
-    to += width;
-  }
-  return matrix;
+void QuantizeToInt8(std::span<const float> values, float scale, int8_t* q) {
+  // No quotient exceeds 127 by more than two roundings.
+  for (const float value : values) *q++ = static_cast<int8_t>(RoundToInt(value / scale));
 }
 
-std::vector<float> DequantizeRows(const int8_t* values, const float* scales, int64_t rows,
-                                  int64_t width) {
-  std::vector<float> floats(static_cast<size_t>(rows * width));
-  float* to = floats.data();
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < width; ++i) *to++ = scales[r] * static_cast<float>(*values++);
+RoundingBound Int8Rounding(std::span<const float> row, float scale) {
+  constexpr size_t kPiece = 256;
+  const float inverse = 1 / scale;
+  double steps = 0;  // squared
+  for (size_t begin = 0; begin < row.size(); begin += kPiece) {
+    const auto piece = row.subspan(begin, std::min(kPiece, row.size() - begin));
+    float in_steps[kPiece];
+    std::transform(piece.begin(), piece.end(), in_steps,
+                   [inverse](float value) { return value * inverse; });
+    steps += SumOfSquares({in_steps, piece.size()});
   }
-  return floats;
+  if (steps == 0) return {};  // zeros were zeros
+  const double square = static_cast<double>(scale) * scale;
+  return {square * static_cast<double>(row.size()) / 4, square * steps};
 }
 
 }  // namespace tvq

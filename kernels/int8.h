@@ -9,21 +9,20 @@
 #define TVQ_KERNELS_INT8_H_
 
 #include <cstdint>
-#include <vector>
+#include <span>
+
+#include "kernels/quantize.h"
 
 namespace tvq {
 
-struct Int8Matrix {
-  std::vector<int8_t> values;  // [rows, width]
-  std::vector<float> scales;   // [rows], above 0
-};
+// The scale of a row whose largest |value| is `largest`.
+float Int8Scale(float largest);
 
-// values [rows, width], finite.
-Int8Matrix QuantizeRows(const float* values, int64_t rows, int64_t width);
+// q of values of a row, which are finite, by its scale.
+void QuantizeToInt8(std::span<const float> values, float scale, int8_t* q);
 
-// scale * q, rounded once.
-std::vector<float> DequantizeRows(const int8_t* values, const float* scales, int64_t rows,
-                                  int64_t width);
+// A bound of what rounding a row to int8 by its scale changes: half a scale a value.
+RoundingBound Int8Rounding(std::span<const float> row, float scale);
 
 }  // namespace tvq
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -19,6 +20,37 @@ inline float LargestMagnitude(std::span<const float> values) {
   }
   return std::bit_cast<float>(bits);
 }
+
+// The same of two magnitudes.
+inline float LargerMagnitude(float a, float b) {
+  return std::bit_cast<float>(std::max(std::bit_cast<int32_t>(a), std::bit_cast<int32_t>(b)));
+}
+
+// In four sums of float32, which are a vector: of few values, none above 2^60.
+inline double SumOfSquares(std::span<const float> values) {
+  constexpr size_t kSums = 4;
+  float sums[kSums] = {};
+  size_t i = 0;
+  for (; i + kSums <= values.size(); i += kSums) {
+    for (size_t j = 0; j < kSums; ++j) sums[j] += values[i + j] * values[i + j];
+  }
+  for (; i < values.size(); ++i) sums[0] += values[i] * values[i];
+  return static_cast<double>(sums[0]) + sums[1] + sums[2] + sums[3];
+}
+
+// A bound of what rounding changes: of the sum of squared errors, and the sum of squares of what
+// was rounded. Bounds of parts add up.
+struct RoundingBound {
+  double errors = 0;
+  double squares = 0;
+
+  void Add(const RoundingBound& part) {
+    errors += part.errors;
+    squares += part.squares;
+  }
+  // In the root mean square.
+  double Relative() const { return squares > 0 ? std::sqrt(errors / squares) : 0; }
+};
 
 // Added to a value below 2^22 it leaves no bits for a fraction: to nearest, ties to even.
 inline constexpr float kRoundingShift = 0x1.8p23F;

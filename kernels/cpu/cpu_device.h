@@ -40,6 +40,9 @@ class CpuDevice : public Device {
   absl::Status CopyFromHost(void* device, const void* host, size_t bytes) override;
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize() override { return absl::OkStatus(); }
+  void RunOnHost(int64_t n, const std::function<void(int64_t)>& task) override {
+    pool_.ParallelFor(n, task);
+  }
 
   ThreadPool& pool() { return pool_; }
   const DotInstructions& dot() const { return dot_; }

@@ -7,7 +7,6 @@
 // where it is float32), and N out floats out.
 #include <vector>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/linear_rows.h"
@@ -15,22 +14,15 @@
 namespace tvq::TVQ_CUDA {
 namespace {
 
-void Convert(float value, float* to) { *to = value; }
-void Convert(float value, BFloat16* to) { *to = ToBFloat16(value); }
-void Convert(int8_t value, int8_t* to) { *to = value; }
-
-// `source`: HostMatrix's member that holds the values.
-template <typename T, typename Source>
-absl::Status UploadRows(Device& device, std::span<const HostMatrix> parts,
-                        const Source* HostMatrix::* source, LinearWeight& weight) {
+template <typename T>
+absl::Status UploadRows(Device& device, std::span<const HostMatrix> parts, LinearWeight& weight) {
   const int64_t stride = RowStride(weight.in);
   std::vector<T> rows(static_cast<size_t>(weight.out * stride));
-  T* row = rows.data();
+  T* to = rows.data();
   for (const HostMatrix& part : parts) {
-    const Source* from = part.*source;
-    for (int64_t o = 0; o < part.out; ++o, row += stride, from += part.in) {
-      for (int64_t i = 0; i < part.in; ++i) Convert(from[i], row + i);
-    }
+    device.RunOnHost(part.out,
+                     [&](int64_t row) { ReadValues(part, row, 0, part.in, to + row * stride); });
+    to += part.out * stride;
   }
   absl::StatusOr<Buffer> data = AsCuda(device).Upload<T>(rows);
   if (!data.ok()) return data.status();
@@ -47,13 +39,13 @@ absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const Host
   absl::Status status;
   switch (dtype) {
     case DType::kFloat32:
-      status = UploadRows<float>(device, parts, &HostMatrix::data, weight);
+      status = UploadRows<float>(device, parts, weight);
       break;
     case DType::kBFloat16:
-      status = UploadRows<BFloat16>(device, parts, &HostMatrix::data, weight);
+      status = UploadRows<BFloat16>(device, parts, weight);
       break;
     case DType::kInt8:
-      status = UploadRows<int8_t>(device, parts, &HostMatrix::quantized, weight);
+      status = UploadRows<int8_t>(device, parts, weight);
       break;
     case DType::kInt4:
       return absl::UnimplementedError(

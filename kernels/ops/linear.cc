@@ -1,11 +1,13 @@
 #include "kernels/ops/linear.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
 #include "kernels/int8.h"
 #include "kernels/ops/check.h"
+#include "kernels/quantize.h"
 
 namespace tvq {
 namespace {
@@ -19,47 +21,63 @@ absl::Status CheckParts(std::span<const HostMatrix> parts) {
       return ArgumentError(kOp, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
                                              "], expected [n,", parts[0].in, "], both above 0"));
     }
-    if (part.data == nullptr && (part.quantized == nullptr || part.scales == nullptr) &&
-        part.out > 0) {
+    if (part.data == nullptr && part.out > 0) {
       return ArgumentError(kOp, absl::StrCat("parts[", i, "] has no data"));
+    }
+    if (part.dtype == DType::kInt8 && part.scales == nullptr && part.out > 0) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is int8 and has no scales"));
+    }
+    if (part.dtype == DType::kInt4) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i,
+                                             "] is int4, expected float32, bfloat16 "
+                                             "or int8"));
     }
   }
   return absl::OkStatus();
 }
 
-// The same matrices as a backend packs them: all float32, or all int8 where `dtype` is. `storage`
-// holds what had to be made.
-struct Storage {
-  std::vector<Int8Matrix> quantized;
-  std::vector<std::vector<float>> floats;
-};
-std::vector<HostMatrix> InFormOf(DType dtype, std::span<const HostMatrix> parts, Storage& storage) {
-  std::vector<HostMatrix> same(parts.begin(), parts.end());
-  for (HostMatrix& part : same) {
-    if (dtype == DType::kInt8 && part.quantized == nullptr) {
-      const Int8Matrix& made =
-          storage.quantized.emplace_back(QuantizeRows(part.data, part.out, part.in));
-      part = {nullptr, part.out, part.in, made.values.data(), made.scales.data()};
-    } else if (dtype != DType::kInt8 && part.quantized != nullptr) {
-      const std::vector<float>& made = storage.floats.emplace_back(
-          DequantizeRows(part.quantized, part.scales, part.out, part.in));
-      part = {made.data(), part.out, part.in};
-    }
+float LargestOfRow(const HostMatrix& matrix, int64_t row) {
+  constexpr int64_t kPiece = 1024;
+  float piece[kPiece];
+  float largest = 0;
+  for (int64_t i = 0; i < matrix.in; i += kPiece) {
+    const int64_t count = std::min(kPiece, matrix.in - i);
+    ReadValues(matrix, row, i, count, piece);
+    largest = std::max(largest, LargestMagnitude({piece, static_cast<size_t>(count)}));
   }
-  return same;
+  return largest;
 }
 
-// The scales of int8 parts, one below the other.
-absl::StatusOr<Buffer> PackScales(Device& device, std::span<const HostMatrix> parts) {
-  std::vector<float> scales;
-  for (const HostMatrix& part : parts) {
-    scales.insert(scales.end(), part.scales, part.scales + part.out);
+// The scales of int8 rows, one below the other: those that matrices have, and those that are made
+// of their values. The matrices get what was made.
+std::vector<float> FindScales(Device& device, std::vector<HostMatrix>& parts) {
+  int64_t rows = 0;
+  for (const HostMatrix& part : parts) rows += part.out;
+  std::vector<float> scales(static_cast<size_t>(rows));
+  float* to = scales.data();
+  for (HostMatrix& part : parts) {
+    if (part.scales != nullptr) {
+      std::copy_n(part.scales, part.out, to);
+    } else {
+      device.RunOnHost(part.out,
+                       [&](int64_t row) { to[row] = Int8Scale(LargestOfRow(part, row)); });
+      part.scales = to;
+    }
+    to += part.out;
   }
+  return scales;
+}
+
+absl::StatusOr<LinearWeight> PackInt8(Device& device, std::vector<HostMatrix> parts) {
+  const std::vector<float> scales = FindScales(device, parts);
   const size_t bytes = scales.size() * sizeof(float);
+  absl::StatusOr<LinearWeight> weight = device.functions().pack_linear(device, parts, DType::kInt8);
+  if (!weight.ok()) return weight;
   absl::StatusOr<Buffer> buffer = device.Allocate(bytes);
-  if (!buffer.ok()) return buffer;
-  const absl::Status status = device.CopyFromHost(buffer->data(), scales.data(), bytes);
-  return status.ok() ? std::move(buffer) : status;
+  if (!buffer.ok()) return buffer.status();
+  weight->scales = *std::move(buffer);
+  const absl::Status copied = device.CopyFromHost(weight->scales.data(), scales.data(), bytes);
+  return copied.ok() ? std::move(weight) : copied;
 }
 
 absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out, int64_t in) {
@@ -106,14 +124,8 @@ absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatr
   if (absl::Status status = CheckParts(parts); !status.ok()) return status;
   const Backend& backend = device.functions();
   if (backend.pack_linear == nullptr) return MissingOp("PackLinear", backend.name);
-  Storage storage;
-  const std::vector<HostMatrix> packed = InFormOf(dtype, parts, storage);
-  absl::StatusOr<LinearWeight> weight = backend.pack_linear(device, packed, dtype);
-  if (!weight.ok() || dtype != DType::kInt8) return weight;
-  absl::StatusOr<Buffer> scales = PackScales(device, packed);
-  if (!scales.ok()) return scales.status();
-  weight->scales = *std::move(scales);
-  return weight;
+  if (dtype == DType::kInt8) return PackInt8(device, {parts.begin(), parts.end()});
+  return backend.pack_linear(device, parts, dtype);
 }
 
 absl::Status Linear(Device& device, const LinearArgs& args) {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
+#include "kernels/host_matrix.h"
 #include "kernels/memory.h"
 #include "kernels/tensor.h"
 
@@ -28,19 +29,11 @@ struct LinearWeight {
   int64_t bytes() const { return static_cast<int64_t>(data.bytes() + scales.bytes()); }
 };
 
-// One source matrix [out, in], row-major, host memory: float32, or int8 with a scale for each row.
-struct HostMatrix {
-  const float* data = nullptr;
-  int64_t out = 0;
-  int64_t in = 0;
-  const int8_t* quantized = nullptr;  // in place of `data`, -127 to 127
-  const float* scales = nullptr;      // [out], of `quantized`
-};
-
-// Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`.
-// float32 values are rounded to nearest even for bfloat16, quantized row by row for int8
-// (kernels/int8.h) and in groups for int4 (kernels/int4.h, which says how large they may be); int8
-// values are taken as they are for int8, and scale * q otherwise.
+// Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`,
+// on all the threads that the device has. Values are rounded to nearest even for bfloat16,
+// quantized row by row for int8 (kernels/int8.h), by the scales that a matrix gives if it does, and
+// in groups for int4 (kernels/int4.h, which says how large they may be); int8 values are taken as
+// they are for int8, and scale * q otherwise.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 

@@ -37,7 +37,10 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!generation.ok()) return generation.status();
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(dir, *common);
   if (!tokenizer.ok()) return tokenizer.status();
-  absl::StatusOr<std::unique_ptr<WeightSource>> weights = OpenWeights(dir);
+  absl::StatusOr<std::unique_ptr<WeightSource>> weights = OpenWeights(
+      dir, [device = options.device](int64_t n, const std::function<void(int64_t)>& task) {
+        device->RunOnHost(n, task);
+      });
   if (!weights.ok()) return weights.status();
   absl::StatusOr<std::string> tokenizer_file = TokenizerFile(dir, *common);
   if (!tokenizer_file.ok()) return tokenizer_file.status();

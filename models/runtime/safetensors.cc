@@ -194,6 +194,26 @@ absl::Status ReadMetadata(const json& object, const Reporter& report, Safetensor
   return absl::OkStatus();
 }
 
+constexpr size_t kChecksumPart = size_t{1} << 20;
+
+uLong Crc32(std::span<const std::byte> bytes, const HostTasks& tasks) {
+  const size_t parts = (bytes.size() + kChecksumPart - 1) / kChecksumPart;
+  const auto part = [bytes](size_t index) {
+    const auto rest = bytes.subspan(index * kChecksumPart);
+    return rest.first(std::min(rest.size(), kChecksumPart));
+  };
+  std::vector<uLong> sums(parts);
+  tasks(static_cast<int64_t>(parts), [&](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    sums[i] = crc32_z(0, reinterpret_cast<const Bytef*>(part(i).data()), part(i).size());
+  });
+  uLong sum = 0;
+  for (size_t i = 0; i < parts; ++i) {
+    sum = crc32_combine(sum, sums[i], static_cast<z_off_t>(part(i).size()));
+  }
+  return sum;
+}
+
 }  // namespace
 
 absl::StatusOr<SafetensorsContent> ParseSafetensors(std::span<const std::byte> file,
@@ -254,17 +274,26 @@ const HostTensor* SafetensorsFile::Find(std::string_view name) const {
   return found == content_.tensors.end() ? nullptr : &found->second;
 }
 
-absl::Status SafetensorsFile::CheckIntegrity(std::string_view name) const {
+absl::Status SafetensorsFile::CheckIntegrity(std::string_view name, const HostTasks& tasks) const {
   const HostTensor* tensor = Find(name);
   const auto expected = content_.metadata.find(absl::StrCat("crc32.", std::string(name)));
   if (tensor == nullptr || expected == content_.metadata.end()) return absl::OkStatus();
-  const auto* bytes = static_cast<const Bytef*>(tensor->data);
-  const std::string found =
-      absl::StrFormat("%08x", crc32_z(crc32_z(0, nullptr, 0), bytes, tensor->ByteSize()));
+  const std::string found = absl::StrFormat(
+      "%08x", Crc32({static_cast<const std::byte*>(tensor->data), tensor->ByteSize()}, tasks));
   if (found == expected->second) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path_, ": tensor ", Quoted(name), " at offset ",
                                           Offset(*tensor), " is damaged: its CRC-32 is ", found,
                                           ", must be ", expected->second));
+}
+
+void SafetensorsFile::ReadAhead(std::ptrdiff_t offset, std::ptrdiff_t size) const {
+  const auto page = static_cast<std::ptrdiff_t>(sysconf(_SC_PAGESIZE));
+  const std::ptrdiff_t begin = offset / page * page;
+  const std::ptrdiff_t end = std::min(std::ssize(mapping_), offset + size);
+  if (end <= begin) return;
+  // A wish: without it the pages come one fault after the other.
+  madvise(const_cast<std::byte*>(mapping_.data()) + begin, static_cast<size_t>(end - begin),
+          MADV_WILLNEED);
 }
 
 }  // namespace tvq

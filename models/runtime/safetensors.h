@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/host_tasks.h"
 #include "models/runtime/host_tensor.h"
 
 namespace tvq {
@@ -53,8 +54,12 @@ class SafetensorsFile {
 
   // Compares a tensor's bytes with the CRC-32 that the file's metadata give for it under
   // "crc32.<tensor>", 8 hexadecimal digits; a file without them is taken as it is. DATA_LOSS naming
-  // file, tensor and offset where they differ.
-  absl::Status CheckIntegrity(std::string_view name) const;
+  // file, tensor and offset where they differ. Large tensors in parts, by `tasks`.
+  absl::Status CheckIntegrity(std::string_view name, const HostTasks& tasks = OneByOne) const;
+
+  // Asks the system to have the bytes from `offset` on, as far as the file goes, read from disk
+  // soon.
+  void ReadAhead(std::ptrdiff_t offset, std::ptrdiff_t size) const;
 
  private:
   SafetensorsFile(std::string path, std::span<const std::byte> mapping);

@@ -23,11 +23,35 @@ using nlohmann::json;
 
 constexpr int64_t kLargestIndexBytes = 64 << 20;
 
+// Has files read from disk ahead of whoever goes through their tensors.
+class Lookahead {
+ public:
+  // Before a tensor is read. Asking costs some time for each page: anew where less than half of
+  // what was asked for lies ahead.
+  void At(const SafetensorsFile& file, const HostTensor& tensor) {
+    const std::ptrdiff_t begin = file.Offset(tensor);
+    const auto end = begin + static_cast<std::ptrdiff_t>(tensor.ByteSize());
+    if (&file == file_ && begin >= begin_ && end + kAhead / 2 <= end_) return;
+    file_ = &file;
+    begin_ = begin;
+    end_ = end + kAhead;
+    file.ReadAhead(begin_, end_ - begin_);
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kAhead = 64 << 20;
+
+  const SafetensorsFile* file_ = nullptr;
+  std::ptrdiff_t begin_ = 0;
+  std::ptrdiff_t end_ = 0;
+};
+
 // Tensors of one or several mapped files.
 class FileWeights : public WeightSource {
  public:
   // `origin` names the file or index in messages.
-  explicit FileWeights(std::string origin) : origin_(std::move(origin)) {}
+  FileWeights(std::string origin, HostTasks tasks)
+      : origin_(std::move(origin)), tasks_(std::move(tasks)) {}
 
   void AddWholeFile(std::unique_ptr<SafetensorsFile> file) {
     for (const auto& [name, tensor] : file->tensors()) tensors_[name] = {&tensor, file.get()};
@@ -58,7 +82,7 @@ class FileWeights : public WeightSource {
                                                      " has shape ", ShapeString(tensor->shape),
                                                      "; it must be ", ShapeString(shape)));
     }
-    if (absl::Status intact = file->CheckIntegrity(name); !intact.ok()) return intact;
+    if (absl::Status intact = file->CheckIntegrity(name, tasks_); !intact.ok()) return intact;
     return *tensor;
   }
 
@@ -66,9 +90,11 @@ class FileWeights : public WeightSource {
 
   std::string Digest() const override {
     tvq::Digest digest;
+    Lookahead lookahead;
     for (const auto& [name, entry] : tensors_) {
       const HostTensor& tensor = *entry.tensor;
       digest.Add(name).Add(DTypeName(tensor.dtype)).Add(ShapeString(tensor.shape));
+      lookahead.At(*entry.file, tensor);
       digest.Add({static_cast<const char*>(tensor.data), tensor.ByteSize()});
     }
     return digest.Hex();
@@ -87,14 +113,16 @@ class FileWeights : public WeightSource {
     const SafetensorsFile* file = nullptr;
   };
 
-  std::string origin_;
+  const std::string origin_;
+  const HostTasks tasks_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Entry, std::less<>> tensors_;
 };
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenSharded(const std::string& dir,
                                                           const std::string& index_path,
-                                                          const std::string& index_text) {
+                                                          const std::string& index_text,
+                                                          HostTasks tasks) {
   absl::StatusOr<json> index = ParseJsonObject(index_text, index_path, JsonLimits{});
   if (!index.ok()) return index.status();
   const auto map = index->find("weight_map");
@@ -103,7 +131,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSharded(const std::string& dir
         absl::StrCat(index_path, ": field \"weight_map\" must be an object of tensor: shard"));
   }
 
-  auto weights = std::make_unique<FileWeights>(index_path);
+  auto weights = std::make_unique<FileWeights>(index_path, std::move(tasks));
   std::map<std::string, const SafetensorsFile*> shards;
   for (const auto& [tensor, shard] : map->items()) {
     const std::string field = absl::StrCat(index_path, ": shard of tensor ", Quoted(tensor));
@@ -125,32 +153,34 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSharded(const std::string& dir
   return weights;
 }
 
-template <typename T>
-T LoadElement(const std::byte* data, size_t index) {
-  T value;
-  std::memcpy(&value, data + index * sizeof(T), sizeof(T));
-  return value;
-}
-
 float HalfToFloat(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24
-    const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
-    return sign != 0 ? -magnitude : magnitude;
+  const uint32_t bits = static_cast<uint32_t>(half & 0x7fffu) << 13;
+  // Exponents begin 112 higher: exact, of subnormals too. The highest is that of infinity and NaN.
+  const float finite = std::bit_cast<float>(bits) * 0x1p112F;
+  const bool special = (half & 0x7c00u) == 0x7c00u;
+  return std::bit_cast<float>(sign |
+                              (special ? bits | 0x7f800000u : std::bit_cast<uint32_t>(finite)));
+}
+float DoubleToFloat(double value) { return static_cast<float>(value); }
+
+template <typename T, float (*kConvert)(T)>
+void ReadAs(const void* data, int64_t first, int64_t count, float* to) {
+  const auto* from = static_cast<const std::byte*>(data) + first * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    to[i] = kConvert(value);
   }
-  const uint32_t wide_exponent = exponent == 31 ? 255 : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (wide_exponent << 23) | (mantissa << 13));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir) {
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir, HostTasks tasks) {
   const std::string single_path = absl::StrCat(dir, "/model.safetensors");
   absl::StatusOr<std::unique_ptr<SafetensorsFile>> single = SafetensorsFile::Open(single_path);
   if (single.ok()) {
-    auto weights = std::make_unique<FileWeights>(single_path);
+    auto weights = std::make_unique<FileWeights>(single_path, std::move(tasks));
     weights->AddWholeFile(*std::move(single));
     return weights;
   }
@@ -163,36 +193,35 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir
         absl::StrCat(dir, " has neither model.safetensors nor model.safetensors.index.json"));
   }
   if (!index.ok()) return index.status();
-  return OpenSharded(dir, index_path, *index);
+  return OpenSharded(dir, index_path, *index, std::move(tasks));
 }
 
-absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor) {
-  std::vector<float> result(static_cast<size_t>(tensor.ElementCount()));
-  const auto* data = static_cast<const std::byte*>(tensor.data);
+absl::StatusOr<HostMatrix> AsRow(const HostTensor& tensor) {
+  HostMatrix row{.data = tensor.data, .out = 1, .in = tensor.ElementCount()};
   switch (tensor.dtype) {
     case HostDType::kF32:
-      if (!result.empty()) std::memcpy(result.data(), data, result.size() * sizeof(float));
-      return result;
+      return row;
     case HostDType::kBF16:
-      for (size_t i = 0; i < result.size(); ++i) {
-        const uint32_t bits = LoadElement<uint16_t>(data, i);
-        result[i] = std::bit_cast<float>(bits << 16);
-      }
-      return result;
+      row.dtype = DType::kBFloat16;
+      return row;
     case HostDType::kF16:
-      for (size_t i = 0; i < result.size(); ++i) {
-        result[i] = HalfToFloat(LoadElement<uint16_t>(data, i));
-      }
-      return result;
+      row.reader = ReadAs<uint16_t, HalfToFloat>;
+      return row;
     case HostDType::kF64:
-      for (size_t i = 0; i < result.size(); ++i) {
-        result[i] = static_cast<float>(LoadElement<double>(data, i));
-      }
-      return result;
+      row.reader = ReadAs<double, DoubleToFloat>;
+      return row;
     default:
       return absl::InvalidArgumentError(absl::StrCat(
           "dtype is ", std::string(DTypeName(tensor.dtype)), "; it must be F32, BF16, F16 or F64"));
   }
+}
+
+absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor) {
+  const absl::StatusOr<HostMatrix> row = AsRow(tensor);
+  if (!row.ok()) return row.status();
+  std::vector<float> values(static_cast<size_t>(row->in));
+  if (!values.empty()) ReadValues(*row, 0, 0, row->in, values.data());
+  return values;
 }
 
 absl::Status CheckFinite(std::string_view name, std::span<const float> values) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/host_matrix.h"
+#include "kernels/host_tasks.h"
 #include "models/runtime/host_tensor.h"
 
 namespace tvq {
@@ -39,14 +41,19 @@ class WeightSource {
 // DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names. Shards must lie
 // directly in DIR and hold the tensors that the index assigns to them; what else they hold is not
 // seen.
-absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir);
+// `tasks` runs what can be shared by threads.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir,
+                                                          HostTasks tasks = OneByOne);
 
 // Weights for benches and tests, as float32: any name with any shape, values a function of (seed,
 // name, shape) alone, of the size a trained model's have (see the .cc file). Has is always true.
 std::unique_ptr<WeightSource> RandomWeights(uint64_t seed);
 
-// F32, BF16, F16 and F64 as float32; INVALID_ARGUMENT for other dtypes. Does not check for
-// finiteness.
+// A tensor of F32, BF16, F16 or F64, of any shape, as one row that is read where it lies;
+// INVALID_ARGUMENT for other dtypes.
+absl::StatusOr<HostMatrix> AsRow(const HostTensor& tensor);
+
+// All of it as float32. Does not check for finiteness.
 absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor);
 
 // INVALID_ARGUMENT naming the tensor and the index of the first NaN or infinity.

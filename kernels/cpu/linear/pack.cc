@@ -3,78 +3,69 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear/fixed_point.h"
 #include "kernels/cpu/linear/packed_weight.h"
+#include "kernels/cpu/linear/quantize_groups.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
 namespace {
 
-// Row `out` of the matrices stacked one below the other, all of them float32 or all int8; null
-// below the last.
+// Output `out` of the matrices stacked one below the other; without a matrix below the last.
+struct SourceRow {
+  SourceRow(std::span<const HostMatrix> parts, int64_t out) {
+    for (const HostMatrix& part : parts) {
+      if (out < part.out) {
+        matrix = &part;
+        row = out;
+        return;
+      }
+      out -= part.out;
+    }
+  }
+
+  // Values [first, first + count), those behind the matrix as zeros.
+  template <typename T>
+  void Read(int64_t first, int64_t count, T* to) const {
+    const int64_t there = matrix == nullptr ? 0 : std::min(count, matrix->in - first);
+    if (there > 0) ReadValues(*matrix, row, first, there, to);
+    std::fill(to + there, to + count, T{});
+  }
+
+  const HostMatrix* matrix = nullptr;
+  int64_t row = 0;
+};
+
+// A panel of T, four bytes of a row being a step: the rows are read in pieces that stay in the
+// first cache, in the form that they get, and written line by line.
 template <typename T>
-const T* SourceRow(std::span<const HostMatrix> parts, int64_t out) {
-  for (const HostMatrix& part : parts) {
-    if (out < part.out) {
-      if constexpr (std::is_same_v<T, int8_t>) {
-        return part.quantized + out * part.in;
-      } else {
-        return part.data + out * part.in;
-      }
-    }
-    out -= part.out;
-  }
-  return nullptr;
-}
-
-void PackFloat32(const float* const* rows, int64_t in, float* panel) {
-  for (int64_t i = 0; i < in; ++i) {
+void PackPanel(std::span<const HostMatrix> parts, int64_t panel, int64_t in, DType dtype,
+               std::byte* to) {
+  constexpr int64_t kSteps = 64, kValues = 4 / sizeof(T);
+  constexpr uint32_t kFlip = std::is_same_v<T, int8_t> ? 0x80808080U : 0;  // + kInt8Offset each
+  // Rows are not a power of two apart, or all of them shared few lines of the cache.
+  alignas(kLineBytes) T piece[kPanelOutputs][(kSteps + 4) * kValues];
+  const int64_t lines = PanelLines(in, dtype);
+  for (int64_t begin = 0; begin < lines; begin += kSteps) {
+    const int64_t count = std::min(kSteps, lines - begin);
     for (int64_t j = 0; j < kPanelOutputs; ++j) {
-      panel[i * kPanelOutputs + j] = rows[j] == nullptr ? 0.0F : rows[j][i];
+      SourceRow(parts, panel * kPanelOutputs + j).Read(begin * kValues, count * kValues, piece[j]);
     }
-  }
-}
-
-void PackBFloat16(const float* const* rows, int64_t in, BFloat16* panel) {
-  constexpr int64_t kPiece = 256;  // rounded by vectors, then laid out pair by pair
-  for (int64_t j = 0; j < kPanelOutputs; ++j) {
-    if (rows[j] == nullptr) continue;
-    for (int64_t begin = 0; begin < in; begin += kPiece) {
-      BFloat16 piece[kPiece + 1];
-      const int64_t count = std::min(in - begin, kPiece);
-      for (int64_t i = 0; i < count; ++i) piece[i] = ToBFloat16(rows[j][begin + i]);
-      piece[count] = {};
-      BFloat16* to = panel + begin / 2 * kPairOutputs + 2 * j;
-      for (int64_t i = 0; i < count; i += 2, to += kPairOutputs) {
-        std::memcpy(to, piece + i, 2 * sizeof(BFloat16));
+    for (int64_t i = 0; i < count; ++i, to += kLineBytes) {
+      for (int64_t j = 0; j < kPanelOutputs; ++j) {
+        uint32_t step;
+        std::memcpy(&step, piece[j] + i * kValues, sizeof(step));
+        step ^= kFlip;
+        std::memcpy(to + 4 * j, &step, sizeof(step));
       }
     }
   }
 }
 
-void PackInt8(const int8_t* const* rows, int64_t in, uint8_t* panel) {
-  std::memset(panel, kInt8Offset, static_cast<size_t>(PanelLines(in, DType::kInt8) * kLineBytes));
-  const int64_t whole = in / 4 * 4;
-  for (int64_t j = 0; j < kPanelOutputs; ++j) {
-    if (rows[j] == nullptr) continue;
-    uint8_t* to = panel + 4 * j;
-    for (int64_t i = 0; i < whole; i += 4, to += kLineBytes) {
-      uint32_t four;
-      std::memcpy(&four, rows[j] + i, sizeof(four));
-      four ^= 0x80808080U;  // + kInt8Offset in each byte
-      std::memcpy(to, &four, sizeof(four));
-    }
-    for (int64_t i = whole; i < in; ++i) *to++ = static_cast<uint8_t>(rows[j][i] + kInt8Offset);
-  }
-}
-
-// Values [first, first + count) of one row, as output `j` of a pair, into the lines of their group.
-void PackInt4Group(const float* values, int64_t count, int64_t j, std::byte* lines) {
-  int8_t q[kInt4Group] = {};
-  const BFloat16 scale = QuantizeGroup({values, static_cast<size_t>(count)}, q);
+// A group of output `j` of a pair into the lines of its group.
+void PackInt4Group(BFloat16 scale, const int8_t* q, int64_t j, std::byte* lines) {
   std::memcpy(lines + j * static_cast<int64_t>(sizeof(scale)), &scale, sizeof(scale));
   std::byte* to = lines + kLineBytes * (1 + j / kPanelOutputs * kInt4PanelLines);
   to += j % kPanelOutputs * 4;
@@ -88,26 +79,26 @@ void PackInt4Group(const float* values, int64_t count, int64_t j, std::byte* lin
 
 // A pair of panels. Padding has scales of zero.
 void PackInt4(std::span<const HostMatrix> parts, int64_t pair, int64_t in, std::byte* to) {
+  constexpr int64_t kGroups = 16;  // of a row at a time
+  const int64_t groups = Int4Groups(in);
   std::memset(to, 0, static_cast<size_t>(PairBytes(in, DType::kInt4)));
-  for (int64_t j = 0; j < kPairOutputs; ++j) {
-    const float* row = SourceRow<float>(parts, pair * kPairOutputs + j);
-    if (row == nullptr) return;
-    for (int64_t i = 0; i < in; i += kInt4Group) {
-      PackInt4Group(row + i, std::min(kInt4Group, in - i), j,
-                    to + i / kInt4Group * kInt4PairLines * kLineBytes);
+  for (int64_t begin = 0; begin < groups; begin += kGroups) {
+    const int64_t count = std::min(kGroups, groups - begin);
+    for (int64_t j = 0; j < kPairOutputs; ++j) {
+      const SourceRow row(parts, pair * kPairOutputs + j);
+      if (row.matrix == nullptr) break;
+      float values[kGroups * kInt4Group];
+      int8_t q[kGroups * kInt4Group];
+      BFloat16 scales[kGroups];
+      row.Read(begin * kInt4Group, count * kInt4Group, values);
+      QuantizeGroups(values, count, scales, q);
+      for (int64_t g = 0; g < count; ++g) {
+        PackInt4Group(scales[g], q + g * kInt4Group, j,
+                      to + (begin + g) * kInt4PairLines * kLineBytes);
+      }
     }
   }
 }
-
-template <typename T>
-struct PanelRows {
-  PanelRows(std::span<const HostMatrix> parts, int64_t panel) {
-    for (int64_t j = 0; j < kPanelOutputs; ++j) {
-      rows[j] = SourceRow<T>(parts, panel * kPanelOutputs + j);
-    }
-  }
-  const T* rows[kPanelOutputs];
-};
 
 // Whole huge pages for what is large: every decode step streams all of it, and a tail on small
 // pages made a step of a 190 M model 7% slower.
@@ -143,11 +134,11 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
   AsCpu(device).pool().ParallelFor(2 * pairs, [&](int64_t panel) {
     std::byte* to = weight.data.as<std::byte>() + panel * panel_bytes;
     if (dtype == DType::kInt8) {
-      PackInt8(PanelRows<int8_t>(parts, panel).rows, weight.in, reinterpret_cast<uint8_t*>(to));
+      PackPanel<int8_t>(parts, panel, weight.in, dtype, to);
     } else if (dtype == DType::kBFloat16) {
-      PackBFloat16(PanelRows<float>(parts, panel).rows, weight.in, reinterpret_cast<BFloat16*>(to));
+      PackPanel<BFloat16>(parts, panel, weight.in, dtype, to);
     } else {
-      PackFloat32(PanelRows<float>(parts, panel).rows, weight.in, reinterpret_cast<float*>(to));
+      PackPanel<float>(parts, panel, weight.in, dtype, to);
     }
   });
   return weight;

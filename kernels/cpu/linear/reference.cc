@@ -23,19 +23,26 @@ absl::StatusOr<LinearWeight> PackInt4(Device& device, std::span<const HostMatrix
   auto* q = data->as<int8_t>();
   auto* scale = scales->as<float>();
   for (const HostMatrix& part : parts) {
-    const float* values = part.data;
     for (int64_t o = 0; o < part.out; ++o) {
-      for (int64_t left = part.in; left > 0; left -= kInt4Group) {
-        const int64_t count = std::min(left, kInt4Group);
+      for (int64_t first = 0; first < part.in; first += kInt4Group) {
+        const int64_t count = std::min(part.in - first, kInt4Group);
+        float values[kInt4Group];
+        ReadValues(part, o, first, count, values);
         *scale++ = ToFloat(QuantizeGroup({values, static_cast<size_t>(count)}, q));
         q += count;
-        values += count;
       }
     }
   }
   weight.data = *std::move(data);
   weight.scales = *std::move(scales);
   return weight;
+}
+
+template <typename T>
+void CopyRows(std::span<const HostMatrix> parts, T* to) {
+  for (const HostMatrix& part : parts) {
+    for (int64_t o = 0; o < part.out; ++o, to += part.in) ReadValues(part, o, 0, part.in, to);
+  }
 }
 
 }  // namespace
@@ -49,17 +56,12 @@ absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const
       device.Allocate(static_cast<size_t>(weight.out * weight.in) * SizeOf(dtype));
   if (!data.ok()) return data.status();
   weight.data = *std::move(data);
-  int64_t at = 0;
-  for (const HostMatrix& part : parts) {
-    for (int64_t i = 0; i < part.out * part.in; ++i, ++at) {
-      if (dtype == DType::kFloat32) {
-        weight.data.as<float>()[at] = part.data[i];
-      } else if (dtype == DType::kBFloat16) {
-        weight.data.as<BFloat16>()[at] = ToBFloat16(part.data[i]);
-      } else {
-        weight.data.as<int8_t>()[at] = part.quantized[i];
-      }
-    }
+  if (dtype == DType::kFloat32) {
+    CopyRows(parts, weight.data.as<float>());
+  } else if (dtype == DType::kBFloat16) {
+    CopyRows(parts, weight.data.as<BFloat16>());
+  } else {
+    CopyRows(parts, weight.data.as<int8_t>());
   }
   return weight;
 }

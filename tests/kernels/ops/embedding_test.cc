@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/bfloat16.h"
-#include "kernels/int8.h"
+#include "tests/kernels/int8_matrix.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -24,7 +24,7 @@ class EmbeddingTest : public testing::TestWithParam<OpCase> {
     const std::vector<float> table = RandomFloats(args.vocab * width, 1);
     std::vector<BFloat16> halves(table.size());
     std::transform(table.begin(), table.end(), halves.begin(), ToBFloat16);
-    const Int8Matrix quantized = QuantizeRows(table.data(), args.vocab, width);
+    const Int8Matrix quantized = QuantizeRows(table, args.vocab);
     const auto rows = static_cast<int64_t>(ids.size());
     const DeviceArray<float> wide(device, table);
     const DeviceArray<BFloat16> narrow(device, halves);

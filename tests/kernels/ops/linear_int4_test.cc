@@ -45,6 +45,40 @@ TEST_P(LinearInt4Test, HoldsEveryValueInItsPlace) {
   }
 }
 
+// Where packing is by vectors, it finds the scales that int4.h fixes: of groups of all sizes, with
+// equal magnitudes of both signs, with nothing in them, too small for anything, as large as they
+// can be, and with several scales of the same error.
+TEST_P(LinearInt4Test, GroupsHaveTheScalesOfTheirDefinition) {
+  const int64_t in = 3 * kInt4Group + 7, out = 64;
+  std::vector<float> w = RandomFloats(out * in, 1);
+  for (int64_t o = 0; o < out; ++o) {
+    float* row = w.data() + o * in;
+    for (int64_t i = 0; i < in; ++i) {
+      if (o % 8 == 1) row[i] = std::copysign(1.5F, row[i]);
+      if (o % 8 == 2) row[i] = 0;
+      if (o % 8 == 3) row[i] *= 0x1p-61F;
+      if (o % 8 == 4) row[i] *= 0x1p57F;
+      if (o % 8 == 5) row[i] = std::nearbyint(row[i] * 4);
+      if (o % 8 == 6) row[i] *= std::ldexp(1.0F, static_cast<int>(i % 40) - 20);
+      if (o % 8 == 7) row[i] = i % kInt4Group == 31 ? -2.0F : 0.1F * row[i];
+    }
+  }
+  std::vector<float> x(static_cast<size_t>(in * in));
+  for (int64_t i = 0; i < in; ++i) x[static_cast<size_t>(i * in + i)] = 1;
+  const std::vector<float> y = Multiply(*device_, {w.data(), out, in}, x);
+  for (int64_t o = 0; o < out; ++o) {
+    for (int64_t first = 0; first < in; first += kInt4Group) {
+      const auto count = static_cast<size_t>(std::min(kInt4Group, in - first));
+      int8_t q[kInt4Group];
+      const float scale = ToFloat(QuantizeGroup({w.data() + o * in + first, count}, q));
+      for (size_t i = 0; i < count; ++i) {
+        const float found = y[(static_cast<size_t>(first) + i) * out + static_cast<size_t>(o)];
+        ASSERT_EQ(found, scale * static_cast<float>(q[i])) << o << ", " << first << " + " << i;
+      }
+    }
+  }
+}
+
 TEST_P(LinearInt4Test, TakesInt8AsScaleTimesValue) {
   const int64_t in = 70, out = 33;
   std::vector<int8_t> q;
@@ -57,7 +91,7 @@ TEST_P(LinearInt4Test, TakesInt8AsScaleTimesValue) {
     dequantized.push_back(scales[i / static_cast<size_t>(in)] * static_cast<float>(q[i]));
   }
   const std::vector<float> x = RandomFloats(in, 3);
-  EXPECT_EQ(Multiply(*device_, {nullptr, out, in, q.data(), scales.data()}, x),
+  EXPECT_EQ(Multiply(*device_, {q.data(), out, in, DType::kInt8, scales.data()}, x),
             Multiply(*device_, {dequantized.data(), out, in}, x));
 }
 

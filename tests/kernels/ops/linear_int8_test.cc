@@ -58,7 +58,7 @@ TEST_P(LinearInt8Test, TakesInt8AsItIs) {
     q.push_back(static_cast<int8_t>(index - 127));
   }
   for (const float scale : RandomFloats(out, 2)) scales.push_back(std::abs(scale));
-  const HostMatrix matrix{nullptr, out, in, q.data(), scales.data()};
+  const HostMatrix matrix{q.data(), out, in, DType::kInt8, scales.data()};
   std::vector<float> dequantized;
   dequantized.reserve(q.size());
   for (int64_t i = 0; i < out * in; ++i) {
@@ -97,7 +97,7 @@ TEST_P(LinearInt8Test, TheLargestSumsAreRight) {
     q[static_cast<size_t>(2 * in + i)] = i % 2 == 0 ? 127 : -127;
   }
   const std::vector<float> scales(3, 1.0F);
-  const HostMatrix matrix{nullptr, out, in, q.data(), scales.data()};
+  const HostMatrix matrix{q.data(), out, in, DType::kInt8, scales.data()};
   // The most that a step of 1 allows, and lower bytes at both ends.
   for (const float value : {32637.0F, 127 * 256.0F - 128, 126 * 256.0F + 127}) {
     for (const float sign : {1.0F, -1.0F}) {
@@ -119,7 +119,7 @@ TEST_P(LinearInt8Test, RoundsToFixedPoint) {
   std::vector<int8_t> q(kWidth * kWidth);
   for (size_t i = 0; i < kWidth; ++i) q[i * kWidth + i] = 1;
   const std::vector<float> scales(kWidth, 1.0F);
-  const HostMatrix matrix{nullptr, kWidth, kWidth, q.data(), scales.data()};
+  const HostMatrix matrix{q.data(), kWidth, kWidth, DType::kInt8, scales.data()};
   const LinearWeight weight = PackLinear(*device_, {&matrix, 1}, DType::kInt8).value();
   constexpr float kMost = std::numeric_limits<float>::max();
   // The largest below and above which the step doubles, 1.004 times 2^n and more; the smallest

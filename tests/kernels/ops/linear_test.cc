@@ -55,6 +55,12 @@ class LinearTest : public testing::TestWithParam<OpCase> {
     return y.Read();
   }
 
+  std::vector<uint8_t> Bytes(const LinearWeight& weight) {
+    std::vector<uint8_t> host(weight.data.bytes());
+    EXPECT_TRUE(device_->CopyToHost(host.data(), weight.data.data(), host.size()).ok());
+    return host;
+  }
+
   void Compare(int64_t rows, int64_t in, int64_t out, const Options& options);
 
   std::unique_ptr<Device> device_;
@@ -254,13 +260,33 @@ TEST_P(LinearTest, PacksSeveralMatricesAsOne) {
   const LinearWeight packed = PackLinear(*device_, parts, GetParam().dtype).value();
   const LinearWeight whole = Pack(*device_, both, 59, in);
   EXPECT_EQ(packed.out, 59);
-  ASSERT_EQ(packed.data.bytes(), whole.data.bytes());
-  const auto bytes = [&](const LinearWeight& weight) {
-    std::vector<uint8_t> host(weight.data.bytes());
-    EXPECT_TRUE(device_->CopyToHost(host.data(), weight.data.data(), host.size()).ok());
-    return host;
+  EXPECT_EQ(Bytes(packed), Bytes(whole));
+}
+
+// From bfloat16, at an odd address as files have it, and by a reader: the bits of the same values
+// as float32. Wide enough for several pieces of whatever takes pieces.
+TEST_P(LinearTest, PacksWhatAFileHoldsAsTheSameFloats) {
+  const int64_t in = 1301, out = 37;
+  const std::vector<float> values = WeightsAs(DType::kBFloat16, RandomFloats(out * in, 1), in);
+  std::vector<char> halves(values.size() * sizeof(BFloat16) + 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const BFloat16 half = ToBFloat16(values[i]);
+    std::memcpy(halves.data() + 1 + i * sizeof(half), &half, sizeof(half));
+  }
+  std::vector<char> floats(values.size() * sizeof(float) + 1);
+  std::memcpy(floats.data() + 1, values.data(), values.size() * sizeof(float));
+  const std::vector<double> doubles(values.begin(), values.end());
+  const HostMatrix::Reader reader = [](const void* data, int64_t first, int64_t count, float* to) {
+    std::copy_n(static_cast<const double*>(data) + first, count, to);
   };
-  EXPECT_EQ(bytes(packed), bytes(whole));
+  const LinearWeight expected = Pack(*device_, values, out, in);
+  for (const HostMatrix& matrix :
+       {HostMatrix{halves.data() + 1, out, in, DType::kBFloat16},
+        HostMatrix{floats.data() + 1, out, in},
+        HostMatrix{.data = doubles.data(), .out = out, .in = in, .reader = reader}}) {
+    const LinearWeight packed = PackLinear(*device_, {&matrix, 1}, GetParam().dtype).value();
+    EXPECT_EQ(Bytes(packed), Bytes(expected));
+  }
 }
 
 // Wherever it is in a row, and also where the weight that it meets is zero.
@@ -369,9 +395,15 @@ TEST_F(LinearChecksTest, PackingRefusesUnequalWidths) {
   ExpectError(PackLinear(*device_, {&too_wide, 1}, DType::kInt4).status(),
               "parts[0] has 65537 columns, expected at most 65536 of an int4 weight");
   const int8_t quantized[4] = {};
-  const HostMatrix without_scales{nullptr, 2, 2, quantized};
+  const HostMatrix without_scales{quantized, 2, 2, DType::kInt8};
   ExpectError(PackLinear(*device_, {&without_scales, 1}, DType::kInt8).status(),
+              "parts[0] is int8 and has no scales");
+  const HostMatrix nowhere{nullptr, 2, 2};
+  ExpectError(PackLinear(*device_, {&nowhere, 1}, DType::kFloat32).status(),
               "parts[0] has no data");
+  const HostMatrix int4{quantized, 2, 2, DType::kInt4};
+  ExpectError(PackLinear(*device_, {&int4, 1}, DType::kInt4).status(),
+              "parts[0] is int4, expected float32, bfloat16 or int8");
 }
 
 }  // namespace

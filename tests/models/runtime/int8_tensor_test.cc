@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/registry.h"
+#include "tests/kernels/int8_matrix.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
 
@@ -84,11 +85,10 @@ class Int8ModelTest : public ::testing::Test {
         tensors_[name] = floats_[name];
         continue;
       }
-      const Int8Matrix quantized = QuantizeRows(values.data(), tensor.shape[0], tensor.shape[1]);
+      const Int8Matrix quantized = QuantizeRows(values, tensor.shape[0]);
       tensors_[name] = {"I8", tensor.shape, BytesOf(quantized.values)};
       tensors_[name + "_scale"] = {"F32", {tensor.shape[0]}, BytesOf(quantized.scales)};
-      dequantized_[name] = BytesOf(DequantizeRows(quantized.values.data(), quantized.scales.data(),
-                                                  tensor.shape[0], tensor.shape[1]));
+      dequantized_[name] = BytesOf(Dequantized(quantized));
     }
   }
 
@@ -254,12 +254,6 @@ TEST_F(Int8ModelTest, OtherTensorsMayNotBeInt8) {
   Refuses(
       "layers.0.k_proj.weight", [](FileTensor& t) { t.dtype = "U8"; },
       "layers.0.k_proj.weight: dtype is U8");
-}
-
-TEST(Int8RoundingTest, IsHalfAStepOverTheRootMeanSquare) {
-  // Rows 2 (3, 4) and 0: errors at most 1 and 1, squares 36 and 64; zeros were zeros.
-  EXPECT_DOUBLE_EQ(Int8Rounding({{3, 4, 0, 0}, {2, 1}}), std::sqrt(2.0 / 100));
-  EXPECT_EQ(Int8Rounding({{0, 0}, {1}}), 0);
 }
 
 }  // namespace

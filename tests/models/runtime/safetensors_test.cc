@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
 
@@ -205,6 +208,30 @@ TEST(SafetensorsTest, NoticesDamageByItsChecksum) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("d.safetensors"));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("tensor \"t\" at offset ", file.size() - 9, " is damaged")));
+}
+
+// Larger than what is summed at once, by several tasks: the sums of its parts make one.
+TEST(SafetensorsTest, AddsUpTheChecksumOfALargeTensorFromItsParts) {
+  std::string data(size_t{5} << 19, 'x');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * i >> 7);
+  const uLong sum = crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
+  const std::string header = absl::StrFormat(
+      R"({"__metadata__": {"crc32.t": "%08x"}, "t": {"dtype": "U8", "shape": [%d], "data_offsets": [0, %d]}})",
+      sum, data.size(), data.size());
+  const auto backwards = [](int64_t n, const std::function<void(int64_t)>& task) {
+    while (n > 0) task(--n);
+  };
+  const TempDir dir;
+  const auto check = [&](const char* name) {
+    const auto file = SafetensorsFile::Open(dir.Write(name, SafetensorsBytes(header, data)));
+    return (*file)->CheckIntegrity("t", backwards).code();
+  };
+  EXPECT_EQ(check("w.safetensors"), absl::StatusCode::kOk);
+  for (const size_t at : {size_t{0}, (size_t{1} << 20) - 1, size_t{2} << 20, data.size() - 1}) {
+    data[at] ^= 1;
+    EXPECT_EQ(check("d.safetensors"), absl::StatusCode::kDataLoss) << at;
+    data[at] ^= 1;
+  }
 }
 
 TEST(SafetensorsTest, TakesATensorWithoutChecksumAsItIs) {

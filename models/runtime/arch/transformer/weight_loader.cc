@@ -7,14 +7,31 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/bfloat16.h"
 #include "kernels/int4.h"
-#include "kernels/int8.h"
 #include "kernels/quantize.h"
+#include "models/runtime/int8_tensor.h"
+#include "models/runtime/matrix_survey.h"
 
 namespace tvq::transformer {
 
+namespace {
+
+// A finite float32 next to the largest rounds to an infinite bfloat16; int4 ends before
+// (kernels/int4.h).
+bool Fits(float value, DType dtype) {
+  if (dtype == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
+  return dtype == DType::kInt4 ? std::abs(value) <= kInt4Largest : std::isfinite(value);
+}
+
+absl::Status Named(const std::string& name, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
+}
+
+}  // namespace
+
 HostMatrix MatrixValues::View() const {
-  if (!values.empty()) return {values.data(), rows, width};
-  return {nullptr, rows, width, quantized.values.data(), quantized.scales.data()};
+  HostMatrix view = stored;
+  if (!scales.empty()) view.scales = scales.data();
+  return view;
 }
 
 std::vector<float> WeightLoader::Fail(absl::Status status) {
@@ -24,9 +41,18 @@ std::vector<float> WeightLoader::Fail(absl::Status status) {
 
 std::vector<float> WeightLoader::Read(const std::string& name, std::vector<int64_t> shape) {
   if (!status_.ok()) return {};
-  absl::StatusOr<HostTensor> tensor = source_.Get(name, shape);
+  const absl::StatusOr<HostTensor> tensor = source_.Get(name, shape);
   if (!tensor.ok()) return Fail(tensor.status());
-  return Convert(name, *tensor);
+  absl::StatusOr<std::vector<float>> values = ToFloat32(*tensor);
+  if (!values.ok()) return Fail(Named(name, values.status()));
+  // Of an int8 or int4 model only matrices are: Survey checks those.
+  if (absl::Status s =
+          CheckValues(name, *values, dtype_ == DType::kInt4 ? DType::kFloat32 : dtype_);
+      !s.ok()) {
+    return Fail(s);
+  }
+  parameters_ += static_cast<int64_t>(values->size());
+  return *std::move(values);
 }
 
 MatrixValues WeightLoader::ReadMatrix(const std::string& name, int64_t rows, int64_t width) {
@@ -40,67 +66,62 @@ MatrixValues WeightLoader::ReadVocabularyMatrix(const std::string& name, int64_t
 
 MatrixValues WeightLoader::ReadMatrixAs(DType dtype, const std::string& name, int64_t rows,
                                         int64_t width) {
-  MatrixValues matrix{rows, width, dtype, {}, {}};
-  if (!status_.ok()) return matrix;
-  const absl::StatusOr<HostTensor> tensor = source_.Get(name, std::array{rows, width});
-  if (!tensor.ok()) {
-    Fail(tensor.status());
-  } else if (tensor->dtype != HostDType::kI8) {
-    matrix.values = Convert(name, *tensor);
-  } else if (auto stored = ReadInt8(source_, name, *tensor, dtype_ == DType::kBFloat16);
-             !stored.ok()) {
-    Fail(stored.status());
-  } else {
-    matrix.quantized = *std::move(stored);
-    parameters_ += rows * width;
+  if (!status_.ok()) return {};
+  absl::StatusOr<MatrixValues> matrix = Locate(name, rows, width);
+  if (!matrix.ok()) {
+    Fail(matrix.status());
+    return {};
   }
-  if (status_.ok()) Quantize(name, matrix);
+  matrix->dtype = dtype;
+  status_.Update(Survey(name, *matrix));
+  parameters_ += rows * width;
+  return *std::move(matrix);
+}
+
+absl::StatusOr<MatrixValues> WeightLoader::Locate(const std::string& name, int64_t rows,
+                                                  int64_t width) {
+  MatrixValues matrix;
+  const absl::StatusOr<HostTensor> tensor = source_.Get(name, std::array{rows, width});
+  if (!tensor.ok()) return tensor.status();
+  if (tensor->dtype == HostDType::kI8) {
+    auto scales = ReadInt8Scales(source_, name, *tensor, dtype_ == DType::kBFloat16);
+    if (!scales.ok()) return scales.status();
+    matrix.scales = *std::move(scales);
+    matrix.stored = {.data = tensor->data, .dtype = DType::kInt8};
+  } else {
+    absl::StatusOr<HostMatrix> values = AsRow(*tensor);
+    if (!values.ok()) return Named(name, values.status());
+    matrix.stored = *values;
+  }
+  matrix.stored.out = rows;
+  matrix.stored.in = width;
   return matrix;
 }
 
-void WeightLoader::Quantize(const std::string& name, MatrixValues& matrix) {
-  Int8Matrix& q = matrix.quantized;
-  if (matrix.dtype == DType::kInt8) {
-    if (!matrix.values.empty()) {
-      q = QuantizeRows(matrix.values.data(), matrix.rows, matrix.width);
-      matrix.values.clear();
+absl::Status WeightLoader::Survey(const std::string& name, MatrixValues& matrix) {
+  MatrixSurvey survey = SurveyMatrix(device_, matrix.View(), matrix.dtype);
+  if (!Fits(survey.largest, matrix.dtype)) {
+    std::vector<float> values(static_cast<size_t>(matrix.stored.out * matrix.stored.in));
+    const HostMatrix view = matrix.View();
+    for (int64_t row = 0; row < view.out; ++row) {
+      ReadValues(view, row, 0, view.in, values.data() + row * view.in);
     }
-    rounding_ = std::max(rounding_, Int8Rounding(q));
-  } else if (matrix.dtype == DType::kInt4) {
-    if (matrix.values.empty()) {
-      matrix.values = DequantizeRows(q.values.data(), q.scales.data(), matrix.rows, matrix.width);
-      q = {};
-    }
-    if (absl::Status s = CheckFits(name, matrix.values, DType::kInt4); !s.ok()) Fail(s);
-    rounding_ = std::max(rounding_, Int4Rounding(matrix.values, matrix.width));
+    return CheckValues(name, values, matrix.dtype);
   }
+  rounding_ = std::max(rounding_, survey.rounding.Relative());
+  if (matrix.dtype == DType::kInt8) matrix.scales = std::move(survey.scales);
+  return absl::OkStatus();
 }
 
-std::vector<float> WeightLoader::Convert(const std::string& name, const HostTensor& tensor) {
-  absl::StatusOr<std::vector<float>> values = ToFloat32(tensor);
-  if (!values.ok()) {
-    return Fail(
-        absl::Status(values.status().code(), absl::StrCat(name, ": ", values.status().message())));
+absl::Status WeightLoader::CheckValues(const std::string& name, std::span<const float> values,
+                                       DType dtype) const {
+  if (absl::Status s = CheckFinite(name, values); !s.ok()) {
+    return absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message()));
   }
-  if (absl::Status s = CheckFinite(name, *values); !s.ok()) {
-    return Fail(absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message())));
-  }
-  // Of an int4 model not all matrices are int4: Quantize checks those that are.
-  const DType fits = dtype_ == DType::kInt4 ? DType::kFloat32 : dtype_;
-  if (absl::Status s = CheckFits(name, *values, fits); !s.ok()) return Fail(s);
-  parameters_ += static_cast<int64_t>(values->size());
-  return *std::move(values);
-}
-
-absl::Status WeightLoader::CheckFits(const std::string& name, const std::vector<float>& values,
-                                     DType dtype) {
-  const auto fits = [dtype](float value) {
-    if (dtype == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
-    return dtype != DType::kInt4 || std::abs(value) <= kInt4Largest;
-  };
   // All at once, which vector instructions do; then who it is.
-  if (fits(LargestMagnitude(values))) return absl::OkStatus();
-  const auto wrong = std::find_if_not(values.begin(), values.end(), fits);
+  if (Fits(LargestMagnitude(values), dtype)) return absl::OkStatus();
+  const auto wrong = std::find_if_not(values.begin(), values.end(),
+                                      [dtype](float value) { return Fits(value, dtype); });
   return absl::InvalidArgumentError(absl::StrCat(name, "[", wrong - values.begin(), "] is ", *wrong,
                                                  ", too large for ", Name(dtype),
                                                  "; load as float32"));
@@ -122,18 +143,37 @@ Buffer WeightLoader::Upload(const std::vector<float>& values) {
   return UploadBytes(values.data(), values.size() * sizeof(float));
 }
 
+template <typename T>
+Buffer WeightLoader::UploadRows(const HostMatrix& matrix) {
+  constexpr int64_t kTaskValues = 1 << 16;  // which stay in the second cache
+  const int64_t task_rows = std::max<int64_t>(1, kTaskValues / matrix.in);
+  const auto row_bytes = static_cast<size_t>(matrix.in) * sizeof(T);
+  absl::StatusOr<Buffer> buffer = device_.Allocate(static_cast<size_t>(matrix.out) * row_bytes);
+  if (!buffer.ok()) {
+    Fail(buffer.status());
+    return {};
+  }
+  std::vector<absl::Status> copied(static_cast<size_t>((matrix.out + task_rows - 1) / task_rows));
+  device_.RunOnHost(std::ssize(copied), [&](int64_t task) {
+    const int64_t first = task * task_rows, count = std::min(task_rows, matrix.out - first);
+    std::vector<T> rows(static_cast<size_t>(count * matrix.in));
+    for (int64_t i = 0; i < count; ++i) {
+      ReadValues(matrix, first + i, 0, matrix.in, rows.data() + i * matrix.in);
+    }
+    copied[static_cast<size_t>(task)] =
+        device_.CopyFromHost(buffer->as<std::byte>() + first * static_cast<int64_t>(row_bytes),
+                             rows.data(), rows.size() * sizeof(T));
+  });
+  for (const absl::Status& status : copied) status_.Update(status);
+  bytes_ += static_cast<int64_t>(buffer->bytes());
+  return *std::move(buffer);
+}
+
 Buffer WeightLoader::UploadMatrix(const MatrixValues& matrix) {
   if (!status_.ok()) return {};
-  const Int8Matrix& q = matrix.quantized;
-  if (matrix.dtype == DType::kInt8) return UploadBytes(q.values.data(), q.values.size());
-  const std::vector<float> values =
-      matrix.values.empty()
-          ? DequantizeRows(q.values.data(), q.scales.data(), matrix.rows, matrix.width)
-          : matrix.values;
-  if (matrix.dtype == DType::kFloat32) return Upload(values);
-  std::vector<BFloat16> rounded(values.size());
-  std::transform(values.begin(), values.end(), rounded.begin(), ToBFloat16);
-  return UploadBytes(rounded.data(), rounded.size() * sizeof(BFloat16));
+  if (matrix.dtype == DType::kInt8) return UploadRows<int8_t>(matrix.View());
+  if (matrix.dtype == DType::kBFloat16) return UploadRows<BFloat16>(matrix.View());
+  return UploadRows<float>(matrix.View());
 }
 
 LinearWeight WeightLoader::Pack(std::span<const HostMatrix> parts, DType dtype) {

@@ -14,19 +14,17 @@
 #include "kernels/device.h"
 #include "kernels/ops/head_scores.h"
 #include "kernels/ops/linear.h"
-#include "models/runtime/int8_tensor.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/weights.h"
 
 namespace tvq::transformer {
 
-// A matrix of the checkpoint in host memory: float32, or int8 with a scale for each row.
+// A matrix of the checkpoint where it lies in host memory, checked. Valid as long as the source of
+// its values.
 struct MatrixValues {
-  int64_t rows = 0;
-  int64_t width = 0;
+  HostMatrix stored;              // without scales
   DType dtype = DType::kFloat32;  // on the device
-  std::vector<float> values;
-  Int8Matrix quantized;  // where `values` is empty
+  std::vector<float> scales;      // of a matrix that is int8 here or there
 
   HostMatrix View() const;
 };
@@ -45,8 +43,7 @@ class WeightLoader {
   // The tensor as finite float32 in host memory; empty after an error.
   std::vector<float> Read(const std::string& name, std::vector<int64_t> shape);
 
-  // A matrix [rows, width] in the form that packing takes: as int8 where `dtype` says so, or where
-  // it is stored so and `dtype` is not int4, and float32 otherwise.
+  // A matrix [rows, width] of finite values that fit what it becomes.
   MatrixValues ReadMatrix(const std::string& name, int64_t rows, int64_t width);
   // The same of the embedding or the logits, which are int8 beside int4: more than half of what
   // four bits cost is theirs (docs/model-format.md).
@@ -71,16 +68,15 @@ class WeightLoader {
 
  private:
   MatrixValues ReadMatrixAs(DType dtype, const std::string& name, int64_t rows, int64_t width);
-  // Into the form that packing takes.
-  void Quantize(const std::string& name, MatrixValues& matrix);
+  absl::StatusOr<MatrixValues> Locate(const std::string& name, int64_t rows, int64_t width);
+  // Finds a matrix's scales and what rounding changes; an error where values cannot be rounded.
+  absl::Status Survey(const std::string& name, MatrixValues& matrix);
+  // Names the first value that is not finite or does not fit, if there is one.
+  absl::Status CheckValues(const std::string& name, std::span<const float> values,
+                           DType dtype) const;
+  template <typename T>
+  Buffer UploadRows(const HostMatrix& matrix);
   Buffer UploadBytes(const void* data, size_t size);
-  // As finite float32 that fit what the model is loaded as.
-  std::vector<float> Convert(const std::string& name, const HostTensor& tensor);
-  // A finite float32 next to the largest rounds to an infinite bfloat16; int4 ends before
-  // (kernels/int4.h).
-  static absl::Status CheckFits(const std::string& name, const std::vector<float>& values,
-                                DType dtype);
-
   WeightSource& source_;
   Device& device_;
   const DType dtype_;

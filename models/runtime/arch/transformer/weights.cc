@@ -69,7 +69,7 @@ absl::StatusOr<Weights> LoadWeights(const TransformerConfig& c, Attention& atten
   weights.embedding = loader.UploadMatrix(embedding);
   weights.embedding_dtype = embedding.dtype;
   if (embedding.dtype == DType::kInt8) {
-    weights.embedding_scales = loader.Upload(embedding.quantized.scales);
+    weights.embedding_scales = loader.Upload(embedding.scales);
   }
   if (c.pe_abs) {
     const std::vector<float> scale = loader.Read("position.scale", {1});
