@@ -34,6 +34,10 @@ absl::Status BenchEngine(Subject& subject, const Options& options, Json& report)
 // The same, and through gRPC. UNIMPLEMENTED in a build without gRPC.
 absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
 
+// Seconds to load a directory's weights, or a preset's stored in `options.stored`, as each of
+// `options.dtypes`. Makes its own report and checks.
+absl::Status BenchLoad(const Options& options);
+
 // Models of one size that differ in their attention alone: images a second and milliseconds a
 // token, with a cache and without. Makes its own report and checks.
 absl::Status BenchFamilies(const Options& options);

@@ -34,12 +34,6 @@ absl::Status RunBench(const std::string& name, Bench bench, Options options) {
 }
 
 void AddDeviceOptions(CLI::App& app, Options& options) {
-  app.add_option("--dtype", options.dtype, "Of the weights")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
-      ->capture_default_str();
-  app.add_option("--state-dtype", options.state_dtype,
-                 "Of recent values in a session's state; as --dtype unless given")
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
   app.add_option("--device", options.device, "Where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -51,13 +45,45 @@ void AddDeviceOptions(CLI::App& app, Options& options) {
   app.add_option("--json", options.json, "File to write the results to");
 }
 
-void AddModelOptions(CLI::App& app, Options& options) {
+void AddDTypeOptions(CLI::App& app, Options& options) {
+  app.add_option("--dtype", options.dtype, "Of the weights")
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
+      ->capture_default_str();
+  app.add_option("--state-dtype", options.state_dtype,
+                 "Of recent values in a session's state; as --dtype unless given")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+}
+
+void AddWeightsOptions(CLI::App& app, Options& options) {
   CLI::Option* preset =
       app.add_option("--preset", options.preset, "Random weights in a known shape")
           ->check(CLI::IsMember(PresetNames()));
   CLI::Option* dir = app.add_option("--model", options.model_dir, "Model directory");
   preset->excludes(dir);
+}
+
+void AddModelOptions(CLI::App& app, Options& options) {
+  AddWeightsOptions(app, options);
+  AddDTypeOptions(app, options);
   AddDeviceOptions(app, options);
+}
+
+void AddLoadOptions(CLI::App& app, Options& options) {
+  AddWeightsOptions(app, options);
+  AddDeviceOptions(app, options);
+  app.add_option("--dtype", options.dtypes, "Of the weights that are made")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
+      ->capture_default_str();
+  app.add_option("--stored", options.stored, "Of the matrices in a preset's file")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "Every case is measured once in every round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--dir", options.session_dir,
+                 "Where a preset's files lie meanwhile; without it the system's folder for such");
 }
 
 void AddReadOptions(CLI::App& app, Options& options) {
@@ -73,6 +99,7 @@ void AddReadOptions(CLI::App& app, Options& options) {
 }
 
 void AddFamiliesOptions(CLI::App& app, Options& options) {
+  AddDTypeOptions(app, options);
   AddDeviceOptions(app, options);
   app.add_option("--context", options.contexts,
                  "Positions at which a token is timed, the states injected; "
@@ -213,6 +240,9 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(0.0F, 0.999999F))
       ->capture_default_str();
 
+  CLI::App* load = app.add_subcommand("load", "Time from a file to a model that computes");
+  AddLoadOptions(*load, options);
+
   CLI::App* families =
       app.add_subcommand("families", "Softmax, linear and VQ attention in models of one size");
   AddFamiliesOptions(*families, options);
@@ -239,6 +269,8 @@ int Main(int argc, char** argv) {
     status = RunBench("engine", BenchEngine, options);
   } else if (reads->parsed()) {
     status = RunBench("reads", BenchReads, options);
+  } else if (load->parsed()) {
+    status = BenchLoad(options);
   } else if (families->parsed()) {
     if (options.contexts.empty()) options.contexts = {256, 1024, 4096, 16384, 65536};
     status = BenchFamilies(options);

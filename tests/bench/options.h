@@ -15,8 +15,10 @@ struct Options {
   std::string preset;
   std::string model_dir;
   std::string dtype = "float32";
-  std::string state_dtype;  // empty: as dtype
-  StateReads reads;         // what decode reads of states
+  std::vector<std::string> dtypes = {"float32", "bfloat16", "int8", "int4"};  // load: instead
+  std::vector<std::string> stored = {"bfloat16", "float32"};  // load: forms of a preset's matrices
+  std::string state_dtype;                                    // empty: as dtype
+  StateReads reads;                                           // what decode reads of states
   std::string device = "cpu";
   int threads = 0;       // 0: all usable cores
   std::string isa;       // empty: the best there is

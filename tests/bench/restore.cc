@@ -1,12 +1,7 @@
 // tvq-bench restore: the first token of a session whose past was saved, against reading that past
 // again. Everything goes through the engine and the session store, as in a server.
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +16,7 @@
 #include "server/sessions/session_store.h"
 #include "server/sessions/tier_disk.h"
 #include "tests/bench/benches.h"
+#include "tests/bench/folder.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/statistics.h"
 
@@ -29,42 +25,6 @@ namespace {
 
 constexpr char kModelName[] = "bench";
 constexpr int64_t kHostBytes = int64_t{1} << 30;
-
-// A folder that goes with the bench.
-class Folder {
- public:
-  static absl::StatusOr<Folder> Create(const std::string& parent) {
-    std::string path = absl::StrCat(
-        parent.empty() ? std::filesystem::temp_directory_path().string() : parent, "/tvq-XXXXXX");
-    if (mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("cannot make a folder like ", path));
-    }
-    return Folder(std::move(path));
-  }
-  Folder(Folder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  Folder& operator=(Folder&&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
-  // Lets the system forget what it holds of the files, so that they are read from the disk.
-  void DropCache() const {
-    for (const auto& file : std::filesystem::recursive_directory_iterator(path_)) {
-      if (!file.is_regular_file()) continue;
-      const int fd = open(file.path().c_str(), O_RDONLY);
-      if (fd < 0) continue;
-      fsync(fd);
-      posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-      close(fd);
-    }
-  }
-
- private:
-  explicit Folder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 // What a call of one token gave, and what it leaves for the session.
 struct FirstToken {

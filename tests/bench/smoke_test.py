@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|families|growth|prefill|reads|restore|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|families|growth|load|prefill|reads|restore|serve|usage
 """
 
 import json
@@ -104,6 +104,22 @@ def check_growth(bench):
     assert growth["resident_end"] - growth["resident_start"] < 1 << 20, growth
 
 
+def check_load(bench):
+    report = run(bench, "load", "--rounds", "2", checks=8 * 3)
+    cases = report["cases"]
+    assert [(c["stored"], c["dtype"]) for c in cases] == [
+        (stored, dtype) for stored in ("bfloat16", "float32") for dtype in ("float32", "bfloat16", "int8", "int4")]
+    assert cases[4]["file_bytes"] > 1.5 * cases[0]["file_bytes"] > 0, cases
+    for wide, narrow in zip(cases[:3], cases[1:4]):
+        assert wide["weight_bytes"] > narrow["weight_bytes"] > 0, cases
+    for case in cases:
+        times = case["seconds_per_gigabyte"]
+        assert 0 < times["min"] <= times["median"] <= times["max"] and case["times_floor"] > 0, case
+    with tempfile.TemporaryDirectory() as empty:
+        wrong = subprocess.run([bench, "load", "--model", empty], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and "holds no file *.safetensors" in wrong.stderr, wrong
+
+
 def check_prefill(bench):
     report = run(bench, "prefill", "--prompt-tokens", "100", "--context", "0,1000", "--rounds",
                  "2", "--seconds", "0.01")
@@ -183,7 +199,8 @@ def check_usage(bench):
     assert result.returncode == 0 or (result.returncode == 2 and "device 'cuda': " in result.stderr), result
 
 
-CHECKS = {"decode": check_decode, "engine": check_engine, "families": check_families, "growth": check_growth, "prefill": check_prefill,
+CHECKS = {"decode": check_decode, "engine": check_engine, "families": check_families, "growth": check_growth,
+          "load": check_load, "prefill": check_prefill,
           "reads": check_reads,
           "restore": check_restore, "serve": check_serve, "usage": check_usage}
 
