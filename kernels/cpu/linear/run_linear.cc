@@ -43,6 +43,7 @@ TileKind KindFor(const DotInstructions& dot, DType dtype) {
   }
   if (dtype == DType::kInt4) {
     if (dot.int8) return {RowFormat::kGroupedBytes, TileInt4Dot};
+    if (dot.int8_256) return {RowFormat::kGroupedBytes, TileInt4Dot256};
     return {RowFormat::kGroupedWords, TileInt4};
   }
   if (dot.amx != nullptr) return {RowFormat::kBFloat16, dot.amx->bfloat16, kAmxBFloat16Rows};

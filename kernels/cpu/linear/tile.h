@@ -93,8 +93,10 @@ void TileInt8Dot256(const TileInput& input, float* sums);
 // Rows kGroupedWords, panels int4. The integer sum of a group, as float32, times its scale, is
 // added to the groups' before it; the whole is multiplied with the row's step.
 void TileInt4(const TileInput& input, float* sums);
-// Rows kGroupedBytes, panels int4, by VPDPBUSD. Only where the device's dot().int8 says so.
+// Rows kGroupedBytes, panels int4, by VPDPBUSD. Only where the device's dot().int8 says so, and
+// dot().int8_256.
 void TileInt4Dot(const TileInput& input, float* sums);
+void TileInt4Dot256(const TileInput& input, float* sums);
 
 // Where a range of outputs goes and what is done to them on the way (see LinearArgs).
 struct OutputColumns {

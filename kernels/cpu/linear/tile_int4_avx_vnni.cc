@@ -1,0 +1,48 @@
+// The tile product of int4 weights by AVX-VNNI, in its 16 registers: up to 3 rows by a panel at a
+// time, or one row by both.
+#include <algorithm>
+#include <cstdlib>
+
+#include "kernels/cpu/linear/tile.h"
+
+#if defined(__x86_64__)
+
+#define TVQ_VNNI_BITS 256
+#include "kernels/cpu/linear/tile_int4_vnni-inl.h"
+
+namespace tvq {
+namespace {
+
+constexpr int64_t kMaxRows = 3;
+
+template <int R>
+void SumRows(const TileInput& input, int64_t row, float* sums) {
+  constexpr int kPanels = R == 1 ? 2 : 1;
+  AheadFetch ahead(row == 0 ? input : TileInput(), Int4Groups(input.in) * kInt4PanelLines);
+  for (int64_t panel = 0; panel < 2; panel += kPanels) {
+    avx_vnni::SumGroups<R, kPanels>(input, row, panel, ahead, sums);
+    ahead = AheadFetch(TileInput(), 0);  // once is enough
+  }
+}
+
+}  // namespace
+
+void TileInt4Dot256(const TileInput& input, float* sums) {
+  using Function = void (*)(const TileInput&, int64_t, float*);
+  static constexpr Function kByRows[kMaxRows] = {SumRows<1>, SumRows<2>, SumRows<3>};
+  for (int64_t row = 0; row < input.row_count; row += kMaxRows) {
+    kByRows[std::min(input.row_count - row, kMaxRows) - 1](input, row, sums);
+  }
+}
+
+}  // namespace tvq
+
+#else
+
+namespace tvq {
+
+void TileInt4Dot256(const TileInput&, float*) { std::abort(); }
+
+}  // namespace tvq
+
+#endif
