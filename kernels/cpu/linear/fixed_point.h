@@ -5,7 +5,7 @@
 // 256 high + low with high from -127 to 127 and low from -128 to 127. A prepared row is its head,
 // and then, `in` padded with zeros to a multiple of 4,
 //
-//   kWords   q as int16         kBytes   all of high, then all of low, as int8
+//   words: q as int16         bytes: all of high, then all of low, as int8
 //
 // A sum of products is 256 H + L, H of w high and L of w low, which fit int32 up to kMaxInt8Width.
 // Whoever comes to the sum by another way carries, too, so that 0 <= L < 256: then H and L are
@@ -35,8 +35,6 @@ struct FixedPointHead {
 // The largest `in` of an int8 or int4 weight.
 inline constexpr int64_t kMaxInt8Width = 1 << 16;
 
-enum class FixedPointForm : uint8_t { kWords, kBytes, kGroupedWords, kGroupedBytes };
-
 inline int64_t FixedPointValues(int64_t in) { return (in + 3) / 4 * 4; }
 inline int64_t FixedPointRowBytes(int64_t in) {
   return static_cast<int64_t>(sizeof(FixedPointHead)) + 2 * FixedPointValues(in);
@@ -47,11 +45,6 @@ inline int64_t GroupedValues(int64_t in) { return Int4Groups(in) * kInt4Group; }
 inline int64_t GroupedRowBytes(int64_t in) {
   return static_cast<int64_t>(sizeof(FixedPointHead)) + 2 * GroupedValues(in) + 4 * Int4Groups(in);
 }
-
-// row = x, or x * times where `times` is given. x, times [in]; row FixedPointRowBytes(in), or
-// GroupedRowBytes(in).
-void PrepareFixedPoint(const float* x, const float* times, int64_t in, FixedPointForm form,
-                       void* row);
 
 }  // namespace tvq
 

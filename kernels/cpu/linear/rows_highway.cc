@@ -43,7 +43,7 @@ HWY_INLINE hn::Vec<Words> RoundToBFloat16(hn::Vec<Floats> v) {
   return hn::IfThenElse(nan, quiet, rounded);
 }
 
-void PrepareRowImpl(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
+void PrepareFloats(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < in; i += lanes) {
@@ -82,23 +82,21 @@ HWY_INLINE hn::Vec<Ints> RoundToInt(hn::Vec<Floats> v) {
   return hn::Sub(hn::BitCast(ints, hn::Add(v, shift)), hn::BitCast(ints, shift));
 }
 
-void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, FixedPointForm form,
-                           void* row) {
+void PrepareFixedPoint(const float* x, const float* times, int64_t in, RowFormat format,
+                       void* row) {
   constexpr int32_t kInfinity = 0x7f800000;
   const Ints ints;
   const hn::Rebind<int16_t, Ints> words;
   const hn::Rebind<int8_t, Ints> bytes;
-  const bool grouped =
-      form == FixedPointForm::kGroupedWords || form == FixedPointForm::kGroupedBytes;
-  const bool as_words = form == FixedPointForm::kWords || form == FixedPointForm::kGroupedWords;
+  const bool grouped = format == RowFormat::kGroupedWords || format == RowFormat::kGroupedBytes;
+  const bool as_words = format == RowFormat::kFixedPointWords || format == RowFormat::kGroupedWords;
   const int64_t values = grouped ? GroupedValues(in) : FixedPointValues(in);
   std::byte* data = static_cast<std::byte*>(row) + sizeof(FixedPointHead);
   FixedPointHead head{};
   const int32_t largest_bits = LargestBits(x, times, in);
   if (largest_bits >= kInfinity) {
     head.step = std::numeric_limits<float>::quiet_NaN();
-    const int64_t row_bytes = grouped ? GroupedRowBytes(in) : FixedPointRowBytes(in);
-    std::memset(data, 0, static_cast<size_t>(row_bytes) - sizeof(head));
+    std::memset(data, 0, static_cast<size_t>(PreparedRowBytes(in, format)) - sizeof(head));
     std::memcpy(row, &head, sizeof(head));
     return;
   }
@@ -145,6 +143,11 @@ void PrepareFixedPointImpl(const float* x, const float* times, int64_t in, Fixed
   std::memcpy(row, &head, sizeof(head));
 }
 
+void PrepareRowImpl(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
+  if (format >= RowFormat::kFixedPointWords) return PrepareFixedPoint(x, times, in, format, row);
+  PrepareFloats(x, times, in, format, row);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tvq
 HWY_AFTER_NAMESPACE();
@@ -154,28 +157,11 @@ namespace tvq {
 namespace {
 
 HWY_EXPORT(PrepareRowImpl);
-HWY_EXPORT(PrepareFixedPointImpl);
 
 }  // namespace
 
-void PrepareFixedPoint(const float* x, const float* times, int64_t in, FixedPointForm form,
-                       void* row) {
-  HWY_DYNAMIC_DISPATCH(PrepareFixedPointImpl)(x, times, in, form, row);
-}
-
 void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row) {
-  switch (format) {
-    case RowFormat::kFixedPointWords:
-      return PrepareFixedPoint(x, times, in, FixedPointForm::kWords, row);
-    case RowFormat::kFixedPointBytes:
-      return PrepareFixedPoint(x, times, in, FixedPointForm::kBytes, row);
-    case RowFormat::kGroupedWords:
-      return PrepareFixedPoint(x, times, in, FixedPointForm::kGroupedWords, row);
-    case RowFormat::kGroupedBytes:
-      return PrepareFixedPoint(x, times, in, FixedPointForm::kGroupedBytes, row);
-    default:
-      return HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
-  }
+  HWY_DYNAMIC_DISPATCH(PrepareRowImpl)(x, times, in, format, row);
 }
 
 }  // namespace tvq

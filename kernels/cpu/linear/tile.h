@@ -26,9 +26,9 @@ enum class RowFormat : uint8_t {
   kFloat32,          // [in]
   kBFloat16AsFloat,  // rounded to bfloat16, stored as float32, padded to an even number
   kBFloat16,         // bfloat16 pairs, padded to an even number
-  kFixedPointWords,  // fixed_point.h
+  kFixedPointWords,  // fixed_point.h, for int8 weights
   kFixedPointBytes,
-  kGroupedWords,
+  kGroupedWords,  // likewise, for int4 weights
   kGroupedBytes,
 };
 
