@@ -18,6 +18,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"
 #include "models/verify/expected.h"
@@ -139,10 +140,9 @@ absl::StatusOr<bool> Run(const Options& options) {
   if (!float32.ok()) return float32.status();
   Loaded rounded;
   if (options.dtype != "float32") {
-    const DType dtype = options.dtype == "int8"   ? DType::kInt8
-                        : options.dtype == "int4" ? DType::kInt4
-                                                  : DType::kBFloat16;
-    absl::StatusOr<Loaded> loaded = Load(options, options.device, dtype);
+    const absl::StatusOr<DType> dtype = ParseDType(options.dtype);
+    if (!dtype.ok()) return dtype.status();
+    absl::StatusOr<Loaded> loaded = Load(options, options.device, *dtype);
     if (!loaded.ok()) return loaded.status();
     rounded = *std::move(loaded);
   }

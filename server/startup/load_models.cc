@@ -2,22 +2,18 @@
 
 #include <spdlog/spdlog.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "server/startup/progress_bar.h"
 #include "server/startup/readable_bytes.h"
 
 namespace tvq {
 namespace {
-
-DType ParseDType(const std::string& name) {
-  if (name == "int4") return DType::kInt4;
-  if (name == "int8") return DType::kInt8;
-  return name == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
-}
 
 // What is not read exactly and whole.
 std::string DescribeReads(const StateReads& reads) {
@@ -33,6 +29,14 @@ std::string DescribeReads(const StateReads& reads) {
 
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
                                                     const std::shared_ptr<Device>& device) {
+  const absl::StatusOr<DType> dtype = ParseDType(flags.dtype);
+  if (!dtype.ok()) return dtype.status();
+  std::optional<DType> state_dtype;
+  if (!flags.state_dtype.empty()) {
+    const absl::StatusOr<DType> parsed = ParseDType(flags.state_dtype);
+    if (!parsed.ok()) return parsed.status();
+    state_dtype = *parsed;
+  }
   std::vector<ServedModel> models;
   for (const ModelFlag& flag : flags.models) {
     spdlog::info("loading {} from {}{}", flag.name, flag.dir,
@@ -40,8 +44,8 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
     ProgressBar bar(absl::StrCat("loading ", flag.name));
     LoadOptions options;
     options.device = device;
-    options.dtype = ParseDType(flags.dtype);
-    if (!flags.state_dtype.empty()) options.state_dtype = ParseDType(flags.state_dtype);
+    options.dtype = *dtype;
+    options.state_dtype = state_dtype;
     options.reads = {.int8 = flags.state_read_dtype == "int8",
                      .skip_mass = flags.attention_skip_mass};
     options.max_model_len = flags.max_model_len;

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "tests/bench/profile.h"
 
@@ -107,15 +108,6 @@ TransformerConfig ScaledDown(TransformerConfig c) {
   c.block_len = std::min<int64_t>(c.block_len, 40);
   c.mem_len = std::min<int64_t>(c.mem_len, 40);
   return c;
-}
-
-absl::StatusOr<DType> ParseDType(const std::string& name) {
-  if (name == "float32") return DType::kFloat32;
-  if (name == "bfloat16") return DType::kBFloat16;
-  if (name == "int8") return DType::kInt8;
-  if (name == "int4") return DType::kInt4;
-  return absl::InvalidArgumentError(
-      absl::StrCat("dtype is \"", name, "\", must be float32, bfloat16, int8 or int4"));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,

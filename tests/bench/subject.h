@@ -39,8 +39,6 @@ nlohmann::json ConfigJson(const TransformerConfig& config);
 // The same options in a shape small enough for the reference device: 2 layers, every size capped.
 TransformerConfig ScaledDown(TransformerConfig config);
 
-absl::StatusOr<DType> ParseDType(const std::string& name);
-
 // The subject that the options name.
 absl::StatusOr<Subject> OpenSubject(const Options& options);
 
