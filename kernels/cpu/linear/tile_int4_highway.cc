@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 // clang-format off
 #include "hwy/highway.h"
+#include "kernels/cpu/linear/words_tile-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -57,29 +58,7 @@ void AddTile(const TileInput& input, float* sums) {
 
 #else
 
-using Words = hn::CappedTag<int16_t, 2 * kPanelOutputs>;
-using Sums = hn::RepartitionToWide<Words>;
 using Floats = hn::RebindToFloat<Sums>;
-using Fours = hn::RepartitionToWide<Sums>;
-using Bytes = hn::Rebind<uint8_t, Words>;
-constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
-
-// Accumulators that leave registers for the weights and a broadcast value.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-constexpr int kAccumulators = 24;
-#else
-constexpr int kAccumulators = 12;
-#endif
-constexpr int kMaxRows = kAccumulators == 24 ? 6 : 3;
-
-// Vectors of outputs beside each other in the accumulators of R rows; they end in pairs.
-constexpr int VectorsFor(int rows) {
-  int vectors = 2;
-  while (2 * rows * vectors <= kAccumulators && 2 * vectors * kOutputs <= kPairOutputs) {
-    vectors *= 2;
-  }
-  return vectors;
-}
 
 HWY_INLINE hn::Vec<Floats> LoadScales(const uint8_t* scales) {
   const hn::RebindToUnsigned<Sums> words;
@@ -97,7 +76,6 @@ HWY_NOINLINE void AddGroups(const TileInput& input, const std::byte* x, int64_t 
   const std::byte* offset = x + 2 * GroupedValues(input.in);
   const auto* w = static_cast<const uint8_t*>(input.panels);
   for (int64_t g = 0; g < Int4Groups(input.in); ++g) {
-    // The second of two takes half of the products where they do not come in the order of outputs.
     hn::Vec<Sums> acc[R][V], rest[R][V];
     HWY_UNROLL(8)
     for (int v = 0; v < V; ++v) {
@@ -116,9 +94,7 @@ HWY_NOINLINE void AddGroups(const TileInput& input, const std::byte* x, int64_t 
         }
         HWY_UNROLL(8)
         for (int r = 0; r < R; ++r) {
-          int64_t four;
-          std::memcpy(&four, x + r * input.row_bytes, sizeof(four));
-          const auto q = hn::BitCast(Words(), hn::Set(Fours(), four));
+          const auto q = BroadcastFour(x + r * input.row_bytes);
           HWY_UNROLL(8)
           for (int v = 0; v < V; ++v) {
             acc[r][v] = hn::ReorderWidenMulAccumulate(d, weights[v], q, acc[r][v], rest[r][v]);
@@ -133,10 +109,8 @@ HWY_NOINLINE void AddGroups(const TileInput& input, const std::byte* x, int64_t 
       std::memcpy(&too_much, offset + r * input.row_bytes, sizeof(too_much));
       HWY_UNROLL(8)
       for (int v = 0; v < V; v += 2) {
-        const auto a = hn::RearrangeToOddPlusEven(acc[r][v], rest[r][v]);
-        const auto b = hn::RearrangeToOddPlusEven(acc[r][v + 1], rest[r][v + 1]);
-        const auto sum =
-            hn::Add(hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a)), hn::Set(d, too_much));
+        const auto sum = hn::Add(InOrder(acc[r][v], rest[r][v], acc[r][v + 1], rest[r][v + 1]),
+                                 hn::Set(d, too_much));
         const int64_t at = output + v * kOutputs;
         const auto scaled = hn::Mul(hn::ConvertTo(Floats(), sum), LoadScales(w + 2 * at));
         float* to = sums + r * kPairOutputs + at;

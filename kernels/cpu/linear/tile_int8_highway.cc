@@ -14,6 +14,7 @@
 #include "hwy/foreach_target.h"
 // clang-format off
 #include "hwy/highway.h"
+#include "kernels/cpu/linear/words_tile-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -49,29 +50,6 @@ void AddTile(const TileInput& input, SplitSums& sums) {
 // 255 times 32639, 256 times, is still below 2^31.
 constexpr int64_t kBlockLines = 256 / 4;
 
-using Words = hn::CappedTag<int16_t, 2 * kPanelOutputs>;
-using Sums = hn::RepartitionToWide<Words>;
-using Fours = hn::RepartitionToWide<Sums>;
-using Bytes = hn::Rebind<uint8_t, Words>;
-constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
-
-// Accumulators that leave registers for the weights and a broadcast value.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-constexpr int kAccumulators = 24;
-#else
-constexpr int kAccumulators = 12;
-#endif
-constexpr int kMaxRows = kAccumulators == 24 ? 6 : 3;
-
-// Vectors of outputs beside each other in the accumulators of R rows; they end in pairs.
-constexpr int VectorsFor(int rows) {
-  int vectors = 2;
-  while (2 * rows * vectors <= kAccumulators && 2 * vectors * kOutputs <= kPairOutputs) {
-    vectors *= 2;
-  }
-  return vectors;
-}
-
 // Adds the products of R rows and V vectors of outputs to high and low; vectors[v] points into
 // line 0.
 template <int R, int V>
@@ -82,7 +60,6 @@ HWY_NOINLINE void AddLines(const uint8_t* const* vectors, int64_t lines, const s
   HWY_UNROLL(8)
   for (int v = 0; v < V; ++v) w[v] = vectors[v];
   for (int64_t first = 0; first < lines; first += kBlockLines) {
-    // The second of two takes half of the products where they do not come in the order of outputs.
     hn::Vec<Sums> acc[R][V], rest[R][V];
     HWY_UNROLL(8)
     for (int v = 0; v < V; ++v) {
@@ -99,9 +76,7 @@ HWY_NOINLINE void AddLines(const uint8_t* const* vectors, int64_t lines, const s
       }
       HWY_UNROLL(8)
       for (int r = 0; r < R; ++r) {
-        int64_t four;
-        std::memcpy(&four, x + r * row_bytes, sizeof(four));
-        const auto q = hn::BitCast(Words(), hn::Set(Fours(), four));
+        const auto q = BroadcastFour(x + r * row_bytes);
         HWY_UNROLL(8)
         for (int v = 0; v < V; ++v) {
           acc[r][v] = hn::ReorderWidenMulAccumulate(d, weights[v], q, acc[r][v], rest[r][v]);
@@ -113,9 +88,7 @@ HWY_NOINLINE void AddLines(const uint8_t* const* vectors, int64_t lines, const s
     for (int r = 0; r < R; ++r) {
       HWY_UNROLL(8)
       for (int v = 0; v < V; v += 2) {
-        const auto a = hn::RearrangeToOddPlusEven(acc[r][v], rest[r][v]);
-        const auto b = hn::RearrangeToOddPlusEven(acc[r][v + 1], rest[r][v + 1]);
-        const auto sum = hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
+        const auto sum = InOrder(acc[r][v], rest[r][v], acc[r][v + 1], rest[r][v + 1]);
         int32_t* to_high = high + r * kPairOutputs + v * kOutputs;
         int32_t* to_low = low + r * kPairOutputs + v * kOutputs;
         hn::StoreU(hn::Add(hn::LoadU(d, to_high), hn::ShiftRight<8>(sum)), d, to_high);

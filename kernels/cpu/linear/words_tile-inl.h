@@ -1,0 +1,70 @@
+// What the tiles of int8 and int4 weights by 16-bit multiplications share, for every instruction
+// set that Highway knows but the one without vectors: the vectors, and how many of them rows leave
+// room for.
+
+// Per-target include guard.
+#if defined(TVQ_KERNELS_CPU_LINEAR_WORDS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TVQ_KERNELS_CPU_LINEAR_WORDS_TILE_INL_H_
+#undef TVQ_KERNELS_CPU_LINEAR_WORDS_TILE_INL_H_
+#else
+#define TVQ_KERNELS_CPU_LINEAR_WORDS_TILE_INL_H_
+#endif
+
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "kernels/cpu/linear/tile.h"
+
+#if HWY_TARGET != HWY_SCALAR
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Words = hn::CappedTag<int16_t, 2 * kPanelOutputs>;
+using Sums = hn::RepartitionToWide<Words>;
+using Fours = hn::RepartitionToWide<Sums>;
+using Bytes = hn::Rebind<uint8_t, Words>;
+constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
+
+// Accumulators that leave registers for the weights and a broadcast value.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr int kAccumulators = 24;
+#else
+constexpr int kAccumulators = 12;
+#endif
+constexpr int kMaxRows = kAccumulators == 24 ? 6 : 3;
+
+// Vectors of outputs beside each other in the accumulators of R rows; they end in pairs.
+constexpr int VectorsFor(int rows) {
+  int vectors = 2;
+  while (2 * rows * vectors <= kAccumulators && 2 * vectors * kOutputs <= kPairOutputs) {
+    vectors *= 2;
+  }
+  return vectors;
+}
+
+// Four words of a row for each output of a vector.
+HWY_INLINE hn::Vec<Words> BroadcastFour(const std::byte* x) {
+  int64_t four;
+  std::memcpy(&four, x, sizeof(four));
+  return hn::BitCast(Words(), hn::Set(Fours(), four));
+}
+
+// Sums of two vectors of outputs, in the order of outputs, of the sums of even and of odd words:
+// the second of each two took half of the products where they did not come in that order.
+HWY_INLINE hn::Vec<Sums> InOrder(hn::Vec<Sums> a, hn::Vec<Sums> rest_of_a, hn::Vec<Sums> b,
+                                 hn::Vec<Sums> rest_of_b) {
+  const Sums d;
+  a = hn::RearrangeToOddPlusEven(a, rest_of_a);
+  b = hn::RearrangeToOddPlusEven(b, rest_of_b);
+  return hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#endif  // HWY_TARGET != HWY_SCALAR
+#endif  // per-target include guard
