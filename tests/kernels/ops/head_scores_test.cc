@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -16,9 +20,9 @@ struct Shape {
 
 // One row and many; tails of rows, of panels and of groups of panels; shared and own key heads.
 constexpr Shape kShapes[] = {
-    {1, 1, 1, 512, 128}, {1, 1, 1, 1, 1},    {3, 3, 3, 17, 5},
-    {7, 4, 2, 100, 24},  {2, 3, 1, 65, 33},  {65, 1, 1, 513, 16},
-    {200, 2, 1, 40, 8},  {5, 6, 3, 31, 128}, {9, 2, 1, 40, 300},
+    {1, 1, 1, 512, 128}, {1, 1, 1, 1, 1},     {3, 3, 3, 17, 5},    {7, 4, 2, 100, 24},
+    {2, 3, 1, 65, 33},   {65, 1, 1, 513, 16}, {200, 2, 1, 40, 8},  {5, 6, 3, 31, 128},
+    {9, 2, 1, 40, 300},  {37, 2, 2, 70, 64},  {18, 1, 1, 33, 256},
 };
 
 struct Data {
@@ -159,6 +163,43 @@ TEST_P(HeadScoresTest, TheFirstCodeWinsATie) {
   auto codebook = PackHeadKeys(*device_, {keys.data(), {1, kCodes, 2}});
   ASSERT_TRUE(codebook.ok());
   EXPECT_EQ(Assign(*device_, {1, 3}, *codebook), std::vector<int32_t>{11});
+}
+
+// Ties between neighbours and far apart, in every row of many and in every head.
+TEST_P(HeadScoresTest, TheFirstCodeWinsATieInEveryRow) {
+  constexpr int64_t kCodes = 150, kHeads = 2, kRows = 37;
+  const std::vector<int64_t> near[kHeads] = {{37, 64, 101, 149}, {95, 96, 128}};
+  std::vector<float> keys(kHeads * kCodes * 2, 3.0F);
+  for (int64_t head = 0; head < kHeads; ++head) {
+    for (const int64_t s : near[head]) keys[static_cast<size_t>(2 * (head * kCodes + s))] = 1;
+  }
+  auto codebook = PackHeadKeys(*device_, {keys.data(), {kHeads, kCodes, 2}});
+  ASSERT_TRUE(codebook.ok());
+  std::vector<float> k;
+  std::vector<int32_t> want;
+  for (int64_t row = 0; row < kRows; ++row) {
+    // Every third row lies nearer to all the others, of which code 0 is the first.
+    const bool far = row % 3 == 2;
+    for (int64_t head = 0; head < kHeads; ++head) {
+      k.insert(k.end(), {far ? 3.0F : 1.0F, 3.0F});
+      want.push_back(far ? 0 : static_cast<int32_t>(near[head][0]));
+    }
+  }
+  EXPECT_EQ(Assign(*device_, k, *codebook), want);
+}
+
+TEST_P(HeadScoresTest, NanConcernsItsOwnRowAlone) {
+  const Data data({37, 2, 2, 100, 32});
+  const HeadKeys codebook = data.Pack(*device_);
+  std::vector<int32_t> want = Assign(*device_, data.x, codebook);
+  std::vector<float> k = data.x;
+  constexpr size_t kRow = 19, kHead = 1, kKey = 2 * kRow + kHead;
+  k[32 * kKey + 5] = NAN;
+  std::vector<int32_t> got = Assign(*device_, k, codebook);
+  EXPECT_GE(got[kKey], 0);
+  EXPECT_LT(got[kKey], 100);
+  got[kKey] = want[kKey];
+  EXPECT_EQ(got, want);
 }
 
 TEST_P(HeadScoresTest, AssignsACodeEvenToNan) {
