@@ -41,6 +41,7 @@ struct Backend {
   absl::Status (*turned_decode_scores)(Device&, const TurnedDecodeScoresArgs&) = nullptr;
   absl::Status (*turned_prefill_scores)(Device&, const TurnedPrefillScoresArgs&) = nullptr;
   absl::Status (*vq_assign)(Device&, const VqAssignArgs&) = nullptr;
+  absl::Status (*vq_scores)(Device&, const VqScoresArgs&) = nullptr;
   absl::Status (*vq_append)(Device&, const VqAppendArgs&) = nullptr;
   absl::Status (*vq_decode_attention)(Device&, const VqDecodeAttentionArgs&) = nullptr;
   absl::Status (*vq_prefill_attention)(Device&, const VqPrefillAttentionArgs&) = nullptr;

@@ -19,6 +19,7 @@ const Backend& CpuBackend() {
       .turned_decode_scores = CpuTurnedDecodeScores,
       .turned_prefill_scores = CpuTurnedPrefillScores,
       .vq_assign = CpuVqAssign,
+      .vq_scores = CpuVqScores,
       .vq_append = CpuVqAppend,
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,

@@ -21,6 +21,7 @@ absl::Status CpuFeatures(Device& device, const FeaturesArgs& args);
 absl::Status CpuTurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
 absl::Status CpuTurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args);
+absl::Status CpuVqScores(Device& device, const VqScoresArgs& args);
 absl::Status CpuVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CpuVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status CpuVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);

@@ -19,6 +19,7 @@ const Backend& ReferenceBackend() {
       .turned_decode_scores = ReferenceTurnedDecodeScores,
       .turned_prefill_scores = ReferenceTurnedPrefillScores,
       .vq_assign = ReferenceVqAssign,
+      .vq_scores = ReferenceVqScores,
       .vq_append = ReferenceVqAppend,
       .vq_decode_attention = ReferenceVqDecodeAttention,
       .vq_prefill_attention = ReferenceVqPrefillAttention,

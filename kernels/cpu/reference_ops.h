@@ -22,6 +22,7 @@ absl::Status ReferenceFeatures(Device& device, const FeaturesArgs& args);
 absl::Status ReferenceTurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
 absl::Status ReferenceTurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 absl::Status ReferenceVqAssign(Device& device, const VqAssignArgs& args);
+absl::Status ReferenceVqScores(Device& device, const VqScoresArgs& args);
 absl::Status ReferenceVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status ReferenceVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status ReferenceVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);

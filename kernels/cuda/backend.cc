@@ -19,6 +19,7 @@ const Backend& CudaBackend() {
       .turned_decode_scores = CudaTurnedDecodeScores,
       .turned_prefill_scores = CudaTurnedPrefillScores,
       .vq_assign = CudaVqAssign,
+      .vq_scores = CudaVqScores,
       .vq_append = CudaVqAppend,
       .vq_decode_attention = CudaVqDecodeAttention,
       .vq_prefill_attention = CudaVqPrefillAttention,

@@ -21,6 +21,7 @@ absl::Status CudaFeatures(Device& device, const FeaturesArgs& args);
 absl::Status CudaTurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
 absl::Status CudaTurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args);
+absl::Status CudaVqScores(Device& device, const VqScoresArgs& args);
 absl::Status CudaVqAppend(Device& device, const VqAppendArgs& args);
 absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status CudaVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);

@@ -292,4 +292,14 @@ absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args) {
   return assignment.ok() ? Run("VqAssign", device, {{*assignment}}) : assignment.status();
 }
 
+// The assignment has the longest way to go and comes first.
+absl::Status CudaVqScores(Device& device, const VqScoresArgs& args) {
+  if (args.assign.codes.size() == 0) return absl::OkStatus();
+  const absl::StatusOr<Product> assignment = Assignment(device, args.assign);
+  if (!assignment.ok()) return assignment.status();
+  std::vector<Product> products{*assignment, Scores(args.code_scores)};
+  if (args.scores_positions()) products.push_back(Scores(args.position_scores));
+  return Run("VqScores", device, products);
+}
+
 }  // namespace tvq::TVQ_CUDA

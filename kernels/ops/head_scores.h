@@ -45,6 +45,19 @@ struct VqAssignArgs {
 
 absl::Status VqAssign(Device& device, const VqAssignArgs& args);
 
+// What attention over codes asks of a layer's queries and keys, with the bits of the three ops: the
+// scores of N rows of queries for all codes and, unless `position_scores` has no keys, all
+// distances, and the codes of N rows of keys.
+struct VqScoresArgs {
+  HeadScoresArgs code_scores;
+  HeadScoresArgs position_scores;
+  VqAssignArgs assign;
+
+  bool scores_positions() const { return position_scores.keys != nullptr; }
+};
+
+absl::Status VqScores(Device& device, const VqScoresArgs& args);
+
 }  // namespace tvq
 
 #endif  // TVQ_KERNELS_OPS_HEAD_SCORES_H_

@@ -68,8 +68,8 @@ TEST(GpuHalfTest, AProfiledStepHasItsOps) {
   const absl::Status status = BenchDecode(subject, options, report);
   ASSERT_TRUE(status.ok()) << status;
   const Json& c = report["cases"][0];
-  for (const char* op : {"embedding", "qkvg_projection", "vq_assign", "head_scores",
-                         "vq_decode_attention", "gated_output", "linear", "sample"}) {
+  for (const char* op : {"embedding", "qkvg_projection", "vq_scores", "vq_decode_attention",
+                         "gated_output", "linear", "sample"}) {
     ASSERT_TRUE(c["ms_per_op"].contains(op)) << op;
     EXPECT_GT(c["ms_per_op"][op], 0) << op;
   }

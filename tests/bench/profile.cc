@@ -15,7 +15,7 @@ enum Op {
   kRmsNorm,
   kLayerNorm,
   kQkvgProjection,
-  kVqAssign,
+  kVqScores,
   kHeadScores,
   kVqDecodeAttention,
   kVqPrefillAttention,
@@ -32,7 +32,7 @@ constexpr std::array<const char*, kOps> kNames = {"embedding",
                                                   "rms_norm",
                                                   "layer_norm",
                                                   "qkvg_projection",
-                                                  "vq_assign",
+                                                  "vq_scores",
                                                   "head_scores",
                                                   "vq_decode_attention",
                                                   "vq_prefill_attention",
@@ -76,7 +76,7 @@ Backend TimedBackend(Backend b) {
   Time<kRmsNorm, &Backend::rms_norm>(b.rms_norm);
   Time<kLayerNorm, &Backend::layer_norm>(b.layer_norm);
   Time<kQkvgProjection, &Backend::qkvg_projection>(b.qkvg_projection);
-  Time<kVqAssign, &Backend::vq_assign>(b.vq_assign);
+  Time<kVqScores, &Backend::vq_scores>(b.vq_scores);
   Time<kHeadScores, &Backend::head_scores>(b.head_scores);
   Time<kVqDecodeAttention, &Backend::vq_decode_attention>(b.vq_decode_attention);
   Time<kVqPrefillAttention, &Backend::vq_prefill_attention>(b.vq_prefill_attention);

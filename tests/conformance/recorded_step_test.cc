@@ -278,7 +278,8 @@ TEST(RecordedStepCount, AStepIsOneGraph) {
   EXPECT_EQ(no_graphs, 0);
   EXPECT_EQ(graphs, 1);
   EXPECT_LT(launches, 5);
-  EXPECT_GT(all_launches, 20);
+  // Projection, scores, attention and output of a layer take a launch each, or more.
+  EXPECT_GE(all_launches, 4 * SmallShape().n_layer);
 }
 
 }  // namespace

@@ -196,5 +196,12 @@ absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status CpuVqScores(Device& device, const VqScoresArgs& args) {
+  absl::Status s = CpuVqAssign(device, args.assign);
+  if (s.ok()) s = CpuHeadScores(device, args.code_scores);
+  if (s.ok() && args.scores_positions()) s = CpuHeadScores(device, args.position_scores);
+  return s;
+}
+
 }  // namespace tvq
 #endif

@@ -80,4 +80,11 @@ absl::Status ReferenceVqAssign(Device&, const VqAssignArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status ReferenceVqScores(Device& device, const VqScoresArgs& args) {
+  absl::Status s = ReferenceVqAssign(device, args.assign);
+  if (s.ok()) s = ReferenceHeadScores(device, args.code_scores);
+  if (s.ok() && args.scores_positions()) s = ReferenceHeadScores(device, args.position_scores);
+  return s;
+}
+
 }  // namespace tvq

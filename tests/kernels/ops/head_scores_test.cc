@@ -210,6 +210,113 @@ TEST_P(HeadScoresTest, AssignsACodeEvenToNan) {
   EXPECT_LT(code, 40);
 }
 
+// A layer's queries and keys: N rows of H heads and of G.
+struct LayerShape {
+  int64_t rows, heads, kv_heads, codes, distances, width, position_width;
+};
+
+// One session's and many sessions' rows, more than are computed beside each other; ragged ends of
+// everything; shared heads; distances whose scores hang on one number.
+constexpr LayerShape kLayerShapes[] = {
+    {1, 1, 1, 512, 513, 128, 128}, {16, 1, 1, 64, 33, 32, 32}, {37, 4, 2, 100, 71, 24, 24},
+    {70, 2, 2, 40, 129, 64, 1},    {5, 6, 3, 31, 9, 40, 40},
+};
+
+struct LayerScores {
+  std::vector<float> codes, positions;
+  std::vector<int32_t> assigned;
+};
+
+// By VqScores, or by an op each. Of a layer without positions those are NaN.
+LayerScores ScoresOfLayer(Device& device, const LayerShape& s, bool at_once, bool positions) {
+  const auto pack = [&](std::array<int64_t, 3> shape, uint32_t seed) {
+    const auto keys = RandomFloats(shape[0] * shape[1] * shape[2], seed);
+    auto packed = PackHeadKeys(device, {keys.data(), shape});
+    EXPECT_TRUE(packed.ok()) << packed.status();
+    return *std::move(packed);
+  };
+  const auto random = [&](int64_t count, uint32_t seed) {
+    return DeviceArray<float>(device, RandomFloats(count, seed));
+  };
+  const auto unset = [&](int64_t count) {
+    return DeviceArray<float>(device, std::vector<float>(static_cast<size_t>(count), NAN));
+  };
+  const HeadKeys codebook = pack({s.kv_heads, s.codes, s.width}, 1);
+  const HeadKeys distances = pack({s.heads, s.distances, s.position_width}, 2);
+  const auto q_u = random(s.rows * s.heads * s.width, 3);
+  const auto q_w = random(s.rows * s.heads * s.position_width, 4);
+  const auto k = random(s.rows * s.kv_heads * s.width, 5);
+  const auto code_scores = unset(s.rows * s.heads * s.codes);
+  const auto position_scores = unset(s.rows * s.heads * s.distances);
+  const DeviceArray<int32_t> codes(
+      device, std::vector<int32_t>(static_cast<size_t>(s.rows * s.kv_heads), -1));
+
+  VqScoresArgs args;
+  args.code_scores = {{q_u.data(), {s.rows, s.heads, s.width}},
+                      &codebook,
+                      {code_scores.data(), {s.rows, s.heads, s.codes}}};
+  if (positions) {
+    args.position_scores = {{q_w.data(), {s.rows, s.heads, s.position_width}},
+                            &distances,
+                            {position_scores.data(), {s.rows, s.heads, s.distances}}};
+  }
+  args.assign = {
+      {k.data(), {s.rows, s.kv_heads, s.width}}, &codebook, {codes.data(), {s.rows, s.kv_heads}}};
+  if (at_once) {
+    EXPECT_TRUE(VqScores(device, args).ok());
+  } else {
+    EXPECT_TRUE(HeadScores(device, args.code_scores).ok());
+    if (positions) EXPECT_TRUE(HeadScores(device, args.position_scores).ok());
+    EXPECT_TRUE(VqAssign(device, args.assign).ok());
+  }
+  return {code_scores.Read(), position_scores.Read(), codes.Read()};
+}
+
+TEST_P(HeadScoresTest, ALayersScoresHaveTheBitsOfTheirOwnOps) {
+  for (const LayerShape& shape : kLayerShapes) {
+    const LayerScores apart = ScoresOfLayer(*device_, shape, false, true);
+    // Twice: nothing of a call may stay for the next.
+    for (int i = 0; i < 2; ++i) {
+      const LayerScores at_once = ScoresOfLayer(*device_, shape, true, true);
+      EXPECT_EQ(at_once.codes, apart.codes) << shape.rows << " rows";
+      EXPECT_EQ(at_once.positions, apart.positions) << shape.rows << " rows";
+      EXPECT_EQ(at_once.assigned, apart.assigned) << shape.rows << " rows";
+    }
+    const LayerScores without = ScoresOfLayer(*device_, shape, true, false);
+    EXPECT_EQ(without.codes, apart.codes) << shape.rows << " rows";
+    EXPECT_EQ(without.assigned, apart.assigned) << shape.rows << " rows";
+    EXPECT_TRUE(std::ranges::all_of(without.positions, [](float x) { return std::isnan(x); }));
+  }
+}
+
+TEST(HeadScoresCheckTest, NamesWhatIsWrongWithALayer) {
+  const auto cpu = MakeTestDevice("cpu");
+  const Data data({4, 2, 2, 3, 5});
+  const HeadKeys keys = data.Pack(*cpu);
+  std::vector<float> scores(4 * 2 * 3), distances(scores);
+  std::vector<int32_t> codes(4 * 2);
+  const Tensor<const float, 3> x{data.x.data(), {4, 2, 5}};
+  const VqScoresArgs good{.code_scores = {x, &keys, {scores.data(), {4, 2, 3}}},
+                          .position_scores = {x, &keys, {distances.data(), {4, 2, 3}}},
+                          .assign = {x, &keys, {codes.data(), {4, 2}}}};
+  EXPECT_TRUE(VqScores(*cpu, good).ok());
+  const auto message = [&](auto change) {
+    VqScoresArgs args = good;
+    change(args);
+    return std::string(VqScores(*cpu, args).message());
+  };
+  EXPECT_THAT(message([](VqScoresArgs& a) { a.code_scores.keys = nullptr; }),
+              HasSubstr("VqScores, code_scores: keys are missing"));
+  EXPECT_THAT(message([](VqScoresArgs& a) { a.position_scores.out.shape[2] = 4; }),
+              HasSubstr("VqScores, position_scores: out is [4,2,4], expected [4,2,3]"));
+  EXPECT_THAT(message([](VqScoresArgs& a) { a.assign.codes.shape[1] = 1; }),
+              HasSubstr("VqScores, assign: codes is [4,1], expected [4,2]"));
+  EXPECT_THAT(message([](VqScoresArgs& a) { a.assign.k.shape[0] = 3; }),
+              HasSubstr("VqScores: keys of 3 rows and queries of 4"));
+  EXPECT_THAT(message([](VqScoresArgs& a) { a.position_scores.x.shape[0] = 3; }),
+              HasSubstr("VqScores: positions of 3 rows and codes of 4"));
+}
+
 TEST(HeadScoresCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");
   const Data data({2, 3, 3, 4, 5});

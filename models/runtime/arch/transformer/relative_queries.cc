@@ -54,13 +54,13 @@ void RelativeQueries::Project(int64_t layer, int64_t rows, QkvgProjectionArgs& a
   args.k = k(rows);
 }
 
-absl::Status RelativeQueries::ScorePositions(Device& device, int64_t layer, int64_t rows) const {
+HeadScoresArgs RelativeQueries::PositionScores(int64_t layer, int64_t rows) const {
   const HeadKeys& positions = layers_[static_cast<size_t>(layer)].positions;
   Tensor<const float, 3> queries = q_w(rows);
   if (config_.position_bias == PositionBias::kToeplitz) {
     queries = {ones_.as<const float>(), {rows, config_.n_head, 1}};
   }
-  return HeadScores(device, {queries, &positions, position_scores(rows)});
+  return {queries, &positions, position_scores(rows)};
 }
 
 }  // namespace tvq::transformer

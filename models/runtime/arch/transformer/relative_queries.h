@@ -31,8 +31,8 @@ class RelativeQueries {
   // After the last layer; `this` must stay where it is until the parts are allocated.
   void AddMemory(int64_t rows, MemoryParts& parts);
 
-  // Fills position_scores from the rows that were projected. Not of rerope.
-  absl::Status ScorePositions(Device& device, int64_t layer, int64_t rows) const;
+  // What fills position_scores from the rows that were projected. Not of rerope.
+  HeadScoresArgs PositionScores(int64_t layer, int64_t rows) const;
 
   // Of the first `n` rows.
   Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }

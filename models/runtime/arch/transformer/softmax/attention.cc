@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/ops/head_scores.h"
 #include "kernels/ops/softmax_attention.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 
@@ -41,7 +42,7 @@ void SoftmaxAttention::View(const SessionState& state, int64_t, std::byte* view)
 absl::Status SoftmaxAttention::Prefill(int64_t layer, const SessionState& state,
                                        const AttentionRows& rows) {
   const int64_t n = rows.v.dim(0);
-  if (absl::Status s = queries_.ScorePositions(device_, layer, n); !s.ok()) return s;
+  if (absl::Status s = HeadScores(device_, queries_.PositionScores(layer, n)); !s.ok()) return s;
   SoftmaxPrefillAttentionArgs args;
   args.shape = layout_.shape;
   args.layer_offset = layout_.LayerOffset(layer);
@@ -58,7 +59,7 @@ absl::Status SoftmaxAttention::Prefill(int64_t layer, const SessionState& state,
 absl::Status SoftmaxAttention::Decode(int64_t layer, const RowInputs& inputs,
                                       const AttentionRows& rows) {
   const int64_t n = rows.v.dim(0);
-  if (absl::Status s = queries_.ScorePositions(device_, layer, n); !s.ok()) return s;
+  if (absl::Status s = HeadScores(device_, queries_.PositionScores(layer, n)); !s.ok()) return s;
   SoftmaxDecodeAttentionArgs args;
   args.shape = layout_.shape;
   args.layer_offset = layout_.LayerOffset(layer);

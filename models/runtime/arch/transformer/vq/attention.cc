@@ -55,11 +55,13 @@ void VqAttention::View(const SessionState& state, int64_t layer, std::byte* view
 
 absl::Status VqAttention::Score(int64_t layer, int64_t rows) {
   const HeadKeys& codebook = codebooks_[static_cast<size_t>(layer)];
-  absl::Status s = VqAssign(device_, {queries_.k(rows), &codebook, codes(rows)});
-  if (s.ok() && tap_) s = ShowCodes(device_, tap_, layer, codes(rows));
   const HeadKeys& far = turned() ? turned_codes_.far(layer) : codebook;
-  if (s.ok()) s = HeadScores(device_, {queries_.q_u(rows), &far, code_scores(rows)});
-  if (s.ok() && !turned()) s = queries_.ScorePositions(device_, layer, rows);
+  VqScoresArgs args;
+  args.code_scores = {queries_.q_u(rows), &far, code_scores(rows)};
+  if (!turned()) args.position_scores = queries_.PositionScores(layer, rows);
+  args.assign = {queries_.k(rows), &codebook, codes(rows)};
+  absl::Status s = VqScores(device_, args);
+  if (s.ok() && tap_) s = ShowCodes(device_, tap_, layer, codes(rows));
   return s;
 }
 
