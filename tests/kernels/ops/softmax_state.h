@@ -25,6 +25,7 @@ class OwnedPages {
     const std::vector<std::byte> nothing(bytes(), std::byte{0xff});
     const int64_t pages = (positions + kKeyValuePage - 1) / kKeyValuePage;
     std::vector<uintptr_t> table;
+    table.reserve(static_cast<size_t>(pages));
     for (int64_t p = 0; p < pages; ++p) {
       memory_.emplace_back(device, nothing);
       table.push_back(reinterpret_cast<uintptr_t>(memory_.back().data()));
