@@ -211,6 +211,38 @@ TEST_F(SteadyMemoryTest, StatesTakeWhatTheDeviceHas) {
   EXPECT_GT(states.size(), 1000U);
 }
 
+// States that grow fill what was reserved to the last one that fits, whatever came and went there
+// before: nothing but their pages lies between them.
+TEST_F(SteadyMemoryTest, GrowingStatesTakeNoMoreThanWasQuoted) {
+  const std::shared_ptr<Model> model = SmallModel(device_, {.name = "softmax_transformer"});
+  constexpr int64_t kPositions = 1100;  // 5 pages
+  constexpr size_t kStates = 4;
+  const int64_t quoted = model->StateBytes(kPositions);
+  ASSERT_TRUE(model->ReserveStates(quoted * static_cast<int64_t>(kStates)).ok());
+  cuda_host::SetMemoryOfGpu(0);
+  std::vector<std::unique_ptr<State>> states(kStates);
+  const auto grow = [&](size_t i, int64_t position) {
+    if (states[i] == nullptr) states[i] = model->NewState().value();
+    const absl::Status status = states[i]->Synthesize(position, i + 1);
+    ASSERT_TRUE(status.ok()) << "state " << i << " at " << position << ": " << status;
+    EXPECT_EQ(states[i]->bytes(), model->StateBytes(position));
+  };
+  // They take pages in turns, so that what one leaves are gaps among the others'.
+  for (const int64_t position : {1, 300, 600, 900}) {
+    for (size_t i = 0; i < kStates; ++i) grow(i, position);
+  }
+  states[1].reset();
+  grow(2, 200);
+  grow(0, kPositions);
+  for (size_t i = kStates; i-- > 0;) grow(i, kPositions);
+  const absl::Status more = model->NewState().value()->Synthesize(1, 1);
+  EXPECT_EQ(more.code(), absl::StatusCode::kResourceExhausted) << more;
+  // A copy finds the place of one that is gone.
+  states[3].reset();
+  states[3] = model->NewState().value();
+  EXPECT_TRUE(states[3]->CopyFrom(*states[0]).ok());
+}
+
 // A place that was another session's holds nothing of it.
 TEST_F(SteadyMemoryTest, APlaceIsGivenAgainWithoutItsPast) {
   const std::shared_ptr<Model> model = SmallModel(device_);

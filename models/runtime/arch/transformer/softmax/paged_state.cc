@@ -1,6 +1,5 @@
 #include "models/runtime/arch/transformer/softmax/paged_state.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,20 +47,12 @@ absl::Status PagedState::TakePages(size_t count) {
 }
 
 absl::Status PagedState::ListPages(size_t first) {
-  const size_t room = table_.bytes() / sizeof(uintptr_t);
-  if (pages_.size() > room) {
-    const size_t entries = std::max(2 * room, pages_.size());
-    absl::StatusOr<Device::Reusable> table =
-        AllocateState(device_, static_cast<int64_t>(entries * sizeof(uintptr_t)), memory_);
-    if (!table.ok()) return table.status();
-    table_ = std::move(table->memory);
-    first = 0;
-  }
   std::vector<uintptr_t> addresses;
+  addresses.reserve(pages_.size() - first);
   for (size_t i = first; i < pages_.size(); ++i) {
     addresses.push_back(reinterpret_cast<uintptr_t>(pages_[i].data()));
   }
-  return device_.CopyFromHost(table_.as<uintptr_t>() + first, addresses.data(),
+  return device_.CopyFromHost(table() + first * sizeof(uintptr_t), addresses.data(),
                               addresses.size() * sizeof(uintptr_t));
 }
 
@@ -79,7 +70,7 @@ absl::Status PagedState::CopyFrom(const State& other) {
     return absl::FailedPreconditionError("the state to copy belongs to another model");
   }
   absl::Status s = Resize(source->position_);
-  const auto bytes = static_cast<size_t>(layout_.page_bytes());
+  const auto bytes = static_cast<size_t>(layout_.table_offset());  // each has its own table
   for (size_t i = 0; s.ok() && i < pages_.size(); ++i) {
     s = device_.CopyWithin(pages_[i].data(), source->pages_[i].data(), bytes);
   }

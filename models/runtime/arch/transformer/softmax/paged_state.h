@@ -10,17 +10,22 @@
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
 #include "kernels/ops/softmax_attention.h"
+#include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/arch/transformer/session_state.h"
 
 namespace tvq::transformer {
 
-// A page holds kKeyValuePage positions of all layers, one layer behind the other.
+// A page holds kKeyValuePage positions of all layers, one layer behind the other, and room for the
+// addresses of as many pages as a session may come to have. Those of the first page are used: so
+// pages are all that a session takes, and all of one size, which fill reserved memory to the last.
 struct PageLayout {
   KeyValueShape shape;
   int64_t layers = 0;
   int64_t max_position = 0;  // of any session
 
-  int64_t page_bytes() const { return layers * shape.LayerBytes(); }
+  int64_t page_bytes() const { return table_offset() + Aligned(8 * Pages(max_position)); }
+  // Of the keys and values alone.
+  int64_t table_offset() const { return layers * shape.LayerBytes(); }
   int64_t LayerOffset(int64_t layer) const { return layer * shape.LayerBytes(); }
   static int64_t Pages(int64_t tokens) {
     return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
@@ -41,7 +46,6 @@ class PagedState : public SessionState {
     return std::unique_ptr<PagedState>(new PagedState(device, layout, memory));
   }
 
-  // Without the table's 8 to 16 for each page.
   int64_t bytes() const override {
     return static_cast<int64_t>(pages_.size()) * layout_.page_bytes();
   }
@@ -54,7 +58,7 @@ class PagedState : public SessionState {
   absl::Status Extend(int64_t tokens) override;
 
   KeyValuePages pages() const {
-    return {table_.as<void* const>(), static_cast<int64_t>(pages_.size())};
+    return {reinterpret_cast<void* const*>(table()), static_cast<int64_t>(pages_.size())};
   }
 
  private:
@@ -67,6 +71,10 @@ class PagedState : public SessionState {
   absl::Status TakePages(size_t count);
   // Writes the addresses of pages_ from the index `first` on into the table.
   absl::Status ListPages(size_t first);
+  // Addresses of the pages, on the device; nullptr as long as there are none.
+  std::byte* table() const {
+    return pages_.empty() ? nullptr : pages_[0].as<std::byte>() + layout_.table_offset();
+  }
   // Load, but for what happens after an error.
   absl::Status TryLoad(int64_t position, const SectionReader& read);
   // One layer's part of every page, in host memory.
@@ -76,7 +84,6 @@ class PagedState : public SessionState {
   Device& device_;
   const PageLayout& layout_;
   const StateMemory memory_;
-  Buffer table_;               // addresses of the pages; its room doubles as they become more
   std::vector<Buffer> pages_;  // at least those of the positions there are
 };
 

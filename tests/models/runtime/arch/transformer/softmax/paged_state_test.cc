@@ -29,7 +29,8 @@ class PagedStateTest : public testing::TestWithParam<DType> {
     return state;
   }
   int64_t Bytes(int64_t pages) const {
-    return pages * 256 * 2 * 2 * (3 + 5) * static_cast<int64_t>(SizeOf(GetParam()));
+    // Of the 4 pages of 1000 positions every page has room for the addresses.
+    return pages * (256 * 2 * 2 * (3 + 5) * static_cast<int64_t>(SizeOf(GetParam())) + 64);
   }
 
   // Two key/value heads, keys of three, values of five, two layers.
@@ -140,7 +141,10 @@ TEST_P(PagedStateTest, ACopySharesNothing) {
   const std::unique_ptr<PagedState> original = Synthesized(300), copy = New();
   const Content content = ContentOf(*original);
   ASSERT_TRUE(copy->CopyFrom(*original).ok());
-  std::memset(copy->pages().pages[0], 0, static_cast<size_t>(layout_.page_bytes()));
+  for (int64_t page = 0; page < 2; ++page) {
+    EXPECT_NE(copy->pages().pages[page], original->pages().pages[page]);
+    std::memset(copy->pages().pages[page], 0, static_cast<size_t>(layout_.table_offset()));
+  }
   EXPECT_EQ(ContentOf(*original), content);
   const PageLayout other = layout_;
   EXPECT_EQ(PagedState::Create(*device_, other)->CopyFrom(*original).code(),
