@@ -59,7 +59,8 @@ std::vector<Case> Cases() {
   for (const DeviceCase& device : {DeviceCase{"cuda_host", "shuffled"}, DeviceCase{"cuda", ""}}) {
     for (const char* model :
          {"bytes_untied", "pieces_tied", "pixels_abs", "heads_unequal",
-          "families/linear_gated_multi_query", "families/linear_standard_grouped"}) {
+          "families/linear_gated_multi_query", "families/linear_standard_grouped",
+          "families/softmax_gated_multi_query", "families/softmax_standard_grouped"}) {
       cases.push_back({model, device});
     }
   }

@@ -56,8 +56,8 @@ OverlapCase OnCpu() {
           .batches = {1, 3}};
 }
 
-OverlapCase Linear(OverlapCase c) {
-  c.shape.kind = "linear_transformer";
+OverlapCase Of(const char* kind, OverlapCase c) {
+  c.shape.kind = kind;
   return c;
 }
 
@@ -137,7 +137,10 @@ TEST_P(OverlapTest, StepsHaveTheBitsOfKernelsOneByOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, OverlapTest,
-                         testing::Values(OnCpu(), OnGpu(), Linear(OnCpu()), Linear(OnGpu())),
+                         testing::Values(OnCpu(), OnGpu(), Of("linear_transformer", OnCpu()),
+                                         Of("linear_transformer", OnGpu()),
+                                         Of("softmax_transformer", OnCpu()),
+                                         Of("softmax_transformer", OnGpu())),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

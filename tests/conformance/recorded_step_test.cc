@@ -29,10 +29,10 @@ Shape SmallShape() {
           .pe_abs = true};
 }
 
-// Sums of products of features: no window, no codes.
-Shape SmallLinear() {
+// Sums of products of features, or pages of keys and values: no codes.
+Shape SmallShapeOf(const char* kind) {
   Shape shape = SmallShape();
-  shape.kind = "linear_transformer";
+  shape.kind = kind;
   return shape;
 }
 
@@ -173,26 +173,33 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepThatLeavesRowsOut) {
   }
 }
 
-// Rows of nobody have no state to add to.
-TEST_P(RecordedStepTest, HasTheBitsOfADirectStepOfALinearTransformer) {
-  Twins twins(SmallLinear(), GetParam(), DType::kFloat32);
-  ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 4}).ok());
-  std::vector<std::unique_ptr<State>> recorded, direct;
-  for (int i = 0; i < 4; ++i) {
-    recorded.push_back(twins.recorded.NewState());
-    direct.push_back(twins.direct.NewState());
-  }
-  const std::vector<int32_t> tokens{3, 7, 11, 28};
-  for (const size_t rows : {4, 3, 1, 3, 2}) {
-    std::vector<State*> of_recorded, of_direct;
-    for (size_t i = 0; i < rows; ++i) {
-      of_recorded.push_back(recorded[i].get());
-      of_direct.push_back(direct[i].get());
+// Rows of nobody have no state to add to. Of pages, those of some sessions come to be two while the
+// recording stays, and the rows of nobody change how many blocks share a session.
+TEST_P(RecordedStepTest, HasTheBitsOfADirectStepOfOtherKinds) {
+  for (const char* kind : {"linear_transformer", "softmax_transformer"}) {
+    Twins twins(SmallShapeOf(kind), GetParam(), DType::kFloat32);
+    ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 4}).ok());
+    std::vector<std::unique_ptr<State>> recorded, direct;
+    for (const int64_t position : {254, 130, 0, 255}) {
+      for (auto& [fixture, states] :
+           {std::pair(&twins.recorded, &recorded), std::pair(&twins.direct, &direct)}) {
+        states->push_back(fixture->NewState());
+        ASSERT_TRUE(states->back()->Synthesize(position, states->size()).ok());
+      }
     }
-    const std::vector<int32_t> fed(tokens.begin(), tokens.begin() + static_cast<int64_t>(rows));
-    ASSERT_TRUE(twins.recorded.Batch(of_recorded, fed) == twins.direct.Batch(of_direct, fed));
+    const std::vector<int32_t> tokens{3, 7, 11, 28};
+    for (const size_t rows : {4, 3, 1, 4, 2}) {
+      std::vector<State*> of_recorded, of_direct;
+      for (size_t i = 0; i < rows; ++i) {
+        of_recorded.push_back(recorded[i].get());
+        of_direct.push_back(direct[i].get());
+      }
+      const std::vector<int32_t> fed(tokens.begin(), tokens.begin() + static_cast<int64_t>(rows));
+      ASSERT_TRUE(twins.recorded.Batch(of_recorded, fed) == twins.direct.Batch(of_direct, fed))
+          << kind << ", " << rows << " rows";
+    }
+    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i])) << kind;
   }
-  for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i]));
 }
 
 // What lies between steps may let the memory of intermediates grow: recordings have theirs still.
@@ -243,7 +250,8 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
   }
   const StateReads part{.int8 = true, .skip_mass = 0.2F};
   for (const auto& [shape, reads] :
-       {std::pair(SmallShape(), part), std::pair(SmallLinear(), StateReads())}) {
+       {std::pair(SmallShape(), part), std::pair(SmallShapeOf("linear_transformer"), StateReads()),
+        std::pair(SmallShapeOf("softmax_transformer"), StateReads())}) {
     compare([&] {
       Fixture f(shape, device, DType::kFloat32, 2, {}, reads);
       const auto one = f.NewState(), other = f.NewState();

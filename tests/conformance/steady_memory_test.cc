@@ -32,8 +32,10 @@ struct Kind {
   std::string name = "transformer_vq";
   StateReads reads;
 };
-const Kind kKinds[] = {
-    {}, {.reads = {.int8 = true, .skip_mass = 0.1F}}, {.name = "linear_transformer"}};
+const Kind kKinds[] = {{},
+                       {.reads = {.int8 = true, .skip_mass = 0.1F}},
+                       {.name = "linear_transformer"},
+                       {.name = "softmax_transformer"}};
 
 absl::StatusOr<std::shared_ptr<Model>> TryModel(std::shared_ptr<Device> device,
                                                 const Kind& kind = {}) {
