@@ -57,7 +57,7 @@ absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const Host
 }
 
 absl::Status CudaLinear(Device& device, const LinearArgs& args) {
-  if (args.y.size() == 0) return absl::OkStatus();
+  if (args.y.empty()) return absl::OkStatus();
   const absl::StatusOr<const void*> x =
       PrepareRows(device, {.x = args.x, .chunk_rows = args.chunk_rows}, args.weight->dtype);
   if (!x.ok()) return x.status();
@@ -74,7 +74,7 @@ absl::Status CudaLinear(Device& device, const LinearArgs& args) {
 }
 
 absl::Status CudaGatedOutput(Device& device, const GatedOutputArgs& args) {
-  if (args.y.size() == 0) return absl::OkStatus();
+  if (args.y.empty()) return absl::OkStatus();
   const absl::StatusOr<const void*> x =
       PrepareRows(device, {.x = args.o, .gate = args.g.data, .chunk_rows = args.chunk_rows},
                   args.weight->dtype);
