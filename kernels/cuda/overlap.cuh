@@ -50,6 +50,14 @@ __device__ inline void LetSuccessorBegin() {
 #endif
 }
 
+// Brings what lies at `address` on its way to the second cache. No read in the sense of the rule,
+// as nothing comes to the thread: memory that kernels write may be asked for ahead of the wait.
+__device__ inline void AskFor([[maybe_unused]] const void* address) {
+#if !defined(TVQ_CUDA_HOST) && defined(__CUDA_ARCH__)
+  asm volatile("prefetch.L2 [%0];" ::"l"(address));
+#endif
+}
+
 }  // namespace tvq::TVQ_CUDA
 
 #endif  // TVQ_KERNELS_CUDA_OVERLAP_CUH_

@@ -16,6 +16,7 @@
 namespace tvq::TVQ_CUDA {
 namespace {
 
+constexpr int kStartThreads = 256;  // of a block that computes weights or appends
 constexpr int kStartWarps = kStartThreads / kWarp;
 
 // Sums of shares below some bounds.
@@ -50,6 +51,52 @@ struct StartShared {
   Mass mass[kStartWarps];
   uint32_t ticket;
 };
+
+// Weights of a head's rows, by the codes and counts that the state will have when the position has
+// entered it: the largest score first, then the exponentials. Every thread receives their sum.
+// `partial` is shared memory, a float a warp. For a block of kStartThreads.
+__device__ inline float ComputeWeights(const VqDecode& args, int64_t n, int64_t h, float* partial) {
+  const int64_t codes = args.shape.codes, window = args.shape.window;
+  const int64_t kv_heads = args.shape.kv_heads, g = h / (args.heads / kv_heads);
+  const VqState& state = args.states[n];
+  const int64_t position = args.positions[n];
+  const int64_t recent = position + 1 < window ? position + 1 : window;
+  const float* code_scores = args.code_scores + (n * args.heads + h) * codes;
+  const float* position_scores = args.position_scores + (n * args.heads + h) * window;
+  const int32_t* window_code = state.window_code + g * window;
+  const int32_t retired = args.Retired(n, g), entering = args.codes[n * kv_heads + g];
+  const auto count = [&](int64_t s) { return state.count[g * codes + s] + (s == retired ? 1 : 0); };
+  const auto slot = [&](int64_t distance) { return (position - distance) % window; };
+  const auto score = [&](int64_t distance) {
+    const int32_t code = distance == 0 ? entering : window_code[slot(distance)];
+    return code_scores[code] + position_scores[distance];
+  };
+
+  float largest = -INFINITY;
+  for (int64_t s = threadIdx.x; s < codes; s += kStartThreads) {
+    if (count(s) > 0) largest = Max()(largest, code_scores[s]);
+  }
+  for (int64_t d = threadIdx.x; d < recent; d += kStartThreads) largest = Max()(largest, score(d));
+  largest = BlockReduce(largest, partial, Max());
+
+  float* weights = args.weights + (n * args.heads + h) * args.Rows();
+  float sum = 0;
+  for (int64_t s = threadIdx.x; s < codes; s += kStartThreads) {
+    const float weight = count(s) > 0 ? expf(code_scores[s] - largest) : 0;
+    weights[s] = weight;
+    sum = fmaf(weight, static_cast<float>(count(s)), sum);
+  }
+  for (int64_t d = threadIdx.x; d < window; d += kStartThreads) {
+    if (d < recent) {
+      const float weight = expf(score(d) - largest);
+      weights[codes + slot(d)] = weight;
+      sum += weight;
+    } else {
+      weights[codes + d] = 0;  // no position has taken this slot yet
+    }
+  }
+  return BlockReduce(sum, partial, Add());
+}
 
 // Turns the weights of head h, whose sum is given, into shares; every thread receives the largest
 // one's bucket. Until a barrier a thread may read those of the rows from threadIdx.x on.

@@ -235,6 +235,34 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
   }
 }
 
+// A GPU may divide the work of hundreds in another way. All but one are nobody.
+TEST_P(VqAttentionTest, ASessionHasTheSameBitsAmongHundreds) {
+  for (const Case& c : Cases().first(2)) {
+    constexpr size_t kRows = 400;
+    const VqShape shape = Shape(c);
+    const VqInputs inputs(shape, c.heads, c.tokens, 11);
+    OwnedState alone(*device_, shape), among(*device_, shape);
+    inputs.Append(*device_, among, 0, c.tokens - 1);
+    const auto outs = inputs.Decode(*device_, alone, c.tokens - 1, 0);
+    const auto rows_of = [](const auto& from, int64_t count) {
+      std::remove_cvref_t<decltype(from)> rows;
+      for (size_t n = 0; n < kRows; ++n) rows.insert(rows.end(), from.end() - count, from.end());
+      return rows;
+    };
+    std::vector<VqState> views(kRows);
+    views[0] = among.View();
+    std::vector<int64_t> positions(kRows);
+    positions[0] = c.tokens - 1;
+    const std::vector<float> out = DecodeStep(
+        *device_, shape, c.heads, views, positions, rows_of(inputs.code_scores, c.heads * c.codes),
+        rows_of(inputs.position_scores, c.heads * c.window), rows_of(inputs.codes, c.kv_heads),
+        rows_of(inputs.v, c.kv_heads * c.value), 0);
+    EXPECT_TRUE(std::equal(outs.end() - c.heads * c.value, outs.end(), out.begin()));
+    EXPECT_TRUE(std::all_of(out.begin() + c.heads * c.value, out.end(),
+                            [](float value) { return value == 0; }));
+  }
+}
+
 // The window rounds as ToBFloat16 does: ties, subnormals, overflow to infinity, NaN.
 TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
   constexpr int64_t kValues = 40;
