@@ -35,6 +35,9 @@ class LinearInt8Test : public testing::TestWithParam<DeviceCase> {
   std::unique_ptr<Device> device_;
 };
 
+// The CPU alone multiplies integers.
+class LinearFixedPointTest : public LinearInt8Test {};
+
 TEST_P(LinearInt8Test, QuantizesRowByRow) {
   const std::vector<float> w = {127, -127, 63.5F, 64.5F, 0.4F,  0,      0, 0, 0, 0,
                                 -2,  1,    0.01F, 2,     -1.5F, 1e-37F, 0, 0, 0, -1e-37F};
@@ -88,8 +91,7 @@ TEST_P(LinearInt8Test, TakesInt8AsItIs) {
 }
 
 // As large as weights, x and `in` can be, with signs that add up and that cancel.
-TEST_P(LinearInt8Test, TheLargestSumsAreRight) {
-  if (GetParam().name != "cpu") GTEST_SKIP() << "sums of floats do not overflow";
+TEST_P(LinearFixedPointTest, TheLargestSumsAreRight) {
   const int64_t in = kMaxInt8Width, out = 3;
   std::vector<int8_t> q(static_cast<size_t>(out * in), 127);
   for (int64_t i = 0; i < in; ++i) {
@@ -113,8 +115,7 @@ TEST_P(LinearInt8Test, TheLargestSumsAreRight) {
 
 // The vector conversion of x agrees with the scalar one bit for bit: an identity matrix shows it,
 // each number by a row of its own weight alone.
-TEST_P(LinearInt8Test, RoundsToFixedPoint) {
-  if (GetParam().name != "cpu") GTEST_SKIP() << "rounds to bfloat16";
+TEST_P(LinearFixedPointTest, RoundsToFixedPoint) {
   constexpr int64_t kWidth = 101;
   std::vector<int8_t> q(kWidth * kWidth);
   for (size_t i = 0; i < kWidth; ++i) q[i * kWidth + i] = 1;
@@ -148,6 +149,14 @@ TEST_P(LinearInt8Test, RoundsToFixedPoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LinearInt8Test, testing::ValuesIn(LinearDevices()), kCaseName);
+
+std::vector<DeviceCase> DevicesOfIntegers() {
+  std::vector<DeviceCase> devices = LinearDevices();
+  std::erase_if(devices, [](const DeviceCase& device) { return device.name != "cpu"; });
+  return devices;
+}
+INSTANTIATE_TEST_SUITE_P(Cpu, LinearFixedPointTest, testing::ValuesIn(DevicesOfIntegers()),
+                         kCaseName);
 
 // What linear.h says of int8 weights on the CPU: sums of integers, whatever adds them up.
 TEST(LinearInt8BitsTest, AreThoseOfEveryInstructionSet) {
