@@ -10,8 +10,10 @@
 // Weights: a block a query and head; the span's scores come from cache, and S + W + (up to 256)
 // floats go back to it, a denominator beside them. Values: weights [Q, keys] times rows [keys, V]
 // by matrix instructions, 64 queries x 64 columns a block of threads, 32 keys at a time through
-// shared memory while the next 32 are on their way to registers. U and the window are read once per
-// head and 64 queries: 4 V (S + W) bytes or less, from the second cache after the first.
+// shared memory while the next 32 are on their way to registers; keys are divided into up to four
+// parts, blocks beside each other, until these fill a large GPU, and the last of them to arrive
+// adds what the parts came to, in order. U and the window are read once per head and 64 queries: 4
+// V (S + W) bytes or less, from the second cache after the first.
 //
 // Factors are sums of bfloat16 (terms.cuh): with float32 values three terms of each, which is all
 // of a float32, and the six products down to 2^-18 of the largest; with bfloat16 values two terms
@@ -24,6 +26,7 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/terms.cuh"
+#include "kernels/cuda/tickets.cuh"
 #include "kernels/cuda/vq_append.cuh"
 
 namespace tvq::TVQ_CUDA {
@@ -53,6 +56,9 @@ struct Span {
   float* weights;      // [queries, H, Stride()]
   float* denominator;  // [queries, H]
   float* out;
+  int64_t parts;      // that the keys are divided into, blocks beside each other
+  float4* partial;    // sums of the blocks that share a tile, where there are several parts
+  uint32_t* tickets;  // of those blocks
 
   // Keys are codes, slots of the window and the span's own positions, each from a whole tile on.
   __host__ __device__ int64_t Window() const { return WholeTiles(shape.codes); }
@@ -129,6 +135,7 @@ template <typename T>
 struct alignas(16) Shared {
   uint32_t weight[TermsOf<T>::kWeight][kTile][kPairs + 4];
   uint32_t value[TermsOf<T>::kSum][kPairs][kTile + 8];
+  uint32_t ticket;
 };
 
 // What a thread carries of a tile from memory to shared memory.
@@ -163,7 +170,7 @@ __device__ inline float4 Stored(float4 v) {
   return {stored(v.x), stored(v.y), stored(v.z), stored(v.w)};
 }
 
-// 64 queries from 64 blockIdx.y / H on, 64 columns.
+// 64 queries from 64 blockIdx.y / H on, 64 columns, a part of the keys.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
     PrefillValuesKernel(Span args) {
@@ -172,8 +179,12 @@ __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
   const int64_t values = args.shape.value;
   const int64_t h = blockIdx.y % args.heads, g = h / (args.heads / args.shape.kv_heads);
   const int64_t first_query = static_cast<int64_t>(blockIdx.y) / args.heads * kTile;
-  const int64_t first_column = static_cast<int64_t>(blockIdx.x) * kTile;
-  const int64_t end = args.End(first_query), stride = args.Stride();
+  const int64_t part = blockIdx.x % args.parts;
+  const int64_t column_tile = static_cast<int64_t>(blockIdx.x) / args.parts;
+  const int64_t first_column = column_tile * kTile;
+  const int64_t depths = args.End(first_query) / kDepth, stride = args.Stride();
+  const int64_t begin = depths * part / args.parts * kDepth;
+  const int64_t end = depths * (part + 1) / args.parts * kDepth;
   const int thread = static_cast<int>(threadIdx.x);
 
   const auto load_values = [&](int64_t key, int64_t column) -> float4 {
@@ -295,8 +306,8 @@ __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
   };
 
   float sum[2][4][4] = {};
-  Carried carried = load(0);
-  for (int64_t key = 0; key < end; key += kDepth) {
+  Carried carried = load(begin);
+  for (int64_t key = begin; key < end; key += kDepth) {
     store(carried);
     __syncthreads();
     if (key + kDepth < end) carried = load(key + kDepth);
@@ -308,6 +319,33 @@ __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
     __syncthreads();
   }
 
+  if (args.parts > 1) {
+    const int64_t tile = blockIdx.y * (gridDim.x / args.parts) + column_tile;
+    const auto partial = [&](int64_t p, int m, int n) -> float4& {
+      return args.partial[((tile * args.parts + p) * 8 + m * 4 + n) * kThreads + thread];
+    };
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        partial(part, m, n) = {sum[m][n][0], sum[m][n][1], sum[m][n][2], sum[m][n][3]};
+      }
+    }
+    if (!LastToArrive(args.tickets + tile, args.parts, shared.ticket)) return;
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        float4 total = partial(0, m, n);
+        for (int64_t p = 1; p < args.parts; ++p) {
+          const float4 more = partial(p, m, n);
+          total.x += more.x, total.y += more.y, total.z += more.z, total.w += more.w;
+        }
+        sum[m][n][0] = total.x, sum[m][n][1] = total.y;
+        sum[m][n][2] = total.z, sum[m][n][3] = total.w;
+      }
+    }
+  }
 #pragma unroll
   for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -324,13 +362,24 @@ __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
   }
 }
 
+int64_t ColumnTiles(const VqShape& shape) { return (shape.value + kTile - 1) / kTile; }
+
+// Blocks for a whole span that keep a large GPU (132 to 148 multiprocessors) at work, two each.
+constexpr int64_t kEnoughBlocks = 264;
+
+// Parts of the keys: until there are enough blocks for a whole span, at most four.
+int64_t PartsFor(const VqShape& shape, int64_t heads) {
+  const int64_t blocks = ColumnTiles(shape) * heads * (kVqPrefillSpan / kTile);
+  return std::clamp<int64_t>((kEnoughBlocks + blocks - 1) / blocks, 1, 4);
+}
+
 absl::Status RunSpan(Device& device, const Span& span) {
   absl::Status status =
       Launch("VqPrefillWeights", device,
              {.blocks = span.queries, .blocks_y = span.heads, .threads = kWeightThreads},
              PrefillWeightsKernel, span);
   if (!status.ok()) return status;
-  const LaunchShape shape{.blocks = (span.shape.value + kTile - 1) / kTile,
+  const LaunchShape shape{.blocks = ColumnTiles(span.shape) * span.parts,
                           .blocks_y = span.heads * ((span.queries + kTile - 1) / kTile),
                           .threads = kThreads};
   status = span.shape.value_dtype == DType::kFloat32
@@ -351,6 +400,17 @@ absl::Status CudaVqPrefillAttention(Device& device, const VqPrefillAttentionArgs
   if (!weights.ok()) return weights.status();
   span.weights = *weights;
   span.denominator = *weights + rows * span.Stride();
+  span.parts = PartsFor(args.shape, heads);
+  if (span.parts > 1) {
+    const int64_t tiles = ColumnTiles(args.shape) * heads * (kVqPrefillSpan / kTile);
+    absl::StatusOr<float4*> partial =
+        AsCuda(device).Scratch<float4>(2, tiles * span.parts * kTile * kTile / 4);
+    if (!partial.ok()) return partial.status();
+    absl::StatusOr<uint32_t*> tickets = AsCuda(device).Tickets(tiles);
+    if (!tickets.ok()) return tickets.status();
+    span.partial = *partial;
+    span.tickets = *tickets;
+  }
   for (int64_t row = 0; row < tokens; row += span.queries) {
     span.first = args.position + row;
     span.queries = std::min(kVqPrefillSpan - span.first % kVqPrefillSpan, tokens - row);
