@@ -1,4 +1,4 @@
-"""Text as token ids: SentencePiece by its command line tools, and streams of segments for training."""
+"""Text as token ids, SentencePiece's (by its command line tools) or bytes, and streams of segments for training."""
 
 import hashlib
 import pathlib
@@ -48,15 +48,38 @@ class Pieces:
                 text.extend(piece.replace(SPACE, " ").encode())
         return text.decode("utf-8", errors="replace")
 
+    def config_fields(self) -> dict:
+        names = self.pieces
+        return dict(vocab_size=len(names), unk_token_id=names.index("<unk>"), eos_token_id=self.end,
+                    pad_token_id=names.index("<pad>"), tokenizer={"type": "sentencepiece", "file": "tokenizer.model"})
 
-def load_documents(folder, pieces: Pieces, cache) -> list:
+
+class Bytes:
+    """The bytes tokenizer of docs/model-format.md: an id a byte, after pad, end and unknown."""
+
+    FIRST, SIZE = 3, 259
+    end, newline = 1, FIRST + 10
+    file = None
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.frombuffer(text.encode(), np.uint8).astype(np.uint16) + self.FIRST
+
+    def decode(self, ids) -> str:
+        return bytes(int(token) - self.FIRST for token in ids if token >= self.FIRST).decode("utf-8", errors="replace")
+
+    def config_fields(self) -> dict:
+        return dict(vocab_size=self.SIZE, unk_token_id=2, eos_token_id=self.end, pad_token_id=0, tokenizer={"type": "bytes"})
+
+
+def load_documents(folder, pieces, cache) -> list:
     """Token ids of every .txt file of a folder in the order of names, each beginning with the end-of-sequence id."""
     cache = pathlib.Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
     documents = []
     for file in sorted(pathlib.Path(folder).glob("*.txt")):
         raw = file.read_bytes()
-        key = hashlib.sha256(raw + pathlib.Path(pieces.file).read_bytes()).hexdigest()[:16]
+        tokenizer = pathlib.Path(pieces.file).read_bytes() if pieces.file else b""
+        key = hashlib.sha256(raw + tokenizer).hexdigest()[:16]
         stored = cache / f"{file.stem}.{key}.npy"
         if not stored.exists():
             np.save(stored, np.concatenate([[pieces.end], pieces.encode(raw.decode("utf-8"))]).astype(np.uint16))
@@ -124,7 +147,7 @@ class Text:
 
     unit = "bits per byte"
 
-    def __init__(self, pieces: Pieces, training, validation, shapes, groups: int, validate_tokens: int):
+    def __init__(self, pieces, training, validation, shapes, groups: int, validate_tokens: int):
         self.pieces, self.training, self.validation = pieces, training, validation
         self.shapes, self.groups, self.validate_tokens = sorted(shapes), groups, validate_tokens
         self.stages = tuple(begin for begin, *_ in self.shapes)
@@ -132,17 +155,13 @@ class Text:
 
     @classmethod
     def from_options(cls, options) -> "Text":
-        if options.tokenizer is None:
-            raise ValueError("text needs --tokenizer")
-        pieces = Pieces(options.tokenizer)
+        pieces = Pieces(options.tokenizer) if options.tokenizer else Bytes()
         training = load_documents(options.data / "train", pieces, options.out / "tokens")
         validation = load_documents(options.data / "validation", pieces, options.out / "tokens")
         return cls(pieces, training, validation, options.stages, options.groups, options.validate_tokens)
 
     def config_fields(self) -> dict:
-        names = self.pieces.pieces
-        return dict(vocab_size=len(names), unk_token_id=names.index("<unk>"), eos_token_id=self.pieces.end,
-                    pad_token_id=names.index("<pad>"), tokenizer={"type": "sentencepiece", "file": "tokenizer.model"})
+        return self.pieces.config_fields()
 
     def source(self, stage: int, seed: int) -> Streams:
         _, batch, length, restart = self.shapes[stage]

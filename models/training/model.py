@@ -54,6 +54,11 @@ class Model(nn.Module):
             self.lm_head.weight = nn.Parameter(torch.randn(config.vocab_size, config.d_model) * config.d_model ** -0.5)
         self.lm_head.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
+    def set_dropout(self, chance: float) -> None:
+        """In training, leaves out each number that a layer's branch adds with this chance."""
+        for layer in self.layers:
+            layer.dropout.p = chance
+
     def initial_state(self, batch: int) -> State:
         weight = self.embedding.weight
         layers = [layer.initial_state(batch, weight.dtype, weight.device) for layer in self.layers]

@@ -60,15 +60,11 @@ class Quantizer(nn.Module):
         return self._revive(keys, generator)
 
     def _revive(self, keys: torch.Tensor, generator) -> int:
-        groups, n_code, _ = self.sum.shape
-        mean_count = keys.shape[1] / n_code
-        dead = self.count < self.dead_below * mean_count
-        revived = int(dead.sum())
-        for group in range(groups):
-            slots = dead[group].nonzero()[:, 0]
-            if len(slots) == 0:
-                continue
-            picks = torch.randint(keys.shape[1], (len(slots),), generator=generator)
-            self.count[group, slots] = self.revive_at * mean_count
-            self.sum[group, slots] = keys[group, picks.to(keys.device)] * (self.revive_at * mean_count)
-        return revived
+        mean_count = keys.shape[1] / self.sum.shape[1]
+        group, slot = (self.count < self.dead_below * mean_count).nonzero(as_tuple=True)
+        if len(slot) == 0:
+            return 0
+        picks = torch.randint(keys.shape[1], (len(slot),), generator=generator).to(keys.device)
+        self.count[group, slot] = self.revive_at * mean_count
+        self.sum[group, slot] = keys[group, picks] * (self.revive_at * mean_count)
+        return len(slot)

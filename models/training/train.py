@@ -50,6 +50,7 @@ class Trainer:
         self.options, self.task = options, task
         self.device = torch.device(options.device)
         self.model = Model(config).to(self.device)
+        self.model.set_dropout(options.dropout)
         task.prepare(self.model)
         self.optimizers = build_optimizers(self.model, options.muon_rate, options.adam_rate, options.weight_decay)
         self.random = torch.Generator().manual_seed(options.seed)
@@ -109,6 +110,7 @@ class Trainer:
             "config": self.model.config.to_json(), "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "random": self.random.get_state(), "torch_random": torch.get_rng_state(),
+            "device_random": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
             "stage": self.stage, "source": self.source.state_dict() if self.source else None,
             "contexts": self.contexts,
             "steps": self.steps, "tokens": self.tokens, "seconds": self.seconds, "best": self.best,
@@ -120,6 +122,8 @@ class Trainer:
             optimizer.load_state_dict(state)
         self.random.set_state(saved["random"])
         torch.set_rng_state(saved["torch_random"])
+        if self.device.type == "cuda" and saved["device_random"] is not None:
+            torch.cuda.set_rng_state(saved["device_random"], self.device)
         self.steps, self.tokens, self.seconds = saved["steps"], saved["tokens"], saved["seconds"]
         self.best = saved["best"]
         self.stage = None
@@ -178,7 +182,7 @@ def add_task_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--data", type=pathlib.Path,
                    help="text: folder with train/*.txt and validation/*.txt; couplets: tab-separated pairs; images: idx file or "
                         "bytes; copy and recall make their own")
-    p.add_argument("--tokenizer", type=pathlib.Path, help="text: SentencePiece model file")
+    p.add_argument("--tokenizer", type=pathlib.Path, help="text: SentencePiece model file (default: bytes)")
     p.add_argument("--stages", type=parse_stage, nargs="+", default=[(0.0, 1, 4096, 0.25)],
                    help="text: FROM:BATCHxLENGTH[:RESTART]: from this fraction of the training on, batches of this shape; "
                         "a context is carried over segments and starts afresh with probability RESTART (default 1)")
@@ -221,6 +225,7 @@ def add_step_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--muon-rate", type=float, default=0.02)
     p.add_argument("--adam-rate", type=float, default=4e-3)
     p.add_argument("--weight-decay", type=float, default=0.1, help="of the projections, times their rate")
+    p.add_argument("--dropout", type=float, default=0.0, help="chance of each number that a layer's branch adds to be left out")
     p.add_argument("--commitment", type=float, default=1e-4)
     p.add_argument("--warmup", type=int, default=100, help="steps")
     p.add_argument("--cooldown-from", type=float, default=0.4, help="fraction of the training")

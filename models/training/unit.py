@@ -81,6 +81,7 @@ class Unit(nn.Module):
         self.config = config
         width = config.d_model
         self.gated = config.block == "gated"
+        self.dropout = nn.Dropout(0.0)  # of what a branch adds to x; training sets the chance
         self.norm = norm_of(config)
         self.v_proj = linear(width, config.n_kv_head * config.d_v)
         if self.gated:
@@ -117,7 +118,7 @@ class Unit(nn.Module):
         mixed = self.mix(normed, values, state, codes, use_accumulator)
         attended = mixed.output.transpose(1, 2).flatten(2)
         if self.gated:
-            return x + self.o_proj(attended * gate), mixed
-        x = x + self.o_proj(attended)
+            return x + self.dropout(self.o_proj(attended * gate)), mixed
+        x = x + self.dropout(self.o_proj(attended))
         hidden = F.gelu(self.mlp_up(self.mlp_norm(x)), approximate="tanh")
-        return x + self.mlp_down(hidden), mixed
+        return x + self.dropout(self.mlp_down(hidden)), mixed

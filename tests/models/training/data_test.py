@@ -3,7 +3,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from models.training.data import Pieces, Streams
+from models.training.config import ModelConfig
+from models.training.data import Bytes, Pieces, Streams, Text
+from models.training.tokenizer import load_tokenizer
+from models.training.train import parser
 from models.training.sentencepiece_model import CONTROL, UNKNOWN, read_pieces
 
 
@@ -79,3 +82,15 @@ def test_refuses_what_is_no_model(tmp_path, golden):
     (tmp_path / "cut").write_bytes((golden / "pieces_tied" / "tokenizer.model").read_bytes()[:5000])
     with pytest.raises(ValueError, match="cut: not a SentencePiece model"):
         read_pieces(tmp_path / "cut")
+
+
+def test_without_a_tokenizer_text_is_bytes(tmp_path):
+    for part in ("train", "validation"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "a.txt").write_bytes("a\nñ".encode())
+    task = Text.from_options(parser().parse_args(["text", "--data", str(tmp_path), "--out", str(tmp_path / "run")]))
+    assert [document.tolist() for document in task.training] == [[1, 100, 13, 198, 180]]
+    config = ModelConfig(d_model=16, d_k=8, d_v=16, n_code=8, n_layer=1, block_len=8, mem_len=8, **task.config_fields())
+    tokenizer = load_tokenizer(tmp_path, config)
+    assert isinstance(tokenizer, Bytes) and config.vocab_size == 259
+    assert tokenizer.decode([1, 100, 13, 198, 180, 0]) == "a\nñ"

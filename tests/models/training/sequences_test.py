@@ -90,7 +90,8 @@ def trainer(lengths=(6, 13), steps=60):
     config = ModelConfig(vocab_size=24, d_model=16, d_k=8, d_v=16, n_code=8, n_layer=2, block_len=8, mem_len=8,
                          tie_word_embeddings=True, output_norm=True, logit_scale=0.25)
     options = types.SimpleNamespace(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0,
-                                    steps=steps, warmup=3, cooldown_from=0.4, commitment=1e-4, bfloat16=False, compile=False)
+                                    steps=steps, warmup=3, cooldown_from=0.4, commitment=1e-4, dropout=0.0,
+                                    bfloat16=False, compile=False)
     return Trainer(config, Counting(lengths), options)
 
 
