@@ -18,19 +18,35 @@ struct Epilogue {
     for (int c = 0; c < run.column_count; ++c) columns[c] = run.columns[c];
   }
 
-  __device__ void Store(int64_t row, int64_t output, float sum) const {
-    int c = 0;
-    while (c + 1 < column_count && output >= columns[c + 1].first) ++c;
+  // What y holds before, where it is added to; else 0.
+  __device__ float Old(int64_t row, int64_t output) const {
+    return accumulate ? *Place(ColumnsOf(output), row, output) : 0;
+  }
+  __device__ void Store(int64_t row, int64_t output, float sum, float old) const {
+    const OutputColumns& to = ColumnsOf(output);
     if (scales != nullptr) sum *= scales[output];
     if (bias != nullptr) sum += bias[output];
     sum *= scale;
-    if (columns[c].activation == Activation::kSilu) sum = sum / (1 + expf(-sum));
-    if (columns[c].activation == Activation::kGelu) {
+    if (to.activation == Activation::kSilu) sum = sum / (1 + expf(-sum));
+    if (to.activation == Activation::kGelu) {
       const float z = kGeluScale * (sum + kGeluCubic * (sum * sum * sum));
       sum = sum / (1 + expf(-2 * z));
     }
-    float* y = columns[c].y + row * columns[c].stride + output - columns[c].first;
-    *y = accumulate ? *y + sum : sum;
+    *Place(to, row, output) = accumulate ? old + sum : sum;
+  }
+  // What Store will read of the weight.
+  __device__ void Prefetch(int64_t output) const {
+    if (scales != nullptr) AskFor(scales + output);
+    if (bias != nullptr) AskFor(bias + output);
+  }
+
+  __device__ const OutputColumns& ColumnsOf(int64_t output) const {
+    int c = 0;
+    while (c + 1 < column_count && output >= columns[c + 1].first) ++c;
+    return columns[c];
+  }
+  __device__ static float* Place(const OutputColumns& to, int64_t row, int64_t output) {
+    return to.y + row * to.stride + output - to.first;
   }
 
   const float* scales;

@@ -1,10 +1,7 @@
-// y = act(scale * (x W^T + bias)) (+ y), and y += (o * g) W^T (kernels/ops/linear.h): rows in the
-// form that a weight's kernel reads (linear_rows.cu), then the product (run_linear.cu; of a chunk
-// of a prompt, linear_chunk.cu).
+// y = act(scale * (x W^T + bias)) (+ y), and y += (o * g) W^T (kernels/ops/linear.h): weights as
+// they lie on a GPU, and what the two ops mean to the product of any projection (run_linear.cu).
 //
-// x, o and g [N, in], y [N, out], W [out, in] row-major, rows padded to 64 elements. Moves N in
-// floats in (twice as many for o * g) and out again as prepared rows, W once for up to 64 rows (8
-// where it is float32), and N out floats out.
+// x, o and g [N, in], y [N, out], W [out, in] row-major, rows padded to 64 elements.
 #include <vector>
 
 #include "kernels/cuda/cuda_device.h"
@@ -58,13 +55,8 @@ absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const Host
 
 absl::Status CudaLinear(Device& device, const LinearArgs& args) {
   if (args.y.empty()) return absl::OkStatus();
-  const absl::StatusOr<const void*> x =
-      PrepareRows(device, {.x = args.x, .chunk_rows = args.chunk_rows}, args.weight->dtype);
-  if (!x.ok()) return x.status();
   const int64_t out = args.weight->out;
-  return RunLinear(device, {.x = *x,
-                            .rows = args.x.dim(0),
-                            .chunk_rows = args.chunk_rows,
+  return RunLinear(device, {.source = {.x = args.x, .chunk_rows = args.chunk_rows},
                             .weight = args.weight,
                             .bias = args.bias.data,
                             .scale = args.scale,
@@ -75,18 +67,13 @@ absl::Status CudaLinear(Device& device, const LinearArgs& args) {
 
 absl::Status CudaGatedOutput(Device& device, const GatedOutputArgs& args) {
   if (args.y.empty()) return absl::OkStatus();
-  const absl::StatusOr<const void*> x =
-      PrepareRows(device, {.x = args.o, .gate = args.g.data, .chunk_rows = args.chunk_rows},
-                  args.weight->dtype);
-  if (!x.ok()) return x.status();
   const int64_t out = args.weight->out;
-  return RunLinear(device, {.x = *x,
-                            .rows = args.o.dim(0),
-                            .chunk_rows = args.chunk_rows,
-                            .weight = args.weight,
-                            .accumulate = true,
-                            .columns = {{0, out, args.y.data, out, Activation::kNone}},
-                            .column_count = 1});
+  return RunLinear(device,
+                   {.source = {.x = args.o, .gate = args.g.data, .chunk_rows = args.chunk_rows},
+                    .weight = args.weight,
+                    .accumulate = true,
+                    .columns = {{0, out, args.y.data, out, Activation::kNone}},
+                    .column_count = 1});
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(kThreads)
     ChunkEpilogueKernel(const float* sums, int64_t outputs, Epilogue epilogue) {
   const int64_t row = blockIdx.y;
   const int64_t output = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (output < outputs) epilogue.Store(row, output, sums[row * outputs + output]);
+  if (output < outputs)
+    epilogue.Store(row, output, sums[row * outputs + output], epilogue.Old(row, output));
 }
 
 absl::StatusOr<const void*> Widened(Device& device, const LinearWeight& weight) {
@@ -60,25 +61,28 @@ absl::StatusOr<const void*> Widened(Device& device, const LinearWeight& weight) 
 
 absl::Status RunChunkLinear(Device& device, const LinearRun& run) {
   const LinearWeight& weight = *run.weight;
+  const int64_t chunk_rows = run.source.chunk_rows;
+  const absl::StatusOr<const void*> x = PrepareRows(device, run.source, weight.dtype);
+  if (!x.ok()) return x.status();
   absl::StatusOr<const void*> w = weight.data.data();
   if (weight.dtype == DType::kInt8) w = Widened(device, weight);
   if (!w.ok()) return w.status();
-  absl::StatusOr<float*> sums =
-      AsCuda(device).Scratch<float>(kSumsSlot, run.chunk_rows * weight.out);
+  absl::StatusOr<float*> sums = AsCuda(device).Scratch<float>(kSumsSlot, chunk_rows * weight.out);
   if (!sums.ok()) return sums.status();
   const absl::Status status = AsCuda(device).gemm().Multiply(
       {.dtype = weight.dtype == DType::kFloat32 ? DType::kFloat32 : DType::kBFloat16,
-       .x = run.x,
+       .x = *x,
        .w = *w,
        .y = *sums,
-       .rows = run.chunk_rows,
+       .rows = chunk_rows,
        .in = RowStride(weight.in),
        .out = weight.out});
   if (!status.ok()) return status;
-  return Launch(
-      "ChunkEpilogue", device,
-      {.blocks = (weight.out + kThreads - 1) / kThreads, .blocks_y = run.rows, .threads = kThreads},
-      ChunkEpilogueKernel, *sums, weight.out, Epilogue(run));
+  return Launch("ChunkEpilogue", device,
+                {.blocks = (weight.out + kThreads - 1) / kThreads,
+                 .blocks_y = run.rows(),
+                 .threads = kThreads},
+                ChunkEpilogueKernel, *sums, weight.out, Epilogue(run));
 }
 
 }  // namespace tvq::TVQ_CUDA

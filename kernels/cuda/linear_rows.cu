@@ -1,4 +1,5 @@
 // Rows for a projection: x, x * gate or the norm of x, float32 or rounded to bfloat16, and padded.
+// For a chunk of a prompt, and for more rows than blocks prepare for themselves (run_linear.cu).
 //
 // Moves N in floats in, N RowStride(in) elements out. A block a row; the norm's sums have the order
 // of norm.cu.
@@ -6,53 +7,44 @@
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"
 #include "kernels/cuda/row_norm.cuh"
+#include "kernels/cuda/source_rows.cuh"
 
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kThreads = 256;
-
 struct Shared {
-  float partial[kThreads / kWarp];
+  float partial[kNormThreads / kWarp];
 };
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    PrepareRowsKernel(const float* x, int64_t rows, const float* gate, bool normed, Norm norm,
-                      const float* gain, const float* bias, int64_t width, int64_t stride, T* out) {
+__global__ void __launch_bounds__(kNormThreads)
+    PrepareRowsKernel(SourceRows source, int64_t stride, T* out) {
   LetSuccessorBegin();
   WaitForPredecessor();
-  const int64_t row = blockIdx.x;
-  x += row * width;
+  const int row = static_cast<int>(blockIdx.x);
   out += row * stride;
-  if (row >= rows) {
-    for (int64_t i = threadIdx.x; i < stride; i += kThreads) StoreAs(0, out + i);
+  if (row >= source.rows) {
+    for (int i = static_cast<int>(threadIdx.x); i < stride; i += kNormThreads) StoreAs(0, out + i);
     return;
   }
   RowNorm of_row;
-  if (normed) of_row = NormOfRow(norm, x, width, BlockShared<Shared>().partial);
-  for (int64_t i = threadIdx.x; i < stride; i += kThreads) {
-    float value = 0;
-    if (i < width) {
-      value = normed ? of_row(x[i]) : x[i];
-      if (gate != nullptr) value *= gate[row * width + i];
-      if (gain != nullptr) value *= gain[i];
-      if (bias != nullptr) value += bias[i];
-    }
-    StoreAs(value, out + i);
+  if (source.normed) {
+    of_row = NormOfRow(source.norm, source.Row(row), source.width, BlockShared<Shared>().partial);
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < stride; i += kNormThreads) {
+    source.Prepare<1>(row, i, of_row, out + i);
   }
 }
 
 template <typename T>
 absl::StatusOr<const void*> Prepare(Device& device, const RowSource& source) {
-  const auto [rows, width] = source.x.shape;
-  const int64_t stride = RowStride(width), blocks = std::max(rows, source.chunk_rows);
+  const int64_t stride = RowStride(source.x.dim(1));
+  const int64_t blocks = std::max(source.x.dim(0), source.chunk_rows);
   absl::StatusOr<T*> out = AsCuda(device).Scratch<T>(0, blocks * stride);
   if (!out.ok()) return out.status();
   const absl::Status status =
-      Launch("PrepareRows", device, {.blocks = blocks, .threads = kThreads, .overlaps = true},
-             PrepareRowsKernel<T>, source.x.data, rows, source.gate, source.norm.has_value(),
-             source.norm.value_or(Norm::kRms), source.gain, source.bias, width, stride, *out);
+      Launch("PrepareRows", device, {.blocks = blocks, .threads = kNormThreads, .overlaps = true},
+             PrepareRowsKernel<T>, SourceRows(source), stride, *out);
   if (!status.ok()) return status;
   return *out;
 }

@@ -1,5 +1,4 @@
-// The two steps of every projection: rows in the form that the weight's kernel reads, and the
-// product.
+// Every projection: which rows, by which weight, and where the outputs go.
 #ifndef TVQ_KERNELS_CUDA_LINEAR_ROWS_H_
 #define TVQ_KERNELS_CUDA_LINEAR_ROWS_H_
 
@@ -27,12 +26,8 @@ struct RowSource {
   std::optional<Norm> norm;
   const float* gain = nullptr;  // [in], of the norm
   const float* bias = nullptr;  // [in]
-  int64_t chunk_rows = 0;
+  int64_t chunk_rows = 0;       // of a prompt's chunk, of which N are there; 0: none, decode
 };
-
-// [max(N, chunk_rows)][RowStride(in)], float32 for a float32 weight and bfloat16 for the others, in
-// the device's scratch memory of slot 0. `dtype`: the weight's. Rows from N on are zero.
-absl::StatusOr<const void*> PrepareRows(Device& device, const RowSource& source, DType dtype);
 
 // Outputs [first, first + count) of a weight go to y, rows of `stride` floats.
 struct OutputColumns {
@@ -43,24 +38,44 @@ struct OutputColumns {
   Activation activation = Activation::kNone;
 };
 
+// The norm of query and key heads, which are the first outputs: `heads` queries' in q_u, then
+// `kv_heads` keys' in k, as projected, become rms_per_head(.) * scale, and q_u and q_w that of the
+// queries with u and w added, where there are such (kernels/ops/qkvg_projection.h).
+struct HeadNorm {
+  int64_t heads = 0;  // none: no norm
+  int64_t kv_heads = 0;
+  int64_t width = 0;  // of a head
+  float scale = 1;
+  const float* u = nullptr;  // [heads, width]
+  const float* w = nullptr;
+  float* q_u = nullptr;  // [N, heads, width]
+  float* q_w = nullptr;
+  float* k = nullptr;  // [N, kv_heads, width]
+};
+
 struct LinearRun {
   static constexpr int kMostColumns = 4;
 
-  const void* x = nullptr;  // from PrepareRows
-  int64_t rows = 0;
-  int64_t chunk_rows = 0;  // of a prompt's chunk, of which `rows` are there; 0: none, decode
+  RowSource source;
   const LinearWeight* weight = nullptr;
   const float* bias = nullptr;  // [out]
   float scale = 1;
   bool accumulate = false;
   OutputColumns columns[kMostColumns];  // in order, all outputs
   int column_count = 0;
+  HeadNorm heads;  // none where chunk_rows is above 0
+
+  int64_t rows() const { return source.x.dim(0); }
 };
 
-// Uses the device's scratch slots 1 and 2, and its tickets.
+// Uses the device's scratch slots 0 to 2, and its tickets.
 absl::Status RunLinear(Device& device, const LinearRun& run);
 // RunLinear's way for chunk_rows above 0.
 absl::Status RunChunkLinear(Device& device, const LinearRun& run);
+
+// [max(N, chunk_rows)][RowStride(in)], float32 for a float32 weight and bfloat16 for the others, in
+// the device's scratch memory of slot 0. `dtype`: the weight's. Rows from N on are zero.
+absl::StatusOr<const void*> PrepareRows(Device& device, const RowSource& source, DType dtype);
 
 }  // namespace tvq::TVQ_CUDA
 

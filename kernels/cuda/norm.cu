@@ -9,20 +9,18 @@
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kThreads = 256;
-
 struct Shared {
-  float partial[kThreads / kWarp];
+  float partial[kNormThreads / kWarp];
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kNormThreads)
     NormKernel(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
                float* out) {
   LetSuccessorBegin();
   WaitForPredecessor();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * width;
   const RowNorm normed = NormOfRow(norm, x + row, width, BlockShared<Shared>().partial);
-  for (int64_t i = threadIdx.x; i < width; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < width; i += kNormThreads) {
     float y = normed(x[row + i]);
     if (gain != nullptr) y *= gain[i];
     if (bias != nullptr) y += bias[i];
@@ -34,8 +32,9 @@ template <class Args>
 absl::Status Run(const char* name, Device& device, Norm norm, const Args& args) {
   const int64_t rows = args.x.dim(0);
   if (rows == 0) return absl::OkStatus();
-  return Launch(name, device, {.blocks = rows, .threads = kThreads, .overlaps = true}, NormKernel,
-                norm, args.x.data, args.gain.data, args.bias.data, args.x.dim(1), args.out.data);
+  return Launch(name, device, {.blocks = rows, .threads = kNormThreads, .overlaps = true},
+                NormKernel, norm, args.x.data, args.gain.data, args.bias.data, args.x.dim(1),
+                args.out.data);
 }
 
 }  // namespace

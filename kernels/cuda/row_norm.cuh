@@ -1,4 +1,4 @@
-// The norm of a row by a block: x becomes (x - mean) * scale.
+// The norm of a row, by a block or by a warp: x becomes (x - mean) * scale.
 #ifndef TVQ_KERNELS_CUDA_ROW_NORM_CUH_
 #define TVQ_KERNELS_CUDA_ROW_NORM_CUH_
 
@@ -16,25 +16,61 @@ struct RowNorm {
   __device__ float operator()(float x) const { return (x - mean) * scale; }
 };
 
-// Of a row [width], for every thread of the block: thread t adds what belongs to elements t,
-// t + blockDim.x, ..., then BlockReduce. LayerNorm adds twice, values and then squares of what
-// differs from their mean. `partial` as for BlockReduce.
-__device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial) {
+// Threads of a block that norms a row. The sums of a row have one order wherever it is normed: that
+// of so many threads, of which thread t adds what belongs to elements t, t + kNormThreads, ...,
+// then BlockReduce.
+constexpr int kNormThreads = 256;
+
+// sum_of(term): the sum of term(sum so far, element), in that order. LayerNorm adds twice, values
+// and then squares of what differs from their mean.
+template <class SumOf>
+__device__ RowNorm NormBySums(Norm norm, int64_t width, const SumOf& sum_of) {
   const auto elements = static_cast<float>(width);
   RowNorm row;
-  if (norm == Norm::kLayer) {
-    float sum = 0;
-    for (int64_t i = threadIdx.x; i < width; i += blockDim.x) sum += x[i];
-    row.mean = BlockReduce(sum, partial, Add()) / elements;
-  }
-  float squares = 0;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    const float difference = x[i] - row.mean;
-    squares = fmaf(difference, difference, squares);
-  }
+  if (norm == Norm::kLayer) row.mean = sum_of(Add()) / elements;
+  const float squares = sum_of([mean = row.mean](float sum, float x) {
+    const float difference = x - mean;
+    return fmaf(difference, difference, sum);
+  });
   const float epsilon = norm == Norm::kLayer ? kLayerNormEpsilon : kRmsNormEpsilon;
-  row.scale = 1 / sqrtf(BlockReduce(squares, partial, Add()) / elements + epsilon);
+  row.scale = 1 / sqrtf(squares / elements + epsilon);
   return row;
+}
+
+// Of a row [width], for every thread of a block of kNormThreads. `partial` as for BlockReduce.
+__device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial) {
+  return NormBySums(norm, width, [&](const auto& term) {
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < width; i += kNormThreads) sum = term(sum, x[i]);
+    return BlockReduce(sum, partial, Add());
+  });
+}
+
+// The same, bit for bit, for every lane of a warp, which takes the place of a block's warps: no
+// barrier, and several rows at a time.
+__device__ inline RowNorm NormOfRowByWarp(Norm norm, const float* x, int width) {
+  constexpr int kWarps = kNormThreads / kWarp;
+  return NormBySums(norm, width, [&](const auto& term) {
+    float sum[kWarps] = {};
+    for (int first = LaneId(); first < width; first += kNormThreads) {
+      float value[kWarps];
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) {
+        const int i = first + warp * kWarp;
+        value[warp] = i < width ? x[i] : 0;
+      }
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) {
+        if (first + warp * kWarp < width) sum[warp] = term(sum[warp], value[warp]);
+      }
+    }
+#pragma unroll
+    for (float& partial : sum) partial = WarpReduce(partial, Add());
+    float total = sum[0];
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) total += sum[warp];
+    return total;
+  });
 }
 
 }  // namespace tvq::TVQ_CUDA

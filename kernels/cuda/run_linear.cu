@@ -2,38 +2,53 @@
 // x [N, in], W [out, in], y [N, out].
 //
 // W is read once for up to 64 rows of x, out * in elements; as float32 once for up to 8, from the
-// second cache where W fits it. x comes from that cache, once per 16 outputs (8 for float32).
+// second cache where W fits it. x comes from that cache, once a block.
+//
+// Few rows (up to 16) are prepared by every block for itself, in shared memory, while its first
+// weights are under way: the norm, the gate and the rounding to bfloat16. More are prepared once,
+// by a kernel ahead (linear_rows.cu), with the same bits.
 //
 // bfloat16, int8: a block computes 16 outputs for up to 64 rows by matrix instructions, x the 8
-// columns of each, int8 widened to bfloat16 in registers. Pieces of `in` are four lanes of 16 bytes
-// of weights; a lane also loads the elements of x that belong to its own, so k runs in another
-// order inside a piece, the same for both. `in` is split into parts, one a warp: 8 a block, and as
-// many blocks beside each other as it takes to occupy a GPU where there are few outputs. Parts are
-// added in order: the 8 of a block by the block, those of several blocks by the last to arrive.
+// columns of each, int8 widened to bfloat16 in registers; 8 outputs for few rows, where there would
+// be fewer blocks than multiprocessors. Pieces of `in` are four lanes of 16 bytes of weights; a
+// lane also loads the elements of x that belong to its own, so k runs in another order inside a
+// piece, the same for both. `in` is split into parts, one a warp: 8 a block, and where few outputs
+// have long rows as many blocks beside each other as it takes to occupy a GPU. Parts are added in
+// order: the 8 of a block by the block, those of several blocks by the last to arrive.
 // float32: a warp an output, 8 rows at a time; lanes split `in`, the next weights under way.
 // A warp's first weights are on their way while the kernel before ends (overlap.cuh).
+// The last block to store what belongs to a query's or key's head norms it (head_norm.cuh).
 // Every order and split follows from the shape of W alone: a row's bits do not depend on how many
 // share the call. Chunks of a prompt take another way (linear_chunk.cu).
 #include "kernels/bfloat16.h"
 #include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/head_norm.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/source_rows.cuh"
 #include "kernels/cuda/tickets.cuh"
 
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kThreads = kWarps * kWarp;
-constexpr int kOutputs = 16;     // of a block, bfloat16 and int8
+constexpr int kThreads = kNormThreads;
+constexpr int kWarps = kThreads / kWarp;
 constexpr int kColumns = 8;      // rows of x that one matrix instruction takes
-constexpr int kMostTiles = 8;    // of kColumns rows
+constexpr int kFewTiles = 2;     // of kColumns rows, that a block may prepare for itself
+constexpr int kMostTiles = 8;    // of a block
 constexpr int kRowsPerWarp = 8;  // of x, float32
 
-// Blocks that keep every multiprocessor of a large GPU (132 to 148) loading: two each.
-constexpr int64_t kEnoughBlocks = 256;
+// Shared memory for rows: so little that three blocks of them fit everywhere, and what a launch may
+// ask for holds the sums, too.
+constexpr int64_t kMostPreparedBytes = 36 * 1024;
+
+// A block for every multiprocessor of a large GPU (132 to 148).
+constexpr int64_t kEnoughBlocks = 132;
+// Elements of `in` for a warp, at least, where blocks share an output: what it has under way at
+// once. Parts of an output meet in memory, which takes as long as many more elements do.
+constexpr int64_t kLeastElements = 128;
 
 // A lane's 16 bytes of weights: kQuads times four pairs of bfloat16.
 struct BFloat16Piece {
@@ -54,59 +69,97 @@ struct Int8Piece {
 
 struct Product {
   const void* weight;  // [outputs][stride]
-  const BFloat16* x;   // [rows][stride]
-  int64_t outputs, rows, stride;
-  int64_t splits;     // blocks that share an output
-  float* partial;     // [splits][rows][outputs], where there are several
-  uint32_t* tickets;  // [blocks of outputs][tiles of 64 rows], zero between calls
+  const BFloat16* x;   // [rows][stride], unless blocks prepare them
+  int outputs, rows, stride;
+  int pitch;           // of rows in shared memory, elements
+  int splits;          // blocks that share an output
+  float* partial;      // [splits][rows][outputs], where there are several
+  uint32_t* tickets;   // [blocks of outputs][tiles of 64 rows], zero between calls
+  uint32_t* of_heads;  // tickets of NormCompleteHeads
 };
 
-// Rows [64 blockIdx.y, ...) in kTiles tiles; rows beyond `rows` read as zero.
-template <class Piece, int kTiles>
-__global__ void __launch_bounds__(kThreads, 2) TensorKernel(Product product, Epilogue epilogue) {
+// kOutputs, 8 or 16, of rows [64 blockIdx.y, ...) in kTiles tiles; rows beyond `rows` read as zero.
+// kPrepares: of all of `source`, few rows, in LaunchShared.
+template <class Piece, int kOutputs, int kTiles, bool kPrepares>
+__global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
+    TensorKernel(Product product, SourceRows source, Epilogue epilogue, HeadNorm heads) {
   struct Shared {
-    float sum[kWarps][kOutputs][kTiles * kColumns];
+    float sum[kWarps][kOutputs][kTiles * kColumns + 1];
     uint32_t ticket;
   };
-  constexpr int kQuads = Piece::kQuads, kPerLane = 8 * kQuads;
-  // Pieces whose weights a warp has under way: what fits into 128 registers beside the sums.
-  constexpr int kAhead = (kTiles <= 2 ? 32 : kTiles <= 4 ? 24 : 16) / kPerLane;
+  constexpr int kQuads = Piece::kQuads, kPerLane = 8 * kQuads, kElements = 4 * kPerLane;
+  constexpr int kHalves = kOutputs / 8;  // of a matrix instruction's outputs
+  // Pieces whose weights a warp has under way: what fits into registers beside the sums.
+  constexpr int kAhead = (kTiles <= 2 ? 32 : kTiles <= 4 ? 24 : 16) / kPerLane * (2 / kHalves);
   Shared& shared = BlockShared<Shared>();
   const int g = LaneId() / 4, t = LaneId() % 4;
-  const int64_t group = static_cast<int64_t>(blockIdx.x) / product.splits;
-  const int64_t split = static_cast<int64_t>(blockIdx.x) % product.splits;
-  const int64_t output = group * kOutputs;
-  const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kMostTiles * kColumns;
-  const int64_t stride = product.stride, pieces = stride / (4 * kPerLane);
-  const int64_t parts = product.splits * kWarps, part = split * kWarps + WarpId();
-  const int begin = static_cast<int>(pieces * part / parts);
-  const int end = static_cast<int>(pieces * (part + 1) / parts);
+  const int group = static_cast<int>(blockIdx.x) / product.splits;
+  const int split = static_cast<int>(blockIdx.x) % product.splits;
+  const int output = group * kOutputs;
+  const int first_row = static_cast<int>(blockIdx.y) * kMostTiles * kColumns;
+  const int stride = product.stride, pieces = stride / kElements, parts = product.splits * kWarps;
+  const auto part_begin = [&](int part) { return pieces * part / parts; };
+  const int begin = part_begin(split * kWarps + WarpId());
+  const int end = part_begin(split * kWarps + WarpId() + 1);
   const uint4 zero{0, 0, 0, 0};
-  // The lane's place in piece 0 of its two rows of weights and of the first of its rows of x, in
-  // units of 16 bytes, and the way to the next piece and to the next tile.
+  // The lane's place in piece 0 of its first row of weights, in units of 16 bytes.
   const auto* weight_rows = static_cast<const typename Piece::Element*>(product.weight);
-  const auto* low_row =
-      reinterpret_cast<const uint4*>(weight_rows + (output + g) * stride + t * kPerLane);
-  const auto* high_row =
-      reinterpret_cast<const uint4*>(weight_rows + (output + g + 8) * stride + t * kPerLane);
-  const bool has_low = output + g < product.outputs, has_high = output + g + 8 < product.outputs;
-  const auto* x =
-      reinterpret_cast<const uint4*>(product.x + (first_row + g) * stride + t * kPerLane);
-  const int x_piece = 4 * kQuads, x_tile = static_cast<int>(stride);
-  const int rows = static_cast<int>(min(product.rows - first_row, int64_t{64})) - g;
+  const auto* weight_row = reinterpret_cast<const uint4*>(
+      weight_rows + static_cast<int64_t>(output + g) * stride + t * kPerLane);
+  const int row_length = stride / kPerLane;  // in those units
 
-  uint4 weight[kAhead][2];
+  uint4 weight[kAhead][kHalves];
   const auto load_weights = [&](int first) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const bool has_piece = first + i < end;
-      weight[i][0] = has_low && has_piece ? LoadStreamed(low_row + (first + i) * 4) : zero;
-      weight[i][1] = has_high && has_piece ? LoadStreamed(high_row + (first + i) * 4) : zero;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const bool there = output + g + 8 * half < product.outputs && first + i < end;
+        weight[i][half] =
+            there ? LoadStreamed(weight_row + 8 * half * row_length + (first + i) * 4) : zero;
+      }
     }
   };
   LetSuccessorBegin();
   load_weights(begin);
+  if (kPrepares) PrefetchGains(source);
+  if (threadIdx.x < kOutputs && output + static_cast<int>(threadIdx.x) < product.outputs) {
+    epilogue.Prefetch(output + threadIdx.x);
+  }
   WaitForPredecessor();
+
+  // A thread's places in the block's sums: what was there is on its way, too.
+  constexpr int kSums = kOutputs * kTiles * kColumns;
+  constexpr int kSumsOfThread = (kSums + kThreads - 1) / kThreads;
+  const auto for_sums = [&](const auto& run) {
+#pragma unroll
+    for (int i = 0; i < kSumsOfThread; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kThreads;
+      const int o = at % kOutputs, column = at / kOutputs;
+      if (at < kSums && output + o < product.outputs && first_row + column < product.rows) {
+        run(i, o, column);
+      }
+    }
+  };
+  float old[kSumsOfThread] = {};
+  for_sums(
+      [&](int i, int o, int column) { old[i] = epilogue.Old(first_row + column, output + o); });
+
+  // The lane's place in piece 0 of its first row of x, and the way to the next piece and tile.
+  const uint4* x;
+  const int x_piece = 4 * kQuads, x_tile = kPrepares ? product.pitch : stride;
+  if constexpr (kPrepares) {
+    const int from = part_begin(split * kWarps) * kElements;
+    auto* prepared = LaunchShared<BFloat16>();
+    PrepareRowsHere(source, from, part_begin((split + 1) * kWarps) * kElements, prepared,
+                    product.pitch);
+    __syncthreads();
+    x = reinterpret_cast<const uint4*>(prepared + g * product.pitch + t * kPerLane - from);
+  } else {
+    x = reinterpret_cast<const uint4*>(product.x + static_cast<int64_t>(first_row + g) * stride +
+                                       t * kPerLane);
+  }
+  const int rows = min(product.rows - first_row, kMostTiles * kColumns) - g;
 
   float sum[kTiles][4] = {};
   for (int first = begin; first < end; first += kAhead) {
@@ -116,9 +169,9 @@ __global__ void __launch_bounds__(kThreads, 2) TensorKernel(Product product, Epi
       if (first + i >= end) break;
 #pragma unroll
       for (int quad = 0; quad < kQuads; ++quad) {
-        uint32_t low[4], high[4];
+        uint32_t low[4], high[4] = {};
         Piece::Widen(weight[i][0], quad, low);
-        Piece::Widen(weight[i][1], quad, high);
+        if constexpr (kHalves == 2) Piece::Widen(weight[i][1], quad, high);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
           const uint4 b =
@@ -132,48 +185,52 @@ __global__ void __launch_bounds__(kThreads, 2) TensorKernel(Product product, Epi
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2 * kHalves; ++i) {
       shared.sum[WarpId()][g + i / 2 * 8][tile * kColumns + t * 2 + i % 2] = sum[tile][i];
     }
   }
   __syncthreads();
 
-  const auto for_elements = [&](const auto& run) {
-    for (int i = static_cast<int>(threadIdx.x); i < kOutputs * kTiles * kColumns; i += kThreads) {
-      const int o = i % kOutputs, column = i / kOutputs;
-      if (output + o < product.outputs && first_row + column < product.rows) run(o, column);
-    }
-  };
   const auto of_block = [&](int o, int column) {
     float total = shared.sum[0][o][column];
+#pragma unroll
     for (int warp = 1; warp < kWarps; ++warp) total += shared.sum[warp][o][column];
     return total;
   };
   if (product.splits == 1) {
-    for_elements([&](int o, int column) {
-      epilogue.Store(first_row + column, output + o, of_block(o, column));
+    for_sums([&](int i, int o, int column) {
+      epilogue.Store(first_row + column, output + o, of_block(o, column), old[i]);
     });
-    return;
+  } else {
+    const auto partial = [&](int s, int o, int column) -> float& {
+      const int64_t row = int64_t{s} * product.rows + first_row + column;
+      return product.partial[row * product.outputs + output + o];
+    };
+    for_sums([&](int, int o, int column) { partial(split, o, column) = of_block(o, column); });
+    uint32_t* ticket = product.tickets + group * gridDim.y + blockIdx.y;
+    if (!LastToArrive(ticket, product.splits, shared.ticket)) return;
+    for_sums([&](int i, int o, int column) {
+      float total = partial(0, o, column);
+      for (int s = 1; s < product.splits; ++s) total += partial(s, o, column);
+      epilogue.Store(first_row + column, output + o, total, old[i]);
+    });
   }
-  const auto partial = [&](int64_t s, int o, int column) -> float& {
-    return product.partial[(s * product.rows + first_row + column) * product.outputs + output + o];
-  };
-  for_elements([&](int o, int column) { partial(split, o, column) = of_block(o, column); });
-  uint32_t* ticket = product.tickets + group * gridDim.y + blockIdx.y;
-  if (!LastToArrive(ticket, product.splits, shared.ticket)) return;
-  for_elements([&](int o, int column) {
-    float total = partial(0, o, column);
-    for (int64_t s = 1; s < product.splits; ++s) total += partial(s, o, column);
-    epilogue.Store(first_row + column, output + o, total);
-  });
+  NormCompleteHeads(heads, output, kOutputs, first_row,
+                    min(product.rows, first_row + kMostTiles * kColumns), product.of_heads,
+                    shared.ticket);
 }
 
+// kPrepares: of all of `source`, up to kRowsPerWarp rows, in LaunchShared; else of x.
+template <bool kPrepares>
 __global__ void __launch_bounds__(kThreads)
-    Float32Kernel(const float* weight, const float* x, int64_t outputs, int64_t rows,
-                  int64_t stride, Epilogue epilogue) {
+    Float32Kernel(const float* weight, const float* x, int64_t outputs, int64_t stride,
+                  SourceRows source, Epilogue epilogue, HeadNorm heads, uint32_t* of_heads) {
+  struct Shared {
+    uint32_t ticket;
+  };
   constexpr int kPerLane = 4;
   const int64_t output = static_cast<int64_t>(blockIdx.x) * kWarps + WarpId();
-  const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kRowsPerWarp;
+  const int first_row = static_cast<int>(blockIdx.y) * kRowsPerWarp, rows = source.rows;
   const auto load = [](const float* four) { return *reinterpret_cast<const float4*>(four); };
   const auto load_weights = [&](int64_t k) {
     return output < outputs && k < stride ? load(weight + output * stride + k) : float4{};
@@ -181,8 +238,16 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first = LaneId() * kPerLane;
   LetSuccessorBegin();
   float4 w = load_weights(first);
+  if (kPrepares) PrefetchGains(source);
   WaitForPredecessor();
-  if (output >= outputs) return;
+  if constexpr (kPrepares) {
+    auto* prepared = LaunchShared<float>();
+    PrepareRowsHere(source, 0, static_cast<int>(stride), prepared, static_cast<int>(stride));
+    __syncthreads();
+    x = prepared;
+  } else {
+    x += static_cast<int64_t>(first_row) * stride;
+  }
 
   float sum[kRowsPerWarp] = {};
   for (int64_t k = first; k < stride; k += kWarp * kPerLane) {
@@ -190,84 +255,121 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int r = 0; r < kRowsPerWarp; ++r) {
       if (first_row + r >= rows) break;
-      const float4 v = load(x + (first_row + r) * stride + k);
+      const float4 v = load(x + r * stride + k);
       sum[r] = fmaf(w.w, v.w, fmaf(w.z, v.z, fmaf(w.y, v.y, fmaf(w.x, v.x, sum[r]))));
     }
     w = next;
   }
   for (int r = 0; r < kRowsPerWarp && first_row + r < rows; ++r) {
     const float total = WarpReduce(sum[r], Add());
-    if (LaneId() == 0) epilogue.Store(first_row + r, output, total);
+    if (LaneId() == 0 && output < outputs) {
+      epilogue.Store(first_row + r, output, total, epilogue.Old(first_row + r, output));
+    }
   }
+  NormCompleteHeads(heads, static_cast<int>(blockIdx.x) * kWarps, kWarps, first_row,
+                    min(rows, first_row + kRowsPerWarp), of_heads, BlockShared<Shared>().ticket);
 }
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Blocks that share an output: until there are enough, while every warp has a piece.
-int64_t SplitsFor(int64_t outputs, int64_t pieces) {
+// Blocks that share an output: until there are enough, while every warp has its elements.
+int64_t SplitsFor(int64_t outputs, int64_t stride) {
   int64_t splits = 1;
-  while (CeilDivide(outputs, kOutputs) * splits < kEnoughBlocks && 2 * splits * kWarps <= pieces) {
+  while (CeilDivide(outputs, 8) * splits < kEnoughBlocks &&
+         2 * splits * kWarps * kLeastElements <= stride) {
     splits *= 2;
   }
   return splits;
 }
 
 template <class Piece>
-absl::Status RunTensor(Device& device, const LinearRun& run, const Epilogue& epilogue) {
+absl::Status RunTensor(Device& device, const LinearRun& run) {
   const LinearWeight& weight = *run.weight;
-  const int64_t stride = RowStride(weight.in), groups = CeilDivide(weight.out, kOutputs);
-  const int64_t splits = SplitsFor(weight.out, stride / (32 * Piece::kQuads));
-  const LaunchShape shape{.blocks = groups * splits,
-                          .blocks_y = CeilDivide(run.rows, kMostTiles * kColumns),
+  const int64_t rows = run.rows(), stride = RowStride(weight.in), elements = 32 * Piece::kQuads;
+  const int64_t splits = SplitsFor(weight.out, stride);
+  // Rows in shared memory lie so that the lanes of a load meet in no bank.
+  const int64_t part = CeilDivide(stride / elements, splits) * elements;
+  const int64_t pitch = RowStride(part) + (Piece::kQuads == 1 ? 32 : 8);
+  const auto prepared_bytes = static_cast<int64_t>(rows * pitch * sizeof(BFloat16));
+  const bool prepares = rows <= kFewTiles * kColumns && prepared_bytes <= kMostPreparedBytes;
+  const int64_t outputs = prepares && CeilDivide(weight.out, 16) < kEnoughBlocks ? 8 : 16;
+  const LaunchShape shape{.blocks = CeilDivide(weight.out, outputs) * splits,
+                          .blocks_y = CeilDivide(rows, kMostTiles * kColumns),
                           .threads = kThreads,
+                          .shared_bytes = prepares ? static_cast<int>(prepared_bytes) : 0,
                           .overlaps = true};
-  Product product{weight.data.data(),
-                  static_cast<const BFloat16*>(run.x),
-                  weight.out,
-                  run.rows,
-                  stride,
-                  splits,
-                  nullptr,
-                  nullptr};
+  Product product{.weight = weight.data.data(),
+                  .outputs = static_cast<int>(weight.out),
+                  .rows = static_cast<int>(rows),
+                  .stride = static_cast<int>(stride),
+                  .pitch = static_cast<int>(pitch),
+                  .splits = static_cast<int>(splits)};
+  // As many as the narrowest blocks take: how many there are then does not grow as rows get fewer.
+  const int64_t shared_outputs = splits > 1 ? CeilDivide(weight.out, 8) * shape.blocks_y : 0;
+  const absl::StatusOr<uint32_t*> tickets = AsCuda(device).Tickets(
+      shared_outputs + (run.heads.heads + run.heads.kv_heads) * shape.blocks_y);
+  if (!tickets.ok()) return tickets.status();
+  product.tickets = *tickets;
+  product.of_heads = *tickets + shared_outputs;
   if (splits > 1) {
-    absl::StatusOr<float*> partial =
-        AsCuda(device).Scratch<float>(1, splits * run.rows * weight.out);
+    absl::StatusOr<float*> partial = AsCuda(device).Scratch<float>(1, splits * rows * weight.out);
     if (!partial.ok()) return partial.status();
-    absl::StatusOr<uint32_t*> tickets = AsCuda(device).Tickets(groups * shape.blocks_y);
-    if (!tickets.ok()) return tickets.status();
     product.partial = *partial;
-    product.tickets = *tickets;
+  }
+  if (!prepares) {
+    const absl::StatusOr<const void*> x = PrepareRows(device, run.source, weight.dtype);
+    if (!x.ok()) return x.status();
+    product.x = static_cast<const BFloat16*>(*x);
   }
   const auto launch = [&](auto kernel) {
-    return Launch("Linear", device, shape, kernel, product, epilogue);
+    return Launch("Linear", device, shape, kernel, product, SourceRows(run.source), Epilogue(run),
+                  run.heads);
   };
-  const int64_t tiles = CeilDivide(run.rows, kColumns);
-  if (tiles <= 1) return launch(TensorKernel<Piece, 1>);
-  if (tiles <= 2) return launch(TensorKernel<Piece, 2>);
-  if (tiles <= 4) return launch(TensorKernel<Piece, 4>);
-  return launch(TensorKernel<Piece, kMostTiles>);
+  const int64_t tiles = CeilDivide(rows, kColumns);
+  if (prepares && outputs == 8) {
+    return launch(tiles == 1 ? TensorKernel<Piece, 8, 1, true> : TensorKernel<Piece, 8, 2, true>);
+  }
+  if (prepares) {
+    return launch(tiles == 1 ? TensorKernel<Piece, 16, 1, true> : TensorKernel<Piece, 16, 2, true>);
+  }
+  if (tiles <= 2) return launch(TensorKernel<Piece, 16, 2, false>);
+  if (tiles <= 4) return launch(TensorKernel<Piece, 16, 4, false>);
+  return launch(TensorKernel<Piece, 16, kMostTiles, false>);
+}
+
+absl::Status RunFloat32(Device& device, const LinearRun& run) {
+  const LinearWeight& weight = *run.weight;
+  const int64_t rows = run.rows(), stride = RowStride(weight.in);
+  const auto prepared_bytes = static_cast<int64_t>(rows * stride * sizeof(float));
+  const bool prepares = rows <= kRowsPerWarp && prepared_bytes <= kMostPreparedBytes;
+  const LaunchShape shape{.blocks = CeilDivide(weight.out, kWarps),
+                          .blocks_y = CeilDivide(rows, kRowsPerWarp),
+                          .threads = kThreads,
+                          .shared_bytes = prepares ? static_cast<int>(prepared_bytes) : 0,
+                          .overlaps = true};
+  const absl::StatusOr<uint32_t*> tickets =
+      AsCuda(device).Tickets((run.heads.heads + run.heads.kv_heads) * shape.blocks_y);
+  if (!tickets.ok()) return tickets.status();
+  absl::StatusOr<const void*> x = nullptr;
+  if (!prepares) x = PrepareRows(device, run.source, weight.dtype);
+  if (!x.ok()) return x.status();
+  return Launch("Linear", device, shape, prepares ? Float32Kernel<true> : Float32Kernel<false>,
+                weight.data.as<const float>(), static_cast<const float*>(*x), weight.out, stride,
+                SourceRows(run.source), Epilogue(run), run.heads, *tickets);
 }
 
 }  // namespace
 
 absl::Status RunLinear(Device& device, const LinearRun& run) {
-  if (run.rows == 0 || run.weight->out == 0) return absl::OkStatus();
-  if (run.chunk_rows > 0) return RunChunkLinear(device, run);
-  const Epilogue epilogue(run);
+  if (run.rows() == 0 || run.weight->out == 0) return absl::OkStatus();
+  if (run.source.chunk_rows > 0) return RunChunkLinear(device, run);
   switch (run.weight->dtype) {
     case DType::kFloat32:
-      return Launch("Linear", device,
-                    {.blocks = CeilDivide(run.weight->out, kWarps),
-                     .blocks_y = CeilDivide(run.rows, kRowsPerWarp),
-                     .threads = kThreads,
-                     .overlaps = true},
-                    Float32Kernel, run.weight->data.as<const float>(),
-                    static_cast<const float*>(run.x), run.weight->out, run.rows,
-                    RowStride(run.weight->in), epilogue);
+      return RunFloat32(device, run);
     case DType::kBFloat16:
-      return RunTensor<BFloat16Piece>(device, run, epilogue);
+      return RunTensor<BFloat16Piece>(device, run);
     case DType::kInt8:
-      return RunTensor<Int8Piece>(device, run, epilogue);
+      return RunTensor<Int8Piece>(device, run);
     case DType::kInt4:
       break;
   }

@@ -112,8 +112,10 @@ TEST_P(LinearTest, AgreesWithTheReference) {
   Compare(1, 768, 130, {});
   // So long that CUDA blocks share an output, several of them.
   Compare(9, 2100, 20, {.bias = true});
+  // So many that a CUDA block computes more of them.
+  for (int64_t rows : {1, 9}) Compare(rows, 72, 2100, {});
   Compare(300, 96, 40, {});
-  for (int64_t rows : {15, 16, 17, 31, 32, 33}) Compare(rows, 131, 37, {});
+  for (int64_t rows : {8, 9, 15, 16, 17, 31, 32, 33}) Compare(rows, 131, 37, {});
   // More rows than fit a block of prepared rows.
   Compare(70, 3001, 33, {});
 }
@@ -218,7 +220,7 @@ TEST_P(LinearTest, ARowsBitsDependOnThatRowAlone) {
   const std::vector<float> all = run(*device_, 0, most);
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
   EXPECT_EQ(all, run(*one_thread, 0, most));
-  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 16, 33, 64}) {
+  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 16, 17, 33, 64}) {
     for (const int64_t first : {int64_t{0}, int64_t{5}, most - rows}) {
       const std::vector<float> y = run(*device_, first, rows);
       EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + first * out))
@@ -227,10 +229,39 @@ TEST_P(LinearTest, ARowsBitsDependOnThatRowAlone) {
   }
 }
 
+TEST_P(LinearTest, ARowsBitsOfGatedOutputDependOnThatRowAlone) {
+  for (const auto& [in, out] : {std::pair(131, 77), std::pair(132, 77), std::pair(36, 2100)}) {
+    const int64_t most = 20;
+    const std::vector<float> o = RandomFloats(most * in, 1);
+    const std::vector<float> g = RandomFloats(most * in, 2);
+    const LinearWeight weight = Pack(*device_, RandomFloats(int64_t{out} * in, 3), out, in);
+    const auto run = [&](int64_t first, int64_t rows) {
+      const auto at = static_cast<size_t>(first * in), count = static_cast<size_t>(rows * in);
+      const DeviceArray<float> o_in(*device_, std::span(o).subspan(at, count)),
+          g_in(*device_, std::span(g).subspan(at, count)),
+          y(*device_, std::vector<float>(static_cast<size_t>(rows * out), 0.3F));
+      EXPECT_TRUE(GatedOutput(*device_, {.o = {o_in.data(), {rows, in}},
+                                         .g = {g_in.data(), {rows, in}},
+                                         .weight = &weight,
+                                         .y = {y.data(), {rows, out}}})
+                      .ok());
+      return y.Read();
+    };
+    const std::vector<float> all = run(0, most);
+    for (const int64_t rows : {1, 2, 3, 8, 9, 16, 17}) {
+      for (const int64_t first : {int64_t{0}, most - rows}) {
+        const std::vector<float> y = run(first, rows);
+        EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + first * out))
+            << rows << " rows from " << first << ", in " << in << ", out " << out;
+      }
+    }
+  }
+}
+
 // Nor where so long a row is the work of several of a GPU's blocks, the last of which to arrive
 // adds up what all left: in two calls, whose blocks arrive in whatever order, and among any rows.
 TEST_P(LinearTest, ARowsBitsDependOnThatRowAloneWhereBlocksShareAnOutput) {
-  const int64_t in = 2100, out = 20, most = 70;
+  const int64_t in = 3001, out = 20, most = 70;
   const std::vector<float> x = RandomFloats(most * in, 1);
   const LinearWeight weight = Pack(*device_, RandomFloats(out * in, 2), out, in);
   const auto run = [&](int64_t first, int64_t rows) {
@@ -241,7 +272,7 @@ TEST_P(LinearTest, ARowsBitsDependOnThatRowAloneWhereBlocksShareAnOutput) {
   };
   const std::vector<float> all = run(0, most);
   EXPECT_EQ(run(0, most), all);
-  for (const int64_t rows : {1, 9, 33}) {
+  for (const int64_t rows : {1, 9, 16, 33}) {
     for (const int64_t first : {int64_t{0}, most - rows}) {
       const std::vector<float> y = run(first, rows);
       EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + first * out))
