@@ -266,7 +266,9 @@ LayerScores ScoresOfLayer(Device& device, const LayerShape& s, bool at_once, boo
     EXPECT_TRUE(VqScores(device, args).ok());
   } else {
     EXPECT_TRUE(HeadScores(device, args.code_scores).ok());
-    if (positions) EXPECT_TRUE(HeadScores(device, args.position_scores).ok());
+    if (positions) {
+      EXPECT_TRUE(HeadScores(device, args.position_scores).ok());
+    }
     EXPECT_TRUE(VqAssign(device, args.assign).ok());
   }
   return {code_scores.Read(), position_scores.Read(), codes.Read()};
