@@ -122,7 +122,7 @@ class Trainer:
             optimizer.load_state_dict(state)
         self.random.set_state(saved["random"])
         torch.set_rng_state(saved["torch_random"])
-        if self.device.type == "cuda" and saved["device_random"] is not None:
+        if self.device.type == "cuda" and saved.get("device_random") is not None:
             torch.cuda.set_rng_state(saved["device_random"], self.device)
         self.steps, self.tokens, self.seconds = saved["steps"], saved["tokens"], saved["seconds"]
         self.best = saved["best"]
