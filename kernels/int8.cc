@@ -21,13 +21,12 @@ void QuantizeToInt8(std::span<const float> values, float scale, int8_t* q) {
 
 RoundingBound Int8Rounding(std::span<const float> row, float scale) {
   constexpr size_t kPiece = 256;
-  const float inverse = 1 / scale;
   double steps = 0;  // squared
   for (size_t begin = 0; begin < row.size(); begin += kPiece) {
     const auto piece = row.subspan(begin, std::min(kPiece, row.size() - begin));
     float in_steps[kPiece];
     std::transform(piece.begin(), piece.end(), in_steps,
-                   [inverse](float value) { return value * inverse; });
+                   [scale](float value) { return value / scale; });
     steps += SumOfSquares({in_steps, piece.size()});
   }
   if (steps == 0) return {};  // zeros were zeros
