@@ -237,7 +237,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
 
 // A GPU may divide the work of hundreds in another way. All but one are nobody.
 TEST_P(VqAttentionTest, ASessionHasTheSameBitsAmongHundreds) {
-  for (const Case& c : Cases().first(2)) {
+  for (const Case& c : {Cases()[0], Cases()[1], Cases().back()}) {
     constexpr size_t kRows = 400;
     const VqShape shape = Shape(c);
     const VqInputs inputs(shape, c.heads, c.tokens, 11);
