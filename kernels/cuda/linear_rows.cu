@@ -3,6 +3,8 @@
 //
 // Moves N in floats in, N RowStride(in) elements out. A block a row; the norm's sums have the order
 // of norm.cu.
+#include <algorithm>
+
 #include "kernels/bfloat16.h"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"

@@ -9,6 +9,8 @@
 // latter two through their activation (run_linear.cu). Unless heads are plain, query and key heads
 // are normed as soon as a whole one is there: N (H + G) K floats from cache and N (2 H + G) K out;
 // those of a chunk of a prompt by a kernel of its own.
+#include <cmath>
+
 #include "kernels/cuda/head_norm.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"

@@ -3,8 +3,6 @@
 #ifndef TVQ_KERNELS_CUDA_SOURCE_ROWS_CUH_
 #define TVQ_KERNELS_CUDA_SOURCE_ROWS_CUH_
 
-#include <algorithm>
-
 #include "kernels/bfloat16.h"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/linear_rows.h"
