@@ -265,6 +265,16 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
     const auto state = f.NewState();
     return std::vector{f.Step(*state, 3), f.Step(*state, 4)};
   });
+  // More rows than the kernels of projections prepare themselves.
+  for (const DType dtype : {DType::kFloat32, DType::kInt8}) {
+    compare([&] {
+      Fixture f(SmallShape(), device, dtype);
+      std::vector<std::unique_ptr<State>> states(17);
+      std::vector<State*> batch;
+      for (auto& state : states) batch.push_back((state = f.NewState()).get());
+      return f.Batch(batch, std::vector<int32_t>(states.size(), 4));
+    });
+  }
 }
 
 // A step of 4 sessions is one launch of a graph, and the logits behind it.
