@@ -172,14 +172,16 @@ __global__ void __launch_bounds__(kReadThreads, 3) AttendKernel(VqDecode args, P
   const VqState& state = args.states[at.n];
   const bool none = state.none();
   const int32_t rows = at.codes + at.window;
-  const float* sums = state.sum + at.g * at.codes * values + column;
+  const auto sum_row = [&](int32_t row) {
+    return state.sum + (at.g * at.codes + row) * values + column;
+  };
   if (!none && column < values) {
 #pragma unroll
     for (int i = 0; i < kReadRowsPerWarp; ++i) {
       const int32_t row = first_row + i * kReadWarps;
       if (row >= rows || !at.IsRead(row)) continue;
       if (row < at.codes) {
-        AskFor(sums + row * values);
+        AskFor(sum_row(row));
       } else {
         AskFor(WindowRow<T>(args, at, row - at.codes) + column);
       }
@@ -204,7 +206,7 @@ __global__ void __launch_bounds__(kReadThreads, 3) AttendKernel(VqDecode args, P
       if (row >= rows) continue;
       if (at.IsRead(row)) {
         if (row < at.codes) {
-          LoadRow<kPerLane, kAligned>(sums + row * values, values - column, value[i]);
+          LoadRow<kPerLane, kAligned>(sum_row(row), values - column, value[i]);
         } else {
           LoadRow<kPerLane, kAligned>(WindowRow<T>(args, at, row - at.codes) + column,
                                       values - column, value[i]);
