@@ -271,6 +271,7 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
       Fixture f(SmallShape(), device, dtype);
       std::vector<std::unique_ptr<State>> states(17);
       std::vector<State*> batch;
+      batch.reserve(states.size());
       for (auto& state : states) batch.push_back((state = f.NewState()).get());
       return f.Batch(batch, std::vector<int32_t>(states.size(), 4));
     });
