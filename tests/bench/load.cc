@@ -123,6 +123,7 @@ absl::Status RunCase(Case& c, const std::shared_ptr<Device>& device) {
 Json ReportCase(const Case& c) {
   const double gigabytes = static_cast<double>(c.stored->bytes) / 1e9;
   std::vector<double> ratios;
+  ratios.reserve(c.seconds.size());
   for (size_t i = 0; i < c.seconds.size(); ++i) ratios.push_back(c.seconds[i] / c.floor_seconds[i]);
   const double median = Median(c.seconds) / gigabytes, floor = Median(c.floor_seconds) / gigabytes;
   std::printf("%-10s %8.3f GB as %-9s %7.3f s, %6.3f s/GB (%.3f to %.3f); floor %6.3f, x %.2f\n",

@@ -28,6 +28,7 @@ inline Int8Matrix QuantizeRows(const std::vector<float>& values, int64_t rows) {
 // scale * q.
 inline std::vector<float> Dequantized(const Int8Matrix& matrix) {
   std::vector<float> values;
+  values.reserve(matrix.values.size());
   const size_t width = matrix.values.size() / matrix.scales.size();
   for (size_t i = 0; i < matrix.values.size(); ++i) {
     values.push_back(matrix.scales[i / width] * static_cast<float>(matrix.values[i]));

@@ -18,7 +18,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Where the bytes of an output lie in the lines of a group.
 constexpr int64_t BytesOf(int64_t output) {
