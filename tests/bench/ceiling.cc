@@ -18,6 +18,7 @@ class ThreadsRead : public Ceiling {
     ThreadPool one_thread(1);
     return read_.Measure(one_thread);
   }
+  double ReadOnce(int64_t bytes) override { return read_.ReadOn(cpu_.pool(), bytes); }
 
  private:
   CpuDevice& cpu_;

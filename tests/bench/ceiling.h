@@ -3,6 +3,7 @@
 #define TVQ_TESTS_BENCH_CEILING_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,12 @@ class Ceiling {
   virtual absl::StatusOr<double> Measure() = 0;
   // One thread of the CPU reads; 0 on other devices.
   virtual absl::StatusOr<double> MeasureOneThread() = 0;
+  // Seconds that all threads of the CPU take to read `bytes`, as many as a step reads: how much of
+  // the spread of a step's time is the machine's. 0 on other devices.
+  virtual double ReadOnce(int64_t bytes) {
+    static_cast<void>(bytes);
+    return 0;
+  }
   // Gives a device that works behind the host's back work that lasts longer than the host takes to
   // launch a step, about 10 ms: whatever is launched then begins when what is before it ends.
   virtual absl::Status Occupy() { return absl::OkStatus(); }

@@ -29,6 +29,7 @@ struct Case {
   int64_t context = 0;
   uint64_t hash = 0;
   std::vector<double> step_ms;    // of all rounds
+  std::vector<double> read_ms;    // of reading a step's bytes behind each step; with --tail
   std::vector<double> round_ms;   // medians of the rounds
   std::vector<double> ceiling_1;  // GB/s, one thread
   std::vector<double> ceiling_n;  // GB/s, all of the device: mean of before and after
@@ -103,8 +104,13 @@ absl::StatusOr<double> TimeStep(Case& c, bool one_by_one, Ceiling& ceiling) {
   return (one_by_one ? *ops : seconds) * 1e3;
 }
 
-// `one_by_one`: see TimeStep.
-absl::Status RunRound(Case& c, double seconds, bool one_by_one, Ceiling& ceiling) {
+struct RoundOptions {
+  double seconds = 0;
+  bool one_by_one = false;  // see TimeStep
+  bool tail = false;        // behind every step, time a read of as many bytes
+};
+
+absl::Status RunRound(Case& c, const RoundOptions& options, Ceiling& ceiling) {
   const absl::StatusOr<double> one_thread = ceiling.MeasureOneThread();
   if (!one_thread.ok()) return one_thread.status();
   const absl::StatusOr<double> before = ceiling.Measure();
@@ -114,10 +120,12 @@ absl::Status RunRound(Case& c, double seconds, bool one_by_one, Ceiling& ceiling
   }
   if (const auto times = TakeOpTimes(); !times.ok()) return times.status();
   std::vector<double> steps;
-  for (const Stopwatch round; steps.size() < kMinSteps || round.Seconds() < seconds;) {
-    const absl::StatusOr<double> ms = TimeStep(c, one_by_one, ceiling);
+  const int64_t step_bytes = StepBytes(c.lines, c.batch);
+  for (const Stopwatch round; steps.size() < kMinSteps || round.Seconds() < options.seconds;) {
+    const absl::StatusOr<double> ms = TimeStep(c, options.one_by_one, ceiling);
     if (!ms.ok()) return ms.status();
     steps.push_back(*ms);
+    if (options.tail) c.read_ms.push_back(ceiling.ReadOnce(step_bytes) * 1e3);
   }
   const absl::StatusOr<double> after = ceiling.Measure();
   if (!after.ok()) return after.status();
@@ -127,13 +135,21 @@ absl::Status RunRound(Case& c, double seconds, bool one_by_one, Ceiling& ceiling
   c.round_ms.push_back(median);
   c.ceiling_1.push_back(*one_thread);
   c.ceiling_n.push_back(around);
-  const int64_t step_bytes = StepBytes(c.lines, c.batch);
   c.percent.push_back(static_cast<double>(step_bytes) / (median * 1e-3) / 1e9 / around * 100);
   return absl::OkStatus();
 }
 
 Json Summary(const std::vector<double>& values) {
   return {{"median", Median(values)}, {"min", Quantile(values, 0)}, {"max", Quantile(values, 1)}};
+}
+
+// How much longer the slow ones take than the median: of steps, and of reads between them.
+void ReportTail(const Case& c, Json& json) {
+  const auto over = [](const std::vector<double>& ms) { return Quantile(ms, 0.99) / Median(ms); };
+  std::printf("    p99 over median: steps %.2f, reads of as many bytes %.2f (median %.2f ms)\n",
+              over(c.step_ms), over(c.read_ms), Median(c.read_ms));
+  json["read_ms_median"] = Median(c.read_ms);
+  json["read_ms_p99"] = Quantile(c.read_ms, 0.99);
 }
 
 Json ReportCase(const Case& c, const TransformerConfig& config) {
@@ -172,6 +188,7 @@ Json ReportCase(const Case& c, const TransformerConfig& config) {
     ReportOpTimes(c.ops, "step", static_cast<int64_t>(c.step_ms.size()), json,
                   {.bytes = bytes, .ceiling = Median(c.ceiling_n)});
   }
+  if (!c.read_ms.empty()) ReportTail(c, json);
   return json;
 }
 
@@ -223,7 +240,10 @@ size_t ContextsAtOnce(const Subject& subject, int64_t batch, size_t contexts) {
 
 absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
                       std::span<const int64_t> contexts, Ceiling& ceiling, Json& report) {
-  const bool one_by_one = options.profile && !subject.device->host_memory();
+  const RoundOptions round_options = {
+      .seconds = options.seconds,
+      .one_by_one = options.profile && !subject.device->host_memory(),
+      .tail = options.tail};
   std::vector<Case> cases;
   for (const int64_t context : contexts) {
     cases.push_back({.batch = batch, .context = context});
@@ -231,7 +251,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Case& c : cases) {
-      absl::Status s = RunRound(c, options.seconds, one_by_one, ceiling);
+      absl::Status s = RunRound(c, round_options, ceiling);
       if (!s.ok()) return s;
     }
   }
@@ -243,6 +263,9 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
 }  // namespace
 
 absl::Status BenchDecode(Subject& subject, const Options& options, Json& report) {
+  if (options.tail && !subject.device->host_memory()) {
+    return absl::InvalidArgumentError("--tail times reads by the CPU's threads: use --device cpu");
+  }
   report["bytes"] = ReportBytes(LinesOf(subject, 1));
   if (subject.device->host_memory()) {
     if (absl::Status s = MeasureSession(subject, report); !s.ok()) return s;

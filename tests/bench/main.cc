@@ -181,6 +181,9 @@ int Main(int argc, char** argv) {
                    "Buffer on which the speed of reading memory is measured")
       ->check(CLI::Range(2, 1 << 16))
       ->capture_default_str();
+  decode->add_flag("--tail", options.tail,
+                   "Time reads of as many bytes between the steps: what of the slowest steps is "
+                   "the machine's; on the CPU");
   decode->add_option("--tokens", options.tokens,
                      "Instead: generate this many in one session and watch the process's memory");
 

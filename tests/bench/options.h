@@ -31,6 +31,7 @@ struct Options {
   double seconds = 1;                // of one case in one round
   int64_t ceiling_megabytes = 1024;  // read to measure the ceiling; more than any cache holds
   int64_t tokens = 0;    // decode: instead, this many tokens in one session; reads: of the text
+  bool tail = false;     // decode: time reads of a step's bytes between the steps
   double kept_rows = 0;  // decode: share of rows to read, by the skip mass that gives it; or 0
   std::string text, pairs, images;  // reads: the file, one of them
   int64_t examples = 0;             // reads: of pairs or images; 0: all

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -87,19 +88,30 @@ ReadCeiling::ReadCeiling(size_t bytes)
 
 ReadCeiling::~ReadCeiling() { munmap(mapping_, mapping_bytes_); }
 
-double ReadCeiling::Measure(ThreadPool& pool, int passes) {
+double ReadCeiling::ReadTiles(ThreadPool& pool, int64_t first, int64_t count) {
   const SumFunction sum = BestSum();
   const auto tiles = static_cast<int64_t>(bytes_ / kTile);
   std::atomic<uint64_t> total = 0;
   const Stopwatch watch;
-  for (int pass = 0; pass < passes; ++pass) {
-    pool.ParallelFor(tiles, [&](int64_t tile) {
-      total += sum(data_ + static_cast<size_t>(tile) * kTile, kTile);
-    });
-  }
+  pool.ParallelFor(count, [&](int64_t i) {
+    total += sum(data_ + static_cast<size_t>((first + i) % tiles) * kTile, kTile);
+  });
   const double seconds = watch.Seconds();
   sum_ += total;
+  return seconds;
+}
+
+double ReadCeiling::Measure(ThreadPool& pool, int passes) {
+  const auto tiles = static_cast<int64_t>(bytes_ / kTile);
+  const double seconds = ReadTiles(pool, 0, tiles * passes);
   return static_cast<double>(bytes_) * passes / seconds / 1e9;
+}
+
+double ReadCeiling::ReadOn(ThreadPool& pool, int64_t bytes) {
+  const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(kTile));
+  const int64_t first = next_tile_;
+  next_tile_ = (first + count) % static_cast<int64_t>(bytes_ / kTile);
+  return ReadTiles(pool, first, count);
 }
 
 }  // namespace tvq::bench

@@ -22,12 +22,19 @@ class ReadCeiling {
   // of 2 MiB as they get to them.
   double Measure(ThreadPool& pool, int passes = 3);
 
+  // Seconds of reading `bytes` in whole tiles, at least one, from where the call before ended.
+  double ReadOn(ThreadPool& pool, int64_t bytes);
+
  private:
   char* data_ = nullptr;
   size_t bytes_ = 0;
   void* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
-  uint64_t sum_ = 0;  // keeps the loads from being optimised away
+  // `count` tiles from `first` on, and around from the last to the first. Seconds.
+  double ReadTiles(ThreadPool& pool, int64_t first, int64_t count);
+
+  int64_t next_tile_ = 0;  // of ReadOn
+  uint64_t sum_ = 0;       // keeps the loads from being optimised away
 };
 
 }  // namespace tvq::bench

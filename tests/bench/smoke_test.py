@@ -57,6 +57,9 @@ def check_decode(bench):
         session = report["session_bytes"]
         assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
     check_reduced_decode(bench)
+    tail = run(bench, "decode", "--context", "500", "--rounds", "1", "--seconds", "0.01", "--ceiling-megabytes", "64", "--tail")
+    [case] = tail["cases"]
+    assert case["read_ms_p99"] >= case["read_ms_median"] > 0, case
 
 
 def check_reduced_decode(bench):
