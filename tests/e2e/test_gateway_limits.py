@@ -335,16 +335,15 @@ def test_long_bodies_do_not_stop_others(fake, path):
         slow.sendall(b"POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) +
                      body)
         slow.setblocking(False)
-        start, longest, answered = time.monotonic(), 0, False
+        others, answered = 0, False
         while not answered:
-            asked = time.monotonic()
             other.request("GET", "/health")
             assert other.getresponse().read()
-            longest = max(longest, time.monotonic() - asked)
+            others += 1
             try:
                 answered = bool(slow.recv(1000))
             except BlockingIOError:
                 pass
-        # Read on the loop it would be nearly all of the time.
-        assert longest < (time.monotonic() - start) / 2
+        # Read on the loop it would let pass what came before it and what is asked once it has been read.
+        assert others > 2
         other.close()
