@@ -43,6 +43,7 @@ struct Backend {
   absl::Status (*vq_assign)(Device&, const VqAssignArgs&) = nullptr;
   absl::Status (*vq_scores)(Device&, const VqScoresArgs&) = nullptr;
   absl::Status (*vq_append)(Device&, const VqAppendArgs&) = nullptr;
+  absl::Status (*vq_take_back)(Device&, const VqTakeBackArgs&) = nullptr;
   absl::Status (*vq_decode_attention)(Device&, const VqDecodeAttentionArgs&) = nullptr;
   absl::Status (*vq_prefill_attention)(Device&, const VqPrefillAttentionArgs&) = nullptr;
   absl::Status (*vq_collect)(Device&, const VqCollectArgs&) = nullptr;

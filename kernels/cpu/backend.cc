@@ -21,6 +21,7 @@ const Backend& CpuBackend() {
       .vq_assign = CpuVqAssign,
       .vq_scores = CpuVqScores,
       .vq_append = CpuVqAppend,
+      .vq_take_back = CpuVqTakeBack,
       .vq_decode_attention = CpuVqDecodeAttention,
       .vq_prefill_attention = CpuVqPrefillAttention,
       .vq_collect = CpuVqCollect,

@@ -23,6 +23,7 @@ absl::Status CpuTurnedPrefillScores(Device& device, const TurnedPrefillScoresArg
 absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args);
 absl::Status CpuVqScores(Device& device, const VqScoresArgs& args);
 absl::Status CpuVqAppend(Device& device, const VqAppendArgs& args);
+absl::Status CpuVqTakeBack(Device& device, const VqTakeBackArgs& args);
 absl::Status CpuVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
 absl::Status CpuVqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
 absl::Status CpuVqCollect(Device& device, const VqCollectArgs& args);

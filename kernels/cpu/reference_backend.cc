@@ -1,4 +1,5 @@
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/reference_ops.h"
 
 namespace tvq {
@@ -21,6 +22,7 @@ const Backend& ReferenceBackend() {
       .vq_assign = ReferenceVqAssign,
       .vq_scores = ReferenceVqScores,
       .vq_append = ReferenceVqAppend,
+      .vq_take_back = CpuVqTakeBack,  // moves bytes
       .vq_decode_attention = ReferenceVqDecodeAttention,
       .vq_prefill_attention = ReferenceVqPrefillAttention,
       .vq_collect = ReferenceVqCollect,

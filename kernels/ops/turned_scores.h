@@ -26,8 +26,8 @@ struct TurnedKeys {
   Matrix<const float> turns;        // [W, K]
 };
 
-// One new position for each of N sessions, which their states do not have yet. A row whose state is
-// none is 0.
+// One new position for each of N sessions, which their states do not have yet; or consecutive ones
+// of a state, one row behind the other, as for VqDecodeAttention. A row whose state is none is 0.
 struct TurnedDecodeScoresArgs {
   TurnedKeys keys;
   Vector<const VqState> states;     // [N]

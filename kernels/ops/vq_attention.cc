@@ -80,6 +80,16 @@ absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
   return CheckVqCodes(kOp, args.codes, shape.codes);
 }
 
+absl::Status CheckTakeBack(const VqTakeBackArgs& args) {
+  constexpr const char* kOp = "VqTakeBack";
+  absl::Status status = CheckVqShape(kOp, args.shape);
+  if (!status.ok()) return status;
+  status = FirstError({CheckVqState(kOp, "state", args.shape, args.state),
+                       CheckPosition(kOp, "position", args.position)});
+  if (!status.ok() || args.state.undo != nullptr) return status;
+  return ArgumentError(kOp, "state has no undo, expected what the decode step kept");
+}
+
 }  // namespace
 
 absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
@@ -101,6 +111,13 @@ absl::Status VqAppend(Device& device, const VqAppendArgs& args) {
   if (backend.vq_append == nullptr) return MissingOp("VqAppend", backend.name);
   const absl::Status status = CheckAppend(device, args);
   return status.ok() ? backend.vq_append(device, args) : status;
+}
+
+absl::Status VqTakeBack(Device& device, const VqTakeBackArgs& args) {
+  const Backend& backend = device.functions();
+  if (backend.vq_take_back == nullptr) return MissingOp("VqTakeBack", backend.name);
+  const absl::Status status = CheckTakeBack(args);
+  return status.ok() ? backend.vq_take_back(device, args) : status;
 }
 
 }  // namespace tvq

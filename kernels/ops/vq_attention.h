@@ -41,6 +41,10 @@ struct VqState {
   int8_t* recent = nullptr;       // [G, W, V]
   float* recent_scale = nullptr;  // [G, W, V / kVqScaleColumns, rounded up]
 
+  // Where a decode step keeps what it overwrites, VqUndoBytes; null: nowhere. Not of the state, but
+  // of the row that is fed to it.
+  void* undo = nullptr;
+
   // Of nobody: all of it is null.
   constexpr bool none() const { return sum == nullptr; }
 };
@@ -71,10 +75,20 @@ struct VqShape {
   constexpr int64_t scales() const { return (value + kVqScaleColumns - 1) / kVqScaleColumns; }
 };
 
-// One new position for each of N sessions; no state twice. Retires the position that leaves each
-// window, appends (code, v) at positions[n], then attends. Two phases inside: the weights of all
-// rows, then the values of rows. A session's result does not depend on N. A row whose state is none
-// fills up the batch: its row of `out` is zero.
+// What appending a position overwrites: per head a slot of the window and the row of the code that
+// retires, with their copies, if there are any.
+constexpr int64_t VqUndoBytes(const VqShape& shape) {
+  const int64_t copies = shape.read == VqRead::kExact ? 0 : 2 * (shape.value + 4 * shape.scales());
+  const auto value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
+  return shape.kv_heads * (4 + 8 + shape.value * (value_bytes + 8) + copies);
+}
+
+// One new position for each of N sessions. Retires the position that leaves each window, appends
+// (code, v) at positions[n], then attends. Rows of one state are its consecutive positions, one row
+// behind the other, each with the bits that it has in a call of its own; a backend that lacks
+// VqTakeBack takes no state twice. Two phases inside: the weights of all rows, then the values of
+// rows. A session's result does not depend on N. A row whose state is none fills up the batch: its
+// row of `out` is zero.
 //
 // Between the phases it is known what leaving a row out costs: its share of the softmax, which is
 // count times weight for a code. For each head the rows of the smallest shares are found that make
@@ -132,6 +146,16 @@ struct VqAppendArgs {
 };
 
 absl::Status VqAppend(Device& device, const VqAppendArgs& args);
+
+// Takes back the position that was appended last, by a decode step that kept in `state.undo` what
+// it overwrote. State afterwards: as before that step, bit for bit.
+struct VqTakeBackArgs {
+  VqShape shape;
+  VqState state;
+  int64_t position = 0;
+};
+
+absl::Status VqTakeBack(Device& device, const VqTakeBackArgs& args);
 
 // Makes the read copy of a state in host memory, which may be of any device, from its exact rows:
 // the same bits as the ops leave. From any thread.

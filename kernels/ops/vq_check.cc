@@ -45,6 +45,12 @@ absl::Status CheckVqSessions(const char* op, const VqShape& shape, Vector<const 
     absl::Status status = FirstError({CheckVqState(op, "a state", shape, states.data[n]),
                                       CheckPosition(op, "a position", positions.data[n])});
     if (!status.ok()) return status;
+    const int64_t position = positions.data[n];
+    if (n == 0 || states.data[n].sum != states.data[n - 1].sum) continue;
+    if (const int64_t next = positions.data[n - 1] + 1; position != next) {
+      return ArgumentError(op, absl::StrCat("positions[", n, "] is ", position, ", expected ", next,
+                                            ": the row before it is of the same state"));
+    }
   }
   return absl::OkStatus();
 }

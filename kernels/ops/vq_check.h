@@ -16,7 +16,8 @@ absl::Status CheckVqState(const char* op, const char* argument, const VqShape& s
 // Every code lies in [0, limit): "VqAppend: codes[3,0] is 17, expected 0 to 15". Of host memory.
 absl::Status CheckVqCodes(const char* op, Matrix<const int32_t> codes, int64_t limit);
 
-// States that are somebody's, and their positions. Of host memory.
+// States that are somebody's, and their positions, which are consecutive where rows of one state
+// follow one another. Of host memory.
 absl::Status CheckVqSessions(const char* op, const VqShape& shape, Vector<const VqState> states,
                              Vector<const int64_t> positions);
 

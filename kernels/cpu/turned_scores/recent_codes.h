@@ -27,7 +27,10 @@ struct RecentCodes {
 };
 
 inline RecentCodes RowOf(const TurnedDecodeScoresArgs& args, int64_t n) {
-  return {&args.keys.shape, args.states.data[n], args.positions.data[n], args.codes.row(n), 0};
+  const VqState& state = args.states.data[n];
+  int64_t before = 0;
+  while (before < n && args.states.data[n - before - 1].sum == state.sum) ++before;
+  return {&args.keys.shape, state, args.positions.data[n], args.codes.row(n), before};
 }
 
 inline RecentCodes RowOf(const TurnedPrefillScoresArgs& args, int64_t t) {

@@ -7,6 +7,10 @@
 // Sums of the copy's rows are two, of halves, whoever computes them, and are added at the end: two
 // threads share one session so, where narrow tiles of int8 would be too short to stream.
 //
+// Rows of one state come one after the other: the first row of every state, then the second of
+// those that have one, since each row changes what the next one reads. What a row reads is in the
+// cache then, from the row before it.
+//
 // Bytes per session, layer and key/value head: 4 V per code with n > 0, SizeOf(value_dtype) V per
 // recent position, or 17/16 V for either where they are read from the copy; less what rows are left
 // out. This is what a step costs, and rows are prefetched so that it streams, also those that do
@@ -24,6 +28,7 @@
 #include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/row_sums-inl.h"
 #include "kernels/cpu/vq_attention/skip-inl.h"
+#include "kernels/cpu/vq_attention/undo.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 #include "kernels/cpu/vq_attention/weights-inl.h"
 
@@ -38,6 +43,7 @@ class Decode {
       : args_(args),
         shape_(args.shape),
         shared_(args.code_scores.dim(1) / args.shape.kv_heads),
+        rows_(cpu.Scratch<int64_t>(6, args.states.size())),
         units_(args.states.size() * args.shape.kv_heads),
         max_keys_(AttentionKeys::MaxSize(shape_.codes, shape_.window)),
         key_bytes_(AttentionKeys::Bytes(shape_.codes, shape_.window)),
@@ -48,29 +54,11 @@ class Decode {
         thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
         second_sums_(cpu.Scratch<float>(5, copied() ? units_ * shared_ * shape_.value : 0)),
         dot_(DotFunction(cpu.dot())) {
-    const int threads = cpu.pool().threads();
-    const int64_t columns = Columns(threads);
-    const int64_t tiles = (shape_.value + columns - 1) / columns;
-    const int64_t work = units_ * max_keys_ * shape_.value * 4;
-    const auto sum_tile = [&](int64_t unit, int64_t tile, int64_t first_half, int64_t halves) {
-      const int64_t first = tile * columns;
-      SumValues(unit, first, std::min(first + columns, shape_.value), first_half, halves);
-    };
-    if (units_ >= kUnitsForWholeTasks * threads) {
-      RunTasks(cpu, units_, work, [&](int64_t unit) {
-        ComputeWeights(unit);
-        for (int64_t tile = 0; tile < tiles; ++tile) sum_tile(unit, tile, 0, 2);
-        AddSecondHalf(unit);
-      });
-      return;
+    for (int64_t first = 0, turn = 0; first < args.states.size(); ++turn) {
+      const int64_t rows = TakeRows(turn, first);
+      Attend(cpu, first * shape_.kv_heads, rows * shape_.kv_heads);
+      first += rows;
     }
-    RunTasks(cpu, units_, units_ * shared_ * max_keys_ * 32,
-             [&](int64_t unit) { ComputeWeights(unit); });
-    const int64_t halves = copied() ? 2 : 1;
-    RunTasks(cpu, units_ * halves * tiles, work, [&](int64_t task) {
-      sum_tile(task / (halves * tiles), task % tiles, task / tiles % halves, 1);
-    });
-    for (int64_t unit = 0; unit < units_; ++unit) AddSecondHalf(unit);
   }
 
  private:
@@ -81,15 +69,55 @@ class Decode {
     ReadRun recent;  // rows of the window
   };
 
+  // Puts the rows that have `turn` rows of the same state before them into rows_ from `first` on,
+  // and says how many they are.
+  int64_t TakeRows(int64_t turn, int64_t first) {
+    int64_t count = 0, before = 0;
+    for (int64_t n = 0; n < args_.states.size(); ++n) {
+      const VqState& state = args_.states.data[n];
+      before = n > 0 && !state.none() && state.sum == args_.states.data[n - 1].sum ? before + 1 : 0;
+      if (before == turn) rows_[first + count++] = n;
+    }
+    return count;
+  }
+
+  // Of all states different ones.
+  void Attend(CpuDevice& cpu, int64_t first_unit, int64_t units) {
+    const int threads = cpu.pool().threads();
+    const int64_t columns = Columns(units, threads);
+    const int64_t tiles = (shape_.value + columns - 1) / columns;
+    const int64_t work = units * max_keys_ * shape_.value * 4;
+    const auto sum_tile = [&](int64_t unit, int64_t tile, int64_t first_half, int64_t halves) {
+      const int64_t first = tile * columns;
+      SumValues(unit, first, std::min(first + columns, shape_.value), first_half, halves);
+    };
+    if (units >= kUnitsForWholeTasks * threads) {
+      RunTasks(cpu, units, work, [&](int64_t task) {
+        const int64_t unit = first_unit + task;
+        ComputeWeights(unit);
+        for (int64_t tile = 0; tile < tiles; ++tile) sum_tile(unit, tile, 0, 2);
+        AddSecondHalf(unit);
+      });
+      return;
+    }
+    RunTasks(cpu, units, units * shared_ * max_keys_ * 32,
+             [&](int64_t task) { ComputeWeights(first_unit + task); });
+    const int64_t halves = copied() ? 2 : 1;
+    RunTasks(cpu, units * halves * tiles, work, [&](int64_t task) {
+      sum_tile(first_unit + task / (halves * tiles), task % tiles, task / tiles % halves, 1);
+    });
+    for (int64_t i = 0; i < units; ++i) AddSecondHalf(first_unit + i);
+  }
+
   // Of each thread: enough that none waits long for the last ones.
   static constexpr int64_t kUnitsForWholeTasks = 4;
 
   bool copied() const { return shape_.read != VqRead::kExact; }
 
   // Of a task; of a copy whole scales.
-  int64_t Columns(int threads) const {
-    if (!copied()) return TaskColumns(units_, shape_.value, threads);
-    const int64_t columns = TaskColumns(2 * units_, shape_.value, threads, kCopyColumns);
+  int64_t Columns(int64_t units, int threads) const {
+    if (!copied()) return TaskColumns(units, shape_.value, threads);
+    const int64_t columns = TaskColumns(2 * units, shape_.value, threads, kCopyColumns);
     return (columns + kVqScaleColumns - 1) / kVqScaleColumns * kVqScaleColumns;
   }
 
@@ -101,18 +129,22 @@ class Decode {
   // Of a unit, with what is read behind the last bits.
   int64_t KeptBytes() const { return max_keys_ + 8; }
 
+  int64_t RowOf(int64_t unit) const { return rows_[unit / shape_.kv_heads]; }
+  const VqState& StateOf(int64_t unit) const { return args_.states.data[RowOf(unit)]; }
+
   float* Weights(int64_t unit) const { return weights_ + unit * shared_ * max_keys_; }
 
   void ComputeWeights(int64_t unit) {
-    const int64_t n = unit / shape_.kv_heads;
+    const int64_t n = RowOf(unit);
     const int64_t g = unit % shape_.kv_heads;
-    const VqState& state = args_.states.data[n];
+    const VqState& state = StateOf(unit);
     if (state.none()) {
       ReportNothing(n, g);
       return;
     }
     const int64_t position = args_.positions.data[n];
     Unit& u = units_memory_[unit];
+    KeepOverwritten(shape_, state, g, position);
     const int32_t retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
     const AppendRows<T> append = RowsOf<T>(shape_, state, g, position, retired);
     PrefetchAppend(append);
@@ -183,7 +215,7 @@ class Decode {
   }
 
   float* Out(int64_t unit) const {
-    return args_.out.row(unit / shape_.kv_heads) + unit % shape_.kv_heads * shared_ * shape_.value;
+    return args_.out.row(RowOf(unit)) + unit % shape_.kv_heads * shared_ * shape_.value;
   }
   // [heads, V], as in `out`.
   float* SecondSums(int64_t unit) const { return second_sums_ + unit * shared_ * shape_.value; }
@@ -194,7 +226,7 @@ class Decode {
 
   // Columns [first, end) of the sums of `halves` halves of the rows; without a copy of all.
   void SumValues(int64_t unit, int64_t first, int64_t end, int64_t first_half, int64_t halves) {
-    const VqState& state = args_.states.data[unit / shape_.kv_heads];
+    const VqState& state = StateOf(unit);
     const int64_t columns = end - first;
     if (state.none()) {
       FillZero(Out(unit) + first, columns);
@@ -264,7 +296,7 @@ class Decode {
   }
 
   void AddSecondHalf(int64_t unit) {
-    if (!copied() || args_.states.data[unit / shape_.kv_heads].none()) return;
+    if (!copied() || StateOf(unit).none()) return;
     float* HWY_RESTRICT out = Out(unit);
     const float* HWY_RESTRICT second = SecondSums(unit);
     for (int64_t i = 0; i < shared_ * shape_.value; ++i) out[i] += second[i];
@@ -273,6 +305,7 @@ class Decode {
   const VqDecodeAttentionArgs& args_;
   const VqShape& shape_;
   const int64_t shared_;  // heads per key/value head
+  int64_t* const rows_;   // those whose units come first, first
   const int64_t units_;
   const int64_t max_keys_;
   const int64_t key_bytes_;

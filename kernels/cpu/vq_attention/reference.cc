@@ -7,6 +7,7 @@
 
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/vq_attention/undo.h"
 #include "kernels/cpu/vq_attention/window.h"
 #include "kernels/read_copy.h"
 #include "kernels/two_sum.h"
@@ -70,6 +71,7 @@ void RefreshCopy(const VqShape& shape, const VqState& state, int64_t g, int64_t 
 void AppendPosition(const VqShape& shape, const VqState& state, int64_t position,
                     const int32_t* codes, const float* v) {
   for (int64_t g = 0; g < shape.kv_heads; ++g) {
+    KeepOverwritten(shape, state, g, position);
     const int32_t retired = AppendCode(shape, state, g, position, codes[g]);
     const int64_t slot = (g * shape.window + position % shape.window) * shape.value;
     for (int64_t c = 0; c < shape.value; ++c) {

@@ -1,0 +1,17 @@
+// VqTakeBack: a few rows, of one position.
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/vq_attention/undo.h"
+
+namespace tvq {
+
+absl::Status CpuVqTakeBack(Device&, const VqTakeBackArgs& args) {
+  for (int64_t g = 0; g < args.shape.kv_heads; ++g) {
+    ForEachOverwritten(args.shape, args.state, g, args.position,
+                       [](std::byte* of_state, const std::byte* kept, size_t bytes) {
+                         std::memcpy(of_state, kept, bytes);
+                       });
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

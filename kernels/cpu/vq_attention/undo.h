@@ -1,0 +1,60 @@
+// What appending a position overwrites, kept so that it can be taken back: bytes that are moved, of
+// the read copy, too, so that the state is what it was to the last bit.
+#ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
+#define TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/ops/vq_attention.h"
+
+namespace tvq {
+
+// Calls move(of_state, kept, bytes) for every piece of memory that appending `position` to head g
+// overwrites, with its place in `state.undo`, code of the slot first. Pieces behind it are those of
+// the code that is kept then.
+template <typename Move>
+void ForEachOverwritten(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
+                        const Move& move) {
+  std::byte* const first =
+      static_cast<std::byte*>(state.undo) + g * (VqUndoBytes(shape) / shape.kv_heads);
+  std::byte* next = first;
+  const auto piece = [&](void* of_state, int64_t bytes) {
+    move(static_cast<std::byte*>(of_state), next, static_cast<size_t>(bytes));
+    next += bytes;
+  };
+  const bool copied = shape.read != VqRead::kExact;
+  const auto value_bytes = shape.value * static_cast<int64_t>(SizeOf(shape.value_dtype));
+  const int64_t slot = g * shape.window + position % shape.window;
+  piece(state.window_code + slot, sizeof(int32_t));
+  piece(static_cast<std::byte*>(state.window_value) + slot * value_bytes, value_bytes);
+  if (copied) {
+    piece(state.recent + slot * shape.value, shape.value);
+    piece(state.recent_scale + slot * shape.scales(), 4 * shape.scales());
+  }
+  if (position < shape.window) return;
+  int32_t retired;
+  std::memcpy(&retired, first, sizeof(retired));
+  const int64_t row = g * shape.codes + retired;
+  piece(state.count + row, sizeof(int64_t));
+  piece(state.sum + row * shape.value, 4 * shape.value);
+  piece(state.carry + row * shape.value, 4 * shape.value);
+  if (!copied) return;
+  piece(state.mean + row * shape.value, shape.value);
+  piece(state.mean_scale + row * shape.scales(), 4 * shape.scales());
+}
+
+// Before `position` is appended to head g of a state that has somewhere to keep what it overwrites.
+inline void KeepOverwritten(const VqShape& shape, const VqState& state, int64_t g,
+                            int64_t position) {
+  if (state.undo == nullptr) return;
+  ForEachOverwritten(shape, state, g, position,
+                     [](const std::byte* of_state, std::byte* kept, size_t bytes) {
+                       std::memcpy(kept, of_state, bytes);
+                     });
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
