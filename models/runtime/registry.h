@@ -24,6 +24,8 @@ struct LoadOptions {
   std::optional<DType> state_dtype;  // of recent values; unset: DefaultStateDType(dtype)
   // Without effect on families that have no choice; UNIMPLEMENTED on devices that have none.
   StateReads reads;
+  // Model::DraftRows, at most: memory is taken for so many.
+  int64_t draft_rows = 0;
   // Longest context in tokens, where it is shorter than config.json says; 0: as that says, and
   // kDefaultMaxModelLen where it says nothing and states grow.
   int64_t max_model_len = 0;

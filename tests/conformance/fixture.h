@@ -29,7 +29,8 @@ inline std::vector<int32_t> RandomTokens(size_t n, int64_t vocab, uint64_t seed)
 class Fixture {
  public:
   Fixture(const Shape& shape, const DeviceCase& backend, DType dtype, int threads = 2,
-          std::optional<DType> state_dtype = {}, const StateReads& reads = {})
+          std::optional<DType> state_dtype = {}, const StateReads& reads = {},
+          int64_t draft_rows = 0)
       : shape_(shape), weights_(1, /*unused_code=*/!shape.soft()) {
     device_ = MakeTestDevice(backend, threads);
     LoadOptions options;
@@ -37,6 +38,7 @@ class Fixture {
     options.dtype = dtype;
     options.state_dtype = state_dtype;
     options.reads = reads;
+    options.draft_rows = draft_rows;
     const Config config = Config::Parse(shape.Json(), "test").value();
     auto model = BuildModel(config, weights_, nullptr, options);
     EXPECT_TRUE(model.ok()) << model.status();
@@ -79,7 +81,7 @@ class Fixture {
     return Prefill(state, tokens, [](int64_t remaining) { return remaining; });
   }
 
-  // Rows of logits of one decode call over several states.
+  // Rows of logits of one decode call over several states, or several tokens of one.
   std::vector<std::vector<float>> Batch(const std::vector<State*>& states,
                                         const std::vector<int32_t>& tokens) {
     std::vector<DecodeRow> rows;
@@ -87,7 +89,8 @@ class Fixture {
     for (size_t i = 0; i < states.size(); ++i) {
       rows.push_back({states[i], tokens[i], static_cast<int64_t>(i)});
     }
-    EXPECT_TRUE(model_->Decode(rows, &logits_).ok());
+    const absl::Status status = model_->Decode(rows, &logits_);
+    EXPECT_TRUE(status.ok()) << status;
     std::vector<std::vector<float>> result;
     result.reserve(states.size());
     for (size_t i = 0; i < states.size(); ++i) result.push_back(Row(static_cast<int64_t>(i)));

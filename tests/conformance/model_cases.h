@@ -21,7 +21,7 @@ struct Case {
   DeviceCase backend;
 };
 
-// Its tests lie in model_test.cc and session_bits_test.cc.
+// Its tests lie in model_test.cc, session_bits_test.cc and draft_rows_test.cc.
 class ModelTest : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().backend); }

@@ -22,10 +22,10 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
   return states_grow ? kDefaultMaxModelLen : 0;
 }
 
-// The attention of a kind that has a choice of what it reads of a state.
+// The attention of a kind that has a choice of what it reads of a state, and can take rows back.
 template <typename Kind>
-constexpr bool kHasReads =
-    std::is_constructible_v<Kind, transformer::TransformerConfig, Device&, DType, StateReads>;
+constexpr bool kHasReads = std::is_constructible_v<Kind, transformer::TransformerConfig, Device&,
+                                                   DType, StateReads, int64_t>;
 
 absl::Status CheckReads(const StateReads& reads) {
   const bool is_share = reads.skip_mass >= 0 && reads.skip_mass < 1;
@@ -38,7 +38,8 @@ template <typename Kind>
 std::unique_ptr<Kind> MakeAttention(const transformer::TransformerConfig& config,
                                     const LoadOptions& options) {
   if constexpr (kHasReads<Kind>) {
-    return std::make_unique<Kind>(config, *options.device, StateDType(options), options.reads);
+    return std::make_unique<Kind>(config, *options.device, StateDType(options), options.reads,
+                                  options.draft_rows);
   } else {
     return std::make_unique<Kind>(config, *options.device, StateDType(options));
   }

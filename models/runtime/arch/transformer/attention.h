@@ -69,6 +69,19 @@ class Attention {
   virtual size_t view_bytes() const = 0;
   virtual void View(const SessionState& state, int64_t layer, std::byte* view) const = 0;
 
+  // Of kinds that can take rows back: rows of a call that come behind another of the same state, at
+  // most so many, numbered from 0 (Model::DraftRows).
+  virtual int64_t draft_rows() const { return 0; }
+  // Completes the view of one: its step keeps what TakeBack needs until another row has the number.
+  virtual void ViewDraft(int64_t layer, int64_t draft, std::byte* view) const {
+    static_cast<void>(layer), static_cast<void>(draft), static_cast<void>(view);
+  }
+  // Of all layers, the position that was fed last to the state, as that row.
+  virtual absl::Status TakeBack(const SessionState& state, int64_t position, int64_t draft) {
+    static_cast<void>(state), static_cast<void>(position), static_cast<void>(draft);
+    return absl::UnimplementedError("attention of this kind takes nothing back");
+  }
+
   // Fills in of a layer's projections what is the kind's: where queries and keys go, and what is
   // added to queries.
   virtual void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const = 0;

@@ -49,6 +49,8 @@ class Transformer : public Model, private Encoder {
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
   absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
+  int64_t DraftRows() const override { return attention_->draft_rows(); }
+  absl::Status Rewind(State& state, int64_t position) override;
   StateReadTotals state_reads() const override { return attention_->read_totals(); }
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
                       std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,
@@ -57,6 +59,13 @@ class Transformer : public Model, private Encoder {
   QuantizedKeys* quantized_keys() override { return attention_->quantized_keys(); }
 
  private:
+  // A row of the last call of Decode.
+  struct FedRow {
+    State* state = nullptr;
+    int64_t position = 0;
+    int64_t draft = -1;  // its number among those behind another of the same state
+  };
+
   // DecodeLayers written down for a number of rows. Rows that a batch lacks are of nobody.
   struct RecordedStep {
     int64_t rows = 0;
@@ -91,9 +100,13 @@ class Transformer : public Model, private Encoder {
   absl::Status Score(const PrefillChunk& chunk);
 
   // decode.cc
-  absl::Status DecodeTile(std::span<const DecodeRow> rows, Logits* logits);
+  // Notes in fed_ where the rows of a call go.
+  absl::Status PlaceRows(std::span<const DecodeRow> rows);
+  // Rows of the call and their places.
+  absl::Status DecodeTile(std::span<const DecodeRow> rows, std::span<const FedRow> places,
+                          Logits* logits);
   // What the ops are told of the rows' states, of `padded` rows for each layer.
-  std::vector<std::byte> Views(std::span<const DecodeRow> rows, size_t padded) const;
+  std::vector<std::byte> Views(std::span<const FedRow> rows, size_t padded) const;
   // One token of each row that the workspace's inputs have, through all layers.
   absl::Status DecodeLayers();
   // The smallest recorded step that holds so many rows, or null.
@@ -122,6 +135,7 @@ class Transformer : public Model, private Encoder {
   const ModelInfo info_;
   Workspace workspace_;
   std::vector<RecordedStep> recorded_;  // by rows
+  std::vector<FedRow> fed_;
 };
 
 }  // namespace tvq::transformer

@@ -28,6 +28,8 @@ class SessionState : public State {
   virtual absl::Status Extend(int64_t tokens) = 0;
   // They were fed.
   void Advance(int64_t tokens) { position_ += tokens; }
+  // The last one was taken back.
+  void Retreat() { --position_; }
 
  protected:
   int64_t position_ = 0;

@@ -2,19 +2,20 @@
 
 #include <cstring>
 
+#include "kernels/backend.h"
 #include "kernels/ops/vq_attention.h"
 #include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/constant_state.h"
-#include "models/runtime/arch/transformer/memory_parts.h"
 
 namespace tvq::transformer {
 
 VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType state_dtype,
-                         const StateReads& reads)
+                         const StateReads& reads, int64_t draft_rows)
     : config_(config),
       device_(device),
       reads_(reads),
       layout_(config, state_dtype, reads.int8 ? VqRead::kInt8 : VqRead::kExact),
+      draft_rows_(device.functions().vq_take_back == nullptr ? 0 : draft_rows),
       queries_(config),
       turned_codes_(config) {}
 
@@ -34,6 +35,7 @@ absl::Status VqAttention::Reserve(int64_t rows) {
     parts.Add(&skipped_mass_, config_.n_layer * rows * config_.n_head);
     parts.Add(&row_reads_, config_.n_layer * rows * config_.n_kv_head * 2);
   }
+  parts.Add(&undo_, config_.n_layer * draft_rows_ * undo_words());
   absl::StatusOr<Buffer> memory = parts.Allocate(device_);
   if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
@@ -51,6 +53,27 @@ VqState VqAttention::StateOf(const SessionState& state, int64_t layer) const {
 void VqAttention::View(const SessionState& state, int64_t layer, std::byte* view) const {
   const VqState of_layer = StateOf(state, layer);
   std::memcpy(view, &of_layer, sizeof(of_layer));
+}
+
+void* VqAttention::Undo(int64_t layer, int64_t draft) const {
+  return undo_ + (layer * draft_rows_ + draft) * undo_words();
+}
+
+void VqAttention::ViewDraft(int64_t layer, int64_t draft, std::byte* view) const {
+  VqState of_layer;
+  std::memcpy(&of_layer, view, sizeof(of_layer));
+  of_layer.undo = Undo(layer, draft);
+  std::memcpy(view, &of_layer, sizeof(of_layer));
+}
+
+absl::Status VqAttention::TakeBack(const SessionState& state, int64_t position, int64_t draft) {
+  for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
+    VqState of_layer = StateOf(state, layer);
+    of_layer.undo = Undo(layer, draft);
+    absl::Status s = VqTakeBack(device_, {layout_.shape(), of_layer, position});
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status VqAttention::Score(int64_t layer, int64_t rows) {

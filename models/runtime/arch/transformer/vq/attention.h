@@ -10,6 +10,7 @@
 #include "kernels/ops/head_scores.h"
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/config.h"
+#include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/arch/transformer/relative_queries.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
 #include "models/runtime/arch/transformer/vq/turned_codes.h"
@@ -22,7 +23,7 @@ class VqAttention : public Attention, public QuantizedKeys {
 
   // The device must outlive it.
   VqAttention(const TransformerConfig& config, Device& device, DType state_dtype,
-              const StateReads& reads);
+              const StateReads& reads, int64_t draft_rows);
 
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
@@ -39,6 +40,9 @@ class VqAttention : public Attention, public QuantizedKeys {
   absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
   size_t view_bytes() const override { return sizeof(VqState); }
   void View(const SessionState& state, int64_t layer, std::byte* view) const override;
+  int64_t draft_rows() const override { return draft_rows_; }
+  void ViewDraft(int64_t layer, int64_t draft, std::byte* view) const override;
+  absl::Status TakeBack(const SessionState& state, int64_t position, int64_t draft) override;
   void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override {
     queries_.Project(layer, rows, args);
   }
@@ -52,6 +56,9 @@ class VqAttention : public Attention, public QuantizedKeys {
 
  private:
   VqState StateOf(const SessionState& state, int64_t layer) const;
+  // Where a draft's step keeps what it overwrites in a layer.
+  void* Undo(int64_t layer, int64_t draft) const;
+  int64_t undo_words() const { return Aligned(VqUndoBytes(layout_.shape())) / 4; }
   bool turned() const { return config_.position_bias == PositionBias::kRerope; }
   // Codes of the rows' keys, and the scores of their queries; without position scores where codes
   // are turned, which needs the states.
@@ -76,6 +83,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   Device& device_;
   const StateReads reads_;
   const VqLayout layout_;
+  const int64_t draft_rows_;
   RelativeQueries queries_;
   std::vector<HeadKeys> codebooks_;  // C [G, S, K], of each layer
   TurnedCodes turned_codes_;         // of rerope
@@ -84,6 +92,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   int32_t* codes_ = nullptr;
   float* skipped_mass_ = nullptr;
   int32_t* row_reads_ = nullptr;
+  int32_t* undo_ = nullptr;  // [layers, draft_rows_, undo_words()]
   // The last step's reports stay with the device until somebody asks, or the next step begins.
   mutable StateReadTotals read_totals_;
   mutable int64_t uncounted_rows_ = 0;
