@@ -161,13 +161,14 @@ absl::Status ActiveRequest::Split() {
   const int32_t n = request().sampling.n;
   const auto eos = model_->info().config.eos_token_id;
   sequences_.reserve(static_cast<size_t>(n));
-  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld());
+  const bool drafts = model_->DraftRows() > 0;
+  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld(), drafts);
   prompt_.reset();
   for (int32_t i = 1; i < n; ++i) {
     auto copy = NewState();
     if (!copy.ok()) return copy.status();
     if (auto status = copy->state->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
-    sequences_.emplace_back(submission_, eos, i, *std::move(copy));
+    sequences_.emplace_back(submission_, eos, i, *std::move(copy), drafts);
   }
   return absl::OkStatus();
 }
@@ -179,6 +180,7 @@ const std::vector<float>* ActiveRequest::TakeStartLogits() {
 void ActiveRequest::OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval) {
   usage_.completion_tokens += sequence.Accept(std::move(event));
   if (sequence.finished()) {
+    if (auto status = sequence.TakeBackDraft(*model_); !status.ok()) return End(status);
     HeldState held = sequence.TakeHeld();
     if (request().keep) Keep(std::move(held), &sequence);
   }

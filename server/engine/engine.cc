@@ -11,6 +11,7 @@
 #include "server/engine/inbox.h"
 #include "server/engine/loop.h"
 #include "server/engine/memory_budget.h"
+#include "server/engine/prompt_lookup.h"
 #include "server/engine/submission.h"
 
 namespace tvq {
@@ -95,8 +96,10 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs) {
   int64_t bytes = 0;
   for (const ServedModel& m : models) {
-    bytes += max_num_seqs * m.model->info().config.vocab_size * static_cast<int64_t>(sizeof(float));
-    bytes += m.model->WorkspaceBytes(max_num_seqs);
+    const int64_t drafts = m.model->DraftRows(), rows = max_num_seqs + drafts;
+    bytes += rows * m.model->info().config.vocab_size * static_cast<int64_t>(sizeof(float));
+    bytes += m.model->WorkspaceBytes(rows);
+    if (drafts > 0) bytes += max_num_seqs * PromptLookup::kMostBytes;
   }
   return bytes;
 }
@@ -163,14 +166,16 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
   std::vector<ModelRunner> runners;
   std::vector<ModelShare> shares;
   for (const ServedModel& m : models) {
-    auto status = m.model->Prepare({.decode_rows = options.max_num_seqs,
+    auto status = m.model->Prepare({.decode_rows = options.max_num_seqs + m.model->DraftRows(),
                                     .top_logprobs = kMaxLogprobs,
                                     .record = !options.enforce_eager});
     if (!status.ok()) return status;
     auto runner = ModelRunner::Create(m.model, options.max_num_seqs);
     if (!runner.ok()) return runner.status();
     runners.push_back(*std::move(runner));
-    shares.push_back({m.model->info().config.prefill_chunk, m.weight});
+    shares.push_back({.prefill_chunk = m.model->info().config.prefill_chunk,
+                      .weight = m.weight,
+                      .draft_rows = m.model->DraftRows()});
   }
   const auto budget = BudgetBytes(models, options);
   if (!budget.ok()) return budget.status();

@@ -49,7 +49,8 @@ struct ModelCapacity {
   int64_t sessions_in_use = 0;    // states reserved for running requests
 };
 
-// Bytes that computing takes beside states and weights: scratch and logits of `max_num_seqs` rows.
+// Bytes that computing takes beside states and weights: scratch, logits of `max_num_seqs` rows and
+// of drafts, and what drafts are taken from.
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs);
 
 // Names a submitted request; 0 is none.

@@ -8,7 +8,7 @@ namespace tvq {
 
 absl::StatusOr<ModelRunner> ModelRunner::Create(std::shared_ptr<Model> model,
                                                 int64_t max_sequences) {
-  auto logits = model->NewLogits(max_sequences);
+  auto logits = model->NewLogits(max_sequences + model->DraftRows());
   if (!logits.ok()) return logits.status();
   return ModelRunner(std::move(model), *std::move(logits));
 }
@@ -28,7 +28,7 @@ void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<Acti
   feeds.reserve(plan.prefill.size());
   for (const PrefillAdvance& a : plan.prefill)
     feeds.push_back({running[a.request].get(), a.tokens});
-  Decode(decoding);
+  Decode(decoding, plan.draft_rows, totals);
   Prefill(feeds, totals);
   SampleAndDeliver(stream_interval, totals);
 }
@@ -91,7 +91,7 @@ void ModelRunner::FeedChunks(std::span<Feed* const> feeds, EngineStats& totals) 
     const bool keeps = f->logits_row >= 0 && f->request->KeepsLogitsOfPrompt();
     if (keeps && !KeepLogits(*f->request, f->logits_row)) continue;
     f->request->OnFed(f->length);
-    for (Sequence& s : f->request->sequences()) AddDraw(f->request, s, f->logits_row);
+    for (Sequence& s : f->request->sequences()) AddDraw({f->request, &s}, f->logits_row);
   }
 }
 
@@ -117,12 +117,12 @@ void ModelRunner::SampleFromStart(ActiveRequest* request, const std::vector<floa
   if (auto status = model_->WriteLogits(logits, &logits_, row); !status.ok()) {
     return request->End(status);
   }
-  for (Sequence& s : request->sequences()) AddDraw(request, s, row);
+  for (Sequence& s : request->sequences()) AddDraw({request, &s}, row);
 }
 
-void ModelRunner::Decode(std::span<ActiveRequest* const> requests) {
-  std::vector<Draw> draws;
-  std::vector<DecodeRow> rows;
+void ModelRunner::Decode(std::span<ActiveRequest* const> requests, int64_t draft_rows,
+                         EngineStats& totals) {
+  std::vector<Draw> pending;
   for (ActiveRequest* request : requests) {
     if (PromptRun* const prompt = request->prompt()) {  // one token to score, nothing to feed
       const absl::Status status = ScoreFirst(request->request(), *prompt);
@@ -131,17 +131,37 @@ void ModelRunner::Decode(std::span<ActiveRequest* const> requests) {
       SampleFromStart(request, *logits);
     } else {
       for (Sequence& s : request->sequences()) {
-        if (s.finished()) continue;
-        rows.push_back({s.state(), *s.pending(), next_row_++});
-        draws.push_back({request, &s});
+        if (!s.finished()) pending.push_back({request, &s});
       }
     }
   }
-  if (rows.empty()) return;
+  if (!pending.empty()) FeedPending(pending, draft_rows, totals);
+}
+
+void ModelRunner::FeedPending(std::span<const Draw> sequences, int64_t draft_rows,
+                              EngineStats& totals) {
+  std::vector<Draw> draws;
+  std::vector<DecodeRow> rows;
+  auto waiting = std::ssize(sequences);
+  int64_t drafted = 0;
+  for (const Draw& draw : sequences) {
+    Sequence& s = *draw.sequence;
+    rows.push_back({s.state(), *s.pending(), next_row_++});
+    draws.push_back(draw);
+    // Each an equal share of what those before it left.
+    const int64_t share = (draft_rows - drafted + waiting - 1) / waiting;
+    --waiting;
+    for (const int32_t id : s.Draft(share)) {
+      rows.push_back({s.state(), id, next_row_++});
+      draws.push_back({draw.request, &s, draws.back().right + 1});
+      ++drafted;
+    }
+  }
   const absl::Status status = model_->Decode(rows, &logits_);
+  if (status.ok()) totals.draft_tokens += drafted;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (status.ok()) {
-      AddDraw(draws[i].request, *draws[i].sequence, rows[i].logits_row);
+      AddDraw(draws[i], rows[i].logits_row);
     } else {
       draws[i].request->End(status);
     }
@@ -158,9 +178,9 @@ bool ModelRunner::KeepLogits(ActiveRequest& request, int64_t row) {
   return !request.done();
 }
 
-void ModelRunner::AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row) {
-  draws_.push_back({request, &sequence});
-  rows_.push_back(sequence.NextSample(logits_row));
+void ModelRunner::AddDraw(const Draw& draw, int64_t logits_row) {
+  draws_.push_back(draw);
+  rows_.push_back(draw.sequence->NextSample(logits_row, draw.right));
 }
 
 void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals) {
@@ -175,6 +195,9 @@ void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals)
   for (size_t i = 0; i < rows_.size(); ++i) {
     ActiveRequest& request = *draws_[i].request;
     if (request.done()) continue;  // another of its samples failed
+    // The text went another way than the draft, or ended.
+    const Sequence& sequence = *draws_[i].sequence;
+    if (sequence.finished() || sequence.right() != draws_[i].right) continue;
     if (!status.ok() || !row_status[i].ok()) {
       request.End(status.ok() ? row_status[i] : status);
       continue;
@@ -184,13 +207,25 @@ void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals)
       const auto first = top.begin() + static_cast<std::ptrdiff_t>(i) * max_top;
       event = {chosen[i], {first, first + rows_[i].top_logprobs}};
     }
-    Sequence& sequence = *draws_[i].sequence;
-    if (!sequence.Ends(event.token.id)) {
-      CountToken(request, sequence, now, totals);
-    } else if (request.request().keep && !KeepLogits(request, rows_[i].logits_row)) {
-      continue;
-    }
-    request.OnSampled(sequence, std::move(event), stream_interval);
+    Deliver(draws_[i], std::move(event), rows_[i].logits_row, stream_interval, now, totals);
+  }
+}
+
+void ModelRunner::Deliver(const Draw& draw, TokenEvent event, int64_t logits_row,
+                          int64_t stream_interval, SteadyTime now, EngineStats& totals) {
+  ActiveRequest& request = *draw.request;
+  Sequence& sequence = *draw.sequence;
+  if (!sequence.Ends(event.token.id)) {
+    CountToken(request, sequence, now, totals);
+  } else if (request.request().keep && !KeepLogits(request, logits_row)) {
+    return;
+  }
+  request.OnSampled(sequence, std::move(event), stream_interval);
+  if (request.done() || sequence.finished()) return;
+  if (sequence.right() > draw.right) {
+    ++totals.draft_tokens_accepted;
+  } else if (auto taken_back = sequence.TakeBackDraft(*model_); !taken_back.ok()) {
+    request.End(taken_back);
   }
 }
 

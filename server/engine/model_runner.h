@@ -18,7 +18,7 @@ namespace tvq {
 // Used by the loop alone.
 class ModelRunner {
  public:
-  // Allocates logits for `max_sequences` rows.
+  // Allocates logits for `max_sequences` rows and the model's drafts.
   static absl::StatusOr<ModelRunner> Create(std::shared_ptr<Model> model, int64_t max_sequences);
 
   Model& model() const { return *model_; }
@@ -38,20 +38,26 @@ class ModelRunner {
   struct Draw {
     ActiveRequest* request;
     Sequence* sequence;
+    int64_t right = 0;  // tokens of a draft before it, all of which must be right
   };
 
   ModelRunner(std::shared_ptr<Model> model, Logits logits);
   void Prefill(std::vector<Feed>& feeds, EngineStats& totals);
   void Encode(Feed& feed);
   void FeedChunks(std::span<Feed* const> feeds, EngineStats& totals);
-  void Decode(std::span<ActiveRequest* const> requests);
+  void Decode(std::span<ActiveRequest* const> requests, int64_t draft_rows, EngineStats& totals);
+  // Feeds their pending tokens, and drafts that share `draft_rows`.
+  void FeedPending(std::span<const Draw> sequences, int64_t draft_rows, EngineStats& totals);
   // What a start's logits say of the prompt's first token.
   absl::Status ScoreFirst(const Request& request, PromptRun& prompt);
   void SampleFromStart(ActiveRequest* request, const std::vector<float>& logits);
   // False, and the request has ended, if the row cannot be kept.
   bool KeepLogits(ActiveRequest& request, int64_t row);
-  void AddDraw(ActiveRequest* request, Sequence& sequence, int64_t logits_row);
+  void AddDraw(const Draw& draw, int64_t logits_row);
   void SampleAndDeliver(int64_t stream_interval, EngineStats& totals);
+  // A token of a draw whose drafts were right.
+  void Deliver(const Draw& draw, TokenEvent event, int64_t logits_row, int64_t stream_interval,
+               SteadyTime now, EngineStats& totals);
   static void CountToken(const ActiveRequest& request, Sequence& sequence, SteadyTime now,
                          EngineStats& totals);
 

@@ -34,6 +34,11 @@ StepPlan Scheduler::Plan(std::span<const RunningView> running) {
     tokens_left -= r.decode_rows;
   }
   PlanPrefill(running, tokens_left, plan);
+  if (plan.prefill.empty()) {
+    const int64_t drafts = models_[plan.model].draft_rows;
+    const int64_t rows = max_num_batched_tokens_ - tokens_left;
+    plan.draft_rows = std::max<int64_t>(0, std::min(1 + drafts - rows, tokens_left));
+  }
   return plan;
 }
 

@@ -34,6 +34,7 @@ struct StepPlan {
   size_t model = 0;
   std::vector<size_t> decode;  // requests all of whose unfinished samples get a token
   std::vector<PrefillAdvance> prefill;
+  int64_t draft_rows = 0;  // that decode may have beside these requests' own
 
   bool empty() const { return decode.empty() && prefill.empty(); }
 };
@@ -42,11 +43,14 @@ struct StepPlan {
 struct ModelShare {
   int64_t prefill_chunk = 256;
   int32_t weight = 1;
+  int64_t draft_rows = 0;  // Model::DraftRows
 };
 
 // A step is one model's: all its decode rows, then whole prefill chunks, first come first served,
 // as long as rows and chunk tokens stay within `max_num_batched_tokens`. The first chunk always
-// goes, so decoding requests cannot starve a prompt, nor a budget below a chunk stop it. Models
+// goes, so decoding requests cannot starve a prompt, nor a budget below a chunk stop it. Drafts
+// fill up steps that feed no prompt, to as many rows as one sequence with all drafts has: a step is
+// not longer by them than it was for that one, and a batch of so many sequences has none. Models
 // with work take turns in proportion to their weights (stride scheduling). Deterministic; the only
 // state is whose turn it is.
 class Scheduler {

@@ -7,16 +7,44 @@
 namespace tvq {
 
 Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index,
-                   HeldState held)
+                   HeldState held, bool drafts)
     : submission_(&submission),
       eos_(eos),
       index_(index),
       held_(std::move(held)),
       text_(*submission.text),
       counts_(submission.counts),
-      output_{.index = index} {}
+      output_{.index = index} {
+  const Request& request = submission.request;
+  if (!drafts || UsesCounts(request.sampling)) return;
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  drafter_.emplace(prompt + request.sampling.max_tokens);
+  // What is older is forgotten again.
+  const auto known = std::min(prompt, PromptLookup::kMostTokens);
+  for (auto id = request.prompt.end() - known; id != request.prompt.end(); ++id) {
+    drafter_->Append(*id);
+  }
+}
 
-SampleRow Sequence::NextSample(int64_t logits_row) const {
+std::span<const int32_t> Sequence::Draft(int64_t most) {
+  if (!drafter_) return {};
+  const int64_t left = params().max_tokens - generated_;
+  return drafter_->Draft(std::min(most, left - 1));
+}
+
+int64_t Sequence::PositionWithoutDraft() const {
+  return state()->position() - (drafter_ ? std::ssize(drafter_->draft()) : 0);
+}
+
+absl::Status Sequence::TakeBackDraft(Model& model) {
+  if (!drafter_ || drafter_->draft().empty()) return absl::OkStatus();
+  const absl::Status status = model.Rewind(*state(), PositionWithoutDraft() + right_);
+  drafter_->Verified(right_);
+  right_ = 0;
+  return status;
+}
+
+SampleRow Sequence::NextSample(int64_t logits_row, int64_t right) const {
   const SamplingParams& p = params();
   SampleRow row;
   row.logits_row = logits_row;
@@ -30,10 +58,10 @@ SampleRow Sequence::NextSample(int64_t logits_row) const {
   row.counts = counts_.counts();
   row.logit_bias = p.logit_bias;
   row.allowed_ids = p.allowed_token_ids;
-  if (generated_ < p.min_tokens) row.banned_ids = submission_->end_ids;
+  if (generated_ + right < p.min_tokens) row.banned_ids = submission_->end_ids;
   row.seed = *p.seed;
   row.sample_index = static_cast<uint64_t>(index_);
-  row.position = static_cast<uint64_t>(state()->position());
+  row.position = static_cast<uint64_t>(PositionWithoutDraft() + right);
   row.top_logprobs = p.logprobs.value_or(-1);
   return row;
 }
@@ -86,6 +114,11 @@ int64_t Sequence::Accept(TokenEvent event) {
   if (full && !piece.stop) output_.finish = FinishReason::kLength;
   output_.stop_string = std::move(piece.stop);
   finished_ = output_.finish != FinishReason::kNone;
+  if (drafter_ && !finished_) {
+    const std::span<const int32_t> draft = drafter_->draft();
+    if (right_ < std::ssize(draft) && draft[static_cast<size_t>(right_)] == id) ++right_;
+    drafter_->Append(id);
+  }
   return 1;
 }
 

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "models/runtime/model.h"
+#include "server/engine/drafter.h"
 #include "server/engine/request.h"
 #include "server/engine/submission.h"
 #include "server/engine/text_stream.h"
@@ -20,8 +22,9 @@ namespace tvq {
 // From the prompt's end on the only owner of the state. Used by the loop alone.
 class Sequence {
  public:
-  // `submission` must outlive the sequence.
-  Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index, HeldState held);
+  // `submission` must outlive the sequence. `drafts`: whether it may come to have some.
+  Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index, HeldState held,
+           bool drafts);
 
   bool finished() const { return finished_; }
   // Null after TakeHeld.
@@ -35,8 +38,18 @@ class Sequence {
   // The stop string that ended the sample; empty: none did.
   const std::string& stop() const { return stop_; }
 
-  // How to choose the next token from a row of logits. Valid until Accept.
-  SampleRow NextSample(int64_t logits_row) const;
+  // What may follow the pending token, at most `most` tokens: to be fed in one call with it, and
+  // then verified by sampling, row by row. None while penalties are on, for which a row would need
+  // to know the tokens of those before it.
+  std::span<const int32_t> Draft(int64_t most);
+  // Of the draft, tokens that were sampled, too, and so are fed already.
+  int64_t right() const { return right_; }
+  // Takes back the others and forgets the draft.
+  absl::Status TakeBackDraft(Model& model);
+
+  // How to choose the next token from a row of logits, when so many of the draft are right. Valid
+  // until Accept.
+  SampleRow NextSample(int64_t logits_row, int64_t right = 0) const;
 
   // A token came now. When the one before it came.
   std::optional<SteadyTime> NoteToken(SteadyTime now) { return std::exchange(last_token_, now); }
@@ -59,6 +72,8 @@ class Sequence {
 
  private:
   void End(int32_t id);
+  // Tokens that the state holds without those of the draft.
+  int64_t PositionWithoutDraft() const;
   const SamplingParams& params() const { return submission_->request.sampling; }
 
   const Submission* submission_;
@@ -67,6 +82,8 @@ class Sequence {
   HeldState held_;
   TextStream text_;
   TokenCounts counts_;
+  std::optional<Drafter> drafter_;
+  int64_t right_ = 0;
   std::optional<int32_t> pending_;
   std::vector<int32_t> tokens_;
   std::string stop_;

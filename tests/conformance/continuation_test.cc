@@ -1,6 +1,6 @@
 // Sessions on a real network, on every kind of device: whatever a sequence of calls meets on its
-// way, neighbours, places in the batch, pauses, cancelled attempts, its outputs and the state it
-// ends with have the bits of the same calls made alone.
+// way, neighbours, places in the batch, pauses, cancelled attempts, drafts, its outputs and the
+// state it ends with have the bits of the same calls made alone.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -50,6 +50,11 @@ std::vector<Script> Scripts(uint64_t seed, size_t sessions) {
       if (random() % 3 == 0) r.sampling.repetition_penalty = 1.3F;
       // Likely enough to end some samples with an id, after which logits are kept.
       if (random() % 2 == 0) r.sampling.stop_token_ids = Tokens(random, 25);
+      // A text that repeats itself, now and then.
+      if (random() % 3 == 0) {
+        r.sampling.allowed_token_ids = Tokens(random, 1 + random() % 3);
+        r.sampling.max_tokens = static_cast<int32_t>(1 + random() % 40);
+      }
       script.push_back(std::move(r));
     }
   }
@@ -136,7 +141,7 @@ class ContinuationConformanceTest : public testing::TestWithParam<EngineCase> {
   // Much at once, as little as can be, and something between.
   std::vector<Limits> limits() const {
     if (GetParam().stand_in()) return {{2, 40}};
-    return {{64, 512}, {3, 1}, {5, 40}};
+    return {{64, 512, 3}, {3, 1}, {5, 40, 8}};
   }
 };
 
@@ -169,6 +174,13 @@ TEST_P(ContinuationConformanceTest, CallsOnASessionHaveTheBitsTheyHaveAlone) {
       ASSERT_EQ(engine->stats().state_bytes_reserved, 0);
     }
   }
+  int64_t drafted = 0, accepted = 0;
+  for (const std::unique_ptr<Engine>& engine : busy) {
+    drafted += engine->stats().draft_tokens;
+    accepted += engine->stats().draft_tokens_accepted;
+  }
+  EXPECT_EQ(accepted > 0, GetParam().drafts());
+  EXPECT_EQ(drafted > accepted, GetParam().drafts());
 }
 
 // Keeps copies by their length.

@@ -31,6 +31,7 @@ struct EngineCase {
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_host"; }
+  bool drafts() const { return device.name == "cpu" && kind == "transformer_vq"; }
 };
 
 inline std::vector<EngineCase> EngineCases() {
@@ -59,10 +60,11 @@ inline std::string NameOf(const EngineCase& c) {
 }
 inline void PrintTo(const EngineCase& c, std::ostream* out) { *out << NameOf(c); }
 
-// Sequences that compute at once, and tokens of a round.
+// Sequences that compute at once, and tokens of a round; drafts of a step, where there may be some.
 struct Limits {
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;
+  int64_t draft_tokens = 0;
 };
 
 inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_chunk,
@@ -78,6 +80,7 @@ inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_
   LoadOptions options;
   options.device = MakeTestDevice(on.device, on.threads);
   options.dtype = on.dtype;
+  options.draft_rows = limits.draft_tokens;
   const Config config = Config::Parse(shape.Json(), "test").value();
   TestWeights weights(1);
   std::shared_ptr<Model> model =

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -137,6 +138,16 @@ class FakeState : public State {
   }
   absl::Status Synthesize(int64_t, uint64_t) override { return absl::OkStatus(); }
 
+  // Keeps what TakeBack needs.
+  void FeedDraft(int32_t token, int32_t poison) {
+    before_drafts.push_back(hash);
+    Feed(token, poison);
+  }
+  void TakeBack() {
+    hash = before_drafts.back();
+    before_drafts.pop_back();
+    --position_;
+  }
   void Feed(int32_t token, int32_t poison) {
     hash =
         token == poison || hash == kPoisoned ? kPoisoned : Mix(hash ^ static_cast<uint64_t>(token));
@@ -144,6 +155,7 @@ class FakeState : public State {
   }
 
   uint64_t hash;
+  std::vector<uint64_t> before_drafts;  // of the last call of Decode
 
  private:
   FakeModel* model_;
@@ -288,19 +300,37 @@ absl::Status FakeModel::Decode(std::span<const DecodeRow> rows, Logits* logits) 
   EXPECT_FALSE(rows.empty());
   std::set<State*> seen;
   std::set<int64_t> seen_rows;
+  State* last = nullptr;
+  int64_t drafts = 0;
   const absl::Status status = Enter("Decode");
   for (const DecodeRow& row : rows) {
     if (!status.ok()) break;
     auto& state = dynamic_cast<FakeState&>(*row.state);
-    EXPECT_TRUE(seen.insert(row.state).second) << "a state twice in one call";
+    const bool is_draft = row.state == std::exchange(last, row.state);
+    EXPECT_TRUE(seen.insert(row.state).second || is_draft) << "a state twice in one call";
     EXPECT_TRUE(seen_rows.insert(row.logits_row).second) << "a row of logits twice";
     EXPECT_LT(row.logits_row, logits->view.dim(0));
-    state.Feed(row.token, options_.poison);
+    if (is_draft) {
+      EXPECT_LE(++drafts, options_.draft_rows);
+      state.FeedDraft(row.token, options_.poison);
+    } else {
+      state.before_drafts.clear();
+      state.Feed(row.token, options_.poison);
+    }
     Fill(state.hash, {logits->view.row(row.logits_row), kVocab});
     ++decoded_rows;
   }
   inside_ = false;
   return status;
+}
+
+absl::Status FakeModel::Rewind(State& state, int64_t position) {
+  if (auto status = Enter("Rewind"); !status.ok()) return status;
+  auto& fake = dynamic_cast<FakeState&>(state);
+  EXPECT_GE(position, state.position() - std::ssize(fake.before_drafts));
+  while (state.position() > position) fake.TakeBack();
+  EXPECT_EQ(state.position(), position);
+  return absl::OkStatus();
 }
 
 absl::Status FakeModel::Sample(const Logits& logits, std::span<const SampleRow> rows,

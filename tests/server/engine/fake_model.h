@@ -45,6 +45,7 @@ struct FakeOptions {
   float eos_bias = 0;           // raise it to end texts sooner
   int32_t poison = -1;          // after this token was fed, the logits are not finite
   bool letters_only = true;     // else any byte, so that characters split
+  int64_t draft_rows = 0;
 };
 
 class FakeModel : public Model {
@@ -63,6 +64,8 @@ class FakeModel : public Model {
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
   absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
+  int64_t DraftRows() const override { return options_.draft_rows; }
+  absl::Status Rewind(State& state, int64_t position) override;
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
                       std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,
                       std::span<absl::Status> row_status) override;

@@ -24,6 +24,12 @@ RunningView Paused(RunningView view) {
   return view;
 }
 
+// The draft rows of a step in which these run.
+int64_t DraftRows(std::vector<RunningView> running, int64_t drafts, int64_t budget = 512) {
+  Scheduler s({{.prefill_chunk = 8, .draft_rows = drafts}}, budget);
+  return s.Plan(running).draft_rows;
+}
+
 Scheduler One(int64_t budget, int64_t chunk = 8) { return Scheduler({{chunk, 1}}, budget); }
 
 std::map<size_t, int64_t> Prefill(const StepPlan& plan) {
@@ -45,6 +51,23 @@ TEST(SchedulerTest, AllReadyRowsDecode) {
   Scheduler s = One(4);
   const std::vector<RunningView> running = {Decoding(3), Paused(Decoding(1)), Decoding(4)};
   EXPECT_EQ(s.Plan(running).decode, (std::vector<size_t>{0, 2}));
+}
+
+TEST(SchedulerTest, DraftsFillStepsUpToTheRowsOfOneSequenceWithAllOfThem) {
+  EXPECT_EQ(DraftRows({Decoding(1)}, 7), 7);
+  EXPECT_EQ(DraftRows({Decoding(1), Decoding(2)}, 7), 5);
+  EXPECT_EQ(DraftRows({Decoding(8)}, 7), 0);
+  EXPECT_EQ(DraftRows({Decoding(60)}, 7), 0);
+  EXPECT_EQ(DraftRows({Decoding(1)}, 0), 0);
+  // Who is paused takes no row.
+  EXPECT_EQ(DraftRows({Decoding(1), Paused(Decoding(7))}, 7), 7);
+}
+
+TEST(SchedulerTest, DraftsTakeNothingFromPromptsNorExceedTheBudget) {
+  EXPECT_EQ(DraftRows({Decoding(1), Prompt(20)}, 7), 0);
+  EXPECT_EQ(DraftRows({Decoding(1), Paused(Prompt(20))}, 7), 7);
+  EXPECT_EQ(DraftRows({Decoding(1)}, 7, 4), 3);
+  EXPECT_EQ(DraftRows({Decoding(5)}, 7, 4), 0);
 }
 
 TEST(SchedulerTest, PromptsTakeWhatDecodeLeavesInWholeChunks) {
