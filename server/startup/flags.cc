@@ -103,6 +103,11 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
       absl::StrCat("Longest context in tokens; 0: as each model says, and ", kDefaultMaxModelLen,
                    " for one that does not say and whose sessions grow"))
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  Add(app, "--draft-tokens", flags.draft_tokens,
+      "Tokens that a decode step guesses ahead, where a text repeats itself and few sequences "
+      "decode, and verifies: the same tokens, sooner; 0: none; without effect on families and "
+      "devices that cannot take tokens back")
+      ->check(CLI::Range(0, 64));
 }
 
 void AddLogFlags(CLI::App& app, LogOptions& logs) {

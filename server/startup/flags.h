@@ -30,6 +30,7 @@ struct Flags {
   std::string state_read_dtype = "exact";
   float attention_skip_mass = 0;  // see StateReads
   int64_t max_model_len = 0;      // see LoadOptions
+  int64_t draft_tokens = 0;       // of a step; 0: none
   EngineOptions engine;
   ServerOptions server;
   SessionFlags sessions;

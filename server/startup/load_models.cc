@@ -49,6 +49,7 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
     options.reads = {.int8 = flags.state_read_dtype == "int8",
                      .skip_mass = flags.attention_skip_mass};
     options.max_model_len = flags.max_model_len;
+    options.draft_rows = flags.draft_tokens;
     options.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
     absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(flag.dir, options);
     if (!model.ok()) {
@@ -63,12 +64,14 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
 
 std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   const ModelInfo& info = served.model->info();
+  const int64_t drafts = served.model->DraftRows();
   return absl::StrFormat(
-      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s%s, %d fit%s", served.name,
-      info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
+      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s%s, %d fit%s%s",
+      served.name, info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
       ReadableBytes(info.weight_bytes), ReadableBytes(capacity.bytes_per_session),
       capacity.grows ? absl::StrCat(" at ", capacity.tokens, " tokens, less before") : "",
-      capacity.max_sessions, DescribeReads(info.reads));
+      capacity.max_sessions, DescribeReads(info.reads),
+      drafts > 0 ? absl::StrCat("; a step drafts up to ", drafts, " tokens") : "");
 }
 
 }  // namespace tvq

@@ -34,6 +34,8 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
   snapshot.engine.requests_cancelled = 5;
   snapshot.engine.generation_tokens = 6'000'000'000;
   snapshot.engine.prefill_tokens_reused = 7;
+  snapshot.engine.draft_tokens = 19;
+  snapshot.engine.draft_tokens_accepted = 20;
   snapshot.sessions->durable.sessions = 8;
   snapshot.sessions->host.state_bytes = 9;
   snapshot.sessions->prefix_hits = 10;
@@ -42,11 +44,18 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
   snapshot.rejections = {{"rate_limit", 15}};
   const std::string text = Text(snapshot);
   for (const char* const line :
-       {"tvq_build_info{version=\"1.2.3\"} 1\n", "tvq_num_requests_running 3\n",
-        "tvq_num_requests_waiting 4\n", "tvq_requests_total{outcome=\"cancelled\"} 5\n",
-        "tvq_generation_tokens_total 6000000000\n", "tvq_prefill_tokens_reused_total 7\n",
-        "tvq_sessions{tier=\"durable\"} 8\n", "tvq_state_bytes{tier=\"host\"} 9\n",
-        "tvq_prefix_cache_hits_total 10\n", "tvq_model_bytes_per_session{model=\"novels\"} 11\n",
+       {"tvq_build_info{version=\"1.2.3\"} 1\n",
+        "tvq_num_requests_running 3\n",
+        "tvq_num_requests_waiting 4\n",
+        "tvq_requests_total{outcome=\"cancelled\"} 5\n",
+        "tvq_generation_tokens_total 6000000000\n",
+        "tvq_prefill_tokens_reused_total 7\n",
+        "tvq_draft_tokens_total 19\n",
+        "tvq_draft_tokens_accepted_total 20\n",
+        "tvq_sessions{tier=\"durable\"} 8\n",
+        "tvq_state_bytes{tier=\"host\"} 9\n",
+        "tvq_prefix_cache_hits_total 10\n",
+        "tvq_model_bytes_per_session{model=\"novels\"} 11\n",
         "tvq_model_max_sessions{model=\"novels\"} 12\n",
         "tvq_model_sessions_in_use{model=\"novels\"} 13\n",
         "tvq_attention_queries_total{model=\"novels\"} 16\n",

@@ -64,6 +64,14 @@ TEST(FlagsTest, StatesAreReadExactlyAndWholeUnlessAskedOtherwise) {
   EXPECT_FALSE(Parse({"--state-read-dtype", "bfloat16"}));
 }
 
+TEST(FlagsTest, NothingIsDraftedUnlessAskedFor) {
+  EXPECT_EQ(Parse({})->draft_tokens, 0);
+  EXPECT_EQ(Parse({"--draft-tokens", "7"})->draft_tokens, 7);
+  for (const char* tokens : {"-1", "65", "some"}) {
+    EXPECT_FALSE(Parse({"--draft-tokens", tokens})) << tokens;
+  }
+}
+
 TEST(FlagsTest, TranscriptsAreASwitch) {
   EXPECT_EQ(KeepsTranscripts({}), true);
   EXPECT_EQ(KeepsTranscripts({"--session-transcripts"}), true);
