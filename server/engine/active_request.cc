@@ -156,19 +156,20 @@ absl::Status ActiveRequest::DeliverVectors() {
   return absl::OkStatus();
 }
 
-// The prompt was fed once; every sample goes on from a copy of its state.
+// The prompt was fed once; every sample goes on from a copy of its state and of what drafts.
 absl::Status ActiveRequest::Split() {
   const int32_t n = request().sampling.n;
   const auto eos = model_->info().config.eos_token_id;
   sequences_.reserve(static_cast<size_t>(n));
-  const bool drafts = model_->DraftRows() > 0;
-  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld(), drafts);
+  std::optional<Drafter> drafter;
+  if (model_->DraftRows() > 0) drafter = PromptDrafter(request());
+  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld(), std::move(drafter));
   prompt_.reset();
   for (int32_t i = 1; i < n; ++i) {
     auto copy = NewState();
     if (!copy.ok()) return copy.status();
     if (auto status = copy->state->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
-    sequences_.emplace_back(submission_, eos, i, *std::move(copy), drafts);
+    sequences_.emplace_back(submission_, eos, i, *std::move(copy), sequences_[0].drafter());
   }
   return absl::OkStatus();
 }

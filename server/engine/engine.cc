@@ -95,12 +95,15 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
 
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs) {
   int64_t bytes = 0;
+  bool drafts = false;
   for (const ServedModel& m : models) {
-    const int64_t drafts = m.model->DraftRows(), rows = max_num_seqs + drafts;
+    const int64_t rows = max_num_seqs + m.model->DraftRows();
     bytes += rows * m.model->info().config.vocab_size * static_cast<int64_t>(sizeof(float));
     bytes += m.model->WorkspaceBytes(rows);
-    if (drafts > 0) bytes += max_num_seqs * PromptLookup::kMostBytes;
+    drafts = drafts || m.model->DraftRows() > 0;
   }
+  // So many sequences decode of all models together.
+  if (drafts) bytes += max_num_seqs * PromptLookup::kMostBytes;
   return bytes;
 }
 

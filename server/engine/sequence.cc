@@ -6,25 +6,30 @@
 
 namespace tvq {
 
+std::optional<Drafter> PromptDrafter(const Request& request) {
+  const SamplingParams& sampling = request.sampling;
+  // A draft has a sampled token before it, and one behind it.
+  if (sampling.max_tokens < 3 || UsesCounts(sampling)) return std::nullopt;
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  Drafter drafter(prompt + sampling.max_tokens);
+  // What is older is forgotten again.
+  const auto known = std::min(prompt, PromptLookup::kMostTokens);
+  for (auto id = request.prompt.end() - known; id != request.prompt.end(); ++id) {
+    drafter.Append(*id);
+  }
+  return drafter;
+}
+
 Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index,
-                   HeldState held, bool drafts)
+                   HeldState held, std::optional<Drafter> drafter)
     : submission_(&submission),
       eos_(eos),
       index_(index),
       held_(std::move(held)),
       text_(*submission.text),
       counts_(submission.counts),
-      output_{.index = index} {
-  const Request& request = submission.request;
-  if (!drafts || UsesCounts(request.sampling)) return;
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
-  drafter_.emplace(prompt + request.sampling.max_tokens);
-  // What is older is forgotten again.
-  const auto known = std::min(prompt, PromptLookup::kMostTokens);
-  for (auto id = request.prompt.end() - known; id != request.prompt.end(); ++id) {
-    drafter_->Append(*id);
-  }
-}
+      drafter_(std::move(drafter)),
+      output_{.index = index} {}
 
 std::span<const int32_t> Sequence::Draft(int64_t most) {
   if (!drafter_) return {};

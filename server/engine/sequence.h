@@ -18,18 +18,28 @@
 
 namespace tvq {
 
+// What drafts the tokens of a request's samples, and knows the prompt; none where they can have no
+// drafts.
+std::optional<Drafter> PromptDrafter(const Request& request);
+
 // A decoding state and what sampling needs beside it: text, penalty counts, how many tokens came.
 // From the prompt's end on the only owner of the state. Used by the loop alone.
 class Sequence {
  public:
-  // `submission` must outlive the sequence. `drafts`: whether it may come to have some.
+  // `submission` must outlive the sequence.
   Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index, HeldState held,
-           bool drafts);
+           std::optional<Drafter> drafter);
 
   bool finished() const { return finished_; }
   // Null after TakeHeld.
   State* state() const { return held_.state.get(); }
-  HeldState TakeHeld() { return std::move(held_); }
+  // What drafts its tokens, if anything does; nothing does after TakeHeld.
+  const std::optional<Drafter>& drafter() const { return drafter_; }
+  // The sequence decodes no more.
+  HeldState TakeHeld() {
+    drafter_.reset();
+    return std::move(held_);
+  }
   // The last sampled token, which the state has not been fed; none at first, and after an end id.
   std::optional<int32_t> pending() const { return pending_; }
   // What was generated, if the request keeps its state: an ending id excluded.

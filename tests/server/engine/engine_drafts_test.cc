@@ -184,12 +184,18 @@ TEST(EngineDraftsTest, ARequestWhoseDraftIsNotTakenBackFails) {
 }
 
 TEST(EngineDraftsTest, WhatDraftsTakeIsCountedAsWorkingMemory) {
-  const auto bytes = [](int64_t draft_rows) {
-    return WorkspaceBytes(
-        {{"fake", std::make_shared<FakeModel>(FakeOptions{.draft_rows = draft_rows})}},
-        /*max_num_seqs=*/4);
+  const auto bytes = [](const std::vector<int64_t>& draft_rows) {
+    std::vector<ServedModel> models;
+    for (const int64_t rows : draft_rows) {
+      models.push_back({"fake", std::make_shared<FakeModel>(FakeOptions{.draft_rows = rows})});
+    }
+    return WorkspaceBytes(models, /*max_num_seqs=*/4);
   };
-  EXPECT_EQ(bytes(7) - bytes(0), 7 * kVocab * 4 + 4 * PromptLookup::kMostBytes);
+  const int64_t row = kVocab * 4, lookups = 4 * PromptLookup::kMostBytes;
+  EXPECT_EQ(bytes({7}) - bytes({0}), 7 * row + lookups);
+  // Every model has rows of its own, but no more sequences decode.
+  EXPECT_EQ(bytes({7, 3}) - bytes({0, 0}), 10 * row + lookups);
+  EXPECT_EQ(bytes({0, 3}) - bytes({0, 0}), 3 * row + lookups);
 }
 
 TEST(EngineDraftsTest, ASessionGoesOnAsWithoutDrafts) {
