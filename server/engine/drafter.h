@@ -41,7 +41,7 @@ class Drafter {
     draft_.clear();
     if (drafted == 0) return;
     if (right > 0) {
-      length_ = right < drafted ? right : std::min(2 * std::max(length_, drafted), kLongest);
+      length_ = right < drafted ? right : std::min(std::max(length_, 2 * drafted), kLongest);
       rest_ = 1;
       return;
     }

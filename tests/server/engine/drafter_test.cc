@@ -29,6 +29,19 @@ TEST(DrafterTest, DraftsAreAsLongAsWhatWasRight) {
   EXPECT_EQ(drafter.Draft(100).size(), 3u);
 }
 
+TEST(DrafterTest, GrowByNothingThatWasNotTried) {
+  Drafter drafter = Repeating();
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(drafter.Draft(1).size(), 1u);  // there is room for no more
+    drafter.Verified(1);
+  }
+  EXPECT_EQ(drafter.Draft(100).size(), 2u);
+  drafter.Verified(2);
+  EXPECT_EQ(drafter.Draft(3).size(), 3u);
+  drafter.Verified(3);
+  EXPECT_EQ(drafter.Draft(100).size(), 6u);
+}
+
 TEST(DrafterTest, AreNeverLongerThanAskedFor) {
   Drafter drafter = Repeating();
   EXPECT_EQ(drafter.Draft(1).size(), 1u);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -181,6 +182,56 @@ TEST(EngineDraftsTest, ARequestWhoseDraftIsNotTakenBackFails) {
   ASSERT_TRUE(h.engine->Submit(Ask(sink, "abab", sampling)).ok());
   EXPECT_EQ(sink->Wait().message(), "cannot go back");
   EXPECT_EQ(h.model->live_states, 0);
+}
+
+TEST(EngineDraftsTest, WhatIsNotFiniteBehindAWrongDraftIsNobodys) {
+  const std::string_view prompt = "aacabcbacbbcaacabcbacbbc";
+  SamplingParams sampling{.max_tokens = 60, .allowed_token_ids = Ids("ab"), .logprobs = 0};
+  Harness plain = WithDrafts(0),
+          drafting = WithDrafts(7, {.poison = ByteId('c'), .poison_from = std::ssize(prompt)});
+  for (sampling.seed = 1; *sampling.seed <= 20; ++*sampling.seed) {
+    Request want = Ask(NewSink(), prompt, sampling), got = want;
+    EXPECT_TRUE(plain.engine->Submit(want).ok());
+    got.sink = NewSink();
+    EXPECT_TRUE(drafting.engine->Submit(got).ok());
+    EXPECT_EQ(OutcomeOf(static_cast<RecordingSink&>(*got.sink)),
+              OutcomeOf(static_cast<RecordingSink&>(*want.sink)));
+  }
+  EXPECT_GT(drafting.model->poisoned_rows, 0);
+}
+
+TEST(EngineDraftsTest, WhatIsNotFiniteInsideARightDraftFailsAfterTheSameTokens) {
+  // The 46th token that is fed. The steps before it feed 3, 5, 9, 17 and so on, as drafts allow.
+  const FakeOptions fake{.poison = ByteId('a'), .poison_from = 4 + 45};
+  const std::map<int64_t, int64_t> poisoned_rows{{0, 1}, {1, 1}, {3, 2}, {7, 3}, {30, 20}};
+  for (const auto& [drafts, poisoned] : poisoned_rows) {
+    Harness h = WithDrafts(drafts, fake);
+    const auto sink = NewSink();
+    const SamplingParams sampling{.max_tokens = 81, .allowed_token_ids = Ids("a"), .logprobs = 0};
+    ASSERT_TRUE(h.engine->Submit(Ask(sink, "aaaa", sampling)).ok());
+    EXPECT_EQ(sink->Wait().message(), "logits are not finite");
+    EXPECT_EQ(sink->sample().tokens.size(), 46u) << drafts;
+    EXPECT_EQ(sink->usage().completion_tokens, 46) << drafts;
+    EXPECT_EQ(h.model->poisoned_rows, poisoned) << drafts;
+    EXPECT_EQ(h.model->live_states, 0);
+  }
+}
+
+TEST(EngineDraftsTest, SamplesThatStartFromLogitsAreThoseWithoutDrafts) {
+  std::vector<std::map<int32_t, RecordingSink::Sample>> samples;
+  for (const int64_t drafts : {0, 7}) {
+    Harness h = WithDrafts(drafts);
+    TestSession session;
+    Call(*h.engine, session, Purpose::kAppend, "abaabbaabababbaab");
+    const auto sink = NewSink();
+    Request request = On(session, sink, Purpose::kGenerate, "",
+                         {.seed = 4, .max_tokens = 50, .allowed_token_ids = Ids("ab"), .n = 3});
+    request.keep = false;
+    ASSERT_TRUE(h.engine->Submit(std::move(request)).ok());
+    samples.push_back(OutcomeOf(*sink).samples);
+    EXPECT_EQ(h.engine->stats().draft_tokens_accepted > 0, drafts > 0);
+  }
+  EXPECT_EQ(samples[1], samples[0]);
 }
 
 TEST(EngineDraftsTest, WhatDraftsTakeIsCountedAsWorkingMemory) {

@@ -139,18 +139,18 @@ class FakeState : public State {
   absl::Status Synthesize(int64_t, uint64_t) override { return absl::OkStatus(); }
 
   // Keeps what TakeBack needs.
-  void FeedDraft(int32_t token, int32_t poison) {
+  void FeedDraft(int32_t token, const FakeOptions& options) {
     before_drafts.push_back(hash);
-    Feed(token, poison);
+    Feed(token, options);
   }
   void TakeBack() {
     hash = before_drafts.back();
     before_drafts.pop_back();
     --position_;
   }
-  void Feed(int32_t token, int32_t poison) {
-    hash =
-        token == poison || hash == kPoisoned ? kPoisoned : Mix(hash ^ static_cast<uint64_t>(token));
+  void Feed(int32_t token, const FakeOptions& options) {
+    const bool poisons = token == options.poison && position_ >= options.poison_from;
+    hash = poisons || hash == kPoisoned ? kPoisoned : Mix(hash ^ static_cast<uint64_t>(token));
     ++position_;
   }
 
@@ -277,7 +277,7 @@ absl::Status FakeModel::Prefill(std::span<const PrefillChunk> chunks, Logits* lo
         << "a chunk crosses a boundary";
     prefilled_tokens += count;
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
-      state.Feed(chunk.tokens[i], options_.poison);
+      state.Feed(chunk.tokens[i], options_);
       if (chunk.targets.empty()) continue;
       EXPECT_EQ(chunk.targets.size(), chunk.tokens.size());
       Fill(state.hash, scratch);
@@ -312,13 +312,14 @@ absl::Status FakeModel::Decode(std::span<const DecodeRow> rows, Logits* logits) 
     EXPECT_LT(row.logits_row, logits->view.dim(0));
     if (is_draft) {
       EXPECT_LE(++drafts, options_.draft_rows);
-      state.FeedDraft(row.token, options_.poison);
+      state.FeedDraft(row.token, options_);
     } else {
       state.before_drafts.clear();
-      state.Feed(row.token, options_.poison);
+      state.Feed(row.token, options_);
     }
     Fill(state.hash, {logits->view.row(row.logits_row), kVocab});
     ++decoded_rows;
+    if (state.hash == kPoisoned) ++poisoned_rows;
   }
   inside_ = false;
   return status;

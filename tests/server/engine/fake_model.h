@@ -44,6 +44,7 @@ struct FakeOptions {
   uint64_t seed = 1;            // another model
   float eos_bias = 0;           // raise it to end texts sooner
   int32_t poison = -1;          // after this token was fed, the logits are not finite
+  int64_t poison_from = 0;      // if the state held so many tokens before it
   bool letters_only = true;     // else any byte, so that characters split
   int64_t draft_rows = 0;
 };
@@ -81,6 +82,7 @@ class FakeModel : public Model {
   std::atomic<int64_t> live_states = 0;
   std::atomic<int64_t> prefilled_tokens = 0;
   std::atomic<int64_t> decoded_rows = 0;
+  std::atomic<int64_t> poisoned_rows = 0;  // of them, whose logits are not finite
   std::atomic<int64_t> calls = 0;
 
  private:
