@@ -27,7 +27,7 @@ struct EngineStats {
   int64_t prefill_tokens_reused = 0;  // that the states held which requests started from
   int64_t generation_tokens = 0;
   int64_t draft_tokens = 0;           // fed ahead of being sampled
-  int64_t draft_tokens_accepted = 0;  // of them, that were then sampled
+  int64_t draft_tokens_accepted = 0;  // of them, sampled, too, and not the sample's last
   int64_t steps = 0;
   bool healthy = true;  // as far as is known: what computes has not failed
 

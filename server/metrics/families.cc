@@ -148,7 +148,8 @@ void AddWork(const EngineStats& engine, double step_seconds, Families& out) {
   out.Counter("tvq_generation_tokens_total", "Tokens generated.", engine.generation_tokens);
   out.Counter("tvq_draft_tokens_total", "Tokens that steps fed ahead of being sampled.",
               engine.draft_tokens);
-  out.Counter("tvq_draft_tokens_accepted_total", "Tokens fed ahead that were then sampled.",
+  out.Counter("tvq_draft_tokens_accepted_total",
+              "Tokens fed ahead that were sampled, too, and did not end the sample.",
               engine.draft_tokens_accepted);
   out.Counter("tvq_engine_steps_total", "Steps of the engine.", engine.steps);
   out.Gauge("tvq_device_healthy", "0 once the device that computes has failed for good; else 1.",
