@@ -82,7 +82,7 @@ struct PrefillChunk {
 };
 
 struct DecodeRow {
-  State* state = nullptr;  // no state twice in one call, but for drafts (Model::DraftRows)
+  State* state = nullptr;  // once in a call, but for drafts right behind it (Model::DraftRows)
   int32_t token = 0;
   int64_t logits_row = 0;
 };
@@ -175,17 +175,17 @@ class Model {
   // INVALID_ARGUMENT for a token id outside the vocabulary.
   virtual absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) = 0;
 
-  // Feeds one token to each state. A row's bits do not depend on the other rows. Rows that directly
-  // follow one another may be consecutive tokens of one state, with the bits of a call each.
+  // Feeds a token to each state, or several by rows next to one another, with the bits of a call
+  // each. A row's bits do not depend on the others. INVALID_ARGUMENT for a state that comes again.
   virtual absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) = 0;
 
   // Rows of a call of Decode, of all states together, that may follow another of the same state:
   // drafts, since what they fed can be taken back. 0: of families that cannot, on devices that
   // cannot, or where LoadOptions asks for none.
   virtual int64_t DraftRows() const { return 0; }
-  // Takes back what such rows of the last call of Decode fed to `state` from `position` on:
-  // afterwards it is, to the last bit, as if it had never been fed. INVALID_ARGUMENT for a position
-  // that is not behind the call's first row of this state, or no longer.
+  // Takes back, to the last bit, what such rows of the last Decode fed to `state` from `position`
+  // on, if nothing else touched it since: no Prefill (of any state), CopyFrom, Load or Reset.
+  // INVALID_ARGUMENT after a Prefill, and for a position not behind the call's first row of it.
   virtual absl::Status Rewind(State& state, int64_t position) {
     if (state.position() == position) return absl::OkStatus();
     return absl::UnimplementedError("this model takes nothing back");

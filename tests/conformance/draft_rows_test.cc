@@ -134,6 +134,11 @@ TEST_P(ModelTest, TakesBackNothingElse) {
   EXPECT_EQ(f.model().Decode(too_many, &logits).message(),
             "10 rows follow another of the same state, must be at most 9");
   EXPECT_EQ(state->position(), 0);
+  const DecodeRow apart[] = {{state.get(), 1, 0}, {other.get(), 1, 1}, {state.get(), 2, 2}};
+  EXPECT_EQ(f.model().Decode(apart, &logits).message(),
+            "a state has rows that are apart, must have them next to one another");
+  EXPECT_EQ(state->position(), 0);
+  EXPECT_EQ(other->position(), 0);
 
   f.Batch({state.get(), state.get(), state.get(), other.get()}, {1, 2, 3, 4});
   // Nor the first row, nor forwards, nor what another state was fed.
@@ -150,6 +155,12 @@ TEST_P(ModelTest, TakesBackNothingElse) {
   EXPECT_EQ(f.model().Rewind(*state, 2).message(),
             "the state is at position 3 and cannot go back to 2, must be behind the first row that "
             "was fed to it last");
+
+  // A prefill, of whichever state, lets go of what would be needed.
+  f.Batch({state.get(), state.get()}, {1, 2});
+  f.Prefill(*other, RandomTokens(1, shape().vocab, 32));
+  EXPECT_TRUE(f.model().Rewind(*state, 5).ok());
+  EXPECT_EQ(f.model().Rewind(*state, 4).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

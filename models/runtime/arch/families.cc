@@ -24,8 +24,8 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
 
 // The attention of a kind that has a choice of what it reads of a state, and can take rows back.
 template <typename Kind>
-constexpr bool kHasReads = std::is_constructible_v<Kind, transformer::TransformerConfig, Device&,
-                                                   DType, StateReads, int64_t>;
+constexpr bool kReadsAndTakesBack = std::is_constructible_v<Kind, transformer::TransformerConfig,
+                                                            Device&, DType, StateReads, int64_t>;
 
 absl::Status CheckReads(const StateReads& reads) {
   const bool is_share = reads.skip_mass >= 0 && reads.skip_mass < 1;
@@ -37,7 +37,7 @@ absl::Status CheckReads(const StateReads& reads) {
 template <typename Kind>
 std::unique_ptr<Kind> MakeAttention(const transformer::TransformerConfig& config,
                                     const LoadOptions& options) {
-  if constexpr (kHasReads<Kind>) {
+  if constexpr (kReadsAndTakesBack<Kind>) {
     return std::make_unique<Kind>(config, *options.device, StateDType(options), options.reads,
                                   options.draft_rows);
   } else {
@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
     return absl::InvalidArgumentError(
         absl::StrCat("state_dtype is ", Name(state_dtype), ", must be float32 or bfloat16"));
   }
-  if (kHasReads<Kind>) {
+  if (kReadsAndTakesBack<Kind>) {
     if (absl::Status s = CheckReads(options.reads); !s.ok()) return s;
   }
   return transformer::Transformer::Create(*parsed, MakeAttention<Kind>(*parsed, options), weights,

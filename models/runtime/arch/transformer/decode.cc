@@ -1,5 +1,6 @@
 // Decode: one token of each of a batch of sessions, or several where they may be taken back.
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@ const Transformer::RecordedStep* Transformer::Recorded(int64_t rows) const {
 
 absl::Status Transformer::PlaceRows(std::span<const DecodeRow> rows) {
   fed_.clear();
+  std::vector<const State*> states;
   int64_t drafts = 0;
   for (const DecodeRow& row : rows) {
     const bool follows = !fed_.empty() && fed_.back().state == row.state;
@@ -29,7 +31,14 @@ absl::Status Transformer::PlaceRows(std::span<const DecodeRow> rows) {
       fed_.push_back({row.state, fed_.back().position + 1, drafts++});
     } else {
       fed_.push_back({row.state, row.state->position(), -1});
+      states.push_back(row.state);
     }
+  }
+  std::sort(states.begin(), states.end(), std::less<>());
+  if (std::adjacent_find(states.begin(), states.end()) != states.end()) {
+    fed_.clear();
+    return absl::InvalidArgumentError(
+        "a state has rows that are apart, must have them next to one another");
   }
   if (drafts <= DraftRows()) return absl::OkStatus();
   fed_.clear();

@@ -9,6 +9,7 @@
 namespace tvq::transformer {
 
 absl::Status Transformer::Prefill(std::span<const PrefillChunk> chunks, Logits* logits) {
+  fed_.clear();
   for (const PrefillChunk& chunk : chunks) {
     if (absl::Status s = PrefillOne(chunk, logits); !s.ok()) return s;
   }
