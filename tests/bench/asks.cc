@@ -52,6 +52,7 @@ absl::StatusOr<Arrivals> AskOnce(Engine& engine, const Ask& ask) {
   request.prompt = ask.prompt;
   request.sampling.max_tokens = static_cast<int32_t>(ask.max_tokens);
   request.sampling.seed = kAskSeed;
+  request.sampling.temperature = ask.temperature;
   request.sampling.ignore_eos = true;
   request.sink = sink;
   const absl::StatusOr<RequestHandle> handle = engine.Submit(std::move(request));

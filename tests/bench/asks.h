@@ -44,6 +44,7 @@ struct Ask {
   std::vector<int32_t> prompt;
   int64_t max_tokens = 0;
   int64_t together = 1;  // requests
+  float temperature = 1;
 };
 
 inline constexpr char kAskedModel[] = "bench";

@@ -34,6 +34,10 @@ absl::Status BenchEngine(Subject& subject, const Options& options, Json& report)
 // The same, and through gRPC. UNIMPLEMENTED in a build without gRPC.
 absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
 
+// Milliseconds of a step that feeds one session several tokens, against one that feeds it one; and
+// of a token that the engine generates with drafts, against one without them.
+absl::Status BenchDrafts(Subject& subject, const Options& options, Json& report);
+
 // Seconds to load a directory's weights, or a preset's stored in `options.stored`, as each of
 // `options.dtypes`. Makes its own report and checks.
 absl::Status BenchLoad(const Options& options);

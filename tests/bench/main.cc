@@ -243,6 +243,23 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(0.0F, 0.999999F))
       ->capture_default_str();
 
+  CLI::App* drafts = app.add_subcommand("drafts", "Steps of several tokens of one session");
+  AddModelOptions(*drafts, options);
+  AddReadOptions(*drafts, options);
+  AddAskOptions(*drafts, options);
+  drafts->add_option("--draft-tokens", options.draft_tokens, "Of a step, beside a token of its own")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  drafts->add_option("--context", options.contexts, "Tokens before a step that is timed; 2000")
+      ->expected(1)
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  drafts->add_option("--text", options.text,
+                     "File whose first --prompt-tokens are also generated from by the engine");
+  drafts->add_option("--temperature", options.temperature, "Of what is generated; 0: greedy")
+      ->check(CLI::Range(0.0F, 10.0F))
+      ->capture_default_str();
+
   CLI::App* load = app.add_subcommand("load", "Time from a file to a model that computes");
   AddLoadOptions(*load, options);
 
@@ -270,6 +287,9 @@ int Main(int argc, char** argv) {
     status = RunBench("restore", BenchRestore, options);
   } else if (engine->parsed()) {
     status = RunBench("engine", BenchEngine, options);
+  } else if (drafts->parsed()) {
+    if (options.contexts.empty()) options.contexts = {2000};
+    status = RunBench("drafts", BenchDrafts, options);
   } else if (reads->parsed()) {
     status = RunBench("reads", BenchReads, options);
   } else if (load->parsed()) {

@@ -36,11 +36,13 @@ struct Options {
   std::string text, pairs, images;  // reads: the file, one of them
   int64_t examples = 0;             // reads: of pairs or images; 0: all
   std::vector<float> skip_masses = {0.001F, 0.003F, 0.01F, 0.03F, 0.1F};  // reads
-  int64_t prompt_tokens = 2048;   // prefill, engine and serve
-  int64_t matrix_size = 0;        // prefill: of the product it is measured against; 0: the device's
-  int64_t max_tokens = 64;        // engine and serve: generated per request
-  int64_t prefills = 1000;        // restore: rounds that read their context anew
-  int64_t image_tokens = 784;     // families: steps of one image
+  int64_t prompt_tokens = 2048;  // prefill, engine and serve
+  int64_t matrix_size = 0;       // prefill: of the product it is measured against; 0: the device's
+  int64_t max_tokens = 64;       // engine and serve: generated per request
+  std::vector<int64_t> draft_tokens = {1, 3, 7};  // drafts: of a step
+  float temperature = 1;                          // drafts: of what is generated
+  int64_t prefills = 1000;                        // restore: rounds that read their context anew
+  int64_t image_tokens = 784;                     // families: steps of one image
   int64_t state_megabytes = 256;  // families: for the states of the images made at once
   int64_t most_images = 256;      // families: made at once at most
   std::string session_dir;        // restore: where sessions are saved; empty: the system's own

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|engine|families|growth|load|prefill|reads|restore|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|drafts|engine|families|growth|load|prefill|reads|restore|serve|usage
 """
 
 import json
@@ -76,6 +76,21 @@ def check_reduced_decode(bench):
         session = report["session_bytes"]
         assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
         assert session["formula"] > whole["session_bytes"]["formula"], session
+
+
+def check_drafts(bench):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
+        text.write("It was the best of times, it was the worst of times. " * 8)
+        text.flush()
+        report = run(bench, "drafts", "--text", text.name, "--prompt-tokens", "200", "--max-tokens", "40",
+                     "--rounds", "2", "--draft-tokens", "1,5", "--temperature", "0")
+    assert [s["tokens"] for s in report["steps"]] == [1, 2, 6], report["steps"]
+    assert report["steps"][0]["times_one"] == 1 and all(s["ms"] > 0 for s in report["steps"]), report["steps"]
+    assert [g["draft_tokens"] for g in report["generated"]] == [0, 1, 5], report["generated"]
+    assert report["prompt_tokens"] == 200 and report["generated"][0]["drafted_per_token"] == 0, report
+    for generated in report["generated"]:
+        assert 0 <= generated["accepted_per_token"] <= generated["drafted_per_token"], generated
+        assert generated["tokens_per_second"] > 0, generated
 
 
 def check_families(bench):
@@ -202,7 +217,7 @@ def check_usage(bench):
     assert result.returncode == 0 or (result.returncode == 2 and "device 'cuda': " in result.stderr), result
 
 
-CHECKS = {"decode": check_decode, "engine": check_engine, "families": check_families, "growth": check_growth,
+CHECKS = {"decode": check_decode, "drafts": check_drafts, "engine": check_engine, "families": check_families, "growth": check_growth,
           "load": check_load, "prefill": check_prefill,
           "reads": check_reads,
           "restore": check_restore, "serve": check_serve, "usage": check_usage}

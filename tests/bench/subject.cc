@@ -113,7 +113,7 @@ TransformerConfig ScaledDown(TransformerConfig c) {
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,
                                                    std::shared_ptr<Device> device, DType dtype,
                                                    std::optional<DType> state_dtype,
-                                                   const StateReads& reads) {
+                                                   const StateReads& reads, int64_t draft_rows) {
   absl::StatusOr<Config> parsed = Config::Parse(ConfigJson(config).dump(), "preset");
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<CommonConfig> common = parsed->Common();
@@ -125,11 +125,12 @@ absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& conf
   load.dtype = dtype;
   load.state_dtype = state_dtype;
   load.reads = reads;
+  load.draft_rows = draft_rows;
   const std::unique_ptr<WeightSource> weights = RandomWeights(kSeed);
   return BuildModel(*parsed, *weights, *std::move(tokenizer), load);
 }
 
-absl::StatusOr<Subject> OpenSubject(const Options& options) {
+absl::StatusOr<Subject> OpenSubject(const Options& options, int64_t draft_rows) {
   absl::StatusOr<DType> dtype = ParseDType(options.dtype);
   if (!dtype.ok()) return dtype.status();
   std::optional<DType> state_dtype;
@@ -158,9 +159,11 @@ absl::StatusOr<Subject> OpenSubject(const Options& options) {
     load.dtype = *dtype;
     load.state_dtype = state_dtype;
     load.reads = options.reads;
+    load.draft_rows = draft_rows;
     model = LoadModel(options.model_dir, load);
   } else {
-    model = BuildRandom(subject.config, subject.device, *dtype, state_dtype, options.reads);
+    model =
+        BuildRandom(subject.config, subject.device, *dtype, state_dtype, options.reads, draft_rows);
   }
   if (!model.ok()) return model.status();
   subject.model = *std::move(model);

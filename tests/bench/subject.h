@@ -39,14 +39,15 @@ nlohmann::json ConfigJson(const TransformerConfig& config);
 // The same options in a shape small enough for the reference device: 2 layers, every size capped.
 TransformerConfig ScaledDown(TransformerConfig config);
 
-// The subject that the options name.
-absl::StatusOr<Subject> OpenSubject(const Options& options);
+// The subject that the options name, with so many Model::DraftRows.
+absl::StatusOr<Subject> OpenSubject(const Options& options, int64_t draft_rows = 0);
 
 // A model of this shape with random weights.
 absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const TransformerConfig& config,
                                                    std::shared_ptr<Device> device, DType dtype,
                                                    std::optional<DType> state_dtype,
-                                                   const StateReads& reads = {});
+                                                   const StateReads& reads = {},
+                                                   int64_t draft_rows = 0);
 
 }  // namespace tvq::bench
 
