@@ -10,6 +10,8 @@ from server_process import ROOT, ServerProcess
 
 sys.path.insert(0, str(ROOT))
 from models.training import couplets, images  # noqa: E402
+from models.training.data import Bytes  # noqa: E402
+from models.training.evaluate import token_bits  # noqa: E402
 from models.training.export import load_model  # noqa: E402
 from models.training.tokenizer import load_tokenizer  # noqa: E402
 from test_draw import pixels  # noqa: E402
@@ -31,7 +33,7 @@ def call(zoo, tvq):
 
 def test_all_load_at_once_and_are_small(call):
     found = {model["name"] for model in json.loads(call("info", "--json").stdout)["models"]}
-    assert found == {path.parent.name for path in ZOO.glob("*/config.json")} >= {"novels", "couplets", "digits"}
+    assert found == {path.parent.name for path in ZOO.glob("*/config.json")} >= {"novels", "couplets", "digits", "wiki"}
     assert sum(path.stat().st_size for path in ZOO.rglob("*")) < 60e6
     for model in found:
         card = (ZOO / model / "README.md").read_text(encoding="utf-8")
@@ -73,3 +75,12 @@ def test_a_digit_is_drawn_and_its_bits_are_the_trainers(call, tmp_path):
     expected = images.image_bits(load_model(ZOO / "digits"), images.sequences_of(rows[None].astype(np.uint8), 256))
     assert got["scored_tokens"] == 784
     assert got["bits_per_token"] == pytest.approx(expected[0], rel=1e-3)
+
+def test_bits_of_a_page_are_the_trainers(call, tmp_path):
+    """Longer than a block and a prefill chunk; characters of several bytes."""
+    page = "'''Łódź''' is a [[city]] in [[Poland]].&lt;ref&gt;{{cite web|title=Łódź|year=2006}}&lt;/ref&gt; " * 6
+    (tmp_path / "page.txt").write_text(page, encoding="utf-8")
+    got = json.loads(call("score", "--model", "wiki", "--file", tmp_path / "page.txt", "--json").stdout)
+    ids = np.concatenate([[Bytes.end], Bytes().encode(page)])
+    assert got["scored_tokens"] == len(page.encode()) > 512
+    assert got["bits_per_token"] == pytest.approx(token_bits(load_model(ZOO / "wiki"), ids).mean(), rel=1e-3)
