@@ -119,6 +119,7 @@ TEST_P(ModelTest, DraftsMayCrossAStepsTile) {
   Twins twins(f, shape().vocab, positions);
   for (const size_t kept : {5, 2, 1, 3}) {
     std::vector<Twins::Run> runs;
+    runs.reserve(positions.size());
     for (size_t i = 0; i < positions.size(); ++i) runs.push_back({i, 1, 1});
     runs[62] = {62, 5, kept};
     twins.Step(runs);

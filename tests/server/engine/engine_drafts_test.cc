@@ -237,6 +237,7 @@ TEST(EngineDraftsTest, SamplesThatStartFromLogitsAreThoseWithoutDrafts) {
 TEST(EngineDraftsTest, WhatDraftsTakeIsCountedAsWorkingMemory) {
   const auto bytes = [](const std::vector<int64_t>& draft_rows) {
     std::vector<ServedModel> models;
+    models.reserve(draft_rows.size());
     for (const int64_t rows : draft_rows) {
       models.push_back({"fake", std::make_shared<FakeModel>(FakeOptions{.draft_rows = rows})});
     }
