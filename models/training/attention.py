@@ -12,6 +12,11 @@ import torch
 from models.training.position_bias import at_least_float32, by_block
 
 
+# A score whose weight is 0 beside any other, in every precision. Finite: a softmax that takes a row piece by piece makes
+# exp(-inf - -inf) of a piece without any position.
+NOT_THERE = -1e9
+
+
 class LayerState(NamedTuple):
     """What a layer carries from one segment to the next. The recent part is P = ceil(M / L) * L positions long."""
 
@@ -70,7 +75,8 @@ def block_attention(query, bias, codes, keys, values, codebook, state: LayerStat
     counts = added_count.cumsum(2) - added_count + state.acc_count[:, :, None]
     counts_seen = counts if use_accumulator else torch.zeros_like(counts)
     code_scores = at_least_float32(query @ codebook.to(query.dtype)[None, :, None, None].transpose(-1, -2))
-    code_scores = code_scores + counts_seen.log()[:, :, None, :, None, :]  # log 0 = -inf: not there
+    sizes = torch.where(counts_seen > 0, counts_seen.clamp(min=1).log(), torch.full_like(counts_seen, NOT_THERE))
+    code_scores = code_scores + sizes[:, :, None, :, None, :]
 
     weights = torch.cat([code_scores, recent], -1).softmax(-1)
     mean_weights = weights[..., :n_code] / counts[:, :, None, :, None].clamp(min=1)
@@ -88,14 +94,14 @@ def block_attention(query, bias, codes, keys, values, codebook, state: LayerStat
 
 
 def recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator):
-    """0 where the window holds a position that may be seen, -inf elsewhere. [B, G, n, L, window] or broadcastable."""
+    """0 where the window holds a position that may be seen, NOT_THERE elsewhere. [B, G, n, L, window] or broadcastable."""
     window = (before + 1) * length
-    distance = before * length + torch.arange(length)[:, None] - torch.arange(window)[None]
+    place = torch.arange(window, device=all_codes.device)
+    distance = place[window - length:, None] - place
     allowed = distance >= 0 if use_accumulator else (distance >= 0) & (distance <= reach)
-    allowed = allowed.to(all_codes.device)
     exists = torch.cat([all_codes[:, :, o:o + blocks] for o in range(before + 1)], -1) < n_code  # [B, G, n, window]
     mask = torch.zeros((), device=all_codes.device).expand(*exists.shape[:3], length, window)
-    return mask.masked_fill(~(allowed & exists[..., None, :]), float("-inf"))
+    return mask.masked_fill(~(allowed & exists[..., None, :]), NOT_THERE)
 
 
 def sums_before(added: torch.Tensor) -> torch.Tensor:
@@ -121,13 +127,13 @@ def dense_attention(query, bias, keys, values, config, rows: int, use_accumulato
         seen = keys[:, :, :before + end]  # positions up to the last row's own
         content = query[:, :, begin:end] @ seen.transpose(-1, -2)
         scores = bias.rows(begin, end)(content, lambda seen=seen: seen)
-        hidden = mask(before + begin, before + end, before + end, None if use_accumulator else config.mem_len)
-        weights = scores.masked_fill(hidden.to(scores.device), float("-inf")).softmax(-1).to(values.dtype)
+        hidden = mask(before + begin, before + end, before + end, None if use_accumulator else config.mem_len, scores.device)
+        weights = scores.masked_fill(hidden, float("-inf")).softmax(-1).to(values.dtype)
         outputs.append(weights @ values[:, :, :before + end])
     return torch.cat(outputs, 2) if len(outputs) > 1 else outputs[0]
 
 
-def mask(begin: int, end: int, seen: int, reach) -> torch.Tensor:
+def mask(begin: int, end: int, seen: int, reach, device) -> torch.Tensor:
     """Which of positions 0..seen-1 each of begin..end-1 may not look at. [end - begin, seen]"""
-    distance = torch.arange(begin, end)[:, None] - torch.arange(seen)[None]
+    distance = torch.arange(begin, end, device=device)[:, None] - torch.arange(seen, device=device)
     return (distance < 0) if reach is None else (distance < 0) | (distance > reach)

@@ -38,7 +38,7 @@ class EncoderUnit(Unit):
                 output = linear_form(query, codes, values, self.codebook.codebook().to(keys.dtype))
         return Mixed(output, None, commitment, (keys.detach(), codes))
 
-    def after_step(self, seen, generator) -> int:
+    def after_step(self, seen, generator) -> torch.Tensor:
         return self.codebook.update(*seen, generator)
 
 

@@ -42,7 +42,7 @@ class SoftCodebookUnit(ExponentialUnit):
         shares = soft_assignment(keys, codebook, self.config.sigma)
         return codebook, shares, (keys.detach(), shares.detach())
 
-    def after_step(self, seen, generator) -> int:
+    def after_step(self, seen, generator) -> torch.Tensor:
         return self.codebook.update_shares(*seen, generator)
 
 

@@ -3,7 +3,7 @@
 Parameter names are those of docs/model-format.md.
 """
 
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Union
 
 import torch
 from torch import nn
@@ -62,7 +62,7 @@ class Model(nn.Module):
     def initial_state(self, batch: int) -> State:
         weight = self.embedding.weight
         layers = [layer.initial_state(batch, weight.dtype, weight.device) for layer in self.layers]
-        return State(torch.zeros((), dtype=torch.long), layers)
+        return State(torch.zeros((), dtype=torch.long, device=weight.device), layers)
 
     def forward(self, tokens, state: Optional[State] = None, codes=None, use_accumulator=True) -> Output:
         """tokens [B, T] follow the state; logits of row i are for the token after tokens[:, i].
@@ -92,9 +92,9 @@ class Model(nn.Module):
         x = self.embedding(F.pad(tokens, (0, padding)))
         start = state.position if state is not None else 0
         if self.config.pe_abs:
-            index = start + torch.arange(length + padding)
+            index = start + torch.arange(length + padding, device=x.device)
             x = x + self.position.scale * sinusoid(index, self.config.d_model, self.config.pe_lam).to(x)
-        layer_states, auxiliary, seen = [], 0.0, []
+        layer_states, auxiliary, seen = [], torch.zeros((), device=x.device), []
         for number, layer in enumerate(self.layers):
             forced = None if codes is None else F.pad(codes[number], (0, padding))
             before = None if state is None else state.layers[number]
@@ -108,6 +108,6 @@ class Model(nn.Module):
         after = State(start + length, layer_states) if state is not None and padding == 0 else None
         return x, after, auxiliary, seen
 
-    def after_step(self, seen: list, generator=None) -> int:
+    def after_step(self, seen: list, generator=None) -> Union[torch.Tensor, int]:
         """What units learn other than by gradients (vq: codebooks); returns how many codes were revived."""
         return sum(layer.after_step(what, generator) for layer, what in zip(self.layers, seen))

@@ -67,22 +67,22 @@ class Rotated(NamedTuple):
 
     def far(self) -> torch.Tensor:
         """The queries that keys beyond the reach are met with as they are."""
-        return rotated(self.query, torch.full((1,), -self.reach), self.wavelength)
+        return rotated(self.query, torch.full((1,), -self.reach, device=self.query.device), self.wavelength)
 
     def __call__(self, content: torch.Tensor, keys) -> torch.Tensor:
         rows, window = content.shape[-2:]
-        place = torch.arange(window)
+        place = torch.arange(window, device=content.device)
         query = rotated(self.query, -place[window - rows:], self.wavelength)
         near = query @ rotated(keys(), -place, self.wavelength).transpose(-1, -2)
         distance = place[window - rows:, None] - place
         within = (distance >= 0) & (distance <= self.reach)
-        return torch.where(within.to(content.device), at_least_float32(near), at_least_float32(content))
+        return torch.where(within, at_least_float32(near), at_least_float32(content))
 
 
 def rotated(x: torch.Tensor, turns: torch.Tensor, wavelength: float) -> torch.Tensor:
     """Rot(turns) x, x [..., T, K], turns [T]: entries c and K/2 + c are turned by turns / wavelength^(2c/K)."""
     half = x.shape[-1] // 2
-    frequency = wavelength ** -(torch.arange(half, dtype=torch.float64) / half)
+    frequency = wavelength ** -(torch.arange(half, dtype=torch.float64, device=x.device) / half)
     angle = turns.double()[:, None] * frequency
     cos, sin = angle.cos().to(x), angle.sin().to(x)
     a, b = x[..., :half], x[..., half:]

@@ -46,25 +46,28 @@ class Quantizer(nn.Module):
         return codes, keys + (nearest - keys).detach(), loss
 
     @torch.no_grad()
-    def update(self, keys: torch.Tensor, codes: torch.Tensor, generator=None) -> int:
-        """One step of the moving averages with a batch, then revival. Returns how many codes were revived."""
-        return self.update_shares(keys, nn.functional.one_hot(codes, self.sum.shape[1]), generator)
+    def update(self, keys: torch.Tensor, codes: torch.Tensor, generator=None) -> torch.Tensor:
+        """One step of the moving averages with a batch, then revival. Returns how many codes were revived, int64 without
+        axes. Nothing here waits for the device."""
+        slots = torch.arange(self.sum.shape[1], device=codes.device)
+        return self.update_shares(keys, codes[..., None] == slots, generator)
 
     @torch.no_grad()
-    def update_shares(self, keys: torch.Tensor, shares: torch.Tensor, generator=None) -> int:
+    def update_shares(self, keys: torch.Tensor, shares: torch.Tensor, generator=None) -> torch.Tensor:
         """The same where a key belongs to several codes: shares [B, G, T, S]."""
-        keys = keys.detach().float().transpose(0, 1).flatten(1, 2)  # [G, B*T, K]
-        shares = shares.transpose(0, 1).flatten(1, 2).to(keys.dtype)  # [G, B*T, S]
-        self.sum.mul_(self.decay).add_(shares.transpose(1, 2) @ keys, alpha=1 - self.decay)
-        self.count.mul_(self.decay).add_(shares.sum(1), alpha=1 - self.decay)
+        keys = keys.detach().float()
+        shares = shares.to(keys.dtype)
+        self.sum.mul_(self.decay).add_((shares.transpose(-1, -2) @ keys).sum(0), alpha=1 - self.decay)
+        self.count.mul_(self.decay).add_(shares.sum((0, 2)), alpha=1 - self.decay)
         return self._revive(keys, generator)
 
-    def _revive(self, keys: torch.Tensor, generator) -> int:
-        mean_count = keys.shape[1] / self.sum.shape[1]
-        group, slot = (self.count < self.dead_below * mean_count).nonzero(as_tuple=True)
-        if len(slot) == 0:
-            return 0
-        picks = torch.randint(keys.shape[1], (len(slot),), generator=generator).to(keys.device)
-        self.count[group, slot] = self.revive_at * mean_count
-        self.sum[group, slot] = keys[group, picks] * (self.revive_at * mean_count)
-        return len(slot)
+    def _revive(self, keys: torch.Tensor, generator) -> torch.Tensor:
+        """Draws a key for every code and gives it to the dead ones: shapes that do not depend on how many are."""
+        batch, groups, tokens, _ = keys.shape
+        mean_count = batch * tokens / self.sum.shape[1]
+        dead = self.count < self.dead_below * mean_count  # [G, S]
+        picks = torch.randint(batch * tokens, dead.shape, generator=generator, device=keys.device)
+        picked = keys[picks // tokens, torch.arange(groups, device=keys.device)[:, None], picks % tokens]  # [G, S, K]
+        self.count.masked_fill_(dead, self.revive_at * mean_count)
+        self.sum.copy_(torch.where(dead[..., None], picked * (self.revive_at * mean_count), self.sum))
+        return dead.sum()

@@ -7,7 +7,7 @@ A kind of attention is a subclass (`vq_unit.py`). It registers its own parameter
 docs/model-format.md, and says what its state is; nothing outside it looks into that.
 """
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import torch
 from torch import nn
@@ -27,8 +27,8 @@ def rms(x: torch.Tensor) -> torch.Tensor:
 
 def sinusoid(positions: torch.Tensor, width: int, wavelength: float) -> torch.Tensor:
     """[n] -> [n, width]: sines of all frequencies, then cosines."""
-    frequency = wavelength ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
-    angle = positions.to("cpu", torch.float64)[:, None] * frequency
+    frequency = wavelength ** -(torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width)
+    angle = positions.double()[:, None] * frequency
     return torch.cat([angle.sin(), angle.cos()], -1)
 
 
@@ -67,7 +67,7 @@ class Mixed(NamedTuple):
 
     output: torch.Tensor  # [B, H, T, V]
     state: Optional[Any]  # a NamedTuple of tensors, first axis B; None in the quadratic form
-    auxiliary: torch.Tensor = torch.zeros(())  # the kind's own loss
+    auxiliary: Union[torch.Tensor, float] = 0.0  # the kind's own loss
     seen: Any = None  # what after_step wants; without gradient
 
 
@@ -105,8 +105,9 @@ class Unit(nn.Module):
         """Attention. normed [B, T, D], values [B, G, T, V]; without a state the context begins here."""
         raise NotImplementedError
 
-    def after_step(self, seen, generator) -> int:
-        """Called after each optimizer step with what `mix` saw. Returns how many codes were revived."""
+    def after_step(self, seen, generator) -> Union[torch.Tensor, int]:
+        """Called after each optimizer step with what `mix` saw. Returns how many codes were revived, without waiting for a
+        device to have counted them."""
         return 0
 
     def forward(self, x, state, codes=None, use_accumulator=True):

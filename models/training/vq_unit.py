@@ -34,6 +34,6 @@ class VQUnit(RelativeUnit):
                                                      self.config, use_accumulator)
         return Mixed(mixed, state, commitment, (keys.detach(), codes))
 
-    def after_step(self, seen, generator) -> int:
+    def after_step(self, seen, generator) -> torch.Tensor:
         keys, codes = seen
         return self.codebook.update(keys, codes, generator)

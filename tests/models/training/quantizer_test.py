@@ -67,3 +67,30 @@ def test_a_new_codebook_is_placed_by_its_first_batch_and_then_used():
         quantizer.update(keys, codes)
     codes, _, _ = quantizer(torch.randn(1, 2, 400, 3))
     assert all(len(codes[0, group].unique()) == 8 for group in range(2))
+
+
+def test_each_dead_code_moves_onto_a_key_of_its_own_head():
+    quantizer = filled(n_code=6, width=3, groups=2)
+    dead = torch.tensor([[1, 0, 0, 1, 0, 1], [0, 0, 1, 0, 0, 0]], dtype=torch.bool)
+    quantizer.count[dead] = 0.0
+    quantizer.sum[dead] = 0.0
+    keys = torch.randn(2, 2, 16, 3)
+    before = quantizer.codebook().clone()
+    nobody = torch.zeros(2, 2, 16, 6)  # the averages fade, all alike
+    assert quantizer.update_shares(keys, nobody) == 4
+    after = quantizer.codebook()
+    assert torch.allclose(after[~dead], before[~dead])
+    for group, slot in dead.nonzero().tolist():
+        distance = (keys[:, group].flatten(0, 1) - after[group, slot]).abs().amax(-1)
+        assert distance.min() < 1e-5
+    assert torch.allclose(quantizer.count[dead], torch.tensor(32 / 6 / 8))
+
+
+def test_revival_draws_from_all_of_the_batch():
+    picked = set()
+    for seed in range(60):
+        quantizer = Quantizer(1, 4, 1)
+        keys = torch.arange(6.0).reshape(3, 1, 2, 1)
+        quantizer.update_shares(keys, torch.zeros(3, 1, 2, 4), torch.Generator().manual_seed(seed))
+        picked |= set(quantizer.codebook().flatten().round().int().tolist())
+    assert picked == set(range(6))
