@@ -3,7 +3,7 @@
 Parameter names are those of docs/model-format.md.
 """
 
-from typing import Any, List, NamedTuple, Optional, Union
+from typing import Any, Callable, List, NamedTuple, Optional, Union
 
 import torch
 from torch import nn
@@ -53,6 +53,11 @@ class Model(nn.Module):
         if not config.tie_word_embeddings:
             self.lm_head.weight = nn.Parameter(torch.randn(config.vocab_size, config.d_model) * config.d_model ** -0.5)
         self.lm_head.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.compiled: List[Callable] = []  # the layers, compiled; training goes through them where there are any
+
+    def compile_layers(self) -> None:
+        """Has training run compiled layers: they are alike, so the compiler meets one of them only, for each shape."""
+        self.compiled = [torch.compile(layer.forward, dynamic=False) for layer in self.layers]
 
     def set_dropout(self, chance: float) -> None:
         """In training, leaves out each number that a layer's branch adds with this chance."""
@@ -95,7 +100,8 @@ class Model(nn.Module):
             index = start + torch.arange(length + padding, device=x.device)
             x = x + self.position.scale * sinusoid(index, self.config.d_model, self.config.pe_lam).to(x)
         layer_states, auxiliary, seen = [], torch.zeros((), device=x.device), []
-        for number, layer in enumerate(self.layers):
+        run = self.compiled if self.compiled and self.training else self.layers
+        for number, layer in enumerate(run):
             forced = None if codes is None else F.pad(codes[number], (0, padding))
             before = None if state is None else state.layers[number]
             x, mixed = layer(x, before, forced, use_accumulator)

@@ -22,7 +22,9 @@ def orthogonalize(matrices: torch.Tensor, steps: int = 5) -> torch.Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """For parameters [out, in]. Those of equal shape are handled in one batched product."""
+    """For parameters [out, in]. Those of equal shape, a matrix and a transposed one too, are handled in one batched product.
+
+    `lr` may be a tensor without axes, which is then read on its device."""
 
     def __init__(self, parameters, lr=0.02, momentum=0.95, weight_decay=0.0):
         super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
@@ -33,35 +35,64 @@ class Muon(torch.optim.Optimizer):
             by_shape = {}
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    by_shape.setdefault(parameter.shape, []).append(parameter)
-            for shape, parameters in by_shape.items():
-                self._step_same_shape(group, shape, parameters)
+                    by_shape.setdefault(tuple(sorted(parameter.shape)), []).append(parameter)
+            for parameters in by_shape.values():
+                self._step_same_shape(group, parameters)
 
-    def _step_same_shape(self, group, shape, parameters):
-        momentum, updates = group["momentum"], []
+    def _step_same_shape(self, group, parameters):
         for parameter in parameters:
-            state = self.state[parameter]
-            if not state:
-                state["momentum"] = torch.zeros_like(parameter)
-            state["momentum"].mul_(momentum).add_(parameter.grad)
-            updates.append(parameter.grad + momentum * state["momentum"])
-        directions = orthogonalize(torch.stack(updates))
-        rate = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
-        for parameter, direction in zip(parameters, directions):
-            parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(direction.to(parameter.dtype), alpha=-rate)
+            if not self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in parameters]
+        momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+        torch._foreach_mul_(momenta, group["momentum"])
+        torch._foreach_add_(momenta, gradients)
+        updates = torch._foreach_add(gradients, momenta, alpha=group["momentum"])
+        directions = orthogonalize(torch.stack([wide(update) for update in updates])).to(parameters[0].dtype)
+        kept = 1 - group["lr"] * group["weight_decay"]
+        for parameter, step in zip(parameters, directions * group["lr"]):
+            rows, columns = parameter.shape
+            step = step if rows <= columns else step.t() * (rows / columns) ** 0.5
+            parameter.mul_(kept).sub_(step)
+
+
+def wide(matrix: torch.Tensor) -> torch.Tensor:
+    return matrix if matrix.shape[0] <= matrix.shape[1] else matrix.t()
 
 
 def build_optimizers(model, muon_rate: float, adam_rate: float, weight_decay: float):
-    """[Muon, AdamW]; every parameter group remembers its full rate in `peak`."""
+    """[Muon, AdamW]; every parameter group remembers its full rate in `peak`. On a GPU rates are tensors there, so that a
+    captured step reads them anew each time."""
     matrices, others = [], []
     for name, parameter in model.named_parameters():
         (matrices if name.startswith("layers.") and name.endswith(MATRICES) else others).append(parameter)
+    on_device = others[0].device.type == "cuda"
     muon = Muon(matrices, lr=muon_rate, weight_decay=weight_decay)
-    adam = torch.optim.AdamW(others, lr=adam_rate, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0)
+    adam = torch.optim.AdamW(others, lr=adam_rate, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0,
+                             **(dict(capturable=True) if on_device else {}))
     for optimizer in (muon, adam):
         for group in optimizer.param_groups:
             group["peak"] = group["lr"]
+            if on_device:
+                group["lr"] = torch.tensor(group["lr"], device=others[0].device)
     return [muon, adam]
+
+
+def set_rates(optimizers, factor: float) -> None:
+    """Every group's rate becomes this part of its full one."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(group["peak"] * factor)
+            else:
+                group["lr"] = group["peak"] * factor
+
+
+def load_optimizer(optimizer, saved: dict) -> None:
+    """What state_dict() gave, perhaps on another device: where rates are kept stays as it is here."""
+    for group, into in zip(saved["param_groups"], optimizer.param_groups):
+        group.update({name: into[name] for name in ("lr", "capturable") if name in into})
+    optimizer.load_state_dict(saved)
 
 
 def rate_factor(fraction: float, step: int, warmup_steps: int, cooldown_from: float, floor: float) -> float:

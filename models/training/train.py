@@ -25,10 +25,11 @@ from models.training.batch import Batch
 from models.training.config import BLOCKS, KINDS, POSITION_BIASES, ModelConfig
 from models.training.couplets import Couplets, read_pairs, vocabulary
 from models.training.data import Text
+from models.training.graph import CapturedSteps
 from models.training.images import Images, parse_shape, read_images
 from models.training.memory_tasks import Copy, Recall
 from models.training.model import UNITS, Model
-from models.training.optimizer import build_optimizers, rate_factor
+from models.training.optimizer import build_optimizers, load_optimizer, rate_factor, set_rates
 from models.training.progress import Progress
 
 
@@ -39,6 +40,7 @@ def parse_stage(text: str):
     return float(begin), int(batch), int(length), float(restart[0]) if restart else 1.0
 
 
+READ_EVERY = 16  # captured steps between two looks at their losses, which wait for the device
 QUADRATIC_UP_TO = 128  # tokens of a whole sequence from which on the block form is the faster one
 
 
@@ -53,10 +55,15 @@ class Trainer:
         self.model.set_dropout(options.dropout)
         task.prepare(self.model)
         self.optimizers = build_optimizers(self.model, options.muon_rate, options.adam_rate, options.weight_decay)
-        self.random = torch.Generator().manual_seed(options.seed)
         self.stage, self.source, self.contexts = None, None, {}
         self.steps, self.tokens, self.seconds, self.best = 0, 0, 0.0, math.inf
-        self.forward = torch.compile(self.model, dynamic=False) if options.compile else self.model
+        self.totals, self.read_at, self.numbers = torch.zeros(3, dtype=torch.float64, device=self.device), 0, {}
+        if options.compile:
+            self.model.compile_layers()
+        self._forget_captured()
+
+    def _forget_captured(self):
+        self.captured = CapturedSteps(self._learn, self.device) if self.options.graph else None
 
     def fraction(self) -> float:
         """How much of the training is done: by steps, or by the seconds spent training (kept over resumes)."""
@@ -71,45 +78,71 @@ class Trainer:
             self.source = self.task.source(number, self.options.seed + number)
 
     def _context(self, batch: Batch):
-        if batch.context is not None and not batch.fresh:
-            return self.contexts[batch.context]
-        if batch.context is None and batch.tokens.shape[1] <= QUADRATIC_UP_TO:
-            return None  # the quadratic form, which pads nothing
-        return self.model.initial_state(len(batch.tokens))
+        if batch.context is None:
+            return None
+        return self.model.initial_state(len(batch.tokens)) if batch.fresh else self.contexts[batch.context]
 
     def step(self) -> dict:
-        """One optimizer step. Returns loss (nats per target), commitment, revived codes, rate factor."""
+        """One optimizer step. Returns loss (nats per target), commitment, revived codes, rate factor; of captured steps the
+        means since they were read last, some steps ago."""
         began = time.monotonic()
         self._enter_stage()
         batch = self.source.next()
-        tokens, context = batch.tokens.to(self.device), self._context(batch)
         factor = rate_factor(self.fraction(), self.steps, self.options.warmup, self.options.cooldown_from, 0.02)
+        set_rates(self.optimizers, factor)
+        if self.captured is not None:
+            state = self.captured(batch.tokens, self._context(batch), batch.asked)
+        else:
+            state = self._learn(batch.tokens.to(self.device), self._context(batch), batch.asked)
+        if batch.context is not None:
+            self.contexts[batch.context] = compact(state)
+        self.steps += 1
+        self.tokens += batch.tokens.numel() - len(batch.tokens)
+        if self.captured is None or self.steps % READ_EVERY == 0:
+            self.read()
+        self.seconds += time.monotonic() - began
+        return {**self.numbers, "rate": factor}
+
+    def _learn(self, tokens, context, asked):
+        """A step's work on the device, tokens [B, T+1]: nothing here waits for it. Returns the state after the tokens, if
+        they continue a context."""
+        if context is None and tokens.shape[1] > QUADRATIC_UP_TO:  # shorter ones: the quadratic form, which pads nothing
+            state = self.model.initial_state(len(tokens))
+        else:
+            state = context
         for optimizer in self.optimizers:
-            for parameters in optimizer.param_groups:
-                parameters["lr"] = parameters["peak"] * factor
             optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.options.bfloat16):
-            output = self.forward(tokens[:, :-1], context)
-            logits, targets = output.logits[:, batch.asked], tokens[:, 1:][:, batch.asked]
+            output = self.model(tokens[:, :-1], state)
+            logits, targets = output.logits[:, asked], tokens[:, 1:][:, asked]
             loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
         (loss + self.options.commitment * output.auxiliary).backward()
-        if not math.isfinite(loss.item()):
-            raise FloatingPointError(f"the loss became {loss.item()} at step {self.steps}")
         for optimizer in self.optimizers:
             optimizer.step()
-        revived = self.model.after_step(output.seen, self.random)
-        if batch.context is not None:
-            self.contexts[batch.context] = compact(output.state)
-        self.steps += 1
-        self.tokens += tokens.numel() - len(tokens)
-        self.seconds += time.monotonic() - began
-        return {"loss": loss.item(), "commitment": output.auxiliary.item(), "revived": revived, "rate": factor}
+        revived = self.model.after_step(output.seen)
+        for total, number in zip(self.totals, (loss.detach(), output.auxiliary.detach(), revived)):
+            total.add_(number)
+        return None if context is None else output.state
+
+    def read(self) -> None:
+        """Waits for the device and takes from it the means of the steps since the last time. FloatingPointError if one of
+        their losses was no number."""
+        count = self.steps - self.read_at
+        if count == 0:
+            return
+        means = [total / count for total in self.totals.tolist()]
+        self.totals.zero_()
+        self.read_at = self.steps
+        self.numbers = dict(zip(("loss", "commitment", "revived"), means))
+        if not math.isfinite(self.numbers["loss"]):
+            raise FloatingPointError(f"the loss became {self.numbers['loss']} by step {self.steps}")
 
     def state_dict(self) -> dict:
+        self.read()  # what went wrong must not be saved
         return {
             "config": self.model.config.to_json(), "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "random": self.random.get_state(), "torch_random": torch.get_rng_state(),
+            "torch_random": torch.get_rng_state(),
             "device_random": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
             "stage": self.stage, "source": self.source.state_dict() if self.source else None,
             "contexts": self.contexts,
@@ -119,13 +152,13 @@ class Trainer:
     def load_state_dict(self, saved: dict):
         self.model.load_state_dict(saved["model"])
         for optimizer, state in zip(self.optimizers, saved["optimizers"]):
-            optimizer.load_state_dict(state)
-        self.random.set_state(saved["random"])
+            load_optimizer(optimizer, state)
+        self._forget_captured()  # the optimizers' states lie elsewhere now
         torch.set_rng_state(saved["torch_random"])
         if self.device.type == "cuda" and saved.get("device_random") is not None:
             torch.cuda.set_rng_state(saved["device_random"], self.device)
         self.steps, self.tokens, self.seconds = saved["steps"], saved["tokens"], saved["seconds"]
-        self.best = saved["best"]
+        self.best, self.read_at = saved["best"], self.steps
         self.stage = None
         if saved["source"]:
             self._enter_stage()
@@ -135,7 +168,8 @@ class Trainer:
 
 
 def move(state, device):
-    return state._replace(layers=[type(layer)(*(part.to(device) for part in layer)) for layer in state.layers])
+    layers = [type(layer)(*(part.to(device) for part in layer)) for layer in state.layers]
+    return state._replace(position=state.position.to(device), layers=layers)
 
 
 def compact(state):
@@ -145,7 +179,7 @@ def compact(state):
     """
     copy = lambda tensor: tensor.detach().clone(memory_format=torch.contiguous_format)
     layers = [type(layer)(*map(copy, layer)) for layer in state.layers]
-    return state._replace(layers=layers)
+    return state._replace(position=copy(state.position), layers=layers)
 
 
 def run(trainer: Trainer, options):
@@ -233,7 +267,9 @@ def add_step_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--float32", dest="bfloat16", action="store_false", help="no bfloat16 autocast")
-    p.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 only")
+    p.add_argument("--compile", action="store_true", help="torch.compile of the layers, PyTorch 2 only")
+    p.add_argument("--graph", action="store_true",
+                   help="steps as CUDA graphs, while batches have one shape; PyTorch 2.6, with --device cuda")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -290,6 +326,8 @@ def main():
         torch.set_num_threads(options.threads)
     task = TASKS[options.task](options)
     config = config_of(options, task)
+    if options.bfloat16 and torch.device(options.device).type == "cuda":
+        torch.set_float32_matmul_precision("high")  # what autocast leaves in float32: TF32 has more digits than bfloat16
     trainer = Trainer(config, task, options)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     print(f"{parameters} parameters, {task.size} training tokens, PyTorch {torch.__version__}", flush=True)

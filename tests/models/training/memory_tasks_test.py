@@ -96,7 +96,7 @@ def test_only_what_is_asked_for_counts_in_the_loss():
     """The loss of a step is that of the values behind keys asked for again."""
     task = Recall(300, pairs=3)
     options = types.SimpleNamespace(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.0, minutes=0, steps=1,
-                                    warmup=10, cooldown_from=0.5, commitment=0, dropout=0.0, bfloat16=False, compile=False)
+                                    warmup=10, cooldown_from=0.5, commitment=0, dropout=0.0, bfloat16=False, compile=False, graph=False)
     trainer = Trainer(random_model("softmax_transformer", vocab_size=task.vocab_size).config, task, options)
     batch = task.source(0, 1).next()
     tokens = batch.tokens.numpy()
@@ -132,7 +132,7 @@ def test_a_model_learns_to_recall():
                          logit_scale=32 ** -0.5, model_type="softmax_transformer", mem_len=8, pe_abs=True, **task.config_fields())
     options = types.SimpleNamespace(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.0, minutes=0, steps=200,
                                     warmup=10, cooldown_from=0.5, commitment=1e-4, dropout=0.0,
-                                    bfloat16=False, compile=False)
+                                    bfloat16=False, compile=False, graph=False)
     trainer = Trainer(config, task, options)
     for _ in range(200):
         trainer.step()

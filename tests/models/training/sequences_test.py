@@ -91,7 +91,7 @@ def trainer(lengths=(6, 13), steps=60):
                          tie_word_embeddings=True, output_norm=True, logit_scale=0.25)
     options = types.SimpleNamespace(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0,
                                     steps=steps, warmup=3, cooldown_from=0.4, commitment=1e-4, dropout=0.0,
-                                    bfloat16=False, compile=False)
+                                    bfloat16=False, compile=False, graph=False)
     return Trainer(config, Counting(lengths), options)
 
 

@@ -10,7 +10,6 @@ from conftest import BLOCKS, KINDS
 from models.training import checkpoint
 from models.training.config import ModelConfig
 from models.training.data import Streams
-from models.training.optimizer import orthogonalize, rate_factor
 from models.training.train import Trainer, config_of, parse_stage, parser
 
 NEWLINE, END = 3, 1
@@ -42,7 +41,7 @@ def trainer(stages=((0.0, 4, 32, 1.0), (0.5, 2, 64, 0.25)), kind="transformer_vq
                          output_norm=True, logit_scale=0.25, eos_token_id=END, pe_abs=kind == "linear_transformer",
                          model_type=kind, **KINDS[kind], **BLOCKS[block])
     defaults = dict(device="cpu", seed=1, muon_rate=0.02, adam_rate=4e-3, weight_decay=0.1, minutes=0, steps=24,
-                    warmup=3, cooldown_from=0.4, commitment=1e-4, dropout=0.0, bfloat16=False, compile=False)
+                    warmup=3, cooldown_from=0.4, commitment=1e-4, dropout=0.0, bfloat16=False, compile=False, graph=False)
     return Trainer(config, Passages(stages), types.SimpleNamespace(**{**defaults, **options}))
 
 
@@ -137,23 +136,6 @@ def test_checkpoint_is_small():
                     tensor, "untyped_storage") else tensor.storage().size() == tensor.nelement()
 
 
-def test_rate_schedule():
-    def at(fraction, step=1000):
-        return rate_factor(fraction, step, 100, 0.4, 0.02)
-
-    assert at(0.0, 0) == pytest.approx(0.01)
-    assert at(0.0, 49) == pytest.approx(0.5)
-    assert at(0.1) == at(0.4) == 1
-    assert at(0.7) == pytest.approx(0.51)
-    assert at(1.0) == at(1.1) == pytest.approx(0.02)
-
-
 def test_stages():
     assert parse_stage("0.3:2x4096:0.25") == (0.3, 2, 4096, 0.25)
     assert parse_stage("0:4x1024") == (0.0, 4, 1024, 1.0)
-
-
-@pytest.mark.parametrize("shape", [(2, 8, 24), (1, 24, 8)])
-def test_orthogonalize(shape):
-    values = torch.linalg.svdvals(orthogonalize(torch.randn(shape), steps=10).float())
-    assert values.min() > 0.6 and values.max() < 1.3  # what the quintic's coefficients converge to
