@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "kernels/cpu/register_tile-inl.h"
@@ -73,8 +74,26 @@ struct QueryRows {
   float* out;  // row r, columns of the tile first: out + query * query_stride + head * head_stride
   int64_t query_stride;
   int64_t head_stride;
+  // Where in a row the weights of the block's own positions begin, of which a query has one more
+  // than the query before it: those behind are zero and not multiplied.
+  int64_t own = std::numeric_limits<int64_t>::max() / 2;
+
   float* Out(int64_t r) const { return out + r % block * query_stride + r / block * head_stride; }
+  // How many weights rows [first, end) have at most.
+  int64_t Depth(int64_t first, int64_t end) const {
+    return own + (first / block == (end - 1) / block ? (end - 1) % block + 1 : block);
+  }
 };
+
+// Asks for weights [offset, offset + depth) of up to kTileRows rows from r on: those of many blocks
+// come from a cache that is far away.
+inline void PrefetchWeights(const QueryRows& queries, int64_t r, int64_t offset, int64_t depth) {
+  const int64_t end = std::min(r + kTileRows, queries.count);
+  for (; r < end; ++r) {
+    const float* weight = queries.weight + r * queries.weight_stride + offset;
+    for (int64_t k = 0; k < depth; k += kPackLineBytes / 4) __builtin_prefetch(weight + k);
+  }
+}
 
 // out (+)= weight[:, offset .. offset + depth) x packed [depth][kPackColumns].
 inline void MultiplyPacked(const QueryRows& queries, int64_t offset, int64_t depth,
@@ -83,10 +102,12 @@ inline void MultiplyPacked(const QueryRows& queries, int64_t offset, int64_t dep
   TileArgs tile;
   tile.b_step = kPackColumns;
   tile.b_vector = kTileLanes;
-  tile.depth = depth;
   tile.accumulate = accumulate;
   for (int64_t r = 0; r < queries.count; r += kTileRows) {
     const int64_t rows = std::min(kTileRows, queries.count - r);
+    PrefetchWeights(queries, r + kTileRows, offset, depth);
+    tile.depth = std::clamp<int64_t>(queries.Depth(r, r + rows) - offset, 0, depth);
+    if (tile.depth == 0 && accumulate) continue;
     for (int64_t i = 0; i < rows; ++i) {
       tile.a[i] = queries.weight + (r + i) * queries.weight_stride + offset;
     }
