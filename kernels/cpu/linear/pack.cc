@@ -65,36 +65,38 @@ void PackPanel(std::span<const HostMatrix> parts, int64_t panel, int64_t in, DTy
 }
 
 // A group of output `j` of a pair into the lines of its group.
-void PackInt4Group(BFloat16 scale, const int8_t* q, int64_t j, std::byte* lines) {
+void PackInt4Group(BFloat16 scale, const uint32_t* words, int64_t j, std::byte* lines) {
   std::memcpy(lines + j * static_cast<int64_t>(sizeof(scale)), &scale, sizeof(scale));
   std::byte* to = lines + kLineBytes * (1 + j / kPanelOutputs * kInt4PanelLines);
   to += j % kPanelOutputs * 4;
-  for (int64_t i = 0; i < kInt4Group; i += 8, to += kLineBytes) {
-    for (int64_t k = 0; k < 4; ++k) {
-      const int lower = q[i + k] + kInt4Offset, upper = q[i + 4 + k] + kInt4Offset;
-      to[k] = static_cast<std::byte>(lower | upper << 4);
-    }
-  }
+  for (int64_t i = 0; i < kInt4Words; ++i) std::memcpy(to + i * kLineBytes, words + i, 4);
 }
 
 // A pair of panels. Padding has scales of zero.
 void PackInt4(std::span<const HostMatrix> parts, int64_t pair, int64_t in, std::byte* to) {
-  constexpr int64_t kGroups = 16;  // of a row at a time
+  // At a time, of a few rows, so that together they fill vectors of groups.
+  constexpr int64_t kGroups = 16, kRows = 4;
+  static_assert(kPairOutputs % kRows == 0);
   const int64_t groups = Int4Groups(in);
-  std::memset(to, 0, static_cast<size_t>(PairBytes(in, DType::kInt4)));
+  if (SourceRow(parts, (pair + 1) * kPairOutputs - 1).matrix == nullptr) {
+    std::memset(to, 0, static_cast<size_t>(PairBytes(in, DType::kInt4)));
+  }
   for (int64_t begin = 0; begin < groups; begin += kGroups) {
     const int64_t count = std::min(kGroups, groups - begin);
-    for (int64_t j = 0; j < kPairOutputs; ++j) {
-      const SourceRow row(parts, pair * kPairOutputs + j);
-      if (row.matrix == nullptr) break;
-      float values[kGroups * kInt4Group];
-      int8_t q[kGroups * kInt4Group];
-      BFloat16 scales[kGroups];
-      row.Read(begin * kInt4Group, count * kInt4Group, values);
-      QuantizeGroups(values, count, scales, q);
-      for (int64_t g = 0; g < count; ++g) {
-        PackInt4Group(scales[g], q + g * kInt4Group, j,
-                      to + (begin + g) * kInt4PairLines * kLineBytes);
+    for (int64_t first = 0; first < kPairOutputs; first += kRows) {
+      float values[kRows * kGroups * kInt4Group];
+      uint32_t words[kRows * kGroups * kInt4Words];
+      BFloat16 scales[kRows * kGroups];
+      int64_t rows = 0;
+      for (; rows < kRows; ++rows) {
+        const SourceRow row(parts, pair * kPairOutputs + first + rows);
+        if (row.matrix == nullptr) break;
+        row.Read(begin * kInt4Group, count * kInt4Group, values + rows * count * kInt4Group);
+      }
+      QuantizeGroups(values, rows * count, scales, words);
+      for (int64_t i = 0; i < rows * count; ++i) {
+        PackInt4Group(scales[i], words + i * kInt4Words, first + i / count,
+                      to + (begin + i % count) * kInt4PairLines * kLineBytes);
       }
     }
   }

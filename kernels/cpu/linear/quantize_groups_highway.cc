@@ -1,10 +1,10 @@
-// A vector holds candidates for a group's scale, and meets one value of the group after the other:
-// so the eight sums of errors that int4.cc adds up are eight vectors, and nothing is added across.
+// A lane is a group: so the eight sums of errors that int4.cc adds up are eight vectors, and
+// nothing is added or compared across.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "kernels/bfloat16.h"
+#include "kernels/cpu/linear/packed_weight.h"
 #include "kernels/cpu/linear/quantize_groups.h"
 #include "kernels/int4.h"
 
@@ -22,30 +22,63 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, 16>;
 using Ints = hn::RebindToSigned<Floats>;
+using Words = hn::RebindToUnsigned<Floats>;
 constexpr int64_t kLanes = HWY_MIN(HWY_LANES(float), 16);
-constexpr int64_t kVectors = (kInt4Candidates + kLanes - 1) / kLanes;  // of candidates
 constexpr int64_t kSums = 8;
 
-// Candidates [first, first + kLanes) as Int4Candidate has them, and more in the same way.
-HWY_INLINE hn::Vec<Floats> Candidates(float largest, int64_t first) {
+// So many groups as a vector has lanes, value by value. A group's largest value has a q below 0
+// (its scale has the other sign), and so have the values of its sign: down to -8, the others up
+// to 7.
+struct GroupLanes {
+  alignas(64) float magnitude[kInt4Group * kLanes];
+  alignas(64) float most[kInt4Group * kLanes];  // of |q|
+};
+
+// Groups from `values` on, the lanes from `groups` on like the last one. Returns the first value of
+// the largest magnitude of each.
+HWY_INLINE hn::Vec<Floats> LoadGroups(const float* values, int64_t groups, GroupLanes& lanes) {
   const Floats d;
-  const hn::RebindToUnsigned<Floats> words;
-  const auto candidate = hn::Iota(d, static_cast<float>(first));
-  const auto t = hn::Sub(hn::Set(d, -6.5F), hn::Mul(hn::Set(d, 0.25F), candidate));
-  const auto bits = hn::BitCast(words, hn::Div(hn::Set(d, largest), t));
+  const Ints di;
+  const auto last = hn::Set(di, static_cast<int32_t>(groups - 1));
+  const auto start = hn::Mul(hn::Min(hn::Iota(di, 0), last), hn::Set(di, int32_t{kInt4Group}));
+  alignas(64) float value[kInt4Group * kLanes];
+  auto largest = hn::Zero(d);
+  for (int64_t i = 0; i < kInt4Group; ++i) {
+    const auto v = hn::GatherIndex(d, values + i, start);
+    hn::Store(v, d, value + i * kLanes);
+    largest = hn::IfThenElse(hn::Gt(hn::Abs(v), hn::Abs(largest)), v, largest);
+  }
+  for (int64_t i = 0; i < kInt4Group; ++i) {
+    const auto v = hn::Load(d, value + i * kLanes);
+    const auto sign = hn::BitCast(di, hn::Xor(v, largest));
+    const auto opposite = hn::RebindMask(d, hn::Lt(sign, hn::Zero(di)));
+    hn::Store(hn::Abs(v), d, lanes.magnitude + i * kLanes);
+    hn::Store(hn::IfThenElse(opposite, hn::Set(d, 7.0F), hn::Set(d, 8.0F)), d,
+              lanes.most + i * kLanes);
+  }
+  return largest;
+}
+
+// A candidate as Int4Candidate has it.
+HWY_INLINE hn::Vec<Floats> Candidate(hn::Vec<Floats> largest, int64_t candidate) {
+  const Floats d;
+  const Words words;
+  const auto t = hn::Set(d, -6.5F - 0.25F * static_cast<float>(candidate));
+  const auto bits = hn::BitCast(words, hn::Div(largest, t));
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff)));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::ShiftRight<16>(rounded)));
 }
 
-// A value's q as a float.
-HWY_INLINE hn::Vec<Floats> Steps(hn::Vec<Floats> value, hn::Vec<Floats> inverse) {
+// |q| of value i as floats; |1 / scale|.
+HWY_INLINE hn::Vec<Floats> Steps(const GroupLanes& lanes, int64_t i, hn::Vec<Floats> inverse) {
   const Floats d;
-  const auto nearest = hn::Round(hn::Mul(value, inverse));
-  return hn::Min(hn::Max(nearest, hn::Set(d, -8.0F)), hn::Set(d, 7.0F));
+  const auto magnitude = hn::Load(d, lanes.magnitude + i * kLanes);
+  return hn::Min(hn::Round(hn::Mul(magnitude, inverse)), hn::Load(d, lanes.most + i * kLanes));
 }
 
-HWY_INLINE hn::Vec<Floats> SquaredErrors(const float* group, hn::Vec<Floats> scale) {
+// With |scale|. An error's sign does not count.
+HWY_INLINE hn::Vec<Floats> SquaredErrors(const GroupLanes& lanes, hn::Vec<Floats> scale) {
   const Floats d;
   const auto inverse = hn::Div(hn::Set(d, 1.0F), scale);
   hn::Vec<Floats> sums[kSums];
@@ -54,8 +87,8 @@ HWY_INLINE hn::Vec<Floats> SquaredErrors(const float* group, hn::Vec<Floats> sca
   for (int64_t i = 0; i < kInt4Group; i += kSums) {
     HWY_UNROLL(8)
     for (int64_t j = 0; j < kSums; ++j) {
-      const auto value = hn::Set(d, group[i + j]);
-      const auto error = hn::Sub(value, hn::Mul(scale, Steps(value, inverse)));
+      const auto magnitude = hn::Load(d, lanes.magnitude + (i + j) * kLanes);
+      const auto error = hn::Sub(magnitude, hn::Mul(scale, Steps(lanes, i + j, inverse)));
       sums[j] = hn::Add(sums[j], hn::Mul(error, error));
     }
   }
@@ -66,64 +99,61 @@ HWY_INLINE hn::Vec<Floats> SquaredErrors(const float* group, hn::Vec<Floats> sca
 }
 
 // The first of the candidates with the least error.
-HWY_INLINE float BestScale(const float* group, float largest) {
+HWY_INLINE hn::Vec<Floats> BestScales(const GroupLanes& lanes, hn::Vec<Floats> largest) {
   const Floats d;
-  hn::Vec<Floats> scales[kVectors], errors[kVectors];
+  auto best = hn::Zero(d);
   auto least = hn::Set(d, std::numeric_limits<float>::infinity());
-  HWY_UNROLL(16)
-  for (int64_t v = 0; v < kVectors; ++v) {
-    scales[v] = Candidates(largest, v * kLanes);
-    const auto is_one = hn::FirstN(d, static_cast<size_t>(kInt4Candidates - v * kLanes));
-    errors[v] = hn::IfThenElse(is_one, SquaredErrors(group, scales[v]),
-                               hn::Set(d, std::numeric_limits<float>::infinity()));
-    least = hn::Min(least, errors[v]);
+  for (int64_t candidate = 0; candidate < kInt4Candidates; ++candidate) {
+    const auto scale = Candidate(largest, candidate);
+    const auto errors = SquaredErrors(lanes, hn::Abs(scale));
+    const auto better = hn::Lt(errors, least);
+    least = hn::IfThenElse(better, errors, least);
+    best = hn::IfThenElse(better, scale, best);
   }
-  least = hn::MinOfLanes(d, least);
-  float lanes[kLanes];
-  for (int64_t v = 0; v < kVectors; ++v) {
-    const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(errors[v], least));
-    if (lane < 0) continue;
-    hn::StoreU(scales[v], d, lanes);
-    return lanes[lane];
-  }
-  return 0;
+  return best;
 }
 
-// The first of the group's values of the largest magnitude.
-HWY_INLINE float FirstLargest(const float* group) {
+// Word `word` of the groups.
+HWY_INLINE hn::Vec<Words> PackWord(const GroupLanes& lanes, int64_t word, hn::Vec<Floats> inverse) {
   const Floats d;
-  auto most = hn::Zero(d);
-  for (int64_t i = 0; i < kInt4Group; i += kLanes) {
-    most = hn::Max(most, hn::Abs(hn::LoadU(d, group + i)));
+  auto packed = hn::Zero(Words());
+  HWY_UNROLL(8)
+  for (int64_t k = 0; k < 8; ++k) {
+    const int64_t i = 8 * word + k;
+    const auto most = hn::Load(d, lanes.most + i * kLanes);
+    const auto sign = hn::Sub(hn::Set(d, 15.0F), hn::Add(most, most));  // of 8: -1, of 7: 1
+    const auto q = hn::Add(hn::Mul(sign, Steps(lanes, i, inverse)), hn::Set(d, float{kInt4Offset}));
+    const auto bits = hn::BitCast(Words(), hn::ConvertTo(Ints(), q));
+    packed = hn::Or(packed, hn::ShiftLeftSame(bits, static_cast<int>(k % 4 * 8 + k / 4 * 4)));
   }
-  most = hn::MaxOfLanes(d, most);
-  for (int64_t i = 0; i < kInt4Group; i += kLanes) {
-    const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(hn::Abs(hn::LoadU(d, group + i)), most));
-    if (lane >= 0) return group[i + lane];
-  }
-  return 0;
+  return packed;
 }
 
-BFloat16 QuantizeOne(const float* group, int8_t* q) {
+// Up to kLanes groups.
+HWY_INLINE void QuantizeLanes(const float* values, int64_t groups, BFloat16* scales,
+                              uint32_t* words) {
   const Floats d;
-  const float largest = FirstLargest(group);
-  if (std::abs(largest) < kInt4Tiny) {
-    std::fill_n(q, kInt4Group, int8_t{0});
-    return ToBFloat16(1);
-  }
-  const float scale = BestScale(group, largest);
-  const auto inverse = hn::Set(d, 1 / scale);
-  const hn::Rebind<int8_t, Floats> bytes;
-  for (int64_t i = 0; i < kInt4Group; i += kLanes) {
-    const auto steps = hn::ConvertTo(Ints(), Steps(hn::LoadU(d, group + i), inverse));
-    hn::StoreU(hn::DemoteTo(bytes, steps), bytes, q + i);
-  }
-  return ToBFloat16(scale);
+  const auto one = hn::Set(d, 1.0F);
+  GroupLanes lanes;
+  const auto largest = LoadGroups(values, groups, lanes);
+  const auto tiny = hn::Lt(hn::Abs(largest), hn::Set(d, kInt4Tiny));
+  const auto best = hn::IfThenElse(tiny, one, BestScales(lanes, largest));
+  const auto inverse = hn::IfThenZeroElse(tiny, hn::Div(one, hn::Abs(best)));
+  alignas(64) float scale[kLanes];
+  hn::Store(best, d, scale);
+  for (int64_t g = 0; g < groups; ++g) scales[g] = ToBFloat16(scale[g]);
+
+  static_assert(kInt4Words == 4);
+  alignas(64) uint32_t packed[kInt4Words * kLanes];
+  hn::StoreInterleaved4(PackWord(lanes, 0, inverse), PackWord(lanes, 1, inverse),
+                        PackWord(lanes, 2, inverse), PackWord(lanes, 3, inverse), Words(), packed);
+  std::copy_n(packed, kInt4Words * groups, words);
 }
 
-void QuantizeGroupsImpl(const float* values, int64_t groups, BFloat16* scales, int8_t* q) {
-  for (int64_t g = 0; g < groups; ++g) {
-    scales[g] = QuantizeOne(values + g * kInt4Group, q + g * kInt4Group);
+void QuantizeGroupsImpl(const float* values, int64_t groups, BFloat16* scales, uint32_t* words) {
+  for (int64_t g = 0; g < groups; g += kLanes) {
+    QuantizeLanes(values + g * kInt4Group, std::min(kLanes, groups - g), scales + g,
+                  words + g * kInt4Words);
   }
 }
 
@@ -139,8 +169,8 @@ HWY_EXPORT(QuantizeGroupsImpl);
 
 }  // namespace
 
-void QuantizeGroups(const float* values, int64_t groups, BFloat16* scales, int8_t* q) {
-  HWY_DYNAMIC_DISPATCH(QuantizeGroupsImpl)(values, groups, scales, q);
+void QuantizeGroups(const float* values, int64_t groups, BFloat16* scales, uint32_t* words) {
+  HWY_DYNAMIC_DISPATCH(QuantizeGroupsImpl)(values, groups, scales, words);
 }
 
 }  // namespace tvq
