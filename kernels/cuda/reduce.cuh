@@ -21,7 +21,7 @@ struct Max {
 
 // The value of the lane whose number differs in `bits`; T is a whole number of 32-bit words.
 template <typename T>
-__device__ T ShuffleXor(const T& value, int bits) {
+__device__ __forceinline__ T ShuffleXor(const T& value, int bits) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
   uint32_t words[sizeof(T) / sizeof(uint32_t)];
   memcpy(words, &value, sizeof(T));
@@ -33,7 +33,7 @@ __device__ T ShuffleXor(const T& value, int bits) {
 
 // Every lane receives the warp's result; a butterfly, so that all lanes see the same bits.
 template <typename T, typename Op>
-__device__ T WarpReduce(T value, Op op) {
+__device__ __forceinline__ T WarpReduce(T value, Op op) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
     value = op(value, ShuffleXor(value, step));
   }
