@@ -92,12 +92,24 @@ class DeviceArray {
   Buffer buffer_;
 };
 
-// Normal numbers, the same for the same seed.
+// Normal numbers, the same for the same seed: Marsaglia's polar method, and the numbers of
+// libstdc++'s normal_distribution, which takes six times as long by clang: it divides two
+// logarithms of long double for each uniform number.
 inline std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale = 1) {
   std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0, scale);
+  const auto uniform = [&] { return 2 * std::min(float(engine()) * 0x1p-32F, 1 - 0x1p-24F) - 1; };
   std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = normal(engine);
+  for (size_t i = 0; i < values.size(); i += 2) {
+    float x, y, square;
+    do {
+      x = uniform();
+      y = uniform();
+      square = x * x + y * y;
+    } while (square > 1 || square == 0);
+    const float factor = std::sqrt(-2 * std::log(square) / square);
+    values[i] = y * factor * scale;
+    if (i + 1 < values.size()) values[i + 1] = x * factor * scale;
+  }
   return values;
 }
 

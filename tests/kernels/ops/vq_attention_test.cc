@@ -327,14 +327,14 @@ TEST_P(VqAttentionTest, TheCopyIsThatOfTheExactRows) {
 void ExpectSkippingMoves(const VqInputs& inputs, float skip_mass, const std::vector<float>& whole,
                          const std::vector<float>& got, const std::vector<StepReads>& reads) {
   const int64_t keys = inputs.shape.codes + inputs.shape.window;
+  const double largest = inputs.LargestValue(), rounding = 2 * inputs.DecodeBound();
   for (size_t t = 0; t < reads.size(); ++t) {
     for (size_t h = 0; h < static_cast<size_t>(inputs.heads); ++h) {
       const double mass = reads[t].skipped_mass[h];
       ASSERT_GE(mass, 0);
       ASSERT_LE(mass, skip_mass * (1 + Gamma(2 * keys)));
       // As bfloat16, a value is up to 2^-8 larger than it was.
-      const double bound =
-          2 * mass * inputs.LargestValue() * (1 + 0x1p-8) + 2 * inputs.DecodeBound();
+      const double bound = 2 * mass * largest * (1 + 0x1p-8) + rounding;
       const size_t values = static_cast<size_t>(inputs.shape.value);
       const size_t first = (t * static_cast<size_t>(inputs.heads) + h) * values;
       for (size_t i = first; i < first + values; ++i) {
