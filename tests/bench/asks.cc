@@ -44,6 +44,22 @@ class Sink : public RequestSink {
   absl::Notification done_;
 };
 
+// Of the tokens of `counted`, while all of `requests` generate.
+double MsPerTokenOf(std::span<const Arrivals> requests, std::span<const Arrivals> counted) {
+  Arrivals::Clock::time_point begin = requests.front().times().front(),
+                              end = requests.front().times().back();
+  for (const Arrivals& request : requests) {
+    begin = std::max(begin, request.times().front());
+    end = std::min(end, request.times().back());
+  }
+  int64_t tokens = 0;
+  for (const Arrivals& request : counted) {
+    tokens += std::count_if(request.times().begin(), request.times().end(),
+                            [&](const auto& time) { return time > begin && time <= end; });
+  }
+  return tokens == 0 ? 0 : Milliseconds(end - begin) / static_cast<double>(tokens);
+}
+
 absl::StatusOr<Arrivals> AskOnce(Engine& engine, const Ask& ask) {
   auto sink = std::make_shared<Sink>();
   Request request;
@@ -69,19 +85,10 @@ void Arrivals::Add(std::span<const int32_t> tokens) {
 
 double Arrivals::FirstMs() const { return Milliseconds(times_.front() - sent_); }
 
-double MsPerToken(const Together& requests) {
-  Arrivals::Clock::time_point begin = requests.front().times().front(),
-                              end = requests.front().times().back();
-  for (const Arrivals& request : requests) {
-    begin = std::max(begin, request.times().front());
-    end = std::min(end, request.times().back());
-  }
-  int64_t tokens = 0;
-  for (const Arrivals& request : requests) {
-    tokens += std::count_if(request.times().begin(), request.times().end(),
-                            [&](const auto& time) { return time > begin && time <= end; });
-  }
-  return tokens == 0 ? 0 : Milliseconds(end - begin) / static_cast<double>(tokens);
+double MsPerToken(const Together& requests) { return MsPerTokenOf(requests, requests); }
+
+double MsPerTokenOf(const Together& requests, size_t one) {
+  return MsPerTokenOf(requests, std::span(requests).subspan(one, 1));
 }
 
 absl::StatusOr<Together> AskModel(Model& model, Device& device, const Ask& ask) {

@@ -39,6 +39,8 @@ using Together = std::vector<Arrivals>;
 // Milliseconds a token, of all of them, while all generate: from the last one's first arrival, at
 // which several tokens may have come, to the first one's end. 0 if they never all did.
 double MsPerToken(const Together& requests);
+// The same of the tokens of request `one` alone.
+double MsPerTokenOf(const Together& requests, size_t one);
 
 struct Ask {
   std::vector<int32_t> prompt;

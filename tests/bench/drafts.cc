@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -80,7 +81,7 @@ struct Drafting {
   int64_t drafts = 0;
   std::shared_ptr<Device> device;
   std::unique_ptr<Engine> engine;
-  Side side;
+  Side side, neighbour;
 };
 
 absl::StatusOr<Drafting> MakeEngine(const Options& options, int64_t drafts) {
@@ -89,7 +90,8 @@ absl::StatusOr<Drafting> MakeEngine(const Options& options, int64_t drafts) {
   Drafting made{.drafts = drafts, .device = subject->device};
   // States of as many requests as are asked together, of each engine.
   EngineOptions engine_options;
-  engine_options.state_memory_bytes = 2 * options.batches[0] * subject->model->StateBytes(1);
+  const int64_t requests = options.batches[0] + (options.neighbour_text.empty() ? 0 : 1);
+  engine_options.state_memory_bytes = 2 * requests * subject->model->StateBytes(1);
   auto engine = Engine::Create({{kAskedModel, std::shared_ptr<Model>(std::move(subject->model))}},
                                engine_options);
   if (!engine.ok()) return engine.status();
@@ -97,11 +99,34 @@ absl::StatusOr<Drafting> MakeEngine(const Options& options, int64_t drafts) {
   return made;
 }
 
-absl::Status Generate(const Options& options, std::vector<int32_t> prompt, Json& report) {
+// The requests, and the neighbour's, if there is one, beside them: what it gets counts while all of
+// them generate.
+absl::Status AskBoth(const Ask& ask, const Ask& neighbour, Drafting& d) {
+  if (neighbour.prompt.empty()) return d.side.Add(AskEngine(*d.engine, ask));
+  absl::StatusOr<Together> beside;
+  std::thread other([&] { beside = AskEngine(*d.engine, neighbour); });
+  const absl::StatusOr<Together> requests = AskEngine(*d.engine, ask);
+  other.join();
+  absl::Status s = d.side.Add(requests);
+  s.Update(d.neighbour.Add(beside));
+  if (!s.ok()) return s;
+  Together all = *requests;
+  all.push_back(beside->front());
+  d.neighbour.per_token.back() = MsPerTokenOf(all, all.size() - 1);
+  if (d.neighbour.per_token.back() > 0) return s;
+  return absl::FailedPreconditionError(
+      "the requests and their neighbour never all generated at once; ask for more --max-tokens");
+}
+
+absl::Status Generate(const Options& options, std::vector<int32_t> prompt,
+                      std::vector<int32_t> beside, Json& report) {
   const Ask ask{.prompt = std::move(prompt),
                 .max_tokens = options.max_tokens,
                 .together = options.batches[0],
                 .temperature = options.temperature};
+  // It goes on when the others are done, whoever is faster and whoever began first, and hardly
+  // repeats itself.
+  const Ask neighbour{.prompt = std::move(beside), .max_tokens = 4 * options.max_tokens};
   std::vector<int64_t> settings{0};
   settings.insert(settings.end(), options.draft_tokens.begin(), options.draft_tokens.end());
   std::vector<Drafting> engines;
@@ -112,8 +137,9 @@ absl::Status Generate(const Options& options, std::vector<int32_t> prompt, Json&
   }
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (Drafting& d : engines) {
-      if (absl::Status s = d.side.Add(AskEngine(*d.engine, ask)); !s.ok()) return s;
-      if (d.side.tokens != engines[0].side.tokens) {
+      if (absl::Status s = AskBoth(ask, neighbour, d); !s.ok()) return s;
+      if (d.side.tokens != engines[0].side.tokens ||
+          d.neighbour.tokens != engines[0].neighbour.tokens) {
         return absl::AbortedError("drafts changed what was generated");
       }
     }
@@ -133,6 +159,12 @@ absl::Status Generate(const Options& options, std::vector<int32_t> prompt, Json&
     result["percent_of_none"] = percent;
     result["accepted_per_token"] = accepted;
     result["drafted_per_token"] = drafted;
+    if (!neighbour.prompt.empty()) {
+      result["neighbour"] = ReportSide("  its neighbour", d.neighbour);
+      const double kept = Median(PercentOf(engines[0].neighbour, d.neighbour));
+      std::printf("    %.1f%% of the neighbour's speed without\n", kept);
+      result["neighbour"]["percent_of_none"] = kept;
+    }
     report["generated"].push_back(std::move(result));
   }
   return absl::OkStatus();
@@ -147,11 +179,18 @@ absl::Status BenchDrafts(Subject& subject, const Options& options, Json& report)
   text.tokens = options.prompt_tokens - 1;
   auto contexts = ReadContexts(*subject.model, text);
   if (!contexts.ok()) return contexts.status();
+  std::vector<int32_t> neighbour;
+  if (!options.neighbour_text.empty()) {
+    text.text = options.neighbour_text;
+    auto others = ReadContexts(*subject.model, text);
+    if (!others.ok()) return others.status();
+    neighbour = std::move(others->front().ids);
+  }
   report["prompt_tokens"] = contexts->front().ids.size();
   report["max_tokens"] = options.max_tokens;
   report["batch"] = options.batches[0];
   report["temperature"] = options.temperature;
-  return Generate(options, std::move(contexts->front().ids), report);
+  return Generate(options, std::move(contexts->front().ids), std::move(neighbour), report);
 }
 
 }  // namespace tvq::bench

@@ -40,6 +40,7 @@ struct Options {
   int64_t matrix_size = 0;       // prefill: of the product it is measured against; 0: the device's
   int64_t max_tokens = 64;       // engine and serve: generated per request
   std::vector<int64_t> draft_tokens = {1, 3, 7};  // drafts: of a step
+  std::string neighbour_text;                     // drafts: the prompt of one more request
   float temperature = 1;                          // drafts: of what is generated
   int64_t prefills = 1000;                        // restore: rounds that read their context anew
   int64_t image_tokens = 784;                     // families: steps of one image

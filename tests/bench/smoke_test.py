@@ -84,6 +84,8 @@ def check_drafts(bench):
         text.flush()
         report = run(bench, "drafts", "--text", text.name, "--prompt-tokens", "200", "--max-tokens", "40",
                      "--rounds", "2", "--draft-tokens", "1,5", "--temperature", "0")
+        beside = run(bench, "drafts", "--text", text.name, "--neighbour-text", text.name, "--prompt-tokens", "200",
+                     "--max-tokens", "2000", "--rounds", "1", "--draft-tokens", "1", "--temperature", "0")
     assert [s["tokens"] for s in report["steps"]] == [1, 2, 6], report["steps"]
     assert report["steps"][0]["times_one"] == 1 and all(s["ms"] > 0 for s in report["steps"]), report["steps"]
     assert [g["draft_tokens"] for g in report["generated"]] == [0, 1, 5], report["generated"]
@@ -91,6 +93,9 @@ def check_drafts(bench):
     for generated in report["generated"]:
         assert 0 <= generated["accepted_per_token"] <= generated["drafted_per_token"], generated
         assert generated["tokens_per_second"] > 0, generated
+    for generated in beside["generated"]:
+        assert generated["neighbour"]["tokens_per_second"] > 0, generated
+    assert beside["generated"][0]["neighbour"]["percent_of_none"] == 100, beside["generated"]
 
 
 def check_families(bench):
