@@ -48,7 +48,7 @@ struct LaunchShape {
   int64_t blocks = 1;     // x
   int64_t blocks_y = 1;   // at most kMostBlocksY
   int threads = kWarp;    // of a block
-  int shared_bytes = 0;   // LaunchShared; at most 48 KiB
+  int shared_bytes = 0;   // LaunchShared; with what the kernel declares at most 99 KiB
   bool overlaps = false;  // the kernel keeps the rule of overlap.cuh
 };
 
@@ -71,6 +71,12 @@ absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
           [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream(), shape.overlaps),
       name);
 #else
+  if (shape.shared_bytes > 0) {  // beyond 48 KiB, what the kernel declares included, by leave alone
+    const cudaError_t allowed =
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
+    if (allowed != cudaSuccess) return ToStatus(allowed, name);
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
