@@ -9,17 +9,21 @@
 // by a kernel ahead (linear_rows.cu), with the same bits.
 //
 // bfloat16, int8: a block computes 16 outputs for up to 64 rows by matrix instructions, x the 8
-// columns of each, int8 widened to bfloat16 in registers; 8 outputs for few rows, where there would
-// be fewer blocks than multiprocessors. Pieces of `in` are four lanes of 16 bytes of weights; a
-// lane also loads the elements of x that belong to its own, so k runs in another order inside a
-// piece, the same for both. `in` is split into parts, one a warp: 8 a block, and where few outputs
-// have long rows as many blocks beside each other as it takes to occupy a GPU. Parts are added in
-// order: the 8 of a block by the block, those of several blocks by the last to arrive.
+// columns of each, int8 widened to bfloat16 in registers; 8 outputs where there would be fewer
+// blocks than multiprocessors. Pieces of `in` are four lanes of 16 bytes of weights; a lane also
+// loads the elements of x that belong to its own, so k runs in another order inside a piece, the
+// same for both. `in` is split into parts, one a warp: 8 a block, and where few outputs have long
+// rows as many blocks beside each other as it takes to occupy a GPU. Parts are added in order: the
+// 8 of a block by the block, those of several blocks by the last to arrive.
+//
 // float32: a warp an output, 8 rows at a time; lanes split `in`, the next weights under way.
-// A warp's first weights are on their way while the kernel before ends (overlap.cuh).
-// The last block to store what belongs to a query's or key's head norms it (head_norm.cuh).
-// Every order and split follows from the shape of W alone: a row's bits do not depend on how many
-// share the call. Chunks of a prompt take another way (linear_chunk.cu).
+//
+// A warp's first weights are on their way while the kernel before ends (overlap.cuh). The last
+// block to store what belongs to a query's or key's head norms it (head_norm.cuh). Every order and
+// split follows from the shape of W alone: a row's bits do not depend on how many share the call.
+// Chunks of a prompt take another way (linear_chunk.cu).
+#include <type_traits>
+
 #include "kernels/bfloat16.h"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/head_norm.cuh"
@@ -89,8 +93,12 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   };
   constexpr int kQuads = Piece::kQuads, kPerLane = 8 * kQuads, kElements = 4 * kPerLane;
   constexpr int kHalves = kOutputs / 8;  // of a matrix instruction's outputs
-  // Pieces whose weights a warp has under way: what fits into registers beside the sums.
-  constexpr int kAhead = (kTiles <= 2 ? 32 : kTiles <= 4 ? 24 : 16) / kPerLane * (2 / kHalves);
+  // Pieces whose weights, and x unless it is in shared memory, a warp has under way: what fits into
+  // registers beside the sums.
+  constexpr int kAhead = (kTiles <= 2   ? 32
+                          : kTiles <= 4 ? 24
+                                        : 16) /
+                         kPerLane * (kPrepares ? 2 / kHalves : 1);
   Shared& shared = BlockShared<Shared>();
   const int g = LaneId() / 4, t = LaneId() % 4;
   const int group = static_cast<int>(blockIdx.x) / product.splits;
@@ -164,6 +172,18 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   float sum[kTiles][4] = {};
   for (int first = begin; first < end; first += kAhead) {
     if (first != begin) load_weights(first);
+    uint4 under_way[kAhead * kQuads][kTiles];
+    if constexpr (!kPrepares) {
+#pragma unroll
+      for (int i = 0; i < kAhead * kQuads; ++i) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          const bool there = tile * kColumns < rows && first + i / kQuads < end;
+          under_way[i][tile] =
+              there ? x[(first + i / kQuads) * x_piece + tile * x_tile + i % kQuads] : zero;
+        }
+      }
+    }
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       if (first + i >= end) break;
@@ -174,8 +194,10 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
         if constexpr (kHalves == 2) Piece::Widen(weight[i][1], quad, high);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          const uint4 b =
-              tile * kColumns < rows ? x[(first + i) * x_piece + tile * x_tile + quad] : zero;
+          uint4 b = under_way[i * kQuads + quad][tile];
+          if constexpr (kPrepares) {
+            b = tile * kColumns < rows ? x[(first + i) * x_piece + tile * x_tile + quad] : zero;
+          }
           MultiplyAdd16x8x16({low[0], high[0], low[1], high[1]}, {b.x, b.y}, sum[tile]);
           MultiplyAdd16x8x16({low[2], high[2], low[3], high[3]}, {b.z, b.w}, sum[tile]);
         }
@@ -292,9 +314,10 @@ absl::Status RunTensor(Device& device, const LinearRun& run) {
   const int64_t pitch = RowStride(part) + (Piece::kQuads == 1 ? 32 : 8);
   const auto prepared_bytes = static_cast<int64_t>(rows * pitch * sizeof(BFloat16));
   const bool prepares = rows <= kFewTiles * kColumns && prepared_bytes <= kMostPreparedBytes;
-  const int64_t outputs = prepares && CeilDivide(weight.out, 16) < kEnoughBlocks ? 8 : 16;
+  const int64_t blocks_y = CeilDivide(rows, kMostTiles * kColumns);
+  const int64_t outputs = CeilDivide(weight.out, 16) * blocks_y < kEnoughBlocks ? 8 : 16;
   const LaunchShape shape{.blocks = CeilDivide(weight.out, outputs) * splits,
-                          .blocks_y = CeilDivide(rows, kMostTiles * kColumns),
+                          .blocks_y = blocks_y,
                           .threads = kThreads,
                           .shared_bytes = prepares ? static_cast<int>(prepared_bytes) : 0,
                           .overlaps = true};
@@ -326,15 +349,17 @@ absl::Status RunTensor(Device& device, const LinearRun& run) {
                   run.heads);
   };
   const int64_t tiles = CeilDivide(rows, kColumns);
-  if (prepares && outputs == 8) {
-    return launch(tiles == 1 ? TensorKernel<Piece, 8, 1, true> : TensorKernel<Piece, 8, 2, true>);
-  }
-  if (prepares) {
-    return launch(tiles == 1 ? TensorKernel<Piece, 16, 1, true> : TensorKernel<Piece, 16, 2, true>);
-  }
-  if (tiles <= 2) return launch(TensorKernel<Piece, 16, 2, false>);
-  if (tiles <= 4) return launch(TensorKernel<Piece, 16, 4, false>);
-  return launch(TensorKernel<Piece, 16, kMostTiles, false>);
+  const auto launch_tiles = [&]<int kOutputs>(std::integral_constant<int, kOutputs>) {
+    if (prepares) {
+      return launch(tiles == 1 ? TensorKernel<Piece, kOutputs, 1, true>
+                               : TensorKernel<Piece, kOutputs, 2, true>);
+    }
+    if (tiles <= 2) return launch(TensorKernel<Piece, kOutputs, 2, false>);
+    if (tiles <= 4) return launch(TensorKernel<Piece, kOutputs, 4, false>);
+    return launch(TensorKernel<Piece, kOutputs, kMostTiles, false>);
+  };
+  return outputs == 8 ? launch_tiles(std::integral_constant<int, 8>())
+                      : launch_tiles(std::integral_constant<int, 16>());
 }
 
 absl::Status RunFloat32(Device& device, const LinearRun& run) {
