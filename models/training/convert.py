@@ -96,6 +96,7 @@ def fine_tune(model: Model, task, options) -> Model:
     trainer.model.load_state_dict(model.state_dict())
     while trainer.fraction() < 1:
         trainer.step()
+    trainer.read()
     return trainer.model.eval()
 
 

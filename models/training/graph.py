@@ -23,6 +23,7 @@ class CapturedSteps:
         self.step, self.device, self.graphs = step, device, {}
         self.last, self.in_a_row = None, 0  # of the steps so far: the shapes of the last, and how many had them
         self.stream = torch.cuda.Stream(device)
+        self.stream.wait_stream(torch.cuda.current_stream(device))  # on which the model was made
         torch.cuda.set_stream(self.stream)
 
     def __call__(self, tokens, context, asked):

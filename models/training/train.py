@@ -327,7 +327,9 @@ def main():
     task = TASKS[options.task](options)
     config = config_of(options, task)
     if options.bfloat16 and torch.device(options.device).type == "cuda":
-        torch.set_float32_matmul_precision("high")  # what autocast leaves in float32: TF32 has more digits than bfloat16
+        # What autocast leaves in float32 has TF32's products, the distances of keys to codes among them: more digits than
+        # bfloat16, fewer than the engine, so a key between two codes may go to the other one in training.
+        torch.set_float32_matmul_precision("high")
     trainer = Trainer(config, task, options)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     print(f"{parameters} parameters, {task.size} training tokens, PyTorch {torch.__version__}", flush=True)

@@ -6,8 +6,8 @@
 // with what retires, and values of positions, to which those of a block are added.
 //
 // Work per block, head: 2 B (live codes + W + B / 2) V operations; bytes per key/value head and
-// call: every row of U and of the window once. The largest intermediate is the weights,
-// [blocks, H, B, S + W + B].
+// blocks taken together: every row of U and of the window once. The largest intermediate is the
+// weights, [blocks, H, B, S + W + B].
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vq_attention/prefill.cc"
 #include <algorithm>
