@@ -85,7 +85,7 @@ def check_drafts(bench):
         report = run(bench, "drafts", "--text", text.name, "--prompt-tokens", "200", "--max-tokens", "40",
                      "--rounds", "2", "--draft-tokens", "1,5", "--temperature", "0")
         beside = run(bench, "drafts", "--text", text.name, "--neighbour-text", text.name, "--prompt-tokens", "200",
-                     "--max-tokens", "2000", "--rounds", "1", "--draft-tokens", "1", "--temperature", "0")
+                     "--max-tokens", "20000", "--rounds", "1", "--draft-tokens", "1", "--temperature", "0")
     assert [s["tokens"] for s in report["steps"]] == [1, 2, 6], report["steps"]
     assert report["steps"][0]["times_one"] == 1 and all(s["ms"] > 0 for s in report["steps"]), report["steps"]
     assert [g["draft_tokens"] for g in report["generated"]] == [0, 1, 5], report["generated"]
@@ -95,7 +95,7 @@ def check_drafts(bench):
         assert generated["tokens_per_second"] > 0, generated
     for generated in beside["generated"]:
         assert generated["neighbour"]["tokens_per_second"] > 0, generated
-    assert beside["generated"][0]["neighbour"]["percent_of_none"] == 100, beside["generated"]
+    assert beside["generated"][1]["neighbour"]["percent_of_none"] > 0, beside["generated"]
 
 
 def check_families(bench):
@@ -202,7 +202,7 @@ def check_engine(bench):
 
 
 def check_serve(bench):
-    for batch, tokens in ((1, 3000), (3, 1000)):
+    for batch, tokens in ((1, 3000), (3, 20000)):  # long enough for three to overlap on a busy machine
         report = run(bench, "serve", "--rounds", "2", "--batch", str(batch), "--prompt-tokens", "20", "--max-tokens",
                      str(tokens))
         check_sides(report, "model_alone", "engine", "grpc")
