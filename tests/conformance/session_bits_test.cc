@@ -38,7 +38,9 @@ TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
       alone.push_back(f.NewState());
       batched.push_back(f.NewState());
       states.push_back(batched.back().get());
-      if (base > 0) ASSERT_TRUE(alone.back()->Synthesize(base, 100 + i).ok());
+      if (base > 0) {
+        ASSERT_TRUE(alone.back()->Synthesize(base, 100 + i).ok());
+      }
       // Different positions in one batch.
       f.Prefill(*alone.back(), std::span(tokens[i]).first(3 * i + 1));
       ASSERT_TRUE(batched.back()->CopyFrom(*alone.back()).ok());
