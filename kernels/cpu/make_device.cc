@@ -6,7 +6,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/linear/tile_amx.h"
-#include "kernels/cpu/usable_cores.h"
+#include "kernels/usable_cores.h"
 
 namespace tvq {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/usable_cores.h"
+#include "kernels/usable_cores.h"
 
 namespace tvq {
 namespace {

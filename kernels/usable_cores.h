@@ -1,6 +1,6 @@
 // How many threads are worth having.
-#ifndef TVQ_KERNELS_CPU_USABLE_CORES_H_
-#define TVQ_KERNELS_CPU_USABLE_CORES_H_
+#ifndef TVQ_KERNELS_USABLE_CORES_H_
+#define TVQ_KERNELS_USABLE_CORES_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ int CoresWithinQuota(int cores, const std::string& root);
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_CPU_USABLE_CORES_H_
+#endif  // TVQ_KERNELS_USABLE_CORES_H_

@@ -1,4 +1,4 @@
-#include "kernels/cpu/usable_cores.h"
+#include "kernels/usable_cores.h"
 
 #include <filesystem>
 #include <fstream>
