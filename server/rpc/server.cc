@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "kernels/usable_cores.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/generation_service.h"
 #include "server/rpc/grpc_time.h"
@@ -30,7 +31,11 @@ namespace {
 // Streams are short work for a writer: two keep up with several hundred thousand messages/s. One
 // spends less time on each, as it sleeps less often in between, which counts where the model takes
 // every core.
-int Writers() { return std::thread::hardware_concurrency() > 4 ? 2 : 1; }
+int Writers(const ServerOptions& options) {
+  if (options.writers > 0) return options.writers;
+  return UsableCores() > 4 ? 2 : 1;
+}
+
 // Large requests that are tokenized at once; more wait.
 constexpr int kWorkers = 2;
 constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
@@ -103,7 +108,7 @@ class Server::Impl {
       : recorder_(std::move(parts.recorder)),
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
-        writers_(Writers()),
+        writers_(Writers(options)),
         workers_(kWorkers, kMaxWorkerBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
         uploads_(UploadBytes(*engine, sessions)),

@@ -28,6 +28,7 @@ struct ServerOptions {
   std::chrono::seconds keepalive_time{60};          // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
+  int writers = 0;  // threads that write streams; 0: two where more than four cores may be used
   RequestLimits limits;
   CallGateOptions gate;
   TlsOptions tls;

@@ -35,7 +35,7 @@ ALLOWED = {
     "server/sessions": ["server/engine", "models/runtime/model.h", "models/runtime/state.h", "models/runtime/quoted.h",
                         "models/runtime/json.h"],
     "server/metrics": ["server/engine/engine_stats.h", "server/engine/histogram.h", "server/sessions/session_stats.h"],
-    "server/rpc": ["proto", "server/sessions", "server/engine"] + MODEL + SAMPLING,
+    "server/rpc": ["proto", "server/sessions", "server/engine", "kernels/usable_cores.h"] + MODEL + SAMPLING,
     "server/startup": ["kernels", "models/runtime", "models/runtime/tokenizer",
                        "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "server/main.cc": ["kernels", "server/startup", "server/engine", "server/sessions", "server/metrics", "server/rpc"],
