@@ -4,8 +4,8 @@
     tests/kernels/cuda/wait_order.py CUOBJDUMP OBJECT...
 
 The assembler may move what no rule holds, and neither a test on the CPU nor a wrong value would show it. In every
-kernel that waits nothing is written, and no thread ends, ahead of the wait; those that are to have weights or keys
-under way have loads there. Prints what is not so, and ends with 1.
+kernel that waits nothing is written, no copy into shared memory begins, and no thread ends, ahead of the wait; those
+that are to have weights or keys under way have loads there. Prints what is not so, and ends with 1.
 """
 
 import re
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 LOADS_AHEAD = ("TensorKernel", "Float32Kernel", "HeadScoresKernel")
-TOO_EARLY = re.compile(r"(ST|STG|ATOM|ATOMG|RED|EXIT)(\.|$)")
+TOO_EARLY = re.compile(r"(ST|STG|LDGSTS|ATOM|ATOMG|RED|REDG|EXIT)(\.|$)")
 
 
 def kernels(listing: str) -> dict[str, list[str]]:
