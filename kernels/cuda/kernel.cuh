@@ -44,11 +44,14 @@ __device__ inline T* LaunchShared() {
 // What CUDA lets a grid have in y.
 constexpr int64_t kMostBlocksY = 65'535;
 
+// Of a block, what the kernel declares included, that every GPU gives.
+constexpr int kMostSharedBytes = 99 << 10;
+
 struct LaunchShape {
   int64_t blocks = 1;     // x
   int64_t blocks_y = 1;   // at most kMostBlocksY
   int threads = kWarp;    // of a block
-  int shared_bytes = 0;   // LaunchShared; with what the kernel declares at most 99 KiB
+  int shared_bytes = 0;   // LaunchShared; of kMostSharedBytes
   bool overlaps = false;  // the kernel keeps the rule of overlap.cuh
 };
 

@@ -48,8 +48,16 @@ constexpr int64_t kMultiprocessors = 4, kLeastWideLanes = 1;
 constexpr int64_t kMultiprocessors = 132, kLeastWideLanes = 128;
 #endif
 // Splits of a block, whose weights lie in shared memory beside the rows under way, and in a narrow
-// block sums: so many that all of it is what every GPU gives a block, 99 KiB.
+// block sums: so many that all of it is what every GPU gives a block (kMostSharedBytes).
 constexpr int64_t kMostSplits = 17, kMostWideSplits = 11;
+
+// Bytes of LaunchShared: rows of so many batches under way, and the weights of so many splits.
+__host__ __device__ constexpr int64_t LaunchBytes(bool wide, int64_t stages, int64_t heads,
+                                                  int64_t splits) {
+  const int64_t threads = wide ? kWideThreads : kReadThreads;
+  return (stages * kReadRowsPerWarp * threads * kPerLane + heads * splits * kReadRows) *
+         int64_t{sizeof(float)};
+}
 
 // A session's key/value head, as a block sees it.
 struct Place {
@@ -239,6 +247,9 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
     uint32_t ticket;
   };
   static_assert(!kWide || kHeads == 1);
+  static_assert(int64_t{sizeof(Shared)} +
+                    LaunchBytes(kWide, kStages, kHeads, kWide ? kMostWideSplits : kMostSplits) <=
+                kMostSharedBytes);
   // Rows that a thread reads at a time: of a wide block neighbours, of a narrow one all that a
   // warp has of a split.
   constexpr int kBatch = kReadRowsPerWarp;
@@ -567,12 +578,11 @@ absl::Status Run(Device& device, const VqDecode& args, const Parts& parts, const
   const bool alone = args.heads == args.shape.kv_heads;
   const int64_t heads = alone ? 1 : kHeadsAtOnce;
   const int64_t stages = division.wide ? kStages : std::min<int64_t>(own_splits, kStages);
-  const int64_t row_floats = (division.wide ? kWideThreads : kReadThreads) * kPerLane;
-  const int64_t floats = stages * kReadRowsPerWarp * row_floats + heads * own_splits * kReadRows;
+  const int64_t bytes = LaunchBytes(division.wide, stages, heads, own_splits);
   const LaunchShape shape{.blocks = int64_t{division.column_blocks} * division.groups,
                           .blocks_y = units,
                           .threads = division.threads,
-                          .shared_bytes = static_cast<int>(floats * sizeof(float)),
+                          .shared_bytes = static_cast<int>(bytes),
                           .overlaps = true};
   if (division.wide) return Attend<T, 1, true>(device, shape, args, parts);
   return alone ? Attend<T, 1, false>(device, shape, args, parts)

@@ -52,7 +52,8 @@ struct Place {
 #define TVQ_SWITCHES __attribute__((no_sanitize_address, noipa))
 #endif
 
-constexpr int kMostThreads = 1024;  // of a block
+constexpr int kMostThreads = 1024;                // of a block
+constexpr size_t kMostShared = size_t{99} << 10;  // bytes of a block
 
 enum class Wait : uint8_t { kNothing, kBlock, kWarp, kGrid, kEnded };
 
@@ -149,6 +150,7 @@ class Scheduler {
     kernel_ = kernel;
     thread_ = &thread;
     at_wait_ = &at_wait;
+    CheckShared(shared_bytes);
     dynamic_shared_.Take(shared_bytes);
     static_shared_.Leave();
     count_ = static_cast<int>(block.x * block.y * block.z);
@@ -166,7 +168,10 @@ class Scheduler {
 
   void* dynamic_shared() const { return dynamic_shared_.data(); }
   void* StaticShared(size_t bytes) {
-    if (!static_shared_.taken()) return static_shared_.Take(bytes);
+    if (!static_shared_.taken()) {
+      CheckShared(dynamic_shared_.bytes() + bytes);
+      return static_shared_.Take(bytes);
+    }
     if (static_shared_.bytes() != bytes) Fail(kernel_, "more than one static shared memory");
     return static_shared_.data();
   }
@@ -196,6 +201,10 @@ class Scheduler {
   }
 
  private:
+  void CheckShared(size_t bytes) const {
+    if (bytes > kMostShared) Fail(kernel_, "more than 99 KiB of shared memory for a block");
+  }
+
   static void Enter() {
     Scheduler& scheduler = Current();
     FinishSwitch(nullptr, &scheduler.main_stack_, &scheduler.main_stack_bytes_);

@@ -5,8 +5,8 @@
 // What a GPU leaves open is made visible: the fibers of a block run in a chosen order (forwards,
 // backwards, shuffled), so that a missing barrier shows as a difference between orders or from the
 // oracle; shared memory is a block of the heap, filled with NaN patterns, so that AddressSanitizer
-// sees its bounds and nothing lives on from the block before; a barrier that not all threads reach
-// ends the process, naming the kernel.
+// sees its bounds and nothing lives on from the block before; a barrier that not all threads reach,
+// or more shared memory than every GPU gives a block, ends the process, naming the kernel.
 #ifndef TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
 #define TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
 

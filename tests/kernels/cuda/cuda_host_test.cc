@@ -130,6 +130,17 @@ TEST_F(CudaHostTest, WarpFunctionsExchangeWithinTheWarp) {
 
 using CudaHostDeathTest = CudaHostTest;
 
+// What a block may take is all of both kinds.
+TEST_F(CudaHostDeathTest, MoreSharedMemoryThanEveryGpuGives) {
+  constexpr size_t kAll = 99 * 1024;
+  const auto run = [](size_t dynamic_bytes, size_t static_bytes) {
+    RunGrid("Large", {1}, {1}, dynamic_bytes, [=] { StaticSharedMemory(static_bytes); });
+  };
+  run(kAll - 8, 8);
+  EXPECT_DEATH(run(kAll - 8, 9), "kernel Large: more than 99 KiB of shared memory for a block");
+  EXPECT_DEATH(run(kAll + 1, 0), "kernel Large: more than 99 KiB of shared memory for a block");
+}
+
 TEST_F(CudaHostDeathTest, ABarrierThatSomeThreadsMiss) {
   const auto run = [] {
     RunGrid("Half", {1}, {64}, 0, [] {
