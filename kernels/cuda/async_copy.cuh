@@ -3,8 +3,6 @@
 #ifndef TVQ_KERNELS_CUDA_ASYNC_COPY_CUH_
 #define TVQ_KERNELS_CUDA_ASYNC_COPY_CUH_
 
-#include <cstring>
-
 #include "kernels/cuda/platform.h"
 
 namespace tvq::TVQ_CUDA {
@@ -15,7 +13,7 @@ template <int kBytes>
 __device__ inline void StartCopy(void* shared, const void* global) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
 #if defined(TVQ_CUDA_HOST)
-  memcpy(shared, global, kBytes);
+  StartAsyncCopy(shared, global, kBytes);
 #else
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   if constexpr (kBytes == 16) {
@@ -29,7 +27,9 @@ __device__ inline void StartCopy(void* shared, const void* global) {
 
 // Closes the thread's group of copies, which may be empty, and opens another.
 __device__ inline void CloseCopies() {
-#if !defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_HOST)
+  CloseAsyncCopies();
+#else
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -38,7 +38,9 @@ __device__ inline void CloseCopies() {
 // may read what they brought.
 template <int kLater>
 __device__ inline void WaitForCopies() {
-#if !defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_HOST)
+  WaitForAsyncCopies(kLater);
+#else
   asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
 #endif
 }

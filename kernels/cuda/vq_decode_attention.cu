@@ -23,6 +23,7 @@
 // second cache before the wait for the kernel before. A split's sums have the same order in both,
 // and shapes alone say what a split is: a session's bits do not depend on N.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/tickets.cuh"

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cuda/host/async_copies.h"
 #include "kernels/cuda/host/overlap.h"
 
 #if defined(TVQ_ADDRESS_SANITIZER)
@@ -79,6 +80,7 @@ struct Fiber {
   bool started = false;
   void* sanitizer_stack = nullptr;
   ThreadPosition position;
+  AsyncCopies copies;
   const size_t stack_bytes;
   const std::unique_ptr<std::byte[]> stack =
       std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
@@ -182,6 +184,13 @@ class Scheduler {
     if (at_wait_->passes) Yield(Wait::kGrid);
   }
 
+  void StartCopy(void* to, const void* from, size_t bytes) {
+    if (!running_->copies.Start(to, from, bytes)) {
+      Fail(kernel_, "a thread with more copies on their way than the stand-in remembers");
+    }
+  }
+  AsyncCopies& copies() { return running_->copies; }
+
   // To the next of the warp's turn, or to what comes behind that.
   TVQ_SWITCHES void Yield(Wait wait, uint32_t mask = 0) {
     running_->wait = wait;
@@ -243,6 +252,7 @@ class Scheduler {
       };
       fiber.wait = Wait::kNothing;
       fiber.waited = false;
+      fiber.copies.Reset();
     }
   }
 
@@ -385,6 +395,11 @@ void WaitForGrid() { Scheduler::Current().WaitForGrid(); }
 
 void* DynamicSharedMemory() { return Scheduler::Current().dynamic_shared(); }
 void* StaticSharedMemory(size_t bytes) { return Scheduler::Current().StaticShared(bytes); }
+void StartAsyncCopy(void* to, const void* from, size_t bytes) {
+  Scheduler::Current().StartCopy(to, from, bytes);
+}
+void CloseAsyncCopies() { Scheduler::Current().copies().Close(); }
+void WaitForAsyncCopies(int later) { Scheduler::Current().copies().Wait(later); }
 void BlockBarrier() { Scheduler::Current().Yield(Wait::kBlock); }
 void WarpBarrier(uint32_t mask) { Scheduler::Current().Yield(Wait::kWarp, mask); }
 

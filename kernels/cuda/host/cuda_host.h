@@ -5,8 +5,9 @@
 // What a GPU leaves open is made visible: the fibers of a block run in a chosen order (forwards,
 // backwards, shuffled), so that a missing barrier shows as a difference between orders or from the
 // oracle; shared memory is a block of the heap, filled with NaN patterns, so that AddressSanitizer
-// sees its bounds and nothing lives on from the block before; a barrier that not all threads reach,
-// or more shared memory than every GPU gives a block, ends the process, naming the kernel.
+// sees its bounds and nothing lives on from the block before; what a copy brings is NaN until its
+// thread has waited for it (async_copies.h); a barrier that not all threads reach, or more shared
+// memory than every GPU gives a block, ends the process, naming the kernel.
 #ifndef TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
 #define TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
 
@@ -90,6 +91,11 @@ void WaitForGrid();
 // of that use; a kernel has at most one.
 void* DynamicSharedMemory();
 void* StaticSharedMemory(size_t bytes);
+
+// Of the running thread; see async_copies.h.
+void StartAsyncCopy(void* to, const void* from, size_t bytes);
+void CloseAsyncCopies();
+void WaitForAsyncCopies(int later);
 
 // All threads of the block wait for each other; all lanes of `mask` in the running warp do.
 void BlockBarrier();

@@ -1,6 +1,8 @@
 // What running kernels as fibers must find: each planted mistake is one that a GPU may well hide.
 #include "kernels/cuda/host/cuda_host.h"
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -128,7 +130,98 @@ TEST_F(CudaHostTest, WarpFunctionsExchangeWithinTheWarp) {
   }
 }
 
+// Copies on their way into shared memory: of each thread a float to either half, a group each, and
+// what it finds there behind `wait`.
+class AsyncCopyTest : public CudaHostTest {
+ protected:
+  static constexpr size_t kHalf = kThreads;
+
+  AsyncCopyTest() : from_(2 * kHalf) { std::iota(from_.begin(), from_.end(), 0.0F); }
+
+  std::vector<float> Bring(const std::function<void()>& wait) {
+    std::vector<float> found(2 * kHalf);
+    RunGrid("Bring", {1}, {kThreads}, 2 * kHalf * sizeof(float), [&] {
+      float* shared = static_cast<float*>(DynamicSharedMemory());
+      for (size_t i = threadIdx.x; i < 2 * kHalf; i += kHalf) {
+        StartAsyncCopy(shared + i, from_.data() + i, sizeof(float));
+        CloseAsyncCopies();
+      }
+      wait();
+      for (size_t i = threadIdx.x; i < 2 * kHalf; i += kHalf) found[i] = shared[i];
+    });
+    return found;
+  }
+  static size_t NaNs(const std::vector<float>& floats) {
+    return static_cast<size_t>(
+        std::count_if(floats.begin(), floats.end(), [](float x) { return std::isnan(x); }));
+  }
+
+  std::vector<float> from_;
+};
+
+TEST_F(AsyncCopyTest, WhatWasWaitedForIsThere) {
+  for (const ThreadOrder order : kOrders) {
+    SetThreadOrder(order);
+    EXPECT_EQ(Bring([] { WaitForAsyncCopies(0); }), from_);
+  }
+}
+
+TEST_F(AsyncCopyTest, AMissingWaitShows) {
+  EXPECT_EQ(NaNs(Bring([] {})), 2 * kHalf);
+  EXPECT_EQ(NaNs(Bring([] { __syncthreads(); })), 2 * kHalf) << "a barrier is no wait";
+}
+
+TEST_F(AsyncCopyTest, AWaitThatLeavesTheLastGroupBringsTheOthers) {
+  const std::vector<float> found = Bring([] { WaitForAsyncCopies(1); });
+  EXPECT_TRUE(std::equal(from_.data(), from_.data() + kHalf, found.data()));
+  EXPECT_EQ(NaNs(found), kHalf);
+}
+
+TEST_F(AsyncCopyTest, AWaitForAGroupThatIsNotClosedShows) {
+  float found = 0;
+  RunGrid("Open", {1}, {1}, sizeof(float), [&] {
+    float* shared = static_cast<float*>(DynamicSharedMemory());
+    StartAsyncCopy(shared, from_.data(), sizeof(float));
+    WaitForAsyncCopies(0);
+    found = *shared;
+  });
+  EXPECT_TRUE(std::isnan(found));
+}
+
+TEST_F(AsyncCopyTest, ASourceThatIsWrittenMeanwhileShows) {
+  const std::vector<float> found = Bring([&] {
+    from_[threadIdx.x] = -1;
+    WaitForAsyncCopies(0);
+  });
+  EXPECT_EQ(NaNs(found), kHalf);
+}
+
+TEST_F(AsyncCopyTest, NothingLivesOnFromTheBlockBefore) {
+  std::vector<float> found(2);
+  RunGrid("Blocks", {2}, {1}, sizeof(float), [&] {
+    float* shared = static_cast<float*>(DynamicSharedMemory());
+    if (blockIdx.x == 0) {
+      StartAsyncCopy(shared, from_.data(), sizeof(float));
+      CloseAsyncCopies();
+    }
+    *shared = 7;
+    if (blockIdx.x == 1) WaitForAsyncCopies(0);
+    found[blockIdx.x] = *shared;
+  });
+  EXPECT_EQ(found, (std::vector<float>{7, 7}));
+}
+
 using CudaHostDeathTest = CudaHostTest;
+using AsyncCopyDeathTest = AsyncCopyTest;
+
+TEST_F(AsyncCopyDeathTest, MoreThanAreRemembered) {
+  const auto run = [&] {
+    RunGrid("Many", {1}, {1}, sizeof(float), [&] {
+      while (true) StartAsyncCopy(DynamicSharedMemory(), from_.data(), sizeof(float));
+    });
+  };
+  EXPECT_DEATH(run(), "kernel Many: a thread with more copies on their way than");
+}
 
 // What a block may take is all of both kinds.
 TEST_F(CudaHostDeathTest, MoreSharedMemoryThanEveryGpuGives) {
