@@ -395,7 +395,8 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
   if constexpr (kWide) __syncthreads();
 
   // Where the position enters: the row that the value which leaves the window retires to, or, as
-  // long as none does, its own. Whoever reads that row writes it, and nobody else reads it.
+  // long as none does, its own. Whoever reads that row writes it; what others read of it they throw
+  // away.
   struct RowPlace {
     int32_t batch = -1, j = 0;  // batch -1: not of this thread
   };
