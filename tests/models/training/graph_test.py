@@ -28,6 +28,16 @@ class Recorded:
         return self.step(self.tokens, None, self.asked)
 
 
+class Stream:
+    """Stands for a stream: keeps what it waited for, and whether it was the current one by then."""
+
+    def __init__(self, device):
+        self.device, self.waited, self.is_current = device, [], False
+
+    def wait_stream(self, other):
+        self.waited.append((other, self.is_current))
+
+
 @pytest.fixture
 def device(monkeypatch):
     """A device of type cuda that is not there."""
@@ -40,13 +50,19 @@ def device(monkeypatch):
         stances.append(None)
 
     monkeypatch.setattr(torch, "compiler", types.SimpleNamespace(set_stance=set_stance), raising=False)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
-    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: None)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: "the stream before")
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: setattr(stream, "is_current", True))
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor)
     monkeypatch.setattr(graph, "Captured", Recorded)
     Recorded.made = []
     return types.SimpleNamespace(type="cuda", stances=stances)
+
+
+def test_its_stream_waits_for_what_made_the_model(device):
+    steps = graph.CapturedSteps(lambda *_: None, device)
+    assert steps.stream.is_current and steps.stream.waited == [("the stream before", False)]
 
 
 def test_the_fourth_step_of_one_shape_is_captured_and_a_shape_seen_once_is_not(device):
