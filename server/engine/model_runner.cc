@@ -18,81 +18,53 @@ ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits)
 
 void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
                       int64_t stream_interval, EngineStats& totals) {
-  next_row_ = 0;
-  draws_.clear();
-  rows_.clear();
   std::vector<ActiveRequest*> decoding;
   decoding.reserve(plan.decode.size());
   for (size_t i : plan.decode) decoding.push_back(running[i].get());
-  std::vector<Feed> feeds;
-  feeds.reserve(plan.prefill.size());
-  for (const PrefillAdvance& a : plan.prefill)
-    feeds.push_back({running[a.request].get(), a.tokens});
   Decode(decoding, plan.draft_rows, totals);
-  Prefill(feeds, totals);
+  // Nobody waits for the prompts of others: not who decodes, nor whose prompt comes first.
   SampleAndDeliver(stream_interval, totals);
+  for (const PrefillAdvance& a : plan.prefill) {
+    Prefill(*running[a.request], a.tokens, totals);
+    SampleAndDeliver(stream_interval, totals);
+  }
 }
 
-// In rounds, for a state may occur once in a call.
-void ModelRunner::Prefill(std::vector<Feed>& feeds, EngineStats& totals) {
+void ModelRunner::Prefill(ActiveRequest& request, int64_t tokens, EngineStats& totals) {
+  if (request.request().purpose == Purpose::kEncode) return Encode(request, tokens);
+  PromptRun& prompt = *request.prompt();
+  if (prompt.needs_first()) {
+    if (auto status = ScoreFirst(request.request(), prompt); !status.ok()) {
+      return request.End(status);
+    }
+  }
   const int64_t chunk_size = model_->info().config.prefill_chunk;
-  while (!feeds.empty()) {
-    std::vector<Feed*> together;
-    together.reserve(feeds.size());
-    for (Feed& f : feeds) {
-      PromptRun& prompt = *f.request->prompt();
-      if (f.request->request().purpose == Purpose::kEncode) {
-        Encode(f);
-        continue;
-      }
-      if (prompt.needs_first()) {
-        if (auto status = ScoreFirst(f.request->request(), prompt); !status.ok()) {
-          f.request->End(status);
-          continue;
-        }
-      }
-      f.length = NextChunk(prompt.state()->position(), f.tokens, chunk_size);
-      f.tokens -= f.length;
-      const bool wants_logits = Samples(f.request->request()) || f.request->KeepsLogitsOfPrompt();
-      f.logits_row = wants_logits && f.length == prompt.remaining() ? next_row_++ : -1;
-      // Logits that are not finite fail a scoring call, so it must not hold a neighbour.
-      Feed* const alone[] = {&f};
-      if (prompt.scores()) {
-        FeedChunks(alone, totals);
-      } else {
-        together.push_back(&f);
-      }
-    }
-    if (!together.empty()) FeedChunks(together, totals);
-    std::erase_if(feeds, [](const Feed& f) { return f.tokens == 0 || f.request->done(); });
+  while (tokens > 0 && !request.done()) {
+    const int64_t length = NextChunk(prompt.state()->position(), tokens, chunk_size);
+    tokens -= length;
+    FeedChunk(request, length, totals);
   }
 }
 
-void ModelRunner::Encode(Feed& feed) {
-  const int64_t rows = std::exchange(feed.tokens, 0);
-  State& state = *feed.request->prompt()->state();
-  const absl::Status status = model_->encoder()->Advance(state, rows);
-  status.ok() ? feed.request->OnFed(rows) : feed.request->End(status);
+void ModelRunner::Encode(ActiveRequest& request, int64_t rows) {
+  const absl::Status status = model_->encoder()->Advance(*request.prompt()->state(), rows);
+  status.ok() ? request.OnFed(rows) : request.End(status);
 }
 
-void ModelRunner::FeedChunks(std::span<Feed* const> feeds, EngineStats& totals) {
-  std::vector<PrefillChunk> chunks;
-  chunks.reserve(feeds.size());
-  for (const Feed* f : feeds) {
-    chunks.push_back(f->request->prompt()->Chunk(f->length, f->logits_row));
+void ModelRunner::FeedChunk(ActiveRequest& request, int64_t length, EngineStats& totals) {
+  PromptRun& prompt = *request.prompt();
+  const bool wants_logits = Samples(request.request()) || request.KeepsLogitsOfPrompt();
+  const bool last = length == prompt.remaining();
+  const int64_t logits_row = wants_logits && last ? next_row_++ : -1;
+  const PrefillChunk chunk = prompt.Chunk(length, logits_row);
+  if (auto status = model_->Prefill({&chunk, 1}, &logits_); !status.ok()) {
+    return request.End(status);
   }
-  const absl::Status status = model_->Prefill(chunks, &logits_);
-  for (const Feed* f : feeds) {
-    if (!status.ok()) {
-      f->request->End(status);
-      continue;
-    }
-    totals.prefill_tokens_computed += f->length;
-    const bool keeps = f->logits_row >= 0 && f->request->KeepsLogitsOfPrompt();
-    if (keeps && !KeepLogits(*f->request, f->logits_row)) continue;
-    f->request->OnFed(f->length);
-    for (Sequence& s : f->request->sequences()) AddDraw({f->request, &s}, f->logits_row);
-  }
+  totals.prefill_tokens_computed += length;
+  const bool keeps = logits_row >= 0 && request.KeepsLogitsOfPrompt();
+  if (keeps && !KeepLogits(request, logits_row)) return;
+  request.OnFed(length);
+  for (Sequence& s : request.sequences()) AddDraw({&request, &s}, logits_row);
 }
 
 // A row that is free: the request itself has not taken its own yet.
@@ -184,6 +156,7 @@ void ModelRunner::AddDraw(const Draw& draw, int64_t logits_row) {
 }
 
 void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals) {
+  next_row_ = 0;
   if (rows_.empty()) return;
   int64_t max_top = 0;
   for (const SampleRow& row : rows_) max_top = std::max(max_top, row.top_logprobs);
@@ -209,6 +182,8 @@ void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals)
     }
     Deliver(draws_[i], std::move(event), rows_[i].logits_row, stream_interval, now, totals);
   }
+  draws_.clear();
+  rows_.clear();
 }
 
 void ModelRunner::Deliver(const Draw& draw, TokenEvent event, int64_t logits_row,

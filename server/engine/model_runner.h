@@ -29,12 +29,6 @@ class ModelRunner {
            int64_t stream_interval, EngineStats& totals);
 
  private:
-  struct Feed {
-    ActiveRequest* request;
-    int64_t tokens;      // to feed in this step
-    int64_t length = 0;  // of the current chunk
-    int64_t logits_row = -1;
-  };
   struct Draw {
     ActiveRequest* request;
     Sequence* sequence;
@@ -42,9 +36,10 @@ class ModelRunner {
   };
 
   ModelRunner(std::shared_ptr<Model> model, Logits logits);
-  void Prefill(std::vector<Feed>& feeds, EngineStats& totals);
-  void Encode(Feed& feed);
-  void FeedChunks(std::span<Feed* const> feeds, EngineStats& totals);
+  // Feeds so many tokens of its prompt, which are whole chunks.
+  void Prefill(ActiveRequest& request, int64_t tokens, EngineStats& totals);
+  void Encode(ActiveRequest& request, int64_t rows);
+  void FeedChunk(ActiveRequest& request, int64_t length, EngineStats& totals);
   void Decode(std::span<ActiveRequest* const> requests, int64_t draft_rows, EngineStats& totals);
   // Feeds their pending tokens, and drafts that share `draft_rows`.
   void FeedPending(std::span<const Draw> sequences, int64_t draft_rows, EngineStats& totals);
@@ -54,6 +49,7 @@ class ModelRunner {
   // False, and the request has ended, if the row cannot be kept.
   bool KeepLogits(ActiveRequest& request, int64_t row);
   void AddDraw(const Draw& draw, int64_t logits_row);
+  // What was added since the last time. All rows of logits are free then.
   void SampleAndDeliver(int64_t stream_interval, EngineStats& totals);
   // A token of a draw whose drafts were right.
   void Deliver(const Draw& draw, TokenEvent event, int64_t logits_row, int64_t stream_interval,
@@ -63,8 +59,8 @@ class ModelRunner {
 
   std::shared_ptr<Model> model_;
   Logits logits_;
-  // Of the current step.
-  int64_t next_row_ = 0;
+  // Since SampleAndDeliver.
+  int64_t next_row_ = 0;  // the first row of logits that is free
   std::vector<Draw> draws_;
   std::vector<SampleRow> rows_;  // of draws_
 };
