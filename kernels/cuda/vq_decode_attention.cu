@@ -524,14 +524,16 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
   } else if (!LastToArrive(ticket + 1 + column_block, parts.groups, shared.ticket)) {
     return;
   }
-  // All have read the codes and counts for this piece. The answer is on its way meanwhile.
-  const uint32_t arrived = threadIdx.x == 0 ? atomicAdd(ticket, 1U) : 0;
-  AddParts(args, parts, splits, first_head, shared_by, column_block);
-  if (threadIdx.x == 0 && arrived == static_cast<uint32_t>(parts.column_blocks) - 1) {
+  // All blocks of this piece of columns have read the codes and counts, which the last piece to come
+  // so far writes. By the last thread: in a narrow block with one head it has no output to add up.
+  if (static_cast<int32_t>(threadIdx.x) == threads - 1 &&
+      (parts.column_blocks == 1 ||
+       Draw(ticket) == static_cast<uint32_t>(parts.column_blocks) - 1)) {
     *ticket = 0;
     if (at.retired != kNoCode) ++state.count[at.g * at.codes + at.retired];
     codes[at.slot] = args.codes[unit];
   }
+  AddParts(args, parts, splits, first_head, shared_by, column_block);
 }
 
 // How the blocks of a call divide its work.
