@@ -24,6 +24,7 @@
 // and shapes alone say what a split is: a session's bits do not depend on N.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/tickets.cuh"
@@ -542,29 +543,66 @@ struct Division {
   int32_t threads, columns, column_blocks, groups;
 };
 
-// Wide where there is a split for every multiprocessor. A session's bits do not depend on it.
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Blocks have kPerLane columns a thread; so many take the columns of a row where they are wide.
+int64_t Lanes(const VqDecode& args) { return CeilDivide(args.shape.value, kPerLane); }
+int64_t WideColumnBlocks(const VqDecode& args) { return CeilDivide(Lanes(args), kWideThreads); }
+
+// Up to so many sessions' key/value heads are read by narrow blocks: wide ones want a split for
+// every multiprocessor, and one head each.
+int64_t MostNarrowUnits(const VqDecode& args) {
+  if (args.heads > args.shape.kv_heads || Lanes(args) < kLeastWideLanes) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  return (kMultiprocessors - 1) / (WideColumnBlocks(args) * args.Splits());
+}
+
+// A session's bits do not depend on it.
 Division Divide(const VqDecode& args, int64_t units) {
   const int64_t splits = args.Splits(), shared_by = args.heads / args.shape.kv_heads;
-  const auto ceil_divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t lanes = ceil_divide(args.shape.value, kPerLane);
-  const int64_t wide_blocks = ceil_divide(lanes, kWideThreads);
-  Division division{.wide = shared_by == 1 && lanes >= kLeastWideLanes &&
-                            units * wide_blocks * splits >= kMultiprocessors,
-                    .threads = kReadThreads,
-                    .columns = kColumns};
+  Division division{
+      .wide = units > MostNarrowUnits(args), .threads = kReadThreads, .columns = kColumns};
   if (division.wide) {
-    division.threads = static_cast<int32_t>(ceil_divide(lanes, wide_blocks * kWarp) * kWarp);
+    const int64_t warps = CeilDivide(Lanes(args), WideColumnBlocks(args) * kWarp);
+    division.threads = static_cast<int32_t>(warps * kWarp);
     division.columns = division.threads * kPerLane;
   }
-  const int64_t column_blocks = ceil_divide(args.shape.value, division.columns);
+  const int64_t column_blocks = CeilDivide(args.shape.value, division.columns);
   const int64_t at_once = kMultiprocessors * (division.wide ? kWideBlocks : kNarrowBlocks);
   const int64_t most_splits = division.wide              ? kMostWideSplits
                               : shared_by > kHeadsAtOnce ? 1
                                                          : kMostSplits;
   division.column_blocks = static_cast<int32_t>(column_blocks);
   division.groups = static_cast<int32_t>(
-      std::clamp(at_once / (units * column_blocks), ceil_divide(splits, most_splits), splits));
+      std::clamp(at_once / (units * column_blocks), CeilDivide(splits, most_splits), splits));
   return division;
+}
+
+// What a call takes of the device's scratch, elements, and of its tickets.
+struct Workspace {
+  int64_t sums, weights, tickets;
+};
+
+Workspace WorkspaceOf(const VqDecode& args, int64_t units, const Division& division) {
+  const int64_t outputs = units * (args.heads / args.shape.kv_heads);
+  const int64_t weights = outputs * division.column_blocks * args.Splits();
+  return {.sums = weights * division.columns,
+          .weights = weights,
+          .tickets = units * (division.column_blocks + 1)};
+}
+
+// As much as any call of fewer units takes, too, of which the last that are read by narrow blocks
+// may want more: what a larger batch has had a smaller one finds (steps are recorded from the
+// largest batch on).
+Workspace WorkspaceFor(const VqDecode& args, int64_t units, const Division& division) {
+  const Workspace most = WorkspaceOf(args, units, division);
+  const int64_t narrow_units = MostNarrowUnits(args);
+  if (!division.wide || narrow_units == 0) return most;
+  const Workspace narrow = WorkspaceOf(args, narrow_units, Divide(args, narrow_units));
+  return {.sums = std::max(most.sums, narrow.sums),
+          .weights = std::max(most.weights, narrow.weights),
+          .tickets = std::max(most.tickets, narrow.tickets)};
 }
 
 template <typename T, int kHeads, bool kWide>
@@ -616,12 +654,12 @@ absl::Status CudaVqDecodeAttention(Device& device, const VqDecodeAttentionArgs& 
   CudaDevice& cuda = AsCuda(device);
   const int64_t units = sessions * args.shape.kv_heads;
   const Division division = Divide(decode, units);
-  const int64_t weights = sessions * heads * division.column_blocks * decode.Splits();
-  absl::StatusOr<float*> sum = cuda.Scratch<float>(2, weights * division.columns);
+  const Workspace workspace = WorkspaceFor(decode, units, division);
+  absl::StatusOr<float*> sum = cuda.Scratch<float>(2, workspace.sums);
   if (!sum.ok()) return sum.status();
-  absl::StatusOr<RowsWeight*> weight = cuda.Scratch<RowsWeight>(1, weights);
+  absl::StatusOr<RowsWeight*> weight = cuda.Scratch<RowsWeight>(1, workspace.weights);
   if (!weight.ok()) return weight.status();
-  absl::StatusOr<uint32_t*> tickets = cuda.Tickets(units * (division.column_blocks + 1));
+  absl::StatusOr<uint32_t*> tickets = cuda.Tickets(workspace.tickets);
   if (!tickets.ok()) return tickets.status();
   decode.tickets = *tickets;
   const Parts parts{.sum = *sum,

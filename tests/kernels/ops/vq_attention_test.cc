@@ -10,6 +10,7 @@
 #include <span>
 #include <tuple>
 
+#include "kernels/cuda/host/runtime.h"
 #include "tests/kernels/ops/op_testing.h"
 #include "tests/kernels/ops/vq_state.h"
 
@@ -448,6 +449,34 @@ TEST(VqAttentionIsaTest, TheCopyIsSummedToTheSameBitsByBytesAndByWords) {
     }
   }
   if (!compared) GTEST_SKIP() << "no processor with both";
+}
+
+// Few sessions may be divided among blocks in another way than more of them, of one piece of
+// columns or of two. What the largest batch took is enough for all others: steps are recorded from
+// that on.
+TEST(VqAttentionMemoryTest, ASmallerBatchTakesNoMoreThanALargerOne) {
+  constexpr size_t kMost = 8;
+  constexpr Case kOnePiece{1, 1, 20, 40, 1500, 1}, kTwoPieces{1, 1, 20, 40, 1540, 1},
+      kTwoHeads{2, 2, 20, 40, 1500, 1}, kShared{2, 1, 20, 40, 1500, 1};
+  for (const Case& c : {kOnePiece, kTwoPieces, kTwoHeads, kShared}) {
+    for (const float skip_mass : {0.0F, 0.05F}) {
+      const std::unique_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+      const VqShape shape{c.kv_heads, c.codes, c.window, c.value, DType::kFloat32};
+      const auto allocations = [&](size_t rows) {
+        const VqInputs inputs(shape, c.heads, static_cast<int64_t>(rows), 12);
+        const int64_t before = cuda_host::CountsOfRuntime().allocations;
+        DecodeStep(*device, shape, c.heads, std::vector<VqState>(rows), std::vector<int64_t>(rows),
+                   inputs.code_scores, inputs.position_scores, inputs.codes, inputs.v, skip_mass);
+        return cuda_host::CountsOfRuntime().allocations - before;
+      };
+      const int64_t first = allocations(kMost), of_arguments = allocations(kMost);
+      EXPECT_GT(first, of_arguments);
+      for (size_t rows = kMost; rows > 0; --rows) {
+        EXPECT_EQ(allocations(rows), of_arguments)
+            << rows << " sessions, values of " << c.value << ", heads " << c.heads;
+      }
+    }
+  }
 }
 
 TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
