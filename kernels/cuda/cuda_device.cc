@@ -254,4 +254,20 @@ absl::StatusOr<uint32_t*> CudaDevice::Tickets(int64_t count) {
   return tickets_.as<uint32_t>();
 }
 
+// Without leave it is 48 KiB in all. Who wants more is given the most at once.
+cudaError_t CudaDevice::AllowShared(const void* kernel, int bytes) {
+  if (bytes == 0) return cudaSuccess;
+  int& allowed = allowed_shared_[kernel];
+  if (bytes <= allowed) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error != cudaSuccess) return error;
+  allowed = attributes.maxDynamicSharedSizeBytes;
+  if (bytes <= allowed) return cudaSuccess;
+  const int most = kMostSharedBytes - static_cast<int>(attributes.sharedSizeBytes);
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  if (error == cudaSuccess) allowed = most;
+  return error;
+}
+
 }  // namespace tvq::TVQ_CUDA

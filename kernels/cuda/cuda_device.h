@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,9 @@
 #include "kernels/slab.h"
 
 namespace tvq::TVQ_CUDA {
+
+// Shared memory of a block, what the kernel declares included, that every GPU gives.
+constexpr int kMostSharedBytes = 99 << 10;
 
 class CudaDevice : public Device {
  public:
@@ -87,6 +91,10 @@ class CudaDevice : public Device {
   // They grow as scratch does.
   absl::StatusOr<uint32_t*> Tickets(int64_t count);
 
+  // Lets `kernel` be launched with so many bytes of shared memory beside what it declares, of
+  // kMostSharedBytes in all. Never takes leave back: a recorded launch may be of more bytes.
+  cudaError_t AllowShared(const void* kernel, int bytes);
+
  private:
   CudaDevice(cudaStream_t stream, std::string description, bool overlaps);
 
@@ -105,7 +113,8 @@ class CudaDevice : public Device {
   std::vector<Buffer> scratch_;
   Buffer tickets_;
   bool recorded_ = false;
-  std::vector<Buffer> outgrown_;  // scratch and tickets that recordings use
+  std::vector<Buffer> outgrown_;                         // scratch and tickets that recordings use
+  std::unordered_map<const void*, int> allowed_shared_;  // of kernels, as far as it is known
   // What Reserve took; null before.
   struct Reserved {
     explicit Reserved(Buffer taken) : memory(std::move(taken)), places(memory.bytes()) {}

@@ -44,9 +44,6 @@ __device__ inline T* LaunchShared() {
 // What CUDA lets a grid have in y.
 constexpr int64_t kMostBlocksY = 65'535;
 
-// Of a block, what the kernel declares included, that every GPU gives.
-constexpr int kMostSharedBytes = 99 << 10;
-
 struct LaunchShape {
   int64_t blocks = 1;     // x
   int64_t blocks_y = 1;   // at most kMostBlocksY
@@ -67,19 +64,16 @@ absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
   }
   const dim3 grid{static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y), 1};
   const dim3 block{static_cast<unsigned>(shape.threads), 1, 1};
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const cudaError_t allowed = AsCuda(device).AllowShared(function, shape.shared_bytes);
+  if (allowed != cudaSuccess) return ToStatus(allowed, name);
 #if defined(TVQ_CUDA_HOST)
-  return ToStatus(
-      LaunchGrid(
-          name, grid, block, static_cast<size_t>(shape.shared_bytes),
-          [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream(), shape.overlaps),
-      name);
+  return ToStatus(LaunchGrid(
+                      name, grid, block, static_cast<size_t>(shape.shared_bytes),
+                      [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream(),
+                      shape.overlaps, function),
+                  name);
 #else
-  if (shape.shared_bytes > 0) {  // beyond 48 KiB, what the kernel declares included, by leave alone
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
-    if (allowed != cudaSuccess) return ToStatus(allowed, name);
-  }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;

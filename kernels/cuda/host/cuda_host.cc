@@ -116,11 +116,6 @@ class SharedMemory {
   bool taken_ = false;
 };
 
-[[noreturn]] void Fail(const char* kernel, const char* what) {
-  std::fprintf(stderr, "cuda_host: kernel %s: %s\n", kernel, what);
-  std::abort();
-}
-
 ThreadOrder g_order;
 
 // Numbers from 0 on, in the order of a turn.
@@ -357,6 +352,11 @@ class Scheduler {
 }  // namespace
 
 void SetThreadOrder(ThreadOrder order) { g_order = order; }
+
+void Fail(const char* kernel, const char* what) {
+  std::fprintf(stderr, "cuda_host: kernel %s: %s\n", kernel, what);
+  std::abort();
+}
 
 void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,
              const std::function<void()>& thread, bool overlaps) {

@@ -79,6 +79,9 @@ struct ThreadOrder {
 };
 void SetThreadOrder(ThreadOrder order);
 
+// Ends the process, naming the kernel.
+[[noreturn]] void Fail(const char* kernel, const char* what);
+
 // Runs `thread` once for every thread of the grid; returns when all have ended. `shared_bytes` of
 // dynamic shared memory a block. `overlaps`: every thread must call WaitForGrid.
 void RunGrid(const char* kernel, dim3 grid, dim3 block, size_t shared_bytes,

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "kernels/cuda/host/breakdown.h"
@@ -23,6 +25,32 @@ cudaError_t Allocate(void** data, size_t bytes, void* (*allocate)(size_t)) {
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
+// Bytes that functions may have beside what they declare: 48 KiB, or what somebody gave leave for.
+class SharedLeave {
+ public:
+  static SharedLeave& Instance() {
+    static SharedLeave leave;
+    return leave;
+  }
+  int Of(const void* function) {
+    const std::lock_guard lock(mutex_);
+    const auto given = given_.find(function);
+    return given == given_.end() ? 48 << 10 : given->second;
+  }
+  void Give(const void* function, int bytes) {
+    const std::lock_guard lock(mutex_);
+    given_[function] = bytes;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const void*, int> given_;
+};
+
+bool MayHave(const void* function, size_t shared_bytes) {
+  return shared_bytes <= static_cast<size_t>(SharedLeave::Instance().Of(function));
+}
+
 }  // namespace
 
 RuntimeCounts CountsOfRuntime() {
@@ -30,10 +58,14 @@ RuntimeCounts CountsOfRuntime() {
 }
 
 cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
-                       std::function<void()> thread, cudaStream_t stream, bool overlaps) {
+                       std::function<void()> thread, cudaStream_t stream, bool overlaps,
+                       const void* function) {
+  if (!MayHave(function, shared_bytes)) return cudaErrorInvalidValue;
   ++g_launches;
   return stream->Do([=, thread = std::move(thread)] {
-    if (BeginOperation()) RunGrid(kernel, grid, block, shared_bytes, thread, overlaps);
+    if (!BeginOperation()) return;
+    if (!MayHave(function, shared_bytes)) Fail(kernel, "more shared memory than it may have now");
+    RunGrid(kernel, grid, block, shared_bytes, thread, overlaps);
   });
 }
 
@@ -71,6 +103,16 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "operation failed due to a previous error during capture";
   }
   return "unrecognized error code";
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  *attributes = {.maxDynamicSharedSizeBytes = tvq::cuda_host::SharedLeave::Instance().Of(function)};
+  return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int value) {
+  if (value < 0 || value > 99 << 10) return cudaErrorInvalidValue;
+  tvq::cuda_host::SharedLeave::Instance().Give(function, value);
+  return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {

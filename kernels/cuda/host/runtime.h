@@ -3,7 +3,8 @@
 // nobody waited for shows. A stream that is captured writes its work down. What a GPU forbids then
 // (to allocate, to wait, to ask whether work is done) is an error and spoils the capture, as there;
 // so are, which a GPU would write down, copies from and to the host and work of other threads on
-// the captured stream. A copy within the GPU and a fill want its memory, whoever asks for them.
+// the captured stream. A copy within the GPU and a fill want its memory, whoever asks for them. A
+// launch, that of a graph included, wants leave for much shared memory at the time when it runs.
 #ifndef TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
 #define TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
 
@@ -62,9 +63,17 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes = 0;  // as if none: what a kernel declares shows when it runs
+  int maxDynamicSharedSizeBytes = 0;
+};
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function);
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value);
+
 cudaError_t cudaMalloc(void** data, size_t bytes);
 cudaError_t cudaFree(void* data);
 cudaError_t cudaMallocHost(void** data, size_t bytes);
@@ -98,9 +107,11 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 namespace tvq::cuda_host {
 
 // In place of <<<>>>: RunGrid on a stream. `thread` is kept by a stream that is captured.
-// `overlaps`: with the attribute that lets a kernel begin while the one before it ends.
+// `overlaps`: with the attribute that lets a kernel begin while the one before it ends. `function`:
+// whose attributes say how much shared memory it may have; null: one that nobody gave leave.
 cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, size_t shared_bytes,
-                       std::function<void()> thread, cudaStream_t stream, bool overlaps = false);
+                       std::function<void()> thread, cudaStream_t stream, bool overlaps = false,
+                       const void* function = nullptr);
 
 }  // namespace tvq::cuda_host
 

@@ -63,6 +63,27 @@ TEST(CudaDeviceTest, MoreBlocksThanAGridTakesAreRefusedByName) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("CountBlocks: 65536 rows of blocks"));
 }
 
+void TakeSharedKernel(uint32_t* blocks, int bytes) {
+  LaunchShared<char>()[bytes - 1] = 0;
+  atomicAdd(blocks, 1U);
+}
+
+// Of one kernel, launches that take more shared memory than any has without leave, and less.
+TEST(CudaDeviceTest, NoLaunchTakesARecordedOnesSharedMemory) {
+  const std::unique_ptr<Device> device = MakeCudaHostDevice("forwards");
+  uint32_t* const blocks = AsCuda(*device).Tickets(1).value();
+  const auto launch = [&](int bytes) {
+    return Launch("TakeShared", *device, {.threads = 1, .shared_bytes = bytes}, TakeSharedKernel,
+                  blocks, bytes);
+  };
+  const auto recording = device->Record([&] { return launch(60 << 10); });
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  for (const int kib : {99, 61, 49, 1}) EXPECT_TRUE(launch(kib << 10).ok()) << kib;
+  EXPECT_TRUE((*recording)->Run().ok());
+  EXPECT_THAT(Read(*device, blocks, 1), Each(5U));
+  EXPECT_FALSE(launch((99 << 10) + 1).ok());
+}
+
 constexpr int64_t kRows = 5, kIn = 130, kOut = 20;
 
 // Linear of the same numbers.

@@ -82,6 +82,50 @@ TEST_F(CudaRuntimeTest, ACaptureWritesDownAndALaunchDoes) {
   cudaGraphExecDestroy(run);
 }
 
+// Beyond 48 KiB a kernel has as much shared memory as it was given leave to.
+TEST_F(CudaRuntimeTest, MuchSharedMemoryIsByLeave) {
+  const int mine = 0, others = 0;
+  const auto launch = [this](const int* function, size_t shared_bytes) {
+    return LaunchGrid("Shared", {1}, {1}, shared_bytes, [] {}, stream_, false, function);
+  };
+  const auto allow = [](const int* function, int bytes) {
+    return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  const auto allowed = [](const int* function) {
+    cudaFuncAttributes attributes;
+    EXPECT_EQ(cudaFuncGetAttributes(&attributes, function), cudaSuccess);
+    return attributes.maxDynamicSharedSizeBytes;
+  };
+  EXPECT_EQ(allowed(&mine), 48 << 10);
+  EXPECT_EQ(launch(&mine, 48 << 10), cudaSuccess);
+  EXPECT_EQ(launch(&mine, (48 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(allow(&mine, (99 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(allow(&mine, 60 << 10), cudaSuccess);
+  EXPECT_EQ(allowed(&mine), 60 << 10);
+  EXPECT_EQ(launch(&mine, 60 << 10), cudaSuccess);
+  EXPECT_EQ(launch(&mine, (60 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(launch(&others, 60 << 10), cudaErrorInvalidValue);
+}
+
+using CudaRuntimeDeathTest = CudaRuntimeTest;
+
+TEST_F(CudaRuntimeDeathTest, AGraphWhoseLeaveWasTakenBack) {
+  const int function = 0;
+  const auto allow = [&](int bytes) {
+    cudaFuncSetAttribute(&function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  allow(60 << 10);
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(
+      LaunchGrid("Shared", {1}, {1}, 60 << 10, [] {}, stream_, false, &function), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphLaunch(graph, stream_), cudaSuccess);
+  allow(59 << 10);
+  EXPECT_DEATH(cudaGraphLaunch(graph, stream_), "kernel Shared: more shared memory than it may");
+  cudaGraphDestroy(graph);
+}
+
 TEST_F(CudaRuntimeTest, WhatACaptureForbidsSpoilsIt) {
   cudaEvent_t event = nullptr;
   ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
