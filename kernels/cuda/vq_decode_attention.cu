@@ -24,135 +24,14 @@
 // and shapes alone say what a split is: a session's bits do not depend on N.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/tickets.cuh"
-#include "kernels/cuda/vq_decode.cuh"
+#include "kernels/cuda/vq_decode_blocks.cuh"
+#include "kernels/cuda/vq_decode_splits.cuh"
 
 namespace tvq::TVQ_CUDA {
 namespace {
-
-constexpr int kPerLane = 4;      // columns
-constexpr int kHeadsAtOnce = 4;  // where several share a key/value head
-constexpr int kStages = 2;       // batches of rows that are on their way
-// Narrow blocks: kReadWarps warps, which divide the rows of a split, on the same columns.
-constexpr int kColumns = kWarp * kPerLane;
-constexpr int kNarrowBlocks = 2;  // of a multiprocessor
-// Wide blocks: as many warps as columns take, up to so many threads.
-constexpr int kWideThreads = 384;
-constexpr int kWideBlocks = 2;
-// What a large GPU has (132 to 148), and values that make wide blocks of four warps; so little that
-// tests reach all forms.
-#if defined(TVQ_CUDA_HOST)
-constexpr int64_t kMultiprocessors = 4, kLeastWideLanes = 1;
-#else
-constexpr int64_t kMultiprocessors = 132, kLeastWideLanes = 128;
-#endif
-// Splits of a block, whose weights lie in shared memory beside the rows under way, and in a narrow
-// block sums: so many that all of it is what every GPU gives a block (kMostSharedBytes).
-constexpr int64_t kMostSplits = 17, kMostWideSplits = 11;
-
-// Bytes of LaunchShared: rows of so many batches under way, and the weights of so many splits.
-__host__ __device__ constexpr int64_t LaunchBytes(bool wide, int64_t stages, int64_t heads,
-                                                  int64_t splits) {
-  const int64_t threads = wide ? kWideThreads : kReadThreads;
-  return (stages * kReadRowsPerWarp * threads * kPerLane + heads * splits * kReadRows) *
-         int64_t{sizeof(float)};
-}
-
-// A session's key/value head, as a block sees it.
-struct Place {
-  int64_t n, g;
-  int32_t codes, window;
-  int32_t slot;     // of the window, which the position takes
-  int32_t recent;   // slots that are somebody's then
-  bool retires;     // a value leaves the window, and others may have before
-  int32_t retired;  // its code; not known ahead of the wait
-
-  // Whether a row is there, and its values lie in memory.
-  __device__ bool IsRead(int32_t row) const {
-    return row < codes ? retires : row - codes < recent && row - codes != slot;
-  }
-};
-
-template <typename T>
-__device__ inline const T* WindowRow(const VqDecode& args, const Place& at, int32_t slot) {
-  return static_cast<const T*>(args.states[at.n].window_value) +
-         (at.g * at.window + slot) * args.shape.value;
-}
-
-// The score of a row and how many positions it stands for, 0: it is nobody's.
-struct RowScore {
-  float score = -INFINITY;
-  float count = 0;
-};
-__device__ inline RowScore ScoreOf(const VqDecode& args, const Place& at, int64_t h, int32_t row) {
-  const VqState& state = args.states[at.n];
-  const float* code_scores = args.code_scores + (at.n * args.heads + h) * at.codes;
-  if (row < at.codes) {
-    const int64_t count = state.count[at.g * at.codes + row] + (row == at.retired ? 1 : 0);
-    return count > 0 ? RowScore{code_scores[row], static_cast<float>(count)} : RowScore{};
-  }
-  const int32_t slot = row - at.codes;
-  if (slot >= at.recent) return {};
-  const int32_t distance = slot <= at.slot ? at.slot - slot : at.slot - slot + at.window;
-  const int32_t code = distance == 0 ? args.codes[at.n * args.shape.kv_heads + at.g]
-                                     : state.window_code[at.g * at.window + slot];
-  const float* position_scores = args.position_scores + (at.n * args.heads + h) * at.window;
-  return {code_scores[code] + position_scores[distance], 1};
-}
-
-// Of kReadRows rows together.
-struct RowsWeight {
-  float largest;  // score, -inf: none is there
-  float sum;      // of the weights of their positions, relative to that
-};
-
-// Weights of the rows from `first` on for head h, relative to the largest score among them. For a
-// warp, every lane of which receives what they come to.
-__device__ inline RowsWeight WeighRows(const VqDecode& args, const Place& at, int64_t h,
-                                       int32_t first, float* weights) {
-  static_assert(kReadRows == 2 * kWarp);
-  const int32_t rows = at.codes + at.window;
-  RowScore own[2];
-  float largest = -INFINITY, sum = 0;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int32_t row = first + i * kWarp + LaneId();
-    if (row < rows) own[i] = ScoreOf(args, at, h, row);
-    largest = Max()(largest, own[i].score);
-  }
-  largest = WarpReduce(largest, Max());
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float weight = own[i].count > 0 ? expf(own[i].score - largest) : 0;
-    weights[i * kWarp + LaneId()] = weight;
-    sum = fmaf(weight, own[i].count, sum);
-  }
-  return {largest, WarpReduce(sum, Add())};
-}
-
-// What blocks leave for the last of them, and how they divide the work.
-struct Parts {
-  float* sum;          // [N, H, column blocks, splits][columns]
-  RowsWeight* weight;  // [N, H, column blocks, splits]
-  int32_t columns;     // of a block
-  int32_t column_blocks;
-  int32_t groups;  // blocks that share the splits of a piece of columns
-};
-
-__device__ inline Place PlaceOf(const VqDecode& args, int64_t unit) {
-  Place at{.n = unit / args.shape.kv_heads,
-           .g = unit % args.shape.kv_heads,
-           .codes = static_cast<int32_t>(args.shape.codes),
-           .window = static_cast<int32_t>(args.shape.window)};
-  const int64_t position = args.states[at.n].none() ? 0 : args.positions[at.n];
-  at.slot = static_cast<int32_t>(position % at.window);
-  at.retires = position >= at.window;
-  at.recent = at.retires ? at.window : at.slot + 1;
-  return at;
-}
 
 // Columns of a row on their way to memory that this thread reads; see LoadRow.
 template <bool kAligned, typename T>
@@ -198,46 +77,11 @@ __device__ inline void Retire(const T* leaving, int64_t left, float* row, float*
   }
 }
 
-// Outputs of a piece of columns from what all splits left, for a block.
-__device__ inline void AddParts(const VqDecode& args, const Parts& parts, int32_t splits,
-                                int64_t first_head, int64_t heads, int32_t column_block) {
-  const int32_t outputs = static_cast<int32_t>(heads) * parts.columns;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < outputs;
-       i += static_cast<int32_t>(blockDim.x)) {
-    const int64_t head = first_head + i / parts.columns;  // one a warp
-    const int32_t c = i % parts.columns;
-    const int64_t first_part = (head * parts.column_blocks + column_block) * splits;
-    const RowsWeight* of_split = parts.weight + first_part;
-    const float* sum_of_split = parts.sum + first_part * parts.columns + c;
-    float largest = -INFINITY, total = 0, weight = 0;
-    for (int32_t s = LaneId(); s < splits; s += kWarp) {
-      largest = Max()(largest, of_split[s].largest);
-    }
-    largest = WarpReduce(largest, Max());
-    for (int32_t s0 = 0; s0 < splits; s0 += kWarp) {
-      const RowsWeight lanes =
-          s0 + LaneId() < splits ? of_split[s0 + LaneId()] : RowsWeight{-INFINITY, 0};
-      const float scale_of_lane = expf(lanes.largest - largest);
-      constexpr int kAtOnce = 16;
-      for (int32_t s1 = s0; s1 < min(s0 + kWarp, splits); s1 += kAtOnce) {
-        float part[kAtOnce];
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          part[j] = s1 + j < splits ? sum_of_split[(s1 + j) * parts.columns] : 0;
-        }
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          const float scale = __shfl_sync(kAllLanes, scale_of_lane, s1 - s0 + j);
-          total = fmaf(scale, part[j], total);
-          weight = fmaf(scale, __shfl_sync(kAllLanes, lanes.sum, s1 - s0 + j), weight);
-        }
-      }
-    }
-    const int64_t column = int64_t{column_block} * parts.columns + c;
-    if (column < args.shape.value) args.out[head * args.shape.value + column] = total / weight;
-  }
-}
-
+// One kernel, as another for the weights or for the sum of splits would cost each layer a launch
+// and a wait, some microseconds in which memory is idle; and one function, as its parts are one
+// thread's view of the same rows: they are on their way while it weighs, and each part hands the
+// next what lies in registers and shared memory.
+//
 // kAligned: see LoadRow. kHeads: at once, of those that share a key/value head; where there are
 // more, a block takes one split. kWide: blocks are, which have one head.
 template <typename T, bool kAligned, int kHeads, bool kWide>
@@ -245,7 +89,7 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
                                   kWide ? kWideBlocks : kNarrowBlocks)
     AttendKernel(VqDecode args, Parts parts) {
   struct Shared {
-    float sum[kHeads][kWide ? 1 : kReadWarps][kWide ? 1 : kColumns];
+    float sum[kHeads][kWide ? 1 : kReadWarps][kWide ? 1 : kNarrowColumns];
     uint32_t ticket;
   };
   static_assert(!kWide || kHeads == 1);
@@ -507,13 +351,14 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
           for (int c = 0; c < kPerLane; ++c) shared.sum[head][WarpId()][own_column + c] = sum[c];
         }
         __syncthreads();
-        for (int i = static_cast<int>(threadIdx.x); i < kHeads * kColumns; i += kReadThreads) {
-          const int head = i / kColumns, c = i % kColumns;
+        for (int i = static_cast<int>(threadIdx.x); i < kHeads * kNarrowColumns;
+             i += kReadThreads) {
+          const int head = i / kNarrowColumns, c = i % kNarrowColumns;
           if (h0 + head >= shared_by) break;
           float total = shared.sum[head][0][c];
 #pragma unroll
           for (int warp = 1; warp < kReadWarps; ++warp) total += shared.sum[head][warp][c];
-          parts.sum[part_of(h0 + head, first_split + batch) * kColumns + c] = total;
+          parts.sum[part_of(h0 + head, first_split + batch) * kNarrowColumns + c] = total;
         }
       }
     }
@@ -525,8 +370,9 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
   } else if (!LastToArrive(ticket + 1 + column_block, parts.groups, shared.ticket)) {
     return;
   }
-  // All blocks of this piece of columns have read the codes and counts, which the last piece to come
-  // so far writes. By the last thread: in a narrow block with one head it has no output to add up.
+  // All blocks of this piece of columns have read the codes and counts, which the last piece to
+  // come so far writes. By the last thread: in a narrow block with one head it has no output to add
+  // up.
   if (static_cast<int32_t>(threadIdx.x) == threads - 1 &&
       (parts.column_blocks == 1 ||
        Draw(ticket) == static_cast<uint32_t>(parts.column_blocks) - 1)) {
@@ -535,74 +381,6 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
     codes[at.slot] = args.codes[unit];
   }
   AddParts(args, parts, splits, first_head, shared_by, column_block);
-}
-
-// How the blocks of a call divide its work.
-struct Division {
-  bool wide;
-  int32_t threads, columns, column_blocks, groups;
-};
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Blocks have kPerLane columns a thread; so many take the columns of a row where they are wide.
-int64_t Lanes(const VqDecode& args) { return CeilDivide(args.shape.value, kPerLane); }
-int64_t WideColumnBlocks(const VqDecode& args) { return CeilDivide(Lanes(args), kWideThreads); }
-
-// Up to so many sessions' key/value heads are read by narrow blocks: wide ones want a split for
-// every multiprocessor, and one head each.
-int64_t MostNarrowUnits(const VqDecode& args) {
-  if (args.heads > args.shape.kv_heads || Lanes(args) < kLeastWideLanes) {
-    return std::numeric_limits<int64_t>::max();
-  }
-  return (kMultiprocessors - 1) / (WideColumnBlocks(args) * args.Splits());
-}
-
-// A session's bits do not depend on it.
-Division Divide(const VqDecode& args, int64_t units) {
-  const int64_t splits = args.Splits(), shared_by = args.heads / args.shape.kv_heads;
-  Division division{
-      .wide = units > MostNarrowUnits(args), .threads = kReadThreads, .columns = kColumns};
-  if (division.wide) {
-    const int64_t warps = CeilDivide(Lanes(args), WideColumnBlocks(args) * kWarp);
-    division.threads = static_cast<int32_t>(warps * kWarp);
-    division.columns = division.threads * kPerLane;
-  }
-  const int64_t column_blocks = CeilDivide(args.shape.value, division.columns);
-  const int64_t at_once = kMultiprocessors * (division.wide ? kWideBlocks : kNarrowBlocks);
-  const int64_t most_splits = division.wide              ? kMostWideSplits
-                              : shared_by > kHeadsAtOnce ? 1
-                                                         : kMostSplits;
-  division.column_blocks = static_cast<int32_t>(column_blocks);
-  division.groups = static_cast<int32_t>(
-      std::clamp(at_once / (units * column_blocks), CeilDivide(splits, most_splits), splits));
-  return division;
-}
-
-// What a call takes of the device's scratch, elements, and of its tickets.
-struct Workspace {
-  int64_t sums, weights, tickets;
-};
-
-Workspace WorkspaceOf(const VqDecode& args, int64_t units, const Division& division) {
-  const int64_t outputs = units * (args.heads / args.shape.kv_heads);
-  const int64_t weights = outputs * division.column_blocks * args.Splits();
-  return {.sums = weights * division.columns,
-          .weights = weights,
-          .tickets = units * (division.column_blocks + 1)};
-}
-
-// As much as any call of fewer units takes, too, of which the last that are read by narrow blocks
-// may want more: what a larger batch has had a smaller one finds (steps are recorded from the
-// largest batch on).
-Workspace WorkspaceFor(const VqDecode& args, int64_t units, const Division& division) {
-  const Workspace most = WorkspaceOf(args, units, division);
-  const int64_t narrow_units = MostNarrowUnits(args);
-  if (!division.wide || narrow_units == 0) return most;
-  const Workspace narrow = WorkspaceOf(args, narrow_units, Divide(args, narrow_units));
-  return {.sums = std::max(most.sums, narrow.sums),
-          .weights = std::max(most.weights, narrow.weights),
-          .tickets = std::max(most.tickets, narrow.tickets)};
 }
 
 template <typename T, int kHeads, bool kWide>
