@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   float sum[kTiles][4] = {};
   for (int first = begin; first < end; first += kAhead) {
     if (first != begin) load_weights(first);
-    uint4 under_way[kAhead * kQuads][kTiles];
+    [[maybe_unused]] uint4 under_way[kAhead * kQuads][kTiles];
     if constexpr (!kPrepares) {
 #pragma unroll
       for (int i = 0; i < kAhead * kQuads; ++i) {
@@ -194,9 +194,11 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
         if constexpr (kHalves == 2) Piece::Widen(weight[i][1], quad, high);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          uint4 b = under_way[i * kQuads + quad][tile];
+          uint4 b;
           if constexpr (kPrepares) {
             b = tile * kColumns < rows ? x[(first + i) * x_piece + tile * x_tile + quad] : zero;
+          } else {
+            b = under_way[i * kQuads + quad][tile];
           }
           MultiplyAdd16x8x16({low[0], high[0], low[1], high[1]}, {b.x, b.y}, sum[tile]);
           MultiplyAdd16x8x16({low[2], high[2], low[3], high[3]}, {b.z, b.w}, sum[tile]);
