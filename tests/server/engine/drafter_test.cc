@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tvq {
 namespace {
 
@@ -12,33 +14,33 @@ Drafter Repeating() {
   return drafter;
 }
 
+// How many tokens a step with room for `most` drafts, of which `right` are right (all that there
+// are, if fewer).
+size_t Step(Drafter& drafter, int64_t most, int64_t right) {
+  const size_t drafted = drafter.Draft(most).size();
+  drafter.Verified(std::min(right, static_cast<int64_t>(drafted)));
+  return drafted;
+}
+
 TEST(DrafterTest, DraftsGrowWhileTheyAreRight) {
   Drafter drafter = Repeating();
   for (const size_t length : {2, 4, 8, 16, 32, 64, 64}) {
-    EXPECT_EQ(drafter.Draft(100).size(), length);
-    drafter.Verified(static_cast<int64_t>(length));
+    EXPECT_EQ(Step(drafter, 100, 100), length);
   }
 }
 
 TEST(DrafterTest, DraftsAreAsLongAsWhatWasRight) {
   Drafter drafter = Repeating();
-  drafter.Draft(100);
-  drafter.Verified(2);
-  drafter.Draft(100);
-  drafter.Verified(3);
+  Step(drafter, 100, 2);
+  Step(drafter, 100, 3);
   EXPECT_EQ(drafter.Draft(100).size(), 3u);
 }
 
 TEST(DrafterTest, GrowByNothingThatWasNotTried) {
   Drafter drafter = Repeating();
-  for (int step = 0; step < 4; ++step) {
-    EXPECT_EQ(drafter.Draft(1).size(), 1u);  // there is room for no more
-    drafter.Verified(1);
-  }
-  EXPECT_EQ(drafter.Draft(100).size(), 2u);
-  drafter.Verified(2);
-  EXPECT_EQ(drafter.Draft(3).size(), 3u);
-  drafter.Verified(3);
+  for (int step = 0; step < 4; ++step) EXPECT_EQ(Step(drafter, 1, 1), 1u);  // room for no more
+  EXPECT_EQ(Step(drafter, 100, 2), 2u);
+  EXPECT_EQ(Step(drafter, 3, 3), 3u);
   EXPECT_EQ(drafter.Draft(100).size(), 6u);
 }
 
@@ -52,19 +54,15 @@ TEST(DrafterTest, AreNeverLongerThanAskedFor) {
 TEST(DrafterTest, RestsLongerAndLongerWhileNothingIsRight) {
   Drafter drafter = Repeating();
   for (const int rest : {1, 2, 4, 8, 16, 32, 64, 64}) {
-    EXPECT_GT(drafter.Draft(100).size(), 0u);
-    drafter.Verified(0);
+    EXPECT_GT(Step(drafter, 100, 0), 0u);
     for (int step = 0; step < rest; ++step) {
       EXPECT_EQ(drafter.Draft(0).size(), 0u);  // a step without room is none of them
-      EXPECT_EQ(drafter.Draft(100).size(), 0u) << rest;
-      drafter.Verified(0);
+      EXPECT_EQ(Step(drafter, 100, 0), 0u) << rest;
     }
   }
   // Until one is right, of one token.
-  EXPECT_EQ(drafter.Draft(100).size(), 1u);
-  drafter.Verified(1);
-  EXPECT_EQ(drafter.Draft(100).size(), 2u);
-  drafter.Verified(0);
+  EXPECT_EQ(Step(drafter, 100, 1), 1u);
+  EXPECT_EQ(Step(drafter, 100, 0), 2u);
   EXPECT_EQ(drafter.Draft(100).size(), 0u);
   EXPECT_EQ(drafter.Draft(100).size(), 1u);
 }
