@@ -6,7 +6,7 @@
         --peer "llama.cpp Q8_0, cache Q8_0=llama.cpp/build/bin/llama-bench,190m-q8_0.gguf,-fa,1,-ctk,q8_0,-ctv,q8_0"
 
 A side is an engine with a model in one form. Every round runs every side once, so that what else the machine
-does hits all of them; a ratio is the median of the rounds' ratios, for each of our weights' dtypes. The read
+does hits all of them; a ratio is the median of the rounds' ratios, for each of our forms (--ours). The read
 ceiling is what tvq-bench measured in the same round. A peer's context is depth (-d), which it computes first:
 long ones take long, so --peer-contexts may be fewer, or llama_depth.py stands in for llama-bench. Flags change a
 peer much (-fa 0 decodes 2.4 times as fast as -fa 1 at a depth of 1,024 on a Xeon): give it the ones that serve it
@@ -31,11 +31,11 @@ def run(command):
     return done.stdout
 
 
-def tvq(args, dtype):
+def tvq(args, flags):
     def report(*arguments):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.json"
-            run([args.tvq_bench, arguments[0], "--preset", args.preset, "--dtype", dtype, "--rounds", "1",
+            run([args.tvq_bench, arguments[0], "--preset", args.preset, *flags, "--rounds", "1",
                  "--threads", str(args.threads), "--json", str(path), *arguments[1:]])
             return json.loads(path.read_text())
 
@@ -133,7 +133,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tvq-bench", required=True)
     parser.add_argument("--preset", default="enwik8")
-    parser.add_argument("--dtypes", default="bfloat16,int8", help="of our weights; also float32 and int4")
+    parser.add_argument("--ours", action="append", metavar="FLAGS", help="of tvq-bench; may be repeated; "
+                        "default --dtype bfloat16 and --dtype int8")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=LLAMA_BENCH,GGUF[,FLAG...]")
     parser.add_argument("--contexts", type=numbers, default=[0, 4096], help="tokens before those that are timed")
     parser.add_argument("--peer-contexts", type=numbers, help="the peers'; like --contexts")
@@ -146,7 +147,8 @@ def main():
     parser.add_argument("--json", help="write what was measured to this file")
     args = parser.parse_args()
 
-    sides = {f"tvq {dtype}": (*tvq(args, dtype), args.contexts) for dtype in args.dtypes.split(",")}
+    sides = {"tvq " + flags.removeprefix("--dtype "): (*tvq(args, flags.split()), args.contexts)
+             for flags in args.ours or ["--dtype bfloat16", "--dtype int8"]}
     ours = list(sides)
     for peer in args.peer:
         name, _, words = peer.partition("=")

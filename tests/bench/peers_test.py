@@ -10,14 +10,15 @@ from pathlib import Path
 
 PEERS = Path(__file__).with_name("peers.py")
 
-# Speeds rise from round to round: bfloat16 10, 20, 30 tokens/s; the peer half of that at depth 0.
+# Speeds rise from round to round: bfloat16 10, 20, 30 tokens/s, int8 and an int8 copy of states twice as many each; the peer
+# half of that at depth 0.
 OURS = """#!/usr/bin/env python3
 import json, sys
 words = sys.argv[1:]
 option = lambda name: words[words.index(name) + 1]
 count = len(open({log!r}).read().split()) // {asked} + 1
 open({log!r}, "a").write("x\\n")
-speed = 10 * count * (2 if option("--dtype") == "int8" else 1)
+speed = 10 * count * (2 if option("--dtype") == "int8" else 1) * (2 if "--state-read-dtype" in words else 1)
 cases = [{{"context": int(c), "tokens_per_second": speed, "ceiling_n_threads": {{"median": 40}}}}
          for c in option("--context").split(",")]
 json.dump({{"cases": cases}}, open(option("--json"), "w"))
@@ -67,6 +68,12 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(rows["tvq bfloat16", 0]["tokens_per_second"], {"median": 20, "min": 10, "max": 30})
         self.assertEqual(report["ceilings"], [40, 40, 40])
         self.assertIn("4.00  4.00 to  4.00", done.stdout)
+
+    def test_ours_may_have_flags(self):
+        done, report = self.ask("--contexts", "0", "--ours", "--dtype int8 --state-read-dtype int8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        [ours] = [row for row in report["rows"] if row["side"] == "tvq int8 --state-read-dtype int8"]
+        self.assertEqual(ours["tokens_per_second"]["min"], 40)
 
     def test_a_peer_may_have_fewer_contexts(self):
         _, report = self.ask("--contexts", "0,4", "--peer-contexts", "4")
