@@ -1,5 +1,6 @@
 #include "models/runtime/registry.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -7,8 +8,27 @@
 #include "absl/strings/str_join.h"
 #include "models/runtime/arch/families.h"
 #include "models/runtime/fingerprint.h"
+#include "models/runtime/quoted.h"
 
 namespace tvq {
+namespace {
+
+constexpr size_t kNamedTensors = 3;
+
+// A tensor without a use means that config.json describes another model than the weights are of.
+absl::Status CheckAllUsed(const Config& config, const WeightSource& weights) {
+  std::vector<std::string> names = weights.Unread();
+  if (names.empty()) return absl::OkStatus();
+  const size_t count = names.size(), shown = std::min(count, kNamedTensors);
+  for (std::string& name : names) name = Quoted(name);
+  names.resize(shown);
+  return absl::InvalidArgumentError(absl::StrCat(
+      config.source(), " describes a model that has no use for ", count,
+      count == 1 ? " tensor" : " tensors", " of its weights: ", absl::StrJoin(names, ", "),
+      count > shown ? ", ..." : "", "; model_type and its options must be those of the weights"));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSource& weights,
                                                   std::unique_ptr<Tokenizer> tokenizer,
@@ -24,7 +44,10 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSo
   }
   LoadOptions known = options;
   if (known.fingerprint.empty()) known.fingerprint = Fingerprint(config, weights, "");
-  return builder->second(config, weights, std::move(tokenizer), known);
+  auto model = builder->second(config, weights, std::move(tokenizer), known);
+  if (!model.ok()) return model;
+  if (absl::Status s = CheckAllUsed(config, weights); !s.ok()) return s;
+  return model;
 }
 
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,

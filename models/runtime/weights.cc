@@ -1,6 +1,7 @@
 #include "models/runtime/weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -76,13 +77,15 @@ class FileWeights : public WeightSource {
       return absl::NotFoundError(absl::StrCat(origin_, " has no tensor ", Quoted(name),
                                               "; it must be there, of shape ", ShapeString(shape)));
     }
-    const auto& [tensor, file] = found->second;
+    const HostTensor* tensor = found->second.tensor;
+    const SafetensorsFile* file = found->second.file;
     if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {
       return absl::InvalidArgumentError(absl::StrCat(file->path(), ": tensor ", Quoted(name),
                                                      " has shape ", ShapeString(tensor->shape),
                                                      "; it must be ", ShapeString(shape)));
     }
     if (absl::Status intact = file->CheckIntegrity(name, tasks_); !intact.ok()) return intact;
+    std::atomic_ref(found->second.read).store(true, std::memory_order_relaxed);
     return *tensor;
   }
 
@@ -100,17 +103,26 @@ class FileWeights : public WeightSource {
     return digest.Hex();
   }
 
+  std::vector<std::string> Unread() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : tensors_) {
+      if (!entry.read) names.push_back(name);
+    }
+    return names;
+  }
+
   std::string Where(std::string_view name) const override {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) return {};
-    const auto& [tensor, file] = found->second;
-    return absl::StrCat(file->path(), ", from byte ", file->Offset(*tensor));
+    const Entry& entry = found->second;
+    return absl::StrCat(entry.file->path(), ", from byte ", entry.file->Offset(*entry.tensor));
   }
 
  private:
   struct Entry {
     const HostTensor* tensor = nullptr;
     const SafetensorsFile* file = nullptr;
+    bool read = false;  // set by several threads
   };
 
   const std::string origin_;

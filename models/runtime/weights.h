@@ -29,6 +29,9 @@ class WeightSource {
 
   virtual bool Has(std::string_view name) const = 0;
 
+  // The names of the tensors that nobody got, in order. Not while others call Get.
+  virtual std::vector<std::string> Unread() const { return {}; }
+
   // 32 hexadecimal digits over name, dtype, shape and bytes of every tensor, in the order of names:
   // the same however the tensors are spread over files. Reads everything.
   virtual std::string Digest() const = 0;

@@ -36,6 +36,8 @@ def load_model(directory) -> Model:
             raise ValueError(f"{directory}: lacks the tensor {name}")
         if tensors[name].shape != tuple(value.shape):
             raise ValueError(f"{directory}: tensor {name} has shape {list(tensors[name].shape)}, not {list(value.shape)}")
+    if surplus := sorted(set(tensors) - set(model.state_dict())):
+        raise ValueError(f"{directory}: the model of config.json has no use for {len(surplus)} tensors, such as {surplus[0]}")
     model.load_state_dict({name: torch.from_numpy(tensors[name]) for name in model.state_dict()})
     return model.eval()
 

@@ -50,6 +50,16 @@ def test_unknown_family(model):
     refuses(model, "config.json", "perceptron")
 
 
+@pytest.mark.parametrize("fields, tensors", [
+    ({"n_layer": 3}, ['"layers.3.codebook.', "..."]),
+    ({"position_bias": "rerope"}, ['"layers.0.r_', "..."]),
+])
+def test_config_of_a_model_that_leaves_weights_without_a_use(model, fields, tensors):
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | fields))
+    refuses(model, "config.json", "has no use for", *tensors)
+
+
 @pytest.mark.parametrize("keep", [0, 7, 100, 0.5, 0.999])
 def test_truncated_weights(model, keep):
     path = model / "model.safetensors"

@@ -83,6 +83,24 @@ TEST(WeightsTest, ShardsAreFoundThroughTheIndex) {
   EXPECT_TRUE((*weights)->Get("b", Shape{2, 1}).ok());
 }
 
+TEST(WeightsTest, UnreadAreTheTensorsThatNobodyGot) {
+  const TempDir dir;
+  for (const char* name : {"a", "b", "c"}) {
+    dir.Write(std::string(name) + ".safetensors", OneTensorFile(name));
+  }
+  dir.Write(
+      "model.safetensors.index.json",
+      R"({"weight_map": {"c": "c.safetensors", "b": "b.safetensors", "a": "a.safetensors"}})");
+  auto weights = OpenWeights(dir.path());
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_THAT((*weights)->Unread(), ElementsAre("a", "b", "c"));
+  EXPECT_TRUE((*weights)->Get("b", Shape{2, 1}).ok());
+  EXPECT_FALSE((*weights)->Get("a", Shape{1, 2}).ok());
+  EXPECT_TRUE((*weights)->Has("a"));
+  (*weights)->Digest();
+  EXPECT_THAT((*weights)->Unread(), ElementsAre("a", "c"));
+}
+
 TEST(WeightsTest, IndexErrorsNameTensorAndShard) {
   const TempDir dir;
   EXPECT_EQ(OpenWeights(dir.path()).status().code(), absl::StatusCode::kNotFound);

@@ -61,6 +61,9 @@ def test_loading_names_what_is_wrong(tmp_path):
     write_model(tmp_path, model.config, {**tensors, "layers.1.u": np.zeros((1, 9), np.float32)})
     with pytest.raises(ValueError, match=r"layers.1.u has shape \[1, 9\], not \[1, 8\]"):
         load_model(tmp_path)
+    write_model(tmp_path, model.config, {**tensors, "layers.2.u": tensors["layers.1.u"]})
+    with pytest.raises(ValueError, match="no use for 1 tensors, such as layers.2.u"):
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize("size", [0, 7, 40, -1])
