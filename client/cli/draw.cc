@@ -72,10 +72,7 @@ v1::GenerateRequest MakeRequest(const Options& options, const v1::Model& model,
 int Run(const Globals& globals, const Options& options) {
   const auto model = globals.client->GetModel(options.model, globals.Call());
   if (!model.ok()) return globals.Fail(model.status());
-  if (!model->has_image()) {
-    return globals.FailUsage(absl::InvalidArgumentError(
-        absl::StrCat("the tokens of ", model->name(), " are no pixels")));
-  }
+  if (const auto status = CheckDraws(*model); !status.ok()) return globals.FailUsage(status);
   auto given = Given(options, model->image());
   if (!given.ok()) return globals.FailUsage(given.status());
   // Without an id to begin from, an image begins with its first sample: the lowest, a corner's.

@@ -1,4 +1,6 @@
 // tvq: the command line of a tvq server.
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstdio>
 #include <iostream>
 
@@ -62,6 +64,8 @@ std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
 
 int Main(int argc, char** argv) {
   Interrupt interrupt;  // before any thread starts
+  // It prints every text that is not UTF-8, which the server refuses and tells where it is not.
+  google::protobuf::SetLogHandler(nullptr);
   Globals globals;
   globals.interrupt = &interrupt;
   CLI::App app("Talks to a tvq server.", "tvq");

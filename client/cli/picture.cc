@@ -27,6 +27,13 @@ int32_t LevelOf(char sample, const v1::ImageShape& shape) {
 
 }  // namespace
 
+absl::Status CheckDraws(const v1::Model& model) {
+  if (model.has_image()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--model: the tokens of ", model.name(), " are no pixels, they are of the tokenizer ",
+      model.tokenizer(), "; it must be a model of the tokenizer pixels (tvq info lists them)"));
+}
+
 int64_t TokensOf(const v1::ImageShape& shape) {
   return static_cast<int64_t>(shape.height()) * shape.width() * shape.channels();
 }

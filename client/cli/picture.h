@@ -12,6 +12,9 @@
 
 namespace tvq::cli {
 
+// INVALID_ARGUMENT if the model's tokens are no pixels.
+absl::Status CheckDraws(const v1::Model& model);
+
 // Tokens of a whole image.
 int64_t TokensOf(const v1::ImageShape& shape);
 

@@ -116,10 +116,7 @@ int ScorePairs(const Globals& globals, const ExampleOptions& options, const v1::
 
 int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1::Model& model,
                 const std::string& bytes) {
-  if (!model.has_image()) {
-    return globals.FailUsage(
-        absl::InvalidArgumentError(absl::StrCat("the tokens of ", model.name(), " are no pixels")));
-  }
+  if (const auto status = CheckDraws(model); !status.ok()) return globals.FailUsage(status);
   auto images = ParseImages(bytes, options.images);
   if (!images.ok()) return globals.FailUsage(images.status());
   Keep(options.count, *images);

@@ -19,6 +19,15 @@ absl::StatusOr<std::vector<ModelFlag>> FindModels(const std::string& dir) {
     models.push_back({.name = entry->path().filename().string(), .dir = entry->path().string()});
   }
   if (error) return absl::InvalidArgumentError(absl::StrCat(dir, ": ", error.message()));
+  std::error_code absent;
+  if (models.empty() &&
+      std::filesystem::exists(std::filesystem::path(dir) / "config.json", absent)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir,
+                     ": is a model itself, must be the folder that its folder is in; "
+                     "--model NAME=",
+                     dir, " serves it alone"));
+  }
   if (models.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(dir, ": none of its folders is a model, with a config.json"));

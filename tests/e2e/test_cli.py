@@ -74,6 +74,8 @@ def test_model_may_be_left_out_where_there_is_one(start, tvq):
 
 def test_exit_codes(call, tvq, tmp_path):
     assert call("generate", "--model", "bytes", "--prompt", "a", "--top-p", 0).returncode == 1
+    no_text = call("generate", "--model", "bytes", "--prompt", "ab\udcff")  # the byte FF
+    assert no_text.returncode == 1 and no_text.stderr.startswith(b"tvq: INVALID_ARGUMENT: text: text is not valid UTF-8")
     unknown = call("generate", "--model", "other", "--prompt", "a")
     assert unknown.returncode == 1 and b"NOT_FOUND" in unknown.stderr and b"other" in unknown.stderr
     assert call("generate", "--no-such-flag").returncode == 2
