@@ -46,6 +46,16 @@ CLI::Option* AddModel(CLI::App& command, std::string& model) {
       ->type_name("NAME");
 }
 
+CLI::Option* AddAllowUnknown(CLI::App& command, bool& allow) {
+  return command.add_flag("--allow-unknown", allow,
+                          "Take characters outside the model's vocabulary for its unknown token; "
+                          "without this they are an error");
+}
+
+std::string OfThemUnknown(int64_t count) {
+  return count == 0 ? "" : absl::StrCat(", ", count, " of them unknown characters");
+}
+
 std::string Counted(int64_t count, std::string_view noun) {
   return absl::StrCat(count, " ", std::string(noun), count == 1 ? "" : "s");
 }

@@ -19,6 +19,7 @@ struct Options {
   std::string model;
   std::string file = "-";
   bool no_eos = false;
+  bool allow_unknown = false;
   ExampleOptions examples;
   SessionCallOptions session;
 };
@@ -57,6 +58,7 @@ void Print(const Globals& globals, const std::string& model, const v1::ScoreResp
                            {"total_bits", bits.total},
                            {"tokens", summary.tokens()},
                            {"scored_tokens", summary.scored_tokens()},
+                           {"unknown_tokens", summary.unknown_tokens()},
                            {"bytes", summary.bytes()},
                            {"bits_per_byte", bits.per_byte},
                            {"bits_per_token", bits.per_token},
@@ -65,9 +67,10 @@ void Print(const Globals& globals, const std::string& model, const v1::ScoreResp
     std::printf("%s\n", json.dump(2).c_str());
     return;
   }
-  std::printf("%.4f bits per byte (%.1f bits, %lld bytes, %lld tokens, %.0f tokens/s)\n",
+  std::printf("%.4f bits per byte (%.1f bits, %lld bytes, %lld tokens%s, %.0f tokens/s)\n",
               bits.per_byte, bits.total, static_cast<long long>(summary.bytes()),
               static_cast<long long>(summary.tokens()),
+              OfThemUnknown(summary.unknown_tokens()).c_str(),
               static_cast<double>(summary.tokens()) / seconds);
 }
 
@@ -79,9 +82,12 @@ int Run(const Globals& globals, const Options& options) {
   }
   const auto model = FindModel(globals, options);
   if (!model.ok()) return globals.Fail(model.status());
-  if (options.examples.given()) return ScoreExamples(globals, options.examples, *model);
+  if (options.examples.given()) {
+    return ScoreExamples(globals, options.examples, options.allow_unknown, *model);
+  }
   request.set_model(model->name());
   request.set_summary_only(true);
+  request.set_allow_unknown(options.allow_unknown);
   if (options.session.given()) {
     options.session.Fill(request.mutable_session());  // the text continues what the session holds
   } else {
@@ -120,6 +126,7 @@ void AddScore(CLI::App& app, Globals& globals) {
   options->examples.AddTo(*command, {file, command->get_option("--session")});
   command->add_flag("--no-eos", options->no_eos,
                     "Do not feed the end-of-sequence id first; the first token is then not scored");
+  AddAllowUnknown(*command, options->allow_unknown);
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return Run(globals, *options); };
   });

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,18 +24,29 @@ struct Example {
 
 struct Total {
   int64_t examples = 0;
-  int64_t tokens = 0;  // that counted
+  int64_t tokens = 0;   // that counted
+  int64_t unknown = 0;  // of all
   double nats = 0;
 };
 
-absl::StatusOr<std::vector<int32_t>> Ids(const Globals& globals, const std::string& model,
-                                         const std::string& text) {
-  v1::TokenizeRequest request;
-  request.set_model(model);
-  request.set_text(text);
-  const auto response = globals.client->Tokenize(request, globals.Call());
-  if (!response.ok()) return response.status();
-  return std::vector<int32_t>(response->token_ids().begin(), response->token_ids().end());
+// A pair as an example, the first text and a newline being given. Counts its unknown characters.
+absl::StatusOr<Example> Tokenized(const Globals& globals, const std::string& model,
+                                  const std::pair<std::string, std::string>& pair,
+                                  bool allow_unknown, Total& total) {
+  Example example;
+  for (const std::string& text : {absl::StrCat(pair.first, "\n"), pair.second}) {
+    v1::TokenizeRequest request;
+    request.set_model(model);
+    request.set_text(text);
+    request.set_allow_unknown(allow_unknown);
+    const auto response = globals.client->Tokenize(request, globals.Call());
+    if (!response.ok()) return response.status();
+    example.given = example.ids.size();
+    example.ids.insert(example.ids.end(), response->token_ids().begin(),
+                       response->token_ids().end());
+    total.unknown += response->unknown_tokens();
+  }
+  return example;
 }
 
 // An example without given tokens begins, as all that is drawn does, behind the end-of-sequence id,
@@ -72,13 +84,14 @@ void Print(const Globals& globals, const std::string& model, const char* of, con
     const nlohmann::json json = {{"model", model},
                                  {of, total.examples},
                                  {"scored_tokens", total.tokens},
+                                 {"unknown_tokens", total.unknown},
                                  {"bits_per_token", nats / std::log(2.0)},
                                  {"perplexity", std::exp(nats)}};
     std::printf("%s\n", json.dump(2).c_str());
     return;
   }
-  std::printf("%lld %s, %lld tokens scored: ", static_cast<long long>(total.examples), of,
-              static_cast<long long>(total.tokens));
+  std::printf("%lld %s, %lld tokens scored%s: ", static_cast<long long>(total.examples), of,
+              static_cast<long long>(total.tokens), OfThemUnknown(total.unknown).c_str());
   if (std::string_view(of) == "images") {
     std::printf("%.4f bits per dimension\n", nats / std::log(2.0));
   } else {
@@ -92,22 +105,20 @@ void Keep(std::optional<int64_t> count, std::vector<T>& all) {
   if (count && static_cast<size_t>(*count) < all.size()) all.resize(static_cast<size_t>(*count));
 }
 
-int ScorePairs(const Globals& globals, const ExampleOptions& options, const v1::Model& model,
-               const std::string& bytes) {
+int ScorePairs(const Globals& globals, const ExampleOptions& options, bool allow_unknown,
+               const v1::Model& model, const std::string& bytes) {
   auto pairs = ParsePairs(bytes, options.pairs);
   if (!pairs.ok()) return globals.FailUsage(pairs.status());
   Keep(options.count, *pairs);
   Total total;
-  for (const auto& [first, second] : *pairs) {
-    Example example;
-    auto given = Ids(globals, model.name(), absl::StrCat(first, "\n"));
-    if (!given.ok()) return globals.Fail(given.status());
-    const auto rest = Ids(globals, model.name(), second);
-    if (!rest.ok()) return globals.Fail(rest.status());
-    example.ids = *std::move(given);
-    example.given = example.ids.size();
-    example.ids.insert(example.ids.end(), rest->begin(), rest->end());
-    if (auto s = Add(globals, model, example, total); !s.ok()) return globals.Fail(s);
+  for (const auto& pair : *pairs) {
+    const auto example = Tokenized(globals, model.name(), pair, allow_unknown, total);
+    if (!example.ok()) {
+      return globals.Fail(absl::Status(
+          example.status().code(),
+          absl::StrCat("pair ", total.examples + 1, ": ", example.status().message())));
+    }
+    if (auto s = Add(globals, model, *example, total); !s.ok()) return globals.Fail(s);
     ShowProgress(total, pairs->size());
   }
   Print(globals, model.name(), "pairs", total);
@@ -156,12 +167,13 @@ void ExampleOptions::AddTo(CLI::App& command, std::initializer_list<CLI::Option*
       ->group(kGroup);
 }
 
-int ScoreExamples(const Globals& globals, const ExampleOptions& options, const v1::Model& model) {
+int ScoreExamples(const Globals& globals, const ExampleOptions& options, bool allow_unknown,
+                  const v1::Model& model) {
   std::string bytes;
   const std::string& path = options.pairs.empty() ? options.images : options.pairs;
   if (auto status = ReadInput(path, &bytes); !status.ok()) return globals.FailUsage(status);
   return options.pairs.empty() ? ScoreImages(globals, options, model, bytes)
-                               : ScorePairs(globals, options, model, bytes);
+                               : ScorePairs(globals, options, allow_unknown, model, bytes);
 }
 
 }  // namespace tvq::cli

@@ -21,7 +21,9 @@ struct ExampleOptions {
 };
 
 // Scores the examples one after another and prints the mean. Returns an exit code.
-int ScoreExamples(const Globals& globals, const ExampleOptions& options, const v1::Model& model);
+// `allow_unknown`: pairs may have characters outside the vocabulary.
+int ScoreExamples(const Globals& globals, const ExampleOptions& options, bool allow_unknown,
+                  const v1::Model& model);
 
 }  // namespace tvq::cli
 

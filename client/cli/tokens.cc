@@ -14,12 +14,14 @@ namespace {
 struct Options {
   std::string model;
   std::optional<std::string> text;
+  bool allow_unknown = false;
   std::vector<int32_t> ids;
 };
 
 int RunTokenize(const Globals& globals, const Options& options) {
   v1::TokenizeRequest request;
   request.set_model(options.model);
+  request.set_allow_unknown(options.allow_unknown);
   if (options.text) {
     request.set_text(*options.text);
   } else if (auto status = ReadInput("-", request.mutable_text()); !status.ok()) {
@@ -29,7 +31,8 @@ int RunTokenize(const Globals& globals, const Options& options) {
   if (!response.ok()) return globals.Fail(response.status());
   const std::vector<int32_t> ids(response->token_ids().begin(), response->token_ids().end());
   if (globals.json) {
-    const nlohmann::json json = {{"token_ids", ids}, {"count", ids.size()}};
+    const nlohmann::json json = {
+        {"token_ids", ids}, {"count", ids.size()}, {"unknown_tokens", response->unknown_tokens()}};
     std::printf("%s\n", json.dump().c_str());
     return kOk;
   }
@@ -68,6 +71,7 @@ void AddTokenize(CLI::App& app, Globals& globals) {
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids");
   AddModel(*command, options->model);
   command->add_option("--text", options->text, "The text; without it: from stdin");
+  AddAllowUnknown(*command, options->allow_unknown);
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return RunTokenize(globals, *options); };
   });

@@ -14,6 +14,12 @@
 namespace tvq {
 namespace {
 
+template <typename Message>
+bool AllowsUnknown(const Message&) {
+  return false;
+}
+bool AllowsUnknown(const v1::ScoreRequest& message) { return message.allow_unknown(); }
+
 // Text or ids of a message with a oneof of `text` and `token_ids`; empty if neither is set.
 template <typename Message>
 absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message,
@@ -22,10 +28,7 @@ absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message,
     return std::vector<int32_t>(message.token_ids().ids().begin(), message.token_ids().ids().end());
   }
   if (!message.has_text()) return std::vector<int32_t>();
-  absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(message.text());
-  if (ids.ok()) return ids;
-  return absl::Status(ids.status().code(),
-                      absl::StrCat("text: ", std::string(ids.status().message())));
+  return TextTokens(message.text(), AllowsUnknown(message), tokenizer);
 }
 
 template <typename Message>
@@ -195,6 +198,25 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
   if (model.ok()) return model;
   return absl::FailedPreconditionError(absl::StrCat(
       "session: is of the model ", Quoted(session.model), ", which this server does not serve"));
+}
+
+absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
+                                                const Tokenizer& tokenizer) {
+  absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text);
+  if (!ids.ok()) {
+    return absl::Status(ids.status().code(), absl::StrCat("text: ", ids.status().message()));
+  }
+  if (allow_unknown) return ids;
+  const absl::Status known = tokenizer.CheckKnown(text, *ids);
+  if (known.ok()) return ids;
+  return absl::Status(known.code(),
+                      absl::StrCat("text: ", known.message(),
+                                   "; leave it out, or tokenize with allow_unknown and give ids"));
+}
+
+int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer) {
+  const std::optional<int32_t> unknown = tokenizer.unknown_token();
+  return unknown ? std::count(ids.begin(), ids.end(), *unknown) : 0;
 }
 
 absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,

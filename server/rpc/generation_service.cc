@@ -36,12 +36,10 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   if (auto status = CheckTextSize(request.text(), tokenizer, context.limits); !status.ok()) {
     return status;
   }
-  auto ids = tokenizer.Encode(request.text());
-  if (!ids.ok()) {
-    return absl::Status(ids.status().code(),
-                        absl::StrCat("text: ", std::string(ids.status().message())));
-  }
+  auto ids = TextTokens(request.text(), request.allow_unknown(), tokenizer);
+  if (!ids.ok()) return ids.status();
   response->mutable_token_ids()->Add(ids->begin(), ids->end());
+  response->set_unknown_tokens(static_cast<int32_t>(UnknownTokens(*ids, tokenizer)));
   return absl::OkStatus();
 }
 

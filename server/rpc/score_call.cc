@@ -45,6 +45,7 @@ absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
   const bool empty_context = session == nullptr || session->position == 0;
   scored_tokens_ = tokens_ - (empty_context && !prepend_eos_ ? 1 : 0);
   bytes_ = TextBytes(message, *tokenizer_);
+  unknown_tokens_ = UnknownTokens(request->prompt, *tokenizer_);
   return request;
 }
 
@@ -63,6 +64,7 @@ void ScoreCall::Summarize(v1::ScoreResponse* message) {
   summary->set_tokens(tokens_);
   summary->set_scored_tokens(scored_tokens_);
   summary->set_bytes(bytes_);
+  summary->set_unknown_tokens(unknown_tokens_);
   absl::MutexLock lock(&sum_mutex_);
   summary->set_total_logprob(total_logprob_);
 }

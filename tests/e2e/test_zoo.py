@@ -3,6 +3,7 @@
 import json
 import sys
 
+import grpc
 import numpy as np
 import pytest
 
@@ -64,6 +65,32 @@ def test_perplexity_of_couplets_is_the_trainers(call, tmp_path):
     model = load_model(ZOO / "couplets")
     expected = couplets.second_lines(model, load_tokenizer(ZOO / "couplets", model.config), pairs)
     assert got["perplexity"] == pytest.approx(np.exp(expected["nats"]), rel=1e-3)
+
+
+def test_a_character_that_couplets_lacks_is_named(zoo, api, call, tmp_path):
+    """Wherever text is read; it can be measured and given as the unknown token, and then it is counted."""
+    with pytest.raises(grpc.RpcError) as caught:
+        zoo.generate(model="couplets", text="春☃风\n", max_tokens=2)
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "text: the character \"☃\" (U+2603) at byte offset 3 is not in the model's vocabulary" in caught.value.details()
+
+    (tmp_path / "pairs.tsv").write_text("春风\t秋雨\n春☃\t秋☃\n", encoding="utf-8")
+    score = ["score", "--model", "couplets", "--pairs", tmp_path / "pairs.tsv"]
+    refused = call(*score)
+    assert refused.returncode == 1 and "pair 2: text: the character \"☃\"" in refused.stderr.decode()
+    assert "4 tokens scored, 2 of them unknown" in call(*score, "--allow-unknown").stdout.decode()
+
+    tokenize = ["tokenize", "--model", "couplets", "--text", "春☃", "--json"]
+    assert call(*tokenize).returncode == 1
+    read = json.loads(call(*tokenize, "--allow-unknown").stdout)
+    unknown = load_model(ZOO / "couplets").config.unk_token_id
+    assert read["count"] == 2 and read["token_ids"][1] == unknown and read["unknown_tokens"] == 1
+    assert zoo.generate(model="couplets", ids=read["token_ids"], max_tokens=2)
+
+    (tmp_path / "text").write_text("春☃\n", encoding="utf-8")
+    score = ["score", "--model", "couplets", "--file", tmp_path / "text"]
+    assert call(*score).returncode == 1
+    assert json.loads(call(*score, "--allow-unknown", "--json").stdout)["unknown_tokens"] == 1
 
 
 def test_a_digit_is_drawn_and_its_bits_are_the_trainers(call, tmp_path):

@@ -22,14 +22,14 @@ ApiError TokensError(const absl::Status& status) {
   return ToApiError(status, {{"text", "prompt"}, {"token_ids", "tokens"}});
 }
 
-// {"count":...,"max_model_len":...,"tokens":[...]}; max_model_len is null for models without a
-// limit.
+// {"count":...,"max_model_len":...,"tokens":[...],"unknown_tokens":...}; max_model_len is null for
+// models without a limit.
 std::string ToJson(const v1::TokenizeResponse& tokens, const v1::Model& model) {
   std::string json = absl::StrCat(R"({"count":)", tokens.token_ids_size(), R"(,"max_model_len":)");
   absl::StrAppend(&json, model.max_position() == 0 ? "null" : absl::StrCat(model.max_position()));
   json += R"(,"tokens":)";
   AppendIds({tokens.token_ids().data(), static_cast<size_t>(tokens.token_ids_size())}, &json);
-  json.push_back('}');
+  absl::StrAppend(&json, R"(,"unknown_tokens":)", tokens.unknown_tokens(), "}");
   return json;
 }
 

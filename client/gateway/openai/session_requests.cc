@@ -177,6 +177,7 @@ absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body) {
   return Parse<v1::TokenizeRequest>(Object(body), [&](Fields& fields, auto* request) {
     request->set_model(fields.String("model").value_or(""));
     request->set_text(Required(fields, "prompt"));
+    request->set_allow_unknown(fields.Bool("allow_unknown").value_or(false));
   });
 }
 

@@ -63,14 +63,14 @@ class Client:
             "GenerationService/GenerateWithState", requests, kind, generation_pb2.GenerateWithStateResponse, timeout))
 
     def score(self, text: Prompt, *, model: str = "", prepend_eos: bool = False, logprobs: Optional[int] = None,
-              timeout: Optional[float] = None) -> Score:
+              allow_unknown: bool = False, timeout: Optional[float] = None) -> Score:
         """How well the model predicts a text, the whole of it being one context.
 
         prepend_eos feeds the end-of-sequence id first, so that the first token is scored too. logprobs asks for
-        every token's log-probability, beside so many alternatives.
+        every token's log-probability, beside so many alternatives. allow_unknown as in tokenize.
         """
         request = generation_pb2.ScoreRequest(model=model, prepend_eos=prepend_eos, summary_only=logprobs is None,
-                                              logprobs=logprobs or 0)
+                                              logprobs=logprobs or 0, allow_unknown=allow_unknown)
         options.set_input(request, text)
         return read_score(self._transport, request, timeout)
 
@@ -82,9 +82,13 @@ class Client:
         return values.encoding(self._transport.unary("GenerationService/Encode", request,
                                                      generation_pb2.EncodeResponse, timeout))
 
-    def tokenize(self, text: str, *, model: str = "") -> list[int]:
-        """The token ids of a text."""
-        request = generation_pb2.TokenizeRequest(model=model, text=text)
+    def tokenize(self, text: str, *, model: str = "", allow_unknown: bool = False) -> list[int]:
+        """The token ids of a text.
+
+        A character outside the model's vocabulary is an error, here as wherever text is given; with allow_unknown it
+        becomes the model's unknown token.
+        """
+        request = generation_pb2.TokenizeRequest(model=model, text=text, allow_unknown=allow_unknown)
         return list(self._transport.unary("GenerationService/Tokenize", request,
                                           generation_pb2.TokenizeResponse).token_ids)
 

@@ -100,10 +100,11 @@ class Session:
                                                 generation_pb2.GenerateResponse, timeout)
         return Generation(replies, replies.cancel, self._update)
 
-    def score(self, text: Prompt, *, logprobs: Optional[int] = None, **call: Unpack[Call]) -> Score:
+    def score(self, text: Prompt, *, logprobs: Optional[int] = None, allow_unknown: bool = False,
+              **call: Unpack[Call]) -> Score:
         """How likely a text is as the continuation of the session, which then holds it too."""
         request = generation_pb2.ScoreRequest(session=self._call(call), summary_only=logprobs is None,
-                                              logprobs=logprobs or 0)
+                                              logprobs=logprobs or 0, allow_unknown=allow_unknown)
         options.set_input(request, text)
         score = read_score(self._transport, request, call.get("timeout"))
         if score.position is not None:

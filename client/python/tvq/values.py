@@ -115,6 +115,8 @@ class Score:
 
     tokens: int
     scored_tokens: int
+    #: Of the tokens, how many stand for characters outside the vocabulary.
+    unknown_tokens: int
     total_logprob: float
     bytes: int
     position: Optional[Position]

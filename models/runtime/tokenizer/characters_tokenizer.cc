@@ -28,7 +28,7 @@ class CharactersTokenizer : public TableTokenizer {
       const auto found = ids_.find(character);
       if (found == ids_.end() && !unknown_.has_value()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the character ", Quoted(character), " at byte offset ", i,
+            absl::StrCat("the character ", ShownCharacter(character), " at byte offset ", i,
                          " is not in the model's vocabulary, which has no unknown token"));
       }
       ids.push_back(found == ids_.end() ? *unknown_ : found->second);
@@ -36,6 +36,7 @@ class CharactersTokenizer : public TableTokenizer {
     }
     return ids;
   }
+  std::optional<int32_t> unknown_token() const override { return unknown_; }
   bool StripsLeadingSpace() const override { return false; }
   std::string_view type() const override { return "characters"; }
 
@@ -89,10 +90,18 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharactersTokenizer(std::string_v
     return absl::InvalidArgumentError(absl::StrCat(file, " is empty; it must list characters"));
   }
 
+  const std::optional<int32_t> unknown = config.unk_token_id;
+  if (unknown && *unknown >= config.tokenizer.first_id && *unknown < id) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("config.json: field \"unk_token_id\" is ", *unknown, ", which line ",
+                     *unknown - config.tokenizer.first_id + 1, " of ", file,
+                     " has as a character; it must be an id of its own, or null"));
+  }
+
   TokenTable table(id);
   for (const auto& [character, character_id] : ids) table.Set(character_id, character);
   return std::make_unique<CharactersTokenizer>(std::move(table), config.vocab_size, std::move(ids),
-                                               config.unk_token_id);
+                                               unknown);
 }
 
 }  // namespace tvq

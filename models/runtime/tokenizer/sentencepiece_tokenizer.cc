@@ -57,9 +57,10 @@ class Processor {
 
 class SentencePieceTokenizer : public TableTokenizer {
  public:
-  SentencePieceTokenizer(TokenTable table, int64_t vocab_size, bool strips_space,
-                         std::unique_ptr<const Processor> processor)
+  SentencePieceTokenizer(TokenTable table, int64_t vocab_size, std::optional<int32_t> unknown,
+                         bool strips_space, std::unique_ptr<const Processor> processor)
       : TableTokenizer(std::move(table), vocab_size),
+        unknown_(unknown),
         strips_space_(strips_space),
         processor_(std::move(processor)) {}
 
@@ -68,10 +69,12 @@ class SentencePieceTokenizer : public TableTokenizer {
     if (!valid.ok()) return valid;
     return processor_->Encode(text);
   }
+  std::optional<int32_t> unknown_token() const override { return unknown_; }
   bool StripsLeadingSpace() const override { return strips_space_; }
   std::string_view type() const override { return "sentencepiece"; }
 
  private:
+  const std::optional<int32_t> unknown_;
   const bool strips_space_;
   const std::unique_ptr<const Processor> processor_;
 };
@@ -110,6 +113,16 @@ absl::StatusOr<TokenTable> MakeTable(const SentencePieceModel& model, const std:
   return table;
 }
 
+// The piece that stands for what no other piece does.
+std::optional<int32_t> UnknownPiece(const SentencePieceModel& model) {
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    if (model.pieces[id].type == SentencePieceModel::PieceType::kUnknown) {
+      return static_cast<int32_t>(id);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::string_view model_bytes,
@@ -132,7 +145,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::strin
         file, " has ", count, " pieces, but the library ", "reads ", (*processor)->piece_count()));
   }
   return std::make_unique<SentencePieceTokenizer>(*std::move(table), config.vocab_size,
-                                                  model->add_dummy_prefix, *std::move(processor));
+                                                  UnknownPiece(*model), model->add_dummy_prefix,
+                                                  *std::move(processor));
 }
 
 }  // namespace tvq

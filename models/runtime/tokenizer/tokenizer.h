@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,13 @@ class Tokenizer {
   // No special token is added. INVALID_ARGUMENT for text that is not UTF-8 (naming the byte
   // offset), and for a character outside a vocabulary that has no unknown token.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
+
+  // INVALID_ARGUMENT if `ids`, which Encode made of `text`, have the unknown token; it names a
+  // character that became it, and its byte offset.
+  absl::Status CheckKnown(std::string_view text, std::span<const int32_t> ids) const;
+
+  // What Encode has in the place of characters outside the vocabulary, if it does not refuse them.
+  virtual std::optional<int32_t> unknown_token() const { return std::nullopt; }
 
   // The text of a whole sequence: what a StreamDecoder gives for it, so always valid UTF-8, bytes
   // that form no character having become U+FFFD. INVALID_ARGUMENT naming index and id if an id is

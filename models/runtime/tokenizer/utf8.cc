@@ -46,6 +46,15 @@ std::string_view Utf8Beginning(std::string_view text, size_t max_bytes) {
   return text.substr(0, size);
 }
 
+std::string ShownCharacter(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  uint32_t number = character.size() == 1 ? first : first & (0x7Fu >> character.size());
+  for (const char c : character.substr(1)) number = number << 6 | (c & 0x3F);
+  const bool is_control = number < 0x20 || (number >= 0x7F && number < 0xA0);
+  if (is_control) return absl::StrFormat("U+%04X", number);
+  return absl::StrFormat("\"%s\" (U+%04X)", character, number);
+}
+
 absl::Status CheckUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const Utf8Prefix prefix = ScanUtf8(text.substr(i));

@@ -31,6 +31,10 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 // character.
 std::string_view Utf8Beginning(std::string_view text, size_t max_bytes);
 
+// A whole character for a message: as it is, unless it is a control character, and its number, such
+// as "中" (U+4E2D).
+std::string ShownCharacter(std::string_view character);
+
 // INVALID_ARGUMENT naming the byte offset at which text stops being UTF-8.
 absl::Status CheckUtf8(std::string_view text);
 

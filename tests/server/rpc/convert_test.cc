@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,7 +15,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Ids are the bytes.
+constexpr int32_t kUnknown = '?';
+
+// Ids are the bytes, but that "#" is in no vocabulary.
 class ByteIds : public Tokenizer {
  public:
   ByteIds() {
@@ -21,8 +25,11 @@ class ByteIds : public Tokenizer {
   }
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
     if (text == "refused") return absl::InvalidArgumentError("character 0 has no id");
-    return std::vector<int32_t>(text.begin(), text.end());
+    std::vector<int32_t> ids(text.begin(), text.end());
+    std::replace(ids.begin(), ids.end(), int32_t{'#'}, kUnknown);
+    return ids;
   }
+  std::optional<int32_t> unknown_token() const override { return kUnknown; }
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const override {
     return std::string(ids.begin(), ids.end());
   }
@@ -150,6 +157,34 @@ TEST(ToRequestTest, TokenizersErrorNamesTheField) {
   message.set_text("refused");
   EXPECT_EQ(Message(ToRequest(message, MakeModel("m", 1), {}).status()),
             "text: character 0 has no id");
+}
+
+TEST(ToRequestTest, UnknownCharactersAreNamedUnlessTheyAreAllowed) {
+  constexpr char kRefused[] =
+      "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; leave "
+      "it "
+      "out, or tokenize with allow_unknown and give ids";
+  const ServedModel model = MakeModel("m", 1);
+  v1::GenerateRequest generate;
+  generate.set_text("ab#c");
+  EXPECT_EQ(Message(ToRequest(generate, model, {}).status()), kRefused);
+  v1::EncodeRequest encode;
+  encode.set_text("ab#c");
+  EXPECT_EQ(Message(ToRequest(encode, model, {}).status()), kRefused);
+  v1::AppendSessionRequest append;
+  append.set_text("ab#c");
+  EXPECT_EQ(Message(ToRequest(append, model, {}).status()), kRefused);
+  v1::ScoreRequest score;
+  score.set_text("ab#c");
+  EXPECT_EQ(Message(ToRequest(score, model, {}).status()), kRefused);
+
+  score.set_allow_unknown(true);
+  const auto request = ToRequest(score, model, {});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->prompt, ElementsAre('a', 'b', kUnknown, 'c'));
+  EXPECT_EQ(UnknownTokens(request->prompt, model.model->tokenizer()), 1);
+  generate.mutable_token_ids()->add_ids(kUnknown);
+  EXPECT_TRUE(ToRequest(generate, model, {}).ok());
 }
 
 TEST(ToRequestTest, KeptStateTakesAnEmptyPromptUnlessItIsEmptyToo) {

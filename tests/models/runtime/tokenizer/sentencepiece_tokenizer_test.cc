@@ -120,6 +120,22 @@ TEST(SentencePieceTokenizerTest, UnknownCharacterShowsAsTheModelsSurface) {
   EXPECT_EQ(*tokenizer->Decode(ids), "the  \xE2\x81\x87 ");
 }
 
+TEST(SentencePieceTokenizerTest, NamesACharacterThatBecameTheUnknownToken) {
+  const auto tokenizer = Load("rules.model", 160);
+  EXPECT_EQ(tokenizer->unknown_token(), 0);
+  EXPECT_TRUE(tokenizer->CheckKnown("the speak", *tokenizer->Encode("the speak")).ok());
+  const std::string text = "the \xE4\xB8\xAD hear";
+  EXPECT_EQ(std::string(tokenizer->CheckKnown(text, *tokenizer->Encode(text)).message()),
+            "the character \"\xE4\xB8\xAD\" (U+4E2D) at byte offset 4 is not in the model's "
+            "vocabulary");
+}
+
+TEST(SentencePieceTokenizerTest, BytesSpellWhatNoPieceDoes) {
+  const auto tokenizer = Load("byte_fallback.model", 480);
+  const std::string text = "the \xE4\xB8\xAD";
+  EXPECT_TRUE(tokenizer->CheckKnown(text, *tokenizer->Encode(text)).ok());
+}
+
 TEST(SentencePieceTokenizerTest, RefusesInvalidUtf8AndIdsOutside) {
   const auto tokenizer = Load("byte_fallback.model", 480);
   const absl::Status text = tokenizer->Encode("a\xFF").status();

@@ -146,6 +146,49 @@ TEST(CharactersTokenizerTest, UnlistedCharacterIsUnknownOrAnError) {
   EXPECT_EQ(*(*lenient)->Decode(Ids{3, 2, 4}), "ab");
 }
 
+TEST(CharactersTokenizerTest, NamesACharacterThatBecameTheUnknownToken) {
+  CommonConfig config = CharactersConfig(9);
+  config.unk_token_id = 2;
+  const Loaded tokenizer = LoadCharacters("a\n\xE4\xB8\xAD\n", config);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->unknown_token(), 2);
+  const std::string known = "a\xE4\xB8\xAD", unknown = "\xC3\xA9";
+  const auto check = [&](const std::string& text) {
+    return (*tokenizer)->CheckKnown(text, *(*tokenizer)->Encode(text));
+  };
+  EXPECT_TRUE(check("").ok());
+  EXPECT_TRUE(check(known + known).ok());
+  for (const std::string& before : {std::string(), std::string("a"), known, known + known + "a"}) {
+    for (const std::string& behind : {std::string(), std::string("a"), known}) {
+      EXPECT_EQ(Message(check(before + unknown + behind)),
+                absl::StrCat("the character \"", unknown, "\" (U+00E9) at byte offset ",
+                             before.size(), " is not in the model's vocabulary"));
+    }
+  }
+}
+
+TEST(CharactersTokenizerTest, ShowsCharactersByTheirNumbers) {
+  const Loaded tokenizer = LoadCharacters("a\n", CharactersConfig(9));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto message = [&](const std::string& text) {
+    return Message((*tokenizer)->Encode(text).status());
+  };
+  EXPECT_THAT(message("b"), HasSubstr("the character \"b\" (U+0062) at"));
+  EXPECT_THAT(message("\t"), HasSubstr("the character U+0009 at"));
+  EXPECT_THAT(message("\xC2\x85"), HasSubstr("the character U+0085 at"));
+  EXPECT_THAT(message("\xE4\xB8\xAD"), HasSubstr("the character \"\xE4\xB8\xAD\" (U+4E2D) at"));
+  EXPECT_THAT(message("\xF0\x9F\x91\xA9"), HasSubstr("\" (U+1F469) at"));
+}
+
+TEST(CharactersTokenizerTest, UnknownTokenIsNoCharacter) {
+  CommonConfig config = CharactersConfig(9);
+  config.unk_token_id = 4;
+  EXPECT_THAT(Message(LoadCharacters("a\nb\n", config).status()),
+              AllOf(HasSubstr("\"unk_token_id\" is 4"), HasSubstr("line 2")));
+  config.unk_token_id = 5;
+  EXPECT_TRUE(LoadCharacters("a\nb\n", config).ok());
+}
+
 TEST(CharactersTokenizerTest, ListErrorsNameFileAndLine) {
   const CommonConfig config = CharactersConfig(6);
   EXPECT_THAT(Message(LoadCharacters("", config).status()), HasSubstr("characters.txt is empty"));
