@@ -98,6 +98,8 @@ def test_compare_and_swap_and_idempotency(client, fake, tvq):
     assert fake.sessions["s1"].text == "ac"
     with pytest.raises(ValueError, match="durability"):
         one.append("c", durability="paper")
+    with pytest.raises(TypeError, match="allow_unknown"):
+        one.append("c", allow_unknown=True)
 
 
 def test_fork_mark_rewind(client, fake, tvq):
