@@ -79,6 +79,10 @@ def test_exit_codes(call, tvq, tmp_path):
     unknown = call("generate", "--model", "other", "--prompt", "a")
     assert unknown.returncode == 1 and b"NOT_FOUND" in unknown.stderr and b"other" in unknown.stderr
     assert call("generate", "--no-such-flag").returncode == 2
+    for flag in ["--max-tokens", "--temperature", "--seed", "--allowed-token-ids", "--prompt-ids"]:
+        empty = call("generate", "--model", "bytes", flag, "")
+        assert empty.returncode == 2 and flag.encode() in empty.stderr and b"is empty" in empty.stderr, flag
+    assert call("detokenize", "--model", "bytes", "").returncode == 2
     assert call().returncode == 2
     assert call("score", "--model", "bytes", "--file", tmp_path / "nothing").returncode == 2
     assert tvq("--server", "127.0.0.1:1", "info").returncode == 3
