@@ -20,12 +20,34 @@ absl::Status CheckAllUsed(const Config& config, const WeightSource& weights) {
   std::vector<std::string> names = weights.Unread();
   if (names.empty()) return absl::OkStatus();
   const size_t count = names.size(), shown = std::min(count, kNamedTensors);
-  for (std::string& name : names) name = Quoted(name);
   names.resize(shown);
+  for (std::string& name : names) name = absl::StrCat(Quoted(name), " (", weights.Where(name), ")");
   return absl::InvalidArgumentError(absl::StrCat(
       config.source(), " describes a model that has no use for ", count,
       count == 1 ? " tensor" : " tensors", " of its weights: ", absl::StrJoin(names, ", "),
-      count > shown ? ", ..." : "", "; model_type and its options must be those of the weights"));
+      count > shown ? ", ..." : "", "; both must be of the same model: its kind, its options, its ",
+      "number of layers"));
+}
+
+// What a template writes stands in every conversation, where nobody could leave it out.
+absl::Status CheckTemplate(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                           const std::string& dir) {
+  absl::Status status;
+  const auto check = [&](const char* role, const ChatTemplate::Role& texts) {
+    for (const auto& [field, text] :
+         {std::pair{"prefix", texts.prefix}, {"suffix", texts.suffix}}) {
+      const auto ids = tokenizer.Encode(text);
+      const absl::Status known = ids.ok() ? tokenizer.CheckKnown(text, *ids) : ids.status();
+      if (known.ok()) continue;
+      status.Update(
+          absl::InvalidArgumentError(absl::StrCat(dir, "/generation_config.json: chat_template.",
+                                                  role, ".", field, ": ", known.message())));
+    }
+  };
+  if (chat.system) check("system", *chat.system);
+  check("user", chat.user);
+  check("assistant", chat.assistant);
+  return status;
 }
 
 }  // namespace
@@ -60,6 +82,10 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!generation.ok()) return generation.status();
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(dir, *common);
   if (!tokenizer.ok()) return tokenizer.status();
+  if (generation->chat_template) {
+    const absl::Status s = CheckTemplate(*generation->chat_template, **tokenizer, dir);
+    if (!s.ok()) return s;
+  }
   absl::StatusOr<std::unique_ptr<WeightSource>> weights = OpenWeights(
       dir, [device = options.device](int64_t n, const std::function<void(int64_t)>& task) {
         device->RunOnHost(n, task);

@@ -5,7 +5,7 @@ import shutil
 import struct
 
 import pytest
-from server_process import GOLDEN, run_server
+from server_process import GOLDEN, ROOT, run_server
 
 
 @pytest.fixture
@@ -63,6 +63,13 @@ def test_config_of_a_model_that_leaves_weights_without_a_use(model, fields, tens
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | fields))
     refuses(model, "config.json", "has no use for", *tensors)
+
+
+def test_chat_template_that_the_tokenizer_cannot_read(tmp_path):
+    model = shutil.copytree(ROOT / "models" / "zoo" / "couplets", tmp_path / "model")
+    template = {"user": {"prefix": "", "suffix": "\n"}, "assistant": {"prefix": "A: ", "suffix": "\n"}}
+    (model / "generation_config.json").write_text(json.dumps({"chat_template": template}))
+    refuses(model, "generation_config.json: chat_template.assistant.prefix", '"A" (U+0041)')
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, 0.5, 0.999])
