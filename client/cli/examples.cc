@@ -47,9 +47,8 @@ absl::StatusOr<std::vector<Bitmap>> ParseIdx(std::string_view bytes, std::string
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(std::string_view bytes,
-                                                                            std::string_view name) {
-  std::vector<std::pair<std::string, std::string>> pairs;
+absl::StatusOr<std::vector<Pair>> ParsePairs(std::string_view bytes, std::string_view name) {
+  std::vector<Pair> pairs;
   for (int64_t number = 1; !bytes.empty(); ++number) {
     const size_t end = std::min(bytes.find('\n'), bytes.size());
     const std::string_view line = bytes.substr(0, end);
@@ -60,7 +59,9 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(std:
       return Wrong(name,
                    absl::StrCat(": line ", number, " is not two texts with a tab between them"));
     }
-    pairs.emplace_back(line.substr(0, tab), line.substr(tab + 1));
+    pairs.push_back({.first = std::string(line.substr(0, tab)),
+                     .second = std::string(line.substr(tab + 1)),
+                     .line = number});
   }
   if (pairs.empty()) return Wrong(name, ": holds no pairs");
   return pairs;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,11 +12,15 @@
 
 namespace tvq::cli {
 
+struct Pair {
+  std::string first, second;
+  int64_t line = 0;  // of the file, from 1
+};
+
 // Lines of two texts with a tab between them, UTF-8, the last line with or without its end; empty
 // lines are none. INVALID_ARGUMENT naming `name` and the line for one that is not, and where there
 // is none.
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(std::string_view bytes,
-                                                                            std::string_view name);
+absl::StatusOr<std::vector<Pair>> ParsePairs(std::string_view bytes, std::string_view name);
 
 // The images of a PNG file, which is one, or of an idx file of bytes in three dimensions, as MNIST
 // is kept (yann.lecun.com/exdb/mnist): grey, all of one size. INVALID_ARGUMENT, beginning with

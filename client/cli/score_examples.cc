@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,27 +24,36 @@ struct Example {
 struct Total {
   int64_t examples = 0;
   int64_t tokens = 0;   // that counted
-  int64_t unknown = 0;  // of all
+  int64_t unknown = 0;  // of these
   double nats = 0;
 };
 
-// A pair as an example, the first text and a newline being given. Counts its unknown characters.
-absl::StatusOr<Example> Tokenized(const Globals& globals, const std::string& model,
-                                  const std::pair<std::string, std::string>& pair,
-                                  bool allow_unknown, Total& total) {
-  Example example;
-  for (const std::string& text : {absl::StrCat(pair.first, "\n"), pair.second}) {
-    v1::TokenizeRequest request;
-    request.set_model(model);
-    request.set_text(text);
-    request.set_allow_unknown(allow_unknown);
-    const auto response = globals.client->Tokenize(request, globals.Call());
-    if (!response.ok()) return response.status();
-    example.given = example.ids.size();
-    example.ids.insert(example.ids.end(), response->token_ids().begin(),
-                       response->token_ids().end());
-    total.unknown += response->unknown_tokens();
-  }
+absl::StatusOr<v1::TokenizeResponse> Tokenized(const Globals& globals, const std::string& model,
+                                               const std::string& text, bool allow_unknown) {
+  v1::TokenizeRequest request;
+  request.set_model(model);
+  request.set_text(text);
+  request.set_allow_unknown(allow_unknown);
+  return globals.client->Tokenize(request, globals.Call());
+}
+
+// A pair of the file `name`: its first text and a newline are given. Counts the unknown characters
+// of the second.
+absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& model,
+                                  const Pair& pair, const std::string& name, bool allow_unknown,
+                                  Total& total) {
+  const auto failed = [&](const absl::Status& status, const char* which) {
+    return absl::Status(status.code(), absl::StrCat(name, ": line ", pair.line, ": ", which, " ",
+                                                    status.message()));
+  };
+  const auto first = Tokenized(globals, model, absl::StrCat(pair.first, "\n"), allow_unknown);
+  if (!first.ok()) return failed(first.status(), "first");
+  const auto second = Tokenized(globals, model, pair.second, allow_unknown);
+  if (!second.ok()) return failed(second.status(), "second");
+  Example example{{first->token_ids().begin(), first->token_ids().end()},
+                  static_cast<size_t>(first->token_ids_size())};
+  example.ids.insert(example.ids.end(), second->token_ids().begin(), second->token_ids().end());
+  total.unknown += second->unknown_tokens();
   return example;
 }
 
@@ -78,11 +86,12 @@ void ShowProgress(const Total& total, size_t all) {
   if (static_cast<size_t>(total.examples) == all) std::fprintf(stderr, "\r\033[K");
 }
 
-void Print(const Globals& globals, const std::string& model, const char* of, const Total& total) {
+// `noun`: what one example is called.
+void Print(const Globals& globals, const std::string& model, const char* noun, const Total& total) {
   const double nats = total.nats / static_cast<double>(total.tokens);
   if (globals.json) {
     const nlohmann::json json = {{"model", model},
-                                 {of, total.examples},
+                                 {absl::StrCat(noun, "s"), total.examples},
                                  {"scored_tokens", total.tokens},
                                  {"unknown_tokens", total.unknown},
                                  {"bits_per_token", nats / std::log(2.0)},
@@ -90,9 +99,9 @@ void Print(const Globals& globals, const std::string& model, const char* of, con
     std::printf("%s\n", json.dump(2).c_str());
     return;
   }
-  std::printf("%lld %s, %lld tokens scored%s: ", static_cast<long long>(total.examples), of,
-              static_cast<long long>(total.tokens), OfThemUnknown(total.unknown).c_str());
-  if (std::string_view(of) == "images") {
+  std::printf("%s, %s scored%s: ", Counted(total.examples, noun).c_str(),
+              Counted(total.tokens, "token").c_str(), OfThemUnknown(total.unknown).c_str());
+  if (std::string_view(noun) == "image") {
     std::printf("%.4f bits per dimension\n", nats / std::log(2.0));
   } else {
     std::printf("perplexity %.4f of a second text's token\n", std::exp(nats));
@@ -111,17 +120,14 @@ int ScorePairs(const Globals& globals, const ExampleOptions& options, bool allow
   if (!pairs.ok()) return globals.FailUsage(pairs.status());
   Keep(options.count, *pairs);
   Total total;
-  for (const auto& pair : *pairs) {
-    const auto example = Tokenized(globals, model.name(), pair, allow_unknown, total);
-    if (!example.ok()) {
-      return globals.Fail(absl::Status(
-          example.status().code(),
-          absl::StrCat("pair ", total.examples + 1, ": ", example.status().message())));
-    }
+  for (const Pair& pair : *pairs) {
+    const auto example =
+        ExampleOf(globals, model.name(), pair, options.pairs, allow_unknown, total);
+    if (!example.ok()) return globals.Fail(example.status());
     if (auto s = Add(globals, model, *example, total); !s.ok()) return globals.Fail(s);
     ShowProgress(total, pairs->size());
   }
-  Print(globals, model.name(), "pairs", total);
+  Print(globals, model.name(), "pair", total);
   return kOk;
 }
 
@@ -139,7 +145,7 @@ int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1:
     if (auto s = Add(globals, model, example, total); !s.ok()) return globals.Fail(s);
     ShowProgress(total, images->size());
   }
-  Print(globals, model.name(), "images", total);
+  Print(globals, model.name(), "image", total);
   return kOk;
 }
 

@@ -38,6 +38,10 @@ int RunTokenize(const Globals& globals, const Options& options) {
   }
   for (size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%d" : " %d", ids[i]);
   std::printf("\n");
+  if (response->unknown_tokens() > 0) {
+    std::fprintf(stderr, "tvq: %s\n",
+                 Counted(response->unknown_tokens(), "unknown character").c_str());
+  }
   return kOk;
 }
 
@@ -82,7 +86,6 @@ void AddDetokenize(CLI::App& app, Globals& globals) {
   CLI::App* command = app.add_subcommand("detokenize", "Token ids to text");
   AddModel(*command, options->model);
   command->add_option("ids", options->ids, "Such as 5,9,2; without them: from stdin")
-      ->type_name("")
       ->delimiter(',');
   command->callback([&globals, options] {
     globals.run = [&globals, options] { return RunDetokenize(globals, *options); };

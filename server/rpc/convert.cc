@@ -209,9 +209,11 @@ absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allo
   if (allow_unknown) return ids;
   const absl::Status known = tokenizer.CheckKnown(text, *ids);
   if (known.ok()) return ids;
-  return absl::Status(known.code(),
-                      absl::StrCat("text: ", known.message(),
-                                   "; leave it out, or tokenize with allow_unknown and give ids"));
+  return absl::Status(
+      known.code(),
+      absl::StrCat("text: ", known.message(),
+                   "; the text must be without it, or be token_ids; Tokenize and Score read "
+                   "it as the unknown token with allow_unknown"));
 }
 
 int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer) {

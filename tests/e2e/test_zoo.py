@@ -77,8 +77,8 @@ def test_a_character_that_couplets_lacks_is_named(zoo, api, call, tmp_path):
     (tmp_path / "pairs.tsv").write_text("春风\t秋雨\n春☃\t秋☃\n", encoding="utf-8")
     score = ["score", "--model", "couplets", "--pairs", tmp_path / "pairs.tsv"]
     refused = call(*score)
-    assert refused.returncode == 1 and "pair 2: text: the character \"☃\"" in refused.stderr.decode()
-    assert "4 tokens scored, 2 of them unknown" in call(*score, "--allow-unknown").stdout.decode()
+    assert refused.returncode == 1 and "pairs.tsv: line 2: first text: the character \"☃\"" in refused.stderr.decode()
+    assert "4 tokens scored, 1 of them unknown" in call(*score, "--allow-unknown").stdout.decode()
 
     tokenize = ["tokenize", "--model", "couplets", "--text", "春☃", "--json"]
     assert call(*tokenize).returncode == 1

@@ -27,9 +27,10 @@ class CharactersTokenizer : public TableTokenizer {
       const std::string_view character = text.substr(i, ScanUtf8(text.substr(i)).size);
       const auto found = ids_.find(character);
       if (found == ids_.end() && !unknown_.has_value()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the character ", ShownCharacter(character), " at byte offset ", i,
-                         " is not in the model's vocabulary, which has no unknown token"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the character ", ShownCharacter(character), " at byte offset ", i,
+            " is not in the model's vocabulary, which has no unknown token; the text must be "
+            "without it"));
       }
       ids.push_back(found == ids_.end() ? *unknown_ : found->second);
       i += character.size();
@@ -96,6 +97,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharactersTokenizer(std::string_v
         absl::StrCat("config.json: field \"unk_token_id\" is ", *unknown, ", which line ",
                      *unknown - config.tokenizer.first_id + 1, " of ", file,
                      " has as a character; it must be an id of its own, or null"));
+  }
+
+  for (const auto& other : {config.pad_token_id, config.bos_token_id, config.eos_token_id}) {
+    if (unknown && other == unknown) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("config.json: field \"unk_token_id\" is ", *unknown,
+                       ", which another special token has; it must be an id of its own, or null"));
+    }
   }
 
   TokenTable table(id);

@@ -1,5 +1,8 @@
 #include "models/runtime/tokenizer/utf8.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_format.h"
 
 namespace tvq {
@@ -22,6 +25,21 @@ Lead LeadByte(unsigned char byte) {
   if (byte < 0xF4) return {4, 0x80, 0xBF};
   if (byte == 0xF4) return {4, 0x80, 0x8F};  // F4 90.. would be above U+10FFFF
   return {0, 0, 0};
+}
+
+// Whether a character can be seen in quotes and leaves what is around it as it is: no quotation
+// mark, no control, format or private character, none that combines with the one before it.
+bool ShowsAlone(uint32_t number) {
+  constexpr struct {
+    uint32_t first, last;
+  } kOthers[] = {
+      {0x00, 0x20},     {'"', '"'},       {0x7F, 0xA0},     {0xAD, 0xAD},        {0x300, 0x36F},
+      {0x61C, 0x61C},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x2000, 0x200F},    {0x2028, 0x202F},
+      {0x205F, 0x206F}, {0x20D0, 0x20FF}, {0x3000, 0x3000}, {0xE000, 0xF8FF},    {0xFE00, 0xFE0F},
+      {0xFE20, 0xFE2F}, {0xFEFF, 0xFEFF}, {0xFFF0, 0xFFFF}, {0xE0000, 0x10FFFF},
+  };
+  return std::none_of(std::begin(kOthers), std::end(kOthers),
+                      [&](auto range) { return range.first <= number && number <= range.last; });
 }
 
 }  // namespace
@@ -50,8 +68,7 @@ std::string ShownCharacter(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   uint32_t number = character.size() == 1 ? first : first & (0x7Fu >> character.size());
   for (const char c : character.substr(1)) number = number << 6 | (c & 0x3F);
-  const bool is_control = number < 0x20 || (number >= 0x7F && number < 0xA0);
-  if (is_control) return absl::StrFormat("U+%04X", number);
+  if (!ShowsAlone(number)) return absl::StrFormat("U+%04X", number);
   return absl::StrFormat("\"%s\" (U+%04X)", character, number);
 }
 

@@ -31,8 +31,8 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 // character.
 std::string_view Utf8Beginning(std::string_view text, size_t max_bytes);
 
-// A whole character for a message: as it is, unless it is a control character, and its number, such
-// as "中" (U+4E2D).
+// A whole character for a message: as it is, unless that would not show it, and its number, such as
+// "中" (U+4E2D).
 std::string ShownCharacter(std::string_view character);
 
 // INVALID_ARGUMENT naming the byte offset at which text stops being UTF-8.

@@ -161,9 +161,10 @@ TEST(ToRequestTest, TokenizersErrorNamesTheField) {
 
 TEST(ToRequestTest, UnknownCharactersAreNamedUnlessTheyAreAllowed) {
   constexpr char kRefused[] =
-      "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; leave "
-      "it "
-      "out, or tokenize with allow_unknown and give ids";
+      "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; the "
+      "text "
+      "must be without it, or be token_ids; Tokenize and Score read it as the unknown token with "
+      "allow_unknown";
   const ServedModel model = MakeModel("m", 1);
   v1::GenerateRequest generate;
   generate.set_text("ab#c");

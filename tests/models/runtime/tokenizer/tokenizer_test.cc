@@ -176,6 +176,8 @@ TEST(CharactersTokenizerTest, ShowsCharactersByTheirNumbers) {
   EXPECT_THAT(message("b"), HasSubstr("the character \"b\" (U+0062) at"));
   EXPECT_THAT(message("\t"), HasSubstr("the character U+0009 at"));
   EXPECT_THAT(message("\xC2\x85"), HasSubstr("the character U+0085 at"));
+  EXPECT_THAT(message("\xCC\x81"), HasSubstr("the character U+0301 at"));      // an accent
+  EXPECT_THAT(message("\xE2\x80\xAE"), HasSubstr("the character U+202E at"));  // turns a line
   EXPECT_THAT(message("\xE4\xB8\xAD"), HasSubstr("the character \"\xE4\xB8\xAD\" (U+4E2D) at"));
   EXPECT_THAT(message("\xF0\x9F\x91\xA9"), HasSubstr("\" (U+1F469) at"));
 }
@@ -187,6 +189,9 @@ TEST(CharactersTokenizerTest, UnknownTokenIsNoCharacter) {
               AllOf(HasSubstr("\"unk_token_id\" is 4"), HasSubstr("line 2")));
   config.unk_token_id = 5;
   EXPECT_TRUE(LoadCharacters("a\nb\n", config).ok());
+  config.eos_token_id = 5;
+  EXPECT_THAT(Message(LoadCharacters("a\nb\n", config).status()),
+              HasSubstr("\"unk_token_id\" is 5, which another special token has"));
 }
 
 TEST(CharactersTokenizerTest, ListErrorsNameFileAndLine) {
