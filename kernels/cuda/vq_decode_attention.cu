@@ -24,6 +24,7 @@
 // and shapes alone say what a split is: a session's bits do not depend on N.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/tickets.cuh"
@@ -113,7 +114,11 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
   const int32_t first_column = column_block * parts.columns;
   const int32_t own_column = (kWide ? static_cast<int32_t>(threadIdx.x) : LaneId()) * kPerLane;
   const int32_t column = first_column + own_column, left = width - column;
-  const int64_t unit = blockIdx.y, shared_by = args.heads / args.shape.kv_heads;
+  const auto unit = static_cast<int32_t>(blockIdx.y);
+  const int32_t shared_by =
+      kHeads == 1 ? 1
+                  : static_cast<int32_t>(args.heads) / static_cast<int32_t>(args.shape.kv_heads);
+  const int32_t first_head = unit * shared_by;  // of all sessions' heads
 
   // States and positions come by a copy ahead of the chain, not from a kernel.
   LetSuccessorBegin();
@@ -169,12 +174,11 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
     if (threadIdx.x == 0) AskFor(codes + at.slot);
   }
   WaitForPredecessor();
-  const int64_t first_head = at.n * args.heads + at.g * shared_by;  // of all sessions' heads
   if (none) {
     if (group != 0) return;
-    for (int64_t i = threadIdx.x; i < shared_by * parts.columns; i += threads) {
-      const int64_t h = i / parts.columns, c = first_column + i % parts.columns;
-      if (c < values) args.out[(first_head + h) * values + c] = 0;
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < shared_by * parts.columns; i += threads) {
+      const int32_t h = i / parts.columns, c = first_column + i % parts.columns;
+      if (c < width) args.out[(first_head + h) * values + c] = 0;
     }
     return;
   }
@@ -223,12 +227,12 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
   at.retired = at.retires ? codes[at.slot] : kNoCode;
   const float* new_value = args.v + unit * values + column;
 
-  const auto part_of = [&](int64_t h, int32_t split) {
-    return ((first_head + h) * parts.column_blocks + column_block) * splits + split;
+  const auto part_of = [&](int32_t h, int32_t split) {
+    return (int64_t{first_head + h} * parts.column_blocks + column_block) * splits + split;
   };
-  const auto weigh = [&](int64_t h0) {
+  const auto weigh = [&](int32_t h0) {
     for (int32_t i = WarpId(); i < kHeads * own_splits; i += threads / kWarp) {
-      const int64_t h = h0 + i / own_splits;
+      const int32_t h = h0 + i / own_splits;
       if (h >= shared_by) break;
       const int32_t split = first_split + i % own_splits;
       const RowsWeight weight =
@@ -241,25 +245,25 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
 
   // Where the position enters: the row that the value which leaves the window retires to, or, as
   // long as none does, its own. Whoever reads that row writes it; what others read of it they throw
-  // away.
-  struct RowPlace {
-    int32_t batch = -1, j = 0;  // batch -1: not of this thread
-  };
-  const auto find = [&](int32_t row) -> RowPlace {
+  // away. In one number, which of the thread's rows it is: few registers are left.
+  constexpr uint32_t kAnothers = ~0U;
+  const auto find = [&](int32_t row) {
     const int32_t i = row - first_row;
-    if (i < 0 || (!kWide && i % kReadWarps != WarpId())) return {};
-    return kWide ? RowPlace{i / kBatch, i % kBatch}
-                 : RowPlace{i / kReadRows, i % kReadRows / kReadWarps};
+    if (i < 0 || (!kWide && i % kReadWarps != WarpId())) return kAnothers;
+    return static_cast<uint32_t>(kWide ? i : i / kReadWarps);
   };
   const int32_t own_row = at.codes + at.slot;
-  const RowPlace own = find(own_row), entered = find(at.retired != kNoCode ? at.retired : own_row);
+  const uint32_t own = find(own_row), entered = find(at.retired != kNoCode ? at.retired : own_row);
+  const auto is_in = [&](uint32_t row, int32_t batch) {
+    return row / kBatch == static_cast<uint32_t>(batch);
+  };
   const auto enter = [&](int32_t batch) {
-    if (batch == own.batch) StoreRow<kAligned>(new_value, left, recent_place(batch, own.j));
-    if (batch != entered.batch) return;
+    if (is_in(own, batch)) StoreRow<kAligned>(new_value, left, recent_place(batch, own % kBatch));
+    if (!is_in(entered, batch)) return;
     if (at.retired != kNoCode) {
       float* carry = of_columns(state.carry, at.codes) + int64_t{at.retired} * width;
-      Retire<kAligned>(recent_row(at.slot), left, place(batch, entered.j), sum_row(at.retired),
-                       carry);
+      Retire<kAligned>(recent_row(at.slot), left, place(batch, entered % kBatch),
+                       sum_row(at.retired), carry);
     }
     StoreRow<kAligned>(new_value, left, recent_row(at.slot));
   };
@@ -333,7 +337,7 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
         for (int c = 0; c < kPerLane; ++c) value[j][c] = row[c];
       });
       bring(batch + kStages);
-      for (int64_t h0 = 0; h0 < shared_by; h0 += kHeads) {
+      for (int32_t h0 = 0; h0 < shared_by; h0 += kHeads) {
         if (h0 > 0) weigh(h0);
         __syncthreads();
         const float* of_rows = weights + batch * kReadRows + WarpId();
@@ -364,7 +368,7 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
     }
   }
 
-  uint32_t* ticket = args.tickets + unit * (parts.column_blocks + 1);
+  uint32_t* ticket = args.tickets + int64_t{unit} * (parts.column_blocks + 1);
   if (parts.groups == 1) {
     __syncthreads();
   } else if (!LastToArrive(ticket + 1 + column_block, parts.groups, shared.ticket)) {
@@ -380,7 +384,23 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
     if (at.retired != kNoCode) ++state.count[at.g * at.codes + at.retired];
     codes[at.slot] = args.codes[unit];
   }
-  AddParts(args, parts, splits, first_head, shared_by, column_block);
+  const auto add_parts = [&]<int kOwn>(std::integral_constant<int, kOwn>, int32_t pitch, int32_t h,
+                                       int32_t c) {
+    const int64_t part = part_of(h, 0);
+    AddParts<kOwn, kOwn == 1 || kAligned>(parts.weight + part, parts.sum + part * pitch + c, splits,
+                                          pitch, width - first_column - c,
+                                          args.out + (first_head + h) * values + first_column + c);
+  };
+  if constexpr (kWide) {
+    add_parts(std::integral_constant<int, kPerLane>(), parts.columns, 0, own_column);
+  } else {
+#pragma unroll 1
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < shared_by * kNarrowColumns;
+         i += kReadThreads) {
+      add_parts(std::integral_constant<int, 1>(), kNarrowColumns, i / kNarrowColumns,
+                i % kNarrowColumns);
+    }
+  }
 }
 
 template <typename T, int kHeads, bool kWide>

@@ -23,9 +23,10 @@ struct Place {
   }
 };
 
-__device__ inline Place PlaceOf(const VqDecode& args, int64_t unit) {
-  Place at{.n = unit / args.shape.kv_heads,
-           .g = unit % args.shape.kv_heads,
+__device__ inline Place PlaceOf(const VqDecode& args, int32_t unit) {
+  const auto kv_heads = static_cast<int32_t>(args.shape.kv_heads);
+  Place at{.n = unit / kv_heads,
+           .g = unit % kv_heads,
            .codes = static_cast<int32_t>(args.shape.codes),
            .window = static_cast<int32_t>(args.shape.window)};
   const int64_t position = args.states[at.n].none() ? 0 : args.positions[at.n];
@@ -95,43 +96,54 @@ struct Parts {
   int32_t groups;  // blocks that share the splits of a piece of columns
 };
 
-// Outputs of a piece of columns from what all splits left, for a block.
-__device__ inline void AddParts(const VqDecode& args, const Parts& parts, int32_t splits,
-                                int64_t first_head, int64_t heads, int32_t column_block) {
-  const int32_t outputs = static_cast<int32_t>(heads) * parts.columns;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < outputs;
-       i += static_cast<int32_t>(blockDim.x)) {
-    const int64_t head = first_head + i / parts.columns;  // one a warp
-    const int32_t c = i % parts.columns;
-    const int64_t first_part = (head * parts.column_blocks + column_block) * splits;
-    const RowsWeight* of_split = parts.weight + first_part;
-    const float* sum_of_split = parts.sum + first_part * parts.columns + c;
-    float largest = -INFINITY, total = 0, weight = 0;
-    for (int32_t s = LaneId(); s < splits; s += kWarp) {
-      largest = Max()(largest, of_split[s].largest);
+// kOwn columns of a head's output, next to each other, from what all splits left: `weights`, and
+// `sums` `pitch` apart. `left`: columns to the end of the row, fewer than kOwn of a thread's own
+// only unless kAligned. For all lanes of a warp, with the same head.
+//
+// It runs once, with nothing else to do meanwhile: all that a thread reads is on its way before it
+// uses any of it, and no loop around that is unrolled, for instructions that run once take as long
+// as they take to come.
+template <int kOwn, bool kAligned>
+__device__ inline void AddParts(const RowsWeight* weights, const float* sums, int32_t splits,
+                                int32_t pitch, int32_t left, float* out) {
+  constexpr int kAtOnce = kOwn == 1 ? 20 : 9;  // splits, of which registers hold the parts
+  static_assert(kAtOnce <= kWarp);
+  float largest = -INFINITY, weight = 0, total[kOwn] = {};
+#pragma unroll 1
+  for (int32_t first = 0; first < splits; first += kAtOnce) {
+    RowsWeight of_lane{-INFINITY, 0};
+    if (LaneId() < min(kAtOnce, splits - first)) of_lane = weights[first + LaneId()];
+    float part[kAtOnce][kOwn] = {};
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      if (first + j < splits) LoadRow<kOwn, true>(sums, kOwn, part[j]);
+      sums += pitch;
     }
-    largest = WarpReduce(largest, Max());
-    for (int32_t s0 = 0; s0 < splits; s0 += kWarp) {
-      const RowsWeight lanes =
-          s0 + LaneId() < splits ? of_split[s0 + LaneId()] : RowsWeight{-INFINITY, 0};
-      const float scale_of_lane = expf(lanes.largest - largest);
-      constexpr int kAtOnce = 16;
-      for (int32_t s1 = s0; s1 < min(s0 + kWarp, splits); s1 += kAtOnce) {
-        float part[kAtOnce];
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          part[j] = s1 + j < splits ? sum_of_split[(s1 + j) * parts.columns] : 0;
-        }
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          const float scale = __shfl_sync(kAllLanes, scale_of_lane, s1 - s0 + j);
-          total = fmaf(scale, part[j], total);
-          weight = fmaf(scale, __shfl_sync(kAllLanes, lanes.sum, s1 - s0 + j), weight);
-        }
+    if (first == 0) {
+#pragma unroll 1
+      for (int32_t s = LaneId(); s < splits; s += kWarp) {
+        largest = Max()(largest, weights[s].largest);
       }
+      largest = WarpReduce(largest, Max());
     }
-    const int64_t column = int64_t{column_block} * parts.columns + c;
-    if (column < args.shape.value) args.out[head * args.shape.value + column] = total / weight;
+    const float scale_of_lane = expf(of_lane.largest - largest);
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      const float scale = __shfl_sync(kAllLanes, scale_of_lane, j);
+      weight = fmaf(scale, __shfl_sync(kAllLanes, of_lane.sum, j), weight);
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) total[c] = fmaf(scale, part[j][c], total[c]);
+    }
+  }
+  struct alignas(sizeof(float) * kOwn) Outputs {
+    float column[kOwn];
+  } outputs;
+#pragma unroll
+  for (int c = 0; c < kOwn; ++c) outputs.column[c] = total[c] / weight;
+  if constexpr (kAligned) {
+    if (left > 0) *reinterpret_cast<Outputs*>(out) = outputs;
+  } else {
+    for (int c = 0; c < kOwn && c < left; ++c) out[c] = outputs.column[c];
   }
 }
 
