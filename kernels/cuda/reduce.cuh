@@ -41,14 +41,16 @@ __device__ __forceinline__ T WarpReduce(T value, Op op) {
 }
 
 // Every thread of a one-dimensional block of whole warps receives the block's result. `partial` is
-// shared memory for one T a warp; it may be used again after the call.
-template <typename T, typename Op>
+// shared memory for one T a warp; it may be used again after the call. kWarps: of the block, where
+// that is known; 0: as many as it has.
+template <int kWarps = 0, typename T, typename Op>
 __device__ T BlockReduce(T value, T* partial, Op op) {
   value = WarpReduce(value, op);
   if (LaneId() == 0) partial[WarpId()] = value;
   __syncthreads();
   T result = partial[0];
-  for (int warp = 1; warp < static_cast<int>(blockDim.x) / kWarp; ++warp) {
+  const int warps = kWarps > 0 ? kWarps : static_cast<int>(blockDim.x) / kWarp;
+  for (int warp = 1; warp < warps; ++warp) {
     result = op(result, partial[warp]);
   }
   __syncthreads();

@@ -40,9 +40,22 @@ __device__ RowNorm NormBySums(Norm norm, int64_t width, const SumOf& sum_of) {
 // Of a row [width], for every thread of a block of kNormThreads. `partial` as for BlockReduce.
 __device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial) {
   return NormBySums(norm, width, [&](const auto& term) {
+    constexpr int kAtOnce = 4;  // elements that are on their way
     float sum = 0;
-    for (int64_t i = threadIdx.x; i < width; i += kNormThreads) sum = term(sum, x[i]);
-    return BlockReduce(sum, partial, Add());
+#pragma unroll 1
+    for (int64_t first = threadIdx.x; first < width; first += kAtOnce * kNormThreads) {
+      const auto left = static_cast<int>(width - first);
+      float value[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        value[i] = i * kNormThreads < left ? x[first + i * kNormThreads] : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (i * kNormThreads < left) sum = term(sum, value[i]);
+      }
+    }
+    return BlockReduce<kNormThreads / kWarp>(sum, partial, Add());
   });
 }
 

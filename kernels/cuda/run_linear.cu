@@ -5,8 +5,9 @@
 // second cache where W fits it. x comes from that cache, once a block.
 //
 // Few rows (up to 16) are prepared by every block for itself, in shared memory, while its first
-// weights are under way: the norm, the gate and the rounding to bfloat16. More are prepared once,
-// by a kernel ahead (linear_rows.cu), with the same bits.
+// weights are under way: the norm, the gate and the rounding to bfloat16. All its warps norm a row
+// that is the only one, which for several would take a kernel more registers than it has. More are
+// prepared once, by a kernel ahead (linear_rows.cu), with the same bits.
 //
 // bfloat16, int8: a block computes 16 outputs for up to 64 rows by matrix instructions, x the 8
 // columns of each, int8 widened to bfloat16 in registers; 8 outputs where there would be fewer
@@ -82,15 +83,19 @@ struct Product {
   uint32_t* of_heads;  // tickets of NormCompleteHeads
 };
 
+// Rows of `source` that blocks prepare for themselves, in LaunchShared: none, the only one, or all,
+// several but few.
+enum class Prepared { kNone, kOne, kSeveral };
+
 // kOutputs, 8 or 16, of rows [64 blockIdx.y, ...) in kTiles tiles; rows beyond `rows` read as zero.
-// kPrepares: of all of `source`, few rows, in LaunchShared.
-template <class Piece, int kOutputs, int kTiles, bool kPrepares>
+template <class Piece, int kOutputs, int kTiles, Prepared kPrepared>
 __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
     TensorKernel(Product product, SourceRows source, Epilogue epilogue, HeadNorm heads) {
   struct Shared {
     float sum[kWarps][kOutputs][kTiles * kColumns + 1];
     uint32_t ticket;
   };
+  constexpr bool kPrepares = kPrepared != Prepared::kNone;
   constexpr int kQuads = Piece::kQuads, kPerLane = 8 * kQuads, kElements = 4 * kPerLane;
   constexpr int kHalves = kOutputs / 8;  // of a matrix instruction's outputs
   // Pieces whose weights, and x unless it is in shared memory, a warp has under way: what fits into
@@ -158,9 +163,13 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   const int x_piece = 4 * kQuads, x_tile = kPrepares ? product.pitch : stride;
   if constexpr (kPrepares) {
     const int from = part_begin(split * kWarps) * kElements;
+    const int to = part_begin((split + 1) * kWarps) * kElements;
     auto* prepared = LaunchShared<BFloat16>();
-    PrepareRowsHere(source, from, part_begin((split + 1) * kWarps) * kElements, prepared,
-                    product.pitch);
+    if constexpr (kPrepared == Prepared::kOne) {
+      PrepareRowHere(source, from, to, prepared, &shared.sum[0][0][0]);
+    } else {
+      PrepareRowsHere(source, from, to, prepared, product.pitch);
+    }
     __syncthreads();
     x = reinterpret_cast<const uint4*>(prepared + g * product.pitch + t * kPerLane - from);
   } else {
@@ -244,15 +253,18 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
                     shared.ticket);
 }
 
-// kPrepares: of all of `source`, up to kRowsPerWarp rows, in LaunchShared; else of x.
-template <bool kPrepares>
+// Of x, unless blocks prepare their rows, up to kRowsPerWarp.
+template <Prepared kPrepared>
 __global__ void __launch_bounds__(kThreads)
     Float32Kernel(const float* weight, const float* x, int64_t outputs, int64_t stride,
                   SourceRows source, Epilogue epilogue, HeadNorm heads, uint32_t* of_heads) {
   struct Shared {
+    float partial[kWarps];
     uint32_t ticket;
   };
+  constexpr bool kPrepares = kPrepared != Prepared::kNone;
   constexpr int kPerLane = 4;
+  Shared& shared = BlockShared<Shared>();
   const int64_t output = static_cast<int64_t>(blockIdx.x) * kWarps + WarpId();
   const int first_row = static_cast<int>(blockIdx.y) * kRowsPerWarp, rows = source.rows;
   const auto load = [](const float* four) { return *reinterpret_cast<const float4*>(four); };
@@ -266,7 +278,11 @@ __global__ void __launch_bounds__(kThreads)
   WaitForPredecessor();
   if constexpr (kPrepares) {
     auto* prepared = LaunchShared<float>();
-    PrepareRowsHere(source, 0, static_cast<int>(stride), prepared, static_cast<int>(stride));
+    if constexpr (kPrepared == Prepared::kOne) {
+      PrepareRowHere(source, 0, static_cast<int>(stride), prepared, shared.partial);
+    } else {
+      PrepareRowsHere(source, 0, static_cast<int>(stride), prepared, static_cast<int>(stride));
+    }
     __syncthreads();
     x = prepared;
   } else {
@@ -291,7 +307,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   NormCompleteHeads(heads, static_cast<int>(blockIdx.x) * kWarps, kWarps, first_row,
-                    min(rows, first_row + kRowsPerWarp), of_heads, BlockShared<Shared>().ticket);
+                    min(rows, first_row + kRowsPerWarp), of_heads, shared.ticket);
 }
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -352,13 +368,14 @@ absl::Status RunTensor(Device& device, const LinearRun& run) {
   };
   const int64_t tiles = CeilDivide(rows, kColumns);
   const auto launch_tiles = [&]<int kOutputs>(std::integral_constant<int, kOutputs>) {
+    if (prepares && rows == 1) return launch(TensorKernel<Piece, kOutputs, 1, Prepared::kOne>);
     if (prepares) {
-      return launch(tiles == 1 ? TensorKernel<Piece, kOutputs, 1, true>
-                               : TensorKernel<Piece, kOutputs, 2, true>);
+      return launch(tiles == 1 ? TensorKernel<Piece, kOutputs, 1, Prepared::kSeveral>
+                               : TensorKernel<Piece, kOutputs, 2, Prepared::kSeveral>);
     }
-    if (tiles <= 2) return launch(TensorKernel<Piece, kOutputs, 2, false>);
-    if (tiles <= 4) return launch(TensorKernel<Piece, kOutputs, 4, false>);
-    return launch(TensorKernel<Piece, kOutputs, kMostTiles, false>);
+    if (tiles <= 2) return launch(TensorKernel<Piece, kOutputs, 2, Prepared::kNone>);
+    if (tiles <= 4) return launch(TensorKernel<Piece, kOutputs, 4, Prepared::kNone>);
+    return launch(TensorKernel<Piece, kOutputs, kMostTiles, Prepared::kNone>);
   };
   return outputs == 8 ? launch_tiles(std::integral_constant<int, 8>())
                       : launch_tiles(std::integral_constant<int, 16>());
@@ -380,9 +397,12 @@ absl::Status RunFloat32(Device& device, const LinearRun& run) {
   absl::StatusOr<const void*> x = nullptr;
   if (!prepares) x = PrepareRows(device, run.source, weight.dtype);
   if (!x.ok()) return x.status();
-  return Launch("Linear", device, shape, prepares ? Float32Kernel<true> : Float32Kernel<false>,
-                weight.data.as<const float>(), static_cast<const float*>(*x), weight.out, stride,
-                SourceRows(run.source), Epilogue(run), run.heads, *tickets);
+  const auto kernel = !prepares   ? Float32Kernel<Prepared::kNone>
+                      : rows == 1 ? Float32Kernel<Prepared::kOne>
+                                  : Float32Kernel<Prepared::kSeveral>;
+  return Launch("Linear", device, shape, kernel, weight.data.as<const float>(),
+                static_cast<const float*>(*x), weight.out, stride, SourceRows(run.source),
+                Epilogue(run), run.heads, *tickets);
 }
 
 }  // namespace

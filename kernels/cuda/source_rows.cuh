@@ -79,35 +79,50 @@ __device__ inline void PrefetchGains(const SourceRows& source) {
   }
 }
 
-// Elements [begin, end) of all rows, `begin` a multiple of 4, those beyond the width zero, to
-// to [rows][pitch], 16 byte aligned, `pitch` a multiple of 8. By the warps of a block of
-// kNormThreads: one or more a row, without a barrier.
+// Of a row's elements [begin, end), `begin` a multiple of 4, what falls to thread `thread` of
+// `threads`, to to_row[element], in fours that are aligned; those beyond the width are zero.
+template <typename T>
+__device__ inline void PrepareElements(const SourceRows& source, int row, const RowNorm& of_row,
+                                       int begin, int end, int thread, int threads, T* to_row) {
+  if (source.in_fours) {
+#pragma unroll 2
+    for (int i = begin + thread * 4; i < end; i += threads * 4) {
+      source.Prepare<4>(row, i, of_row, to_row + i);
+    }
+  } else {
+    for (int i = begin + thread; i < end; i += threads) {
+      source.Prepare<1>(row, i, of_row, to_row + i);
+    }
+  }
+}
+
+// Elements [begin, end) of all rows, several, to to [rows][pitch], 16 byte aligned, `pitch` a
+// multiple of 8; see PrepareElements. By the warps of a block of kNormThreads: one or more a row,
+// without a barrier.
 template <typename T>
 __device__ void PrepareRowsHere(const SourceRows& source, int begin, int end, T* to, int pitch) {
   constexpr int kWarps = kNormThreads / kWarp;
   const int rows = source.rows;
-  const int sharing = rows > 4   ? 1
-                      : rows > 2 ? 2
-                      : rows > 1 ? 4
-                                 : kWarps;  // warps that share a row
+  const int sharing = rows > 4 ? 1 : rows > 2 ? 2 : 4;  // warps that share a row
   const int lane = WarpId() % sharing * kWarp + LaneId(), lanes = sharing * kWarp;
   for (int row = WarpId() / sharing; row < rows; row += kWarps / sharing) {
     RowNorm of_row;
     if (source.normed) {
       of_row = NormOfRowByWarp(source.norm, source.Row(row), source.width);
     }
-    T* to_row = to + row * pitch - begin;
-    if (source.in_fours) {
-#pragma unroll 2
-      for (int i = begin + lane * 4; i < end; i += lanes * 4) {
-        source.Prepare<4>(row, i, of_row, to_row + i);
-      }
-    } else {
-      for (int i = begin + lane; i < end; i += lanes) {
-        source.Prepare<1>(row, i, of_row, to_row + i);
-      }
-    }
+    PrepareElements(source, row, of_row, begin, end, lane, lanes, to + row * pitch - begin);
   }
+}
+
+// The same, bit for bit, of the only row there is, which all warps of the block norm together:
+// barriers cost less than to norm it eight times. `partial` as for BlockReduce.
+template <typename T>
+__device__ void PrepareRowHere(const SourceRows& source, int begin, int end, T* to,
+                               float* partial) {
+  RowNorm of_row;
+  if (source.normed) of_row = NormOfRow(source.norm, source.x, source.width, partial);
+  PrepareElements(source, 0, of_row, begin, end, static_cast<int>(threadIdx.x), kNormThreads,
+                  to - begin);
 }
 
 }  // namespace tvq::TVQ_CUDA
