@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/query_rows.h"
 #include "kernels/cpu/register_tile-inl.h"
 #include "kernels/cpu/stored_values-inl.h"
 
@@ -20,14 +20,12 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Columns of a task, and rows of values that are packed at a time: 64 x 128 floats are 32 KB, which
-// stay in the first cache while all queries pass.
-inline constexpr int64_t kPackColumns = 64;
+// Rows of values that are packed at a time: 128 x 64 floats are 32 KB, which stay in the first
+// cache while all queries pass.
 inline constexpr int64_t kPackRows = 128;
 // Rows of a tile lie a whole row of values apart, which no hardware prefetcher follows: they are
 // asked for this many rows ahead.
 inline constexpr int64_t kPackAhead = 16;
-inline constexpr int64_t kPackLineBytes = 64;
 static_assert(kPackColumns % kTileColumns == 0);
 
 // Rows of values as they lie in memory: row k of a run at base + row[k] * stride, or, without
@@ -65,35 +63,7 @@ HWY_INLINE void Pack(const ValueRows<T>& rows, int64_t first, int64_t count, int
   }
 }
 
-// The queries of one key/value head: rows r = head * block + query.
-struct QueryRows {
-  const float* weight;  // row r: weight + r * weight_stride
-  int64_t weight_stride;
-  int64_t count;
-  int64_t block;
-  float* out;  // row r, columns of the tile first: out + query * query_stride + head * head_stride
-  int64_t query_stride;
-  int64_t head_stride;
-  // Where in a row the weights of the block's own positions begin, of which a query has one more
-  // than the query before it: those behind are zero and not multiplied.
-  int64_t own = std::numeric_limits<int64_t>::max() / 2;
-
-  float* Out(int64_t r) const { return out + r % block * query_stride + r / block * head_stride; }
-  // How many weights rows [first, end) have at most.
-  int64_t Depth(int64_t first, int64_t end) const {
-    return own + (first / block == (end - 1) / block ? (end - 1) % block + 1 : block);
-  }
-};
-
-// Asks for weights [offset, offset + depth) of up to kTileRows rows from r on: those of many blocks
-// come from a cache that is far away.
-inline void PrefetchWeights(const QueryRows& queries, int64_t r, int64_t offset, int64_t depth) {
-  const int64_t end = std::min(r + kTileRows, queries.count);
-  for (; r < end; ++r) {
-    const float* weight = queries.weight + r * queries.weight_stride + offset;
-    for (int64_t k = 0; k < depth; k += kPackLineBytes / 4) __builtin_prefetch(weight + k);
-  }
-}
+using QueryRows = QueryRowsOf<float>;
 
 // out (+)= weight[:, offset .. offset + depth) x packed [depth][kPackColumns].
 inline void MultiplyPacked(const QueryRows& queries, int64_t offset, int64_t depth,
@@ -105,11 +75,11 @@ inline void MultiplyPacked(const QueryRows& queries, int64_t offset, int64_t dep
   tile.accumulate = accumulate;
   for (int64_t r = 0; r < queries.count; r += kTileRows) {
     const int64_t rows = std::min(kTileRows, queries.count - r);
-    PrefetchWeights(queries, r + kTileRows, offset, depth);
+    queries.Prefetch(r + kTileRows, r + 2 * kTileRows, offset, depth);
     tile.depth = std::clamp<int64_t>(queries.Depth(r, r + rows) - offset, 0, depth);
     if (tile.depth == 0 && accumulate) continue;
     for (int64_t i = 0; i < rows; ++i) {
-      tile.a[i] = queries.weight + (r + i) * queries.weight_stride + offset;
+      tile.a[i] = queries.Weights(r + i) + offset;
     }
     for (int64_t c = 0; c < columns; c += kTileColumns) {
       const int64_t width = std::min(kTileColumns, columns - c);

@@ -1,0 +1,50 @@
+// The queries that pass over packed rows of values, and where their sums go.
+#ifndef TVQ_KERNELS_CPU_QUERY_ROWS_H_
+#define TVQ_KERNELS_CPU_QUERY_ROWS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace tvq {
+
+// Columns of rows of values that are packed, which are those of a task.
+inline constexpr int64_t kPackColumns = 64;
+inline constexpr int64_t kPackLineBytes = 64;
+
+// The queries of one key/value head: rows r = head * block + query.
+template <typename Weight>
+struct QueryRowsOf {
+  const Weight* weight;  // row r: weight + r * weight_stride
+  int64_t weight_stride;
+  int64_t count;
+  int64_t block;
+  float* out;  // row r, columns of the tile first: out + query * query_stride + head * head_stride
+  int64_t query_stride;
+  int64_t head_stride;
+  // Where in a row the weights of the block's own positions begin, of which a query has one more
+  // than the query before it: those behind are zero and not multiplied.
+  int64_t own = std::numeric_limits<int64_t>::max() / 2;
+
+  const Weight* Weights(int64_t r) const { return weight + r * weight_stride; }
+  // Without a division where heads share nothing.
+  int64_t Head(int64_t r) const { return r < block ? 0 : r / block; }
+  int64_t Query(int64_t r) const { return r - Head(r) * block; }
+  float* Out(int64_t r) const { return out + Query(r) * query_stride + Head(r) * head_stride; }
+  // How many weights rows [first, end) have at most.
+  int64_t Depth(int64_t first, int64_t end) const {
+    return own + (Head(first) == Head(end - 1) ? Query(end - 1) + 1 : block);
+  }
+  // Asks for weights [offset, offset + depth) of rows [r, end): those of many blocks come from a
+  // cache that is far away.
+  void Prefetch(int64_t r, int64_t end, int64_t offset, int64_t depth) const {
+    constexpr int64_t kLine = kPackLineBytes / static_cast<int64_t>(sizeof(Weight));
+    for (end = std::min(end, count); r < end; ++r) {
+      for (int64_t k = 0; k < depth; k += kLine) __builtin_prefetch(Weights(r) + offset + k);
+    }
+  }
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_CPU_QUERY_ROWS_H_
