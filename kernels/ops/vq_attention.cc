@@ -49,6 +49,10 @@ absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& ar
   constexpr const char* kOp = "VqPrefillAttention";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
+  if (args.factors != DType::kFloat32 && args.factors != DType::kBFloat16) {
+    return ArgumentError(
+        kOp, absl::StrCat("factors are ", Name(args.factors), ", expected float32 or bfloat16"));
+  }
   const int64_t tokens = args.code_scores.dim(0);
   const int64_t heads = args.code_scores.dim(1);
   absl::Status status = FirstError({

@@ -123,6 +123,12 @@ absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args
 inline constexpr int64_t kVqPrefillBlock = 64;
 inline constexpr int64_t kVqPrefillSpan = 256;
 
+// How far outputs may be off, relative to the largest |v|, where prefill's factors are rounded to
+// bfloat16, each by up to r = 2^-8 of it, and weights are divided by the sum of the rounded ones.
+// With weights w_j (1 + e_j) an output moves by the sum of w_j e_j (v_j - o) over that of w_j (1 +
+// e_j), at most 2 r / (1 - r); that rows are r off moves it by r.
+inline constexpr double kVqRoundedFactors = 3 * 0x1p-8 / (1 - 0x1p-8);
+
 struct VqPrefillAttentionArgs {
   VqShape shape;
   VqState state;
@@ -132,6 +138,12 @@ struct VqPrefillAttentionArgs {
   Matrix<const int32_t> codes;             // [T, G]
   Tensor<const float, 3> v;                // [T, G, V]
   Tensor<float, 3> out;                    // [T, H, V]
+
+  // What the products' factors, weights, rows of U and values, may be rounded to: float32, or
+  // bfloat16 (kVqRoundedFactors), of which a device makes use where it is faster by that, as the
+  // CPU is by VDPBF16PS; all others are as exact as with float32. Products are added in float32,
+  // and the state has the same bits.
+  DType factors = DType::kFloat32;
 };
 
 absl::Status VqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);

@@ -3,7 +3,8 @@
 // blocks are computed; then a task takes a tile of columns through all blocks, (weights [B, keys] x
 // rows of values [keys, columns]), and appends the values of each before it goes on to the next.
 // What a task reads it packs once, and keeps it in the second-level cache: rows of U, which change
-// with what retires, and values of positions, to which those of a block are added.
+// with what retires, and values of positions, to which those of a block are added. Products are of
+// float32 or of pairs of bfloat16 (products-inl.h); pairs take half the time.
 //
 // Work per block, head: 2 B (live codes + W + B / 2) V operations; bytes per key/value head and
 // blocks taken together: every row of U and of the window once. The largest intermediate is the
@@ -16,12 +17,11 @@
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/packed_product-inl.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vq_attention/keys.h"
+#include "kernels/cpu/vq_attention/products-inl.h"
 #include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
-#include "kernels/cpu/vq_attention/weights-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
@@ -41,10 +41,22 @@ struct QueryBlock {
   int64_t count;
 };
 
-// Consecutive blocks, from row `row` of the call on.
-template <typename T>
+// Calls task(i, worker) for i in [0, tasks), each on one of `workers` threads, which have numbers.
+template <typename Task>
+void RunOnWorkers(CpuDevice& cpu, int64_t workers, int64_t tasks, int64_t work, const Task& task) {
+  std::atomic<int64_t> next{0};
+  RunTasks(cpu, workers, work, [&](int64_t worker) {
+    for (int64_t i = next++; i < tasks; i = next++) task(i, worker);
+  });
+}
+
+// Consecutive blocks, from row `row` of the call on; products as Products has them.
+template <typename T, class Products>
 class PrefillSpan {
  public:
+  using Weight = typename Products::Weight;
+  using Rows = typename Products::Rows;
+
   PrefillSpan(CpuDevice& cpu, const VqPrefillAttentionArgs& args, int64_t row)
       : args_(args),
         shape_(args.shape),
@@ -52,13 +64,15 @@ class PrefillSpan {
         shared_(heads_ / shape_.kv_heads),
         row_(row),
         max_recent_(shape_.window + kVqPrefillBlock),
-        weight_stride_(AttentionKeys::MaxSize(shape_.codes, max_recent_)),
+        max_keys_(AttentionKeys::MaxSize(shape_.codes, max_recent_)),
+        weight_stride_(max_keys_ + (Products::kRows - 1) * kKeyPad),
         key_bytes_(AttentionKeys::Bytes(shape_.codes, max_recent_)) {
     ListBlocks();
     keys_ = cpu.Scratch<AttentionKeys>(0, blocks_ * shape_.kv_heads);
     key_memory_ = cpu.Scratch<char>(1, blocks_ * shape_.kv_heads * key_bytes_);
-    weights_ = cpu.Scratch<float>(2, heads_ * tokens_ * weight_stride_);
-    retired_ = cpu.Scratch<int32_t>(3, shape_.kv_heads * tokens_);
+    weights_ = cpu.Scratch<Weight>(2, heads_ * tokens_ * weight_stride_);
+    retired_ = cpu.Scratch<int32_t>(3, 2 * shape_.kv_heads * tokens_);
+    scales_ = cpu.Scratch<float>(5, heads_ * tokens_);
   }
 
   // Rows of the call.
@@ -68,29 +82,31 @@ class PrefillSpan {
     for (int64_t b = 0; b < blocks_; ++b) {
       for (int64_t g = 0; g < shape_.kv_heads; ++g) CollectKeys(b, g);
     }
-    constexpr int64_t kQueries = 8;  // of a task
-    const int64_t groups = kVqPrefillBlock / kQueries;
-    RunTasks(
-        cpu, blocks_ * heads_ * groups, heads_ * tokens_ * weight_stride_ * 16, [&](int64_t task) {
-          const int64_t query = task % groups * kQueries;
-          ComputeWeights(task / groups / heads_, task / groups % heads_, query, query + kQueries);
-        });
+    ComputeAllWeights(cpu);
     SumAllValues(cpu);
   }
 
  private:
   AttentionKeys& Keys(int64_t b, int64_t g) { return keys_[b * shape_.kv_heads + g]; }
-  // [block, weight_stride_]
-  float* Weights(int64_t b, int64_t h) {
-    const QueryBlock& block = block_[b];
-    return weights_ + ((block.row - row_) * heads_ + h * block.count) * weight_stride_;
+  // Queries of the blocks and heads before.
+  int64_t FirstQuery(int64_t b, int64_t h) const {
+    return (block_[b].row - row_) * heads_ + h * block_[b].count;
   }
+  // [block, weight_stride_]
+  Weight* Weights(int64_t b, int64_t h) { return weights_ + FirstQuery(b, h) * weight_stride_; }
+  // [block]
+  float* Scales(int64_t b, int64_t h) { return scales_ + FirstQuery(b, h); }
   // [block]
   int32_t* Retired(int64_t b, int64_t g) { return retired_ + g * tokens_ + block_[b].row - row_; }
+  int32_t* RetiredRow(int64_t b, int64_t g) { return Retired(b, g) + shape_.kv_heads * tokens_; }
   int64_t WindowRows(int64_t b) const { return std::min(block_[b].position, shape_.window); }
+  // The first position that a block attends to, and what is before it of the Rows it is part of.
+  int64_t Attended(int64_t b) const { return block_[b].position - WindowRows(b); }
+  int64_t Lead(int64_t b) const { return Attended(b) % Products::kRows; }
 
   void ListBlocks() {
-    const int64_t bytes = heads_ * kVqPrefillBlock * weight_stride_ * 4;
+    const int64_t bytes =
+        heads_ * kVqPrefillBlock * weight_stride_ * static_cast<int64_t>(sizeof(Weight));
     const int64_t most = std::clamp<int64_t>(kSpanWeightBytes / bytes, 1, kSpanBlocks);
     const int64_t rows = args_.code_scores.dim(0);
     while (blocks_ < most && row_ + tokens_ < rows) {
@@ -113,18 +129,40 @@ class PrefillSpan {
     for (int64_t i = 0; i < block.count; ++i) {
       const int32_t code = args_.codes.row(block.row + i)[g];
       keys.recent_code[keys.recent++] = code;
-      Retired(b, g)[i] = AppendCode(shape_, args_.state, g, block.position + i, code);
+      const int32_t retired = AppendCode(shape_, args_.state, g, block.position + i, code);
+      Retired(b, g)[i] = retired;
+      // Its row among those of the keys, of any use where it was live before the block.
+      RetiredRow(b, g)[i] = static_cast<int32_t>(
+          std::lower_bound(keys.row, keys.row + keys.live, retired) - keys.row);
     }
     std::fill(keys.recent_code + keys.recent, keys.recent_code + PadKeys(keys.recent), 0);
   }
 
-  void ComputeWeights(int64_t b, int64_t h, int64_t first, int64_t end) {
+  // A task is a few queries of a block and head; threads have memory for the scores of one each.
+  void ComputeAllWeights(CpuDevice& cpu) {
+    constexpr int64_t kQueries = 8;
+    constexpr int64_t kGroups = kVqPrefillBlock / kQueries;
+    const int64_t tasks = blocks_ * heads_ * kGroups;
+    const int64_t workers = std::min<int64_t>(tasks, cpu.pool().threads());
+    float* scores = cpu.Scratch<float>(6, workers * max_keys_);
+    RunOnWorkers(cpu, workers, tasks, heads_ * tokens_ * weight_stride_ * 16,
+                 [&](int64_t task, int64_t worker) {
+                   const int64_t query = task % kGroups * kQueries;
+                   ComputeWeights(task / kGroups / heads_, task / kGroups % heads_, query,
+                                  query + kQueries, scores + worker * max_keys_);
+                 });
+  }
+
+  void ComputeWeights(int64_t b, int64_t h, int64_t first, int64_t end, float* score) {
     const QueryBlock& block = block_[b];
     for (int64_t i = first; i < std::min(end, block.count); ++i) {
-      SoftmaxWeights(Keys(b, h / shared_), WindowRows(b) + i + 1, shape_.window,
-                     args_.code_scores.row(block.row + i) + h * shape_.codes,
-                     args_.position_scores.row(block.row + i) + h * shape_.window,
-                     Weights(b, h) + i * weight_stride_);
+      const QueryScores query{
+          .keys = Keys(b, h / shared_),
+          .recent = WindowRows(b) + i + 1,
+          .window = shape_.window,
+          .code_scores = args_.code_scores.row(block.row + i) + h * shape_.codes,
+          .position_scores = args_.position_scores.row(block.row + i) + h * shape_.window};
+      Products::Weigh(query, Lead(b), score, Weights(b, h) + i * weight_stride_, Scales(b, h) + i);
     }
   }
 
@@ -133,19 +171,20 @@ class PrefillSpan {
     const int64_t tiles = (shape_.value + kPackColumns - 1) / kPackColumns;
     const int64_t tasks = shape_.kv_heads * tiles;
     const int64_t workers = std::min<int64_t>(tasks, cpu.pool().threads());
-    const int64_t rows = shape_.codes + shape_.window + tokens_;
-    float* memory = cpu.Scratch<float>(4, workers * rows * kPackColumns);
-    std::atomic<int64_t> next{0};
-    RunTasks(cpu, workers, heads_ * tokens_ * weight_stride_ * shape_.value, [&](int64_t worker) {
-      float* packed = memory + worker * rows * kPackColumns;
-      for (int64_t task = next++; task < tasks; task = next++) {
-        SumValues(task / tiles, task % tiles * kPackColumns, packed);
-      }
-    });
+    const int64_t rows = CodeRows() + RowsOver(Lead(0) + WindowRows(0) + tokens_);
+    Rows* memory = cpu.Scratch<Rows>(4, workers * rows);
+    RunOnWorkers(cpu, workers, tasks, heads_ * tokens_ * weight_stride_ * shape_.value,
+                 [&](int64_t task, int64_t worker) {
+                   SumValues(task / tiles, task % tiles * kPackColumns, memory + worker * rows);
+                 });
   }
 
-  // Columns from `first` on. packed: [S + W + tokens][kPackColumns].
-  void SumValues(int64_t g, int64_t first, float* packed) {
+  // How many Rows so many rows of values fill.
+  static int64_t RowsOver(int64_t rows) { return (rows + Products::kRows - 1) / Products::kRows; }
+  int64_t CodeRows() const { return RowsOver(shape_.codes); }
+
+  // Columns from `first` on. packed: those of codes, then those of positions.
+  void SumValues(int64_t g, int64_t first, Rows* packed) {
     const int64_t values = shape_.value;
     const int64_t columns = std::min(kPackColumns, values - first);
     const float* sum = args_.state.sum + g * shape_.codes * values + first;
@@ -154,36 +193,48 @@ class PrefillSpan {
     const int64_t v_stride = shape_.kv_heads * values;
 
     // Rows of U of the codes that are live, then values of positions from the oldest on.
-    float* recent = packed + shape_.codes * kPackColumns;
+    Rows* recent = packed + CodeRows();
     const AttentionKeys& begin = Keys(0, g);
-    Pack<T>(ValueRows<T>{window, values, begin.row + begin.RecentOffset(), WindowRows(0)}, 0,
-            WindowRows(0), columns, recent);
-    const int64_t oldest = block_[0].position - WindowRows(0);
+    const int64_t origin = Attended(0) - Lead(0);
+    if (Lead(0) > 0) std::fill_n(recent[0], kPackColumns, 0);
+    Products::template PackAll<T>(
+        ValueRows<T>{window, values, begin.row + begin.RecentOffset(), WindowRows(0)}, columns,
+        recent, Lead(0));
     int64_t live = 0;
     for (int64_t b = 0; b < blocks_; ++b) {
       const QueryBlock& block = block_[b];
       const AttentionKeys& keys = Keys(b, g);
       if (keys.live != live) {  // codes come and never go
         live = keys.live;
-        Pack<float>(ValueRows<float>{sum, values, keys.row, live}, 0, live, columns, packed);
+        Products::template PackAll<float>(ValueRows<float>{sum, values, keys.row, live}, columns,
+                                          packed, 0);
       }
       const float* v = args_.v.row(block.row) + g * values + first;
-      Pack<T>(ValueRows<float>{v, v_stride, nullptr, block.count}, 0, block.count, columns,
-              recent + (block.position - oldest) * kPackColumns);
+      Products::template PackAll<T>(ValueRows<float>{v, v_stride, nullptr, block.count}, columns,
+                                    recent, block.position - origin);
 
-      const int64_t attended = block.position - WindowRows(b);
-      const QueryRows queries{.weight = Weights(b, g * shared_),
-                              .weight_stride = weight_stride_,
-                              .count = shared_ * block.count,
-                              .block = block.count,
-                              .out = args_.out.row(block.row) + g * shared_ * values + first,
-                              .query_stride = heads_ * values,
-                              .head_stride = values,
-                              .own = keys.RecentOffset() + WindowRows(b)};
+      const int64_t attended = Attended(b) - Lead(b);
+      const QueryRowsOf<Weight> queries{
+          .weight = Weights(b, g * shared_),
+          .weight_stride = weight_stride_,
+          .count = shared_ * block.count,
+          .block = block.count,
+          .out = args_.out.row(block.row) + g * shared_ * values + first,
+          .query_stride = heads_ * values,
+          .head_stride = values,
+          .own = keys.RecentOffset() + block.position - attended};
       AheadOfAppend ahead(*this, b, g, first, columns);
-      Multiply(queries, 0, packed, live, columns, false, ahead);
-      Multiply(queries, keys.RecentOffset(), recent + (attended - oldest) * kPackColumns,
-               WindowRows(b) + block.count, columns, live > 0, ahead);
+      const auto multiply = [&](int64_t offset, const Rows* rows, int64_t count, bool accumulate) {
+        for (int64_t row = 0; row < count; row += Products::kPassRows) {
+          ahead.Turn();
+          Products::Multiply(queries, Scales(b, g * shared_), offset + row,
+                             std::min(Products::kPassRows, count - row),
+                             rows + row / Products::kRows, columns, accumulate || row > 0);
+        }
+      };
+      multiply(0, packed, live, false);
+      multiply(keys.RecentOffset(), recent + (attended - origin) / Products::kRows,
+               block.position + block.count - attended, live > 0);
       Append(b, g, first, columns);
       if (b + 1 < blocks_) RefreshSums(b, g, sum, columns, packed);
     }
@@ -196,7 +247,7 @@ class PrefillSpan {
         : span_(span), b_(b), g_(g), first_(first), columns_(columns) {}
 
     void Turn() {
-      constexpr int64_t kPositions = 8;
+      constexpr int64_t kPositions = Products::kPassRows / 16;
       const QueryBlock& block = span_.block_[b_];
       const int64_t end = std::min(next_ + kPositions, block.count);
       for (; next_ < end; ++next_) {
@@ -221,16 +272,6 @@ class PrefillSpan {
     int64_t next_ = 0;  // position of the block
   };
 
-  // out (+)= weights from `offset` on x rows [count][kPackColumns].
-  void Multiply(const QueryRows& queries, int64_t offset, const float* rows, int64_t count,
-                int64_t columns, bool accumulate, AheadOfAppend& ahead) {
-    for (int64_t first = 0; first < count; first += kPackRows) {
-      ahead.Turn();
-      MultiplyPacked(queries, offset + first, std::min(kPackRows, count - first),
-                     rows + first * kPackColumns, columns, accumulate || first > 0);
-    }
-  }
-
   void Append(int64_t b, int64_t g, int64_t first, int64_t columns) {
     const QueryBlock& block = block_[b];
     const int32_t* retired = Retired(b, g);
@@ -246,14 +287,12 @@ class PrefillSpan {
 
   // Packs again what retired to codes that were live before the block; where others came, all is
   // packed anew.
-  void RefreshSums(int64_t b, int64_t g, const float* sum, int64_t columns, float* packed) {
-    const AttentionKeys& keys = Keys(b, g);
-    if (Keys(b + 1, g).live != keys.live) return;
+  void RefreshSums(int64_t b, int64_t g, const float* sum, int64_t columns, Rows* packed) {
+    if (Keys(b + 1, g).live != Keys(b, g).live) return;
     for (int64_t i = 0; i < block_[b].count; ++i) {
       const int32_t code = Retired(b, g)[i];
       if (code == kNoCode) continue;
-      const int64_t row = std::lower_bound(keys.row, keys.row + keys.live, code) - keys.row;
-      std::copy_n(sum + code * shape_.value, columns, packed + row * kPackColumns);
+      Products::PackAgain(sum + code * shape_.value, columns, packed, RetiredRow(b, g)[i]);
     }
   }
 
@@ -263,6 +302,7 @@ class PrefillSpan {
   const int64_t shared_;  // heads per key/value head
   const int64_t row_;
   const int64_t max_recent_;
+  const int64_t max_keys_;
   const int64_t weight_stride_;
   const int64_t key_bytes_;
   QueryBlock block_[kSpanBlocks];
@@ -270,25 +310,36 @@ class PrefillSpan {
   int64_t tokens_ = 0;
   AttentionKeys* keys_;  // [blocks, G]
   char* key_memory_;     // [blocks, G, key_bytes_]
-  float* weights_;       // [blocks], each [H, block, weight_stride_]
-  int32_t* retired_;     // [G, tokens]
+  Weight* weights_;      // [blocks], each [H, block, weight_stride_]
+  float* scales_;        // [blocks], each [H, block]
+  int32_t* retired_;     // [2, G, tokens]: codes, and their rows
 };
 
-template <typename T>
+template <typename T, class Products>
 void PrefillAll(CpuDevice& cpu, const VqPrefillAttentionArgs& args) {
   for (int64_t row = 0; row < args.code_scores.dim(0);) {
-    PrefillSpan<T> span(cpu, args, row);
+    PrefillSpan<T, Products> span(cpu, args, row);
     span.Attend(cpu);
     row += span.tokens();
   }
 }
 
-void VqPrefillAll(CpuDevice& cpu, const VqPrefillAttentionArgs& args) {
+template <class Products>
+void PrefillAll(CpuDevice& cpu, const VqPrefillAttentionArgs& args) {
   if (args.shape.value_dtype == DType::kFloat32) {
-    PrefillAll<float>(cpu, args);
+    PrefillAll<float, Products>(cpu, args);
   } else {
-    PrefillAll<BFloat16>(cpu, args);
+    PrefillAll<BFloat16, Products>(cpu, args);
   }
+}
+
+void VqPrefillAll(CpuDevice& cpu, const VqPrefillAttentionArgs& args) {
+#if HWY_TARGET <= HWY_AVX3
+  if (args.factors == DType::kBFloat16 && cpu.dot().bf16) {
+    return PrefillAll<PairProducts>(cpu, args);
+  }
+#endif
+  PrefillAll<FloatProducts>(cpu, args);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -120,6 +120,9 @@ TEST_P(VqAttentionTest, DecodeMatchesReference) {
   }
 }
 
+// Of prefill's products.
+constexpr DType kFactors[] = {DType::kFloat32, DType::kBFloat16};
+
 TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
   for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 3);
@@ -128,10 +131,12 @@ TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
     OwnedState appended(*device_, inputs.shape);
     inputs.Append(*device_, appended, 0, c.tokens);
     EXPECT_TRUE(decoded == appended);
-    OwnedState prefilled(*device_, inputs.shape);
     std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
-    inputs.Prefill(*device_, prefilled, 0, c.tokens, out);
-    EXPECT_TRUE(decoded == prefilled);
+    for (const DType factors : kFactors) {
+      OwnedState prefilled(*device_, inputs.shape);
+      inputs.Prefill(*device_, prefilled, 0, c.tokens, out, factors);
+      EXPECT_TRUE(decoded == prefilled) << Name(factors);
+    }
     OwnedState pieces(*device_, inputs.shape);
     inputs.Append(*device_, pieces, 0, 3);
     inputs.Prefill(*device_, pieces, 3, 40, out);
@@ -145,18 +150,49 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
   for (const Case& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 4);
     const std::vector<double>& want = Wanted(c, inputs, 4);
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 6; ++round) {
+      const DType factors = kFactors[round % 2];
       OwnedState state(*device_, inputs.shape);
       std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
       int64_t first = 0;
       while (first < c.tokens) {
-        const int64_t longest = round == 0 ? c.tokens : std::min<int64_t>(c.tokens - first, 100);
+        const int64_t longest = std::min<int64_t>(c.tokens - first, 100);
         const int64_t count =
-            round == 0 ? c.tokens : std::uniform_int_distribution<int64_t>(1, longest)(random);
-        inputs.Prefill(*device_, state, first, count, out);
+            round < 2 ? c.tokens : std::uniform_int_distribution<int64_t>(1, longest)(random);
+        inputs.Prefill(*device_, state, first, count, out, factors);
         first += count;
       }
-      ExpectNear(out, want, inputs.Bound());
+      ExpectNear(out, want, inputs.PrefillBound(factors));
+    }
+  }
+}
+
+// Whatever rounding does to the weights, they sum to one.
+TEST_P(VqAttentionTest, PrefillOfEqualValuesIsThatValue) {
+  // No code of so many positions that bfloat16 has not their number.
+  const Case c{2, 1, 16, 70, 48, 200};
+  VqInputs inputs(Shape(c), c.heads, c.tokens, 12);
+  std::fill(inputs.v.begin(), inputs.v.end(), 1.0F);
+  for (const DType factors : kFactors) {
+    OwnedState state(*device_, inputs.shape);
+    std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+    inputs.Prefill(*device_, state, 0, c.tokens, out, factors);
+    ExpectNear(out, std::vector<float>(out.size(), 1.0F), inputs.Bound());
+  }
+}
+
+TEST_P(VqAttentionTest, AScoreThatIsNoNumberStaysWithItsQuery) {
+  const Case c{2, 1, 16, 7, 20, 80};
+  VqInputs inputs(Shape(c), c.heads, c.tokens, 13);
+  constexpr int64_t kQuery = 66, kHead = 1;
+  std::fill_n(inputs.code_scores.begin() + (kQuery * c.heads + kHead) * c.codes, c.codes, NAN);
+  for (const DType factors : kFactors) {
+    OwnedState state(*device_, inputs.shape);
+    std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
+    inputs.Prefill(*device_, state, 0, c.tokens, out, factors);
+    for (int64_t i = 0; i < inputs.OutSize(); ++i) {
+      const bool hit = i / c.value == kQuery * c.heads + kHead;
+      ASSERT_EQ(std::isnan(out[static_cast<size_t>(i)]), hit) << "element " << i;
     }
   }
 }
@@ -166,23 +202,27 @@ TEST_P(VqAttentionTest, ChunksThatEndAtSpansDoNotChangeBits) {
   constexpr Case kLong[] = {{3, 1, 7, 33, 9, 530}, {1, 1, 20, 300, 20, 600}};
   for (const Case& c : std::span(kLong).first(slow() ? 1 : 2)) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 5);
-    const auto prefill = [&](Device& device, int64_t chunk) {
-      OwnedState state(device, inputs.shape);
-      std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
-      for (int64_t first = 0; first < c.tokens; first += chunk) {
-        inputs.Prefill(device, state, first, std::min(chunk, c.tokens - first), out);
+    for (const DType factors : kFactors) {
+      const auto prefill = [&](Device& device, int64_t chunk) {
+        OwnedState state(device, inputs.shape);
+        std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+        for (int64_t first = 0; first < c.tokens; first += chunk) {
+          inputs.Prefill(device, state, first, std::min(chunk, c.tokens - first), out, factors);
+        }
+        return out;
+      };
+      const auto whole = prefill(*device_, c.tokens);
+      EXPECT_EQ(prefill(*device_, kVqPrefillSpan), whole);
+      EXPECT_EQ(prefill(*device_, 2 * kVqPrefillSpan), whole);
+      EXPECT_EQ(prefill(*one_thread, c.tokens), whole);
+      // What comes after a position does not change its bits.
+      for (const int64_t end : {100, 101}) {
+        OwnedState state(*device_, inputs.shape);
+        std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
+        inputs.Prefill(*device_, state, 0, end, out, factors);
+        EXPECT_TRUE(std::equal(out.begin(), out.begin() + end * c.heads * c.value, whole.begin()));
       }
-      return out;
-    };
-    const auto whole = prefill(*device_, c.tokens);
-    EXPECT_EQ(prefill(*device_, kVqPrefillSpan), whole);
-    EXPECT_EQ(prefill(*device_, 2 * kVqPrefillSpan), whole);
-    EXPECT_EQ(prefill(*one_thread, c.tokens), whole);
-    // What comes after a position does not change its bits.
-    OwnedState state(*device_, inputs.shape);
-    std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
-    inputs.Prefill(*device_, state, 0, 100, out);
-    EXPECT_TRUE(std::equal(out.begin(), out.begin() + 100 * c.heads * c.value, whole.begin()));
+    }
   }
 }
 
@@ -417,10 +457,12 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
   const auto first = FirstDecoded(c);
   ExpectNear(inputs.Decode(*device_, state, first), inputs.Quadratic(first),
              inputs.DecodeBound() + inputs.CopyBound());
-  OwnedState other(*device_, inputs.shape);
-  std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
-  inputs.Prefill(*device_, other, 0, c.tokens, out);
-  ExpectNear(out, want, inputs.Bound());
+  for (const DType factors : kFactors) {
+    OwnedState other(*device_, inputs.shape);
+    std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
+    inputs.Prefill(*device_, other, 0, c.tokens, out, factors);
+    ExpectNear(out, want, inputs.PrefillBound(factors));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(VqCases()), kCaseName);
@@ -477,6 +519,32 @@ TEST(VqAttentionMemoryTest, ASmallerBatchTakesNoMoreThanALargerOne) {
       }
     }
   }
+}
+
+// Factors that may be rounded are where that gains anything.
+TEST(VqAttentionIsaTest, FactorsAreRoundedForPairsAlone) {
+  const Case c{1, 1, 20, 30, 20, 100};
+  const VqInputs inputs({c.kv_heads, c.codes, c.window, c.value, DType::kBFloat16}, c.heads,
+                        c.tokens, 14);
+  for (const std::string& isa : AvailableIsas()) {
+    const auto device = MakeTestDevice("cpu", isa);
+    std::vector<std::vector<float>> outputs;
+    for (const DType factors : kFactors) {
+      OwnedState state(*device, inputs.shape);
+      outputs.emplace_back(static_cast<size_t>(inputs.OutSize()));
+      inputs.Prefill(*device, state, 0, c.tokens, outputs.back(), factors);
+    }
+    EXPECT_EQ(outputs[0] != outputs[1], isa == "avx512-bf16") << isa;
+  }
+}
+
+TEST(VqAttentionCheckTest, NamesFactorsThatThereAreNot) {
+  const auto cpu = MakeTestDevice("cpu");
+  VqPrefillAttentionArgs args;
+  args.shape = {1, 4, 3, 2, DType::kFloat32};
+  args.factors = DType::kInt8;
+  EXPECT_THAT(std::string(VqPrefillAttention(*cpu, args).message()),
+              HasSubstr("factors are int8, expected float32 or bfloat16"));
 }
 
 TEST(VqAttentionCheckTest, NamesWhatIsWrong) {

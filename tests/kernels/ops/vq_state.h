@@ -169,7 +169,7 @@ struct VqInputs {
 
   // Positions [first, first + count) by prefill, into `out` (all positions).
   void Prefill(Device& device, OwnedState& state, int64_t first, int64_t count,
-               std::vector<float>& out) const {
+               std::vector<float>& out, DType factors = DType::kFloat32) const {
     const DeviceArray<float> code_score(device,
                                         Rows(code_scores, heads * shape.codes, first, count));
     const DeviceArray<float> position_score(
@@ -187,7 +187,8 @@ struct VqInputs {
                                     {position_score.data(), {count, heads, shape.window}},
                                     {code.data(), {count, shape.kv_heads}},
                                     {value.data(), {count, shape.kv_heads, shape.value}},
-                                    {result.data(), {count, heads, shape.value}}});
+                                    {result.data(), {count, heads, shape.value}},
+                                    factors});
     EXPECT_TRUE(status.ok()) << status.ToString();
     const std::vector<float> read = result.Read();
     std::copy(read.begin(), read.end(), out.begin() + first * width);
@@ -232,6 +233,11 @@ struct VqInputs {
     // Values of the copy are multiplied by count and scale first.
     const double factors = shape.read == VqRead::kInt8 ? 2 : 0;
     return ((2 * keys + 2 * (3 * score + 4) + 8 + factors) * kRounding + terms) * Largest(v);
+  }
+
+  // Of prefill, which may round factors.
+  double PrefillBound(DType factors) const {
+    return Bound() + (factors == DType::kBFloat16 ? kVqRoundedFactors * Largest(v) : 0);
   }
 
   // Of decode, which rounds the factors of the copy's rows.

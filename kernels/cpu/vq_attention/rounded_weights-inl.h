@@ -1,0 +1,139 @@
+// Softmax weights in bfloat16, of many queries of the same keys.
+#if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_ROUNDED_WEIGHTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_ROUNDED_WEIGHTS_INL_H_
+#undef TVQ_KERNELS_CPU_VQ_ATTENTION_ROUNDED_WEIGHTS_INL_H_
+#else
+#define TVQ_KERNELS_CPU_VQ_ATTENTION_ROUNDED_WEIGHTS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/exponentials-inl.h"
+#include "kernels/cpu/vq_attention/keys.h"
+#include "kernels/tensor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// What a query's scores are made of, in the order of `keys`.
+struct QueryScores {
+  const AttentionKeys& keys;
+  int64_t recent;  // positions of the keys that it attends to, of which the last is its own
+  int64_t window;
+  const float* code_scores;      // [S]
+  const float* position_scores;  // [W] by distance
+};
+
+// Lane by lane the largest score of a code, which go to `score`.
+HWY_INLINE hn::Vec<WeightTag> ScoreCodes(const QueryScores& q, float* HWY_RESTRICT score) {
+  const WeightTag d;
+  const hn::Rebind<int32_t, WeightTag> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t live = q.keys.live;
+  const bool all = live == 0 || q.keys.row[live - 1] == live - 1;  // no code below is missing
+  auto maximum = hn::Set(d, std::numeric_limits<float>::lowest());
+  for (int64_t k = 0; k < live; k += lanes) {
+    const auto valid = hn::FirstN(d, static_cast<size_t>(std::min(live - k, lanes)));
+    const auto of_code = all ? hn::MaskedLoad(valid, d, q.code_scores + k)
+                             : hn::GatherIndex(d, q.code_scores, hn::Load(di, q.keys.row + k));
+    hn::Store(of_code, d, score + k);
+    maximum = hn::Max(maximum, hn::IfThenElse(valid, of_code, maximum));
+  }
+  return maximum;
+}
+
+// Position scores of the positions from k on, zero of what is out of reach.
+HWY_INLINE hn::Vec<WeightTag> PositionScores(const QueryScores& q, int64_t k) {
+  const WeightTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t farthest = q.recent - 1 - k, nearest = farthest - (lanes - 1);
+  if (nearest >= q.window) return hn::Zero(d);
+  if (nearest >= 0 && farthest < q.window) {
+    return hn::Reverse(d, hn::LoadU(d, q.position_scores + nearest));
+  }
+  HWY_ALIGN float scores[kWeightPad] = {};
+  for (int64_t l = std::max<int64_t>(0, farthest - q.window + 1); l < std::min(lanes, farthest + 1);
+       ++l) {
+    scores[l] = q.position_scores[farthest - l];
+  }
+  return hn::Load(d, scores);
+}
+
+// As ScoreCodes, of the positions.
+HWY_INLINE hn::Vec<WeightTag> ScorePositions(const QueryScores& q, float* HWY_RESTRICT score,
+                                             hn::Vec<WeightTag> maximum) {
+  const WeightTag d;
+  const hn::Rebind<int32_t, WeightTag> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t k = 0; k < q.recent; k += lanes) {
+    const auto of_code = hn::GatherIndex(d, q.code_scores, hn::Load(di, q.keys.recent_code + k));
+    const auto sum = hn::Add(of_code, PositionScores(q, k));
+    hn::Store(sum, d, score + k);
+    const auto valid = hn::FirstN(d, static_cast<size_t>(std::min(q.recent - k, lanes)));
+    maximum = hn::Max(maximum, hn::IfThenElse(valid, sum, maximum));
+  }
+  return maximum;
+}
+
+// Weights relative to the largest one, and what they come to, lane by lane.
+struct RoundedSum {
+  hn::Vec<WeightTag> maximum;
+  hn::Vec<WeightTag> sum;
+  hn::Mask<WeightTag> bad;  // what is not a number
+
+  // weight[k] = exp(score[k] - maximum) to the nearest bfloat16, 0 in the padding; `counts` may be
+  // null: 1.
+  HWY_INLINE void Add(int64_t count, const float* HWY_RESTRICT counts,
+                      const float* HWY_RESTRICT score, BFloat16* HWY_RESTRICT weight) {
+    const WeightTag d;
+    const hn::RebindToUnsigned<WeightTag> du;
+    const hn::Rebind<uint16_t, WeightTag> d16;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t k = 0; k < count; k += lanes) {
+      const auto valid = hn::FirstN(d, static_cast<size_t>(std::min(count - k, lanes)));
+      const auto below = hn::IfThenElseZero(valid, hn::Sub(hn::Load(d, score + k), maximum));
+      bad = hn::Or(bad, hn::IsNaN(below));
+      const auto bits = hn::BitCast(du, hn::IfThenElseZero(valid, hn::Exp(d, below)));
+      const auto upper = hn::ShiftRight<16>(hn::Add(bits, hn::Set(du, 0x8000U)));
+      hn::StoreU(hn::TruncateTo(d16, upper), d16, reinterpret_cast<uint16_t*>(weight + k));
+      const auto rounded = hn::BitCast(d, hn::ShiftLeft<16>(upper));
+      sum = counts == nullptr ? hn::Add(sum, rounded)
+                              : hn::MulAdd(rounded, hn::Load(d, counts + k), sum);
+    }
+  }
+
+  float Total() const {
+    const WeightTag d;
+    if (!hn::AllFalse(d, bad)) return std::numeric_limits<float>::quiet_NaN();
+    return hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+};
+
+// Weights of a query relative to the largest one and rounded to bfloat16, codes' from 0 on, ahead
+// of positions' `lead` zeros; returns the sum of what is rounded, so that dividing by it undoes
+// what rounding does to all weights alike. score [keys.Size()], aligned, is working memory; weight
+// [keys.Size() + kKeyPad].
+HWY_INLINE float RoundedWeights(const QueryScores& q, int64_t lead, float* HWY_RESTRICT score,
+                                BFloat16* HWY_RESTRICT weight) {
+  const WeightTag d;
+  const int64_t recent = q.keys.RecentOffset();
+  const auto maximum = ScorePositions(q, score + recent, ScoreCodes(q, score));
+  RoundedSum sum{hn::MaxOfLanes(d, maximum), hn::Zero(d), hn::FirstN(d, 0)};
+  sum.Add(q.keys.live, q.keys.count, score, weight);
+  BFloat16* positions = std::fill_n(weight + recent, lead, BFloat16());
+  sum.Add(q.recent, nullptr, score + recent, positions);
+  std::fill(positions + PadKeys(q.recent), weight + q.keys.Size() + kKeyPad, BFloat16());
+  return sum.Total();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
