@@ -52,10 +52,11 @@ struct ModelInfo {
   int64_t weight_bytes = 0;  // device memory held by the weights
   bool predicts = true;      // next tokens; a model that does not encodes
   // Where a token's way through the model is rounded (models/verify/rounding.h): matrix products
-  // one behind the other, without the logits', and places where what a state keeps is of
-  // state_dtype.
+  // one behind the other, without the logits', places where what a state keeps is of state_dtype,
+  // and where weights are not float32 factors within attention that a prompt may round.
   int64_t products = 0;
   int64_t kept = 0;
+  int64_t factors = 0;
   // int8, int4: no matrix lost more than this part of its root mean square when it was quantized;
   // else 0.
   double weight_rounding = 0;

@@ -10,7 +10,7 @@ double RoundingBound(const ModelInfo& info, Weights weights) {
   const double weight = info.dtype == DType::kBFloat16 ? bfloat16 : info.weight_rounding;
   double squares = 0;
   if (info.dtype != DType::kFloat32) {
-    squares += (products + 1) * bfloat16 * bfloat16;
+    squares += (products + 1 + static_cast<double>(info.factors)) * bfloat16 * bfloat16;
     if (weights == Weights::kExact) squares += (products + 2) * weight * weight;
   }
   if (info.state_dtype == DType::kBFloat16)

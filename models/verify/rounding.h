@@ -27,10 +27,10 @@ enum class Weights { kExact, kSame };
 // Rounding to bfloat16 errs by at most 2^-9 of a value. With rounded weights every matrix product
 // on a token's way rounds what it reads, info.products one behind the other and the logits': one
 // place more than products. Rounded weights stand at as many, and the embedding at one more; each
-// errs by 2^-9 as bfloat16, by info.weight_rounding of its matrix as int8 or int4. What states keep
-// as bfloat16 are info.kept places. Errors of different places are independent, so that their
-// squares add up; a log-probability differs by at most twice a logit's error, its own and the
-// normaliser's.
+// errs by 2^-9 as bfloat16, by info.weight_rounding of its matrix as int8 or int4. Factors within
+// attention that a prompt may round then are info.factors places. What states keep as bfloat16 are
+// info.kept places. Errors of different places are independent, so that their squares add up; a
+// log-probability differs by at most twice a logit's error, its own and the normaliser's.
 double RoundingBound(const ModelInfo& info, Weights weights);
 
 // The same for a prompt of a float32 model where the device may cut the factors of its chunks'

@@ -37,6 +37,14 @@ TEST(RoundingTest, CountsThePlacesOfThreeGatedUnits) {
   EXPECT_EQ(Squares(kI4, kB, Weights::kExact), Squares(kI, kB, Weights::kExact));
 }
 
+TEST(RoundingTest, CountsTheFactorsThatAPromptRounds) {
+  ModelInfo info = Info(kF, kF);
+  info.factors = 6;
+  EXPECT_EQ(RoundingBound(info, Weights::kSame), 0);
+  info.dtype = kB;
+  EXPECT_DOUBLE_EQ(RoundingBound(info, Weights::kSame), 2 * std::sqrt(7.0 + 6) / 512);
+}
+
 TEST(RoundingTest, CountsThePlacesThatTf32Cuts) {
   EXPECT_DOUBLE_EQ(Tf32Bound(6), 2 * std::sqrt(14.0) / 1024);
 }

@@ -47,6 +47,8 @@ class Attention {
   // Of what states keep of positions, and how many such parts of a layer that is rounded to.
   virtual DType state_dtype() const = 0;
   virtual int64_t kept_parts() const = 0;
+  // Factors of a layer's products that Prefill rounds to bfloat16 where weights are not float32.
+  virtual int64_t rounded_factors() const { return 0; }
 
   // Of kinds that have a choice (model.h).
   virtual StateReads reads() const { return {}; }

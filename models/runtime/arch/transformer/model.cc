@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Model>> Transformer::Create(const TransformerConf
   info.weight_rounding = weights->rounding;
   info.products = config.n_layer * (config.block == Block::kGated ? 2 : 4);
   info.kept = config.n_layer * attention->kept_parts();
+  info.factors = config.n_layer * attention->rounded_factors();
   return std::unique_ptr<Model>(new Transformer(config, options.device, std::move(attention),
                                                 *std::move(weights), std::move(tokenizer),
                                                 *std::move(workspace), std::move(info)));

@@ -20,6 +20,7 @@ VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType 
       turned_codes_(config) {}
 
 void VqAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
+  if (loader.dtype() != DType::kFloat32) prefill_factors_ = DType::kBFloat16;
   queries_.LoadLayer(prefix, loader);
   const std::vector<float> codebook = ReadCodebook(config_, prefix, loader);
   codebooks_.push_back(loader.PackKeys(codebook, {config_.n_kv_head, config_.n_code, config_.d_k}));
@@ -107,6 +108,7 @@ absl::Status VqAttention::Prefill(int64_t layer, const SessionState& state,
   args.codes = codes(n);
   args.v = rows.v;
   args.out = rows.out;
+  args.factors = prefill_factors_;
   return VqPrefillAttention(device_, args);
 }
 

@@ -30,6 +30,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
   DType state_dtype() const override { return layout_.shape().value_dtype; }
   int64_t kept_parts() const override { return 1; }
+  int64_t rounded_factors() const override { return 2; }  // softmax weights, rows of values
   StateReads reads() const override { return reads_; }
   StateReadTotals read_totals() const override;
   absl::Status BeginStep(int64_t rows) override;
@@ -84,6 +85,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   const StateReads reads_;
   const VqLayout layout_;
   const int64_t draft_rows_;
+  DType prefill_factors_ = DType::kFloat32;  // bfloat16 where weights are rounded, too
   RelativeQueries queries_;
   std::vector<HeadKeys> codebooks_;  // C [G, S, K], of each layer
   TurnedCodes turned_codes_;         // of rerope
