@@ -254,19 +254,16 @@ absl::StatusOr<uint32_t*> CudaDevice::Tickets(int64_t count) {
   return tickets_.as<uint32_t>();
 }
 
-// Without leave it is 48 KiB in all. Who wants more is given the most at once.
+// Without leave it is 48 KiB with what a kernel declares, so every kernel that takes some at its
+// launch is given leave, once, for the most.
 cudaError_t CudaDevice::AllowShared(const void* kernel, int bytes) {
-  if (bytes == 0) return cudaSuccess;
-  int& allowed = allowed_shared_[kernel];
-  if (bytes <= allowed) return cudaSuccess;
-  cudaFuncAttributes attributes;
+  if (bytes == 0 || may_share_.contains(kernel)) return cudaSuccess;
+  cudaFuncAttributes attributes{};
   cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
   if (error != cudaSuccess) return error;
-  allowed = attributes.maxDynamicSharedSizeBytes;
-  if (bytes <= allowed) return cudaSuccess;
   const int most = kMostSharedBytes - static_cast<int>(attributes.sharedSizeBytes);
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-  if (error == cudaSuccess) allowed = most;
+  if (error == cudaSuccess) may_share_.insert(kernel);
   return error;
 }
 

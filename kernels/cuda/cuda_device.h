@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -113,8 +113,8 @@ class CudaDevice : public Device {
   std::vector<Buffer> scratch_;
   Buffer tickets_;
   bool recorded_ = false;
-  std::vector<Buffer> outgrown_;                         // scratch and tickets that recordings use
-  std::unordered_map<const void*, int> allowed_shared_;  // of kernels, as far as it is known
+  std::vector<Buffer> outgrown_;               // scratch and tickets that recordings use
+  std::unordered_set<const void*> may_share_;  // kernels, by AllowShared
   // What Reserve took; null before.
   struct Reserved {
     explicit Reserved(Buffer taken) : memory(std::move(taken)), places(memory.bytes()) {}
