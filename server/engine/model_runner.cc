@@ -22,7 +22,7 @@ void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<Acti
   decoding.reserve(plan.decode.size());
   for (size_t i : plan.decode) decoding.push_back(running[i].get());
   Decode(decoding, plan.draft_rows, totals);
-  // Nobody waits for the prompts of others: not who decodes, nor whose prompt comes first.
+  // No token waits for the prompts of others: not of who decodes, nor of whose prompt comes first.
   SampleAndDeliver(stream_interval, totals);
   for (const PrefillAdvance& a : plan.prefill) {
     Prefill(*running[a.request], a.tokens, totals);

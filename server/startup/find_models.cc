@@ -19,9 +19,9 @@ absl::StatusOr<std::vector<ModelFlag>> FindModels(const std::string& dir) {
     models.push_back({.name = entry->path().filename().string(), .dir = entry->path().string()});
   }
   if (error) return absl::InvalidArgumentError(absl::StrCat(dir, ": ", error.message()));
-  std::error_code absent;
+  std::error_code unseen;
   if (models.empty() &&
-      std::filesystem::exists(std::filesystem::path(dir) / "config.json", absent)) {
+      std::filesystem::exists(std::filesystem::path(dir) / "config.json", unseen)) {
     return absl::InvalidArgumentError(
         absl::StrCat(dir,
                      ": is a model itself, must be the folder that its folder is in; "

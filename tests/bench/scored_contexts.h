@@ -17,12 +17,12 @@ struct ScoredContext {
   size_t given = 1;  // the first so many are not scored; at least 1
 };
 
-// The file that options.text, pairs or images names, as `tvq score` takes it: a text is one context
-// of options.tokens + 1 ids at most, a pair its first text and a newline, given, and its second, an
-// image (of an idx file of grey bytes) its pixels behind the end-of-sequence id, if the model has
-// one. Of the latter two
-// the first options.examples, or all for 0. NOT_FOUND for a file that cannot be read,
-// INVALID_ARGUMENT, naming it, for one that is of another form or has nothing to score.
+// The file that options.text, pairs or images names, as `tvq score --allow-unknown` takes it: a
+// text is one context of options.tokens + 1 ids at most, a pair its first text and a newline,
+// given, and its second, an image (of an idx file of grey bytes) its pixels behind the
+// end-of-sequence id, if the model has one. Of the latter two the first options.examples, or all
+// for 0. NOT_FOUND for a file that cannot be read, INVALID_ARGUMENT, naming it, for one that is of
+// another form or has nothing to score.
 absl::StatusOr<std::vector<ScoredContext>> ReadContexts(const Model& model, const Options& options);
 
 }  // namespace tvq::bench
