@@ -38,6 +38,11 @@ absl::Status Store::FeedSharedPrompts() {
       if (!served.model->info().predicts) continue;
       auto prompt = served.model->tokenizer().Encode(text);
       if (!prompt.ok()) return prompt.status();
+      const auto known = served.model->tokenizer().CheckKnown(text, *prompt);
+      if (!known.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("shared_prompts: of ", served.name, ": ", known.message()));
+      }
       if (prompt->empty()) continue;
       const auto sink = std::make_shared<DoneSink>();
       Request request{.model = served.name,
