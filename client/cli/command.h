@@ -64,7 +64,7 @@ CLI::Option* AddModel(CLI::App& command, std::string& model);
 // --allow-unknown, for a command that has text tokenized.
 CLI::Option* AddAllowUnknown(CLI::App& command, bool& allow);
 
-// ", 3 of them unknown characters" behind a number of tokens; nothing if there are none.
+// ", 3 of them unknown" behind a number of tokens; nothing if there are none.
 std::string OfThemUnknown(int64_t count);
 
 // "1 key", "2 keys".

@@ -53,7 +53,7 @@ CLI::Option* AddAllowUnknown(CLI::App& command, bool& allow) {
 }
 
 std::string OfThemUnknown(int64_t count) {
-  return count == 0 ? "" : absl::StrCat(", ", count, " of them unknown characters");
+  return count == 0 ? "" : absl::StrCat(", ", count, " of them unknown");
 }
 
 std::string Counted(int64_t count, std::string_view noun) {
@@ -76,7 +76,9 @@ std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
 void RefuseEmptyNumbers(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     const std::string& type = option->get_type_name();
-    if (type != "INT" && type != "UINT" && type != "FLOAT") continue;
+    if (type != "INT" && type != "UINT" && type != "FLOAT" && type != "VERSION") {
+      continue;
+    }
     option->check(CLI::Validator(
         [](std::string& text) { return text.empty() ? "it is empty, must be a number" : ""; }, ""));
   }

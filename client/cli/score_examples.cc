@@ -19,6 +19,7 @@ namespace {
 struct Example {
   std::vector<int32_t> ids;
   size_t given = 0;
+  int64_t unknown = 0;  // of the others
 };
 
 struct Total {
@@ -37,11 +38,9 @@ absl::StatusOr<v1::TokenizeResponse> Tokenized(const Globals& globals, const std
   return globals.client->Tokenize(request, globals.Call());
 }
 
-// A pair of the file `name`: its first text and a newline are given. Counts the unknown characters
-// of the second.
+// A pair of the file `name`: its first text and a newline are given.
 absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& model,
-                                  const Pair& pair, const std::string& name, bool allow_unknown,
-                                  Total& total) {
+                                  const Pair& pair, const std::string& name, bool allow_unknown) {
   const auto failed = [&](const absl::Status& status, const char* which) {
     return absl::Status(status.code(), absl::StrCat(name, ": line ", pair.line, ": ", which, " ",
                                                     status.message()));
@@ -53,7 +52,7 @@ absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& mod
   Example example{{first->token_ids().begin(), first->token_ids().end()},
                   static_cast<size_t>(first->token_ids_size())};
   example.ids.insert(example.ids.end(), second->token_ids().begin(), second->token_ids().end());
-  total.unknown += second->unknown_tokens();
+  example.unknown = second->unknown_tokens();
   return example;
 }
 
@@ -76,6 +75,7 @@ absl::Status Add(const Globals& globals, const v1::Model& model, const Example& 
       ++total.tokens;
     }
   }
+  total.unknown += example.unknown;
   ++total.examples;
   return stream->Finish();
 }
@@ -121,8 +121,7 @@ int ScorePairs(const Globals& globals, const ExampleOptions& options, bool allow
   Keep(options.count, *pairs);
   Total total;
   for (const Pair& pair : *pairs) {
-    const auto example =
-        ExampleOf(globals, model.name(), pair, options.pairs, allow_unknown, total);
+    const auto example = ExampleOf(globals, model.name(), pair, options.pairs, allow_unknown);
     if (!example.ok()) return globals.Fail(example.status());
     if (auto s = Add(globals, model, *example, total); !s.ok()) return globals.Fail(s);
     ShowProgress(total, pairs->size());

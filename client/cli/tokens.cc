@@ -39,8 +39,7 @@ int RunTokenize(const Globals& globals, const Options& options) {
   for (size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%d" : " %d", ids[i]);
   std::printf("\n");
   if (response->unknown_tokens() > 0) {
-    std::fprintf(stderr, "tvq: %s\n",
-                 Counted(response->unknown_tokens(), "unknown character").c_str());
+    std::fprintf(stderr, "tvq: %s\n", Counted(response->unknown_tokens(), "unknown token").c_str());
   }
   return kOk;
 }

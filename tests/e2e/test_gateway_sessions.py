@@ -167,7 +167,7 @@ def test_hang_up_keeps_what_was_generated_if_asked(gateway, session):
 
 def test_tokens(gateway):
     assert gateway.post("/tokenize", {"model": "bytes", "prompt": "aä"}).json == {
-        "count": 3, "max_model_len": None, "tokens": [100, 198, 167]}
+        "count": 3, "max_model_len": None, "tokens": [100, 198, 167], "unknown_tokens": 0}
     assert gateway.post("/detokenize", {"model": "bytes", "tokens": [100, 198, 167]}).json == {"prompt": "aä"}
     assert gateway.post("/tokenize", {"model": "bytes"}).error["param"] == "prompt"
     assert gateway.post("/detokenize", {"model": "bytes", "tokens": [-1]}).error["param"].startswith("tokens")

@@ -7,6 +7,7 @@ import grpc
 import numpy as np
 import pytest
 
+from gateway_process import GatewayProcess
 from server_process import ROOT, ServerProcess
 
 sys.path.insert(0, str(ROOT))
@@ -91,6 +92,17 @@ def test_a_character_that_couplets_lacks_is_named(zoo, api, call, tmp_path):
     score = ["score", "--model", "couplets", "--file", tmp_path / "text"]
     assert call(*score).returncode == 1
     assert json.loads(call(*score, "--allow-unknown", "--json").stdout)["unknown_tokens"] == 1
+
+
+def test_a_character_that_couplets_lacks_over_http(zoo):
+    with GatewayProcess(zoo.address) as gateway:
+        body = {"model": "couplets", "prompt": "春☃"}
+        for path in ["/v1/completions", "/tokenize"]:
+            refused = gateway.post(path, body)
+            assert (refused.status, refused.error["param"]) == (400, "prompt") and "U+2603" in refused.error["message"]
+        read = gateway.post("/tokenize", body | {"allow_unknown": True}).json
+        assert (read["count"], read["unknown_tokens"]) == (2, 1)
+        assert gateway.post("/v1/completions", body | {"prompt": read["tokens"], "max_tokens": 1}).status == 200
 
 
 def test_a_digit_is_drawn_and_its_bits_are_the_trainers(call, tmp_path):

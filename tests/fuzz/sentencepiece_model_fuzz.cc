@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       "\xEF\xBC\xA1 \xEF\xAC\x81sh \xF0\x9F\x98\x80", std::string(3, '\0')};
   for (const std::string& text : texts) {
     const auto ids = (*tokenizer)->Encode(text);
+    if (ids.ok()) (void)(*tokenizer)->CheckKnown(text, *ids);
     if (ids.ok() && !(*tokenizer)->Decode(*ids).ok()) std::abort();
   }
   return 0;

@@ -196,7 +196,7 @@ class Session:
 
     def _call(self, call: Any) -> session_pb2.SessionCall:
         if surplus := set(call) - set(Call.__annotations__):
-            raise TypeError(f"{min(surplus)!r} is no argument of a call on a session")
+            raise TypeError(f"{min(surplus)!r} is no argument of this call")
         return session_pb2.SessionCall(
             session_id=self.id, expected_version=call.get("expected_version"),
             durability=options.durability_value(call.get("durability")),

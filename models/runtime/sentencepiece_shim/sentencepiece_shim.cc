@@ -65,7 +65,19 @@ int Encode(const TvqSentencePiece* processor, const char* text, size_t text_size
   return -1;
 }
 
+int64_t PieceBegin(const TvqSentencePiece* processor, const char* text, size_t text_size,
+                   size_t index) noexcept {
+  try {
+    const auto pieces =
+        processor->processor.EncodeAsImmutableProto(absl::string_view(text, text_size));
+    if (index < pieces.pieces_size()) return pieces.pieces(static_cast<int>(index)).begin();
+  } catch (...) {
+    // As where there is no such piece.
+  }
+  return -1;
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const TvqSentencePieceApi tvq_sentencepiece_api = {Open, Close, PieceCount, Encode};
+const TvqSentencePieceApi tvq_sentencepiece_api = {Open, Close, PieceCount, Encode, PieceBegin};

@@ -29,6 +29,10 @@ typedef struct {
   // Returns 0, or -1 with the reason in `error`. May be called from several threads at once.
   int (*encode)(const TvqSentencePiece* processor, const char* text, size_t text_size,
                 TvqIdSink sink, void* context, char* error, size_t error_size);
+  // The byte of the text at which the piece begins that is `index` of encode's; -1 if it cannot be
+  // told.
+  int64_t (*piece_begin)(const TvqSentencePiece* processor, const char* text, size_t text_size,
+                         size_t index);
 } TvqSentencePieceApi;
 
 // The library's one symbol.

@@ -38,6 +38,11 @@ class CharactersTokenizer : public TableTokenizer {
     return ids;
   }
   std::optional<int32_t> unknown_token() const override { return unknown_; }
+  size_t TokenBegin(std::string_view text, size_t index) const override {
+    size_t begin = 0;
+    for (; index > 0; --index) begin += ScanUtf8(text.substr(begin)).size;
+    return begin;
+  }
   bool StripsLeadingSpace() const override { return false; }
   std::string_view type() const override { return "characters"; }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -50,6 +51,12 @@ class Processor {
     return absl::InternalError(absl::StrCat("SentencePiece cannot encode the text: ", error));
   }
 
+  // See Tokenizer::TokenBegin; 0 if it cannot be told.
+  size_t PieceBegin(std::string_view text, size_t index) const {
+    const int64_t begin = api_->piece_begin(handle_, text.data(), text.size(), index);
+    return begin < 0 ? 0 : static_cast<size_t>(begin);
+  }
+
  private:
   const TvqSentencePieceApi* const api_;
   TvqSentencePiece* const handle_;
@@ -70,6 +77,10 @@ class SentencePieceTokenizer : public TableTokenizer {
     return processor_->Encode(text);
   }
   std::optional<int32_t> unknown_token() const override { return unknown_; }
+  size_t TokenBegin(std::string_view text, size_t index) const override {
+    const size_t begin = processor_->PieceBegin(text, index);
+    return std::min(text.find_first_not_of(' ', begin), text.size());  // a piece may begin with one
+  }
   bool StripsLeadingSpace() const override { return strips_space_; }
   std::string_view type() const override { return "sentencepiece"; }
 

@@ -15,33 +15,18 @@ namespace {
 
 constexpr int64_t kLargestFileBytes = 64 << 20;  // SentencePiece models have a few MB at most
 
-// The beginning of the character that byte `at` of the UTF-8 `text` lies in.
-size_t CharacterAt(std::string_view text, size_t at) {
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-  return at;
-}
-
 }  // namespace
 
 absl::Status Tokenizer::CheckKnown(std::string_view text, std::span<const int32_t> ids) const {
   const std::optional<int32_t> unknown = unknown_token();
-  const auto is_known = [&](std::span<const int32_t> some) {
-    return !unknown || std::find(some.begin(), some.end(), *unknown) == some.end();
-  };
-  if (is_known(ids)) return absl::OkStatus();
-  // A beginning of the text that is known, and that is not with one character more. Beginnings, as
-  // a character alone may be unknown where it is known behind the one that it combines with.
-  size_t known = 0, end = text.size();
-  while (known + ScanUtf8(text.substr(known)).size < end) {
-    size_t middle = CharacterAt(text, known + (end - known) / 2);
-    if (middle == known) middle += ScanUtf8(text.substr(known)).size;
-    const auto beginning = Encode(text.substr(0, middle));
-    if (!beginning.ok()) return beginning.status();
-    (is_known(*beginning) ? known : end) = middle;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the character ", ShownCharacter(text.substr(known, end - known)),
-                   " at byte offset ", known, " is not in the model's vocabulary"));
+  if (!unknown) return absl::OkStatus();
+  const auto found = std::find(ids.begin(), ids.end(), *unknown);
+  if (found == ids.end()) return absl::OkStatus();
+  const size_t begin = TokenBegin(text, static_cast<size_t>(found - ids.begin()));
+  const std::string_view character = text.substr(begin, ScanUtf8(text.substr(begin)).size);
+  return absl::InvalidArgumentError(absl::StrCat("the character ", ShownCharacter(character),
+                                                 " at byte offset ", begin,
+                                                 " is not in the model's vocabulary"));
 }
 
 absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids) const {

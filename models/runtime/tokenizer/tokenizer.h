@@ -23,9 +23,16 @@ class Tokenizer {
   // offset), and for a character outside a vocabulary that has no unknown token.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
 
-  // INVALID_ARGUMENT if `ids`, which Encode made of `text`, have the unknown token; it names a
-  // character that became it, and its byte offset.
+  // INVALID_ARGUMENT if `ids`, which Encode made of `text`, have the unknown token; it names the
+  // first character that became it, and its byte offset.
   absl::Status CheckKnown(std::string_view text, std::span<const int32_t> ids) const;
+
+  // The byte of `text` at which that begins which became the token `index` of Encode(text), the
+  // unknown token. Of tokenizers that have none 0.
+  virtual size_t TokenBegin(std::string_view text, size_t index) const {
+    (void)text, (void)index;
+    return 0;
+  }
 
   // What Encode has in the place of characters outside the vocabulary, if it does not refuse them.
   virtual std::optional<int32_t> unknown_token() const { return std::nullopt; }

@@ -28,7 +28,7 @@ Lead LeadByte(unsigned char byte) {
 }
 
 // Whether a character can be seen in quotes and leaves what is around it as it is: no quotation
-// mark, no control, format or private character, none that combines with the one before it.
+// mark, no control, format or private character, none of the common ones that combine with others.
 bool ShowsAlone(uint32_t number) {
   constexpr struct {
     uint32_t first, last;

@@ -86,7 +86,9 @@ def test_score(client, fake):
     assert score.token_logprobs == () and fake.requests[-1].summary_only and not fake.requests[-1].prepend_eos
     tokens = client.score("abcd", logprobs=0, prepend_eos=True).token_logprobs
     assert [t.token for t in tokens] == [b"a", b"b", b"c", b"d"] and tokens[0].logprob == -1
-    assert fake.requests[-1].prepend_eos
+    assert fake.requests[-1].prepend_eos and not fake.requests[-1].allow_unknown
+    client.score("abcd", allow_unknown=True)
+    assert fake.requests[-1].allow_unknown
 
 
 def test_encode(client, fake):

@@ -30,6 +30,7 @@ class ByteIds : public Tokenizer {
     return ids;
   }
   std::optional<int32_t> unknown_token() const override { return kUnknown; }
+  size_t TokenBegin(std::string_view, size_t index) const override { return index; }
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const override {
     return std::string(ids.begin(), ids.end());
   }
@@ -161,10 +162,9 @@ TEST(ToRequestTest, TokenizersErrorNamesTheField) {
 
 TEST(ToRequestTest, UnknownCharactersAreNamedUnlessTheyAreAllowed) {
   constexpr char kRefused[] =
-      "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; the "
-      "text "
-      "must be without it, or be token_ids; Tokenize and Score read it as the unknown token with "
-      "allow_unknown";
+      "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; "
+      "the text must be without it, or be token_ids; Tokenize and Score read it as the unknown "
+      "token with allow_unknown";
   const ServedModel model = MakeModel("m", 1);
   v1::GenerateRequest generate;
   generate.set_text("ab#c");

@@ -130,6 +130,17 @@ TEST(SentencePieceTokenizerTest, NamesACharacterThatBecameTheUnknownToken) {
             "vocabulary");
 }
 
+TEST(SentencePieceTokenizerTest, UnknownCharactersSideBySideAreOneToken) {
+  const auto tokenizer = Load("rules.model", 160);
+  for (const std::string& text :
+       {std::string("\xE4\xB8\xAD\xE6\x96\x87"), std::string("hear\xE4\xB8\xAD\xE6\x96\x87")}) {
+    const Ids ids = *tokenizer->Encode(text);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), 0), 1);
+    EXPECT_THAT(std::string(tokenizer->CheckKnown(text, ids).message()),
+                HasSubstr(absl::StrCat("(U+4E2D) at byte offset ", text.size() - 6, " ")));
+  }
+}
+
 TEST(SentencePieceTokenizerTest, BytesSpellWhatNoPieceDoes) {
   const auto tokenizer = Load("byte_fallback.model", 480);
   const std::string text = "the \xE4\xB8\xAD";
