@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,11 +21,18 @@ class Arrivals {
  public:
   using Clock = std::chrono::steady_clock;
 
+  Arrivals() = default;
+  // Of a request that was sent at `sent`, and whose tokens came at `times`.
+  Arrivals(Clock::time_point sent, std::vector<int32_t> tokens,
+           std::vector<Clock::time_point> times)
+      : sent_(sent), tokens_(std::move(tokens)), times_(std::move(times)) {}
+
   // Tokens that came together, at least one.
   void Add(std::span<const int32_t> tokens);
 
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<Clock::time_point>& times() const { return times_; }  // of each token
+  Clock::time_point sent() const { return sent_; }
   double FirstMs() const;
 
  private:

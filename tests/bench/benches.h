@@ -3,6 +3,8 @@
 #ifndef TVQ_TESTS_BENCH_BENCHES_H_
 #define TVQ_TESTS_BENCH_BENCHES_H_
 
+#include <span>
+
 #include "absl/status/status.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
@@ -33,6 +35,10 @@ absl::Status BenchEngine(Subject& subject, const Options& options, Json& report)
 
 // The same, and through gRPC. UNIMPLEMENTED in a build without gRPC.
 absl::Status BenchServe(Subject& subject, const Options& options, Json& report);
+
+// Whether the program was started as the client of BenchServe, and has been that; `words` are what
+// stands behind its name.
+bool RanAsClient(std::span<char* const> words);
 
 // Milliseconds of a step that feeds one session several tokens, against one that feeds it one; and
 // of a token that the engine generates with drafts, against one without them.

@@ -318,5 +318,6 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   // As the server: Debian builds Abseil with a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  if (argc > 1 && tvq::bench::RanAsClient({argv + 1, static_cast<size_t>(argc - 1)})) return 0;
   return tvq::bench::Main(argc, argv);
 }

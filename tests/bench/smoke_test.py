@@ -205,8 +205,11 @@ def check_serve(bench):
     for batch, tokens in ((1, 3000), (3, 20000)):  # long enough for three to overlap on a busy machine
         report = run(bench, "serve", "--rounds", "2", "--batch", str(batch), "--prompt-tokens", "20", "--max-tokens",
                      str(tokens))
-        check_sides(report, "model_alone", "engine", "grpc")
-        assert report["batch"] == batch and report["percent_of_engine"] > 0 and "us_added_per_token" in report, report
+        check_sides(report, "model_alone", "engine", "grpc", "grpc_threads")
+        for client in report, report["grpc_threads"]:
+            assert client["percent_of_engine"] > 0 and "us_added_per_token" in client, report
+            assert client["server_processor_us_per_token"] > 0 and client["client_processor_us_per_token"] > 0, report
+        assert report["batch"] == batch, report
 
 
 def check_usage(bench):
