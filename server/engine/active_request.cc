@@ -57,6 +57,7 @@ void ActiveRequest::Begin(HeldState held) {
     SendEcho(submission_.echo);
     submission_.echo.clear();
     submission_.echo.shrink_to_fit();
+    request().sink->OnDelivered();
   }
   if (prompt_->remaining() > 0 || prompt_->needs_first()) return;
   // A single token to score, which nothing predicts; or everything was fed before.

@@ -182,6 +182,7 @@ void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals)
     }
     Deliver(draws_[i], std::move(event), rows_[i].logits_row, stream_interval, now, totals);
   }
+  for (const Draw& draw : draws_) draw.request->request().sink->OnDelivered();
   draws_.clear();
   rows_.clear();
 }

@@ -97,6 +97,9 @@ class RequestSink {
   // empty context has none and comes with id and logprob 0.
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
+  // All requests have the deltas that were there for them: after some of this one, once or more
+  // often, if not OnDone comes. Whom the deltas are handed to may be woken now, once for all.
+  virtual void OnDelivered() {}
   // With Purpose::kEncode, before OnDone: Encoder::Read's.
   virtual void OnEncoded(std::vector<float> vectors) { vectors.clear(); }
   // With Request::keep, right before OnDone: where the request ended. Called when it ended well, or

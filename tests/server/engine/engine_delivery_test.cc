@@ -40,6 +40,33 @@ TEST(EngineDeliveryTest, NobodyWaitsForThePromptsOfOthers) {
   EXPECT_EQ(h.engine->stats().steps, 2);
 }
 
+TEST(EngineDeliveryTest, IsToldOfWhenAllHaveTheirTokens) {
+  std::vector<std::string> log;  // the loop's, until all is done
+  ModelGate gate;
+  Harness h({}, SmallOptions(), [&, hold = gate.Hook()](std::string_view call) {
+    if (call == "Decode") log.emplace_back(call);
+    return hold(call);
+  });
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (int i = 0; i < 3; ++i) {
+    sinks.push_back(NewSink());
+    sinks.back()->on_delta = [&log](const Delta&) { log.emplace_back("delta"); };
+    sinks.back()->on_delivered = [&log] { log.emplace_back("delivered"); };
+    const SamplingParams sampling{.max_tokens = 3, .echo = i == 0};
+    ASSERT_TRUE(h.engine->Submit(Ask(sinks.back(), "abc", sampling)).ok());
+    if (i == 0) gate.WaitEntered();
+  }
+  gate.Open();
+  for (const auto& sink : sinks) ASSERT_TRUE(sink->Wait().ok());
+  EXPECT_THAT(log, ElementsAre("delta", "delivered",                        // echo
+                               "delta", "delivered",                        //
+                               "Decode", "delta", "delivered",              //
+                               "delta", "delivered", "delta", "delivered",  // prompts
+                               "Decode", "delta", "delta", "delta",         //
+                               "delivered", "delivered", "delivered",       //
+                               "Decode", "delta", "delta", "delivered", "delivered"));
+}
+
 // Rows of logits are taken anew for each part of a step: there are as many as sequences.
 TEST(EngineDeliveryTest, AStepOfManyPromptsNeedsNoMoreRowsThanItHasSequences) {
   ModelGate gate;

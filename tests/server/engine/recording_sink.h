@@ -67,6 +67,10 @@ class RecordingSink : public RequestSink {
     changed_.notify_all();
   }
 
+  void OnDelivered() override {
+    if (on_delivered) on_delivered();
+  }
+
   void OnEncoded(std::vector<float> vectors) override {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(started_ && !done_ && !vectors_);
@@ -122,7 +126,9 @@ class RecordingSink : public RequestSink {
   std::optional<std::vector<float>> vectors() const { return Locked(vectors_); }
 
   std::atomic<bool> wants_more = true;
-  std::function<void(const Delta&)> on_delta;  // set before the request is submitted
+  // Set before the request is submitted.
+  std::function<void(const Delta&)> on_delta;
+  std::function<void()> on_delivered;
 
  private:
   template <typename T>
