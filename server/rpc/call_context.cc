@@ -36,7 +36,7 @@ absl::Status CheckNotDraining(const CallContext& context) {
   return absl::UnavailableError("the server is stopping");
 }
 
-std::string RequestId(const grpc::CallbackServerContext& context) {
+std::string RequestId(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find("x-request-id"); it != metadata.end()) {
     const std::string_view id(it->second.data(), it->second.size());

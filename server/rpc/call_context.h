@@ -16,13 +16,14 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/snapshot_receiver.h"
+#include "server/rpc/stream_writers.h"
 #include "server/rpc/task_pool.h"
 #include "server/sessions/session_store.h"
 
 namespace tvq {
 
 // A request of more bytes is read by a thread of `workers`: tokenizing a megabyte takes tens of
-// milliseconds, in which a thread of gRPC would serve nobody else.
+// milliseconds, in which its thread would serve nobody else.
 inline constexpr size_t kInlineRequestBytes = 64 * 1024;
 
 // What a large request is answered when the workers' queue has no room for it.
@@ -44,7 +45,7 @@ struct CallContext {
   CallGate* gate = nullptr;
   CallRecorder* recorder = nullptr;
   RequestLimits limits;
-  TaskPool* writers = nullptr;  // short tasks only: streams wait for them
+  StreamWriters* writers = nullptr;
   TaskPool* workers = nullptr;  // may take long
   // May wait for disk or network, never for a client. What only a bounded number of calls schedules
   // is taken in any case; whatever begins a call asks for room.
@@ -60,7 +61,7 @@ struct CallContext {
 absl::Status CheckNotDraining(const CallContext& context);
 
 // The client's x-request-id, if it is 1 to 128 printable characters, else a random one.
-std::string RequestId(const grpc::CallbackServerContext& context);
+std::string RequestId(const grpc::ServerContextBase& context);
 
 }  // namespace tvq
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
 
-std::optional<std::string_view> Authorization(const grpc::CallbackServerContext& rpc) {
+std::optional<std::string_view> Authorization(const grpc::ServerContextBase& rpc) {
   const auto [first, last] = rpc.client_metadata().equal_range("authorization");
   if (first == last || std::next(first) != last) return std::nullopt;
   return std::string_view(first->second.data(), first->second.size());
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions
   return gate;
 }
 
-absl::Status CallGate::Admit(const MethodInfo& method, grpc::CallbackServerContext* rpc,
+absl::Status CallGate::Admit(const MethodInfo& method, grpc::ServerContextBase* rpc,
                              Caller* caller) {
   caller->request_id = RequestId(*rpc);
   if (auto status = Authorize(method, Authorization(*rpc), caller); !status.ok()) {

@@ -36,7 +36,7 @@ class CallGate {
   // PERMISSION_DENIED when the key does not allow the method, RESOURCE_EXHAUSTED, with the trailer
   // that says when to try again, when the key's requests come too fast. Sets the request id in any
   // case, the rest when the call is accepted.
-  absl::Status Admit(const MethodInfo& method, grpc::CallbackServerContext* rpc, Caller* caller);
+  absl::Status Admit(const MethodInfo& method, grpc::ServerContextBase* rpc, Caller* caller);
 
   // The part of Admit that keys decide. `authorization`: the metadata's value; unset if the call
   // has none or several.

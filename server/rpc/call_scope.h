@@ -18,7 +18,7 @@ namespace tvq {
 class CallScope {
  public:
   // `method` is a literal's.
-  CallScope(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc)
+  CallScope(const CallContext& context, const MethodInfo& method, grpc::ServerContextBase* rpc)
       : context_(context), method_(method), rpc_(rpc) {}
 
   // First of all, once. Not OK: End the call with it.
@@ -57,7 +57,7 @@ class CallScope {
  private:
   const CallContext& context_;
   const MethodInfo& method_;
-  grpc::CallbackServerContext* const rpc_;
+  grpc::ServerContextBase* const rpc_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
   OpenCalls::Came came_ = OpenCalls::Came::kBefore;

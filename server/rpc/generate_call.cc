@@ -12,8 +12,8 @@ constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenera
 
 }  // namespace
 
-GenerateCall::GenerateCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : RequestCall(context, kGenerate, rpc) {}
+GenerateCall::GenerateCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc)
+    : RequestCall(context, kGenerate, std::move(rpc)) {}
 
 absl::Status GenerateCall::Parse(const grpc::ByteBuffer& bytes) {
   return ParseMessage(bytes, &message_);

@@ -1,6 +1,7 @@
 #ifndef TVQ_SERVER_RPC_GENERATE_CALL_H_
 #define TVQ_SERVER_RPC_GENERATE_CALL_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace tvq {
 // One Generate call.
 class GenerateCall : public RequestCall {
  public:
-  GenerateCall(const CallContext& context, grpc::CallbackServerContext* rpc);
+  GenerateCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc);
 
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;

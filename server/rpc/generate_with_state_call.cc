@@ -17,7 +17,7 @@ constexpr MethodInfo kGenerateWithState{"GenerationService/GenerateWithState",
 
 GenerateWithStateCall::GenerateWithStateCall(const CallContext& context,
                                              grpc::CallbackServerContext* rpc)
-    : Base(context, kGenerateWithState, rpc) {}
+    : Base(context, kGenerateWithState, rpc, context.writers->Next()) {}
 
 void GenerateWithStateCall::Begin() {
   if (!Admit()) return;

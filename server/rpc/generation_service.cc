@@ -19,13 +19,12 @@ namespace {
 constexpr MethodInfo kTokenize{"GenerationService/Tokenize", Permission::kGenerate};
 constexpr MethodInfo kDetokenize{"GenerationService/Detokenize", Permission::kGenerate};
 
+// The call holds itself until gRPC is done with it.
 template <typename Call>
-grpc::ServerWriteReactor<grpc::ByteBuffer>* BeginCall(const CallContext& context,
-                                                      grpc::CallbackServerContext* rpc,
-                                                      const grpc::ByteBuffer& in) {
-  const auto call = std::make_shared<Call>(context, rpc);
-  call->Begin(in);
-  return call.get();  // holds itself until gRPC is done with it
+QueuedMethod::Begin BeginCall(const CallContext& context) {
+  return [&context](std::unique_ptr<QueuedRpc> rpc) {
+    std::make_shared<Call>(context, std::move(rpc))->Begin();
+  };
 }
 
 absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest& request,
@@ -63,9 +62,17 @@ absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeReque
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
-    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in) {
-  return BeginCall<GenerateCall>(context_, rpc, *in);
+void GenerationService::Take(StreamWriters* writers) {
+  const auto generate = [this](QueuedRpc* rpc, void* tag) {
+    grpc::ServerCompletionQueue* const queue = rpc->writer->queue();
+    RequestGenerate(&rpc->context, &rpc->request, &rpc->stream, queue, queue, tag);
+  };
+  const auto score = [this](QueuedRpc* rpc, void* tag) {
+    grpc::ServerCompletionQueue* const queue = rpc->writer->queue();
+    RequestScore(&rpc->context, &rpc->request, &rpc->stream, queue, queue, tag);
+  };
+  writers->Take(generate, BeginCall<GenerateCall>(context_));
+  writers->Take(score, BeginCall<ScoreCall>(context_));
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerationService::GenerateWithState(
@@ -73,11 +80,6 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerationService::
   const auto call = std::make_shared<GenerateWithStateCall>(context_, rpc);
   call->Begin();
   return call.get();
-}
-
-grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Score(
-    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in) {
-  return BeginCall<ScoreCall>(context_, rpc, *in);
 }
 
 grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext* rpc,

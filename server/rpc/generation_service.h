@@ -8,10 +8,11 @@
 
 namespace tvq {
 
-// The methods with their raw bytes, see wire.h.
-using RawGenerationService = v1::GenerationService::WithRawCallbackMethod_Generate<
-    v1::GenerationService::WithRawCallbackMethod_GenerateWithState<
-        v1::GenerationService::WithRawCallbackMethod_Score<
+// The methods with their raw bytes, see wire.h. Those that stream one message after the other come
+// over the queues of writers.
+using RawGenerationService =
+    v1::GenerationService::WithRawMethod_Generate<v1::GenerationService::WithRawMethod_Score<
+        v1::GenerationService::WithRawCallbackMethod_GenerateWithState<
             v1::GenerationService::WithRawCallbackMethod_Encode<
                 v1::GenerationService::WithRawCallbackMethod_Tokenize<
                     v1::GenerationService::WithRawCallbackMethod_Detokenize<
@@ -22,12 +23,11 @@ class GenerationService final : public RawGenerationService {
   // `context` must outlive the service and its calls.
   explicit GenerationService(const CallContext& context) : context_(context) {}
 
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* rpc,
-                                                       const grpc::ByteBuffer* in) override;
+  // Takes calls of Generate and Score. When the server has started.
+  void Take(StreamWriters* writers);
+
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerateWithState(
       grpc::CallbackServerContext* rpc) override;
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Score(grpc::CallbackServerContext* rpc,
-                                                    const grpc::ByteBuffer* in) override;
   grpc::ServerUnaryReactor* Encode(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
                                    grpc::ByteBuffer* out) override;
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,

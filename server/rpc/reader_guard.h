@@ -18,7 +18,7 @@ namespace tvq {
 // and Done: one thread at a time.
 class ReaderGuard {
  public:
-  explicit ReaderGuard(grpc::CallbackServerContext* rpc) : rpc_(rpc) {}
+  explicit ReaderGuard(grpc::ServerContextBase* rpc) : rpc_(rpc) {}
 
   // Before the write; `call`, which holds this, is kept meanwhile. Unless Disarm comes first, the
   // call is cancelled when the time has passed, and the write fails.
@@ -42,7 +42,7 @@ class ReaderGuard {
 
   StallGuard guard_;
   absl::Mutex mutex_;
-  grpc::CallbackServerContext* rpc_ ABSL_GUARDED_BY(mutex_);
+  grpc::ServerContextBase* rpc_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

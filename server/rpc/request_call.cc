@@ -29,7 +29,8 @@ bool CancelledByDeadline(SteadyTime began, SteadyTime cancelled, SteadyTime dead
 
 }  // namespace
 
-void RequestCall::Begin(const grpc::ByteBuffer& request) {
+void RequestCall::Begin() {
+  const grpc::ByteBuffer& request = queued().request;
   if (!Admit()) return;
   if (request.Length() <= kInlineRequestBytes) return Open(request);
   // The copy shares the bytes.
@@ -39,7 +40,7 @@ void RequestCall::Begin(const grpc::ByteBuffer& request) {
 }
 
 void RequestCall::Open(const grpc::ByteBuffer& bytes) {
-  if (rpc()->IsCancelled()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
   if (auto status = Parse(bytes); !status.ok()) return GiveUp(status);
   const v1::SessionCall* const session = SessionField();
   if (session == nullptr) return ConvertAndSubmit();
@@ -55,7 +56,7 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
 }
 
 void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel) {
-  if (rpc()->IsCancelled()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
   auto session = SessionUse::Open(context().sessions, call, commit_on_cancel);
   if (!session.ok()) return GiveUp(session.status(), /*busy=*/true);
   session_ = *std::move(session);

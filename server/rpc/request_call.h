@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "server/rpc/queued_stream.h"
 #include "server/rpc/request_hash.h"
 #include "server/rpc/session_use.h"
 #include "server/rpc/stream_call.h"
@@ -18,14 +19,13 @@ namespace tvq {
 // A call that is one request, perhaps on a session. Then it begins and ends with a task that may
 // block: the first takes the session's lease, the last commits what the engine left, whether or not
 // somebody still listens.
-class RequestCall : public StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>> {
+class RequestCall : public StreamCall<QueuedStream> {
  public:
-  using Base = StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
-  using Base::Base;
+  RequestCall(const CallContext& context, const MethodInfo& method, std::unique_ptr<QueuedRpc> rpc)
+      : StreamCall(context, method, &rpc->context, rpc->writer, std::move(rpc)) {}
 
-  // Reads the request and submits it, here or on other threads, if the caller may. Once, before the
-  // reactor is returned.
-  void Begin(const grpc::ByteBuffer& request);
+  // Reads the request and submits it, here or on other threads, if the caller may. Once.
+  void Begin();
 
   void OnKept(Continuation end) override { session_->Keep(std::move(end)); }
 

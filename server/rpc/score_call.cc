@@ -21,8 +21,8 @@ int64_t TextBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-ScoreCall::ScoreCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : RequestCall(context, kScore, rpc) {}
+ScoreCall::ScoreCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc)
+    : RequestCall(context, kScore, std::move(rpc)) {}
 
 absl::Status ScoreCall::Parse(const grpc::ByteBuffer& bytes) {
   return ParseMessage(bytes, &message_);

@@ -2,6 +2,7 @@
 #define TVQ_SERVER_RPC_SCORE_CALL_H_
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace tvq {
 // One Score call: a request that only reads its prompt.
 class ScoreCall : public RequestCall {
  public:
-  ScoreCall(const CallContext& context, grpc::CallbackServerContext* rpc);
+  ScoreCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc);
 
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;

@@ -108,7 +108,6 @@ class Server::Impl {
       : recorder_(std::move(parts.recorder)),
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
-        writers_(Writers(options)),
         workers_(kWorkers, kMaxWorkerBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
         uploads_(UploadBytes(*engine, sessions)),
@@ -132,6 +131,8 @@ class Server::Impl {
     }
   }
 
+  ~Impl() { writers_.Stop(&open_calls_); }
+
   absl::Status Start(const ServerOptions& options) {
     // Its complaints about clients' messages go to the client, as a status.
     google::protobuf::SetLogHandler(nullptr);
@@ -146,12 +147,15 @@ class Server::Impl {
     builder.RegisterService(&models_);
     if (admin_ != nullptr) builder.RegisterService(admin_.get());
     SetLimits(options, &builder);
+    writers_.AddTo(&builder, Writers(options));
     server_ = builder.BuildAndStart();
+    writers_.Start();
     if (server_ == nullptr || port_ == 0) {
       return absl::UnavailableError(
           absl::StrCat("cannot listen on ", address,
                        ": the port is in use, or the host is no address of this machine"));
     }
+    generation_.Take(&writers_);
     SetProgressing(true);
     return absl::OkStatus();
   }
@@ -186,6 +190,12 @@ class Server::Impl {
   void Shutdown(SteadyTime until) {
     if (server_ == nullptr) return;
     open_calls_.WaitForNone(until);
+    ShutdownServer(until);
+    writers_.Stop(&open_calls_);
+  }
+
+ private:
+  void ShutdownServer(SteadyTime until) {
     const SteadyTime last = std::min(until, std::chrono::steady_clock::now() + kLastBytes);
     if (!closing_.joinable()) {
       server_->Shutdown(ToGrpcTime(last));
@@ -199,7 +209,6 @@ class Server::Impl {
     closing_.join();
   }
 
- private:
   void SetHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_) {
     const bool serving = progressing_ && !draining_;
     grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
@@ -220,7 +229,7 @@ class Server::Impl {
   const std::unique_ptr<Tls> tls_;  // null without TLS
   OpenCalls open_calls_;
   std::atomic<bool> draining_ = false;
-  TaskPool writers_;
+  StreamWriters writers_;
   TaskPool workers_;
   TaskPool session_tasks_;
   UploadQuota uploads_;

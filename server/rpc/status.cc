@@ -22,7 +22,7 @@ std::optional<int64_t> RetryPushbackMs(const absl::Status& status, bool fits_idl
 }
 
 void AddRetryPushback(const absl::Status& status, bool fits_idle_server,
-                      grpc::CallbackServerContext* context) {
+                      grpc::ServerContextBase* context) {
   if (const std::optional<int64_t> ms = RetryPushbackMs(status, fits_idle_server)) {
     context->AddTrailingMetadata(kRetryPushbackTrailer, std::to_string(*ms));
   }

@@ -34,7 +34,7 @@ std::optional<int64_t> RetryPushbackMs(const absl::Status& status, bool fits_idl
 
 // Adds the trailer, if one belongs to the status. Before Finish.
 void AddRetryPushback(const absl::Status& status, bool fits_idle_server,
-                      grpc::CallbackServerContext* context);
+                      grpc::ServerContextBase* context);
 
 }  // namespace tvq
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/rpc/convert.h"
+#include "server/rpc/queued_stream.h"
 #include "server/rpc/status.h"
 
 namespace tvq {
@@ -12,11 +13,6 @@ namespace {
 int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.tokens.size()); }
 
 }  // namespace
-
-template <typename Reactor>
-StreamCall<Reactor>::StreamCall(const CallContext& context, const MethodInfo& method,
-                                grpc::CallbackServerContext* rpc)
-    : context_(context), rpc_(rpc), scope_(context, method, rpc), reader_(rpc) {}
 
 template <typename Reactor>
 bool StreamCall<Reactor>::Admit() {
@@ -116,7 +112,12 @@ void StreamCall<Reactor>::OnDelta(Delta delta) {
   backlog_tokens_ += Weight(delta);
   backlog_.deltas.push_back(std::move(delta));
   if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
-  ScheduleWrite();
+  AddWrite();
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::OnDelivered() {
+  writer_->Ring();
 }
 
 template <typename Reactor>
@@ -167,10 +168,16 @@ bool StreamCall<Reactor>::WantsMore() const {
 }
 
 template <typename Reactor>
-void StreamCall<Reactor>::ScheduleWrite() {
+void StreamCall<Reactor>::AddWrite() {
   if (in_flight_ || scheduled_) return;  // whoever ends that calls Advance
   scheduled_ = true;
-  context_.writers->Schedule([self = this->shared_from_this()] { self->Advance(); });
+  writer_->Add([self = this->shared_from_this()] { self->Advance(); });
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::ScheduleWrite() {
+  AddWrite();
+  writer_->Ring();
 }
 
 template <typename Reactor>
@@ -290,7 +297,7 @@ void StreamCall<Reactor>::OnDone() {
   self_.reset();
 }
 
-template class StreamCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+template class StreamCall<QueuedStream>;
 template class StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
 
 }  // namespace tvq

@@ -1,10 +1,11 @@
 // A call that streams output: gRPC's reactor on one side, the engine's sink on the other.
 //
 // Three kinds of threads meet here. The engine's loop brings output: it appends to a backlog and
-// goes on. A writer, or gRPC's own thread when a write is done, takes the whole backlog as one
-// message and starts the write. gRPC's threads bring cancellation. At most one gRPC operation is in
-// flight, so a slow reader gets fewer, larger messages; when its backlog is full the engine pauses
-// the request, and is woken when the backlog was taken.
+// goes on. A writer takes the whole backlog as one message and starts the write. The end of a write
+// and the client's cancellation come on the writer's thread, too, or, of a call with callbacks, on
+// those of gRPC. At most one gRPC operation is in flight, so a slow reader gets fewer, larger
+// messages; when its backlog is full the engine pauses the request, and is woken when the backlog
+// was taken.
 #ifndef TVQ_SERVER_RPC_STREAM_CALL_H_
 #define TVQ_SERVER_RPC_STREAM_CALL_H_
 
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -28,6 +30,7 @@
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/reader_guard.h"
+#include "server/rpc/stream_writer.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq {
@@ -44,7 +47,7 @@ struct Backlog {
 };
 
 // Held by gRPC until its OnDone and by the engine until the sink's OnDone, whichever is later.
-// `Reactor` is grpc::ServerWriteReactor or grpc::ServerBidiReactor.
+// `Reactor` is QueuedStream or grpc::ServerBidiReactor.
 template <typename Reactor>
 class StreamCall : public Reactor,
                    public RequestSink,
@@ -56,8 +59,16 @@ class StreamCall : public Reactor,
   // Text of a message above which further deltas wait for the next one. One delta may have as much.
   static constexpr size_t kMaxMessageText = 1 << 20;
 
-  StreamCall(const CallContext& context, const MethodInfo& method,
-             grpc::CallbackServerContext* rpc);
+  // The last arguments are the reactor's.
+  template <typename... Args>
+  StreamCall(const CallContext& context, const MethodInfo& method, grpc::ServerContextBase* rpc,
+             StreamWriter* writer, Args&&... reactor)
+      : Reactor(std::forward<Args>(reactor)...),
+        context_(context),
+        rpc_(rpc),
+        writer_(writer),
+        scope_(context, method, rpc),
+        reader_(rpc) {}
 
   // gRPC's side.
   void OnSendInitialMetadataDone(bool ok) override { OnOperationDone(ok); }
@@ -69,6 +80,7 @@ class StreamCall : public Reactor,
   void OnStart() override;
   void OnPrompt(int64_t first, std::vector<TokenEvent> events) override;
   void OnDelta(Delta delta) override;
+  void OnDelivered() override;
   void OnDone(const absl::Status& status, const Usage& usage) override;
   bool WantsMore() const override;
 
@@ -102,7 +114,7 @@ class StreamCall : public Reactor,
   virtual void FinishCall(const absl::Status& status);
 
   const CallContext& context() const { return context_; }
-  grpc::CallbackServerContext* rpc() const { return rpc_; }
+  grpc::ServerContextBase* rpc() const { return rpc_; }
   const CallScope& scope() const { return scope_; }
   // Known once admitted.
   const Caller& caller() const { return scope_.caller(); }
@@ -117,6 +129,8 @@ class StreamCall : public Reactor,
   void End(const absl::Status& status);
   void OnOperationDone(bool ok);
   void ScheduleWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same once the writer is rung.
+  void AddWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the next message is made of; the rest stays.
   Backlog TakeBacklog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const Backlog& backlog);
@@ -127,7 +141,8 @@ class StreamCall : public Reactor,
   void WatchAfterEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallContext& context_;
-  grpc::CallbackServerContext* const rpc_;
+  grpc::ServerContextBase* const rpc_;
+  StreamWriter* const writer_;
   CallScope scope_;
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
