@@ -181,6 +181,7 @@ absl::StatusOr<std::unique_ptr<ClientProcess>> ClientProcess::Start(const std::s
   posix_spawn_file_actions_adddup2(&actions, sockets[1], kSocket);
   std::vector<std::string> words = {"tvq-bench", kClientWord, address, absl::StrCat(kSocket)};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t process = 0;
