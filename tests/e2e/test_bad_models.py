@@ -33,11 +33,6 @@ def test_no_such_directory(tmp_path):
     refuses(tmp_path / "nothing", "nothing")
 
 
-def test_a_model_in_the_place_of_a_folder_of_models():
-    done = run_server("--model-dir", GOLDEN / "bytes_untied")
-    assert done.returncode != 0 and "is a model itself" in done.stderr and "--model NAME=" in done.stderr
-
-
 def test_config_that_is_no_json(model):
     (model / "config.json").write_text('{"model_type": ')
     refuses(model, "config.json")

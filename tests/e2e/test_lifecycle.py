@@ -52,7 +52,8 @@ def test_flags_from_the_environment(start, monkeypatch):
 
 @pytest.mark.parametrize("flags, words", [
     ([], ["--model", "--model-dir"]),
-    (["--model-dir", GOLDEN / "bytes_untied"], ["--model-dir", "bytes_untied", "config.json"]),
+    (["--model-dir", GOLDEN.parent / "fuzz"], ["--model-dir", "fuzz", "config.json"]),
+    (["--model-dir", GOLDEN / "bytes_untied"], ["--model-dir", "bytes_untied: is a model itself", "--model NAME="]),
     (["--model", "nonsense"], ["--model", "NAME=DIR"]),
     (["--model", "a=x", "--model", "a=y"], ["a", "twice"]),
     (["--model", "a=x", "--dtype", "float7"], ["--dtype"]),
