@@ -25,16 +25,14 @@ Json ToJson(const QueryMap& query) {
     double number = 0;
     const bool is_word = name == "model" || name == "label" || name == "parent_id" ||
                          name == "after" || name == "durability";
-    if (is_word) {
-      json[name] = value;
-    } else if (value == "true" || value == "false") {
+    json[name] = value;
+    if (is_word) continue;
+    if (value == "true" || value == "false") {
       json[name] = value == "true";
     } else if (absl::SimpleAtoi(value, &integer)) {
       json[name] = integer;
     } else if (absl::SimpleAtod(value, &number)) {
       json[name] = number;
-    } else {
-      json[name] = value;
     }
   }
   return json;
@@ -44,7 +42,8 @@ template <typename Message>
 void ReadTtl(Fields& fields, Message* message) {
   const auto ttl = fields.Number("ttl");
   if (!ttl) return;
-  if (!(*ttl >= 0 && *ttl <= kLongestSeconds)) {
+  const bool in_range = *ttl >= 0 && *ttl <= kLongestSeconds;  // which no NaN is
+  if (!in_range) {
     fields.Fail("ttl", "must be seconds, from 0 to 1e10");
     return;
   }

@@ -71,10 +71,10 @@ int64_t PieceBegin(const TvqSentencePiece* processor, const char* text, size_t t
     const auto pieces =
         processor->processor.EncodeAsImmutableProto(absl::string_view(text, text_size));
     if (index < pieces.pieces_size()) return pieces.pieces(static_cast<int>(index)).begin();
+    return -1;
   } catch (...) {
-    // As where there is no such piece.
+    return -1;
   }
-  return -1;
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// NOLINTBEGIN(modernize-use-using, readability-identifier-naming): C, as its users may be
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -41,5 +43,6 @@ extern const TvqSentencePieceApi tvq_sentencepiece_api;
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(modernize-use-using, readability-identifier-naming)
 
 #endif  // TVQ_MODELS_RUNTIME_SENTENCEPIECE_SHIM_SENTENCEPIECE_SHIM_H_
