@@ -77,6 +77,7 @@ TEST_F(StreamWriterTest, LosesNothingOfManyThreads) {
   std::atomic<int> ran = 0;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 2000; ++i) {

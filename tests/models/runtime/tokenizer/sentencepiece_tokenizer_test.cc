@@ -186,6 +186,7 @@ TEST(SentencePieceTokenizerTest, StreamedTextIsDecodeForAnyIds) {
 TEST(SentencePieceTokenizerTest, WorksFromManyThreadsAndModels) {
   const auto shared = Load("byte_fallback.model", 480);
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 20; ++round) {

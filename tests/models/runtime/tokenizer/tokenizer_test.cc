@@ -160,7 +160,7 @@ TEST(CharactersTokenizerTest, NamesACharacterThatBecameTheUnknownToken) {
   EXPECT_TRUE(check(known + known).ok());
   for (const std::string& before : {std::string(), std::string("a"), known, known + known + "a"}) {
     for (const std::string& behind : {std::string(), std::string("a"), known}) {
-      EXPECT_EQ(Message(check(before + unknown + behind)),
+      EXPECT_EQ(Message(check(absl::StrCat(before, unknown, behind))),
                 absl::StrCat("the character \"", unknown, "\" (U+00E9) at byte offset ",
                              before.size(), " is not in the model's vocabulary"));
     }
