@@ -40,10 +40,11 @@ void Loop::Run() {
       if (!stop || fills_ > 0) Wait();
       continue;
     }
-    runners_[plan.model].Run(plan, running_, crowded_ ? stream_interval_ : 1, totals_);
     ++totals_.steps;
-    ChargeOwners();
-    Reap();
+    runners_[plan.model].Run(plan, running_, crowded_ ? stream_interval_ : 1, totals_, [this] {
+      ChargeOwners();
+      Reap();
+    });
   }
 }
 

@@ -47,7 +47,7 @@ class Loop {
   // Whether the head's lack of bytes is still to be reported, or again.
   bool ReportIsDue(const Inbox::Admission& admission);
   void Start(Submission submission);
-  // Charges owners for what their requests generated in this step.
+  // Charges owners for what their requests generated since the last time.
   void ChargeOwners();
   // Counts a request that began to compute.
   void CountStart(const ActiveRequest& request);

@@ -17,16 +17,26 @@ ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits)
     : model_(std::move(model)), logits_(std::move(logits)) {}
 
 void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
-                      int64_t stream_interval, EngineStats& totals) {
-  std::vector<ActiveRequest*> decoding;
+                      int64_t stream_interval, EngineStats& totals,
+                      const std::function<void()>& on_part) {
+  // `running` is another when a part has ended some.
+  std::vector<ActiveRequest*> decoding, prompts;
   decoding.reserve(plan.decode.size());
   for (size_t i : plan.decode) decoding.push_back(running[i].get());
-  Decode(decoding, plan.draft_rows, totals);
-  // No token waits for the prompts of others: not of who decodes, nor of whose prompt comes first.
-  SampleAndDeliver(stream_interval, totals);
-  for (const PrefillAdvance& a : plan.prefill) {
-    Prefill(*running[a.request], a.tokens, totals);
+  prompts.reserve(plan.prefill.size());
+  for (const PrefillAdvance& a : plan.prefill) prompts.push_back(running[a.request].get());
+  // Nothing waits for the prompts of others: not who decodes, nor whose prompt comes first.
+  const auto end_part = [&] {
     SampleAndDeliver(stream_interval, totals);
+    on_part();
+  };
+  if (!decoding.empty()) {
+    Decode(decoding, plan.draft_rows, totals);
+    end_part();
+  }
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Prefill(*prompts[i], plan.prefill[i].tokens, totals);
+    end_part();
   }
 }
 

@@ -3,6 +3,7 @@
 #define TVQ_SERVER_ENGINE_MODEL_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -24,9 +25,11 @@ class ModelRunner {
   Model& model() const { return *model_; }
 
   // Requests whose call fails end with its status; the others go on. Counts tokens in `totals`.
-  // Sinks get `stream_interval` tokens of a sample at a time.
+  // Sinks get `stream_interval` tokens of a sample at a time. A step is computed in parts: what
+  // decodes, then each prompt. `on_part` is called after each, and may let go of requests that are
+  // done.
   void Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
-           int64_t stream_interval, EngineStats& totals);
+           int64_t stream_interval, EngineStats& totals, const std::function<void()>& on_part);
 
  private:
   struct Draw {

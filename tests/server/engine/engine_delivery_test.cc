@@ -25,22 +25,29 @@ TEST(EngineDeliveryTest, NobodyWaitsForThePromptsOfOthers) {
     if (call == "Prefill" || call == "Decode") log.emplace_back(call);
     return hold(call);
   });
-  const auto submit = [&](const char* name, int32_t max_tokens) {
+  const auto submit = [&](const std::string& name, Request request) {
     auto sink = NewSink();
-    sink->on_delta = [&log, name](const Delta&) { log.emplace_back(name); };
-    EXPECT_TRUE(h.engine->Submit(Ask(sink, "abc", {.max_tokens = max_tokens})).ok());
+    sink->on_delta = [&log, name](const Delta&) { log.push_back(name); };
+    sink->on_done = [&log, name] { log.push_back("end of " + name); };
+    request.sink = sink;
+    EXPECT_TRUE(h.engine->Submit(std::move(request)).ok());
     return sink;
   };
-  const auto decoding = submit("of the one that decodes", 2);
+  const auto decoding = submit("decoding", Ask(nullptr, "abc", {.max_tokens = 2}));
   gate.WaitEntered();  // the others come while it starts, and their prompts into one step
-  const auto first = submit("of the first prompt", 1);
-  const auto second = submit("of the second prompt", 1);
+  const auto first = submit("first", Ask(nullptr, "abc", {.max_tokens = 1}));
+  Request append = Ask(nullptr, "abc");
+  append.purpose = Purpose::kAppend;
+  append.keep = true;
+  const auto second = submit("second", std::move(append));
+  const auto third = submit("third", Ask(nullptr, "abc", {.max_tokens = 1}));
   gate.Open();
-  for (const auto& sink : {decoding, first, second}) ASSERT_TRUE(sink->Wait().ok());
-  EXPECT_THAT(log, ElementsAre("Prefill", "of the one that decodes",  //
-                               "Decode", "of the one that decodes",   //
-                               "Prefill", "of the first prompt",      //
-                               "Prefill", "of the second prompt"));
+  for (const auto& sink : {decoding, first, second, third}) ASSERT_TRUE(sink->Wait().ok());
+  EXPECT_THAT(log, ElementsAre("Prefill", "decoding",                    //
+                               "Decode", "decoding", "end of decoding",  //
+                               "Prefill", "first", "end of first",       //
+                               "Prefill", "end of second",               //
+                               "Prefill", "third", "end of third"));
   EXPECT_EQ(h.engine->stats().steps, 2);
 }
 

@@ -84,6 +84,7 @@ class RecordingSink : public RequestSink {
   }
 
   void OnDone(const absl::Status& status, const Usage& usage) override {
+    if (on_done) on_done();
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(done_) << "done twice";
     done_ = true;
@@ -129,6 +130,7 @@ class RecordingSink : public RequestSink {
   // Set before the request is submitted.
   std::function<void(const Delta&)> on_delta;
   std::function<void()> on_delivered;
+  std::function<void()> on_done;
 
  private:
   template <typename T>
