@@ -8,6 +8,7 @@
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/seconds.h"
+#include "flags/flags.h"
 
 namespace tvq::cli {
 
@@ -72,19 +73,6 @@ std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
                       "Run with --help for more information.\n");
 }
 
-// CLI11 takes an empty text for the number 0, and for a list of it.
-void RefuseEmptyNumbers(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    const std::string& type = option->get_type_name();
-    if (type != "INT" && type != "UINT" && type != "FLOAT" && type != "VERSION") {
-      continue;
-    }
-    option->check(CLI::Validator(
-        [](std::string& text) { return text.empty() ? "it is empty, must be a number" : ""; }, ""));
-  }
-  for (CLI::App* command : app.get_subcommands({})) RefuseEmptyNumbers(*command);
-}
-
 int Main(int argc, char** argv) {
   Interrupt interrupt;  // before any thread starts
   // It prints every text that is not UTF-8, which the server refuses and tells where it is not.
@@ -110,7 +98,7 @@ int Main(int argc, char** argv) {
   AddHealth(app, globals);
   AddSession(app, globals);
   AddAdmin(app, globals);
-  RefuseEmptyNumbers(app);
+  flags::RefuseEmptyNumbers(app);
   app.footer(
       "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 the server cannot be\n"
       "reached or is stopping, 4 --timeout passed or the output was taken too slowly,\n"

@@ -1,33 +1,18 @@
 #include "client/gateway/options.h"
 
 #include <CLI/CLI.hpp>
-#include <cctype>
 #include <chrono>
+
+#include "flags/flags.h"
 
 namespace tvq::gateway {
 namespace {
 
+using flags::Add;
+using flags::AddSize;
+using flags::EnvironmentName;
+
 constexpr int kUsageError = 2;
-
-// "--allowed-origins" -> "TVQ_ALLOWED_ORIGINS".
-std::string EnvironmentName(const std::string& flag) {
-  std::string name = "TVQ_";
-  for (const char c : flag.substr(2)) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name;
-}
-
-template <typename T>
-CLI::Option* Add(CLI::App& app, const std::string& flag, T& value, const std::string& help) {
-  return app.add_option(flag, value, help)->envname(EnvironmentName(flag))->capture_default_str();
-}
-
-// Sizes also as 512KB, 2GB (powers of 1024).
-template <typename T>
-CLI::Option* AddSize(CLI::App& app, const std::string& flag, T& value, const std::string& help) {
-  return Add(app, flag, value, help)->transform(CLI::AsSizeValue(false))->type_name("BYTES");
-}
 
 // Seconds on the command line.
 CLI::Option* AddTime(CLI::App& app, const std::string& flag, std::chrono::milliseconds& value,
@@ -119,6 +104,7 @@ std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code
   app.footer(
       "Exit codes: 0 stopped by a signal, 1 could not listen, 2 wrong usage.\n"
       "Of --check: 0 it is well, 1 it is not.");
+  flags::RefuseEmptyNumbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "flags/flags.h"
 
 namespace tvq::loadtest {
 namespace {
@@ -318,6 +319,7 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   app.footer(
       "Exit codes: 0 done, 1 more requests failed than --max-errors or the server cannot be\n"
       "reached, 2 wrong usage. docs/load-testing.md tells what is measured, and how.");
+  flags::RefuseEmptyNumbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

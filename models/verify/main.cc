@@ -18,6 +18,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "flags/flags.h"
 #include "kernels/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"
@@ -219,6 +220,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--codes-of", options.codes_of, "Force the codes that this device assigns");
   app.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
+  tvq::flags::RefuseEmptyNumbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -14,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "flags/flags.h"
 #include "models/runtime/registry.h"
 #include "server/rpc/hand_over.h"
 #include "server/startup/find_models.h"
@@ -21,21 +21,14 @@
 namespace tvq {
 namespace {
 
+using flags::Add;
+using flags::AddSize;
+using flags::EnvironmentName;
+
 constexpr int kUsageError = 2;
 
-// "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
-std::string EnvironmentName(const std::string& flag) {
-  std::string name = "TVQ_";
-  for (const char c : flag.substr(2)) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name;
-}
-
-template <typename T>
-CLI::Option* Add(CLI::App& app, const std::string& flag, T& value, const std::string& help) {
-  return app.add_option(flag, value, help)->envname(EnvironmentName(flag))->capture_default_str();
-}
+// CLI::NonNegativeNumber's complaint has the 309 digits of the largest double.
+CLI::Range NotNegative() { return {int64_t{0}, int64_t{1} << 60, "NONNEGATIVE"}; }
 
 // --NAME, --no-NAME, or either with =true or =false.
 CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
@@ -43,12 +36,6 @@ CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
   return app.add_flag(flag + ",!--no-" + flag.substr(2), value, help)
       ->envname(EnvironmentName(flag))
       ->capture_default_str();
-}
-
-// Sizes also as 512KB, 2GB (powers of 1024).
-CLI::Option* AddSize(CLI::App& app, const std::string& flag, int64_t& value,
-                     const std::string& help) {
-  return Add(app, flag, value, help)->transform(CLI::AsSizeValue(false))->type_name("BYTES");
 }
 
 std::string Environment(const char* name) {
@@ -161,7 +148,8 @@ void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
       "Launch the kernels of a decode step one by one, for profiles, and not as a CUDA graph");
   AddSize(app, "--state-memory-bytes", engine.state_memory_bytes,
           "Memory of states where they compute; 0: what the machine or container leaves, without "
-          "--session-host-bytes");
+          "--session-host-bytes")
+      ->check(NotNegative());
 }
 
 void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
@@ -174,11 +162,11 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
       ->excludes(dir);
   AddSize(app, "--session-disk-bytes", sessions.disk_bytes,
           "Sessions in the directory or the Redis; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   AddSize(app, "--session-host-bytes", options.host_bytes,
           "States of idle sessions in host memory; 0: a quarter of what the machine or container "
           "leaves")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   Add(app, "--session-ttl", sessions.ttl,
       "Seconds after which a session that is not used is deleted, if its creator does not say; 0: "
       "never")
@@ -188,18 +176,18 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
       "Keep the token ids of sessions beside their states, if their creator does not say; on");
   Add(app, "--max-sessions-per-key", options.max_sessions_per_owner,
       "Sessions of a key, or of all without keys; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   AddSize(app, "--max-session-bytes-per-key", options.max_bytes_per_owner,
           "States, marks, transcripts and kept replies of a key, or of all without keys; 0: no "
           "limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   AddSize(app, "--max-snapshot-bytes", options.max_snapshot_bytes,
           "Largest snapshot that is imported; 0: what the largest model needs, 256 MiB of states "
           "that grow")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   AddSize(app, "--prefix-cache-bytes", options.prefix_bytes,
           "States of prompts' beginnings that are kept; 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   Add(app, "--shared-prompt-file", sessions.shared_prompt_files,
       "File with a prompt whose states all keys may use; repeatable");
   Add(app, "--drain-peer", sessions.drain_peer,
@@ -215,13 +203,13 @@ void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_tim
       ->check(CLI::Range(0, 65535));
   Add(app, "--max-prompt-tokens", server.limits.max_prompt_tokens,
       "Longest prompt in tokens; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   AddSize(app, "--max-message-bytes", server.max_message_bytes, "Largest request")
       ->check(CLI::Range(int64_t{1024}, int64_t{1} << 30));
   AddSize(app, "--max-connection-bytes", server.max_connection_bytes,
           "Memory of all connections, calls and requests on their way in; 0: 32 of the largest "
           "requests")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   Add(app, "--keepalive-time", keepalive_time, "Seconds of silence before a client is pinged")
       ->check(CLI::Range(1, 86400));
   Add(app, "--keepalive-timeout", keepalive_timeout,
@@ -320,6 +308,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       "Address to listen on for metrics, which need no key; 0.0.0.0 or :: for all");
   AddLogFlags(app, flags.logs);
   app.footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");
+  flags::RefuseEmptyNumbers(app);
 
   try {
     app.parse(argc, argv);

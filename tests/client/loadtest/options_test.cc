@@ -82,6 +82,10 @@ TEST(Options, BadInputIsNamed) {
           << flag;
     }
   }
+  for (const char* flag : {"--seed", "--connections", "--duration", "--cancels", "--retries"}) {
+    EXPECT_THAT(Complaint({"--grpc", "localhost:1", "--rate", "5", flag, ""}),
+                HasSubstr(std::string(flag) + ": it is empty, must be a number"));
+  }
   EXPECT_THAT(Complaint({"--grpc", "localhost:1", "--rate", "5", "--api-key", "@/nowhere"}),
               HasSubstr("--api-key"));
 }

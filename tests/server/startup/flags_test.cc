@@ -1,5 +1,6 @@
 #include "server/startup/flags.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 
 namespace tvq {
 namespace {
+
+using ::testing::StartsWith;
 
 std::optional<Flags> ParseAll(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "tvq-server");
@@ -70,6 +73,26 @@ TEST(FlagsTest, NothingIsDraftedUnlessAskedFor) {
   for (const char* tokens : {"-1", "65", "some"}) {
     EXPECT_FALSE(Parse({"--draft-tokens", tokens})) << tokens;
   }
+}
+
+// What is said to a command line that is refused; "" if it is taken.
+std::string Complaint(const std::vector<std::string>& arguments) {
+  ::testing::internal::CaptureStderr();
+  const bool taken = Parse(arguments).has_value();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  return taken ? "" : said;
+}
+
+TEST(FlagsTest, WhatIsNoNumberIsRefusedByName) {
+  for (const std::string flag :
+       {"--port", "--threads", "--max-num-seqs", "--max-num-batched-tokens", "--max-prompt-tokens",
+        "--session-ttl", "--state-memory-bytes", "--attention-skip-mass", "--metrics-port"}) {
+    EXPECT_THAT(Complaint({flag, ""}), StartsWith(flag + ": it is empty, must be a number"));
+    EXPECT_THAT(Complaint({flag, "many"}), StartsWith(flag + ": "));
+    EXPECT_THAT(Complaint({flag, "-1"}), StartsWith(flag + ": "));
+  }
+  EXPECT_THAT(Complaint({"--max-prompt-tokens", "-1"}),
+              StartsWith("--max-prompt-tokens: Value -1 not in range 0 to 1152921504606846976"));
 }
 
 TEST(FlagsTest, TranscriptsAreASwitch) {
