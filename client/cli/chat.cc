@@ -8,7 +8,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/chat/conversation.h"
 #include "client/cli/output.h"
 #include "client/cli/session_text.h"
 
@@ -74,18 +73,23 @@ absl::Status Chat::Answer(const std::string& line) {
   request.mutable_session()->set_session_id(id_);
   request.mutable_session()->set_durability(options_.durability);
   request.mutable_session()->set_commit_on_cancel(true);
-  const absl::Status asked = Ask(line.starts_with("//") ? line.substr(1) : line, &request);
-  return asked.ok() ? Settled([&] { return Stream(request); }) : asked;
+  const auto contents = Ask(line.starts_with("//") ? line.substr(1) : line, &request);
+  if (!contents.ok()) return contents.status();
+  const absl::Status status = Settled([&] { return Stream(request); });
+  std::string message(status.message());
+  if (!chat::CountInMessage(*contents, &message)) return status;
+  return {status.code(), message};
 }
 
-absl::Status Chat::Ask(const std::string& line, v1::GenerateRequest* request) const {
+absl::StatusOr<std::vector<chat::Place>> Chat::Ask(const std::string& line,
+                                                   v1::GenerateRequest* request) const {
   if (!options_.model) {
     if (!line.empty()) request->set_text(line + options_.suffix);
-    return absl::OkStatus();
+    return std::vector<chat::Place>();
   }
   if (line.empty()) {
     chat::GoOn(options_.model->chat_template(), request);
-    return absl::OkStatus();
+    return std::vector<chat::Place>();
   }
   const chat::Message message{.role = "user", .content = line};
   return chat::Ask(*options_.model, {&message, 1}, request);

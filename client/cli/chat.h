@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/chat/conversation.h"
 #include "client/cli/command.h"
 #include "client/cli/sampling_options.h"
 #include "client/cli/session_call_options.h"
@@ -36,8 +39,10 @@ class Chat {
  private:
   bool ReadLine(std::string* line);
   absl::Status Answer(const std::string& line);
-  // Makes the request ask for what follows the line.
-  absl::Status Ask(const std::string& line, v1::GenerateRequest* request) const;
+  // Makes the request ask for what follows the line. Returns where in its text the line is, if the
+  // model's template wrote that.
+  absl::StatusOr<std::vector<chat::Place>> Ask(const std::string& line,
+                                               v1::GenerateRequest* request) const;
   absl::Status Stream(const v1::GenerateRequest& request);
   absl::Status Command(const std::string& line);
   absl::Status Fork(const std::string& label);

@@ -76,11 +76,21 @@ absl::Status CheckAnswerSuffix(const v1::GenerateRequest& message) {
   return absl::OkStatus();
 }
 
-// The request's prompt alone, as it goes on from an answer.
-v1::GenerateRequest Behind(const AnswerEnd& end, const v1::GenerateRequest& message) {
+// The prompt as it goes on from an answer.
+absl::StatusOr<std::vector<int32_t>> InputBehind(const AnswerEnd& end,
+                                                 const v1::GenerateRequest& message,
+                                                 const ServedModel& model,
+                                                 const RequestLimits& limits) {
   v1::GenerateRequest prompt;
   prompt.set_text(UnfedText(end, message.answer_suffix(), message.text()));
-  return prompt;
+  auto ids = CheckedInput(prompt, model, limits);
+  if (ids.ok()) return ids;
+  // The client has not seen what was put together, of which the message may tell an offset. So what
+  // is wrong with a part by itself is told of that.
+  if (auto text = CheckedInput(message, model, limits); !text.ok()) return text;
+  const auto suffix = TextTokens(message.answer_suffix(), /*allow_unknown=*/false,
+                                 model.model->tokenizer(), "answer_suffix");
+  return suffix.ok() ? ids : suffix;
 }
 
 // What stands for an empty prompt of an empty context.
@@ -201,17 +211,17 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
 }
 
 absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
-                                                const Tokenizer& tokenizer) {
+                                                const Tokenizer& tokenizer, const char* field) {
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text);
   if (!ids.ok()) {
-    return absl::Status(ids.status().code(), absl::StrCat("text: ", ids.status().message()));
+    return absl::Status(ids.status().code(), absl::StrCat(field, ": ", ids.status().message()));
   }
   if (allow_unknown) return ids;
   const absl::Status known = tokenizer.CheckKnown(text, *ids);
   if (known.ok()) return ids;
   return absl::Status(
       known.code(),
-      absl::StrCat("text: ", known.message(),
+      absl::StrCat(field, ": ", known.message(),
                    "; the text must be without it, or be token_ids; Tokenize and Score read "
                    "it as the unknown token with allow_unknown"));
 }
@@ -275,7 +285,7 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
                                   const RequestLimits& limits, const ContextStart& start) {
   if (auto status = CheckAnswerSuffix(message); !status.ok()) return status;
   auto prompt = message.has_answer_suffix() && start.answer_end
-                    ? CheckedInput(Behind(*start.answer_end, message), model, limits)
+                    ? InputBehind(*start.answer_end, message, model, limits)
                     : CheckedInput(message, model, limits);
   if (!prompt.ok()) return prompt.status();
   if (prompt->empty() && start.position == 0) {

@@ -54,10 +54,11 @@ absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const Served
 absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
 
-// The ids of a field called `text`. Without `allow_unknown` a character outside the vocabulary is
+// The ids of the text of `field`. Without `allow_unknown` a character outside the vocabulary is
 // INVALID_ARGUMENT, as is what the tokenizer refuses.
 absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
-                                                const Tokenizer& tokenizer);
+                                                const Tokenizer& tokenizer,
+                                                const char* field = "text");
 
 // How many of the ids are the token that stands for unknown characters.
 int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer);

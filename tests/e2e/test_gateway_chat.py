@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 from gateway_process import GatewayProcess
-from server_process import GOLDEN, ServerProcess
+from server_process import GOLDEN, ROOT, ServerProcess
 
+ZOO = ROOT / "models" / "zoo"
 TEMPLATE = {"system": {"suffix": "\n"}, "user": {"prefix": "User: ", "suffix": "\n"},
             "assistant": {"prefix": "Tutor:", "suffix": "\n"}, "stop": ["\nUser:"]}
 MESSAGES = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"},
@@ -112,6 +113,37 @@ def test_errors_name_the_field(gateway, fields, param):
     answer = gateway.post("/v1/chat/completions", {"model": "chat", **fields})
     assert (answer.status in (400, 404), answer.error["param"]) == (True, param), answer.body
     assert answer.error["message"].startswith(param + ":")
+
+
+def test_an_unknown_character_is_named_by_its_message(api, tvq, tmp_path):
+    """By its place there, not by that in the prompt, which the template writes; also where a session is continued."""
+    model = tmp_path / "chat"
+    shutil.copytree(ZOO / "couplets", model)
+    template = {"user": {"prefix": "春风", "suffix": "\n"}, "assistant": {"suffix": "\n"}}
+    (model / "generation_config.json").write_text(json.dumps({"chat_template": template, "max_tokens": 2}))
+
+    def messages(*contents):
+        return [{"role": role, "content": content} for role, content in zip(["user", "assistant"] * 2, contents)]
+
+    with ServerProcess(api, "--model", f"chat={model}") as server, GatewayProcess(server.address) as gateway:
+        def refusal(**fields):
+            answer = gateway.post("/v1/chat/completions", {"model": "chat", **fields})
+            assert answer.status == 400, answer.body
+            place, _, offset = answer.error["message"].partition(": the character \"☃\" (U+2603) at byte offset ")
+            assert place == answer.error["param"], answer.error
+            return place, int(offset.split()[0])
+
+        assert refusal(messages=messages("春", "风", "秋雨☃")) == ("messages[2].content", 6)
+        assert refusal(messages=messages("☃")) == ("messages[0].content", 0)
+        session = gateway.post("/v1/sessions", {"model": "chat"}).json["id"]
+        for contents, place in [("秋☃", 3), ("秋雨", None), ("☃", 0), ("秋雨☃", 6)]:
+            fields = {"session_id": session, "messages": messages(contents)}
+            if place is None:
+                assert gateway.post("/v1/chat/completions", fields).status == 200
+            else:
+                assert refusal(**fields) == ("messages[0].content", place)
+        line = tvq("--server", server.address, "session", "chat", input="秋☃\n".encode())
+        assert line.returncode == 1 and "text: the character \"☃\" (U+2603) at byte offset 3 " in line.stderr.decode()
 
 
 def test_errors_name_the_limit_as_the_body_does(gateway):

@@ -80,7 +80,8 @@ void RefuseOthers(Fields& fields) {
 }  // namespace
 
 size_t ChatRequest::MemoryBytes() const {
-  size_t bytes = call.SpaceUsedLong() + messages.capacity() * sizeof(chat::Message);
+  size_t bytes = call.SpaceUsedLong() + messages.capacity() * sizeof(chat::Message) +
+                 contents.capacity() * sizeof(chat::Place);
   for (const chat::Message& message : messages) bytes += message.content.capacity();
   return bytes;
 }
@@ -126,15 +127,20 @@ absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request) {
                      "chat_template; use /v1/completions"));
   }
   request->call.set_model(model.name());
-  return chat::Ask(model, request->messages, &request->call);
+  auto contents = chat::Ask(model, request->messages, &request->call);
+  if (!contents.ok()) return contents.status();
+  request->contents = *std::move(contents);
+  return absl::OkStatus();
 }
 
 ApiError ToChatError(const absl::Status& status, const ChatRequest& request) {
+  std::string message(status.message());
+  const auto wrong = chat::CountInMessage(request.contents, &message);
   FieldNames names = SessionFieldNames();
-  names.push_back({"text", "messages"});
+  names.push_back({"text", wrong ? absl::StrCat("messages[", *wrong, "].content") : "messages"});
   names.push_back({"logprobs", "top_logprobs"});
   names.push_back({"max_tokens", request.max_tokens_field});
-  ApiError error = ToApiError(status, names);
+  ApiError error = ToApiError(wrong ? absl::Status(status.code(), message) : status, names);
   // Of other fields' limits.
   if (error.status == 400) RenameInMessage("max_tokens", request.max_tokens_field, &error.message);
   return error;

@@ -19,6 +19,7 @@ namespace tvq::gateway {
 struct ChatRequest {
   std::vector<chat::Message> messages;  // at least one
   v1::GenerateRequest call;             // without its prompt
+  std::vector<chat::Place> contents;    // of the messages in the prompt, once it is written
   int32_t n = 1;
   bool stream = false;
   bool include_usage = false;
@@ -26,7 +27,7 @@ struct ChatRequest {
   bool return_token_ids = false;
   std::string max_tokens_field = "max_tokens";  // that the body has
 
-  // Of the messages and the call.
+  // Of the messages, the call and the places.
   size_t MemoryBytes() const;
 };
 

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int32_t kUnknown = '?';
 
@@ -238,6 +239,27 @@ TEST(ToRequestTest, AnswerSuffixStandsBehindAnAnswer) {
   message.mutable_token_ids()->add_ids(7);
   EXPECT_EQ(Message(ToRequest(message, model, {}).status()),
             "answer_suffix: is set beside token_ids, must stand before text");
+}
+
+TEST(ToRequestTest, WhatIsWrongBehindAnAnswerIsToldOfThePartThatTheClientWrote) {
+  const ServedModel model = MakeModel("m", 1);
+  v1::GenerateRequest message;
+  const auto complaint = [&](const AnswerEnd& end, const RequestLimits& limits = {}) {
+    return Message(ToRequest(message, model, limits, {ContextStart::kSession, 1, end}).status());
+  };
+  message.set_text("bc#");
+  message.set_answer_suffix("de\n");
+  for (const AnswerEnd& end : {AnswerEnd{"a", 0}, AnswerEnd{"ade", 2}, AnswerEnd{"ade\nb", 4}}) {
+    EXPECT_THAT(complaint(end), StartsWith("text: the character \"#\" (U+0023) at byte offset 2 "));
+  }
+  message.set_answer_suffix("d#");
+  EXPECT_THAT(complaint({"a", 0}),
+              StartsWith("text: the character \"#\" (U+0023) at byte offset 2 "));
+  message.set_text("bc");
+  EXPECT_THAT(complaint({"a", 0}),
+              StartsWith("answer_suffix: the character \"#\" (U+0023) at byte offset 1 "));
+  message.set_answer_suffix("de");
+  EXPECT_THAT(complaint({"a", 0}, {.max_prompt_tokens = 3}), StartsWith("text: has 4 tokens"));
 }
 
 TEST(ToRequestTest, OneSampleOfAKeptState) {
