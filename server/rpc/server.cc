@@ -36,7 +36,7 @@ int Writers(const ServerOptions& options) {
   return UsableCores() > 4 ? 2 : 1;
 }
 
-// Large requests that are tokenized at once; more wait.
+// Long requests that are tokenized at once; more wait, the longer ones longer.
 constexpr int kWorkers = 2;
 constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
 
@@ -108,7 +108,7 @@ class Server::Impl {
       : recorder_(std::move(parts.recorder)),
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
-        workers_(kWorkers, kMaxWorkerBytes),
+        workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
         uploads_(UploadBytes(*engine, sessions)),
         context_{.engine = engine,

@@ -4,10 +4,11 @@
 #define TVQ_SERVER_RPC_TASK_POOL_H_
 
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,11 +16,19 @@
 
 namespace tvq {
 
-// Any thread may schedule. Tasks start in order. The destructor runs what was scheduled.
+// Any thread may schedule. The destructor runs what was scheduled.
 class TaskPool {
  public:
+  enum class Order {
+    kArrival,
+    // A task overtakes those that wait and have more bytes, unless as many bytes as it has fewer
+    // have begun since they came: large ones wait, but not for ever.
+    kShortFirst,
+  };
+
   // `max_bytes` bounds what the tasks that TrySchedule took, and that have not run, keep in memory.
-  explicit TaskPool(int threads, size_t max_bytes = std::numeric_limits<size_t>::max());
+  explicit TaskPool(int threads, size_t max_bytes = std::numeric_limits<size_t>::max(),
+                    Order order = Order::kArrival);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
@@ -31,15 +40,25 @@ class TaskPool {
 
  private:
   struct Task {
-    size_t bytes;
+    uint64_t due = 0;     // begun_bytes_ by which it is to begin; 0 in the order of arrival
+    uint64_t number = 0;  // in the order of arrival
+    size_t bytes = 0;
     std::function<void()> run;
+    // Of a heap whose top begins first.
+    bool operator<(const Task& other) const {
+      return std::pair(due, number) > std::pair(other.due, other.number);
+    }
   };
 
+  void Add(size_t bytes, std::function<void()> task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
 
   const size_t max_bytes_;
+  const Order order_;
   absl::Mutex mutex_;
-  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);  // a heap
+  uint64_t scheduled_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t begun_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the tasks that wait or run
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // constant after construction

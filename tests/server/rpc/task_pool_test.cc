@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -41,6 +42,32 @@ TEST(TaskPoolTest, OneThreadKeepsTheOrder) {
   }
   ASSERT_EQ(order.size(), 100);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(TaskPoolTest, ShortTasksOvertakeAsFarAsTheirLengthGoes) {
+  std::string order;
+  absl::Notification begun, go;
+  const auto add = [&order](TaskPool& pool, size_t bytes, char name) {
+    EXPECT_TRUE(pool.TrySchedule(bytes, [&order, name] { order += name; }));
+  };
+  {
+    TaskPool pool(1, 100'000, TaskPool::Order::kShortFirst);
+    pool.Schedule([&] {
+      begun.Notify();
+      go.WaitForNotification();
+    });
+    begun.WaitForNotification();
+    add(pool, 1000, 'a');
+    EXPECT_TRUE(pool.TrySchedule(1000, [&] {
+      order += 'b';
+      add(pool, 10, 'd');  // comes later than b by as many bytes as b has: too late to overtake c
+    }));
+    add(pool, 2000, 'c');
+    add(pool, 10, '1');
+    pool.Schedule([&] { order += '0'; });
+    go.Notify();
+  }
+  EXPECT_EQ(order, "01abcd");
 }
 
 }  // namespace
