@@ -1,6 +1,11 @@
 // float32 as sums of bfloat16, for matrix instructions: x = x0 + x1 + ..., each term what is left
-// of x rounded to nearest. Two terms hold x to 2^-18 of it, three all of it (but what is below the
-// smallest number). Finite x.
+// of x rounded to nearest. Finite x.
+//
+// Of 2^e <= |x| < 2^(e + 1) a bfloat16, of 8 bits, leaves at most 2^(e - 8): half a unit of its
+// last place. That itself is a bfloat16, and what is smaller leaves at most 2^(e - 17) of the
+// second term. So |x1| is at most 2^-8 |x|, and less where |x| is not 2^e; two terms hold x to
+// 2^-17 of it; the third has the 7 bits that are left, so that three are all of x, but what is
+// below the smallest number.
 #ifndef TVQ_KERNELS_CUDA_TERMS_CUH_
 #define TVQ_KERNELS_CUDA_TERMS_CUH_
 

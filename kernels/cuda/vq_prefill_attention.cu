@@ -16,9 +16,10 @@
 // V (S + W) bytes or less, from the second cache after the first.
 //
 // Factors are sums of bfloat16 (terms.cuh): with float32 values three terms of each, which is all
-// of a float32, and the six products down to 2^-18 of the largest; with bfloat16 values two terms
-// of a weight and of U and the one that a value is, and the three or two products down to 2^-9, so
-// that what is left out stays below 3 2^-18 of sum w |v|.
+// of a float32, and the six products x_i y_j with i + j < 3, so that x1 y2, x2 y1 and x2 y2 are
+// left out, less than 2^-24 of sum w |v|; with bfloat16 values two terms of a weight and of U and
+// the one that a value is, and the three or two products with i + j < 2, so that w and U are each
+// 2^-17 off and w1 U1, 2^-16, is left out: up to 2^-15 of sum w |v|.
 //
 // An output's order of sums follows from its place in the span and from shapes: nothing that comes
 // after it, and no other row, changes its bits.

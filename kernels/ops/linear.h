@@ -50,7 +50,7 @@ inline constexpr float kGeluCubic = 0.044715F;
 // y = act(scale * (x W^T + bias)) (+ y when accumulate).
 // x [N, in], W [out, in], bias [out] or empty, y [N, out]. For a bfloat16 weight x is rounded to
 // bfloat16, products are accumulated in float32. For an int8 weight, scale * q, x may be rounded by
-// up to 2^-9 of itself or 2^-15 of 1.004 max |x| of its row; sums of x q are multiplied with the
+// up to 2^-8 of itself or 2^-15 of 1.004 max |x| of its row; sums of x q are multiplied with the
 // row's scale, and a row of x that is not finite throughout has no finite output. So for an int4
 // weight, where the sum of each group is multiplied with its scale.
 struct LinearArgs {

@@ -24,13 +24,17 @@ enum class Weights { kExact, kSame };
 // rounds nothing else. Two models that both round differ by up to sqrt(2) times as much. 0: nothing
 // is rounded.
 //
-// Rounding to bfloat16 errs by at most 2^-9 of a value. With rounded weights every matrix product
-// on a token's way rounds what it reads, info.products one behind the other and the logits': one
-// place more than products. Rounded weights stand at as many, and the embedding at one more; each
-// errs by 2^-9 as bfloat16, by info.weight_rounding of its matrix as int8 or int4. Factors within
-// attention that a prompt may round then are info.factors places. What states keep as bfloat16 are
-// info.kept places. Errors of different places are independent, so that their squares add up; a
-// log-probability differs by at most twice a logit's error, its own and the normaliser's.
+// Rounding to bfloat16, of 8 bits, errs by up to half a unit of the last place: by up to 2^-8 in
+// [1, 2), which is up to 2^-8 of a value, and in the root mean square by 2^-8 / sqrt(3). That is
+// what counts here: relative to values whose logarithms are spread evenly it is sqrt(3 / (8 ln 2))
+// times as much, 2^-9.2, and relative to the root mean square of values that are spread evenly
+// themselves 2^-9.4. 2^-9 is taken for both. With rounded weights every matrix product on a token's
+// way rounds what it reads, info.products one behind the other and the logits': one place more than
+// products. Rounded weights stand at as many, and the embedding at one more; each errs by 2^-9 as
+// bfloat16, by info.weight_rounding of its matrix as int8 or int4. Factors within attention that a
+// prompt may round then are info.factors places. What states keep as bfloat16 are info.kept places.
+// Errors of different places are independent, so that their squares add up; a log-probability
+// differs by at most twice a logit's error, its own and the normaliser's.
 double RoundingBound(const ModelInfo& info, Weights weights);
 
 // The same for a prompt of a float32 model where the device may cut the factors of its chunks'

@@ -170,7 +170,7 @@ void QkvgProjectionTest::ProjectionBound(const Call& call, int64_t row, std::vec
   const auto rounding = [&](double v) -> double {
     if (!IsInteger(dtype)) return 0;
     if (GetParam().device.name == "cpu") return FixedPointStep({&largest, 1}) / 2;
-    return std::abs(v) * 0x1p-9;
+    return std::abs(v) * 0x1p-8;
   };
   for (int64_t o = 0; o < call.shape.outputs(); ++o) {
     double sum = 0;

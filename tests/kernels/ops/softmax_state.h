@@ -202,14 +202,14 @@ struct SoftmaxInputs {
   // to 40 roundings of the magnitudes it adds (SumRoundings, op_testing.h); factors are terms of
   // bfloat16, so that 16 products of float32 take six instructions, of queries and bfloat16 keys
   // three, of weights and bfloat16 values two. Of values 32 are summed so, and these sums as on the
-  // CPU. What terms leave out is less than a rounding of each score, and of a weight of two terms
-  // 2^-18.
+  // CPU. What terms leave out (terms.cuh) is less than a rounding of each score, and of a weight of
+  // two terms up to 2^-17, 128 roundings.
   double PrefillBound(const Device& device) const {
     if (device.host_memory()) return Bound();
     const bool stored = shape.dtype == DType::kBFloat16;
     const int64_t instructions = (shape.key + 15) / 16 * (stored ? 3 : 6);
     return BoundOf(static_cast<double>(40 * instructions + 1),
-                   40 * 2 * (stored ? 2 : 6) + (stored ? 64 : 1));
+                   40 * 2 * (stored ? 2 : 6) + (stored ? 128 : 1));
   }
 
   static double Largest(const std::vector<float>& values) { return LargestNorm(values, 1); }

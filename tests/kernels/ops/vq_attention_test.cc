@@ -177,7 +177,7 @@ TEST_P(VqAttentionTest, PrefillOfEqualValuesIsThatValue) {
     OwnedState state(*device_, inputs.shape);
     std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
     inputs.Prefill(*device_, state, 0, c.tokens, out, factors);
-    ExpectNear(out, std::vector<float>(out.size(), 1.0F), inputs.Bound());
+    ExpectNear(out, std::vector<float>(out.size(), 1.0F), inputs.PrefillBound(DType::kFloat32));
   }
 }
 

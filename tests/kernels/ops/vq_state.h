@@ -223,21 +223,22 @@ struct VqInputs {
   // What rounding may do to an output, relative to the largest |v|: an output is an average of v
   // with weights that sum to one. A score of magnitude m is rounded twice (sum, minus maximum), exp
   // is good to 2e-7 < 4 roundings, and the weight's sum and the value's sum are chains of at most
-  // `keys` additions; numerator and denominator both count. Prefill with bfloat16 values may take
-  // weights and sums as two bfloat16 each, 2^-18 off, and leave out the product of the smaller
-  // ones.
+  // `keys` additions; numerator and denominator both count.
   double Bound() const {
     const double keys = static_cast<double>(shape.codes + shape.window + kVqPrefillSpan);
     const double score = Largest(code_scores) + Largest(position_scores);
-    const double terms = shape.value_dtype == DType::kBFloat16 ? 3 * 0x1p-18 : 0;
     // Values of the copy are multiplied by count and scale first.
     const double factors = shape.read == VqRead::kInt8 ? 2 : 0;
-    return ((2 * keys + 2 * (3 * score + 4) + 8 + factors) * kRounding + terms) * Largest(v);
+    return (2 * keys + 2 * (3 * score + 4) + 8 + factors) * kRounding * Largest(v);
   }
 
-  // Of prefill, which may round factors.
+  // Of prefill, which may round factors, or else take them as terms of bfloat16
+  // (kernels/cuda/terms.cuh): with bfloat16 values weights and sums of two terms, each 2^-17 off,
+  // without the product of the second ones, each at most 2^-8 of the whole; with float32 values of
+  // three terms, without products that together are less than a rounding.
   double PrefillBound(DType factors) const {
-    return Bound() + (factors == DType::kBFloat16 ? kVqRoundedFactors * Largest(v) : 0);
+    const double terms = shape.value_dtype == DType::kBFloat16 ? 2 * 0x1p-17 + 0x1p-16 : kRounding;
+    return Bound() + (factors == DType::kBFloat16 ? kVqRoundedFactors : terms) * Largest(v);
   }
 
   // Of decode, which rounds the factors of the copy's rows.
