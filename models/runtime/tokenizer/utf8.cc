@@ -27,19 +27,26 @@ Lead LeadByte(unsigned char byte) {
   return {0, 0, 0};
 }
 
+struct Range {
+  uint32_t first, last;
+};
+
+template <size_t n>
+bool IsIn(const Range (&ranges)[n], uint32_t number) {
+  return std::any_of(std::begin(ranges), std::end(ranges), [&](const Range& range) {
+    return range.first <= number && number <= range.last;
+  });
+}
+
 // Whether a character can be seen in quotes and leaves what is around it as it is: no quotation
-// mark, no control, format or private character, none of the common ones that combine with others.
+// mark, no space, and none of the common ones that combine with others.
 bool ShowsAlone(uint32_t number) {
-  constexpr struct {
-    uint32_t first, last;
-  } kOthers[] = {
-      {0x00, 0x20},     {'"', '"'},       {0x7F, 0xA0},     {0xAD, 0xAD},        {0x300, 0x36F},
-      {0x61C, 0x61C},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x2000, 0x200F},    {0x2028, 0x202F},
-      {0x205F, 0x206F}, {0x20D0, 0x20FF}, {0x3000, 0x3000}, {0xE000, 0xF8FF},    {0xFE00, 0xFE0F},
-      {0xFE20, 0xFE2F}, {0xFEFF, 0xFEFF}, {0xFFF0, 0xFFFF}, {0xE0000, 0x10FFFF},
+  constexpr Range kOthers[] = {
+      {' ', ' '},       {'"', '"'},       {0xA0, 0xA0},     {0x300, 0x36F},   {0x1AB0, 0x1AFF},
+      {0x1DC0, 0x1DFF}, {0x2000, 0x200A}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x20D0, 0x20FF},
+      {0x3000, 0x3000}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}, {0xFFFC, 0xFFFD},
   };
-  return std::none_of(std::begin(kOthers), std::end(kOthers),
-                      [&](auto range) { return range.first <= number && number <= range.last; });
+  return IsSeen(number) && !IsIn(kOthers, number);
 }
 
 }  // namespace
@@ -64,10 +71,24 @@ std::string_view Utf8Beginning(std::string_view text, size_t max_bytes) {
   return text.substr(0, size);
 }
 
-std::string ShownCharacter(std::string_view character) {
+uint32_t CodePoint(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   uint32_t number = character.size() == 1 ? first : first & (0x7Fu >> character.size());
   for (const char c : character.substr(1)) number = number << 6 | (c & 0x3F);
+  return number;
+}
+
+bool IsSeen(uint32_t number) {
+  constexpr Range kUnseen[] = {
+      {0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x61C, 0x61C},
+      {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F}, {0xE000, 0xF8FF},
+      {0xFEFF, 0xFEFF}, {0xFFF0, 0xFFFB}, {0xFFFE, 0xFFFF}, {0xE0000, 0x10FFFF},
+  };
+  return !IsIn(kUnseen, number);
+}
+
+std::string ShownCharacter(std::string_view character) {
+  const uint32_t number = CodePoint(character);
   if (!ShowsAlone(number)) return absl::StrFormat("U+%04X", number);
   return absl::StrFormat("\"%s\" (U+%04X)", character, number);
 }

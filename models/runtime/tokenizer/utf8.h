@@ -2,6 +2,8 @@
 #define TVQ_MODELS_RUNTIME_TOKENIZER_UTF8_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -30,6 +32,12 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 // The longest beginning of valid UTF-8 that has at most `max_bytes` bytes and ends with a
 // character.
 std::string_view Utf8Beginning(std::string_view text, size_t max_bytes);
+
+// The number of a whole character.
+uint32_t CodePoint(std::string_view character);
+
+// Whether a character can be seen within a text: no control, format or private one.
+bool IsSeen(uint32_t number);
 
 // A whole character for a message: as it is, unless that would not show it, and its number, such as
 // "中" (U+4E2D).
