@@ -1,9 +1,9 @@
 #include "kernels/cpu/linear/run_linear.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "kernels/cpu/linear/tile_amx.h"
+#include "kernels/cpu/parallel.h"
 
 namespace tvq {
 namespace {
@@ -140,18 +140,9 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
                 .pair_bytes = PairBytes(weight.in, weight.dtype),
                 .block = block,
                 .task_pairs = task_pairs};
-  // A thread takes its next task before it runs the one it has, to know what to fetch ahead.
   const int64_t tasks = (pairs + task_pairs - 1) / task_pairs;
-  std::atomic<int64_t> next{0};
-  const int64_t threads = std::min<int64_t>(device.pool().threads(), tasks);
-  device.pool().ParallelFor(threads, [&](int64_t) {
-    int64_t task = next.fetch_add(1, std::memory_order_relaxed);
-    while (task < tasks) {
-      const int64_t following = next.fetch_add(1, std::memory_order_relaxed);
-      RunTask(job, task, following);
-      task = following;
-    }
-  });
+  RunAhead(device, tasks, rows * weight.in * weight.out,
+           [&](int64_t task, int64_t next) { RunTask(job, task, next); });
 }
 
 }  // namespace tvq

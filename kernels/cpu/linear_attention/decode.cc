@@ -111,12 +111,12 @@ class LinearDecode {
              [&](int64_t unit) { ComputeUnit(unit); });
     const int64_t columns = TaskColumns(units_, shape_.value, cpu.pool().threads());
     const int64_t tiles = (shape_.value + columns - 1) / columns;
-    RunStretches(cpu, units_ * tiles, units_ * shape_.features * shape_.value * 16,
-                 [&](int64_t task, bool more) {
-                   const int64_t first = task % tiles * columns;
-                   StepTile(task / tiles, first, std::min(first + columns, shape_.value),
-                            more && tiles == 1);
-                 });
+    RunAhead(cpu, units_ * tiles, units_ * shape_.features * shape_.value * 16,
+             [&](int64_t task, int64_t next) {
+               const int64_t first = task % tiles * columns;
+               StepTile(task / tiles, first, std::min(first + columns, shape_.value),
+                        tiles == 1 ? next : units_);
+             });
   }
 
  private:
@@ -162,8 +162,8 @@ class LinearDecode {
     return {state.key_value_sum + start, state.key_value_carry + start};
   }
 
-  // Columns [first, end). `more`: the next unit's follow.
-  void StepTile(int64_t unit, int64_t first, int64_t end, bool more) const {
+  // Columns [first, end). Those of `next_unit` follow, of none if it is units_.
+  void StepTile(int64_t unit, int64_t first, int64_t end, int64_t next_unit) const {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;
     const int64_t columns = end - first;
@@ -171,7 +171,7 @@ class LinearDecode {
     for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
     const Rows rows = RowsOf(unit);
     if (rows.sum == nullptr) return;
-    const Rows next = more ? RowsOf(unit + 1) : Rows();
+    const Rows next = next_unit < units_ ? RowsOf(next_unit) : Rows();
     const StateTile tile{rows.sum + first,
                          rows.carry + first,
                          shape_.value,

@@ -55,10 +55,10 @@ class SoftmaxDecode {
     maxima_ = cpu.Scratch<float>(1, parts * shared_);
     sums_ = cpu.Scratch<float>(2, parts * shared_);
     values_ = cpu.Scratch<float>(3, parts * shared_ * shape_.value);
-    RunStretches(cpu, parts, parts * shape_.LayerBytes() / shape_.kv_heads,
-                 [&](int64_t part, bool more) {
-                   ComputePart(PartAt(part), more ? PartAt(part + 1).keys : nullptr);
-                 });
+    RunAhead(cpu, parts, parts * shape_.LayerBytes() / shape_.kv_heads,
+             [&](int64_t part, int64_t next) {
+               ComputePart(PartAt(part), next < parts ? PartAt(next).keys : nullptr);
+             });
     RunTasks(cpu, sessions_ * heads_, parts * shared_ * shape_.value * 4,
              [&](int64_t task) { Merge(task / heads_, task % heads_); });
   }

@@ -1,11 +1,12 @@
 // VqDecodeAttention in two phases. Weights: a task per session and key/value head, almost no
 // memory, which also appends the position's values. Values: a task per session, key/value head,
-// half of the chosen rows where there is a copy, and tile of columns, which reads each row of the
-// tile once for all heads that share it. Where sessions are many a task has both phases of one, so
-// that some threads read while others compute.
+// part of the chosen rows and tile of columns, which reads each row of the tile once for all heads
+// that share it. Where sessions are many a task has both phases of one, so that some threads read
+// while others compute.
 //
-// Sums of the copy's rows are two, of halves, whoever computes them, and are added at the end: two
-// threads share one session so, where narrow tiles of int8 would be too short to stream.
+// Sums are of kParts parts of the rows, whoever computes them, which are added at the end: several
+// threads share one session so, each with rows that lie together, where tiles of a row's columns
+// would be too short to stream.
 //
 // Rows of one state come one after the other: the first row of every state, then the second of
 // those that have one, since each row changes what the next one reads. What a row reads is in the
@@ -52,7 +53,7 @@ class Decode {
         weights_(cpu.Scratch<float>(2, units_ * shared_ * max_keys_)),
         kept_memory_(cpu.Scratch<uint8_t>(3, units_ * KeptBytes())),
         thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
-        second_sums_(cpu.Scratch<float>(5, copied() ? units_ * shared_ * shape_.value : 0)),
+        later_sums_(cpu.Scratch<float>(5, units_ * (kParts - 1) * shared_ * shape_.value)),
         dot_(DotFunction(cpu.dot())) {
     for (int64_t first = 0, turn = 0; first < args.states.size(); ++turn) {
       const int64_t rows = TakeRows(turn, first);
@@ -69,6 +70,15 @@ class Decode {
     ReadRun recent;  // rows of the window
   };
 
+  // Of the rows of a unit, which are summed on their own.
+  static constexpr int64_t kParts = 4;
+
+  // What a task sums: the columns from `column` on of a part of a unit's rows.
+  struct Tile {
+    int64_t unit, part, column;
+  };
+  static constexpr Tile kNoTile{-1, 0, 0};
+
   // Puts the rows that have `turn` rows of the same state before them into rows_ from `first` on,
   // and says how many they are.
   int64_t TakeRows(int64_t turn, int64_t first) {
@@ -84,29 +94,31 @@ class Decode {
   // Of all states different ones.
   void Attend(CpuDevice& cpu, int64_t first_unit, int64_t units) {
     const int threads = cpu.pool().threads();
-    const int64_t columns = Columns(units, threads);
-    const int64_t tiles = (shape_.value + columns - 1) / columns;
+    columns_ = Columns(units, threads);
+    const int64_t tiles = (shape_.value + columns_ - 1) / columns_;
+    const int64_t unit_tasks = kParts * tiles;
     const int64_t work = units * max_keys_ * shape_.value * 4;
-    const auto sum_tile = [&](int64_t unit, int64_t tile, int64_t first_half, int64_t halves) {
-      const int64_t first = tile * columns;
-      SumValues(unit, first, std::min(first + columns, shape_.value), first_half, halves);
+    const auto tile_of = [&](int64_t task) {
+      return Tile{first_unit + task / unit_tasks, task / tiles % kParts, task % tiles * columns_};
     };
     if (units >= kUnitsForWholeTasks * threads) {
-      RunTasks(cpu, units, work, [&](int64_t task) {
-        const int64_t unit = first_unit + task;
-        ComputeWeights(unit);
-        for (int64_t tile = 0; tile < tiles; ++tile) sum_tile(unit, tile, 0, 2);
-        AddSecondHalf(unit);
+      RunTasks(cpu, units, work, [&](int64_t unit) {
+        ComputeWeights(first_unit + unit);
+        const int64_t end = (unit + 1) * unit_tasks;
+        for (int64_t task = unit * unit_tasks; task < end; ++task) {
+          SumValues(tile_of(task), task + 1 < end ? tile_of(task + 1) : kNoTile);
+        }
+        AddParts(first_unit + unit);
       });
       return;
     }
     RunTasks(cpu, units, units * shared_ * max_keys_ * 32,
-             [&](int64_t task) { ComputeWeights(first_unit + task); });
-    const int64_t halves = copied() ? 2 : 1;
-    RunTasks(cpu, units * halves * tiles, work, [&](int64_t task) {
-      sum_tile(first_unit + task / (halves * tiles), task % tiles, task / tiles % halves, 1);
+             [&](int64_t unit) { ComputeWeights(first_unit + unit); });
+    const int64_t tasks = units * unit_tasks;
+    RunAhead(cpu, tasks, work, [&](int64_t task, int64_t next) {
+      SumValues(tile_of(task), next < tasks ? tile_of(next) : kNoTile);
     });
-    for (int64_t i = 0; i < units; ++i) AddSecondHalf(first_unit + i);
+    for (int64_t unit = 0; unit < units; ++unit) AddParts(first_unit + unit);
   }
 
   // Of each thread: enough that none waits long for the last ones.
@@ -116,10 +128,10 @@ class Decode {
 
   // Of a task; of a copy whole scales.
   int64_t Columns(int64_t units, int threads) const {
-    if (!copied()) return TaskColumns(units, shape_.value, threads);
-    const int64_t columns = TaskColumns(2 * units, shape_.value, threads, kCopyColumns);
-    return (columns + kVqScaleColumns - 1) / kVqScaleColumns * kVqScaleColumns;
+    const int64_t most = copied() ? kCopyColumns : shared_ == 1 ? kWholeRowColumns : kDecodeColumns;
+    return TaskColumns(kParts * units, shape_.value, threads, most);
   }
+  static_assert(64 % kVqScaleColumns == 0);
 
   static AddCopyGroupFunction DotFunction(const DotInstructions& dot) {
     if (dot.int8) return AddCopyGroupDot;
@@ -214,92 +226,112 @@ class Decode {
             .out_stride = shape_.value};
   }
 
-  float* Out(int64_t unit) const {
-    return args_.out.row(RowOf(unit)) + unit % shape_.kv_heads * shared_ * shape_.value;
-  }
-  // [heads, V], as in `out`.
-  float* SecondSums(int64_t unit) const { return second_sums_ + unit * shared_ * shape_.value; }
-
-  void FillZero(float* out, int64_t columns) const {
-    for (int64_t h = 0; h < shared_; ++h) std::fill_n(out + h * shape_.value, columns, 0.0F);
+  // Sums of a part [heads, V]. Those of the first part become the result.
+  float* PartSums(int64_t unit, int64_t part) const {
+    const int64_t size = shared_ * shape_.value;
+    if (part > 0) return later_sums_ + (unit * (kParts - 1) + part - 1) * size;
+    return args_.out.row(RowOf(unit)) + unit % shape_.kv_heads * size;
   }
 
-  // Columns [first, end) of the sums of `halves` halves of the rows; without a copy of all.
-  void SumValues(int64_t unit, int64_t first, int64_t end, int64_t first_half, int64_t halves) {
-    const VqState& state = StateOf(unit);
-    const int64_t columns = end - first;
-    if (state.none()) {
-      FillZero(Out(unit) + first, columns);
-    } else if (copied()) {
-      SumCopies(unit, state, first, columns, first_half, halves);
-    } else {
-      SumExact(unit, state, first, columns);
-    }
-  }
-
-  void SumExact(int64_t unit, const VqState& state, int64_t first, int64_t columns) {
-    const int64_t g = unit % shape_.kv_heads;
-    const Unit& u = units_memory_[unit];
-    float* out = Out(unit) + first;
-    FillZero(out, columns);
-    const float* sum = state.sum + g * shape_.codes * shape_.value + first;
-    const T* value =
-        static_cast<const T*>(state.window_value) + g * shape_.window * shape_.value + first;
-    const auto codes = Sums<float>(unit, u.codes, sum, columns, out);
-    const auto recent = Sums<T>(unit, u.recent, value, columns, out);
-    PrefetchFirstRows(codes);
-    AddAllRows(codes, [&] { PrefetchFirstRows(recent); });
-    AddAllRows(recent, [] {});
-  }
-
-  // Half of the rows that are read, whole groups: rows [first, end) of both runs together. Sums of
-  // the first half go to `out`.
-  struct Half {
-    int64_t first, end;
-  };
-  Half HalfOf(int64_t unit, int64_t half) const {
-    const Unit& u = units_memory_[unit];
+  // Rows [begin, end) of both runs together: the first of a part, which has as many bytes as any
+  // other, but for whole groups.
+  int64_t PartBegin(const Unit& u, int64_t part) const {
     const int64_t rows = u.codes.count + u.recent.count;
-    const int64_t cut = (rows / 2 + kCopyGroup - 1) / kCopyGroup * kCopyGroup;
-    return half == 0 ? Half{0, std::min(cut, rows)} : Half{std::min(cut, rows), rows};
+    if (part == kParts) return rows;
+    const int64_t group = copied() ? kCopyGroup : kRowGroup;
+    const int64_t code_bytes = copied() ? 1 : sizeof(float);
+    const int64_t recent_bytes = copied() ? 1 : sizeof(T);
+    const int64_t all = u.codes.count * code_bytes;
+    const int64_t bytes = (all + u.recent.count * recent_bytes) * part / kParts;
+    const int64_t row =
+        bytes < all ? bytes / code_bytes : u.codes.count + (bytes - all) / recent_bytes;
+    return std::min(rows, (row + group / 2) / group * group);
   }
 
-  void SumCopies(int64_t unit, const VqState& state, int64_t first, int64_t columns,
-                 int64_t first_half, int64_t halves) {
-    const int64_t g = unit % shape_.kv_heads;
-    const Unit& u = units_memory_[unit];
-    CopySums parts[4] = {};
-    int64_t count = 0;
-    for (int64_t half = first_half; half < first_half + halves; ++half) {
-      float* out = (half == 0 ? Out(unit) : SecondSums(unit)) + first;
-      FillZero(out, columns);
-      const auto add_part = [&](const ReadRun& run, int64_t begin, int64_t row, const int8_t* rows,
-                                const float* scales) {
-        const auto [half_first, half_end] = HalfOf(unit, half);
-        const int64_t from = std::clamp<int64_t>(half_first - begin, 0, run.count);
-        const int64_t to = std::clamp<int64_t>(half_end - begin, 0, run.count);
-        if (from == to) return;
-        const ReadRun part{run.row + from, run.offset + from, to - from};
-        parts[count++] = {.rows = Sums(unit, part, rows + row * shape_.value + first, columns, out),
-                          .scales = scales + row * shape_.scales() + first / kVqScaleColumns,
-                          .scale_stride = shape_.scales()};
-      };
-      add_part(u.codes, 0, g * shape_.codes, state.mean, state.mean_scale);
-      add_part(u.recent, u.codes.count, g * shape_.window, state.recent, state.recent_scale);
+  // What of a run belongs to a part; `before`: rows of the runs before it.
+  ReadRun PartOf(const Unit& u, const ReadRun& run, int64_t before, int64_t part) const {
+    const int64_t from = std::clamp<int64_t>(PartBegin(u, part) - before, 0, run.count);
+    const int64_t to = std::clamp<int64_t>(PartBegin(u, part + 1) - before, 0, run.count);
+    return {run.row + from, run.offset + from, to - from};
+  }
+
+  void SumValues(const Tile& tile, const Tile& next) {
+    const int64_t columns = std::min(columns_, shape_.value - tile.column);
+    float* sums = PartSums(tile.unit, tile.part) + tile.column;
+    for (int64_t h = 0; h < shared_; ++h) std::fill_n(sums + h * shape_.value, columns, 0.0F);
+    if (StateOf(tile.unit).none()) return;
+    if (copied()) {
+      SumCopies(tile);
+    } else {
+      SumExact(tile, next);
     }
+  }
+
+  // Rows of the accumulator, then of the window.
+  struct ExactRows {
+    RowSums<float> codes;
+    RowSums<T> recent;
+  };
+  ExactRows RowsOfTile(const Tile& tile) const {
+    const VqState& state = StateOf(tile.unit);
+    const Unit& u = units_memory_[tile.unit];
+    const int64_t g = tile.unit % shape_.kv_heads;
+    const int64_t columns = std::min(columns_, shape_.value - tile.column);
+    const float* sum = state.sum + g * shape_.codes * shape_.value + tile.column;
+    const T* value =
+        static_cast<const T*>(state.window_value) + g * shape_.window * shape_.value + tile.column;
+    float* out = PartSums(tile.unit, tile.part) + tile.column;
+    const ReadRun recent = PartOf(u, u.recent, u.codes.count, tile.part);
+    return {Sums<float>(tile.unit, PartOf(u, u.codes, 0, tile.part), sum, columns, out),
+            Sums<T>(tile.unit, recent, value, columns, out)};
+  }
+
+  static void PrefetchFirst(const ExactRows& rows) {
+    rows.codes.count > 0 ? PrefetchFirstRows(rows.codes) : PrefetchFirstRows(rows.recent);
+  }
+
+  void SumExact(const Tile& tile, const Tile& next) {
+    const ExactRows rows = RowsOfTile(tile);
+    PrefetchFirst(rows);
+    AddAllRows(rows.codes, [&] {
+      if (rows.codes.count > 0) PrefetchFirstRows(rows.recent);
+    });
+    AddAllRows(rows.recent, [&] {
+      if (next.unit >= 0 && !StateOf(next.unit).none()) PrefetchFirst(RowsOfTile(next));
+    });
+  }
+
+  void SumCopies(const Tile& tile) {
+    const VqState& state = StateOf(tile.unit);
+    const Unit& u = units_memory_[tile.unit];
+    const int64_t g = tile.unit % shape_.kv_heads;
+    const int64_t columns = std::min(columns_, shape_.value - tile.column);
+    float* out = PartSums(tile.unit, tile.part) + tile.column;
+    const auto copies = [&](const ReadRun& run, int64_t row, const int8_t* rows,
+                            const float* scales) {
+      rows += row * shape_.value + tile.column;
+      return CopySums{.rows = Sums(tile.unit, run, rows, columns, out),
+                      .scales = scales + row * shape_.scales() + tile.column / kVqScaleColumns,
+                      .scale_stride = shape_.scales()};
+    };
+    const CopySums codes =
+        copies(PartOf(u, u.codes, 0, tile.part), g * shape_.codes, state.mean, state.mean_scale);
+    const CopySums recent = copies(PartOf(u, u.recent, u.codes.count, tile.part), g * shape_.window,
+                                   state.recent, state.recent_scale);
     CopyAdder adder(dot_ != nullptr ? FactorForm::kBytes : FactorForm::kPairs,
                     dot_ != nullptr ? dot_ : AddCopyGroup);
-    if (count > 0) adder.Fetch(parts[0]);
-    for (int64_t i = 0; i < count; ++i) {
-      adder.Add(parts[i], i + 1 < count ? &parts[i + 1] : nullptr);
-    }
+    adder.Fetch(codes.rows.count > 0 ? codes : recent);
+    adder.Add(codes, &recent);
+    adder.Add(recent, nullptr);
   }
 
-  void AddSecondHalf(int64_t unit) {
-    if (!copied() || StateOf(unit).none()) return;
-    float* HWY_RESTRICT out = Out(unit);
-    const float* HWY_RESTRICT second = SecondSums(unit);
-    for (int64_t i = 0; i < shared_ * shape_.value; ++i) out[i] += second[i];
+  void AddParts(int64_t unit) {
+    if (StateOf(unit).none()) return;
+    float* HWY_RESTRICT out = PartSums(unit, 0);
+    for (int64_t part = 1; part < kParts; ++part) {
+      const float* HWY_RESTRICT sums = PartSums(unit, part);
+      for (int64_t i = 0; i < shared_ * shape_.value; ++i) out[i] += sums[i];
+    }
   }
 
   const VqDecodeAttentionArgs& args_;
@@ -314,7 +346,8 @@ class Decode {
   float* const weights_;
   uint8_t* const kept_memory_;
   float* const thresholds_;
-  float* const second_sums_;
+  float* const later_sums_;         // [units, kParts - 1, heads, V]
+  int64_t columns_ = 0;             // of a tile
   const AddCopyGroupFunction dot_;  // by VPDPBUSD, or null
 };
 
