@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/pause.h"
 
 namespace tvq {
 
@@ -53,13 +54,24 @@ class GuidedRanges {
 };
 
 // As RunTasks, of task(i, next): what task `next` will read is worth fetching, for the same thread
-// runs it after task i; `tasks` when there is none.
-template <typename Task>
-void RunAhead(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
-  const int64_t threads = std::min<int64_t>(cpu.pool().threads(), tasks);
-  GuidedRanges ranges(tasks, static_cast<int>(work >= kSharedWork ? threads : 1));
-  RunTasks(cpu, threads, work, [&](int64_t) {
-    for (auto range = ranges.Take(); range.begin < range.end;) {
+// runs it after task i; `tasks` when there is none. Before any task the caller calls prepare(),
+// which is over in microseconds; meanwhile each other thread calls fetch(i) of its first task, so
+// that memory does not wait.
+template <typename Prepare, typename Fetch, typename Task>
+void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& prepare,
+                 const Fetch& fetch, const Task& task) {
+  const int64_t threads = work < kSharedWork ? 1 : std::min<int64_t>(cpu.pool().threads(), tasks);
+  GuidedRanges ranges(tasks, static_cast<int>(threads));
+  Gate prepared;
+  const auto prepare_all = [&] {
+    prepare();
+    prepared.Open();
+  };
+  cpu.pool().ParallelFor(threads, prepare_all, [&](int64_t) {
+    auto range = ranges.Take();
+    if (!prepared.open() && range.begin < range.end) fetch(range.begin);
+    prepared.Wait();
+    while (range.begin < range.end) {
       for (int64_t i = range.begin; i + 1 < range.end; ++i) task(i, i + 1);
       // Taken no sooner, or it would keep them from a thread that is done.
       const auto next = ranges.Take();
@@ -67,6 +79,22 @@ void RunAhead(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
       range = next;
     }
   });
+}
+
+template <typename Task>
+void RunAhead(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
+  RunPrepared(cpu, tasks, work, [] {}, [](int64_t) {}, task);
+}
+
+// What fetch(i) fetches at most: what comes from memory while a caller prepares.
+inline constexpr int64_t kFetchBytes = 128 << 10;
+
+inline void FetchBytes(const void* from, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  const auto* data = static_cast<const char*>(from);
+  for (int64_t at = 0; at < std::min(bytes, kFetchBytes); at += kLine) {
+    __builtin_prefetch(data + at, 0, 2);
+  }
 }
 
 // Columns of a task at most: 3 KB of a row of float32, which the hardware follows well, and 24 KB

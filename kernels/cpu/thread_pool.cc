@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/pause.h"
 #include "kernels/cpu/pool_thread.h"
 
 namespace tvq {
@@ -22,14 +23,6 @@ constexpr std::chrono::microseconds kSpinBeforeYield{200};
 // enough time to tell, and to ask costs little beside it.
 constexpr std::chrono::microseconds kFirstLook{40};
 constexpr std::chrono::microseconds kBetweenLooks{20};
-
-inline void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 constexpr uint64_t kRemainingMask = 0xffffffffU;
 
@@ -94,7 +87,8 @@ struct ThreadPool::Impl {
     for (std::thread& worker : workers) worker.join();
   }
 
-  void Run(int64_t n, Function f, const void* t) {
+  void Run(int64_t n, Function f, const void* t, BeforeFunction before_function,
+           const void* before) {
     function = f;
     task = t;
     count = n;
@@ -103,6 +97,7 @@ struct ThreadPool::Impl {
     ticket.store(uint64_t{call} << 32 | static_cast<uint64_t>(n), std::memory_order_release);
     calls.store(call);
     if (parked.load() > 0) calls.notify_all();
+    if (before_function != nullptr) before_function(before);
     threads[0].Bind();
     TakeTasks(threads[0]);
     WaitUntilDone(static_cast<uint32_t>(n));
@@ -212,12 +207,14 @@ ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::threads() const { return static_cast<int>(impl_->workers.size()) + 1; }
 
-void ThreadPool::Run(int64_t n, Function function, const void* task) {
+void ThreadPool::Run(int64_t n, Function function, const void* task, BeforeFunction before_function,
+                     const void* before) {
   if (n <= 1 || impl_->workers.empty()) {
+    if (before_function != nullptr) before_function(before);
     for (int64_t i = 0; i < n; ++i) function(task, i);
     return;
   }
-  impl_->Run(n, function, task);
+  impl_->Run(n, function, task, before_function, before);
 }
 
 }  // namespace tvq

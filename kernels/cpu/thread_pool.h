@@ -22,12 +22,24 @@ class ThreadPool {
   // Calls task(i) for every i in [0, n); returns when all are done. `task` must not throw.
   template <typename Task>
   void ParallelFor(int64_t n, const Task& task) {
-    Run(n, [](const void* t, int64_t i) { (*static_cast<const Task*>(t))(i); }, &task);
+    Run(
+        n, [](const void* t, int64_t i) { (*static_cast<const Task*>(t))(i); }, &task, nullptr,
+        nullptr);
+  }
+
+  // The caller first calls before(), while the workers begin with the tasks.
+  template <typename Before, typename Task>
+  void ParallelFor(int64_t n, const Before& before, const Task& task) {
+    Run(
+        n, [](const void* t, int64_t i) { (*static_cast<const Task*>(t))(i); }, &task,
+        [](const void* b) { (*static_cast<const Before*>(b))(); }, &before);
   }
 
  private:
   using Function = void (*)(const void* task, int64_t index);
-  void Run(int64_t n, Function function, const void* task);
+  using BeforeFunction = void (*)(const void* before);
+  void Run(int64_t n, Function function, const void* task, BeforeFunction before_function,
+           const void* before);
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
+#include <span>
 
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
@@ -75,22 +75,73 @@ void ScoreColumns(const HeadScoresArgs& args, const RowMap& map, int64_t first, 
   }
 }
 
-void HeadScoresAll(CpuDevice& cpu, const HeadScoresArgs& args) {
-  const HeadKeys& keys = *args.keys;
-  const int64_t heads = args.x.dim(1);
-  const int64_t shared = heads / keys.heads;
-  const int64_t rows = args.x.dim(0) * shared;
-  const int64_t vectors = PaddedRows(keys.rows) / kTileLanes;
-  const int64_t groups = (vectors + kTileVectors - 1) / kTileVectors;
-  const int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
-  const int64_t work = rows * keys.heads * keys.rows * keys.width;
-  RunTasks(cpu, keys.heads * groups * chunks, work, [&](int64_t task) {
-    const int64_t group = task % groups;
-    const int64_t first = task / groups % chunks * kRowChunk;
-    const RowMap map{task / (groups * chunks), shared, heads};
-    ScoreColumns(args, map, first, std::min(first + kRowChunk, rows), group * kTileColumns,
-                 std::min(kTileVectors, vectors - group * kTileVectors));
+// A table of keys and the rows that pass over it, of one or two kinds.
+struct ScoreTable {
+  const HeadScoresArgs* kinds[2];
+  int64_t count;
+
+  const HeadKeys& keys() const { return *kinds[0]->keys; }
+  int64_t Shared(int64_t kind) const { return kinds[kind]->x.dim(1) / keys().heads; }
+  int64_t Rows(int64_t kind) const { return kinds[kind]->x.dim(0) * Shared(kind); }
+  int64_t Vectors() const { return PaddedRows(keys().rows) / kTileLanes; }
+  int64_t Groups() const { return (Vectors() + kTileVectors - 1) / kTileVectors; }
+  int64_t Chunks() const {
+    int64_t rows = 0;
+    for (int64_t i = 0; i < count; ++i) rows = std::max(rows, Rows(i));
+    return (rows + kRowChunk - 1) / kRowChunk;
+  }
+  int64_t Tasks() const { return keys().heads * Groups() * Chunks(); }
+  int64_t Work() const {
+    int64_t rows = 0;
+    for (int64_t i = 0; i < count; ++i) rows += Rows(i);
+    return rows * keys().heads * keys().rows * keys().width;
+  }
+
+  // A group of keys for a chunk of rows of each kind.
+  void Run(int64_t task) const {
+    const int64_t groups = Groups(), chunks = Chunks();
+    const int64_t group = task / chunks % groups;
+    const int64_t first = task % chunks * kRowChunk;
+    for (int64_t i = 0; i < count; ++i) {
+      const RowMap map{task / (groups * chunks), Shared(i), kinds[i]->x.dim(1)};
+      ScoreColumns(*kinds[i], map, first, std::min(first + kRowChunk, Rows(i)),
+                   group * kTileColumns, std::min(kTileVectors, Vectors() - group * kTileVectors));
+    }
+  }
+
+  // The keys that the task reads.
+  void Fetch(int64_t task) const {
+    const int64_t group = task / Chunks() % Groups();
+    const int64_t head = task / (Groups() * Chunks());
+    const int64_t column = group * kTileColumns / kPanel * kPanel;
+    const int64_t columns = std::min(kTileColumns, PaddedRows(keys().rows) - column);
+    const float* keys_here =
+        keys().data.as<float>() + (head * PaddedRows(keys().rows) + column) * keys().width;
+    FetchBytes(keys_here, columns * keys().width * static_cast<int64_t>(sizeof(float)));
+  }
+};
+
+// Tasks of all tables together, so that threads meet once.
+void RunTables(CpuDevice& cpu, std::span<const ScoreTable> tables) {
+  int64_t tasks = 0, work = 0;
+  for (const ScoreTable& table : tables) {
+    tasks += table.Tasks();
+    work += table.Work();
+  }
+  const auto at = [&](int64_t task, const auto& call) {
+    const ScoreTable* table = tables.data();
+    for (; task >= table->Tasks(); ++table) task -= table->Tasks();
+    call(*table, task);
+  };
+  RunAhead(cpu, tasks, work, [&](int64_t task, int64_t next) {
+    if (next < tasks) at(next, [](const ScoreTable& t, int64_t i) { t.Fetch(i); });
+    at(task, [](const ScoreTable& t, int64_t i) { t.Run(i); });
   });
+}
+
+void HeadScoresAll(CpuDevice& cpu, const HeadScoresArgs& args) {
+  const ScoreTable table{{&args}, 1};
+  RunTables(cpu, {&table, 1});
 }
 
 // The first index of the largest score - half_norm. A lane keeps its first best; lanes that tie
@@ -132,14 +183,12 @@ int32_t NearestCode(const float* HWY_RESTRICT scores, const float* HWY_RESTRICT 
   return top_index;
 }
 
-void VqAssignAll(CpuDevice& cpu, const VqAssignArgs& args) {
+// Codes of the rows whose scores are [N, G, S].
+void NearestCodes(CpuDevice& cpu, const VqAssignArgs& args, const float* scores) {
   const HeadKeys& codebook = *args.codebook;
-  const int64_t rows = args.k.dim(0);
-  float* scores = cpu.Scratch<float>(0, rows * codebook.heads * codebook.rows);
-  HeadScoresAll(cpu, {args.k, &codebook, {scores, {rows, codebook.heads, codebook.rows}}});
   // Rows of a task: enough to be worth a task.
   constexpr int64_t kRows = 16;
-  const int64_t all = rows * codebook.heads;
+  const int64_t all = args.k.dim(0) * codebook.heads;
   RunTasks(cpu, (all + kRows - 1) / kRows, all * codebook.rows, [&](int64_t task) {
     for (int64_t r = task * kRows; r < std::min(all, (task + 1) * kRows); ++r) {
       args.codes.data[r] = NearestCode(
@@ -147,6 +196,35 @@ void VqAssignAll(CpuDevice& cpu, const VqAssignArgs& args) {
           codebook.half_norm.as<float>() + r % codebook.heads * codebook.rows, codebook.rows);
     }
   });
+}
+
+HeadScoresArgs AssignScores(CpuDevice& cpu, const VqAssignArgs& args) {
+  const HeadKeys& codebook = *args.codebook;
+  const int64_t rows = args.k.dim(0);
+  float* scores = cpu.Scratch<float>(0, rows * codebook.heads * codebook.rows);
+  return {args.k, &codebook, {scores, {rows, codebook.heads, codebook.rows}}};
+}
+
+void VqAssignAll(CpuDevice& cpu, const VqAssignArgs& args) {
+  const HeadScoresArgs scores = AssignScores(cpu, args);
+  HeadScoresAll(cpu, scores);
+  NearestCodes(cpu, args, scores.out.data);
+}
+
+// The codebook is read once for queries and keys where it is the same.
+void VqScoresAll(CpuDevice& cpu, const VqScoresArgs& args) {
+  const HeadScoresArgs assign = AssignScores(cpu, args.assign);
+  ScoreTable tables[3];
+  size_t count = 0;
+  if (args.code_scores.keys == assign.keys) {
+    tables[count++] = {{&assign, &args.code_scores}, 2};
+  } else {
+    tables[count++] = {{&assign}, 1};
+    tables[count++] = {{&args.code_scores}, 1};
+  }
+  if (args.scores_positions()) tables[count++] = {{&args.position_scores}, 1};
+  RunTables(cpu, {tables, count});
+  NearestCodes(cpu, args.assign, assign.out.data);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -158,6 +236,7 @@ namespace tvq {
 
 HWY_EXPORT(HeadScoresAll);
 HWY_EXPORT(VqAssignAll);
+HWY_EXPORT(VqScoresAll);
 
 absl::StatusOr<HeadKeys> CpuPackHeadKeys(Device& device, Tensor<const float, 3> keys) {
   HeadKeys packed{keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
@@ -197,10 +276,8 @@ absl::Status CpuVqAssign(Device& device, const VqAssignArgs& args) {
 }
 
 absl::Status CpuVqScores(Device& device, const VqScoresArgs& args) {
-  absl::Status s = CpuVqAssign(device, args.assign);
-  if (s.ok()) s = CpuHeadScores(device, args.code_scores);
-  if (s.ok() && args.scores_positions()) s = CpuHeadScores(device, args.position_scores);
-  return s;
+  HWY_DYNAMIC_DISPATCH(VqScoresAll)(AsCpu(device), args);
+  return absl::OkStatus();
 }
 
 }  // namespace tvq

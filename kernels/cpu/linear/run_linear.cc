@@ -20,7 +20,7 @@ constexpr int64_t kPairsPerTask = 4;
 constexpr int64_t kMaxAheadBytes = 512 << 10;
 
 struct Prepared {
-  const std::byte* rows;
+  std::byte* rows;  // null: of x itself
   int64_t row_bytes;
 };
 
@@ -51,24 +51,12 @@ TileKind KindFor(const DotInstructions& dot, DType dtype) {
   return {RowFormat::kBFloat16AsFloat, TileBFloat16};
 }
 
-Prepared PrepareRows(CpuDevice& device, const LinearInput& input, RowFormat format) {
-  const int64_t rows = input.x.dim(0);
-  const int64_t in = input.x.dim(1);
-  const int64_t row_bytes = PreparedRowBytes(in, format);
+Prepared MemoryForRows(CpuDevice& device, const LinearInput& input, RowFormat format) {
+  const int64_t row_bytes = PreparedRowBytes(input.x.dim(1), format);
   if (format == RowFormat::kFloat32 && input.times == nullptr) {
-    return {reinterpret_cast<const std::byte*>(input.x.data), row_bytes};
+    return {nullptr, row_bytes};
   }
-  std::byte* prepared = device.Scratch<std::byte>(kPreparedRowsSlot, rows * row_bytes);
-  const auto prepare = [&](int64_t row) {
-    const float* times = input.times == nullptr ? nullptr : input.times + row * in;
-    PrepareRow(input.x.row(row), times, in, format, prepared + row * row_bytes);
-  };
-  if (rows * in < kPrepareOnOneThread) {
-    for (int64_t row = 0; row < rows; ++row) prepare(row);
-  } else {
-    device.pool().ParallelFor(rows, prepare);
-  }
-  return {prepared, row_bytes};
+  return {device.Scratch<std::byte>(kPreparedRowsSlot, input.x.dim(0) * row_bytes), row_bytes};
 }
 
 // One linear, shared by the threads.
@@ -76,7 +64,8 @@ struct Job {
   const LinearWeight& weight;
   std::span<const OutputColumns> outputs;
   TileKind kind;
-  Prepared x;
+  const std::byte* x;  // prepared rows
+  int64_t x_bytes;     // of one
   int64_t rows;
   int64_t pairs;
   int64_t pair_bytes;
@@ -92,12 +81,12 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
 void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
   const int64_t tiles = (end - row + job.kind.rows - 1) / job.kind.rows;
-  TileInput input{.row_bytes = job.x.row_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
+  TileInput input{.row_bytes = job.x_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
   int64_t ahead = next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
   if (ahead > 0) input.ahead = PanelsOf(job, next);
   for (int64_t tile = 0; tile < tiles; ++tile) {
     // Rows and bytes ahead in equal parts.
-    input.rows = job.x.rows + row * job.x.row_bytes;
+    input.rows = job.x + row * job.x_bytes;
     input.row_count = (end - row + tiles - tile - 1) / (tiles - tile);
     input.ahead_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
     job.kind.function(input, sums);
@@ -128,21 +117,40 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
   const int64_t pairs = PanelPairs(weight.out);
   if (rows == 0 || pairs == 0) return;
   const TileKind kind = KindFor(device.dot(), weight.dtype);
-  const Prepared x = PrepareRows(device, input, kind.format);
-  const int64_t block = std::max(kind.rows, kRowBlockBytes / x.row_bytes / kind.rows * kind.rows);
+  const Prepared prepared = MemoryForRows(device, input, kind.format);
+  const auto prepare = [&](int64_t row) {
+    input.compute_row(row);
+    if (prepared.rows == nullptr) return;
+    const float* times = input.times == nullptr ? nullptr : input.times + row * weight.in;
+    PrepareRow(input.x.row(row), times, weight.in, kind.format,
+               prepared.rows + row * prepared.row_bytes);
+  };
+  const int64_t block =
+      std::max(kind.rows, kRowBlockBytes / prepared.row_bytes / kind.rows * kind.rows);
   const int64_t task_pairs = rows > block ? kPairsPerTask : 1;
   const Job job{.weight = weight,
                 .outputs = outputs,
                 .kind = kind,
-                .x = x,
+                .x = prepared.rows == nullptr ? reinterpret_cast<const std::byte*>(input.x.data)
+                                              : prepared.rows,
+                .x_bytes = prepared.row_bytes,
                 .rows = rows,
                 .pairs = pairs,
                 .pair_bytes = PairBytes(weight.in, weight.dtype),
                 .block = block,
                 .task_pairs = task_pairs};
-  const int64_t tasks = (pairs + task_pairs - 1) / task_pairs;
-  RunAhead(device, tasks, rows * weight.in * weight.out,
-           [&](int64_t task, int64_t next) { RunTask(job, task, next); });
+  const bool alone = rows * weight.in < kPrepareOnOneThread;
+  if (!alone) device.pool().ParallelFor(rows, prepare);
+  RunPrepared(
+      device, (pairs + task_pairs - 1) / task_pairs, rows * weight.in * weight.out,
+      [&] {
+        for (int64_t row = 0; alone && row < rows; ++row) prepare(row);
+      },
+      [&](int64_t task) {
+        const int64_t first = task * task_pairs;
+        FetchBytes(PanelsOf(job, first), (pairs - first) * job.pair_bytes);
+      },
+      [&](int64_t task, int64_t next) { RunTask(job, task, next); });
 }
 
 }  // namespace tvq

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/linear/tile.h"
 
@@ -17,6 +18,10 @@ inline constexpr size_t kFirstFreeSlot = 1;
 struct LinearInput {
   Matrix<const float> x;         // [N, in]
   const float* times = nullptr;  // [N, in] or null: x * times, element by element
+  // Writes a row of x before it is read; any thread may, each row once.
+  absl::FunctionRef<void(int64_t row)> compute_row = ComputedBefore;
+
+  static void ComputedBefore(int64_t) {}
 };
 
 void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput& input,

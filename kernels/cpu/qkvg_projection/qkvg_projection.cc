@@ -1,4 +1,4 @@
-// Three passes: norm of the rows, one linear whose columns go straight to q, k, v and g (silu fused
+// Two passes: one linear of the rows' norms, whose columns go straight to q, k, v and g (silu fused
 // into the latter two), and, unless heads are plain, the norm of query and key heads, which need
 // whole heads and touch only N * (H + G) * K values that are still in cache.
 #include <cmath>
@@ -14,16 +14,15 @@ namespace {
 // Below this many values one thread is done before another would have begun.
 constexpr int64_t kOneThread = 16384;
 
-template <typename Task>
-void ForRows(ThreadPool& pool, int64_t rows, int64_t width, const Task& task) {
-  if (rows * width < kOneThread) {
-    for (int64_t row = 0; row < rows; ++row) task(row);
-  } else {
-    pool.ParallelFor(rows, task);
-  }
-}
+void Project(CpuDevice& device, const QkvgProjectionArgs& args) {
+  const int64_t rows = args.x.dim(0);
+  const int64_t width = args.x.dim(1);
+  float* normed = device.Scratch<float>(kFirstFreeSlot, rows * width);
+  const auto norm_row = [&](int64_t row) {
+    const auto norm = args.norm == Norm::kLayer ? LayerNormRow : RmsNormRow;
+    norm(args.x.row(row), args.gain.data, args.bias.data, width, normed + row * width);
+  };
 
-void Project(CpuDevice& device, const QkvgProjectionArgs& args, Matrix<const float> x) {
   struct Output {
     const Tensor<float, 3>& tensor;
     Activation activation;
@@ -43,7 +42,8 @@ void Project(CpuDevice& device, const QkvgProjectionArgs& args, Matrix<const flo
                   .activation = outputs[i].activation};
     first += count;
   }
-  RunLinear(device, *args.weight, {.x = x}, std::span(columns).first(args.gated() ? 4 : 3));
+  RunLinear(device, *args.weight, {.x = {normed, {rows, width}}, .compute_row = norm_row},
+            std::span(columns).first(args.gated() ? 4 : 3));
 }
 
 // q_u holds the raw queries on entry.
@@ -65,17 +65,15 @@ void NormHeads(const QkvgProjectionArgs& args, int64_t row) {
 
 absl::Status CpuQkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   CpuDevice& cpu = AsCpu(device);
-  const int64_t rows = args.x.dim(0);
-  const int64_t width = args.x.dim(1);
-  float* normed = cpu.Scratch<float>(kFirstFreeSlot, rows * width);
-  ForRows(cpu.pool(), rows, width, [&](int64_t row) {
-    const auto norm = args.norm == Norm::kLayer ? LayerNormRow : RmsNormRow;
-    norm(args.x.row(row), args.gain.data, args.bias.data, width, normed + row * width);
-  });
-  Project(cpu, args, {normed, {rows, width}});
+  Project(cpu, args);
   if (args.plain_heads) return absl::OkStatus();
-  ForRows(cpu.pool(), rows, (args.q_u.dim(1) + args.k.dim(1)) * args.q_u.dim(2),
-          [&](int64_t row) { NormHeads(args, row); });
+  const int64_t rows = args.x.dim(0);
+  const int64_t values = rows * (args.q_u.dim(1) + args.k.dim(1)) * args.q_u.dim(2);
+  if (values < kOneThread) {
+    for (int64_t row = 0; row < rows; ++row) NormHeads(args, row);
+  } else {
+    cpu.pool().ParallelFor(rows, [&](int64_t row) { NormHeads(args, row); });
+  }
   return absl::OkStatus();
 }
 

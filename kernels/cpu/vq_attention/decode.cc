@@ -112,12 +112,21 @@ class Decode {
       });
       return;
     }
-    RunTasks(cpu, units, units * shared_ * max_keys_ * 32,
-             [&](int64_t unit) { ComputeWeights(first_unit + unit); });
+    // By the caller, while others fetch, where they are soon done.
+    const int64_t weights_work = units * shared_ * max_keys_ * 32;
+    const bool alone = weights_work < kSharedWork;
+    const auto weigh = [&](int64_t unit) { ComputeWeights(first_unit + unit); };
+    if (!alone) RunTasks(cpu, units, weights_work, weigh);
     const int64_t tasks = units * unit_tasks;
-    RunAhead(cpu, tasks, work, [&](int64_t task, int64_t next) {
-      SumValues(tile_of(task), next < tasks ? tile_of(next) : kNoTile);
-    });
+    RunPrepared(
+        cpu, tasks, work,
+        [&] {
+          for (int64_t unit = 0; alone && unit < units; ++unit) weigh(unit);
+        },
+        [&](int64_t task) { Fetch(tile_of(task)); },
+        [&](int64_t task, int64_t next) {
+          SumValues(tile_of(task), next < tasks ? tile_of(next) : kNoTile);
+        });
     for (int64_t unit = 0; unit < units; ++unit) AddParts(first_unit + unit);
   }
 
@@ -235,24 +244,49 @@ class Decode {
 
   // Rows [begin, end) of both runs together: the first of a part, which has as many bytes as any
   // other, but for whole groups.
-  int64_t PartBegin(const Unit& u, int64_t part) const {
-    const int64_t rows = u.codes.count + u.recent.count;
-    if (part == kParts) return rows;
+  int64_t PartBegin(int64_t codes, int64_t recent, int64_t part) const {
+    if (part == kParts) return codes + recent;
     const int64_t group = copied() ? kCopyGroup : kRowGroup;
     const int64_t code_bytes = copied() ? 1 : sizeof(float);
     const int64_t recent_bytes = copied() ? 1 : sizeof(T);
-    const int64_t all = u.codes.count * code_bytes;
-    const int64_t bytes = (all + u.recent.count * recent_bytes) * part / kParts;
-    const int64_t row =
-        bytes < all ? bytes / code_bytes : u.codes.count + (bytes - all) / recent_bytes;
-    return std::min(rows, (row + group / 2) / group * group);
+    const int64_t all = codes * code_bytes;
+    const int64_t bytes = (all + recent * recent_bytes) * part / kParts;
+    const int64_t row = bytes < all ? bytes / code_bytes : codes + (bytes - all) / recent_bytes;
+    return std::min(codes + recent, (row + group / 2) / group * group);
   }
 
   // What of a run belongs to a part; `before`: rows of the runs before it.
   ReadRun PartOf(const Unit& u, const ReadRun& run, int64_t before, int64_t part) const {
-    const int64_t from = std::clamp<int64_t>(PartBegin(u, part) - before, 0, run.count);
-    const int64_t to = std::clamp<int64_t>(PartBegin(u, part + 1) - before, 0, run.count);
+    const auto begin_of = [&](int64_t p) {
+      const int64_t row = PartBegin(u.codes.count, u.recent.count, p);
+      return std::clamp<int64_t>(row - before, 0, run.count);
+    };
+    const int64_t from = begin_of(part), to = begin_of(part + 1);
     return {run.row + from, run.offset + from, to - from};
+  }
+
+  // The first bytes that a task will read if no row is left out, whose keys nobody knows yet.
+  void Fetch(const Tile& tile) const {
+    const VqState& state = StateOf(tile.unit);
+    if (state.none() || args_.skip_mass > 0 || columns_ < shape_.value) return;
+    const int64_t g = tile.unit % shape_.kv_heads;
+    const int64_t row = PartBegin(shape_.codes, shape_.window, tile.part);
+    const auto fetch = [&](const auto* codes, const auto* recent) {
+      if (row < shape_.codes) {
+        FetchBytes(codes + (g * shape_.codes + row) * shape_.value,
+                   (shape_.codes - row) * shape_.value * static_cast<int64_t>(sizeof(*codes)));
+      } else {
+        const int64_t age = args_.positions.data[RowOf(tile.unit)] + 1 + row - shape_.codes;
+        const int64_t slot = age % shape_.window;
+        FetchBytes(recent + (g * shape_.window + slot) * shape_.value,
+                   (shape_.window - slot) * shape_.value * static_cast<int64_t>(sizeof(*recent)));
+      }
+    };
+    if (copied()) {
+      fetch(state.mean, state.recent);
+    } else {
+      fetch(state.sum, static_cast<const T*>(state.window_value));
+    }
   }
 
   void SumValues(const Tile& tile, const Tile& next) {
