@@ -31,7 +31,7 @@ std::vector<std::byte> Panels(DType dtype) {
   const int64_t of_a_line = dtype == DType::kInt8 ? 4 : 2;
   for (int64_t output = 0; output < kPairOutputs; ++output) {
     for (int64_t i = 0; i < kIn; ++i) {
-      const int64_t line = output / kPanelOutputs * PanelLines(kIn, dtype) + i / of_a_line;
+      const int64_t line = i / of_a_line * 2 + output / kPanelOutputs;
       std::byte* to = panels.data() + line * kLineBytes + output % kPanelOutputs * 4 +
                       i % of_a_line * (4 / of_a_line);
       const int64_t weight = WeightOf(output, i);

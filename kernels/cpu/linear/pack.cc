@@ -53,7 +53,7 @@ void PackPanel(std::span<const HostMatrix> parts, int64_t panel, int64_t in, DTy
     for (int64_t j = 0; j < kPanelOutputs; ++j) {
       SourceRow(parts, panel * kPanelOutputs + j).Read(begin * kValues, count * kValues, piece[j]);
     }
-    for (int64_t i = 0; i < count; ++i, to += kLineBytes) {
+    for (int64_t i = 0; i < count; ++i, to += kPairLineBytes) {
       for (int64_t j = 0; j < kPanelOutputs; ++j) {
         uint32_t step;
         std::memcpy(&step, piece[j] + i * kValues, sizeof(step));
@@ -132,9 +132,9 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
     });
     return weight;
   }
-  const int64_t panel_bytes = PairBytes(weight.in, dtype) / 2;
+  const int64_t pair_bytes = PairBytes(weight.in, dtype);
   AsCpu(device).pool().ParallelFor(2 * pairs, [&](int64_t panel) {
-    std::byte* to = weight.data.as<std::byte>() + panel * panel_bytes;
+    std::byte* to = weight.data.as<std::byte>() + panel / 2 * pair_bytes + panel % 2 * kLineBytes;
     if (dtype == DType::kInt8) {
       PackPanel<int8_t>(parts, panel, weight.in, dtype, to);
     } else if (dtype == DType::kBFloat16) {

@@ -1,14 +1,15 @@
 // The packed layout of a weight [out, in], the same for every instruction set:
 //
-//   float32   [panels][in][16]      bfloat16   [panels][ceil(in/2)][16][2]
-//   int8      [panels][ceil(in/4)][16][4]
+//   float32   [pairs][in][2][16]      bfloat16   [pairs][ceil(in/2)][2][16][2]
+//   int8      [pairs][ceil(in/4)][2][16][4]
 //   int4      [pairs][ceil(in/32)] scales [32], panels [2][4][16][4]
 //
 // A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes;
-// or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs, and everything
-// that pads is zero. int8 is stored as unsigned, kInt8Offset above what it is, as VPDPBUSD has it.
+// or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs, line by line,
+// so that a pair, and a whole weight, is one stream of memory; everything that pads is zero. int8
+// is stored as unsigned, kInt8Offset above what it is, as VPDPBUSD has it.
 //
-// int4 is read as one stream, group by group: a line of the bfloat16 scales of both panels, then
+// int4 comes group by group: a line of the bfloat16 scales of both panels, then
 // four lines of each. A byte holds two values, kInt4Offset above what they are: step i of the
 // line's first four steps of `in` in its lower half, step 4 + i in its upper one.
 #ifndef TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
@@ -22,6 +23,7 @@ namespace tvq {
 inline constexpr int64_t kPanelOutputs = 16;
 inline constexpr int64_t kPairOutputs = 2 * kPanelOutputs;
 inline constexpr int64_t kLineBytes = 64;
+inline constexpr int64_t kPairLineBytes = 2 * kLineBytes;  // of a step
 inline constexpr int kInt8Offset = 128;
 inline constexpr int kInt4Offset = 8;
 // Lines of a group of int4: of one panel, and of a pair with its scales.

@@ -67,7 +67,7 @@ inline constexpr int64_t kAmxStepLines = 16;
 
 template <AmxFactors kFactors, int kBlocks, class Tiles>
 TVQ_AMX_TARGET void AddAmxSteps(Tiles& tiles, const TileInput& input, const AmxBlock* blocks,
-                                int64_t panel_bytes, const AmxSteps& steps, AheadFetch& ahead) {
+                                const AmxSteps& steps, AheadFetch& ahead) {
   constexpr int64_t kSumBytes = kPairOutputs * 4;
   AmxShapes shapes;
   for (int block = 0; block < kBlocks; ++block) {
@@ -88,13 +88,13 @@ TVQ_AMX_TARGET void AddAmxSteps(Tiles& tiles, const TileInput& input, const AmxB
     tiles.template Load<2>(second_sums, kSumBytes);
     tiles.template Load<3>(second_sums + kLineBytes, kSumBytes);
   }
-  const auto* w = static_cast<const std::byte*>(input.panels) + steps.first * kLineBytes;
+  const auto* w = static_cast<const std::byte*>(input.panels) + steps.first * kPairLineBytes;
   const std::byte* x = blocks[0].rows + steps.first * 4;
   const std::byte* second_x = second.rows + steps.first * 4;
   for (int64_t i = 0; i < steps.count; ++i) {
     ahead.Turn();
-    tiles.template Load<6>(w, kLineBytes);
-    tiles.template Load<7>(w + panel_bytes, kLineBytes);
+    tiles.template Load<6>(w, kPairLineBytes);
+    tiles.template Load<7>(w + kLineBytes, kPairLineBytes);
     tiles.template Load<4>(x, input.row_bytes);
     tiles.template Dot<kFactors, 0, 4, 6>();
     tiles.template Dot<kFactors, 1, 4, 7>();
@@ -103,7 +103,7 @@ TVQ_AMX_TARGET void AddAmxSteps(Tiles& tiles, const TileInput& input, const AmxB
       tiles.template Dot<kFactors, 2, 5, 6>();
       tiles.template Dot<kFactors, 3, 5, 7>();
     }
-    w += steps.lines * kLineBytes;
+    w += steps.lines * kPairLineBytes;
     x += steps.lines * 4;
     second_x += steps.lines * 4;
   }
@@ -123,7 +123,7 @@ TVQ_AMX_TARGET void AddAmxProducts(const TileInput& input, const AmxBlock* block
   AheadFetch ahead(input, whole + (rest > 0 ? 1 : 0));
   Tiles tiles;
   const auto add = [&](const AmxSteps& steps) TVQ_AMX_TARGET {
-    AddAmxSteps<kFactors, kBlocks>(tiles, input, blocks, lines * kLineBytes, steps, ahead);
+    AddAmxSteps<kFactors, kBlocks>(tiles, input, blocks, steps, ahead);
   };
   if (whole > 0) add({.first = 0, .lines = kAmxStepLines, .count = whole});
   if (rest > 0) add({.first = whole * kAmxStepLines, .lines = rest, .count = 1});

@@ -17,8 +17,7 @@ namespace {
 template <int R>
 TVQ_BF16_TARGET void SumPairs(const TileInput& input, float* sums) {
   const int64_t pairs = PanelLines(input.in, DType::kBFloat16);
-  const char* w0 = static_cast<const char*>(input.panels);
-  const char* w1 = w0 + pairs * kLineBytes;
+  const char* w = static_cast<const char*>(input.panels);
   const char* x = static_cast<const char*>(input.rows);
   const int64_t stride = input.row_bytes;
   __m512 acc[2][R][2];
@@ -27,8 +26,8 @@ TVQ_BF16_TARGET void SumPairs(const TileInput& input, float* sums) {
     acc[0][r][0] = acc[0][r][1] = acc[1][r][0] = acc[1][r][1] = _mm512_setzero_ps();
   }
   const auto step = [&](int parity) __attribute__((always_inline)) TVQ_BF16_TARGET {
-    const __m512bh a = (__m512bh)_mm512_load_si512(w0 + parity * kLineBytes);
-    const __m512bh b = (__m512bh)_mm512_load_si512(w1 + parity * kLineBytes);
+    const __m512bh a = (__m512bh)_mm512_load_si512(w + parity * kPairLineBytes);
+    const __m512bh b = (__m512bh)_mm512_load_si512(w + parity * kPairLineBytes + kLineBytes);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int pair;
@@ -43,8 +42,7 @@ TVQ_BF16_TARGET void SumPairs(const TileInput& input, float* sums) {
     ahead.Turn();
     step(0);
     step(1);
-    w0 += 2 * kLineBytes;
-    w1 += 2 * kLineBytes;
+    w += 2 * kPairLineBytes;
     x += 8;
   }
   if (pairs % 2 != 0) step(0);

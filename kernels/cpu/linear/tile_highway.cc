@@ -44,7 +44,7 @@ struct Float32Weights {
   static constexpr int kLinesPerTurn = 2;  // a turn is two steps
 
   static HWY_INLINE hn::Vec<Floats> Step(const float* line, int step) {
-    return hn::Load(Floats(), line + step * kPanelOutputs);
+    return hn::Load(Floats(), line + step * kPairOutputs);
   }
 };
 
@@ -96,7 +96,7 @@ HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int6
     add_step(0);
     add_step(1);
     HWY_UNROLL(8)
-    for (int v = 0; v < V; ++v) w[v] += kPanelOutputs * Weights::kPerOutput * kTurn;
+    for (int v = 0; v < V; ++v) w[v] += kPairOutputs * Weights::kPerOutput * kTurn;
     x += 2 * sizeof(float);
   }
   if (lines % kTurn != 0) add_step(0);  // an odd `in` of float32
@@ -121,10 +121,7 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
   for (int64_t o = 0; o < kPairOutputs; o += kVectors * kLanes) {
     const Element* vectors[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t output = o + v * kLanes;
-      vectors[v] =
-          panels + (output / kPanelOutputs * lines * kPanelOutputs + output % kPanelOutputs) *
-                       Weights::kPerOutput;
+      vectors[v] = panels + (o + v * kLanes) * Weights::kPerOutput;
     }
     SumLines<Weights, R, kVectors>(vectors, lines, x, input.row_bytes, ahead,
                                    sums + row * kPairOutputs + o);

@@ -27,13 +27,12 @@ void AddLines(const TileInput& input, int64_t row, SplitSums& sums) {
   const int64_t lines = PanelLines(input.in, DType::kInt8);
   const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
   for (int64_t o = 0; o < kPairOutputs; ++o) {
-    const auto* w = static_cast<const uint8_t*>(input.panels) +
-                    (o / kPanelOutputs * lines * kPanelOutputs + o % kPanelOutputs) * 4;
+    const auto* w = static_cast<const uint8_t*>(input.panels) + o * 4;
     int64_t sum = 0;
     for (int64_t i = 0; i < 4 * lines; ++i) {
       int16_t q;
       std::memcpy(&q, x + sizeof(FixedPointHead) + i * 2, sizeof(q));
-      sum += int64_t{w[i / 4 * kLineBytes + i % 4]} * q;
+      sum += int64_t{w[i / 4 * kPairLineBytes + i % 4]} * q;
     }
     sums.high[row * kPairOutputs + o] += static_cast<int32_t>(sum >> 8);
     sums.low[row * kPairOutputs + o] += static_cast<int32_t>(sum & 255);
@@ -71,7 +70,7 @@ HWY_NOINLINE void AddLines(const uint8_t* const* vectors, int64_t lines, const s
       HWY_UNROLL(8)
       for (int v = 0; v < V; ++v) {
         weights[v] = hn::PromoteTo(Words(), hn::LoadU(Bytes(), w[v]));
-        w[v] += kLineBytes;
+        w[v] += kPairLineBytes;
       }
       HWY_UNROLL(8)
       for (int r = 0; r < R; ++r) {
@@ -108,9 +107,7 @@ void AddOutputs(const TileInput& input, int64_t row, SplitSums& sums) {
   for (int64_t o = 0; o < kPairOutputs; o += kVectors * kOutputs) {
     const uint8_t* vectors[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t output = o + v * kOutputs;
-      vectors[v] =
-          panels + (output / kPanelOutputs * lines * kPanelOutputs + output % kPanelOutputs) * 4;
+      vectors[v] = panels + (o + v * kOutputs) * 4;
     }
     AddLines<R, kVectors>(vectors, lines, x + sizeof(FixedPointHead), input.row_bytes, ahead,
                           sums.high + row * kPairOutputs + o, sums.low + row * kPairOutputs + o);

@@ -35,7 +35,7 @@ TVQ_VNNI_TARGET void SumBytes(const TileInput& input, int64_t row, int64_t panel
   const char* w[P];
 #pragma GCC unroll 2
   for (int p = 0; p < P; ++p) {
-    w[p] = static_cast<const char*>(input.panels) + (panel + p) * lines * kLineBytes;
+    w[p] = static_cast<const char*>(input.panels) + (panel + p) * kLineBytes;
   }
   Ints high[R][kVectors], low[R][kVectors];
 #pragma GCC unroll 6
@@ -60,7 +60,7 @@ TVQ_VNNI_TARGET void SumBytes(const TileInput& input, int64_t row, int64_t panel
       for (int v = 0; v < kVectors; ++v) low[r][v] = AddDot(low[r][v], weights[v], l);
     }
 #pragma GCC unroll 2
-    for (int p = 0; p < P; ++p) w[p] += kLineBytes;
+    for (int p = 0; p < P; ++p) w[p] += kPairLineBytes;
     x_high += 4;
     x_low += 4;
   }
