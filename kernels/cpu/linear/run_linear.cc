@@ -18,6 +18,9 @@ constexpr int64_t kRowBlockBytes = 384 << 10;
 constexpr int64_t kPairsPerTask = 4;
 // A pair of panels beyond this would leave the cache before it is used.
 constexpr int64_t kMaxAheadBytes = 512 << 10;
+// Where a pair is passed over once, nothing computes while memory waits: this much ahead is enough,
+// and more leaves the first cache before it is used.
+constexpr int64_t kAheadInStream = 4 << 10;
 
 struct Prepared {
   std::byte* rows;  // null: of x itself
@@ -77,24 +80,38 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
   return job.weight.data.as<std::byte>() + pair * job.pair_bytes;
 }
 
+// What is fetched while a pair is read once: always kAheadInStream further on, from the pair's end
+// on in the pair `next`.
+AheadBytes AheadInStream(const Job& job, int64_t pair, int64_t next) {
+  const int64_t ahead = std::min(kAheadInStream, job.pair_bytes);
+  AheadBytes bytes{.first = PanelsOf(job, pair) + ahead, .first_bytes = job.pair_bytes - ahead};
+  if (next < job.pairs) {
+    bytes.second = PanelsOf(job, next);
+    bytes.second_bytes = ahead;
+  }
+  return bytes;
+}
+
 // Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile.
 void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
   const int64_t tiles = (end - row + job.kind.rows - 1) / job.kind.rows;
   TileInput input{.row_bytes = job.x_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
-  int64_t ahead = next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
-  if (ahead > 0) input.ahead = PanelsOf(job, next);
+  if (tiles == 1) input.ahead = AheadInStream(job, pair, next);
+  int64_t ahead =
+      tiles > 1 && next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
+  if (ahead > 0) input.ahead.first = PanelsOf(job, next);
   for (int64_t tile = 0; tile < tiles; ++tile) {
     // Rows and bytes ahead in equal parts.
     input.rows = job.x + row * job.x_bytes;
     input.row_count = (end - row + tiles - tile - 1) / (tiles - tile);
-    input.ahead_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
+    if (tiles > 1) input.ahead.first_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
     job.kind.function(input, sums);
     StoreTile(sums, row, input.row_count, pair * kPairOutputs, job.weight.scales.as<const float>(),
               job.outputs);
     row += input.row_count;
-    ahead -= input.ahead_bytes;
-    input.ahead += input.ahead_bytes;
+    ahead -= input.ahead.first_bytes;
+    input.ahead.first += input.ahead.first_bytes;
   }
 }
 

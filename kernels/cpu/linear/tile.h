@@ -43,16 +43,23 @@ inline int64_t PreparedRowBytes(int64_t in, RowFormat format) {
 // row = x, or x * times where `times` is given. x, times [in].
 void PrepareRow(const float* x, const float* times, int64_t in, RowFormat format, void* row);
 
+// Bytes that will be read: those from `first` on, then those from `second` on.
+struct AheadBytes {
+  const std::byte* first = nullptr;
+  int64_t first_bytes = 0;
+  const std::byte* second = nullptr;
+  int64_t second_bytes = 0;
+};
+
 // What a tile is computed from: `row_count` prepared rows, `row_bytes` apart, and a pair of panels.
-// Meanwhile the tile fetches `ahead_bytes` from `ahead`, which a later tile will read.
+// Meanwhile the tile fetches `ahead`.
 struct TileInput {
   const void* rows = nullptr;
   int64_t row_bytes = 0;
   int64_t row_count = 0;  // 1 to as many as the tile takes, kTileRows unless it says
   const void* panels = nullptr;
   int64_t in = 0;
-  const std::byte* ahead = nullptr;
-  int64_t ahead_bytes = 0;
+  AheadBytes ahead;
 };
 
 // Fetches a tile's `ahead`, evenly over the turns of the tile's loop, so that memory is never idle
@@ -62,18 +69,30 @@ struct TileInput {
 class AheadFetch {
  public:
   AheadFetch(const TileInput& input, int64_t turns)
-      : ahead_(input.ahead), step_(turns == 0 ? 0 : (input.ahead_bytes + turns - 1) / turns) {}
+      : at_(input.ahead.first), left_(input.ahead.first_bytes), second_(input.ahead.second) {
+    const int64_t bytes = input.ahead.first_bytes + input.ahead.second_bytes;
+    step_ = turns == 0 ? 0 : (bytes + turns - 1) / turns;
+  }
 
   __attribute__((always_inline)) void Turn() {
-    due_ += step_;
-    for (; fetched_ < due_; fetched_ += kLineBytes) __builtin_prefetch(ahead_ + fetched_, 0, 3);
+    for (due_ += step_; due_ > 0; due_ -= kLineBytes) {
+      if (left_ == 0) {
+        if (second_ == nullptr) return;
+        at_ = second_;
+        second_ = nullptr;
+      }
+      __builtin_prefetch(at_, 0, 3);
+      at_ += kLineBytes;
+      left_ -= kLineBytes;
+    }
   }
 
  private:
-  const std::byte* ahead_;
-  int64_t step_;
+  const std::byte* at_;
+  int64_t left_;  // of the first bytes; below 0 in the second ones
+  const std::byte* second_;
+  int64_t step_ = 0;
   int64_t due_ = 0;
-  int64_t fetched_ = 0;
 };
 
 using TileFunction = void (*)(const TileInput& input, float* sums);
