@@ -101,15 +101,15 @@ inline void FetchBytes(const void* from, int64_t bytes) {
 // for a group of rows, which stay in the first cache beside the sums.
 inline constexpr int64_t kDecodeColumns = 768;
 
-// Equal tiles of at most `most` columns, whole lines of cache, narrower where there would be fewer
-// tasks than threads. Columns have nothing to do with one another: the width changes no bits.
+// Equal tiles of at most `most` columns, multiples of kColumnStep, narrower where there would be
+// fewer tasks than threads. Columns have nothing to do with one another: the width changes no bits.
+inline constexpr int64_t kColumnStep = 64;
 inline int64_t TaskColumns(int64_t units, int64_t values, int threads,
                            int64_t most = kDecodeColumns) {
-  constexpr int64_t kLeast = 64;
   int64_t tiles = (values + most - 1) / most;
-  while (units * tiles < threads && values > kLeast * tiles) tiles *= 2;
+  while (units * tiles < threads && values > kColumnStep * tiles) tiles *= 2;
   const int64_t columns = (values + tiles - 1) / tiles;
-  return (columns + kLeast - 1) / kLeast * kLeast;
+  return (columns + kColumnStep - 1) / kColumnStep * kColumnStep;
 }
 
 }  // namespace tvq

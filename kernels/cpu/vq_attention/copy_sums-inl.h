@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/vq_attention/copy_sums.h"
 #include "kernels/cpu/vq_attention/row_sums-inl.h"
 
@@ -178,17 +179,15 @@ struct CopySums {
   const float* Scales(int64_t i) const { return scales + rows.row[i] * scale_stride; }
 };
 
-// Adds a run's groups in order; meanwhile the next one's rows are fetched, after the last one those
-// of `next`, where there is one.
-inline constexpr int64_t kEverything = int64_t{1} << 40;
-
+// Adds a run's groups in order; meanwhile rows that come later are fetched, after its last one
+// those of `next`, where there is one.
 class CopyAdder {
  public:
-  CopyAdder(FactorForm form, AddCopyGroupFunction add) : form_(form), add_(add) {}
+  explicit CopyAdder(const CopyGroupKind& kind) : kind_(kind) {}
 
+  // The rows that nothing fetches ahead.
   void Fetch(const CopySums& sums) {
-    if (sums.rows.count == 0) return;
-    Point(sums, 0);
+    Point(sums, nullptr, 0, std::min(kind_.rows_ahead, sums.rows.count));
     fetch_.Turn(kEverything);
   }
 
@@ -205,38 +204,51 @@ class CopyAdder {
         factors.scales[i] = sums.Scales(k);
         factors.weight[i] = 0;
       }
-      if (first + kCopyGroup < sums.rows.count) {
-        Point(sums, first + kCopyGroup);
-      } else if (next != nullptr && next->rows.count > 0) {
-        Point(*next, 0);
-      }
+      Point(sums, next, first + kind_.rows_ahead, size);
       group.fetch = &fetch_;
       for (int64_t h = 0; h < sums.rows.heads; ++h) {
         std::copy_n(sums.rows.weight + h * sums.rows.weight_stride + first, size, factors.weight);
-        MakeFactors(factors, form_, group);
+        MakeFactors(factors, kind_.form, group);
         group.out = sums.rows.out + h * sums.rows.out_stride;
-        add_(group);
+        kind_.add(group);
       }
       fetch_.Turn(kEverything);
     }
   }
 
  private:
-  // The group from `first` on is fetched next; its scales at once.
-  void Point(const CopySums& sums, int64_t first) {
-    const int64_t size = sums.Size(first);
-    for (int64_t i = 0; i < size; ++i) {
-      next_[i] = sums.rows.Row(first + i);
-      PrefetchRow(sums.Scales(first + i), sums.scales_of_a_row());
+  static constexpr int64_t kEverything = int64_t{1} << 40;
+
+  // `count` rows from `first` on are fetched next, where the run has no more those of `next`; their
+  // scales at once.
+  void Point(const CopySums& sums, const CopySums* next, int64_t first, int64_t count) {
+    int64_t size = 0;
+    for (int64_t i = first; i < first + count; ++i) {
+      const bool here = i < sums.rows.count;
+      if (!here && (next == nullptr || i - sums.rows.count >= next->rows.count)) break;
+      const CopySums& from = here ? sums : *next;
+      const int64_t row = here ? i : i - sums.rows.count;
+      next_[size++] = from.rows.Row(row);
+      PrefetchRow(from.Scales(row), from.scales_of_a_row());
     }
     fetch_ = RowFetch(next_, size, sums.rows.columns);
   }
 
-  FactorForm form_;
-  AddCopyGroupFunction add_;
+  const CopyGroupKind& kind_;
   const int8_t* next_[kCopyGroup];
   RowFetch fetch_;
 };
+
+// By 16-bit multiplications, which take all rows of a group side by side.
+inline constexpr CopyGroupKind kCopyGroupWords = {AddCopyGroup, FactorForm::kPairs, kCopyGroup};
+// By VPDPBUSD: as far ahead as the first cache has room.
+inline constexpr CopyGroupKind kCopyGroupDot = {AddCopyGroupDot, FactorForm::kBytes, 4};
+inline constexpr CopyGroupKind kCopyGroupDot256 = {AddCopyGroupDot256, FactorForm::kBytes, 4};
+
+inline const CopyGroupKind& CopyGroupKindFor(const DotInstructions& dot) {
+  if (dot.int8) return kCopyGroupDot;
+  return dot.int8_256 ? kCopyGroupDot256 : kCopyGroupWords;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tvq

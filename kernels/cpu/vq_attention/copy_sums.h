@@ -19,8 +19,8 @@ namespace tvq {
 
 inline constexpr int64_t kCopyGroup = 32;
 inline constexpr int64_t kLargestFactor = 32767;
-// Columns of a task at most: as many bytes as of float32 (kernels/cpu/parallel.h).
-inline constexpr int64_t kCopyColumns = 3072;
+// Columns of a task at most: integers of so many sums stay in the first cache beside the rows.
+inline constexpr int64_t kCopyColumns = 1536;
 inline constexpr int64_t kCopyScales = kCopyColumns / kVqScaleColumns;
 
 // How the q of four rows, for each scale, are two words of 32 bits:
@@ -29,8 +29,7 @@ inline constexpr int64_t kCopyScales = kCopyColumns / kVqScaleColumns;
 //   kBytes   the upper bytes of q0, q2, q1 and q3, the first one lowest, then the lower ones
 enum class FactorForm : uint8_t { kPairs, kBytes };
 
-// Fetches rows that will be read, in order, a line at a time, into the second-level cache: the
-// first one has no room for a group beside the group that is added.
+// Fetches rows that will be read, in order, a line at a time.
 class RowFetch {
  public:
   RowFetch() = default;
@@ -41,7 +40,7 @@ class RowFetch {
     while (lines > 0 && row_ != end_) {
       const int64_t bytes = std::min(lines * kLineBytes, bytes_ - at_);
       const int8_t* from = *row_ + at_;
-      for (int64_t b = 0; b < bytes; b += kLineBytes) __builtin_prefetch(from + b, 0, 2);
+      for (int64_t b = 0; b < bytes; b += kLineBytes) __builtin_prefetch(from + b);
       lines -= (bytes + kLineBytes - 1) / kLineBytes;
       at_ += bytes;
       if (at_ < bytes_) continue;
@@ -66,15 +65,22 @@ struct CopyGroup {
   uint32_t factor[kCopyGroup / 2][kCopyScales];
   float step[kCopyScales];
   float* out;       // [columns], added to
-  RowFetch* fetch;  // takes a line of each of `rows` for every scale
+  RowFetch* fetch;  // takes a line for each that is read
 };
 
 using AddCopyGroupFunction = void (*)(const CopyGroup& group);
 
-// By VPDPBUSD, of factors as kBytes. Only where the device's dot().int8 says so, and
-// dot().int8_256.
+// By VPDPBUSD, of factors as kBytes, four rows after the other. Only where the device's dot().int8
+// says so, and dot().int8_256.
 void AddCopyGroupDot(const CopyGroup& group);
 void AddCopyGroupDot256(const CopyGroup& group);
+
+// How a group is added on an instruction set.
+struct CopyGroupKind {
+  AddCopyGroupFunction add;
+  FactorForm form;
+  int64_t rows_ahead;  // are fetched before the group that they are of, or the next one, is there
+};
 
 }  // namespace tvq
 

@@ -5,18 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/vnni-inl.h"
 #include "kernels/cpu/vq_attention/copy_sums.h"
 
 namespace tvq::TVQ_VNNI_NAMESPACE {
-
-// Of as many columns as a vector has bytes. A vector of sums holds, in each 128 bits, four
-// neighbours of 16 columns.
-struct ColumnSums {
-  Ints high[4];
-  Ints low[4];
-};
 
 // As many values as a vector has bytes; not kWhole: `columns` of them, and zeros.
 template <bool kWhole>
@@ -34,36 +28,33 @@ TVQ_VNNI_TARGET inline Bytes LoadValues(const int8_t* from, int64_t columns) {
   }
 }
 
-// From `column` on.
+// Adds rows [row, row + 4) to the sums of as many columns as a vector has bytes, from `column` on:
+// four vectors, of which each holds, in each 128 bits, four neighbours of 16 columns.
 template <bool kWhole>
-TVQ_VNNI_TARGET inline ColumnSums SumRows(const CopyGroup& group, int64_t column, int64_t columns) {
-  ColumnSums sums{};
+TVQ_VNNI_TARGET inline void AddFourRows(const CopyGroup& group, int64_t row, int64_t column,
+                                        int64_t columns, Ints* sums) {
   const int64_t scale = column / kVqScaleColumns;
-  for (int64_t i = 0; i < group.rows; i += 4) {
-    const Bytes r0 = LoadValues<kWhole>(group.row[i] + column, columns);
-    const Bytes r1 = LoadValues<kWhole>(group.row[i + 1] + column, columns);
-    const Bytes r2 = LoadValues<kWhole>(group.row[i + 2] + column, columns);
-    const Bytes r3 = LoadValues<kWhole>(group.row[i + 3] + column, columns);
-    const Bytes even_lower = TVQ_MM(unpacklo_epi8)(r0, r2);
-    const Bytes even_upper = TVQ_MM(unpackhi_epi8)(r0, r2);
-    const Bytes odd_lower = TVQ_MM(unpacklo_epi8)(r1, r3);
-    const Bytes odd_upper = TVQ_MM(unpackhi_epi8)(r1, r3);
-    const Bytes four[4] = {TVQ_MM(unpacklo_epi16)(even_lower, odd_lower),
-                           TVQ_MM(unpackhi_epi16)(even_lower, odd_lower),
-                           TVQ_MM(unpacklo_epi16)(even_upper, odd_upper),
-                           TVQ_MM(unpackhi_epi16)(even_upper, odd_upper)};
-    const Bytes high = Broadcast(&group.factor[i / 2][scale]);
-    const Bytes low = Broadcast(&group.factor[i / 2 + 1][scale]);
+  const Bytes r0 = LoadValues<kWhole>(group.row[row] + column, columns);
+  const Bytes r1 = LoadValues<kWhole>(group.row[row + 1] + column, columns);
+  const Bytes r2 = LoadValues<kWhole>(group.row[row + 2] + column, columns);
+  const Bytes r3 = LoadValues<kWhole>(group.row[row + 3] + column, columns);
+  const Bytes even_lower = TVQ_MM(unpacklo_epi8)(r0, r2);
+  const Bytes even_upper = TVQ_MM(unpackhi_epi8)(r0, r2);
+  const Bytes odd_lower = TVQ_MM(unpacklo_epi8)(r1, r3);
+  const Bytes odd_upper = TVQ_MM(unpackhi_epi8)(r1, r3);
+  const Bytes four[4] = {
+      TVQ_MM(unpacklo_epi16)(even_lower, odd_lower), TVQ_MM(unpackhi_epi16)(even_lower, odd_lower),
+      TVQ_MM(unpacklo_epi16)(even_upper, odd_upper), TVQ_MM(unpackhi_epi16)(even_upper, odd_upper)};
+  const Bytes high = Broadcast(&group.factor[row / 2][scale]);
+  const Bytes low = Broadcast(&group.factor[row / 2 + 1][scale]);
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      sums.high[v] = AddDot(sums.high[v], high, four[v]);
-      sums.low[v] = AddDot(sums.low[v], low, four[v]);
-    }
+  for (int v = 0; v < 4; ++v) {
+    const Ints upper = AddDot(Ints{}, high, four[v]);
+    sums[v] = AddDot(sums[v], low, four[v]) + (upper << 8);
   }
-  return sums;
 }
 
-// sum[0..3], as ColumnSums has them, in the order of columns.
+// sum[0..3], as AddFourRows has them, in the order of columns.
 TVQ_VNNI_TARGET inline void Order(Bytes (&sum)[4]) {
 #if TVQ_VNNI_BITS == 512
   // A transposition of 4 x 4 quarters of vectors. By `maskz` because g++ 12 warns of the plain
@@ -113,11 +104,11 @@ TVQ_VNNI_TARGET inline void AddVector(Ints sum, float step, int64_t columns, flo
 }
 
 template <bool kWhole>
-TVQ_VNNI_TARGET inline void AddColumns(const CopyGroup& group, int64_t column, int64_t columns) {
-  const ColumnSums sums = SumRows<kWhole>(group, column, columns);
+TVQ_VNNI_TARGET inline void AddToOut(const CopyGroup& group, int64_t column, int64_t columns,
+                                     const Ints* sums) {
   Bytes sum[4];
 #pragma GCC unroll 4
-  for (int v = 0; v < 4; ++v) sum[v] = (Bytes)((sums.high[v] << 8) + sums.low[v]);
+  for (int v = 0; v < 4; ++v) sum[v] = (Bytes)sums[v];
   Order(sum);
   const float step = group.step[column / kVqScaleColumns];
 #pragma GCC unroll 4
@@ -127,16 +118,37 @@ TVQ_VNNI_TARGET inline void AddColumns(const CopyGroup& group, int64_t column, i
   }
 }
 
-TVQ_VNNI_TARGET inline void AddGroup(const CopyGroup& group) {
-  for (int64_t first = 0; first < group.columns; first += kVqScaleColumns) {
-    group.fetch->Turn(group.rows);
-    const int64_t end = std::min(first + kVqScaleColumns, group.columns);
-    int64_t column = first;
-    for (; column + kVectorBytes <= end; column += kVectorBytes) {
-      AddColumns<true>(group, column, kVectorBytes);
-    }
-    if (column < end) AddColumns<false>(group, column, end - column);
+// Calls call<kWhole>(column, columns, sums) for each vector of columns. Columns that share a scale
+// begin with a vector.
+template <typename Call>
+TVQ_VNNI_TARGET inline __attribute__((always_inline)) void ForVectors(int64_t columns, Ints* sums,
+                                                                      const Call& call) {
+  static_assert(kVqScaleColumns % kVectorBytes == 0);
+  int64_t column = 0;
+  for (; column + kVectorBytes <= columns; column += kVectorBytes, sums += 4) {
+    call(std::true_type(), column, kVectorBytes, sums);
   }
+  if (column < columns) call(std::false_type(), column, columns - column, sums);
+}
+
+// Four rows from their beginning to their end before the next four: memory is read in its order,
+// and what is fetched meanwhile is little enough to stay in the first cache.
+TVQ_VNNI_TARGET inline void AddGroup(const CopyGroup& group) {
+  Ints sums[kCopyColumns / kVectorInts] = {};
+  for (int64_t row = 0; row < group.rows; row += 4) {
+    ForVectors(group.columns, sums,
+               [&](auto whole, int64_t column, int64_t columns, Ints* to)
+                   __attribute__((always_inline)) TVQ_VNNI_TARGET {
+                     constexpr int64_t kLines = 4;
+                     if (column % 64 == 0) group.fetch->Turn(kLines);
+                     AddFourRows<decltype(whole)::value>(group, row, column, columns, to);
+                   });
+  }
+  ForVectors(group.columns, sums,
+             [&](auto whole, int64_t column, int64_t columns, Ints* from)
+                 __attribute__((always_inline)) TVQ_VNNI_TARGET {
+                   AddToOut<decltype(whole)::value>(group, column, columns, from);
+                 });
 }
 
 }  // namespace tvq::TVQ_VNNI_NAMESPACE

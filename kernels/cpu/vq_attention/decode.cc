@@ -54,7 +54,7 @@ class Decode {
         kept_memory_(cpu.Scratch<uint8_t>(3, units_ * KeptBytes())),
         thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
         later_sums_(cpu.Scratch<float>(5, units_ * (kParts - 1) * shared_ * shape_.value)),
-        dot_(DotFunction(cpu.dot())) {
+        copy_kind_(CopyGroupKindFor(cpu.dot())) {
     for (int64_t first = 0, turn = 0; first < args.states.size(); ++turn) {
       const int64_t rows = TakeRows(turn, first);
       Attend(cpu, first * shape_.kv_heads, rows * shape_.kv_heads);
@@ -140,12 +140,7 @@ class Decode {
     const int64_t most = copied() ? kCopyColumns : shared_ == 1 ? kWholeRowColumns : kDecodeColumns;
     return TaskColumns(kParts * units, shape_.value, threads, most);
   }
-  static_assert(64 % kVqScaleColumns == 0);
-
-  static AddCopyGroupFunction DotFunction(const DotInstructions& dot) {
-    if (dot.int8) return AddCopyGroupDot;
-    return dot.int8_256 ? AddCopyGroupDot256 : nullptr;
-  }
+  static_assert(kColumnStep % kVqScaleColumns == 0);
 
   // Of a unit, with what is read behind the last bits.
   int64_t KeptBytes() const { return max_keys_ + 8; }
@@ -352,8 +347,7 @@ class Decode {
         copies(PartOf(u, u.codes, 0, tile.part), g * shape_.codes, state.mean, state.mean_scale);
     const CopySums recent = copies(PartOf(u, u.recent, u.codes.count, tile.part), g * shape_.window,
                                    state.recent, state.recent_scale);
-    CopyAdder adder(dot_ != nullptr ? FactorForm::kBytes : FactorForm::kPairs,
-                    dot_ != nullptr ? dot_ : AddCopyGroup);
+    CopyAdder adder(copy_kind_);
     adder.Fetch(codes.rows.count > 0 ? codes : recent);
     adder.Add(codes, &recent);
     adder.Add(recent, nullptr);
@@ -380,9 +374,9 @@ class Decode {
   float* const weights_;
   uint8_t* const kept_memory_;
   float* const thresholds_;
-  float* const later_sums_;         // [units, kParts - 1, heads, V]
-  int64_t columns_ = 0;             // of a tile
-  const AddCopyGroupFunction dot_;  // by VPDPBUSD, or null
+  float* const later_sums_;  // [units, kParts - 1, heads, V]
+  int64_t columns_ = 0;      // of a tile
+  const CopyGroupKind& copy_kind_;
 };
 
 void VqDecodeAll(CpuDevice& cpu, const VqDecodeAttentionArgs& args) {
