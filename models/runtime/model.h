@@ -172,9 +172,9 @@ class Model {
   virtual absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) = 0;
   virtual absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) = 0;
 
-  // Feeds each chunk to its state. On an error the states of the call are not to be used again.
-  // INVALID_ARGUMENT for a token id outside the vocabulary.
-  virtual absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) = 0;
+  // Feeds the chunk to its state, which after an error is not to be used again. INVALID_ARGUMENT
+  // for a token id outside the vocabulary.
+  virtual absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) = 0;
 
   // Feeds a token to each state, or several by rows next to one another, with the bits of a call
   // each. A row's bits do not depend on the others. INVALID_ARGUMENT for a state that comes again.

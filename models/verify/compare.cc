@@ -104,7 +104,7 @@ class Feeder {
       chunk.target_logprobs = target;
       chunk.top_logprobs = vocab;  // all of them: a whole row, in another order
       chunk.top = top;
-      if (absl::Status s = model_.Prefill({&chunk, 1}, &logits_); !s.ok()) return s;
+      if (absl::Status s = model_.Prefill(chunk, &logits_); !s.ok()) return s;
       std::vector<double> row(static_cast<size_t>(vocab));
       for (size_t i = 0; i < n; ++i) {
         for (size_t j = 0; j < row.size(); ++j) {

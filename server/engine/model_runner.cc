@@ -67,7 +67,7 @@ void ModelRunner::FeedChunk(ActiveRequest& request, int64_t length, EngineStats&
   const bool last = length == prompt.remaining();
   const int64_t logits_row = wants_logits && last ? next_row_++ : -1;
   const PrefillChunk chunk = prompt.Chunk(length, logits_row);
-  if (auto status = model_->Prefill({&chunk, 1}, &logits_); !status.ok()) {
+  if (auto status = model_->Prefill(chunk, &logits_); !status.ok()) {
     return request.End(status);
   }
   totals.prefill_tokens_computed += length;

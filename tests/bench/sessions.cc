@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> FeedPrompt(Model& model, State& state, std::span<const i
     chunk.tokens = tokens.first(static_cast<size_t>(n));
     tokens = tokens.subspan(static_cast<size_t>(n));
     if (tokens.empty()) chunk.logits_row = 0;
-    if (absl::Status s = model.Prefill({&chunk, 1}, &logits); !s.ok()) return s;
+    if (absl::Status s = model.Prefill(chunk, &logits); !s.ok()) return s;
     ++chunks;
   }
   return chunks;

@@ -60,7 +60,7 @@ class Run {
       chunk.state = state_.get();
       chunk.tokens = tokens.subspan(static_cast<size_t>(fed_), static_cast<size_t>(n));
       if (fed_ + n == total) chunk.logits_row = 0;
-      if (absl::Status s = model_.Prefill({&chunk, 1}, &row_); !s.ok()) return s;
+      if (absl::Status s = model_.Prefill(chunk, &row_); !s.ok()) return s;
       fed_ += n;
     }
     return AppendLogits();

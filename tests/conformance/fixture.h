@@ -72,7 +72,7 @@ class Fixture {
       chunk.state = &state;
       chunk.tokens = tokens.first(n);
       chunk.logits_row = 0;
-      EXPECT_TRUE(model_->Prefill({&chunk, 1}, &logits_).ok());
+      EXPECT_TRUE(model_->Prefill(chunk, &logits_).ok());
       tokens = tokens.subspan(n);
     }
     return Row(0);

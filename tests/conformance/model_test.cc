@@ -196,14 +196,14 @@ TEST(ModelErrors, NameTheTokenAndTheChunk) {
   PrefillChunk chunk;
   chunk.state = state.get();
   chunk.tokens = bad;
-  absl::Status s = f.model().Prefill({&chunk, 1}, &logits);
+  absl::Status s = f.model().Prefill(chunk, &logits);
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(s.message().find("token 1 is id 29"), absl::string_view::npos) << s;
   EXPECT_EQ(state->position(), 0);
 
   const std::vector<int32_t> long_chunk(8, 1);  // prefill_chunk is 7
   chunk.tokens = long_chunk;
-  s = f.model().Prefill({&chunk, 1}, &logits);
+  s = f.model().Prefill(chunk, &logits);
   EXPECT_NE(s.message().find("crosses a multiple of prefill_chunk 7"), absl::string_view::npos)
       << s;
 }

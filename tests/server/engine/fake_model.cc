@@ -261,37 +261,38 @@ float FakeModel::Logprob(std::span<const int32_t> context, int32_t id) const {
   return Describe(logits, id).logprob;
 }
 
-absl::Status FakeModel::Prefill(std::span<const PrefillChunk> chunks, Logits* logits) {
+absl::Status FakeModel::Prefill(const PrefillChunk& chunk, Logits* logits) {
   EXPECT_FALSE(inside_.exchange(true));
-  std::set<State*> seen;
-  absl::Status status = Enter("Prefill");
-  std::vector<float> scratch(kVocab);
-  for (const PrefillChunk& chunk : chunks) {
-    if (!status.ok()) break;
-    auto& state = dynamic_cast<FakeState&>(*chunk.state);
-    EXPECT_TRUE(seen.insert(chunk.state).second) << "a state twice in one call";
-    const int64_t begin = state.position();
-    const auto count = static_cast<int64_t>(chunk.tokens.size());
-    EXPECT_GT(count, 0);
-    EXPECT_EQ(begin / options_.prefill_chunk, (begin + count - 1) / options_.prefill_chunk)
-        << "a chunk crosses a boundary";
-    prefilled_tokens += count;
-    for (size_t i = 0; i < chunk.tokens.size(); ++i) {
-      state.Feed(chunk.tokens[i], options_);
-      if (chunk.targets.empty()) continue;
-      EXPECT_EQ(chunk.targets.size(), chunk.tokens.size());
-      Fill(state.hash, scratch);
-      if (!Finite(scratch)) status = absl::InternalError("logits are not finite");
-      chunk.target_logprobs[i] = Describe(scratch, chunk.targets[i]);
-      const auto top = static_cast<size_t>(chunk.top_logprobs);
-      Best(scratch, chunk.top_logprobs, chunk.top.subspan(i * top, top));
-    }
-    if (chunk.logits_row >= 0) {
-      EXPECT_LT(chunk.logits_row, logits->view.dim(0));
-      Fill(state.hash, {logits->view.row(chunk.logits_row), kVocab});
-    }
-  }
+  const absl::Status status = Enter("Prefill");
+  const absl::Status fed = status.ok() ? Feed(chunk, logits) : status;
   inside_ = false;
+  return fed;
+}
+
+absl::Status FakeModel::Feed(const PrefillChunk& chunk, Logits* logits) {
+  auto& state = dynamic_cast<FakeState&>(*chunk.state);
+  const int64_t begin = state.position();
+  const auto count = static_cast<int64_t>(chunk.tokens.size());
+  EXPECT_GT(count, 0);
+  EXPECT_EQ(begin / options_.prefill_chunk, (begin + count - 1) / options_.prefill_chunk)
+      << "a chunk crosses a boundary";
+  prefilled_tokens += count;
+  absl::Status status;
+  std::vector<float> scratch(kVocab);
+  for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+    state.Feed(chunk.tokens[i], options_);
+    if (chunk.targets.empty()) continue;
+    EXPECT_EQ(chunk.targets.size(), chunk.tokens.size());
+    Fill(state.hash, scratch);
+    if (!Finite(scratch)) status = absl::InternalError("logits are not finite");
+    chunk.target_logprobs[i] = Describe(scratch, chunk.targets[i]);
+    const auto top = static_cast<size_t>(chunk.top_logprobs);
+    Best(scratch, chunk.top_logprobs, chunk.top.subspan(i * top, top));
+  }
+  if (chunk.logits_row >= 0) {
+    EXPECT_LT(chunk.logits_row, logits->view.dim(0));
+    Fill(state.hash, {logits->view.row(chunk.logits_row), kVocab});
+  }
   return status;
 }
 

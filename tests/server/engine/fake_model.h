@@ -63,7 +63,7 @@ class FakeModel : public Model {
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
   absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
-  absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
+  absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
   int64_t DraftRows() const override { return options_.draft_rows; }
   absl::Status Rewind(State& state, int64_t position) override;
@@ -87,6 +87,7 @@ class FakeModel : public Model {
 
  private:
   absl::Status Enter(std::string_view call);
+  absl::Status Feed(const PrefillChunk& chunk, Logits* logits);
   void Fill(uint64_t hash, std::span<float> logits) const;
 
   FakeOptions options_;

@@ -62,7 +62,7 @@ class IdleModel : public Model {
   absl::StatusOr<Logits> NewLogits(int64_t) override { return absl::UnimplementedError("idle"); }
   absl::Status ReadLogits(const Logits&, int64_t, std::span<float>) override { return Idle(); }
   absl::Status WriteLogits(std::span<const float>, Logits*, int64_t) override { return Idle(); }
-  absl::Status Prefill(std::span<const PrefillChunk>, Logits*) override { return Idle(); }
+  absl::Status Prefill(const PrefillChunk&, Logits*) override { return Idle(); }
   absl::Status Decode(std::span<const DecodeRow>, Logits*) override { return Idle(); }
   absl::Status Sample(const Logits&, std::span<const SampleRow>, int64_t, std::span<TokenLogprob>,
                       std::span<TokenLogprob>, std::span<absl::Status>) override {

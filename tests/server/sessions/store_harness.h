@@ -120,7 +120,7 @@ struct StoreHarnessBase {
       const auto count = static_cast<size_t>(
           NextChunk(state.position(), static_cast<int64_t>(tokens.size()), FeedAtOnce()));
       const PrefillChunk chunk{.state = &state, .tokens = tokens.first(count)};
-      EXPECT_TRUE(model->Prefill({&chunk, 1}, nullptr).ok());
+      EXPECT_TRUE(model->Prefill(chunk, nullptr).ok());
       tokens = tokens.subspan(count);
     }
   }

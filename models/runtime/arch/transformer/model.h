@@ -47,7 +47,7 @@ class Transformer : public Model, private Encoder {
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
   absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
-  absl::Status Prefill(std::span<const PrefillChunk> chunks, Logits* logits) override;
+  absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
   int64_t DraftRows() const override { return attention_->draft_rows(); }
   absl::Status Rewind(State& state, int64_t position) override;
@@ -96,7 +96,6 @@ class Transformer : public Model, private Encoder {
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
 
   // prefill.cc
-  absl::Status PrefillOne(const PrefillChunk& chunk, Logits* logits);
   absl::Status Score(const PrefillChunk& chunk);
 
   // decode.cc

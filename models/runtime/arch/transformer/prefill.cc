@@ -8,15 +8,8 @@
 
 namespace tvq::transformer {
 
-absl::Status Transformer::Prefill(std::span<const PrefillChunk> chunks, Logits* logits) {
+absl::Status Transformer::Prefill(const PrefillChunk& chunk, Logits* logits) {
   fed_.clear();
-  for (const PrefillChunk& chunk : chunks) {
-    if (absl::Status s = PrefillOne(chunk, logits); !s.ok()) return s;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Transformer::PrefillOne(const PrefillChunk& chunk, Logits* logits) {
   auto& state = static_cast<SessionState&>(*chunk.state);
   const int64_t first = state.position();
   const int64_t n = static_cast<int64_t>(chunk.tokens.size());

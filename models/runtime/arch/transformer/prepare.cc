@@ -72,7 +72,7 @@ absl::Status Transformer::Rehearse(const Preparation& preparation) {
   const std::vector<int32_t> tokens(
       static_cast<size_t>(longest > 0 ? std::min(longest, chunk) : chunk));
   if (encoder() == nullptr) {
-    s = PrefillOne({.state = state->get(), .tokens = tokens}, nullptr);
+    s = Prefill({.state = state->get(), .tokens = tokens}, nullptr);
   } else {
     s = Begin(**state, tokens);
     if (s.ok()) s = Advance(**state, Rows(static_cast<int64_t>(tokens.size())));

@@ -89,7 +89,7 @@ TEST_P(EncoderTest, EncodesAndPredictsNothing) {
   Logits logits = model_->NewLogits(1).value();
   const std::vector<int32_t> tokens{1, 2};
   PrefillChunk chunk{.state = state.get(), .tokens = tokens};
-  EXPECT_EQ(model_->Prefill({&chunk, 1}, &logits).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(model_->Prefill(chunk, &logits).code(), absl::StatusCode::kUnimplemented);
   const DecodeRow row{state.get(), 1, 0};
   EXPECT_EQ(model_->Decode({&row, 1}, &logits).code(), absl::StatusCode::kUnimplemented);
 }
