@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/pause.h"
 #include "kernels/cpu/pool_thread.h"
+#include "kernels/long_slices.h"
 
 namespace tvq {
 namespace {
@@ -158,6 +159,7 @@ struct ThreadPool::Impl {
   }
 
   void Work(PoolThread& self) {
+    TakeLongSlices();
     self.Bind();
     while (!stop.load()) {
       const uint32_t seen = calls.load();

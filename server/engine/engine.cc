@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/long_slices.h"
 #include "models/runtime/quoted.h"
 #include "server/engine/inbox.h"
 #include "server/engine/loop.h"
@@ -116,7 +117,10 @@ class Engine::Impl {
         budget(budget),
         inbox(options.max_num_queued_reqs, options.max_num_queued_tokens),
         loop(inbox, this->budget, std::move(runners), std::move(scheduler), options),
-        thread([this] { loop.Run(); }) {
+        thread([this] {
+          TakeLongSlices();  // it computes with the pool
+          loop.Run();
+        }) {
     this->budget.OnRelief([this] { inbox.Wake(); });
   }
 
