@@ -85,7 +85,7 @@ struct Delta {
 };
 
 // Receives a request's output. Methods are called on the engine's loop thread and must not block:
-// they hand over to a writer. After OnDone nothing more is called.
+// they hand over to a writer, or start a write. After OnDone nothing more is called.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;

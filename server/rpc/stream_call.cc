@@ -109,14 +109,21 @@ void StreamCall<Reactor>::OnDelta(Delta delta) {
   KeepDelta(delta);
   absl::MutexLock lock(&mutex_);
   if (broken_since_) return;
+  // The end, if there is no more, goes out with it.
+  const bool first = !began_ && !delta.tokens.empty() && delta.finish == FinishReason::kNone;
   backlog_tokens_ += Weight(delta);
   backlog_.deltas.push_back(std::move(delta));
   if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
-  AddWrite();
+  if (first) {
+    began_ = write_here_ = true;
+  } else if (!write_here_) {
+    AddWrite();
+  }
 }
 
 template <typename Reactor>
 void StreamCall<Reactor>::OnDelivered() {
+  if (std::exchange(write_here_, false)) Advance();
   writer_->Ring();
 }
 
@@ -183,6 +190,7 @@ void StreamCall<Reactor>::ScheduleWrite() {
 template <typename Reactor>
 void StreamCall<Reactor>::Advance() {
   enum class Next { kHeaders, kMessage, kFinish } next;
+  bool headers = false;  // with whatever is next
   Backlog taken;
   absl::Status status;
   bool wake = false;
@@ -190,17 +198,17 @@ void StreamCall<Reactor>::Advance() {
     absl::MutexLock lock(&mutex_);
     scheduled_ = false;
     if (in_flight_ || finishing_) return;
-    if (headers_wanted_ && !broken_since_) {
-      next = Next::kHeaders;
-      headers_wanted_ = false;
-      in_flight_ = true;
-    } else if (!backlog_.empty() && !broken_since_) {
+    if (!broken_since_) headers = std::exchange(headers_wanted_, false);
+    if (!backlog_.empty() && !broken_since_) {
       next = Next::kMessage;
       taken = TakeBacklog();
       if (backlog_tokens_ <= kMaxBacklogTokens) wake = !wants_more_.exchange(true);
       in_flight_ = true;
       if (done_) WatchAfterEnd();
       finishing_ = taken.usage.has_value() && !HasTail();
+    } else if (headers) {
+      next = Next::kHeaders;
+      in_flight_ = true;
     } else if (done_) {
       next = Next::kFinish;
       finishing_ = true;
@@ -210,8 +218,8 @@ void StreamCall<Reactor>::Advance() {
     }
   }
   if (wake) context_.engine->Wake();
+  if (headers) rpc_->AddInitialMetadata("x-request-id", caller().request_id);
   if (next == Next::kHeaders) {
-    rpc_->AddInitialMetadata("x-request-id", caller().request_id);
     this->StartSendInitialMetadata();
   } else if (next == Next::kMessage) {
     Write(taken);

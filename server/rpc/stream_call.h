@@ -6,6 +6,10 @@
 // those of gRPC. At most one gRPC operation is in flight, so a slow reader gets fewer, larger
 // messages; when its backlog is full the engine pauses the request, and is woken when the backlog
 // was taken.
+//
+// The first token's write starts on the loop itself: a writer that is woken where the model has all
+// cores waits for one, mostly until the system's next tick. Later tokens wait for the writer; those
+// of a fast model then go out together, which costs less.
 #ifndef TVQ_SERVER_RPC_STREAM_CALL_H_
 #define TVQ_SERVER_RPC_STREAM_CALL_H_
 
@@ -35,7 +39,8 @@
 
 namespace tvq {
 
-// Output that waits for the writer, in the engine's own form: it is converted off the loop.
+// Output that waits for the writer, in the engine's own form: but for the first token's it is
+// converted off the loop.
 struct Backlog {
   std::vector<TokenEvent> prompt;
   std::vector<Delta> deltas;
@@ -100,7 +105,8 @@ class StreamCall : public Reactor,
   // The output once more, on the loop, for those who keep it.
   virtual void KeepPrompt(const std::vector<TokenEvent>&) {}
   virtual void KeepDelta(const Delta&) {}
-  // The next message, from everything that waits. Off the loop, one thread at a time.
+  // The next message, from everything that waits. One thread at a time: a writer or, with the first
+  // token, the loop.
   virtual absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) = 0;
 
   // What the engine's end leads to: Conclude, in the end. On the loop.
@@ -147,6 +153,10 @@ class StreamCall : public Reactor,
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
   int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit
+
+  // The loop's alone.
+  bool began_ = false;       // it has brought a token
+  bool write_here_ = false;  // the first one, which it is to write once all have theirs
 
   std::atomic<bool> wants_more_{true};
   grpc::ByteBuffer message_;  // of the write in flight

@@ -26,8 +26,8 @@ class QueueTag {
 };
 
 // A thread with a completion queue. It runs what is scheduled, and what gRPC has to tell of the
-// operations on its queue. So writes begin and end on one thread, which is woken once for all that
-// a step of the engine brings.
+// operations on its queue. So writes end on one thread and all but a stream's first begin there; it
+// is woken once for all that a step of the engine brings.
 class StreamWriter {
  public:
   // Of a server's builder; the server must start, or fail to, before Start.
