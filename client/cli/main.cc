@@ -8,7 +8,7 @@
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/seconds.h"
-#include "flags/flags.h"
+#include "client/flags/flags.h"
 
 namespace tvq::cli {
 

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
-#include "flags/flags.h"
+#include "client/flags/flags.h"
 
 namespace tvq::gateway {
 namespace {

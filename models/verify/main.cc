@@ -18,7 +18,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "flags/flags.h"
+#include "client/flags/flags.h"
 #include "kernels/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "flags/flags.h"
+#include "client/flags/flags.h"
 #include "models/runtime/registry.h"
 #include "server/rpc/hand_over.h"
 #include "server/startup/find_models.h"

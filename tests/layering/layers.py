@@ -14,7 +14,7 @@ ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", 
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 
 ALLOWED = {
-    "flags": [],
+    "client/flags": [],
     "kernels": ["kernels/ops"],
     "kernels/device.cc": KERNELS + ["kernels/cpu", "kernels/cuda/make_device.h"],
     "kernels/ops": ["kernels"],
@@ -30,23 +30,23 @@ ALLOWED = {
     "models/runtime/arch/transformer/kind_fields.cc": ["models/runtime/arch/transformer"],
     **{kind: KERNELS + ["models/runtime", "models/runtime/arch/transformer"] for kind in ATTENTION_KINDS},
     "models/runtime/sentencepiece_shim": [],
-    "models/verify": KERNELS + ["flags", "kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
+    "models/verify": KERNELS + ["client/flags", "kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
     "proto": [],
     "server/engine": MODEL + SAMPLING + ["kernels/long_slices.h"],
     "server/sessions": ["server/engine", "models/runtime/model.h", "models/runtime/state.h", "models/runtime/quoted.h",
                         "models/runtime/json.h"],
     "server/metrics": ["server/engine/engine_stats.h", "server/engine/histogram.h", "server/sessions/session_stats.h"],
     "server/rpc": ["proto", "server/sessions", "server/engine", "kernels/usable_cores.h"] + MODEL + SAMPLING,
-    "server/startup": ["flags", "kernels", "models/runtime", "models/runtime/tokenizer",
+    "server/startup": ["client/flags", "kernels", "models/runtime", "models/runtime/tokenizer",
                        "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "server/main.cc": ["kernels", "server/startup", "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "client/cpp": ["proto"],
     "client/chat": ["proto"],
-    "client/cli": ["flags", "client/cpp", "client/chat", "proto"],
+    "client/cli": ["client/flags", "client/cpp", "client/chat", "proto"],
     "client/gateway/http": [],
     "client/gateway/openai": ["client/chat", "proto"],
     "client/gateway/upstream": ["client/cpp", "client/gateway/http", "proto"],
-    "client/gateway": ["flags", "client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp",
+    "client/gateway": ["client/flags", "client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp",
                        "proto"],
     "client/loadtest/workload": [],
     "client/loadtest/statistics": ["client/loadtest/workload"],
@@ -54,7 +54,7 @@ ALLOWED = {
     "client/loadtest/report": ["client/loadtest/workload", "client/loadtest/statistics"],
     "client/loadtest/http": ["client/loadtest/workload", "client/loadtest/driver"],
     "client/loadtest": ["client/loadtest/workload", "client/loadtest/statistics", "client/loadtest/driver",
-                        "client/loadtest/report", "client/loadtest/http", "flags", "client/cpp", "proto"],
+                        "client/loadtest/report", "client/loadtest/http", "client/flags", "client/cpp", "proto"],
 }
 
 # Third-party headers that belong to some units alone.
@@ -72,7 +72,7 @@ THIRD_PARTY = {
     r"openssl/": ["server/rpc", "client/gateway/http"],
     r"prometheus/": ["server/metrics", "client/gateway"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
-    r"CLI/": ["flags", "models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
+    r"CLI/": ["client/flags", "models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
     r"hiredis/": ["server/sessions"],
     r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "client/gateway", "client/loadtest"],
 }
@@ -81,7 +81,7 @@ THIRD_PARTY = {
 FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|mamba_?2|rwkv_?7", re.IGNORECASE)
 KNOWS_FAMILIES = ["models/runtime/arch", "models/runtime/arch/transformer/kind_fields.cc", *ATTENTION_KINDS]
 
-SOURCES = ("flags", "kernels", "models", "proto", "server", "client")
+SOURCES = ("kernels", "models", "proto", "server", "client")
 SUFFIXES = (".cc", ".h", ".cu", ".cuh", ".inc")
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 

@@ -26,7 +26,7 @@ def test_order_has_no_cycle_between_top_units():
         return "/".join(name.split("/")[:1 if name.startswith("kernels") else 2])
 
     edges = {(top(unit), top(target)) for unit, targets in layers.ALLOWED.items() for target in targets}
-    order = ["flags", "kernels", "models/runtime", "models/verify", "proto", "server/engine",
+    order = ["client/flags", "kernels", "models/runtime", "models/verify", "proto", "server/engine",
              "server/sessions", "server/metrics", "server/rpc", "server/startup", "server/main.cc", "client/cpp", "client/chat",
              "client/cli", "client/gateway", "client/loadtest"]
     for lower, upper in ((target, unit) for unit, target in edges):

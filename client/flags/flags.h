@@ -1,6 +1,6 @@
 // What the command lines of the programs have in common.
-#ifndef TVQ_FLAGS_FLAGS_H_
-#define TVQ_FLAGS_FLAGS_H_
+#ifndef TVQ_CLIENT_FLAGS_FLAGS_H_
+#define TVQ_CLIENT_FLAGS_FLAGS_H_
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -31,4 +31,4 @@ void RefuseEmptyNumbers(CLI::App& app);
 
 }  // namespace tvq::flags
 
-#endif  // TVQ_FLAGS_FLAGS_H_
+#endif  // TVQ_CLIENT_FLAGS_FLAGS_H_

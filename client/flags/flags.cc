@@ -1,4 +1,4 @@
-#include "flags/flags.h"
+#include "client/flags/flags.h"
 
 #include <algorithm>
 #include <array>
