@@ -12,10 +12,9 @@
 // Factors are sums of bfloat16 (terms.cuh). Queries and float32 keys and values take three terms,
 // which is all of a float32, and the products x_i y_j with i + j < 3, so that less than 2^-24 is
 // left out; what the pages hold as bfloat16 is one term. A weight that meets bfloat16 values takes
-// two, so that it is up to 2^-17 off. The
-// products of 32 keys have a sum of their own, which is added as float32 are: a matrix instruction
-// drops what is below its sum's last place, and would so lose more of a long context than rounding
-// does.
+// two, so that it is up to 2^-17 off. The products of 32 keys have a sum of their own, which is
+// added as float32 are: a matrix instruction drops what is below its sum's last place, and would so
+// lose more of a long context than rounding does.
 //
 // Tiles start at absolute positions and a query's sums run in their order; those of a block whose
 // positions all come after it leave them as they are. So nothing that comes after a query, and no
