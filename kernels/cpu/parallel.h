@@ -3,11 +3,9 @@
 #define TVQ_KERNELS_CPU_PARALLEL_H_
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/cpu/pause.h"
 
 namespace tvq {
 
@@ -23,78 +21,6 @@ void RunTasks(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
     return;
   }
   for (int64_t i = 0; i < tasks; ++i) task(i);
-}
-
-// Hands out tasks [0, count) in ranges that shrink towards the end: long ones first, for memory is
-// read faster where a thread stays with its stretch (two threads that take turns at 24 KB read a
-// sixth less), short ones last, so that all threads end together, one on a busy core with fewer
-// (guided self-scheduling, Polychronopoulos and Kuck 1987).
-class GuidedRanges {
- public:
-  struct Range {
-    int64_t begin, end;  // equal when all are taken
-  };
-
-  GuidedRanges(int64_t count, int threads) : count_(count), shares_(2 * threads) {}
-
-  Range Take() {
-    int64_t begin = taken_.load(std::memory_order_relaxed);
-    int64_t end;
-    do {
-      const int64_t left = count_ - begin;
-      end = begin + std::max(left / shares_, std::min<int64_t>(left, 1));
-    } while (!taken_.compare_exchange_weak(begin, end, std::memory_order_relaxed));
-    return {begin, end};
-  }
-
- private:
-  const int64_t count_;
-  const int64_t shares_;
-  std::atomic<int64_t> taken_{0};
-};
-
-// As RunTasks, of task(i, next): what task `next` will read is worth fetching, for the same thread
-// runs it after task i; `tasks` when there is none. Before any task the caller calls prepare(),
-// which is over in microseconds; meanwhile each other thread calls fetch(i) of its first task, so
-// that memory does not wait.
-template <typename Prepare, typename Fetch, typename Task>
-void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& prepare,
-                 const Fetch& fetch, const Task& task) {
-  const int64_t threads = work < kSharedWork ? 1 : std::min<int64_t>(cpu.pool().threads(), tasks);
-  GuidedRanges ranges(tasks, static_cast<int>(threads));
-  Gate prepared;
-  const auto prepare_all = [&] {
-    prepare();
-    prepared.Open();
-  };
-  cpu.pool().ParallelFor(threads, prepare_all, [&](int64_t) {
-    auto range = ranges.Take();
-    if (!prepared.open() && range.begin < range.end) fetch(range.begin);
-    prepared.Wait();
-    while (range.begin < range.end) {
-      for (int64_t i = range.begin; i + 1 < range.end; ++i) task(i, i + 1);
-      // Taken no sooner, or it would keep them from a thread that is done.
-      const auto next = ranges.Take();
-      task(range.end - 1, next.begin);
-      range = next;
-    }
-  });
-}
-
-template <typename Task>
-void RunAhead(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
-  RunPrepared(cpu, tasks, work, [] {}, [](int64_t) {}, task);
-}
-
-// What fetch(i) fetches at most: what comes from memory while a caller prepares.
-inline constexpr int64_t kFetchBytes = 128 << 10;
-
-inline void FetchBytes(const void* from, int64_t bytes) {
-  constexpr int64_t kLine = 64;
-  const auto* data = static_cast<const char*>(from);
-  for (int64_t at = 0; at < std::min(bytes, kFetchBytes); at += kLine) {
-    __builtin_prefetch(data + at, 0, 2);
-  }
 }
 
 // Columns of a task at most: 3 KB of a row of float32, which the hardware follows well, and 24 KB

@@ -15,6 +15,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/register_tile-inl.h"
+#include "kernels/cpu/run_ahead.h"
 
 #ifndef TVQ_KERNELS_CPU_HEAD_SCORES_SHARED_
 #define TVQ_KERNELS_CPU_HEAD_SCORES_SHARED_

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/linear/tile_amx.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/run_ahead.h"
 
 namespace tvq {
 namespace {
@@ -92,26 +92,28 @@ AheadBytes AheadInStream(const Job& job, int64_t pair, int64_t next) {
   return bytes;
 }
 
-// Rows [row, end) times one pair of panels, fetching the pair `next` meanwhile.
+// What is fetched by one of several tiles that pass over a pair: its share of the pair `next`.
+AheadBytes ShareOfNext(const Job& job, int64_t next, int64_t tile, int64_t tiles) {
+  if (next >= job.pairs || job.pair_bytes > kMaxAheadBytes) return {};
+  const int64_t lines = job.pair_bytes / kLineBytes;
+  const int64_t first = lines * tile / tiles;
+  return {.first = PanelsOf(job, next) + first * kLineBytes,
+          .first_bytes = (lines * (tile + 1) / tiles - first) * kLineBytes};
+}
+
+// Rows [row, end) times one pair of panels, fetching of the pair `next` meanwhile.
 void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
   const int64_t tiles = (end - row + job.kind.rows - 1) / job.kind.rows;
   TileInput input{.row_bytes = job.x_bytes, .panels = PanelsOf(job, pair), .in = job.weight.in};
-  if (tiles == 1) input.ahead = AheadInStream(job, pair, next);
-  int64_t ahead =
-      tiles > 1 && next < job.pairs && job.pair_bytes <= kMaxAheadBytes ? job.pair_bytes : 0;
-  if (ahead > 0) input.ahead.first = PanelsOf(job, next);
   for (int64_t tile = 0; tile < tiles; ++tile) {
-    // Rows and bytes ahead in equal parts.
     input.rows = job.x + row * job.x_bytes;
     input.row_count = (end - row + tiles - tile - 1) / (tiles - tile);
-    if (tiles > 1) input.ahead.first_bytes = ahead / (tiles - tile) / kLineBytes * kLineBytes;
+    input.ahead = tiles == 1 ? AheadInStream(job, pair, next) : ShareOfNext(job, next, tile, tiles);
     job.kind.function(input, sums);
     StoreTile(sums, row, input.row_count, pair * kPairOutputs, job.weight.scales.as<const float>(),
               job.outputs);
     row += input.row_count;
-    ahead -= input.ahead.first_bytes;
-    input.ahead.first += input.ahead.first_bytes;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear_attention/features-inl.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/run_ahead.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

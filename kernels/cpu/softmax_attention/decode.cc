@@ -17,6 +17,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/exponentials-inl.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/run_ahead.h"
 #include "kernels/cpu/softmax_attention/pages.h"
 #include "kernels/cpu/softmax_attention/scores-inl.h"
 

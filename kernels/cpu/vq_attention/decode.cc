@@ -24,6 +24,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/run_ahead.h"
 #include "kernels/cpu/vq_attention/copy_sums-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
 #include "kernels/cpu/vq_attention/read_copy-inl.h"
@@ -127,7 +128,8 @@ class Decode {
         [&](int64_t task, int64_t next) {
           SumValues(tile_of(task), next < tasks ? tile_of(next) : kNoTile);
         });
-    for (int64_t unit = 0; unit < units; ++unit) AddParts(first_unit + unit);
+    RunTasks(cpu, units, units * kParts * shared_ * shape_.value,
+             [&](int64_t unit) { AddParts(first_unit + unit); });
   }
 
   // Of each thread: enough that none waits long for the last ones.
