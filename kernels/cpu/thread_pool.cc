@@ -98,8 +98,12 @@ struct ThreadPool::Impl {
     ticket.store(uint64_t{call} << 32 | static_cast<uint64_t>(n), std::memory_order_release);
     calls.store(call);
     if (parked.load() > 0) calls.notify_all();
-    if (before_function != nullptr) before_function(before);
     threads[0].Bind();
+    if (before_function != nullptr) {
+      threads[0].Begin();  // and may be helped
+      before_function(before);
+      threads[0].End();
+    }
     TakeTasks(threads[0]);
     WaitUntilDone(static_cast<uint32_t>(n));
   }
