@@ -109,16 +109,15 @@ void StreamCall<Reactor>::OnDelta(Delta delta) {
   KeepDelta(delta);
   absl::MutexLock lock(&mutex_);
   if (broken_since_) return;
-  // The end, if there is no more, goes out with it.
-  const bool first = !began_ && !delta.tokens.empty() && delta.finish == FinishReason::kNone;
+  // The end, if there is no more, goes out with it; what waits already may be long to convert.
+  const bool first = !began_ && !delta.tokens.empty();
+  const bool alone = backlog_.prompt.empty() && backlog_.deltas.empty();
+  began_ = began_ || first;
+  if (first && alone && delta.finish == FinishReason::kNone) write_here_ = true;
   backlog_tokens_ += Weight(delta);
   backlog_.deltas.push_back(std::move(delta));
   if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
-  if (first) {
-    began_ = write_here_ = true;
-  } else if (!write_here_) {
-    AddWrite();
-  }
+  if (!write_here_) AddWrite();
 }
 
 template <typename Reactor>

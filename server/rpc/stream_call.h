@@ -8,8 +8,10 @@
 // was taken.
 //
 // The first token's write starts on the loop itself: a writer that is woken where the model has all
-// cores waits for one, mostly until the system's next tick. Later tokens wait for the writer; those
-// of a fast model then go out together, which costs less.
+// cores waits for one, mostly until the system's next tick. That is so where nothing else of the
+// stream waits or is in flight, which would keep the loop longer, and where the token is not the
+// last. Later tokens wait for the writer; those of a fast model then go out together, which costs
+// less.
 #ifndef TVQ_SERVER_RPC_STREAM_CALL_H_
 #define TVQ_SERVER_RPC_STREAM_CALL_H_
 
@@ -39,8 +41,8 @@
 
 namespace tvq {
 
-// Output that waits for the writer, in the engine's own form: but for the first token's it is
-// converted off the loop.
+// Output that waits for the writer, in the engine's own form: but for that of a step in which a
+// first token comes alone, it is converted off the loop.
 struct Backlog {
   std::vector<TokenEvent> prompt;
   std::vector<Delta> deltas;
@@ -105,8 +107,8 @@ class StreamCall : public Reactor,
   // The output once more, on the loop, for those who keep it.
   virtual void KeepPrompt(const std::vector<TokenEvent>&) {}
   virtual void KeepDelta(const Delta&) {}
-  // The next message, from everything that waits. One thread at a time: a writer or, with the first
-  // token, the loop.
+  // The next message, from everything that waits. One thread at a time: a writer or, with a first
+  // token that waits alone, the loop.
   virtual absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) = 0;
 
   // What the engine's end leads to: Conclude, in the end. On the loop.
@@ -156,7 +158,7 @@ class StreamCall : public Reactor,
 
   // The loop's alone.
   bool began_ = false;       // it has brought a token
-  bool write_here_ = false;  // the first one, which it is to write once all have theirs
+  bool write_here_ = false;  // the first one, alone: to be written once all have theirs
 
   std::atomic<bool> wants_more_{true};
   grpc::ByteBuffer message_;  // of the write in flight

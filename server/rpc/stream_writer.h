@@ -26,7 +26,7 @@ class QueueTag {
 };
 
 // A thread with a completion queue. It runs what is scheduled, and what gRPC has to tell of the
-// operations on its queue. So writes end on one thread and all but a stream's first begin there; it
+// operations on its queue. So writes end on one thread and all but a first token's begin there; it
 // is woken once for all that a step of the engine brings.
 class StreamWriter {
  public:

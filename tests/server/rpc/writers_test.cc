@@ -115,48 +115,109 @@ class SlowModel : public FakeModel {
   SlowTokenizer slow;
 };
 
-// A writer has other work, or waits for a core; the test makes it wait for the token's arrival.
-TEST(FirstTokenTest, DoesNotWaitForTheWriter) {
-  const auto model = std::make_shared<SlowModel>();
+// A writer has other work, or waits for a core; the tests keep it waiting.
+class FirstTokenTest : public testing::Test {
+ protected:
+  static constexpr int32_t kLength = 8;
+
   // The first request begins when the writer is at work with the second.
-  absl::Notification submitted;
-  model->on_call = [&](std::string_view) {
-    if (!submitted.HasBeenNotified()) submitted.Notify();
-    model->slow.begun.WaitForNotification();
-    return absl::OkStatus();
-  };
-  auto engine = Engine::Create({{"fake", model}}, SmallOptions());
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  auto server = Server::Start(engine->get(), nullptr, {}, {.port = 0, .writers = 1});
-  ASSERT_TRUE(server.ok()) << server.status();
-  const auto stub = v1::GenerationService::NewStub(grpc::CreateChannel(
-      absl::StrCat("127.0.0.1:", (*server)->port()), grpc::InsecureChannelCredentials()));
-  const auto generate = [&stub](std::string_view text, grpc::ClientContext* context) {
+  FirstTokenTest() {
+    model_->on_call = [this](std::string_view) {
+      if (!submitted_.HasBeenNotified()) submitted_.Notify();
+      model_->slow.begun.WaitForNotification();
+      return absl::OkStatus();
+    };
+    auto engine = Engine::Create({{"fake", model_}}, SmallOptions());
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+    auto server = Server::Start(engine_.get(), nullptr, {}, {.port = 0, .writers = 1});
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = v1::GenerationService::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials()));
+    first_context_.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+  }
+
+  void Begin(v1::SamplingParams sampling) {
+    first_ = Call("first", std::move(sampling), &first_context_);
+    submitted_.WaitForNotification();
+    second_ = Call(SlowTokenizer::kSlow, {}, &second_context_);
+  }
+
+  // The first request's messages but those that were read, and the end of both.
+  std::vector<v1::GenerateResponse> Rest() {
+    if (!model_->slow.go_on.HasBeenNotified()) model_->slow.go_on.Notify();
+    std::vector<v1::GenerateResponse> messages;
+    v1::GenerateResponse message;
+    while (first_->Read(&message)) messages.push_back(message);
+    EXPECT_TRUE(first_->Finish().ok());
+    while (second_->Read(&message)) continue;
+    EXPECT_TRUE(second_->Finish().ok());
+    return messages;
+  }
+
+  static int64_t Tokens(const v1::GenerateResponse& message) {
+    int64_t tokens = 0;
+    for (const v1::SampleDelta& delta : message.deltas()) tokens += delta.token_ids_size();
+    return tokens;
+  }
+
+  // What waits for the writer, with all tokens, goes out when that comes.
+  void ExpectAllInOneMessage(const v1::SamplingParams& sampling) {
+    Begin(sampling);
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (engine_->stats().requests_finished == 0 && std::chrono::steady_clock::now() < patience) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const std::vector<v1::GenerateResponse> messages = Rest();
+    ASSERT_FALSE(messages.empty());
+    EXPECT_EQ(Tokens(messages.front()), kLength) << "the loop wrote what came before the token";
+    if (sampling.echo()) EXPECT_TRUE(messages.front().deltas(0).text().starts_with("first"));
+    EXPECT_EQ(messages.front().prompt_logprobs_size(), sampling.has_prompt_logprobs() ? 5 : 0);
+  }
+
+  const std::shared_ptr<SlowModel> model_ = std::make_shared<SlowModel>();
+  absl::Notification submitted_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<v1::GenerationService::Stub> stub_;
+  grpc::ClientContext first_context_, second_context_;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> first_, second_;
+
+ private:
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> Call(std::string_view text,
+                                                                 v1::SamplingParams sampling,
+                                                                 grpc::ClientContext* context) {
+    sampling.set_max_tokens(kLength);
+    sampling.set_ignore_eos(true);
     v1::GenerateRequest request;
     request.set_text(std::string(text));
-    request.mutable_sampling()->set_max_tokens(8);
-    request.mutable_sampling()->set_ignore_eos(true);
-    return stub->Generate(context, request);
-  };
-
-  grpc::ClientContext first_context, second_context;
-  first_context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
-  const auto first = generate("first", &first_context);
-  submitted.WaitForNotification();
-  const auto second = generate(SlowTokenizer::kSlow, &second_context);
-  v1::GenerateResponse message;
-  EXPECT_TRUE(first->Read(&message)) << "the first token waits for the writer";
-  EXPECT_EQ(message.deltas_size(), 1);
-  EXPECT_TRUE(first_context.GetServerInitialMetadata().contains("x-request-id"));
-  model->slow.go_on.Notify();
-  int64_t tokens = message.deltas_size() > 0 ? message.deltas(0).token_ids_size() : 0;
-  while (first->Read(&message)) {
-    for (const v1::SampleDelta& delta : message.deltas()) tokens += delta.token_ids_size();
+    *request.mutable_sampling() = std::move(sampling);
+    return stub_->Generate(context, request);
   }
-  EXPECT_TRUE(first->Finish().ok());
-  EXPECT_EQ(tokens, 8);
-  while (second->Read(&message)) continue;
-  EXPECT_TRUE(second->Finish().ok());
+};
+
+TEST_F(FirstTokenTest, DoesNotWaitForTheWriter) {
+  Begin({});
+  v1::GenerateResponse message;
+  EXPECT_TRUE(first_->Read(&message)) << "the first token waits for the writer";
+  EXPECT_EQ(message.deltas_size(), 1);
+  EXPECT_TRUE(first_context_.GetServerInitialMetadata().contains("x-request-id"));
+  int64_t tokens = Tokens(message);
+  for (const v1::GenerateResponse& later : Rest()) tokens += Tokens(later);
+  EXPECT_EQ(tokens, kLength);
+}
+
+TEST_F(FirstTokenTest, WaitsBehindThePromptsLogProbabilities) {
+  v1::SamplingParams sampling;
+  sampling.set_prompt_logprobs(0);
+  ExpectAllInOneMessage(sampling);
+}
+
+TEST_F(FirstTokenTest, WaitsBehindAnEcho) {
+  v1::SamplingParams sampling;
+  sampling.set_echo(true);
+  ExpectAllInOneMessage(sampling);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, WritersTest, testing::Values(1, 2),
