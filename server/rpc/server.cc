@@ -36,8 +36,10 @@ int Writers(const ServerOptions& options) {
   return UsableCores() > 4 ? 2 : 1;
 }
 
-// Long requests that are tokenized at once; more wait, the longer ones longer.
+// Long requests that are tokenized at once; more wait, the longer ones longer. Each may take
+// seconds, so one worker more is for the shorter of them alone.
 constexpr int kWorkers = 2;
+constexpr size_t kShorterBytes = size_t{64} << 10;
 constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
 
 // Tasks that wait for disk or network at the same time, and what those that wait their turn keep.
@@ -108,7 +110,7 @@ class Server::Impl {
       : recorder_(std::move(parts.recorder)),
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
-        workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst),
+        workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst, kShorterBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
         uploads_(UploadBytes(*engine, sessions)),
         context_{.engine = engine,

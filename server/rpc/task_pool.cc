@@ -5,9 +5,12 @@
 
 namespace tvq {
 
-TaskPool::TaskPool(int threads, size_t max_bytes, Order order)
-    : max_bytes_(max_bytes), order_(order) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+TaskPool::TaskPool(int threads, size_t max_bytes, Order order, size_t short_bytes)
+    : max_bytes_(max_bytes), order_(order), short_bytes_(short_bytes) {
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { Loop(/*short_only=*/false); });
+  }
+  if (short_bytes > 0) threads_.emplace_back([this] { Loop(/*short_only=*/true); });
 }
 
 TaskPool::~TaskPool() {
@@ -20,36 +23,43 @@ TaskPool::~TaskPool() {
 
 void TaskPool::Schedule(std::function<void()> task) {
   absl::MutexLock lock(&mutex_);
-  Add(0, std::move(task));
+  Add(0, std::move(task), &other_tasks_);
 }
 
 bool TaskPool::TrySchedule(size_t bytes, std::function<void()> task) {
   absl::MutexLock lock(&mutex_);
   if (bytes_ > 0 && (bytes_ >= max_bytes_ || bytes > max_bytes_ - bytes_)) return false;
   bytes_ += bytes;
-  Add(bytes, std::move(task));
+  Add(bytes, std::move(task), bytes <= short_bytes_ ? &short_tasks_ : &other_tasks_);
   return true;
 }
 
-void TaskPool::Add(size_t bytes, std::function<void()> task) {
+void TaskPool::Add(size_t bytes, std::function<void()> task, std::vector<Task>* tasks) {
   const uint64_t due = order_ == Order::kArrival ? 0 : begun_bytes_ + bytes;
-  tasks_.push_back({due, scheduled_++, bytes, std::move(task)});
-  std::push_heap(tasks_.begin(), tasks_.end());
+  tasks->push_back({due, scheduled_++, bytes, std::move(task)});
+  std::push_heap(tasks->begin(), tasks->end());
 }
 
-void TaskPool::Loop() {
-  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !tasks_.empty();
+std::vector<TaskPool::Task>* TaskPool::Next(bool short_only) {
+  if (short_only || other_tasks_.empty()) return short_tasks_.empty() ? nullptr : &short_tasks_;
+  if (short_tasks_.empty()) return &other_tasks_;
+  return other_tasks_.front() < short_tasks_.front() ? &short_tasks_ : &other_tasks_;
+}
+
+void TaskPool::Loop(bool short_only) {
+  const auto ready = [this, short_only]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || Next(short_only) != nullptr;
   };
   while (true) {
     Task task;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&ready));
-      if (tasks_.empty()) return;
-      std::pop_heap(tasks_.begin(), tasks_.end());
-      task = std::move(tasks_.back());
-      tasks_.pop_back();
+      std::vector<Task>* const tasks = Next(short_only);
+      if (tasks == nullptr) return;
+      std::pop_heap(tasks->begin(), tasks->end());
+      task = std::move(tasks->back());
+      tasks->pop_back();
       begun_bytes_ += task.bytes;
     }
     task.run();

@@ -27,8 +27,10 @@ class TaskPool {
   };
 
   // `max_bytes` bounds what the tasks that TrySchedule took, and that have not run, keep in memory.
+  // With `short_bytes` one thread more runs only those that have at most so many, however long all
+  // others take.
   explicit TaskPool(int threads, size_t max_bytes = std::numeric_limits<size_t>::max(),
-                    Order order = Order::kArrival);
+                    Order order = Order::kArrival, size_t short_bytes = 0);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
@@ -50,13 +52,20 @@ class TaskPool {
     }
   };
 
-  void Add(size_t bytes, std::function<void()> task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Loop();
+  void Add(size_t bytes, std::function<void()> task, std::vector<Task>* tasks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The heap of the task that begins next, on a thread for short ones alone or for all; null: there
+  // is none.
+  std::vector<Task>* Next(bool short_only) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Loop(bool short_only);
 
   const size_t max_bytes_;
   const Order order_;
+  const size_t short_bytes_;
   absl::Mutex mutex_;
-  std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);  // a heap
+  // Heaps.
+  std::vector<Task> short_tasks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Task> other_tasks_ ABSL_GUARDED_BY(mutex_);  // those of unknown length among them
   uint64_t scheduled_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t begun_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the tasks that wait or run

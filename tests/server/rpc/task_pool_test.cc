@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 
 namespace tvq {
 namespace {
@@ -68,6 +69,28 @@ TEST(TaskPoolTest, ShortTasksOvertakeAsFarAsTheirLengthGoes) {
     go.Notify();
   }
   EXPECT_EQ(order, "01abcd");
+}
+
+TEST(TaskPoolTest, OneThreadIsForShortTasksAlone) {
+  std::string order;
+  absl::Notification begun, go, last;
+  TaskPool pool(1, 100'000, TaskPool::Order::kShortFirst, 100);
+  EXPECT_TRUE(pool.TrySchedule(1000, [&] {
+    begun.Notify();
+    go.WaitForNotification();
+  }));
+  begun.WaitForNotification();
+  // Neither is short: what has no length, though it is first in the order, and the next longer one.
+  pool.Schedule([&order] { order += '0'; });
+  EXPECT_TRUE(pool.TrySchedule(101, [&order] { order += 'l'; }));
+  EXPECT_TRUE(pool.TrySchedule(100, [&order] { order += '1'; }));
+  EXPECT_TRUE(pool.TrySchedule(100, [&] {
+    order += '2';
+    last.Notify();
+  }));
+  EXPECT_TRUE(last.WaitForNotificationWithTimeout(absl::Minutes(1))) << "waits for the long one";
+  if (last.HasBeenNotified()) EXPECT_EQ(order, "12");
+  go.Notify();
 }
 
 }  // namespace
