@@ -43,8 +43,12 @@ void Loop::Run() {
     ++totals_.steps;
     runners_[plan.model].Run(plan, running_, crowded_ ? stream_interval_ : 1, totals_, [this] {
       ChargeOwners();
-      Reap();
+      // Figures are for the step's end, unless somebody hears of theirs before.
+      if (std::any_of(running_.begin(), running_.end(), [](const auto& r) { return r->done(); })) {
+        Reap();
+      }
     });
+    Publish();
   }
 }
 
