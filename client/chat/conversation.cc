@@ -48,7 +48,7 @@ std::optional<size_t> CountInMessage(std::span<const Place> contents, std::strin
     return offset >= content.begin && offset < content.end;
   });
   if (place == contents.end()) return std::nullopt;
-  complaint->replace(digits, end - digits, absl::StrCat(offset - place->begin));
+  complaint->replace(digits, end - digits, absl::StrCat(offset - place->begin + place->left_out));
   return static_cast<size_t>(place - contents.begin());
 }
 

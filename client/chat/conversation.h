@@ -23,6 +23,7 @@ struct Message {
 struct Place {
   size_t begin = 0;
   size_t end = 0;
+  size_t left_out = 0;  // bytes that whoever wrote these wrote before them
 };
 
 // Makes the call ask for the answer to the messages: they are its prompt, with the assistant's
@@ -34,7 +35,7 @@ absl::StatusOr<std::vector<Place>> Ask(const v1::Model& model, std::span<const M
 
 // What the server finds wrong with the prompt it tells "at byte offset N" of that, which whoever
 // wrote the messages has not seen. Of a byte of a message's content it is counted there instead,
-// and the message's index is returned.
+// with what was left out, and the message's index is returned.
 std::optional<size_t> CountInMessage(std::span<const Place> contents, std::string* complaint);
 
 // Makes the call go on with the answer that the session has, until one of the stop strings.

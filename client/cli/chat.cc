@@ -73,8 +73,10 @@ absl::Status Chat::Answer(const std::string& line) {
   request.mutable_session()->set_session_id(id_);
   request.mutable_session()->set_durability(options_.durability);
   request.mutable_session()->set_commit_on_cancel(true);
-  const auto contents = Ask(line.starts_with("//") ? line.substr(1) : line, &request);
+  const bool escaped = line.starts_with("//");
+  auto contents = Ask(escaped ? line.substr(1) : line, &request);
   if (!contents.ok()) return contents.status();
+  if (escaped) contents->front().left_out = 1;
   const absl::Status status = Settled([&] { return Stream(request); });
   std::string message(status.message());
   if (!chat::CountInMessage(*contents, &message)) return status;
@@ -83,13 +85,13 @@ absl::Status Chat::Answer(const std::string& line) {
 
 absl::StatusOr<std::vector<chat::Place>> Chat::Ask(const std::string& line,
                                                    v1::GenerateRequest* request) const {
-  if (!options_.model) {
-    if (!line.empty()) request->set_text(line + options_.suffix);
+  if (line.empty()) {
+    if (options_.model) chat::GoOn(options_.model->chat_template(), request);
     return std::vector<chat::Place>();
   }
-  if (line.empty()) {
-    chat::GoOn(options_.model->chat_template(), request);
-    return std::vector<chat::Place>();
+  if (!options_.model) {
+    request->set_text(line + options_.suffix);
+    return std::vector<chat::Place>{{.begin = 0, .end = line.size()}};
   }
   const chat::Message message{.role = "user", .content = line};
   return chat::Ask(*options_.model, {&message, 1}, request);

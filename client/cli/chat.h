@@ -39,8 +39,8 @@ class Chat {
  private:
   bool ReadLine(std::string* line);
   absl::Status Answer(const std::string& line);
-  // Makes the request ask for what follows the line. Returns where in its text the line is, if the
-  // model's template wrote that.
+  // Makes the request ask for what follows the line. Returns where in its text the line is; an
+  // empty one is not there.
   absl::StatusOr<std::vector<chat::Place>> Ask(const std::string& line,
                                                v1::GenerateRequest* request) const;
   absl::Status Stream(const v1::GenerateRequest& request);

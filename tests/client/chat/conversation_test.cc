@@ -26,7 +26,8 @@ TEST(ConversationTest, TellsWhereTheContentsAre) {
   EXPECT_EQ(call.text(), "Be kind.\nUser: \nTutor:Hi\nUser: User: Hi\nTutor:");
   ASSERT_EQ(contents->size(), kMessages.size());
   for (size_t i = 0; i < kMessages.size(); ++i) {
-    const auto [begin, end] = (*contents)[i];
+    const auto [begin, end, left_out] = (*contents)[i];
+    EXPECT_EQ(left_out, 0);
     EXPECT_EQ(call.text().substr(begin, end - begin), kMessages[i].content);
   }
 }
@@ -49,6 +50,12 @@ TEST(ConversationTest, AnOffsetIsCountedInTheMessage) {
   EXPECT_EQ(told(23), "2text: \"x\" at byte offset 1 is not known");
   EXPECT_EQ(told(37), "3text: \"x\" at byte offset 6 is not known");
   EXPECT_EQ(told(1000), "text: \"x\" at byte offset 1000 is not known");
+}
+
+TEST(ConversationTest, WhatWasLeftOutCounts) {
+  std::string complaint = "text: x at byte offset 12";
+  EXPECT_EQ(CountInMessage({{{.begin = 10, .end = 13, .left_out = 1}}}, &complaint), 0);
+  EXPECT_EQ(complaint, "text: x at byte offset 3");
 }
 
 TEST(ConversationTest, OtherComplaintsStayAsTheyAre) {

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import grpc
 import pytest
 
 from command_line import TVQ
@@ -67,6 +68,24 @@ def test_lines_are_messages_where_the_model_has_a_template(cli, fake):
     assert not more.text and not more.HasField("answer_suffix") and list(more.sampling.stop) == ["!", "U:"]
     cli.ok("session", "chat", "s1", "--suffix", "", "--max-tokens", 2, input=b"ab\n")
     assert fake.requests[-1].text == "ab" and not fake.requests[-1].HasField("answer_suffix")
+
+
+@pytest.mark.parametrize("prefix", [None, "", "U:"])
+def test_complaints_count_bytes_of_the_typed_line(cli, fake, prefix):
+    from fake_server import Refused
+    from tvq.v1 import model_pb2
+    if prefix is not None:
+        role = model_pb2.ChatTemplate.Role
+        fake.chat_template = model_pb2.ChatTemplate(user=role(prefix=prefix, suffix="|"), assistant=role(prefix="A:"))
+    fake.new_session()
+    for line in ["☃a", "a☃", "//☃", "//a☃"]:
+        sent = (prefix or "") + line.removeprefix("/")
+        offset = len(sent.partition("☃")[0].encode())
+        fake.refuse["Generate"] = Refused(grpc.StatusCode.INVALID_ARGUMENT, f"text: ☃ at byte offset {offset} is not")
+        done = cli.run("session", "chat", "s1", input=line.encode())
+        assert done.returncode == 1 and fake.requests[-1].text.startswith(sent)
+        typed = len(line.partition("☃")[0].encode())
+        assert f"text: ☃ at byte offset {typed} is not" in done.stderr.decode()
 
 
 def test_commands(cli, fake):
