@@ -36,7 +36,8 @@ std::string_view Utf8Beginning(std::string_view text, size_t max_bytes);
 // The number of a whole character.
 uint32_t CodePoint(std::string_view character);
 
-// Whether a character can be seen within a text: no control, format or private one.
+// Whether a character can be seen within a text: no control, format or private one
+// (categories Cc, Cf and Co of Unicode 15).
 bool IsSeen(uint32_t number);
 
 // A whole character for a message: as it is, unless that would not show it, and its number, such as
