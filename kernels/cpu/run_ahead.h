@@ -22,14 +22,16 @@ class GuidedRanges {
     int64_t begin, end;  // equal when all are taken
   };
 
-  GuidedRanges(int64_t count, int threads) : count_(count), shares_(2 * threads) {}
+  // No range is longer than `most`: who is taken off its core keeps the range that it has.
+  GuidedRanges(int64_t count, int threads, int64_t most = INT64_MAX)
+      : count_(count), shares_(2 * threads), most_(most) {}
 
   Range Take() {
     int64_t begin = taken_.load(std::memory_order_relaxed);
     int64_t end;
     do {
       const int64_t left = count_ - begin;
-      end = begin + std::max(left / shares_, std::min<int64_t>(left, 1));
+      end = begin + std::min(most_, std::max(left / shares_, std::min<int64_t>(left, 1)));
     } while (!taken_.compare_exchange_weak(begin, end, std::memory_order_relaxed));
     return {begin, end};
   }
@@ -37,18 +39,19 @@ class GuidedRanges {
  private:
   const int64_t count_;
   const int64_t shares_;
+  const int64_t most_;
   std::atomic<int64_t> taken_{0};
 };
 
 // As RunTasks, of task(i, next): what task `next` will read is worth fetching, for the same thread
 // runs it after task i; `tasks` when there is none. Before any task the caller calls prepare(),
 // which is over in microseconds; meanwhile each other thread calls fetch(i) of its first task, so
-// that memory does not wait.
+// that memory does not wait. No thread takes more than `most` tasks at a time.
 template <typename Prepare, typename Fetch, typename Task>
 void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& prepare,
-                 const Fetch& fetch, const Task& task) {
+                 const Fetch& fetch, const Task& task, int64_t most = INT64_MAX) {
   const int64_t threads = work < kSharedWork ? 1 : std::min<int64_t>(cpu.pool().threads(), tasks);
-  GuidedRanges ranges(tasks, static_cast<int>(threads));
+  GuidedRanges ranges(tasks, static_cast<int>(threads), most);
   Gate prepared;
   const auto prepare_all = [&] {
     prepare();

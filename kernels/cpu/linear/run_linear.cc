@@ -16,6 +16,9 @@ constexpr int64_t kRowBlockBytes = 384 << 10;
 // Pairs of panels that one thread takes at a time when there are several blocks of rows, so that a
 // block is read once for all of them.
 constexpr int64_t kPairsPerTask = 4;
+// That one thread reads at a stretch at most: longer ones are read no faster, and make the others
+// wait when it is taken off its core.
+constexpr int64_t kRangeBytes = 384 << 10;
 // A pair of panels beyond this would leave the cache before it is used.
 constexpr int64_t kMaxAheadBytes = 512 << 10;
 // Where a pair is passed over once, nothing computes while memory waits: this much ahead is enough,
@@ -169,7 +172,8 @@ void RunLinear(CpuDevice& device, const LinearWeight& weight, const LinearInput&
         const int64_t first = task * task_pairs;
         FetchBytes(PanelsOf(job, first), (pairs - first) * job.pair_bytes);
       },
-      [&](int64_t task, int64_t next) { RunTask(job, task, next); });
+      [&](int64_t task, int64_t next) { RunTask(job, task, next); },
+      std::max<int64_t>(1, kRangeBytes / (task_pairs * job.pair_bytes)));
 }
 
 }  // namespace tvq

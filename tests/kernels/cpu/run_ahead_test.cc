@@ -94,6 +94,17 @@ TEST_P(RunAheadTest, RunPreparedPreparesBeforeAllTasks) {
   }
 }
 
+TEST(GuidedRangesTest, NoRangeIsLongerThanAsked) {
+  GuidedRanges ranges(1000, 2, 16);
+  int64_t taken = 0;
+  for (auto range = ranges.Take(); range.begin < range.end; range = ranges.Take()) {
+    EXPECT_EQ(range.begin, taken);
+    EXPECT_LE(range.end - range.begin, 16);
+    taken = range.end;
+  }
+  EXPECT_EQ(taken, 1000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, RunAheadTest, testing::Values(1, 2, 3, 5));
 
 }  // namespace
