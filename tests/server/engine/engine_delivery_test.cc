@@ -144,7 +144,7 @@ TEST(EngineDeliveryTest, InAStepOfManyPromptsEachGetsWhatItGetsAlone) {
   std::vector<Outcome> alone;
   for (int i = 0; i < 12; ++i) {
     prompts.push_back(std::string("abcdefghijklmnopqrst").substr(static_cast<size_t>(i) / 2));
-    prompts.back().resize(static_cast<size_t>(6 + i), 'x');
+    prompts.back().resize(static_cast<size_t>(i) + 6, 'x');
     alone.push_back(Alone(*h.engine, i, prompts.back()));
   }
   const int64_t steps = h.engine->stats().steps;
