@@ -16,9 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.tokenizer.type = "sentencepiece";
   const auto tokenizer = tvq::MakeSentencePieceTokenizer(model, "tokenizer.model", config);
   if (!tokenizer.ok()) return 0;
-  const std::string texts[] = {
-      "", "Hear me speak.\n  <|user|>", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-      "\xEF\xBC\xA1 \xEF\xAC\x81sh \xF0\x9F\x98\x80", std::string(3, '\0')};
+  const std::string texts[] = {"",
+                               " ",
+                               "x ",
+                               "Hear me speak.\n  <|user|>",
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                               "\xEF\xBC\xA1 \xEF\xAC\x81sh \xF0\x9F\x98\x80",
+                               std::string(3, '\0')};
   for (const std::string& text : texts) {
     const auto ids = (*tokenizer)->Encode(text);
     if (ids.ok()) (void)(*tokenizer)->CheckKnown(text, *ids);

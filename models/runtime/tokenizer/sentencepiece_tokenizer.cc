@@ -65,10 +65,12 @@ class Processor {
 class SentencePieceTokenizer : public TableTokenizer {
  public:
   SentencePieceTokenizer(TokenTable table, int64_t vocab_size, std::optional<int32_t> unknown,
-                         bool strips_space, std::unique_ptr<const Processor> processor)
+                         bool strips_space, bool has_space,
+                         std::unique_ptr<const Processor> processor)
       : TableTokenizer(std::move(table), vocab_size),
         unknown_(unknown),
         strips_space_(strips_space),
+        has_space_(has_space),
         processor_(std::move(processor)) {}
 
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
@@ -78,8 +80,11 @@ class SentencePieceTokenizer : public TableTokenizer {
   }
   std::optional<int32_t> unknown_token() const override { return unknown_; }
   size_t TokenBegin(std::string_view text, size_t index) const override {
-    const size_t begin = processor_->PieceBegin(text, index);
-    return std::min(text.find_first_not_of(' ', begin), text.size());  // a piece may begin with one
+    const size_t begin = std::min(processor_->PieceBegin(text, index), text.size());
+    if (!has_space_) return begin;
+    // Spaces that the model's rules drop may stand before what became unknown.
+    const size_t character = text.find_first_not_of(' ', begin);
+    return character == std::string_view::npos ? begin : character;
   }
   bool StripsLeadingSpace() const override { return strips_space_; }
   std::string_view type() const override { return "sentencepiece"; }
@@ -87,6 +92,7 @@ class SentencePieceTokenizer : public TableTokenizer {
  private:
   const std::optional<int32_t> unknown_;
   const bool strips_space_;
+  const bool has_space_;  // a space alone is a piece
   const std::unique_ptr<const Processor> processor_;
 };
 
@@ -134,6 +140,15 @@ std::optional<int32_t> UnknownPiece(const SentencePieceModel& model) {
   return std::nullopt;
 }
 
+bool HasSpace(const SentencePieceModel& model) {
+  using Type = SentencePieceModel::PieceType;
+  return std::any_of(
+      model.pieces.begin(), model.pieces.end(), [](const SentencePieceModel::Piece& piece) {
+        const bool in_use = piece.type == Type::kNormal || piece.type == Type::kUserDefined;
+        return in_use && piece.text == kSpaceMark;
+      });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::string_view model_bytes,
@@ -157,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::strin
   }
   return std::make_unique<SentencePieceTokenizer>(*std::move(table), config.vocab_size,
                                                   UnknownPiece(*model), model->add_dummy_prefix,
-                                                  *std::move(processor));
+                                                  HasSpace(*model), *std::move(processor));
 }
 
 }  // namespace tvq

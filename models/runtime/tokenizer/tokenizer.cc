@@ -23,6 +23,10 @@ absl::Status Tokenizer::CheckKnown(std::string_view text, std::span<const int32_
   const auto found = std::find(ids.begin(), ids.end(), *unknown);
   if (found == ids.end()) return absl::OkStatus();
   const size_t begin = TokenBegin(text, static_cast<size_t>(found - ids.begin()));
+  if (begin >= text.size()) {
+    return absl::InvalidArgumentError(
+        "what the tokenizer adds behind the text is not in the model's vocabulary");
+  }
   const std::string_view character = text.substr(begin, ScanUtf8(text.substr(begin)).size);
   return absl::InvalidArgumentError(absl::StrCat("the character ", ShownCharacter(character),
                                                  " at byte offset ", begin,

@@ -24,11 +24,12 @@ class Tokenizer {
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
 
   // INVALID_ARGUMENT if `ids`, which Encode made of `text`, have the unknown token; it names the
-  // first character that became it, and its byte offset.
+  // first character that became it, and its byte offset, or says that Encode itself added it behind
+  // the text.
   absl::Status CheckKnown(std::string_view text, std::span<const int32_t> ids) const;
 
   // The byte of `text` at which that begins which became the token `index` of Encode(text), the
-  // unknown token. Of tokenizers that have none 0.
+  // unknown token; text.size() if no byte did. Of tokenizers that have none 0.
   virtual size_t TokenBegin(std::string_view text, size_t index) const {
     (void)text, (void)index;
     return 0;

@@ -52,6 +52,7 @@ bool ShowsAlone(uint32_t number) {
 }  // namespace
 
 Utf8Prefix ScanUtf8(std::string_view text) {
+  if (text.empty()) return {Utf8Prefix::kIncomplete, 0};
   const Lead lead = LeadByte(static_cast<unsigned char>(text[0]));
   if (lead.length == 0) return {Utf8Prefix::kInvalid, 1};
   for (size_t i = 1; i < lead.length; ++i) {
@@ -72,6 +73,7 @@ std::string_view Utf8Beginning(std::string_view text, size_t max_bytes) {
 }
 
 uint32_t CodePoint(std::string_view character) {
+  if (character.empty()) return 0;
   const auto first = static_cast<unsigned char>(character[0]);
   uint32_t number = character.size() == 1 ? first : first & (0x7Fu >> character.size());
   for (const char c : character.substr(1)) number = number << 6 | (c & 0x3F);

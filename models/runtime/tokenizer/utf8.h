@@ -15,15 +15,15 @@ namespace tvq {
 struct Utf8Prefix {
   enum Kind {
     kCharacter,   // a whole character of `size` bytes, 1 to 4
-    kIncomplete,  // the text ends within a character; `size` bytes of it are there, 1 to 3
+    kIncomplete,  // the text ends within a character; `size` bytes of it are there, 0 to 3
     kInvalid      // the first `size` bytes, 1 to 3, cannot begin a character, whatever follows
   };
   Kind kind;
   size_t size;
 };
 
-// `text` must not be empty. kInvalid covers the longest beginning of a character that is there (the
-// "maximal subpart"), so that replacing each by one U+FFFD gives what browsers and Python give.
+// kInvalid covers the longest beginning of a character that is there (the "maximal subpart"), so
+// that replacing each by one U+FFFD gives what browsers and Python give.
 Utf8Prefix ScanUtf8(std::string_view text);
 
 // U+FFFD, the replacement character.
@@ -33,7 +33,7 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 // character.
 std::string_view Utf8Beginning(std::string_view text, size_t max_bytes);
 
-// The number of a whole character.
+// The number of a whole character, 0 of none.
 uint32_t CodePoint(std::string_view character);
 
 // Whether a character can be seen within a text: no control, format or private one

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "models/runtime/tokenizer/stream_decoder.h"
 #include "models/runtime/tokenizer/tokenizer.h"
@@ -141,6 +142,28 @@ TEST(SentencePieceTokenizerTest, UnknownCharactersSideBySideAreOneToken) {
   }
 }
 
+// What CheckKnown says of a text that has characters outside the vocabulary.
+std::string Unknown(const Tokenizer& tokenizer, std::string_view text) {
+  const absl::Status status = tokenizer.CheckKnown(text, *tokenizer.Encode(text));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(status.message());
+}
+
+TEST(SentencePieceTokenizerTest, NamesASpaceThatIsNoPiece) {
+  const auto tokenizer = Load("no_space.model", 21);
+  EXPECT_TRUE(tokenizer->CheckKnown("xy", *tokenizer->Encode("xy")).ok());
+  for (const auto& [text, offset] :
+       std::vector<std::pair<std::string, int>>{{"x ", 1},
+                                                {" ", 0},
+                                                {"  ", 0},
+                                                {"x y", 1},
+                                                {"x  y", 1},
+                                                {"\xE5\xA4\xA9 \xE5\x9C\xB0 ", 3}}) {
+    EXPECT_EQ(Unknown(*tokenizer, text), absl::StrCat("the character U+0020 at byte offset ",
+                                                      offset, " is not in the model's vocabulary"));
+  }
+}
+
 TEST(SentencePieceTokenizerTest, BytesSpellWhatNoPieceDoes) {
   const auto tokenizer = Load("byte_fallback.model", 480);
   const std::string text = "the \xE4\xB8\xAD";
@@ -217,7 +240,8 @@ TEST(SentencePieceTokenizerTest, EveryTruncationIsRefusedOrHarmless) {
 }
 
 TEST(SentencePieceTokenizerTest, MutatedModelsNeverCrash) {
-  for (const char* file : {"rules.model", "no_prefix.model", "byte_fallback.model"}) {
+  for (const char* file :
+       {"rules.model", "no_prefix.model", "byte_fallback.model", "no_space.model"}) {
     const std::string good = FileBytes(file);
     std::mt19937 random(11);
     int opened = 0;
@@ -233,6 +257,7 @@ TEST(SentencePieceTokenizerTest, MutatedModelsNeverCrash) {
       for (const std::string& text : Texts()) {
         const auto ids = (*tokenizer)->Encode(text);
         ASSERT_TRUE(!ids.ok() || (*tokenizer)->Decode(*ids).ok());
+        if (ids.ok()) (void)(*tokenizer)->CheckKnown(text, *ids);
       }
     }
     EXPECT_GT(opened, 0) << file;

@@ -22,6 +22,23 @@ constexpr char kMixedText[] =
     "To be, or not to be\n\tna\xC3\xAFve \xE2\x82\xAC 5 \xE4\xB8\xAD\xE6\x96\x87 "
     "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB e\xCC\x81";
 
+// Has one token, the unknown one, which begins where it is told to.
+class UnknownFrom : public Tokenizer {
+ public:
+  explicit UnknownFrom(size_t begin) : begin_(begin) {}
+  absl::StatusOr<Ids> Encode(std::string_view /*text*/) const override { return Ids{0}; }
+  size_t TokenBegin(std::string_view /*text*/, size_t /*index*/) const override { return begin_; }
+  std::optional<int32_t> unknown_token() const override { return 0; }
+  std::string_view TokenBytes(int32_t /*id*/) const override { return ""; }
+  bool IsSpecial(int32_t /*id*/) const override { return true; }
+  bool StripsLeadingSpace() const override { return false; }
+  int32_t vocab_size() const override { return 1; }
+  std::string_view type() const override { return "unknown"; }
+
+ private:
+  const size_t begin_;
+};
+
 Loaded LoadBytes(int64_t vocab_size) {
   CommonConfig config;
   config.vocab_size = vocab_size;
@@ -61,6 +78,15 @@ void ExpectRoundTrip(const Tokenizer& tokenizer, std::string_view text) {
   const auto decoded = tokenizer.Decode(*ids);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, text);
+}
+
+TEST(TokenizerTest, SaysThatAnUnknownTokenStandsBehindTheText) {
+  EXPECT_EQ(Message(UnknownFrom(1).CheckKnown("xy", Ids{0})),
+            "the character \"y\" (U+0079) at byte offset 1 is not in the model's vocabulary");
+  for (const std::string_view text : {"xy", ""}) {
+    EXPECT_EQ(Message(UnknownFrom(text.size()).CheckKnown(text, Ids{0})),
+              "what the tokenizer adds behind the text is not in the model's vocabulary");
+  }
 }
 
 TEST(TokenizerTest, UnknownTypeIsRefused) {

@@ -55,6 +55,11 @@ TEST(Utf8Test, InvalidPrefixIsTheMaximalSubpart) {
   ExpectScan("\x80\x80", Utf8Prefix::kInvalid, 1);
 }
 
+TEST(Utf8Test, NothingIsTheBeginningOfACharacter) {
+  ExpectScan("", Utf8Prefix::kIncomplete, 0);
+  EXPECT_EQ(CodePoint(""), 0);
+}
+
 TEST(Utf8Test, ControlFormatAndPrivateCharactersAreNotSeen) {
   // Of Unicode 15's DerivedGeneralCategory.txt: Cc, Cf, Co.
   constexpr uint32_t kRanges[][2] = {
