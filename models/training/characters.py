@@ -6,6 +6,8 @@ from typing import Dict, Iterable, List
 
 import numpy as np
 
+from models.training.token_ids import id_type
+
 PAD, END, UNKNOWN, FIRST_ID = 0, 1, 2, 3
 RARE = 10  # a character that the training data hold fewer times is unknown
 
@@ -17,6 +19,7 @@ class Characters:
         self.characters = characters
         self.ids: Dict[str, int] = {character: FIRST_ID + n for n, character in enumerate(characters)}
         self.end = END
+        self.dtype = id_type(len(self))
 
     @classmethod
     def of(cls, texts: Iterable[str], begin: List[str], rare: int = RARE) -> "Characters":
@@ -40,7 +43,7 @@ class Characters:
         return FIRST_ID + len(self.characters)
 
     def encode(self, text: str) -> np.ndarray:
-        return np.array([self.ids.get(character, UNKNOWN) for character in text], dtype=np.uint16)
+        return np.array([self.ids.get(character, UNKNOWN) for character in text], dtype=self.dtype)
 
     def decode(self, ids) -> str:
         """Pad, end and unknown have no text."""

@@ -49,7 +49,7 @@ def read_pairs(path) -> List[Pair]:
 
 
 def sequence(characters: Characters, pair: Pair) -> np.ndarray:
-    return np.concatenate([[END], characters.encode(pair[0] + SEPARATOR + pair[1]), [END]]).astype(np.uint16)
+    return np.concatenate([[END], characters.encode(pair[0] + SEPARATOR + pair[1]), [END]]).astype(characters.dtype)
 
 
 def by_length(sequences) -> List[np.ndarray]:

@@ -10,6 +10,7 @@ import torch
 from models.training.batch import Batch
 from models.training.evaluate import token_bits
 from models.training.sentencepiece_model import read_pieces
+from models.training.token_ids import id_type
 
 SPACE = "\u2581"  # how SentencePiece spells a space
 
@@ -22,6 +23,7 @@ class Pieces:
         self.pieces = [piece.text for piece in read_pieces(model_file)]
         self.newline = self.pieces.index("\n")
         self.end = self.pieces.index("</s>")
+        self.dtype = id_type(len(self.pieces))
 
     def encode(self, text: str) -> np.ndarray:
         """The tool reads lines, so lines are encoded one by one and joined by the newline piece."""
@@ -36,7 +38,7 @@ class Pieces:
             if number:
                 ids.append(self.newline)
             ids.extend(int(word) for word in row.split())
-        return np.array(ids, dtype=np.uint16)
+        return np.array(ids, dtype=self.dtype)
 
     def decode(self, ids) -> str:
         text = bytearray()
@@ -59,10 +61,11 @@ class Bytes:
 
     FIRST, SIZE = 3, 259
     end, newline = 1, FIRST + 10
+    dtype = id_type(SIZE)
     file = None
 
     def encode(self, text: str) -> np.ndarray:
-        return np.frombuffer(text.encode(), np.uint8).astype(np.uint16) + self.FIRST
+        return np.frombuffer(text.encode(), np.uint8).astype(self.dtype) + self.FIRST
 
     def decode(self, ids) -> str:
         return bytes(int(token) - self.FIRST for token in ids if token >= self.FIRST).decode("utf-8", errors="replace")
@@ -79,10 +82,10 @@ def load_documents(folder, pieces, cache) -> list:
     for file in sorted(pathlib.Path(folder).glob("*.txt")):
         raw = file.read_bytes()
         tokenizer = pathlib.Path(pieces.file).read_bytes() if pieces.file else b""
-        key = hashlib.sha256(raw + tokenizer).hexdigest()[:16]
+        key = hashlib.sha256(raw + tokenizer + pieces.dtype.name.encode()).hexdigest()[:16]
         stored = cache / f"{file.stem}.{key}.npy"
         if not stored.exists():
-            np.save(stored, np.concatenate([[pieces.end], pieces.encode(raw.decode("utf-8"))]).astype(np.uint16))
+            np.save(stored, np.concatenate([[pieces.end], pieces.encode(raw.decode("utf-8"))]).astype(pieces.dtype))
         documents.append(np.load(stored))
     if not documents:
         raise FileNotFoundError(f"no .txt files in {folder}")

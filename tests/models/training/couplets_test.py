@@ -50,6 +50,13 @@ def test_character_list_survives_a_file(tmp_path):
     assert (tmp_path / "characters.txt").read_bytes().startswith(b"\\n\n")
 
 
+def test_ids_above_65535_stay_as_they_are():
+    characters = Characters([chr(0x20000 + n) for n in range(70_000)])
+    text = characters.characters[65_533] + characters.characters[-1]
+    assert characters.encode(text).tolist() == [65_536, 70_002]
+    assert sequence(characters, (text[0], text[1]))[[1, 3]].tolist() == [65_536, 70_002]
+
+
 def test_a_sequence_is_both_lines_between_ends():
     characters = Characters(["\n", "春", "风", "秋", "月"])
     assert sequence(characters, PAIRS[0]).tolist() == [END, 4, 5, 3, 6, 7, END]

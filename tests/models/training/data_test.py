@@ -1,13 +1,14 @@
 import pathlib
+import subprocess
 
 import numpy as np
 import pytest
 
 from models.training.config import ModelConfig
-from models.training.data import Bytes, Pieces, Streams, Text
+from models.training.data import Bytes, Pieces, Streams, Text, load_documents
 from models.training.tokenizer import load_tokenizer
 from models.training.train import parser
-from models.training.sentencepiece_model import CONTROL, UNKNOWN, read_pieces
+from models.training.sentencepiece_model import CONTROL, UNKNOWN, Piece, read_pieces
 
 
 def streams(restart=0.3, **options):
@@ -69,6 +70,34 @@ def test_decode_undoes_encode(text):
     ids = pieces.encode(text)
     assert pieces.decode(ids) == text
     assert pieces.pieces.index("<unk>") not in ids
+
+
+def test_ids_above_65535_stay_as_they_are(monkeypatch):
+    pieces = [Piece(text, 1) for text in ["\n", "</s>", *map(str, range(70_000))]]
+    monkeypatch.setattr("models.training.data.read_pieces", lambda _: pieces)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, b"65536\n70001\n"))
+    large = Pieces("large.model")
+    ids = large.encode("65534\n69999")
+    assert ids.tolist() == [65536, 0, 70001] and large.decode(ids) == "65534\n69999"
+
+
+class Numbers:
+    """Text is numbers, its ids."""
+    file, end = None, 1
+
+    def __init__(self, dtype):
+        self.dtype = np.dtype(dtype)
+
+    def encode(self, text):
+        return np.array([int(word) for word in text.split()]).astype(self.dtype)
+
+
+def test_documents_are_kept_in_the_type_of_their_ids(tmp_path):
+    (tmp_path / "a.txt").write_text("70000 5")
+    assert [ids.tolist() for ids in load_documents(tmp_path, Numbers(np.uint16), tmp_path / "cache")] == [[1, 4464, 5]]
+    for _ in range(2):  # made, and read again
+        documents = load_documents(tmp_path, Numbers(np.uint32), tmp_path / "cache")
+        assert [ids.tolist() for ids in documents] == [[1, 70000, 5]]
 
 
 def test_reads_the_pieces_of_a_model(golden):

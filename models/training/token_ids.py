@@ -1,0 +1,7 @@
+"""How token ids are kept: in the smaller of two types."""
+
+import numpy as np
+
+
+def id_type(vocab_size: int) -> np.dtype:
+    return np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.uint32)
