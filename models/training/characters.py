@@ -13,11 +13,15 @@ RARE = 10  # a character that the training data hold fewer times is unknown
 
 
 class Characters:
-    """Ids from FIRST_ID in the order of the list; every other character is UNKNOWN."""
+    """Ids from `first_id` in the order of the list; every other character is UNKNOWN. ValueError if a character would
+    have that id."""
 
-    def __init__(self, characters: List[str]):
-        self.characters = characters
-        self.ids: Dict[str, int] = {character: FIRST_ID + n for n, character in enumerate(characters)}
+    def __init__(self, characters: List[str], first_id: int = FIRST_ID):
+        if first_id < FIRST_ID:
+            raise ValueError(f"characters begin with id {first_id}, must begin with {FIRST_ID} or more: "
+                             f"{PAD}, {END} and {UNKNOWN} are pad, end and unknown")
+        self.characters, self.first_id = characters, first_id
+        self.ids: Dict[str, int] = {character: first_id + n for n, character in enumerate(characters)}
         self.end = END
         self.dtype = id_type(len(self))
 
@@ -31,20 +35,22 @@ class Characters:
         return cls(begin + sorted(known, key=lambda c: (-counts[c], c)))
 
     @classmethod
-    def load(cls, path) -> "Characters":
-        lines = pathlib.Path(path).read_bytes().decode("utf-8").split("\n")[:-1]
-        return cls(["\n" if line == "\\n" else line for line in lines])
+    def load(cls, path, first_id: int = FIRST_ID) -> "Characters":
+        lines = pathlib.Path(path).read_bytes().decode("utf-8").split("\n")
+        if not lines[-1]:  # behind the last newline, which a list may lack
+            lines.pop()
+        return cls(["\n" if line == "\\n" else line for line in lines], first_id)
 
     def save(self, path) -> None:
         lines = ["\\n" if character == "\n" else character for character in self.characters]
         pathlib.Path(path).write_bytes("".join(line + "\n" for line in lines).encode("utf-8"))
 
     def __len__(self):
-        return FIRST_ID + len(self.characters)
+        return self.first_id + len(self.characters)
 
     def encode(self, text: str) -> np.ndarray:
         return np.array([self.ids.get(character, UNKNOWN) for character in text], dtype=self.dtype)
 
     def decode(self, ids) -> str:
-        """Pad, end and unknown have no text."""
-        return "".join(self.characters[number - FIRST_ID] for number in map(int, ids) if number >= FIRST_ID)
+        """Ids before the first character's have no text."""
+        return "".join(self.characters[number - self.first_id] for number in map(int, ids) if number >= self.first_id)

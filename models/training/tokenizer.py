@@ -2,7 +2,7 @@
 
 import pathlib
 
-from models.training.characters import Characters
+from models.training.characters import FIRST_ID, Characters
 from models.training.data import Bytes, Pieces
 
 
@@ -10,7 +10,9 @@ def load_tokenizer(directory, config):
     kind = config.tokenizer["type"]
     if kind == "bytes":
         return Bytes()
-    readers = {"sentencepiece": Pieces, "characters": Characters.load}
-    if kind not in readers:
-        raise ValueError(f"{directory}: its tokenizer is {kind}, not one of text (bytes, {', '.join(sorted(readers))})")
-    return readers[kind](pathlib.Path(directory) / config.tokenizer["file"])
+    if kind not in ("characters", "sentencepiece"):
+        raise ValueError(f"{directory}: its tokenizer is {kind}, not one of text (bytes, characters, sentencepiece)")
+    file = pathlib.Path(directory) / config.tokenizer["file"]
+    if kind == "sentencepiece":
+        return Pieces(file)
+    return Characters.load(file, config.tokenizer.get("first_id", FIRST_ID))

@@ -10,6 +10,7 @@ from models.training import evaluate, export, train
 from models.training.characters import END, FIRST_ID, UNKNOWN, Characters
 from models.training.couplets import Couplets, answers, read_pairs, second_lines, sequence, vocabulary
 from models.training.generate import generate
+from models.training.tokenizer import load_tokenizer
 
 PAIRS = [("春风", "秋月"), ("山高水", "云淡风"), ("一二三四", "五六七八九"), ("人", "天"), ("春山", "月𠀀")]
 
@@ -48,6 +49,27 @@ def test_character_list_survives_a_file(tmp_path):
     odd.save(tmp_path / "characters.txt")
     assert Characters.load(tmp_path / "characters.txt").characters == odd.characters
     assert (tmp_path / "characters.txt").read_bytes().startswith(b"\\n\n")
+
+
+@pytest.mark.parametrize("raw", [b"\\n\nx\ny", b"\\n\nx\ny\n"])
+def test_a_list_may_lack_its_last_newline(tmp_path, raw):
+    (tmp_path / "characters.txt").write_bytes(raw)
+    assert Characters.load(tmp_path / "characters.txt").characters == ["\n", "x", "y"]
+
+
+def test_the_first_characters_id_is_the_configs(tmp_path):
+    Characters(["x", "y"]).save(tmp_path / "characters.txt")
+
+    def load(**fields):
+        tokenizer = {"type": "characters", "file": "characters.txt", **fields}
+        return load_tokenizer(tmp_path, random_model(vocab_size=9, tokenizer=tokenizer).config)
+
+    assert load().encode("xy").tolist() == [3, 4]
+    characters = load(first_id=6)
+    assert characters.encode("xy?").tolist() == [6, 7, UNKNOWN] and len(characters) == 8
+    assert characters.decode([END, 5, 6, 7]) == "xy"
+    with pytest.raises(ValueError, match="characters begin with id 2, must begin with 3 or more"):
+        load(first_id=2)
 
 
 def test_ids_above_65535_stay_as_they_are():
