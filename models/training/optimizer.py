@@ -96,7 +96,10 @@ def load_optimizer(optimizer, saved: dict) -> None:
 
 
 def rate_factor(fraction: float, step: int, warmup_steps: int, cooldown_from: float, floor: float) -> float:
-    """Linear warm-up over steps, then constant, then linear down to `floor` at fraction 1 of the training."""
+    """Linear warm-up over steps, then constant, then linear down to `floor` at fraction 1 of the training, unless
+    `cooldown_from` is 1 or more."""
     warm = min(1.0, (step + 1) / max(1, warmup_steps))
+    if cooldown_from >= 1:
+        return warm
     done = min(1.0, max(0.0, (fraction - cooldown_from) / (1 - cooldown_from)))
     return warm * (1 - (1 - floor) * done)

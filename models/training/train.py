@@ -262,7 +262,7 @@ def add_step_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--dropout", type=float, default=0.0, help="chance of each number that a layer's branch adds to be left out")
     p.add_argument("--commitment", type=float, default=1e-4)
     p.add_argument("--warmup", type=int, default=100, help="steps")
-    p.add_argument("--cooldown-from", type=float, default=0.4, help="fraction of the training")
+    p.add_argument("--cooldown-from", type=float, default=0.4, help="fraction of the training; 1: no cooldown")
     p.add_argument("--device", default="cpu", help="a PyTorch device: cpu, cuda, cuda:1")
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)

@@ -111,6 +111,12 @@ def test_rate_schedule():
     assert at(1.0) == at(1.1) == pytest.approx(0.02)
 
 
+@pytest.mark.parametrize("cooldown_from", [1, 1.5])
+def test_a_schedule_may_have_no_cooldown(cooldown_from):
+    rates = [rate_factor(fraction, step, 100, cooldown_from, 0.02) for fraction, step in [(0, 49), (0.5, 1000), (1, 2000)]]
+    assert rates == [0.5, 1, 1]
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 24), (1, 24, 8)])
 def test_orthogonalize(shape):
     values = torch.linalg.svdvals(orthogonalize(torch.randn(shape), steps=10).float())
