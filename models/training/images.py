@@ -58,7 +58,7 @@ def parse_shape(text: str):
 
 
 def to_levels(images: np.ndarray, levels: int) -> np.ndarray:
-    """Values 0..255 as levels 0..levels-1, of equal width."""
+    """Values 0..255 as levels 0..levels-1 (1 to 256 of them), of equal width."""
     return (images.astype(np.uint16) * levels) >> 8
 
 
@@ -69,12 +69,14 @@ def sequences_of(images: np.ndarray, levels: int) -> np.ndarray:
 
 
 class Images:
-    """The task: training images, and images held out from them."""
+    """The task: training images, and images held out from them. ValueError for levels that bytes have not."""
 
     unit = "bits per dimension"
     stages = (0.0,)
 
     def __init__(self, train: np.ndarray, levels: int, batch_tokens: int, held_out=None):
+        if not 1 <= levels <= 256:
+            raise ValueError(f"{levels} levels of a pixel are asked for, must be 1 to 256, for images are bytes")
         held_out = min(HELD_OUT, max(1, len(train) // 10)) if held_out is None else held_out
         if held_out >= len(train):
             raise ValueError(f"{len(train)} image{'s do' if len(train) != 1 else ' does'} not leave any to train on beside "

@@ -117,6 +117,12 @@ def test_held_out_images_are_not_trained_on():
         task(held_out=40)
 
 
+@pytest.mark.parametrize("levels", [0, 257])
+def test_levels_are_those_of_bytes(levels):
+    with pytest.raises(ValueError, match=f"{levels} levels of a pixel are asked for, must be 1 to 256"):
+        task(levels=levels)
+
+
 @pytest.mark.parametrize("count, held_out", [(2, 1), (9, 1), (20, 2), (20_000, 1000)])
 def test_a_tenth_is_held_out_and_at_least_one(count, held_out):
     images = Images(np.zeros((count, 1, 1), np.uint8), 16, 60)
