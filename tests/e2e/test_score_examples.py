@@ -9,6 +9,7 @@ import pytest
 
 from server_process import GOLDEN, ROOT
 
+pytest.importorskip("torch")  # the trainer's measures
 sys.path.insert(0, str(ROOT))
 from models.training import couplets, images  # noqa: E402
 from models.training.export import load_model  # noqa: E402

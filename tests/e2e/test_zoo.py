@@ -10,6 +10,7 @@ import pytest
 from gateway_process import GatewayProcess
 from server_process import ROOT, ServerProcess
 
+pytest.importorskip("torch")  # the trainer's measures
 sys.path.insert(0, str(ROOT))
 from models.training import couplets, images  # noqa: E402
 from models.training.data import Bytes  # noqa: E402
