@@ -1,13 +1,20 @@
-// Tiles by AMX's stand-in, one at a time, from rows and panels that end where their memory does.
+// Tiles by AMX's stand-in, and by the instructions where the processor has them, one at a time,
+// from rows and panels that end where their memory does.
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <ostream>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/bfloat16.h"
+#include "kernels/cpu/linear/tile_amx.h"
+#include "kernels/usable_cores.h"
 #include "tests/kernels/cpu/amx_stand_in.h"
 #include "tests/kernels/ops/op_testing.h"
 
@@ -63,14 +70,33 @@ LinearWeight Pack(Device& device, const std::vector<float>& w, int64_t in, DType
   return PackLinear(device, {&matrix, 1}, dtype).value();
 }
 
-TEST(AmxTileTest, BFloat16AgreesWithFloat64WhateverTheNumberOfRows) {
+struct TilesCase {
+  const char* name;
+  const AmxTiles* tiles;
+};
+void PrintTo(const TilesCase& c, std::ostream* out) { *out << c.name; }
+
+std::vector<TilesCase> AllTiles() {
+  std::vector<TilesCase> cases{{"StandIn", &kAmxTilesOf<AmxStandIn>}};
+  if (const AmxTiles* tiles = UsableAmxTiles()) cases.push_back({"Instructions", tiles});
+  return cases;
+}
+
+class AmxTileTest : public testing::TestWithParam<TilesCase> {
+ protected:
+  const AmxTiles& tiles_ = *GetParam().tiles;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, AmxTileTest, testing::ValuesIn(AllTiles()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(AmxTileTest, BFloat16AgreesWithFloat64WhateverTheNumberOfRows) {
   const auto device = MakeTestDevice("cpu");
-  const AmxTiles& tiles = kAmxTilesOf<AmxStandIn>;
   for (const int64_t in : kWidths) {
     const std::vector<float> w = RandomFloats(kPairOutputs * in, 2);
     const LinearWeight weight = Pack(*device, w, in, DType::kBFloat16);
     const Inputs all = MakeInputs(weight, RowFormat::kBFloat16, kAmxBFloat16Rows);
-    const std::vector<float> sums = Multiply(tiles.bfloat16, all, 0, kAmxBFloat16Rows);
+    const std::vector<float> sums = Multiply(tiles_.bfloat16, all, 0, kAmxBFloat16Rows);
     for (int64_t r = 0; r < kAmxBFloat16Rows; ++r) {
       for (int64_t o = 0; o < kPairOutputs; ++o) {
         double sum = 0, terms = 0;
@@ -92,7 +118,7 @@ TEST(AmxTileTest, BFloat16AgreesWithFloat64WhateverTheNumberOfRows) {
     // From either end, so that a row is in every place and in both blocks.
     for (int64_t rows = 1; rows < kAmxBFloat16Rows; ++rows) {
       for (const int64_t first : {int64_t{0}, kAmxBFloat16Rows - rows}) {
-        const std::vector<float> some = Multiply(tiles.bfloat16, all, first, rows);
+        const std::vector<float> some = Multiply(tiles_.bfloat16, all, first, rows);
         EXPECT_TRUE(std::equal(some.begin(), some.end(), sums.begin() + first * kPairOutputs))
             << "in " << in << ", " << rows << " rows from " << first;
       }
@@ -100,7 +126,7 @@ TEST(AmxTileTest, BFloat16AgreesWithFloat64WhateverTheNumberOfRows) {
   }
 }
 
-TEST(AmxTileTest, Int8HasTheBitsOfOtherTiles) {
+TEST_P(AmxTileTest, Int8HasTheBitsOfOtherTiles) {
   const auto device = MakeTestDevice("cpu");
   for (const int64_t in : kWidths) {
     const LinearWeight weight = Pack(*device, RandomFloats(kPairOutputs * in, 2), in, DType::kInt8);
@@ -108,7 +134,7 @@ TEST(AmxTileTest, Int8HasTheBitsOfOtherTiles) {
     const Inputs words = MakeInputs(weight, RowFormat::kFixedPointWords, kAmxInt8Rows);
     for (int64_t rows = 1; rows <= kAmxInt8Rows; ++rows) {
       const int64_t last = kAmxInt8Rows - rows;
-      const std::vector<float> sums = Multiply(kAmxTilesOf<AmxStandIn>.int8, bytes, last, rows);
+      const std::vector<float> sums = Multiply(tiles_.int8, bytes, last, rows);
       for (int64_t r = 0; r < rows; r += kTileRows) {
         const std::vector<float> others =
             Multiply(TileInt8, words, last + r, std::min(kTileRows, rows - r));
@@ -121,7 +147,7 @@ TEST(AmxTileTest, Int8HasTheBitsOfOtherTiles) {
 
 // As documented, and not as one multiply-add after the other would: 2^24 and the ones that it would
 // swallow are added apart.
-TEST(AmxTileTest, TheStandInAddsEvenAndOddProductsApart) {
+TEST_P(AmxTileTest, AddsEvenAndOddProductsApart) {
   const auto device = MakeTestDevice("cpu");
   constexpr int64_t kIn = 8;
   std::vector<float> w(kPairOutputs * kIn, 1.0F);
@@ -129,10 +155,10 @@ TEST(AmxTileTest, TheStandInAddsEvenAndOddProductsApart) {
   Inputs inputs = MakeInputs(weight, RowFormat::kBFloat16, 1);
   const float x[kIn] = {0x1p24F, 1, 0, 1, 0, 1, 0, 1};
   PrepareRow(x, nullptr, kIn, RowFormat::kBFloat16, inputs.rows.data.get());
-  EXPECT_EQ(Multiply(kAmxTilesOf<AmxStandIn>.bfloat16, inputs, 0, 1)[0], 0x1p24F + 4);
+  EXPECT_EQ(Multiply(tiles_.bfloat16, inputs, 0, 1)[0], 0x1p24F + 4);
 }
 
-TEST(AmxTileTest, TheStandInHasNoSubnormalNumbers) {
+TEST_P(AmxTileTest, HasNoSubnormalNumbers) {
   const auto device = MakeTestDevice("cpu");
   constexpr float kSmallest = std::numeric_limits<float>::min();
   const std::vector<float> w(kPairOutputs, 0.5F);
@@ -140,15 +166,61 @@ TEST(AmxTileTest, TheStandInHasNoSubnormalNumbers) {
   Inputs inputs = MakeInputs(weight, RowFormat::kBFloat16, 1);
   for (const float x : {kSmallest / 2, kSmallest}) {
     PrepareRow(&x, nullptr, 1, RowFormat::kBFloat16, inputs.rows.data.get());
-    EXPECT_EQ(Multiply(kAmxTilesOf<AmxStandIn>.bfloat16, inputs, 0, 1)[0], 0);
+    EXPECT_EQ(Multiply(tiles_.bfloat16, inputs, 0, 1)[0], 0);
   }
   const float x = 2 * kSmallest;
   PrepareRow(&x, nullptr, 1, RowFormat::kBFloat16, inputs.rows.data.get());
-  EXPECT_EQ(Multiply(kAmxTilesOf<AmxStandIn>.bfloat16, inputs, 0, 1)[0], kSmallest);
+  EXPECT_EQ(Multiply(tiles_.bfloat16, inputs, 0, 1)[0], kSmallest);
+}
+
+TEST_P(AmxTileTest, BFloat16HasTheBitsOfTheStandIn) {
+  const auto device = MakeTestDevice("cpu");
+  for (const int64_t in : kWidths) {
+    const std::vector<float> w = RandomFloats(kPairOutputs * in, 2);
+    const Inputs inputs =
+        MakeInputs(Pack(*device, w, in, DType::kBFloat16), RowFormat::kBFloat16, kAmxBFloat16Rows);
+    for (const int64_t rows : {int64_t{1}, int64_t{16}, int64_t{17}, kAmxBFloat16Rows}) {
+      EXPECT_EQ(Multiply(tiles_.bfloat16, inputs, 0, rows),
+                Multiply(kAmxTilesOf<AmxStandIn>.bfloat16, inputs, 0, rows))
+          << "in " << in << ", " << rows << " rows";
+    }
+  }
+}
+
+// More of them than there are cores, for as long as several turns on one: the system takes a thread
+// off in the middle of its tiles, and gives them back.
+TEST_P(AmxTileTest, ThreadsHaveTilesOfTheirOwn) {
+  constexpr std::chrono::milliseconds kTurns{20};
+  constexpr int64_t kIn = 515;
+  const auto device = MakeTestDevice("cpu");
+  const std::vector<float> w = RandomFloats(kPairOutputs * kIn, 2);
+  const Inputs pairs =
+      MakeInputs(Pack(*device, w, kIn, DType::kBFloat16), RowFormat::kBFloat16, kAmxBFloat16Rows);
+  const Inputs bytes =
+      MakeInputs(Pack(*device, w, kIn, DType::kInt8), RowFormat::kFixedPointBytes, kAmxInt8Rows);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < UsableCores() + 2; ++t) {
+    const bool whole = t % 2 == 0;
+    const TileFunction tile = whole ? tiles_.int8 : tiles_.bfloat16;
+    const Inputs& inputs = whole ? bytes : pairs;
+    // Rows of its own, so that its tiles have other shapes than the others'.
+    const int64_t first = t % 7;
+    const int64_t rows = (whole ? kAmxInt8Rows : kAmxBFloat16Rows) - first;
+    const std::vector<float> alone = Multiply(tile, inputs, first, rows);
+    threads.emplace_back([tile, &inputs, first, rows, alone, &wrong, kTurns] {
+      const auto end = std::chrono::steady_clock::now() + kTurns;
+      do {
+        if (Multiply(tile, inputs, first, rows) != alone) ++wrong;
+      } while (std::chrono::steady_clock::now() < end);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 // What decides whether the instructions are used.
-TEST(AmxTileTest, WhatMultipliesWrongIsNotUsed) {
+TEST(AmxTilesTest, WhatMultipliesWrongIsNotUsed) {
   const AmxTiles good = kAmxTilesOf<AmxStandIn>;
   EXPECT_TRUE(MultiplyRight(good));
   AmxTiles bad = good;
