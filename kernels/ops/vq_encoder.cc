@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/vq_check.h"
 
 namespace tvq {
 namespace {
@@ -17,12 +18,14 @@ absl::Status CheckSums(const char* op, const CodeSumsShape& shape, const CodeSum
   return whole ? absl::OkStatus() : ArgumentError(op, "sums lack memory");
 }
 
-absl::Status CheckCollect(const VqCollectArgs& args) {
+absl::Status CheckCollect(const Device& device, const VqCollectArgs& args) {
   constexpr const char* kOp = "VqCollect";
   const int64_t tokens = args.codes.dim(0), heads = args.shape.kv_heads;
-  return FirstError({CheckSums(kOp, args.shape, args.sums),
-                     CheckShape(kOp, "codes", args.codes, {tokens, heads}),
-                     CheckShape(kOp, "v", args.v, {tokens, heads, args.shape.value})});
+  const absl::Status status = FirstError(
+      {CheckSums(kOp, args.shape, args.sums), CheckShape(kOp, "codes", args.codes, {tokens, heads}),
+       CheckShape(kOp, "v", args.v, {tokens, heads, args.shape.value})});
+  if (!status.ok() || !device.host_memory()) return status;
+  return CheckVqCodes(kOp, args.codes, args.shape.codes);
 }
 
 absl::Status CheckAttention(const VqEncoderAttentionArgs& args) {
@@ -41,7 +44,7 @@ absl::Status CheckAttention(const VqEncoderAttentionArgs& args) {
 absl::Status VqCollect(Device& device, const VqCollectArgs& args) {
   const Backend& backend = device.functions();
   if (backend.vq_collect == nullptr) return MissingOp("VqCollect", backend.name);
-  const absl::Status status = CheckCollect(args);
+  const absl::Status status = CheckCollect(device, args);
   return status.ok() ? backend.vq_collect(device, args) : status;
 }
 

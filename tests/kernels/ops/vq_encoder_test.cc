@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Isa, VqEncoderTest, ::testing::ValuesIn(CpuDevices()), 
 
 TEST(VqEncoderCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");
-  const Text text({2, 1, 4, 3, 5}, 1);
+  Text text({2, 1, 4, 3, 5}, 1);
   OwnedSums sums(*cpu, text.shape);
   const auto collect = [&](const CodeSumsShape& shape, const CodeSums& view) {
     return std::string(
@@ -191,6 +191,12 @@ TEST(VqEncoderCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(collect({1, 0, 3}, sums.View()), testing::HasSubstr("0 codes"));
   EXPECT_EQ(collect({1, 4, 3}, {}), "VqCollect: sums lack memory");
   EXPECT_EQ(collect({1, 4, 2}, sums.View()), "VqCollect: v is [5,1,3], expected [5,1,2]");
+  for (const int32_t code : {-1, 4}) {
+    text.codes[2] = code;
+    EXPECT_EQ(collect({1, 4, 3}, sums.View()),
+              absl::StrCat("VqCollect: codes[2,0] is ", code, ", expected 0 to 3"));
+  }
+  EXPECT_TRUE(sums == OwnedSums(*cpu, text.shape)) << "nothing is added where a code is wrong";
   std::vector<float> out(30);
   const VqEncoderAttentionArgs args{
       {1, 5, 3}, sums.View(), {text.scores.data(), {5, 2, 4}}, {out.data(), {5, 2, 3}}};
