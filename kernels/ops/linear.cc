@@ -1,6 +1,7 @@
 #include "kernels/ops/linear.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -43,14 +44,14 @@ float LargestOfRow(const HostMatrix& matrix, int64_t row) {
   for (int64_t i = 0; i < matrix.in; i += kPiece) {
     const int64_t count = std::min(kPiece, matrix.in - i);
     ReadValues(matrix, row, i, count, piece);
-    largest = std::max(largest, LargestMagnitude({piece, static_cast<size_t>(count)}));
+    largest = LargerMagnitude(largest, LargestMagnitude({piece, static_cast<size_t>(count)}));
   }
   return largest;
 }
 
 // The scales of int8 rows, one below the other: those that matrices have, and those that are made
-// of their values. The matrices get what was made.
-std::vector<float> FindScales(Device& device, std::vector<HostMatrix>& parts) {
+// of their values, which must be finite. The matrices get what was made.
+absl::StatusOr<std::vector<float>> FindScales(Device& device, std::vector<HostMatrix>& parts) {
   int64_t rows = 0;
   for (const HostMatrix& part : parts) rows += part.out;
   std::vector<float> scales(static_cast<size_t>(rows));
@@ -61,6 +62,14 @@ std::vector<float> FindScales(Device& device, std::vector<HostMatrix>& parts) {
     } else {
       device.RunOnHost(part.out,
                        [&](int64_t row) { to[row] = Int8Scale(LargestOfRow(part, row)); });
+      const float* const wrong =
+          std::find_if_not(to, to + part.out, [](float scale) { return std::isfinite(scale); });
+      if (wrong != to + part.out) {
+        return ArgumentError("PackLinear",
+                             absl::StrCat("row ", wrong - to, " of parts[", &part - parts.data(),
+                                          "] holds an infinite value or NaN, "
+                                          "expected finite ones to make int8 of"));
+      }
       part.scales = to;
     }
     to += part.out;
@@ -69,14 +78,15 @@ std::vector<float> FindScales(Device& device, std::vector<HostMatrix>& parts) {
 }
 
 absl::StatusOr<LinearWeight> PackInt8(Device& device, std::vector<HostMatrix> parts) {
-  const std::vector<float> scales = FindScales(device, parts);
-  const size_t bytes = scales.size() * sizeof(float);
+  const absl::StatusOr<std::vector<float>> scales = FindScales(device, parts);
+  if (!scales.ok()) return scales.status();
+  const size_t bytes = scales->size() * sizeof(float);
   absl::StatusOr<LinearWeight> weight = device.functions().pack_linear(device, parts, DType::kInt8);
   if (!weight.ok()) return weight;
   absl::StatusOr<Buffer> buffer = device.Allocate(bytes);
   if (!buffer.ok()) return buffer.status();
   weight->scales = *std::move(buffer);
-  const absl::Status copied = device.CopyFromHost(weight->scales.data(), scales.data(), bytes);
+  const absl::Status copied = device.CopyFromHost(weight->scales.data(), scales->data(), bytes);
   return copied.ok() ? std::move(weight) : copied;
 }
 

@@ -33,7 +33,7 @@ struct LinearWeight {
 // on all the threads that the device has. Values are rounded to nearest even for bfloat16,
 // quantized row by row for int8 (kernels/int8.h), by the scales that a matrix gives if it does, and
 // in groups for int4 (kernels/int4.h, which says how large they may be); int8 values are taken as
-// they are for int8, and scale * q otherwise.
+// they are for int8, and scale * q otherwise. Rows made int8 must be finite: INVALID_ARGUMENT else.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 

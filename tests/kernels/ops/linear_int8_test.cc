@@ -53,6 +53,24 @@ TEST_P(LinearInt8Test, QuantizesRowByRow) {
   }
 }
 
+TEST_P(LinearInt8Test, NamesARowThatIsNotFinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int64_t out = 3, in = 1500;
+  const std::vector<float> finite(static_cast<size_t>(out * in), 1.0F);
+  for (const float value : {NAN, -NAN, kInfinity, -kInfinity}) {
+    for (const size_t at : {0, 1499}) {
+      std::vector<float> w = finite;
+      w[in + at] = value;
+      const HostMatrix parts[] = {{finite.data(), out, in}, {w.data(), out, in}};
+      const absl::Status status = PackLinear(*device_, parts, DType::kInt8).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value << " at " << at;
+      EXPECT_EQ(status.message(),
+                "PackLinear: row 1 of parts[1] holds an infinite value or NaN, expected finite "
+                "ones to make int8 of");
+    }
+  }
+}
+
 TEST_P(LinearInt8Test, TakesInt8AsItIs) {
   const int64_t in = 70, out = 33;
   std::vector<int8_t> q;
