@@ -36,10 +36,10 @@ class DurableTier {
   virtual absl::StatusOr<SessionRecord> Find(const std::string& id) = 0;
 
   // Stores the state of `version`, which is the record's own or that of one of its marks; durable
-  // on return. `write` streams a snapshot of exactly `bytes` bytes with `record` in it. Versions
-  // that the record with the newest version does not name any more are dropped. ABORTED if a later
-  // version is stored or another server claimed the session; RESOURCE_EXHAUSTED for a full budget
-  // or disk. After an error what was stored before is as it was.
+  // on return. `write` streams a snapshot of exactly `bytes` bytes with `record` in it, for a mark
+  // without the other marks. Versions that the newest record does not name any more are dropped.
+  // ABORTED if a later version is stored or another server claimed the session; RESOURCE_EXHAUSTED
+  // for a full budget or disk. After an error what was stored before is as it was.
   virtual absl::Status Put(const SessionRecord& record, int64_t version, int64_t bytes,
                            const std::function<absl::Status(const ByteSink&)>& write) = 0;
 

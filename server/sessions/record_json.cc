@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -24,6 +25,11 @@ constexpr int64_t kNever = -1;  // as a ttl
 constexpr char kAnswerTail[] = "answer_tail";
 constexpr char kAfterAnswer[] = "after_answer";
 constexpr char kAppended[] = "appended_since";
+// What a mark's object has beside its name and the end of its answer, which has its tail besides.
+constexpr size_t kMostMarkFraming =
+    std::string_view(R"({"name":"","position":,"version":},)").size() + 2 * 19;
+constexpr size_t kMostAnswerFraming =
+    std::string_view(R"("after_answer":64,"answer_tail":"","appended_since":true,)").size();
 
 std::string Id(JsonFields& fields, const char* name, bool may_be_empty) {
   std::string id = fields.String(name);
@@ -102,6 +108,17 @@ json ToJson(const SessionRecord& record) {
   if (!record.creation_asked.empty()) object["creation_asked"] = record.creation_asked;
   Write(record.answer_end, &object);
   return object;
+}
+
+int64_t MostJsonBytes(const MarkRecord& mark) {
+  size_t bytes = kMostMarkFraming;
+  for (const char c : mark.name) {
+    // A control character as \u001f at worst.
+    const bool control = static_cast<unsigned char>(c) < 0x20;
+    bytes += control ? 6 : c == '"' || c == '\\' ? 2 : 1;
+  }
+  if (mark.answer_end) bytes += kMostAnswerFraming + 2 * mark.answer_end->tail.size();
+  return static_cast<int64_t>(bytes);
 }
 
 absl::StatusOr<SessionRecord> RecordFromJson(const json& object, const std::string& where) {

@@ -1,6 +1,7 @@
 #ifndef TVQ_SERVER_SESSIONS_RECORD_JSON_H_
 #define TVQ_SERVER_SESSIONS_RECORD_JSON_H_
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -11,6 +12,9 @@ namespace tvq {
 
 // A record as a snapshot's header has it. Times are whole nanoseconds.
 nlohmann::json ToJson(const SessionRecord& record);
+
+// Bytes that a mark adds at most to its session's record, written as a snapshot's header has it.
+int64_t MostJsonBytes(const MarkRecord& mark);
 
 // INVALID_ARGUMENT, opened by `where`, for what is no record: ids that are not 32 hexadecimal
 // digits, versions and positions that no session can have.

@@ -136,6 +136,8 @@ class Store final : public SessionStore {
   int64_t LargestImage(size_t model, int64_t position) const;
   // That, with a transcript of so many ids if the session keeps one, but without replies.
   int64_t PlaceBytes(const SessionContent& content, int64_t position) const;
+  // What the marks take in a stored record.
+  int64_t MarksBytes(const SessionContent& content) const;
   int64_t PresentBytes(const SessionContent& content) const;
   // For the owner of `content`, whose present state or mark it is to be.
   absl::StatusOr<Moment> NewMoment(const SessionContent& content, const Moment& like,

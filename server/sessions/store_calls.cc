@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/quoted.h"
+#include "server/sessions/record_json.h"
 #include "server/sessions/session_id.h"
 #include "server/sessions/session_limits.h"
 #include "server/sessions/store.h"
@@ -80,8 +81,16 @@ int64_t Store::PlaceBytes(const SessionContent& content, int64_t position) const
   return LargestImage(*content.model, position) + ids * int64_t{sizeof(int32_t)};
 }
 
+int64_t Store::MarksBytes(const SessionContent& content) const {
+  if (durable_ == nullptr) return 0;
+  int64_t bytes = 0;
+  for (const KeptMark& mark : content.marks) bytes += MostJsonBytes(mark.record);
+  return bytes;
+}
+
 int64_t Store::PresentBytes(const SessionContent& content) const {
-  return PlaceBytes(content, content.record.position) + content.replies.bytes();
+  return PlaceBytes(content, content.record.position) + content.replies.bytes() +
+         MarksBytes(content);
 }
 
 absl::StatusOr<Moment> Store::NewMoment(const SessionContent& content, const Moment& like,

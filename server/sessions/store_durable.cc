@@ -8,9 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/sessions/movers.h"
+#include "server/sessions/record_json.h"
 #include "server/sessions/snapshot.h"
 #include "server/sessions/state_image.h"
 #include "server/sessions/store.h"
+#include "server/sessions/stored_session.h"
 
 namespace tvq {
 namespace {
@@ -32,21 +34,24 @@ Store::EntryPtr Store::FromRecord(SessionRecord record, bool claimed) {
   content.record = record;
   content.record.marks.clear();
   if (const auto index = ModelIndex(record.model); index.ok()) content.model = *index;
-  const auto moment = [&](int64_t position, int64_t version) {
+  const auto moment = [&](int64_t position, int64_t version, int64_t marks_bytes) {
     Moment moment{.loaded = false};
     if (!content.model) return moment;
     moment.place = std::make_shared<Capacity::Place>(
-        capacity_.Force(record.owner, PlaceBytes(content, position)));
+        capacity_.Force(record.owner, PlaceBytes(content, position) + marks_bytes));
     if (position == 0) return moment;
     const int64_t bytes = model(*content.model).StateBytes(position);
     moment.checkpoint = tiers_->AddStored(
         *content.model, bytes, LargestImage(*content.model, position), {record.id, version});
     return moment;
   };
-  content.present = moment(record.position, record.version);
+  int64_t all_marks = 0, marks_so_far = 0;
+  for (const MarkRecord& mark : record.marks) all_marks += MostJsonBytes(mark);
+  content.present = moment(record.position, record.version, all_marks);
   for (const MarkRecord& mark : record.marks) {
+    marks_so_far += MostJsonBytes(mark);
     // A mark of the present version is at the present state.
-    KeptMark kept{.record = mark, .moment = moment(mark.position, mark.version)};
+    KeptMark kept{.record = mark, .moment = moment(mark.position, mark.version, marks_so_far)};
     // It has no replies.
     kept.moment.loaded = content.model && (!record.has_transcript || mark.position == 0);
     if (mark.version == record.version) kept.moment.checkpoint = content.present.checkpoint;
@@ -140,7 +145,12 @@ absl::Status Store::PutMoment(const SessionRecord& record, int64_t version, cons
     if (!read.ok()) return read.status();
     image = *std::move(read);
   }
-  const SnapshotHead head = Head(record, version, moment, replies, image.bytes);
+  SnapshotHead head = Head(record, version, moment, replies, image.bytes);
+  if (version != record.version) {
+    KeepMarksAt(head.record, version);
+    // Older servers continue from whichever record of the newest version was used last.
+    head.record.last_used -= absl::Nanoseconds(1);
+  }
   return durable_->Put(record, version, SnapshotHeadBytes(head) + image.bytes,
                        [&](const ByteSink& sink) {
                          auto status = WriteSnapshotHead(head, sink);
@@ -150,7 +160,7 @@ absl::Status Store::PutMoment(const SessionRecord& record, int64_t version, cons
 
 absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
   const SteadyClock::time_point began = SteadyClock::now();
-  record.persisted_version = record.version;
+  const int64_t persisted_version = std::exchange(record.persisted_version, record.version);
   record.marks.clear();
   for (const KeptMark& mark : content.marks) record.marks.push_back(mark.record);
   if (!content.model) return NotServed(record);
@@ -163,7 +173,10 @@ absl::Status Store::Put(const SessionContent& content, SessionRecord record) {
     const int64_t version = mark.record.version;
     if (!status.ok() || version == record.version || !mark.moment.loaded) continue;
     const auto& checkpoint = mark.moment.checkpoint;
-    if (checkpoint != nullptr && tiers_->IsStored(*checkpoint, {record.id, version})) continue;
+    // An empty state has no checkpoint: it was stored with the first version that had the mark.
+    const bool stored = checkpoint != nullptr ? tiers_->IsStored(*checkpoint, {record.id, version})
+                                              : version <= persisted_version;
+    if (stored) continue;
     status = PutMoment(record, version, mark.moment, {}, *content.model);
   }
   if (status.ok()) {

@@ -72,7 +72,6 @@ class Store::StoreAdoption : public Adoption {
     for (const Outcome& outcome : outcomes) {
       content_.replies.Restore(outcome.idempotency_key, outcome.reply);
     }
-    content_.present.place->Force(store_->PresentBytes(content_));
     for (const MarkRecord& record : marks) {
       KeptMark mark{.record = record};
       if (record.version == content_.record.version) {  // it is at the present state
@@ -87,6 +86,7 @@ class Store::StoreAdoption : public Adoption {
       }
       content_.marks.push_back(std::move(mark));
     }
+    content_.present.place->Force(store_->PresentBytes(content_));
     begun_ = true;
     return absl::OkStatus();
   }

@@ -175,6 +175,10 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
     saving.emplace(&entry.saving);
     SessionRecord record = next.record;
     record.last_used = now;
+    {
+      const MutexLock lock(&mutex_);
+      record.persisted_version = entry.persisted_version;
+    }
     entry.may_be_stored = true;
     const auto status = Put(next, std::move(record));
     if (!status.ok() && (stored || !absl::IsUnavailable(status))) return status;

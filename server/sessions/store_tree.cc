@@ -149,13 +149,15 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
   // If the call fails, the older mark stays, and has its place as it was before the lease ends.
   const auto place = moment.place;
   absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
-  if (auto status = place->Resize(PlaceBytes(next, position)); !status.ok()) return status;
   std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });
   next.marks.push_back({.record = {.name = name,
                                    .version = next.record.version + 1,
                                    .position = position,
                                    .answer_end = next.record.answer_end},
                         .moment = std::move(moment)});
+  // It may be stored as the session's own version first, with all marks in the record.
+  const int64_t bytes = PlaceBytes(next, position) + MarksBytes(next);
+  if (auto status = place->Resize(bytes); !status.ok()) return status;
   next.replies.Add(call.idempotency_key, AskedBy(CallKind::kMark, call.request_hash),
                    absl::StrCat(next.record.version + 1, " ", position));
   auto view = Commit(*begun->hold, std::move(next), call.durability);

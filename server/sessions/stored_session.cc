@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace tvq {
@@ -13,15 +14,37 @@ bool Before(const SessionRecord& a, const SessionRecord& b) {
   return std::tie(a.version, a.last_used) < std::tie(b.version, b.last_used);
 }
 
-// A mark of this name at a version that the record names.
-MarkRecord MarkAt(const SessionRecord& record, int64_t version, std::string name) {
+// The mark at a version that the record names; without a name if the version is only its own.
+MarkRecord MarkAt(const SessionRecord& record, int64_t version) {
   MarkRecord found{
       .version = version, .position = record.position, .answer_end = record.answer_end};
   for (const MarkRecord& mark : record.marks) {
     if (mark.version == version) found = mark;
   }
-  found.name = std::move(name);
   return found;
+}
+
+// Adds a mark for each stored version that has none. One that was a mark when it was written is
+// called as it was then, unless the record tells of all marks there are, or a later one took over
+// the name.
+void MarkAll(const std::map<int64_t, StoredVersion>& versions, bool knows_all,
+             std::vector<MarkRecord>& marks) {
+  absl::flat_hash_set<int64_t> marked;
+  absl::flat_hash_set<std::string> names;
+  for (const MarkRecord& mark : marks) {
+    marked.insert(mark.version);
+    names.insert(mark.name);
+  }
+  for (auto stored = versions.rbegin(); stored != versions.rend(); ++stored) {
+    if (marked.contains(stored->first)) continue;
+    MarkRecord mark = MarkAt(stored->second.record, stored->first);
+    if (knows_all || mark.name.empty() || !names.insert(mark.name).second) {
+      mark.name = absl::StrCat("version ", stored->first);
+    }
+    marks.push_back(std::move(mark));
+  }
+  std::stable_sort(marks.begin(), marks.end(),
+                   [](const MarkRecord& a, const MarkRecord& b) { return a.version < b.version; });
 }
 
 }  // namespace
@@ -32,26 +55,41 @@ bool NamesVersion(const SessionRecord& record, int64_t version) {
                      [&](const MarkRecord& mark) { return mark.version == version; });
 }
 
-const SessionRecord* StoredSession::Newest() const {
-  const SessionRecord* newest = nullptr;
-  for (const auto& [version, stored] : versions_) {
-    if (!versions_.contains(stored.record.version)) continue;
-    if (newest == nullptr || Before(*newest, stored.record)) newest = &stored.record;
-  }
-  return newest;
+void KeepMarksAt(SessionRecord& record, int64_t version) {
+  std::erase_if(record.marks, [&](const MarkRecord& mark) { return mark.version != version; });
+  record.marks.shrink_to_fit();
 }
 
-const std::pair<const int64_t, DamagedVersion>* StoredSession::Lost() const {
+void StoredSession::Add(int64_t version, SessionRecord record, int64_t bytes) {
+  const SessionRecord* const newest = Newest();
+  const bool replaces =
+      record.version == version && (newest == nullptr || newest->version <= version);
+  if (!replaces) {
+    KeepMarksAt(record, version);
+  } else if (newest != nullptr) {
+    KeepMarksAt(versions_.at(newest->version).record, newest->version);
+  }
+  versions_[version] = {std::move(record), bytes};
+}
+
+const SessionRecord* StoredSession::Newest() const {
+  for (auto stored = versions_.rbegin(); stored != versions_.rend(); ++stored) {
+    if (stored->second.record.version == stored->first) return &stored->second.record;
+  }
+  return nullptr;
+}
+
+const std::pair<const int64_t, DamagedVersion>* StoredSession::Lost(
+    const SessionRecord* newest) const {
   if (damaged_.empty()) return nullptr;
   const auto& last = *damaged_.rbegin();
-  const SessionRecord* newest = Newest();
   const bool later = newest != nullptr && newest->version >= last.first;
   return later ? nullptr : &last;
 }
 
 std::optional<SessionRecord> StoredSession::Current(const std::string& id) const {
-  const auto* lost = Lost();
   const SessionRecord* known = Newest();
+  const auto* lost = Lost(known);
   if (lost == nullptr) return known != nullptr ? std::optional(*known) : std::nullopt;
   const auto& [version, damaged] = *lost;
   // The latest that tells of the session, whether or not its own state is there.
@@ -61,27 +99,31 @@ std::optional<SessionRecord> StoredSession::Current(const std::string& id) const
   if (damaged.record) known = &*damaged.record;
   SessionRecord record;
   if (known != nullptr) record = *known;
+  const bool knows_all = damaged.record && record.version == version;
   record.id = id;
   record.owner_lost = known == nullptr;
-  const MarkRecord lost_version = MarkAt(record, version, "");
+  const MarkRecord lost_version = MarkAt(record, version);
   record.position = lost_version.position;
   record.answer_end = lost_version.answer_end;
   record.version = version;
   record.damage = damaged.problem;
-  for (const auto& [at, stored] : versions_) {
-    const bool named = std::any_of(record.marks.begin(), record.marks.end(),
-                                   [&](const MarkRecord& mark) { return mark.version == at; });
-    if (!named) record.marks.push_back(MarkAt(stored.record, at, absl::StrCat("version ", at)));
-  }
+  if (!knows_all) record.marks.clear();
+  MarkAll(versions_, knows_all, record.marks);
   return record;
 }
 
 std::vector<int64_t> StoredSession::Superseded() const {
-  const SessionRecord* newest = Newest();
+  const SessionRecord* const newest = Newest();
+  return newest != nullptr ? SupersededBy(*newest) : std::vector<int64_t>();
+}
+
+std::vector<int64_t> StoredSession::SupersededBy(const SessionRecord& newest) const {
   std::vector<int64_t> superseded;
-  if (newest == nullptr || Lost() != nullptr) return superseded;
+  if (Lost(&newest) != nullptr) return superseded;
+  absl::flat_hash_set<int64_t> named{newest.version};
+  for (const MarkRecord& mark : newest.marks) named.insert(mark.version);
   for (const auto& [version, stored] : versions_) {
-    if (NamesVersion(*newest, version) || stored.record.version > newest->version) continue;
+    if (named.contains(version) || stored.record.version > newest.version) continue;
     superseded.push_back(version);
   }
   return superseded;

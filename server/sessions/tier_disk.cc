@@ -108,16 +108,19 @@ absl::StatusOr<int64_t> DiskTier::Admit(const SessionRecord& record, int64_t ver
   }
   int64_t growth = bytes;
   if (const auto found = sessions_.find(record.id); found != sessions_.end()) {
-    StoredSession after = found->second;
-    const SessionRecord* newest = after.Newest();
+    const StoredSession& session = found->second;
+    const SessionRecord* newest = session.Newest();
     if (newest != nullptr && newest->version > record.version) {
       return absl::AbortedError(absl::StrCat("session ", record.id, " is stored at version ",
                                              newest->version, ", later than ", record.version));
     }
-    growth -= after.bytes();
-    after.versions()[version] = {record, bytes};
-    for (int64_t superseded : after.Superseded()) after.versions().erase(superseded);
-    growth += after.bytes() - bytes;
+    // What it takes the place of, and what nobody needs after that.
+    const auto replaced = session.versions().find(version);
+    if (replaced != session.versions().end()) growth -= replaced->second.bytes;
+    const bool own = version == record.version;
+    for (int64_t superseded : own ? session.SupersededBy(record) : session.Superseded()) {
+      if (superseded != version) growth -= session.versions().at(superseded).bytes;
+    }
   }
   if (budget_ > 0 && growth > 0 && bytes_ + reserved_ + growth > budget_) {
     return absl::ResourceExhaustedError(absl::StrCat(directory_, " holds ", bytes_ + reserved_,
@@ -157,13 +160,16 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
     reserved_ += reserved;
   }
   const absl::Status written = WriteFile(record.id, version, present, bytes, write);
+  SessionRecord known = record;
+  if (version != record.version) KeepMarksAt(known, version);
   {
     const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
     if (!written.ok()) return Inside(written);
-    StoredVersion& stored = sessions_[record.id].versions()[version];
-    bytes_ += bytes - stored.bytes;
-    stored = {record, bytes};
+    StoredSession& session = sessions_[record.id];
+    const auto replaced = session.versions().find(version);
+    bytes_ += bytes - (replaced != session.versions().end() ? replaced->second.bytes : 0);
+    session.Add(version, std::move(known), bytes);
   }
   DropSuperseded(record.id);
   return absl::OkStatus();
@@ -226,9 +232,9 @@ void DiskTier::DropSuperseded(const std::string& id) {
     const absl::Status removed = files_->Remove(PathOf(id, version));
     if (!removed.ok() && !absl::IsNotFound(removed)) continue;  // the next Put tries again
     const std::lock_guard lock(mutex_);
-    auto& versions = sessions_[id].versions();
-    bytes_ -= versions[version].bytes;
-    versions.erase(version);
+    StoredSession& session = sessions_[id];
+    bytes_ -= session.versions().at(version).bytes;
+    session.Erase(version);
   }
 }
 

@@ -123,7 +123,7 @@ StoredSession DiskTier::ScanSession(const std::string& id) {
   }
   for (int64_t version : unneeded) {
     remove(PathOf(id, version));
-    session.versions().erase(version);
+    session.Erase(version);
   }
   if (session.empty()) {
     (void)files_->Remove(UsePathOf(id));
@@ -147,7 +147,7 @@ void DiskTier::ScanVersion(const std::string& id, int64_t version, const std::st
     } else if (set_aside) {
       problem = absl::InvalidArgumentError("was found corrupt before");
     } else {
-      session.versions()[version] = {std::move(info->record), bytes};
+      session.Add(version, std::move(info->record), bytes);
       return;
     }
     damaged.record = std::move(info->record);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 
+#include "absl/strings/str_cat.h"
 #include "server/sessions/snapshot.h"
 #include "server/sessions/state_image.h"
 #include "tests/server/sessions/memory_tier.h"
@@ -131,6 +132,80 @@ TEST(DurableSessionsTest, KeepsMarksAndTheirStates) {
   ASSERT_TRUE(h.store->Delete(call).ok());
   h.ExpectHolds({.id = fork->front().record.id}, "a");
   EXPECT_EQ(h.disk->sessions.size(), 0u);
+}
+
+// The size of what is stored grows with the number of marks, not with its square.
+TEST(DurableSessionsTest, AMarksSnapshotDoesNotListTheOthers) {
+  DurableHarness h({.host_bytes = 10'000'000});
+  constexpr int kMarks = 40;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "a").ok());
+  const auto name = [](int i) { return absl::StrCat(i, std::string(100, 'n')); };
+  for (int i = 0; i < kMarks; ++i) ASSERT_TRUE(h.store->Mark(call, name(i)).ok());
+  ASSERT_TRUE(h.Append(call, "b").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  const auto& versions = h.disk->sessions[call.id].versions;
+  ASSERT_EQ(versions.size(), size_t{kMarks + 1});
+  const SessionRecord present = h.store->Get("", call.id)->record;
+  for (const auto& [version, data] : versions) {
+    const auto source = MemoryTier(h.disk).Get(call.id, version);
+    const auto head = ReadSnapshotHead(source->get());
+    ASSERT_TRUE(head.ok()) << head.status();
+    EXPECT_EQ(head->record.version, present.version);
+    if (version == present.version) {
+      EXPECT_EQ(head->record.marks.size(), size_t{kMarks});
+      continue;
+    }
+    ASSERT_EQ(head->record.marks.size(), 1U);
+    EXPECT_EQ(head->record.marks[0].version, version);
+    // Of two records of one version older servers take the later.
+    EXPECT_LT(head->record.last_used, present.last_used);
+  }
+  h.Restart();
+  EXPECT_EQ(h.store->Get("", call.id)->record.marks.size(), size_t{kMarks});
+  ASSERT_TRUE(h.store->Rewind(call, name(7)).ok());
+  h.ExpectHolds(call, "a");
+}
+
+// Each mark may be stored as the session's own version, with the names of all before it.
+TEST(DurableSessionsTest, CountsWhatMarksTakeInStoredRecords) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  constexpr int kMarks = 50;
+  const std::string longest(100, 'n');
+  // Room for the states, their ids, and the names that each of two or three records lists.
+  DurableHarness h({.host_bytes = 10'000'000,
+                    .max_bytes_per_owner = (kMarks + 1) * (place + 16) + 3 * kMarks * 200});
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "a").ok());
+  absl::Status status;
+  int marks = 0;
+  for (; status.ok() && marks < kMarks; ++marks) {
+    status = h.store->Mark(call, absl::StrCat(longest, marks)).status();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_GT(marks, 5);
+  ASSERT_TRUE(h.store->Save(call).ok());
+  // After a restart it is not less.
+  h.Restart();
+  EXPECT_EQ(h.store->Mark(call, longest + "one more").status().code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(h.store->Unmark(call, absl::StrCat(longest, marks - 2)).ok()) << "the last";
+  EXPECT_TRUE(h.store->Mark(call, "short").ok());
+}
+
+TEST(DurableSessionsTest, StoresAMarkOfTheEmptyContextOnce) {
+  DurableHarness h;
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.store->Mark(call, "start").ok());
+  for (const char* text : {"a", "b", "c"}) {
+    ASSERT_TRUE(h.Append(call, text).ok());
+    ASSERT_TRUE(h.store->Save(call).ok());
+  }
+  ASSERT_TRUE(h.Append({.id = call.id, .durability = Durability::kDisk}, "d").ok());
+  EXPECT_EQ(h.disk->puts, 5) << "four versions and the mark";
+  h.Restart();
+  ASSERT_TRUE(h.store->Rewind(call, "start").ok());
+  h.ExpectHolds(call, "");
 }
 
 TEST(DurableSessionsTest, ForksAndMarksWhatOnlyTheTierHas) {

@@ -194,7 +194,8 @@ TEST(SessionTreeTest, ForgetsMarks) {
 
 TEST(SessionTreeTest, AMarkThatCannotBeMovedKeepsItsPlace) {
   const int64_t place = StoreHarness().store->PlaceBytes(0);
-  StoreHarness h({.host_bytes = 100 * place, .max_bytes_per_owner = 5 * place});
+  // Five places, and what marks take in records.
+  StoreHarness h({.host_bytes = 100 * place, .max_bytes_per_owner = 5 * place + place / 2});
   const auto disk = std::make_shared<MemoryDisk>();
   h.Start(std::make_unique<MemoryTier>(disk));
   const SessionCall call{.id = h.Create()};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/sessions/blob.h"
+#include "server/sessions/record_json.h"
 #include "server/sessions/replies.h"
 #include "server/sessions/session_limits.h"
 #include "server/sessions/session_store.h"
@@ -254,6 +255,25 @@ TEST_F(SnapshotTest, TextThatIsNotUtf8DoesNotThrow) {
   SnapshotHead head = Head(9);
   head.record.label.push_back(static_cast<char>(0xff));
   EXPECT_TRUE(Read(Written(head)).ok());
+}
+
+TEST_F(SnapshotTest, AMarkAddsNoMoreBytesThanIsCounted) {
+  for (const std::string& name :
+       {std::string("m"), std::string("\0\x1f\n", 3), std::string("\"\\\"\\"),
+        std::string("K\xc3\xa4se"), std::string(kMaxMarkBytes, 'n')}) {
+    for (const auto& end :
+         {std::optional<AnswerEnd>(), std::optional(AnswerEnd{"", 0}),
+          std::optional(AnswerEnd{std::string(AnswerEnd::kMaxTail, 'x'), 64, true})}) {
+      constexpr int64_t kMost = int64_t{1} << 60;
+      SnapshotHead head = Head(1);
+      head.record.version = head.version = kMost;
+      const int64_t before = SnapshotHeadBytes(head);
+      head.record.marks.push_back({name, kMost, kMost, end});
+      const int64_t added = SnapshotHeadBytes(head) - before;
+      EXPECT_LE(added, MostJsonBytes(head.record.marks.back())) << name;
+      EXPECT_GE(added + 30, MostJsonBytes({.name = "m", .version = kMost, .position = kMost}));
+    }
+  }
 }
 
 }  // namespace

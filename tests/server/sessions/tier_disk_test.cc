@@ -93,6 +93,25 @@ TEST(DiskTierTest, DropsVersionsThatTheNewestRecordDoesNotName) {
   EXPECT_EQ(tier->usage().bytes, bytes);
 }
 
+// As older servers wrote them: all marks with each mark's state.
+TEST(DiskTierTest, ReadsMarksThatListAllMarks) {
+  const TempDir dir;
+  const std::string id = TestId(1);
+  const SessionRecord record = TestRecord(id, 9, {2, 4, 6});
+  int64_t bytes = 0;
+  {
+    const auto tier = Open(dir.path());
+    for (const int64_t version : {2, 4, 6, 9}) ASSERT_TRUE(PutVersion(*tier, record, version).ok());
+    bytes = tier->usage().bytes;
+  }
+  const auto tier = Open(dir.path());
+  EXPECT_EQ(tier->usage().bytes, bytes);
+  EXPECT_EQ(tier->Find(id)->marks.size(), 3U);
+  ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 10, {4, 9})).ok());
+  EXPECT_THAT(Files(dir.path()), ElementsAre(id + "/v10.snap", id + "/v4.snap", id + "/v9.snap"));
+  EXPECT_EQ(tier->Find(id)->marks.size(), 2U);
+}
+
 TEST(DiskTierTest, RefusesAnEarlierVersion) {
   const TempDir dir;
   const auto tier = Open(dir.path());
@@ -210,7 +229,8 @@ TEST(DiskTierTest, SetsAsideWhatIsCorrupt) {
   const TempDir dir;
   {
     const auto tier = Open(dir.path());
-    for (int i = 1; i <= 5; ++i) ASSERT_TRUE(PutNewest(*tier, TestRecord(TestId(i), 2)).ok());
+    for (int i = 1; i <= 4; ++i) ASSERT_TRUE(PutNewest(*tier, TestRecord(TestId(i), 2)).ok());
+    ASSERT_TRUE(PutNewest(*tier, TestRecord(TestId(5), 2, {1})).ok());
     ASSERT_TRUE(PutVersion(*tier, TestRecord(TestId(5), 2, {1}), 1).ok());
   }
   const auto path = [&](int i) { return dir.path() + "/" + TestId(i) + "/v2.snap"; };
