@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_SESSIONS_CHECKPOINT_H_
 #define TVQ_SERVER_SESSIONS_CHECKPOINT_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,6 +69,8 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
   int pins_ = 0;           // threads that read it where it lies: it stays there
   int64_t presents_ = 0;   // sessions whose present state it is
   uint64_t last_use_ = 0;  // larger than that of all that were used before
+  // After a holder could not be stored that others would not fail with.
+  std::chrono::steady_clock::time_point retry_at_;
 };
 
 }  // namespace tvq

@@ -12,6 +12,12 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kFirstRetry{100};
 constexpr std::chrono::milliseconds kLastRetry{10'000};
 
+// Whether others may not be stored either: the tier is away or full. Else something is wrong with
+// one session.
+bool MayConcernAll(const absl::Status& failure) {
+  return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure);
+}
+
 bool IsAmong(const std::vector<std::shared_ptr<Checkpoint>>& some, const Checkpoint* one) {
   return std::any_of(some.begin(), some.end(), [one](const auto& c) { return c.get() == one; });
 }
@@ -133,7 +139,7 @@ void Tiers::EvictHost() {
 
 bool Tiers::MayStore(const Checkpoint& checkpoint) const {
   return options_.durable != nullptr && !checkpoint.holders_.empty() &&
-         SteadyClock::now() >= retry_at_;
+         SteadyClock::now() >= std::max(retry_at_, checkpoint.retry_at_);
 }
 
 Tiers::CheckpointPtr Tiers::HostVictim() {
@@ -198,8 +204,16 @@ bool Tiers::EvictOneFromHost() {
     retry_after_ = std::chrono::milliseconds(0);
     return true;
   }
+  if (!MayConcernAll(stored)) {
+    victim->retry_at_ = SteadyClock::now() + kLastRetry;
+    return true;
+  }
   retry_after_ = std::clamp(2 * retry_after_, kFirstRetry, kLastRetry);
   retry_at_ = SteadyClock::now() + retry_after_;
+  // If it concerns this one alone, the next try is another's.
+  Unindex(*victim);
+  victim->last_use_ = ++uses_;
+  Index(*victim);
   return true;  // what is stored already may still go
 }
 

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <future>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -155,6 +157,40 @@ TEST(TierMovesTest, PassesOverWhatCannotMove) {
   EXPECT_EQ(h.store->Get("", saved[0].id)->tier, Tier::kDurable);
   for (size_t i = 0; i < unsaved.size(); ++i) h.ExpectHolds(unsaved[i], TextOf(i));
   for (size_t i = 0; i < saved.size(); ++i) h.ExpectHolds(saved[i], TextOf(i));
+}
+
+// The one that was not used for longest fails before its state is read, which would be a use.
+TEST(TierMovesTest, StoresTheOthersWhereOneCannotBeStored) {
+  const int64_t place = StoreHarness().store->PlaceBytes(0);
+  for (const absl::Status& failure : {absl::DataLossError("its transcript is gone"),
+                                      absl::UnavailableError("its folder is bad")}) {
+    StoreHarness h({.host_bytes = 4 * place}, {}, Device(4));
+    h.store.reset();  // its tiers would evict, too
+    MemoryTier durable(std::make_shared<MemoryDisk>());
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<Checkpoint>> checkpoints;
+    std::shared_ptr<Tiers> tiers;
+    const auto persist = [&](const std::string& id) {
+      if (id == "0") return failure;
+      const std::lock_guard lock(mutex);
+      tiers->SetStored(*checkpoints.at(id), {id, 1});
+      return absl::OkStatus();
+    };
+    tiers = Tiers::Create(
+        {.engine = h.engine, .host_bytes = 4 * place, .durable = &durable, .persist = persist});
+    for (size_t i = 0; i < 30; ++i) {
+      auto next = h.Compute(std::nullopt, TextOf(i));
+      ASSERT_TRUE(next.ok()) << i << ", after " << failure << ": " << next.status();
+      auto checkpoint = tiers->Add(0, *std::move(next));
+      const std::lock_guard lock(mutex);
+      checkpoints[std::to_string(i)] = checkpoint;
+      tiers->Hold(*checkpoint, {std::to_string(i), 1});
+    }
+    EXPECT_NE(tiers->Where(*checkpoints["0"]), Tier::kDurable);
+    EXPECT_EQ(tiers->Where(*checkpoints["1"]), Tier::kDurable);
+    tiers->Stop();
+    checkpoints.clear();
+  }
 }
 
 // What others write, too, is read into memory before it is sent.
