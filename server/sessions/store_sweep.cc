@@ -115,7 +115,8 @@ int64_t Store::DeleteExpired() {
   int64_t deleted = 0;
   for (const EntryPtr& entry : over) {
     const auto expired = Expire(entry, now);
-    if (absl::IsUnavailable(expired.status())) break;
+    // A tier elsewhere is away. On a disk it may be the files of this one that are in trouble.
+    if (shares_storage() && absl::IsUnavailable(expired.status())) break;
     if (!expired.ok() || !*expired) continue;
     ++deleted;
     const MutexLock lock(&mutex_);

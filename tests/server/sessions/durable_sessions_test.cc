@@ -494,6 +494,22 @@ TEST(DurableSessionsTest, DeletesWhatIsNotUsed) {
   EXPECT_TRUE(h.store->Get("", forever).ok());
 }
 
+TEST(DurableSessionsTest, OneThatCannotBeDeletedDoesNotKeepTheOthers) {
+  DurableHarness h;
+  // In the order of their ends.
+  for (int i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(h.store->Save({.id = h.Create({.ttl = absl::Hours(i)})}).ok());
+  }
+  std::atomic<int> deletes = 0;
+  h.disk->fail = [&](std::string_view operation) {
+    return operation == "Delete" && deletes++ == 0 ? absl::UnavailableError("cannot rename")
+                                                   : absl::OkStatus();
+  };
+  h.clock.Advance(absl::Hours(5));
+  h.store->DeleteExpired();
+  EXPECT_GE(deletes, 5) << "one sweep tries all";
+}
+
 TEST(DurableSessionsTest, ExpiresAfterARestartToo) {
   DurableHarness h;
   const SessionCall call{.id = h.Create({.ttl = absl::Hours(1)})};
