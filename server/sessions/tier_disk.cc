@@ -140,6 +140,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
                            const std::function<absl::Status(const ByteSink&)>& write) {
   if (absl::Status s = CheckId(record.id); !s.ok()) return s;
   const Busy busy(this, record.id);
+  ForgetIfRemoved(record.id);
   int64_t reserved = 0;
   Present present;
   {
@@ -165,6 +166,8 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   {
     const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
+    // NOT_FOUND would read as if there were no such session.
+    if (absl::IsNotFound(written)) return Inside(absl::UnavailableError(written.message()));
     if (!written.ok()) return Inside(written);
     StoredSession& session = sessions_[record.id];
     const auto replaced = session.versions().find(version);
@@ -173,6 +176,21 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   }
   DropSuperseded(record.id);
   return absl::OkStatus();
+}
+
+void DiskTier::ForgetIfRemoved(const std::string& id) {
+  std::error_code error;
+  if (std::filesystem::exists(FolderOf(id), error) || error) return;
+  const std::lock_guard lock(mutex_);
+  Forget(id);
+}
+
+void DiskTier::Forget(const std::string& id) {
+  if (const auto found = sessions_.find(id); found != sessions_.end()) {
+    bytes_ -= found->second.bytes();
+    sessions_.erase(found);
+  }
+  uses_.erase(id);
 }
 
 absl::Status DiskTier::WriteFile(const std::string& id, int64_t version, Present present,
@@ -271,15 +289,9 @@ absl::Status DiskTier::Delete(const std::string& id) {
   } else if (was_there) {
     return Inside(s);
   }
-  int64_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = sessions_.find(id); found != sessions_.end()) {
-      bytes = found->second.bytes();
-      sessions_.erase(found);
-    }
-    bytes_ -= bytes;
-    uses_.erase(id);
+    Forget(id);
   }
   if (!was_there) return absl::OkStatus();
   (void)RemoveFolder(gone);  // the next start does the rest

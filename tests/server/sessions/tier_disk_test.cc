@@ -112,6 +112,36 @@ TEST(DiskTierTest, ReadsMarksThatListAllMarks) {
   EXPECT_EQ(tier->Find(id)->marks.size(), 2U);
 }
 
+TEST(DiskTierTest, StoresAnewWhoseFolderWasRemoved) {
+  const TempDir dir;
+  const auto tier = Open(dir.path());
+  const std::string id = TestId(1);
+  ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 1)).ok());
+  ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 2, {1})).ok());
+  std::filesystem::remove_all(dir.path() + "/" + id);
+  const SessionRecord record = TestRecord(id, 3, {1, 2});
+  ASSERT_TRUE(PutVersion(*tier, record, 2).ok()) << "it was stored before";
+  const absl::Status put = PutNewest(*tier, record);
+  ASSERT_TRUE(put.ok()) << put;
+  EXPECT_THAT(Files(dir.path()), ElementsAre(id + "/v2.snap", id + "/v3.snap"));
+  EXPECT_TRUE(CheckVersion(*tier, id, 3).ok());
+  EXPECT_TRUE(absl::IsNotFound(tier->Get(id, 1).status()));
+  EXPECT_EQ(tier->usage().bytes,
+            std::ssize(TestSnapshot(record, 2)) + std::ssize(TestSnapshot(record, 3)));
+}
+
+TEST(DiskTierTest, ADirectoryThatIsGoneIsNoMissingSession) {
+  const TempDir dir;
+  const std::string sessions = dir.path() + "/sessions";
+  const auto tier = Open(sessions);
+  ASSERT_TRUE(PutNewest(*tier, TestRecord(TestId(1), 1)).ok());
+  std::filesystem::remove_all(sessions);
+  for (int n : {1, 2}) {
+    const absl::Status put = PutNewest(*tier, TestRecord(TestId(n), 2));
+    EXPECT_EQ(put.code(), absl::StatusCode::kUnavailable) << put;
+  }
+}
+
 TEST(DiskTierTest, RefusesAnEarlierVersion) {
   const TempDir dir;
   const auto tier = Open(dir.path());
