@@ -71,6 +71,10 @@ class DurableTier {
   };
   virtual absl::StatusOr<Standing> Look(const std::string& id);
 
+  // This server does not know the session any more, and does not claim it at the moment: what the
+  // tier remembers of an earlier claim is forgotten. Asks nobody.
+  virtual void ForgetClaim(const std::string& /*id*/) {}
+
   // Deletes a session that was not used after `since`, whoever claimed it, in one step. False if it
   // was used, or there is no record.
   virtual absl::StatusOr<bool> DeleteUnused(const std::string& id, absl::Time since);

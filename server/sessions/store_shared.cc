@@ -236,6 +236,7 @@ bool Store::Replace(const std::string& id, const EntryPtr& known, EntryPtr next,
         ++totals_.lost;
       }
       Drop(*known);
+      if (next == nullptr && !known->claimed) durable_->ForgetClaim(id);
     } else if (next == nullptr || table_.Find(id) != nullptr) {
       return true;
     }

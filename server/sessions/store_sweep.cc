@@ -71,6 +71,7 @@ absl::StatusOr<bool> Store::ExpireUnclaimed(SessionEntry& entry, absl::Time now)
   const MutexLock lock(&mutex_);
   if (absl::IsNotFound(record.status())) {
     if (!entry.deleted) Drop(entry);
+    durable_->ForgetClaim(known.id);
   } else if (record.ok()) {
     table_.Touch(entry, record->last_used);
   }

@@ -38,6 +38,7 @@ class RedisTier : public DurableTier {
   bool shared() const override { return true; }
   absl::StatusOr<SessionRecord> Claim(const std::string& id, absl::Time now) override;
   absl::StatusOr<Standing> Look(const std::string& id) override;
+  void ForgetClaim(const std::string& id) override { ForgetSession(id); }
   absl::StatusOr<bool> DeleteUnused(const std::string& id, absl::Time since) override;
   absl::StatusOr<std::vector<std::string>> CreatedBy(const SessionRecord& like) override;
   absl::StatusOr<std::string> Instance() override;
@@ -83,7 +84,8 @@ class RedisTier : public DurableTier {
   // Claims may be answered in another order than they were made in.
   void SetEpoch(const std::string& id, int64_t epoch);
   void SetCorrupt(const std::string& id);
-  // For a session that was deleted: what Redis has left of it refuses those without a claim, too.
+  // For a session that was deleted, or is another's: what Redis has of it refuses those without a
+  // claim, too.
   void ForgetSession(const std::string& id);
 
   const RedisTierOptions options_;

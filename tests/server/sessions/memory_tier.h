@@ -195,6 +195,16 @@ class MemoryTier : public DurableTier {
     return disk_->instance;
   }
 
+  void ForgetClaim(const std::string& id) override {
+    const std::lock_guard lock(disk_->mutex);
+    epochs_.erase(id);
+  }
+  bool RemembersClaim(const std::string& id) const {
+    const std::lock_guard lock(disk_->mutex);
+    const auto epoch = epochs_.find(id);
+    return epoch != epochs_.end() && epoch->second > 0;
+  }
+
   Usage usage() const override {
     const std::lock_guard lock(disk_->mutex);
     return {.sessions = static_cast<int64_t>(disk_->sessions.size()),

@@ -59,6 +59,10 @@ TEST_F(TierRedis, AClaimIsForgottenWithTheSession) {
       },
       [&] {
         EXPECT_TRUE(other_->DeleteUnused(kId, record.last_used).value());
+        tier_->ForgetClaim(kId);
+      },
+      [&] {
+        EXPECT_TRUE(other_->DeleteUnused(kId, record.last_used).value());
         EXPECT_TRUE(absl::IsAborted(PutState(tier_.get(), record, 1, "one")));
       },
   };
