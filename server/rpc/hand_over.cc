@@ -96,11 +96,11 @@ class Sender {
         stop_(std::move(stop)),
         stub_(v1::AdminService::NewStub(grpc::CreateChannel(peer.address, credentials))) {}
 
+  // Where the peer has one of this id already it cannot be known whether that is the same: what is
+  // here stays, and counts as left.
   Sent Send(const SessionRecord& record) {
     v1::AdoptSessionResponse response;
     Sent sent = Upload(record, &response);
-    // Whether what the peer has is the same cannot be known: what is here stays.
-    if (absl::IsAlreadyExists(sent.status)) return {};
     if (sent.status.ok() && response.persisted_version() >= record.persisted_version) Drop(record);
     return sent;
   }

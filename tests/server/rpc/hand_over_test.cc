@@ -187,7 +187,8 @@ TEST(HandOverTest, KeepsASessionThatThePeerAlreadyHas) {
   const auto result =
       HandOver(store, {.address = absl::StrCat("127.0.0.1:", port)}, In(std::chrono::hours(1)), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->taken, 1);
+  EXPECT_EQ(result->taken, 0);
+  EXPECT_EQ(result->left, 1);
 }
 
 TEST(HandOverTest, TellsItsKeyToNoOtherMachineWithoutTls) {
