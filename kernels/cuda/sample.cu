@@ -15,11 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/sample_filter.cuh"
 #include "kernels/ops/philox.h"
+#include "kernels/ops/sample.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {
-
-constexpr float kGreedyTemperature = 1e-5F;  // below it a row is greedy, as in vLLM
 
 enum Outcome : int32_t { kChosen, kNotFinite, kNothingAllowed };
 
@@ -157,10 +156,6 @@ std::vector<LogitBias> DistinctBiases(std::span<const LogitBias> biases) {
     }
   }
   return distinct;
-}
-
-bool HasPenalty(const SampleRow& row) {
-  return row.repetition_penalty != 1 || row.frequency_penalty != 0 || row.presence_penalty != 0;
 }
 
 // Lists of so many bytes travel at once, and more if one row has them. Memory is taken for them and

@@ -56,6 +56,13 @@ struct SampleRow {
       -1;  // -1: no logprob at all; 0: of the chosen token; n: and n alternatives
 };
 
+// Below this temperature a row is greedy, as in vLLM.
+inline constexpr float kGreedyTemperature = 1e-5F;
+
+inline bool HasPenalty(const SampleRow& row) {
+  return row.repetition_penalty != 1 || row.frequency_penalty != 0 || row.presence_penalty != 0;
+}
+
 struct SampleArgs {
   Matrix<const float> logits;       // [rows, vocab]
   std::span<const SampleRow> rows;  // [N]

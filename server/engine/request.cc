@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/ops/sample.h"
 
 namespace tvq {
 namespace {
@@ -50,8 +51,10 @@ absl::Status CheckCounts(const SamplingParams& p) {
   if (p.n < 1 || p.n > kMaxSamples) {
     return Wrong("n", p.n, absl::StrCat("in [1, ", kMaxSamples, "]"));
   }
-  if (p.n > 1 && p.temperature == 0) {
-    return Wrong("n", p.n, "1 when temperature is 0, for all samples would be equal");
+  if (p.n > 1 && p.temperature < kGreedyTemperature) {
+    return Wrong("n", p.n,
+                 absl::StrCat("1 when temperature is below ", kGreedyTemperature,
+                              ", for all samples would be equal"));
   }
   if (p.logprobs && (*p.logprobs < 0 || *p.logprobs > kMaxLogprobs)) {
     return Wrong("logprobs", *p.logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));

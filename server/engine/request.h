@@ -26,7 +26,7 @@ inline double Seconds(std::chrono::steady_clock::duration time) {
 // vLLM's names, semantics and defaults. A sample ends, in this order, with the end-of-sequence id
 // (unless ignore_eos), an id of stop_token_ids, a stop string, max_tokens.
 struct SamplingParams {
-  float temperature = 1;  // 0: greedy
+  float temperature = 1;  // below kGreedyTemperature: greedy
   int32_t top_k = 0;      // 0 or -1: off
   float top_p = 1;
   float min_p = 0;

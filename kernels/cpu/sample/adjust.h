@@ -11,13 +11,6 @@
 
 namespace tvq {
 
-// Below this temperature a row is greedy, as in vLLM.
-inline constexpr float kGreedyTemperature = 1e-5F;
-
-inline bool HasPenalty(const SampleRow& row) {
-  return row.repetition_penalty != 1 || row.frequency_penalty != 0 || row.presence_penalty != 0;
-}
-
 inline bool NeedsAdjustment(const SampleRow& row) {
   return !row.allowed_ids.empty() || !row.banned_ids.empty() || !row.logit_bias.empty() ||
          (HasPenalty(row) && !row.counts.empty());
