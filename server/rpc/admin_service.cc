@@ -48,7 +48,7 @@ absl::Status AdminService::Reload(v1::ReloadCredentialsResponse* response) const
 
 grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* rpc,
                                               const grpc::ByteBuffer* in, grpc::ByteBuffer* out) {
-  return UnaryCall<v1::DrainRequest, v1::DrainResponse>(
+  return BeginUnaryCall<v1::DrainRequest, v1::DrainResponse>(
       context_, kDrain, rpc, in, out,
       [this](const Caller& caller, const v1::DrainRequest& request, v1::DrainResponse* response) {
         spdlog::warn("{} asks the server to drain", caller.owner);
@@ -66,7 +66,7 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* AdminService::AdoptSession(
 grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerContext* rpc,
                                                           const grpc::ByteBuffer* in,
                                                           grpc::ByteBuffer* out) {
-  return UnaryCall<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
+  return BeginUnaryCall<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
       context_, kReloadCredentials, rpc, in, out,
       [this](const Caller& caller, const auto&, v1::ReloadCredentialsResponse* response) {
         const absl::Status status = Reload(response);

@@ -11,22 +11,20 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "server/engine/request.h"
 #include "server/rpc/call_context.h"
-#include "server/rpc/call_scope.h"
+#include "server/rpc/engine_request.h"
 #include "server/rpc/session_use.h"
+#include "server/rpc/unary_reactor.h"
+#include "tvq/v1/session.pb.h"
 
 namespace tvq {
 
 // One AppendSession call: a task takes the session's lease and submits a request that only feeds
 // tokens, the engine computes, another task commits. Held by gRPC until its OnDone and by the
 // engine until the sink's, whichever is later.
-class AppendCall : public grpc::ServerUnaryReactor,
-                   public RequestSink,
-                   public std::enable_shared_from_this<AppendCall> {
+class AppendCall : public UnaryReactor, public RequestSink {
  public:
   AppendCall(const CallContext& context, grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out);
 
@@ -34,8 +32,8 @@ class AppendCall : public grpc::ServerUnaryReactor,
   void Begin(const grpc::ByteBuffer& request);
 
   // gRPC's side.
-  void OnCancel() override;
-  void OnDone() override;
+  void OnCancel() override { in_engine_.Cancel(); }
+  using UnaryReactor::OnDone;
 
   // The engine's side.
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
@@ -44,24 +42,21 @@ class AppendCall : public grpc::ServerUnaryReactor,
   void OnDone(const absl::Status& status, const Usage& usage) override;
 
  private:
+  std::shared_ptr<AppendCall> Self() {
+    return std::static_pointer_cast<AppendCall>(shared_from_this());
+  }
   void Open(const grpc::ByteBuffer& request);
   void Replay(const std::string& reply);
   void Submit(Request request);
   void Commit();
-  void Refuse(const absl::Status& status);
-  void End(const absl::Status& status);
+  // Let go of the session, before the client hears of it and tries again.
+  void GiveUp(const absl::Status& status, bool busy = false);
+  void Fail(const absl::Status& status);
+  void Reply(const v1::AppendSessionResponse& response);
 
-  const CallContext& context_;
-  grpc::CallbackServerContext* const rpc_;
-  grpc::ByteBuffer* const out_;
-  CallScope scope_;
-  std::shared_ptr<AppendCall> self_;  // gRPC's share; reset by its OnDone
   std::unique_ptr<SessionUse> session_;
   int64_t tokens_ = 0;
-
-  absl::Mutex mutex_;
-  RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  EngineRequest in_engine_;
 };
 
 }  // namespace tvq

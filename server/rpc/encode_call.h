@@ -8,21 +8,18 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "server/engine/request.h"
 #include "server/rpc/call_context.h"
-#include "server/rpc/call_scope.h"
+#include "server/rpc/engine_request.h"
+#include "server/rpc/unary_reactor.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq {
 
 // One Encode call: a request whose output comes in one piece. Held by gRPC until its OnDone and by
 // the engine until the sink's.
-class EncodeCall : public grpc::ServerUnaryReactor,
-                   public RequestSink,
-                   public std::enable_shared_from_this<EncodeCall> {
+class EncodeCall : public UnaryReactor, public RequestSink {
  public:
   // gRPC keeps `out` until Finish.
   EncodeCall(const CallContext& context, grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out);
@@ -31,8 +28,8 @@ class EncodeCall : public grpc::ServerUnaryReactor,
   void Begin(const grpc::ByteBuffer& in);
 
   // gRPC's side.
-  void OnCancel() override;
-  void OnDone() override;
+  void OnCancel() override { in_engine_.Cancel(); }
+  using UnaryReactor::OnDone;
 
   // The engine's side.
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
@@ -41,23 +38,16 @@ class EncodeCall : public grpc::ServerUnaryReactor,
   void OnDone(const absl::Status& status, const Usage& usage) override;
 
  private:
+  std::shared_ptr<EncodeCall> Self() {
+    return std::static_pointer_cast<EncodeCall>(shared_from_this());
+  }
   void Open(const grpc::ByteBuffer& bytes);
   absl::Status Submit(const v1::EncodeRequest& message);
-  // Of a call that the engine never had.
-  void Refuse(const absl::Status& status);
-  void Answer(int64_t tokens);
+  void AnswerVectors(int64_t tokens);
 
-  const CallContext& context_;
-  grpc::CallbackServerContext* const rpc_;
-  grpc::ByteBuffer* const out_;
-  CallScope scope_;
-  std::shared_ptr<EncodeCall> self_;  // gRPC's share; reset by its OnDone
-  int64_t width_ = 0;                 // constant once submitted
-  std::vector<float> vectors_;        // the loop's, then the worker's that answers
-
-  absl::Mutex mutex_;
-  RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t width_ = 0;           // constant once submitted
+  std::vector<float> vectors_;  // the loop's, then the worker's that answers
+  EngineRequest in_engine_;
 };
 
 }  // namespace tvq

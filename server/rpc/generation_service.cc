@@ -93,7 +93,7 @@ grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* rpc,
                                                       const grpc::ByteBuffer* in,
                                                       grpc::ByteBuffer* out) {
-  return UnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
+  return BeginUnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
       context_, kTokenize, rpc, in, out,
       [this](const Caller&, const auto& q, auto* r) { return TokenizeText(context_, q, r); });
 }
@@ -101,7 +101,7 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* rpc,
                                                         const grpc::ByteBuffer* in,
                                                         grpc::ByteBuffer* out) {
-  return UnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+  return BeginUnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
       context_, kDetokenize, rpc, in, out,
       [this](const Caller&, const auto& q, auto* r) { return DetokenizeIds(context_, q, r); });
 }

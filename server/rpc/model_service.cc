@@ -63,7 +63,7 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* rpc,
                                                    const grpc::ByteBuffer* in,
                                                    grpc::ByteBuffer* out) {
-  return UnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>(
+  return BeginUnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>(
       context_, kListModels, rpc, in, out,
       [this](const Caller&, const auto&, v1::ListModelsResponse* response) {
         for (const ServedModel& model : context_.engine->models()) {
@@ -78,7 +78,7 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* rpc,
                                                  const grpc::ByteBuffer* in,
                                                  grpc::ByteBuffer* out) {
-  return UnaryCall<v1::GetModelRequest, v1::GetModelResponse>(
+  return BeginUnaryCall<v1::GetModelRequest, v1::GetModelResponse>(
       context_, kGetModel, rpc, in, out,
       [this](const Caller&, const v1::GetModelRequest& request, v1::GetModelResponse* response) {
         const auto model = FindModel(context_.engine->models(), request.name());
@@ -90,7 +90,7 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* rp
 grpc::ServerUnaryReactor* ModelService::GetServerInfo(grpc::CallbackServerContext* rpc,
                                                       const grpc::ByteBuffer* in,
                                                       grpc::ByteBuffer* out) {
-  return UnaryCall<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+  return BeginUnaryCall<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
       context_, kGetServerInfo, rpc, in, out,
       [this](const Caller&, const auto&, v1::GetServerInfoResponse* response) {
         Describe(response);

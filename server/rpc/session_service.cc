@@ -130,7 +130,7 @@ template <typename Request, typename Response, typename Handle>
 grpc::ServerUnaryReactor* Blocking(const CallContext& context, const MethodInfo& method,
                                    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
                                    grpc::ByteBuffer* out, Handle handle) {
-  return UnaryCall<Request, Response>(
+  return BeginUnaryCall<Request, Response>(
       context, method, rpc, in, out,
       [&context, handle](const Caller& caller, const Request& request, Response* response) {
         return handle(context, caller, request, response);

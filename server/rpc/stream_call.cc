@@ -3,9 +3,7 @@
 #include <iterator>
 #include <utility>
 
-#include "server/rpc/convert.h"
 #include "server/rpc/queued_stream.h"
-#include "server/rpc/status.h"
 
 namespace tvq {
 namespace {
@@ -24,32 +22,13 @@ bool StreamCall<Reactor>::Admit() {
 
 template <typename Reactor>
 absl::Status StreamCall<Reactor>::Submit(Request request) {
-  request.id = caller().request_id;
-  request.owner = caller().owner;
-  request.deadline = ToSteady(rpc_->deadline());
-  request.sink = this->shared_from_this();
   if (!request.prompt.empty()) first_id_ = request.prompt.front();
+  request.owner = caller().owner;  // whose prefixes they are
   // Its own calls alone decide the bits of a state that is kept.
   if (context_.sessions != nullptr && request.purpose == Purpose::kGenerate && !request.keep) {
     context_.sessions->UsePrefixes(&request);
   }
-  const std::string model = request.model;
-  const int64_t sequences = Sequences(request);
-  const int64_t tokens = MostTokens(request);
-  const absl::StatusOr<RequestHandle> handle = context_.engine->Submit(std::move(request));
-  if (!handle.ok()) {
-    const absl::StatusOr<ModelCapacity> capacity = context_.engine->Capacity(model, tokens);
-    AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc_);
-    return handle.status();
-  }
-  bool cancelled;
-  {
-    absl::MutexLock lock(&mutex_);
-    handle_ = *handle;
-    cancelled = cancelled_;
-  }
-  if (cancelled) context_.engine->Cancel(*handle);
-  return absl::OkStatus();
+  return in_engine_.Submit(std::move(request), caller(), this->shared_from_this(), rpc_);
 }
 
 template <typename Reactor>
@@ -286,15 +265,12 @@ void StreamCall<Reactor>::OnCancel() {
 
 template <typename Reactor>
 void StreamCall<Reactor>::CancelRequest() {
-  RequestHandle handle;
   {
     absl::MutexLock lock(&mutex_);
     if (!broken_since_) broken_since_ = std::chrono::steady_clock::now();
     backlog_ = {};
-    cancelled_ = true;
-    handle = handle_;
   }
-  if (handle != 0) context_.engine->Cancel(handle);
+  in_engine_.Cancel();
 }
 
 template <typename Reactor>

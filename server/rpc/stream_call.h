@@ -35,6 +35,7 @@
 #include "server/engine/request.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_scope.h"
+#include "server/rpc/engine_request.h"
 #include "server/rpc/reader_guard.h"
 #include "server/rpc/stream_writer.h"
 #include "tvq/v1/session.pb.h"
@@ -75,6 +76,7 @@ class StreamCall : public Reactor,
         rpc_(rpc),
         writer_(writer),
         scope_(context, method, rpc),
+        in_engine_(context.engine),
         reader_(rpc) {}
 
   // gRPC's side.
@@ -94,8 +96,7 @@ class StreamCall : public Reactor,
  protected:
   // First of all; the call keeps itself alive from here on. False: it is refused.
   bool Admit();
-  // Hands the request to the engine, with its id, owner, deadline and sink. On an error there will
-  // be no output: Refuse.
+  // Hands the request to the engine. On an error there will be no output: Refuse.
   absl::Status Submit(Request request);
   // Refuses a call that has not begun.
   void Refuse(const absl::Status& status);
@@ -152,6 +153,7 @@ class StreamCall : public Reactor,
   grpc::ServerContextBase* const rpc_;
   StreamWriter* const writer_;
   CallScope scope_;
+  EngineRequest in_engine_;
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
   int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit
@@ -173,8 +175,6 @@ class StreamCall : public Reactor,
   std::optional<SteadyTime> broken_since_ ABSL_GUARDED_BY(mutex_);
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;            // Finish was called
   std::optional<absl::Status> done_ ABSL_GUARDED_BY(mutex_);  // the request's end
-  RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   ReaderGuard reader_;  // under mutex_, until gRPC is done with the call
 };
 

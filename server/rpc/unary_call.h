@@ -11,8 +11,7 @@
 
 #include "absl/status/status.h"
 #include "server/rpc/call_context.h"
-#include "server/rpc/call_scope.h"
-#include "server/rpc/status.h"
+#include "server/rpc/unary_reactor.h"
 #include "server/rpc/wire.h"
 
 namespace tvq {
@@ -23,54 +22,55 @@ enum class RunOn {
   kSessionTasks,  // may block
 };
 
-// `handle` is absl::Status(const Caller&, const Request&, Response*). Does not run at all for a
-// caller who may not call `method`, a literal's.
+// `Handle` is absl::Status(const Caller&, const Request&, Response*). A method that fails has done
+// nothing.
 template <typename Request, typename Response, typename Handle>
-grpc::ServerUnaryReactor* UnaryCall(const CallContext& context, const MethodInfo& method,
-                                    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
-                                    grpc::ByteBuffer* out, Handle handle,
-                                    RunOn where = RunOn::kThisThread) {
-  grpc::ServerUnaryReactor* reactor = rpc->DefaultReactor();
-  // gRPC keeps `in` and `out` until Finish.
-  const auto scope = std::make_shared<CallScope>(context, method, rpc);
-  const auto finish = [reactor, scope](const absl::Status& status) {
-    reactor->Finish(scope->End(status));
-    scope->Done();
-  };
-  if (const absl::Status admitted = scope->Begin(); !admitted.ok()) {
-    finish(admitted);
-    return reactor;
+class UnaryCall final : public UnaryReactor {
+ public:
+  UnaryCall(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc,
+            grpc::ByteBuffer* out, Handle handle)
+      : UnaryReactor(context, method, rpc, out), handle_(std::move(handle)) {}
+
+  // Once, before the reactor is returned. gRPC keeps `in` until Finish.
+  void Begin(const grpc::ByteBuffer* in, RunOn where) {
+    if (!Admit()) return;
+    const auto run = [self = shared_from_this(), this, in] { Run(*in); };
+    if (where == RunOn::kSessionTasks) {
+      if (!context().session_tasks->TrySchedule(kSessionTaskBytes + in->Length(), run)) {
+        Refuse(SessionTasksBusy(), /*busy=*/true);
+      }
+    } else if (in->Length() <= kInlineRequestBytes) {
+      run();
+    } else if (!context().workers->TrySchedule(in->Length(), run)) {
+      Refuse(WorkersBusy(), /*busy=*/true);
+    }
   }
-  // A method that fails has done nothing.
-  const auto refuse = [rpc, scope, finish](const absl::Status& status) {
-    scope->Refuse(status);
-    AddRetryPushback(status, /*fits_idle_server=*/true, rpc);
-    finish(status);
-  };
-  const auto run = [rpc, scope, finish, refuse, in, out, handle] {
-    if (rpc->IsCancelled()) return refuse(absl::CancelledError("the call was cancelled"));
+
+ private:
+  void Run(const grpc::ByteBuffer& in) {
+    absl::Status status =
+        rpc()->IsCancelled() ? absl::CancelledError("the call was cancelled") : absl::OkStatus();
     Request request;
-    if (auto status = ParseMessage(*in, &request); !status.ok()) return refuse(status);
+    if (status.ok()) status = ParseMessage(in, &request);
     Response response;
-    if (auto status = handle(scope->caller(), request, &response); !status.ok()) {
-      return refuse(status);
-    }
-    auto bytes = SerializeMessage(response);
-    if (!bytes.ok()) return finish(bytes.status());
-    *out = *std::move(bytes);
-    rpc->AddInitialMetadata("x-request-id", scope->caller().request_id);
-    finish(absl::OkStatus());
-  };
-  if (where == RunOn::kSessionTasks) {
-    if (!context.session_tasks->TrySchedule(kSessionTaskBytes + in->Length(), run)) {
-      refuse(SessionTasksBusy());
-    }
-  } else if (in->Length() <= kInlineRequestBytes) {
-    run();
-  } else if (!context.workers->TrySchedule(in->Length(), run)) {
-    refuse(WorkersBusy());
+    if (status.ok()) status = handle_(caller(), request, &response);
+    if (!status.ok()) return Refuse(status, /*busy=*/true);
+    Answer(response);
   }
-  return reactor;
+
+  const Handle handle_;
+};
+
+// Begins a call, which does not run at all for a caller who may not call `method`, a literal's.
+template <typename Request, typename Response, typename Handle>
+grpc::ServerUnaryReactor* BeginUnaryCall(const CallContext& context, const MethodInfo& method,
+                                         grpc::CallbackServerContext* rpc,
+                                         const grpc::ByteBuffer* in, grpc::ByteBuffer* out,
+                                         Handle handle, RunOn where = RunOn::kThisThread) {
+  const auto call = std::make_shared<UnaryCall<Request, Response, Handle>>(context, method, rpc,
+                                                                           out, std::move(handle));
+  call->Begin(in, where);
+  return call.get();  // holds itself until gRPC is done with it
 }
 
 }  // namespace tvq

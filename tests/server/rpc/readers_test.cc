@@ -1,19 +1,23 @@
 // Clients that are slow to take what a call writes, or never do: while the server runs, and when it
 // stops.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/server.h"
+#include "server/rpc/wire.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
 #include "tvq/v1/generation.grpc.pb.h"
@@ -27,6 +31,12 @@ using testing::NiceMock;
 
 // More than gRPC takes for a client that does not read.
 constexpr int64_t kManyBytes = int64_t{64} << 20;
+
+// As many as one answer holds, of 5 bytes each.
+constexpr int64_t kManyIds = int64_t{1} << 18;
+constexpr int32_t kLargestId = std::numeric_limits<int32_t>::max();
+
+constexpr char kId[] = "0123456789abcdef0123456789abcdef";
 
 class Zeros : public SnapshotStream {
  public:
@@ -55,6 +65,9 @@ class ReadersTest : public testing::Test {
   explicit ReadersTest(std::chrono::milliseconds stall_timeout) {
     ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(); });
     ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) { return NewZeros(); });
+    ON_CALL(store_, Transcript(_, _)).WillByDefault([](auto&, auto&) {
+      return SessionTranscript{.ids = std::vector<int32_t>(kManyIds, kLargestId)};
+    });
     ON_CALL(store_, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
     auto server = Server::Start(engine_.engine.get(), &store_, {},
                                 {.port = 0, .stall_timeout = stall_timeout});
@@ -66,7 +79,7 @@ class ReadersTest : public testing::Test {
 
   std::unique_ptr<grpc::ClientReader<v1::ExportSessionResponse>> Export() {
     v1::ExportSessionRequest request;
-    request.mutable_session()->set_session_id("0123456789abcdef0123456789abcdef");
+    request.mutable_session()->set_session_id(kId);
     return v1::SessionService::NewStub(channel_)->ExportSession(&context_, request);
   }
 
@@ -79,6 +92,56 @@ class ReadersTest : public testing::Test {
     request.mutable_sampling()->set_logprobs(20);
     return v1::GenerationService::NewStub(channel_)->Generate(&context_, request);
   }
+
+  // A transcript of more than gRPC takes, of which nothing is read before Read; other stubs read by
+  // themselves.
+  class Transcript {
+   public:
+    Transcript(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext* context)
+        : stub_(channel),
+          call_(stub_.PrepareCall(context, "/tvq.v1.SessionService/GetSession", &queue_)) {
+      v1::GetSessionRequest request;
+      request.set_session_id(kId);
+      request.set_include_transcript(true);
+      const auto bytes = SerializeMessage(request);
+      EXPECT_TRUE(bytes.ok()) << bytes.status();
+      call_->StartCall(this);
+      Wait();
+      call_->WriteLast(*bytes, {}, this);
+      Wait();
+    }
+    ~Transcript() {
+      queue_.Shutdown();
+      void* tag;
+      bool ok;
+      while (queue_.Next(&tag, &ok)) continue;
+    }
+
+    grpc::Status Read(v1::GetSessionResponse* response) {
+      grpc::ByteBuffer bytes;
+      call_->Read(&bytes, this);
+      if (Wait()) EXPECT_TRUE(ParseMessage(bytes, response).ok());
+      return Finish();
+    }
+    grpc::Status Finish() {
+      grpc::Status status;
+      call_->Finish(&status, this);
+      Wait();
+      return status;
+    }
+
+   private:
+    bool Wait() {
+      void* tag;
+      bool ok = false;
+      EXPECT_TRUE(queue_.Next(&tag, &ok));
+      return ok;
+    }
+
+    grpc::CompletionQueue queue_;
+    grpc::GenericStub stub_;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  };
 
   // How the server's only call ended; empty if it did not.
   std::string WaitForEnd() const {
@@ -132,6 +195,14 @@ TEST_F(StalledReadersTest, OfTokensLoseTheCall) {
   (void)reader->Finish();
 }
 
+TEST_F(StalledReadersTest, OfAnAnswerLoseTheCall) {
+  Transcript transcript(channel_, &context_);
+  EXPECT_EQ(WaitForEnd(), "OK");                 // as far as the method goes
+  server_->Shutdown(In(std::chrono::hours(1)));  // returns
+  context_.TryCancel();
+  (void)transcript.Finish();
+}
+
 class DrainTest : public ReadersTest {
  protected:
   DrainTest() : ReadersTest(std::chrono::hours(1)) {}
@@ -151,6 +222,20 @@ TEST_F(DrainTest, ASnapshotOnItsWayArrives) {
   const grpc::Status status = reader->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(bytes, kManyBytes);
+}
+
+// For as long as readers are given, and no longer.
+TEST_F(DrainTest, AnAnswerOnItsWayArrives) {
+  Transcript transcript(channel_, &context_);
+  ASSERT_EQ(WaitForEnd(), "OK");
+  server_->FinishCalls(In(std::chrono::hours(1)), {});  // returns
+  std::jthread drain([&] { server_->Shutdown(In(std::chrono::hours(1))); });
+  // Longer than gRPC gives calls of which nothing is left to do.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  v1::GetSessionResponse response;
+  const grpc::Status status = transcript.Read(&response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.transcript_size(), kManyIds);
 }
 
 TEST_F(DrainTest, EndsASnapshotOnItsWayWhenToldTo) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -30,6 +31,7 @@ using testing::Field;
 using testing::FieldsAre;
 using testing::HasSubstr;
 using testing::NiceMock;
+using testing::Pair;
 using testing::Return;
 using testing::UnorderedElementsAre;
 
@@ -37,7 +39,7 @@ constexpr char kId[] = "0123456789abcdef0123456789abcdef";
 
 class SessionCallsTest : public testing::Test {
  protected:
-  SessionCallsTest() {
+  explicit SessionCallsTest(FakeOptions model = {}) : engine_(model) {
     auto server = Server::Start(engine_.engine.get(), &store_, {}, {.port = 0});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -60,13 +62,17 @@ class SessionCallsTest : public testing::Test {
     return raw;
   }
 
-  grpc::Status Append(v1::AppendSessionResponse* response, const std::string& key = "") {
-    grpc::ClientContext context;
+  static v1::AppendSessionRequest Feed(const std::string& key = "") {
     v1::AppendSessionRequest request;
     request.mutable_session()->set_session_id(kId);
     request.mutable_session()->set_idempotency_key(key);
     request.set_text("abc");
-    return sessions_->AppendSession(&context, request, response);
+    return request;
+  }
+
+  grpc::Status Append(v1::AppendSessionResponse* response, const std::string& key = "") {
+    grpc::ClientContext context;
+    return sessions_->AppendSession(&context, Feed(key), response);
   }
 
   static v1::GenerateRequest Prompt(const std::string& key = "", int32_t max_tokens = 5) {
@@ -287,6 +293,48 @@ TEST_F(SessionCallsTest, FullTierSaysWhenToTryAgain) {
   const grpc::Status status = sessions_->CreateSession(&context, {}, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(context.GetServerTrailingMetadata().count(kRetryPushbackTrailer), 1u);
+}
+
+// Of which none fits into the engine's million bytes with more than one token.
+class LargeStatesTest : public SessionCallsTest {
+ protected:
+  LargeStatesTest() : SessionCallsTest({.bytes_per_token = 600'000}) {}
+};
+
+TEST_F(LargeStatesTest, AppendThatNeverFitsIsNotTriedAgain) {
+  Expect();
+  grpc::ClientContext context;
+  v1::AppendSessionResponse response;
+  const grpc::Status status = sessions_->AppendSession(&context, Feed(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(context.GetServerTrailingMetadata(),
+              UnorderedElementsAre(Pair(kRetryPushbackTrailer, "-1")));
+  EXPECT_EQ(log_.released, 1);
+}
+
+// Who may call too often hears when, from the gate alone.
+TEST_F(SessionCallsTest, AppendAboveTheRateSaysWhenOnce) {
+  auto server = Server::Start(engine_.engine.get(), &store_, {},
+                              {.port = 0, .gate = {.max_requests_per_second = 0.01}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto sessions = v1::SessionService::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", (*server)->port()), grpc::InsecureChannelCredentials()));
+  EXPECT_CALL(store_, Acquire(_)).WillRepeatedly([](const SessionCall&) {
+    return absl::AbortedError("busy");
+  });
+  grpc::StatusCode code = grpc::StatusCode::OK;
+  for (int i = 0; i < 100 && code != grpc::StatusCode::RESOURCE_EXHAUSTED; ++i) {
+    grpc::ClientContext context;
+    v1::AppendSessionResponse response;
+    code = sessions->AppendSession(&context, Feed(), &response).error_code();
+    if (code != grpc::StatusCode::RESOURCE_EXHAUSTED) continue;
+    const auto [first, last] =
+        context.GetServerTrailingMetadata().equal_range(kRetryPushbackTrailer);
+    ASSERT_EQ(std::distance(first, last), 1);
+    EXPECT_GT(std::stoll(std::string(first->second.data(), first->second.size())),
+              kRetryPushbackMs);
+  }
+  EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 TEST_F(SessionCallsTest, CreateNamesTheModel) {
