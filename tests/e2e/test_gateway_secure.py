@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from certificates import Authority
 from gateway_process import GatewayProcess, run_gateway
+from server_process import wait_until
 from test_keys import keys, line  # noqa: F401  (keys is a fixture)
 
 
@@ -119,14 +120,16 @@ def test_https(start, tmp_path):
         server.wait_idle()
         # New files are used for new connections.
         certificate.write_bytes(b"")
-        assert gateway.get("/health").status == 200
+
+        def noticed():
+            assert gateway.get("/health").status == 200
+            return "the certificates in use stay: certificate file" in gateway.stderr()
+        wait_until(noticed, "the log says that the file is no certificate")
         second = Authority(tmp_path / "second")
         new_certificate, new_key = second.issue("gateway")
         certificate.write_bytes(new_certificate.read_bytes())
         key.write_bytes(new_key.read_bytes())
         gateway.tls(second.ca)
-        from server_process import wait_until
-
         def taken():
             try:
                 return gateway.get("/health").status == 200

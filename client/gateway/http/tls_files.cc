@@ -1,6 +1,7 @@
 #include "client/gateway/http/tls_files.h"
 
 #include <openssl/ssl.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/system/error_code.hpp>
 #include <string_view>
@@ -39,12 +40,20 @@ std::shared_ptr<asio::ssl::context> TlsFiles::Current() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < kLook) return context_;
   looked_ = now;
-  if (Stamp() != stamp_) Read().IgnoreError();  // looked at again when they change again
+  if (Stamp() == stamp_) return context_;
+  const absl::Status read = Read();
+  const std::string problem(read.message());
+  if (read.ok()) {
+    spdlog::info("new certificates are in use");
+  } else if (problem != last_problem_) {
+    spdlog::warn("the certificates in use stay: {}", problem);
+  }
+  last_problem_ = problem;
   return context_;
 }
 
 absl::Status TlsFiles::Read() {
-  stamp_ = Stamp();
+  std::string stamp = Stamp();
   looked_ = std::chrono::steady_clock::now();
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
@@ -61,6 +70,7 @@ absl::Status TlsFiles::Read() {
   context->use_private_key_file(key_file_, asio::ssl::context::pem, error);
   if (!error && SSL_CTX_check_private_key(context->native_handle()) == 1) {
     context_ = std::move(context);
+    stamp_ = std::move(stamp);
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("key file ", key_file_, ": must be the key of ",

@@ -23,7 +23,7 @@ class TlsFiles {
                                        const std::string& key_file);
 
   // For a new connection: what the files hold, looked at once a second. Files that cannot be used
-  // leave the old ones in force.
+  // leave the old ones in force, which the log says once for each problem.
   std::shared_ptr<asio::ssl::context> Current();
 
  private:
@@ -35,7 +35,8 @@ class TlsFiles {
   std::string certificate_file_;
   std::string key_file_;
   std::shared_ptr<asio::ssl::context> context_;
-  std::string stamp_;  // sizes and times of the files when they were read
+  std::string stamp_;  // sizes and times of the files of context_
+  std::string last_problem_;
   std::chrono::steady_clock::time_point looked_;
 };
 
