@@ -11,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
+#include "server/rpc/byte_quota.h"
 #include "server/rpc/call_gate.h"
 #include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/open_calls.h"
-#include "server/rpc/snapshot_receiver.h"
 #include "server/rpc/stream_writers.h"
 #include "server/rpc/task_pool.h"
 #include "server/sessions/session_store.h"
@@ -51,7 +51,8 @@ struct CallContext {
   // May wait for disk or network, never for a client. What only a bounded number of calls schedules
   // is taken in any case; whatever begins a call asks for room.
   TaskPool* session_tasks = nullptr;
-  UploadQuota* uploads = nullptr;             // of snapshots that clients send
+  ByteQuota* uploads = nullptr;               // of snapshots that clients send
+  ByteQuota* answers = nullptr;               // of vectors that clients have not taken
   std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client
   OpenCalls* open_calls = nullptr;
   const std::atomic<bool>* draining = nullptr;  // the server stops

@@ -252,6 +252,13 @@ absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const c
                                                  limits.max_prompt_tokens, ", the server's limit"));
 }
 
+absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
+                            const RequestLimits& limits) {
+  auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits);
+  if (!status.ok() || !message.has_token_ids()) return status;
+  return CheckTokenCount(message.token_ids().ids_size(), limits, "token_ids");
+}
+
 void ApplySampling(const v1::SamplingParams& m, SamplingParams* p) {
   if (m.has_temperature()) p->temperature = m.temperature();
   if (m.has_top_k()) p->top_k = m.top_k();

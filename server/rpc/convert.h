@@ -68,6 +68,9 @@ int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer);
 absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
                            const RequestLimits& limits);
 absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const char* field);
+// Both, before any text is tokenized; ToRequest checks the rest.
+absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
+                            const RequestLimits& limits);
 
 // Fields that are set in `message`, on top of `params`.
 void ApplySampling(const v1::SamplingParams& message, SamplingParams* params);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/status.h"
 #include "server/rpc/wire.h"
 
 namespace tvq {
@@ -18,7 +19,9 @@ constexpr int64_t kMostNumbers = (int64_t{1} << 29) - 1024;
 
 EncodeCall::EncodeCall(const CallContext& context, grpc::CallbackServerContext* rpc,
                        grpc::ByteBuffer* out)
-    : UnaryReactor(context, kEncode, rpc, out), in_engine_(context.engine) {}
+    : UnaryReactor(context, kEncode, rpc, out),
+      answer_(context.answers),
+      in_engine_(context.engine) {}
 
 void EncodeCall::Begin(const grpc::ByteBuffer& in) {
   if (!Admit()) return;
@@ -60,6 +63,14 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
 
 void EncodeCall::OnDone(const absl::Status& status, const Usage& usage) {
   if (!status.ok()) return End(status);
+  // Twice: as vectors or a message, and as that message's bytes.
+  if (!answer_.Add(2 * vectors_.size() * sizeof(float))) {
+    vectors_ = {};
+    const auto full = absl::ResourceExhaustedError(
+        "the clients have not taken enough of the vectors that wait for them; try again");
+    AddRetryPushback(full, /*fits_idle_server=*/true, rpc());
+    return End(full);
+  }
   // Not on the loop: there may be hundreds of megabytes.
   context().workers->Schedule(
       [self = Self(), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); });

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "server/engine/request.h"
+#include "server/rpc/byte_quota.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/engine_request.h"
 #include "server/rpc/unary_reactor.h"
@@ -47,6 +48,7 @@ class EncodeCall : public UnaryReactor, public RequestSink {
 
   int64_t width_ = 0;           // constant once submitted
   std::vector<float> vectors_;  // the loop's, then the worker's that answers
+  ByteQuota::Share answer_;     // from the engine's end until gRPC's
   EngineRequest in_engine_;
 };
 

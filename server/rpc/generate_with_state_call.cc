@@ -22,7 +22,8 @@ GenerateWithStateCall::GenerateWithStateCall(const CallContext& context,
 void GenerateWithStateCall::Begin() {
   if (!Admit()) return;
   if (context().sessions == nullptr) return Refuse(NoSessions());
-  receiver_ = std::make_unique<SnapshotReceiver>(context().sessions, context().uploads);
+  receiver_ = std::make_unique<SnapshotReceiver>(context().sessions, context().uploads,
+                                                 context().stall_timeout);
   ReadNext();
 }
 
@@ -64,6 +65,12 @@ absl::Status GenerateWithStateCall::ReadMessage() {
     const auto model = FindModel(context().engine->models(), message_.model());
     if (!model.ok()) return model.status();
     model_ = *model;
+    if (auto status = CheckInputSize(message_, **model, context().limits); !status.ok()) {
+      return status;
+    }
+    // It waits for the snapshot as long as that takes.
+    message_.DiscardUnknownFields();
+    if (auto status = receiver_->Keep(message_.SpaceUsedLong()); !status.ok()) return status;
   }
   return receiver_->Add(message.chunk());
 }

@@ -46,6 +46,9 @@ constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those 
 constexpr int kSessionThreads = 16;
 constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
 
+// Of vectors that clients have asked for and not taken.
+constexpr size_t kMaxAnswerBytes = size_t{512} << 20;
+
 // Two of the models' largest snapshots, or a number of small ones, may be on their way in at once;
 // in any case one as large as is taken at all.
 size_t UploadBytes(const Engine& engine, const SessionStore* sessions) {
@@ -122,6 +125,7 @@ class Server::Impl {
                  .workers = &workers_,
                  .session_tasks = &session_tasks_,
                  .uploads = &uploads_,
+                 .answers = &answers_,
                  .stall_timeout = options.stall_timeout,
                  .open_calls = &open_calls_,
                  .draining = &draining_},
@@ -234,7 +238,8 @@ class Server::Impl {
   StreamWriters writers_;
   TaskPool workers_;
   TaskPool session_tasks_;
-  UploadQuota uploads_;
+  ByteQuota uploads_;
+  ByteQuota answers_{kMaxAnswerBytes};
   const CallContext context_;
   GenerationService generation_;
   SessionService sessions_;

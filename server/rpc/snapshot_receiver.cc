@@ -2,19 +2,28 @@
 
 #include <span>
 
+#include "absl/strings/str_cat.h"
 #include "server/rpc/session_convert.h"
 
 namespace tvq {
 
-absl::Status SnapshotReceiver::Add(const std::string& chunk) {
+absl::Status SnapshotReceiver::Add(const std::string& chunk, Clock::time_point now) {
   if (auto status = CheckChunk(chunk); !status.ok()) return status;
-  if (!quota_->TryTake(chunk.size())) {
-    busy_ = true;
-    return absl::ResourceExhaustedError(
-        "chunk: too many snapshots are being sent at once; try again");
+  if (auto status = Keep(chunk.size()); !status.ok()) return status;
+  bytes_ += static_cast<int64_t>(chunk.size());
+  if (now - began_ > patience_ + std::chrono::seconds(bytes_ / kSlowestSender)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("chunk: the snapshot comes too slowly, must come at ", kSlowestSender,
+                     " bytes a second or more"));
   }
-  bytes_ += chunk.size();
   return upload_->Add(std::span<const char>(chunk));
+}
+
+absl::Status SnapshotReceiver::Keep(size_t bytes) {
+  if (share_.Add(bytes)) return absl::OkStatus();
+  busy_ = true;
+  return absl::ResourceExhaustedError(
+      "chunk: too many snapshots are being sent at once; try again");
 }
 
 }  // namespace tvq

@@ -1,52 +1,39 @@
 #ifndef TVQ_SERVER_RPC_SNAPSHOT_RECEIVER_H_
 #define TVQ_SERVER_RPC_SNAPSHOT_RECEIVER_H_
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "server/rpc/byte_quota.h"
 #include "server/sessions/session_store.h"
 
 namespace tvq {
 
-// Bounds the memory of all snapshots that clients are sending. Any thread.
-class UploadQuota {
- public:
-  explicit UploadQuota(size_t bytes) : free_(bytes) {}
+// How fast a client must send at least, in bytes a second, once the time is over for which one
+// chunk may let the server wait.
+inline constexpr int64_t kSlowestSender = int64_t{16} << 10;
 
-  bool TryTake(size_t bytes) {
-    absl::MutexLock lock(&mutex_);
-    if (bytes > free_) return false;
-    free_ -= bytes;
-    return true;
-  }
-  void Give(size_t bytes) {
-    absl::MutexLock lock(&mutex_);
-    free_ += bytes;
-  }
-
- private:
-  absl::Mutex mutex_;
-  size_t free_ ABSL_GUARDED_BY(mutex_);
-};
-
-// A snapshot on its way in, as a client sends it, and its part of the quota, which is given back by
-// the destructor. One thread at a time.
+// A snapshot on its way in, as a client sends it, and its part of the quota. One thread at a time.
 class SnapshotReceiver {
  public:
-  SnapshotReceiver(SessionStore* store, UploadQuota* quota)
-      : quota_(quota), upload_(store->NewUpload()) {}
-  ~SnapshotReceiver() { quota_->Give(bytes_); }
-  SnapshotReceiver(const SnapshotReceiver&) = delete;
-  SnapshotReceiver& operator=(const SnapshotReceiver&) = delete;
+  using Clock = std::chrono::steady_clock;
 
-  // INVALID_ARGUMENT for a chunk that is too long. RESOURCE_EXHAUSTED for a snapshot that is larger
-  // than any this server takes, or, then `busy` is true, when others are sending too much already.
-  absl::Status Add(const std::string& chunk);
+  // `patience`: for one chunk.
+  SnapshotReceiver(SessionStore* store, ByteQuota* quota, std::chrono::milliseconds patience)
+      : share_(quota), upload_(store->NewUpload()), patience_(patience) {}
+
+  // INVALID_ARGUMENT for a chunk that is too long. DEADLINE_EXCEEDED when all of them together come
+  // too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than any this server takes, or,
+  // then `busy` is true, when others are sending too much already.
+  absl::Status Add(const std::string& chunk, Clock::time_point now = Clock::now());
+
+  // Counts what the call keeps beside the snapshot. RESOURCE_EXHAUSTED as for a chunk.
+  absl::Status Keep(size_t bytes);
 
   bool empty() const { return bytes_ == 0; }
   bool busy() const { return busy_; }
@@ -55,9 +42,11 @@ class SnapshotReceiver {
   std::unique_ptr<SnapshotUpload> Take() { return std::move(upload_); }
 
  private:
-  UploadQuota* const quota_;
+  ByteQuota::Share share_;
   std::unique_ptr<SnapshotUpload> upload_;
-  size_t bytes_ = 0;
+  const std::chrono::milliseconds patience_;
+  const Clock::time_point began_ = Clock::now();
+  int64_t bytes_ = 0;
   bool busy_ = false;
 };
 

@@ -13,7 +13,8 @@ void UploadCall::Begin() {
   }
   if (context_.sessions == nullptr) return Refuse(NoSessions(), /*busy=*/false);
   if (auto status = CheckNotDraining(context_); !status.ok()) return Refuse(status, /*busy=*/false);
-  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
+  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads,
+                                                 context_.stall_timeout);
   ReadNext();
 }
 
@@ -47,7 +48,8 @@ void UploadCall::OnMessage() {
 absl::Status UploadCall::NextSnapshot(
     const std::function<absl::Status(std::unique_ptr<SnapshotUpload>)>& take) {
   auto status = take(receiver_->Take());
-  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads);
+  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads,
+                                                 context_.stall_timeout);
   return status;
 }
 

@@ -337,6 +337,26 @@ TEST_F(SessionCallsTest, AppendAboveTheRateSaysWhenOnce) {
   EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+// Not when all of the state has come, which may take long.
+TEST_F(SessionCallsTest, TextAboveTheLimitIsRefusedAheadOfTheState) {
+  ON_CALL(store_, NewUpload()).WillByDefault([] { return nullptr; });
+  auto server = Server::Start(engine_.engine.get(), &store_, {},
+                              {.port = 0, .limits = {.max_prompt_tokens = 10}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto generation = v1::GenerationService::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", (*server)->port()), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto call = generation->GenerateWithState(&context);
+  v1::GenerateWithStateRequest request;
+  request.mutable_generate()->set_text(std::string(100, 'x'));
+  ASSERT_TRUE(call->Write(request));
+  v1::GenerateWithStateResponse response;
+  EXPECT_FALSE(call->Read(&response));
+  const grpc::Status status = call->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("text: has 100 bytes"));
+}
+
 TEST_F(SessionCallsTest, CreateNamesTheModel) {
   EXPECT_CALL(store_, Create("", Field(&CreateOptions::model, "fake")))
       .WillOnce(Return(SessionView{.record = Record()}));
