@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the reports of a run of scripts/gpu-check with what a GPU is asked to show (docs/performance.md).
+"""Compares the reports of a run of scripts/gpu-check with what a GPU is asked to show (docs/gpu.md).
 
     targets.py FOLDER
 
