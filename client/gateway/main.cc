@@ -62,6 +62,14 @@ void TellAddresses(const std::string& host, const Listeners& listeners) {
   }
 }
 
+void TellCertificates(const absl::Status& changed) {
+  if (changed.ok()) {
+    spdlog::info("new certificates are in use");
+  } else {
+    spdlog::warn("the certificates in use stay: {}", std::string(changed.message()));
+  }
+}
+
 // The first signal lets requests finish for a time, the second ends them.
 class Shutdown {
  public:
@@ -148,7 +156,7 @@ int Run(const GatewayOptions& options) {
   Gateway gateway(services, Origins(options.http.host, has_tls, options.allowed_origins));
   std::optional<TlsFiles> tls;
   if (has_tls) {
-    auto files = TlsFiles::Load(options.certificate_file, options.key_file);
+    auto files = TlsFiles::Load(options.certificate_file, options.key_file, TellCertificates);
     if (!files.ok()) {
       spdlog::critical("{}", std::string(files.status().message()));
       return 1;

@@ -1,7 +1,6 @@
 #include "client/gateway/http/tls_files.h"
 
 #include <openssl/ssl.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/system/error_code.hpp>
 #include <string_view>
@@ -30,8 +29,8 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length,
 }  // namespace
 
 absl::StatusOr<TlsFiles> TlsFiles::Load(const std::string& certificate_file,
-                                        const std::string& key_file) {
-  TlsFiles files(certificate_file, key_file);
+                                        const std::string& key_file, Report report) {
+  TlsFiles files(certificate_file, key_file, std::move(report));
   if (auto status = files.Read(); !status.ok()) return status;
   return files;
 }
@@ -40,14 +39,13 @@ std::shared_ptr<asio::ssl::context> TlsFiles::Current() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < kLook) return context_;
   looked_ = now;
-  if (Stamp() == stamp_) return context_;
+  if (Stamp() == stamp_) {
+    last_problem_.clear();
+    return context_;
+  }
   const absl::Status read = Read();
   const std::string problem(read.message());
-  if (read.ok()) {
-    spdlog::info("new certificates are in use");
-  } else if (problem != last_problem_) {
-    spdlog::warn("the certificates in use stay: {}", problem);
-  }
+  if (read.ok() || problem != last_problem_) report_(read);
   last_problem_ = problem;
   return context_;
 }
