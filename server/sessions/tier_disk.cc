@@ -140,7 +140,6 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
                            const std::function<absl::Status(const ByteSink&)>& write) {
   if (absl::Status s = CheckId(record.id); !s.ok()) return s;
   const Busy busy(this, record.id);
-  ForgetIfRemoved(record.id);
   int64_t reserved = 0;
   Present present;
   {
@@ -166,8 +165,12 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   {
     const std::lock_guard lock(mutex_);
     reserved_ -= reserved;
-    // NOT_FOUND would read as if there were no such session.
-    if (absl::IsNotFound(written)) return Inside(absl::UnavailableError(written.message()));
+    // NOT_FOUND would read as if there were no such session. It is not stored anew: the states of
+    // its marks may be nowhere else, and are kept while this fails.
+    if (absl::IsNotFound(written)) {
+      return Inside(absl::UnavailableError(absl::StrCat(
+          written.message(), "; was the folder removed? Put it back, or delete the session")));
+    }
     if (!written.ok()) return Inside(written);
     StoredSession& session = sessions_[record.id];
     const auto replaced = session.versions().find(version);
@@ -176,13 +179,6 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   }
   DropSuperseded(record.id);
   return absl::OkStatus();
-}
-
-void DiskTier::ForgetIfRemoved(const std::string& id) {
-  std::error_code error;
-  if (std::filesystem::exists(FolderOf(id), error) || error) return;
-  const std::lock_guard lock(mutex_);
-  Forget(id);
 }
 
 void DiskTier::Forget(const std::string& id) {

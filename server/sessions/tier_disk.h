@@ -96,8 +96,6 @@ class DiskTier : public DurableTier {
   std::string UsePathOf(const std::string& id) const { return FolderOf(id) + "/used"; }
   absl::Time ReadUse(const std::string& id) const;
 
-  // Somebody may have removed the session's folder: what is stored next is the first then.
-  void ForgetIfRemoved(const std::string& id);
   // Called with the mutex held.
   void Forget(const std::string& id);
   // Removes what the newest record does not name any more.

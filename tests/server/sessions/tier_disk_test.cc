@@ -112,22 +112,19 @@ TEST(DiskTierTest, ReadsMarksThatListAllMarks) {
   EXPECT_EQ(tier->Find(id)->marks.size(), 2U);
 }
 
-TEST(DiskTierTest, StoresAnewWhoseFolderWasRemoved) {
+TEST(DiskTierTest, AFolderThatIsGoneIsNoMissingSession) {
   const TempDir dir;
   const auto tier = Open(dir.path());
-  const std::string id = TestId(1);
+  const std::string id = TestId(1), folder = dir.path() + "/" + id, aside = dir.path() + "-aside";
   ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 1)).ok());
-  ASSERT_TRUE(PutNewest(*tier, TestRecord(id, 2, {1})).ok());
-  std::filesystem::remove_all(dir.path() + "/" + id);
-  const SessionRecord record = TestRecord(id, 3, {1, 2});
-  ASSERT_TRUE(PutVersion(*tier, record, 2).ok()) << "it was stored before";
-  const absl::Status put = PutNewest(*tier, record);
-  ASSERT_TRUE(put.ok()) << put;
-  EXPECT_THAT(Files(dir.path()), ElementsAre(id + "/v2.snap", id + "/v3.snap"));
-  EXPECT_TRUE(CheckVersion(*tier, id, 3).ok());
-  EXPECT_TRUE(absl::IsNotFound(tier->Get(id, 1).status()));
-  EXPECT_EQ(tier->usage().bytes,
-            std::ssize(TestSnapshot(record, 2)) + std::ssize(TestSnapshot(record, 3)));
+  std::filesystem::rename(folder, aside);
+  const absl::Status put = PutNewest(*tier, TestRecord(id, 2, {1}));
+  EXPECT_EQ(put.code(), absl::StatusCode::kUnavailable) << put;
+  EXPECT_FALSE(std::filesystem::exists(folder)) << "what is missing must show";
+  std::filesystem::rename(aside, folder);
+  EXPECT_TRUE(PutNewest(*tier, TestRecord(id, 2, {1})).ok());
+  EXPECT_TRUE(CheckVersion(*tier, id, 1).ok());
+  EXPECT_TRUE(CheckVersion(*tier, id, 2).ok());
 }
 
 TEST(DiskTierTest, ADirectoryThatIsGoneIsNoMissingSession) {
