@@ -58,19 +58,27 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
                      " numbers no message holds; ask for their mean, or for parts of at most ",
                      kMostNumbers / width_));
   }
+  if (auto status = TakeRoom(request->mean ? 1 : tokens); !status.ok()) return status;
   return in_engine_.Submit(*std::move(request), caller(), Self(), rpc());
+}
+
+absl::Status EncodeCall::TakeRoom(int64_t vectors) {
+  const int64_t bytes = vectors * width_ * static_cast<int64_t>(sizeof(float));
+  if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
+  if (answer_.emplace(context().answers).Add(static_cast<size_t>(bytes))) return absl::OkStatus();
+  const auto full = absl::ResourceExhaustedError(
+      "too many vectors are asked for, or wait for their clients; try again");
+  AddRetryPushback(full, /*fits_idle_server=*/true, rpc());
+  return full;
+}
+
+void EncodeCall::OnDone() {
+  answer_.reset();
+  UnaryReactor::OnDone();
 }
 
 void EncodeCall::OnDone(const absl::Status& status, const Usage& usage) {
   if (!status.ok()) return End(status);
-  // Twice: as vectors or a message, and as that message's bytes.
-  if (!answer_.Add(2 * vectors_.size() * sizeof(float))) {
-    vectors_ = {};
-    const auto full = absl::ResourceExhaustedError(
-        "the clients have not taken enough of the vectors that wait for them; try again");
-    AddRetryPushback(full, /*fits_idle_server=*/true, rpc());
-    return End(full);
-  }
   // Not on the loop: there may be hundreds of megabytes.
   context().workers->Schedule(
       [self = Self(), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); });

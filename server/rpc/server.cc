@@ -46,12 +46,14 @@ constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those 
 constexpr int kSessionThreads = 16;
 constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
 
-// Of vectors that clients have asked for and not taken.
+// Of large answers of vectors that clients have asked for and not taken.
 constexpr size_t kMaxAnswerBytes = size_t{512} << 20;
 
 // Two of the models' largest snapshots, or a number of small ones, may be on their way in at once;
-// in any case one as large as is taken at all.
-size_t UploadBytes(const Engine& engine, const SessionStore* sessions) {
+// in any case one as large as is taken at all, with the request that it comes with.
+size_t UploadBytes(const Engine& engine, const SessionStore* sessions,
+                   const ServerOptions& options) {
+  constexpr int64_t kIdBytes = 4;  // of an id that has one byte on its way
   int64_t largest = int64_t{32} << 20;
   for (const ServedModel& served : engine.models()) {
     const Model& model = *served.model;
@@ -60,7 +62,7 @@ size_t UploadBytes(const Engine& engine, const SessionStore* sessions) {
   }
   const int64_t two = 2 * (largest + (int64_t{16} << 20));
   const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();
-  return static_cast<size_t>(std::max(two, one));
+  return static_cast<size_t>(std::max(two, one + kIdBytes * options.max_message_bytes));
 }
 
 // In which the last answers go out; then streams end that never end by themselves.
@@ -113,9 +115,9 @@ class Server::Impl {
       : recorder_(std::move(parts.recorder)),
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
+        uploads_(UploadBytes(*engine, sessions, options)),
         workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst, kShorterBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
-        uploads_(UploadBytes(*engine, sessions)),
         context_{.engine = engine,
                  .sessions = sessions,
                  .gate = gate_.get(),
@@ -235,11 +237,11 @@ class Server::Impl {
   const std::unique_ptr<Tls> tls_;  // null without TLS
   OpenCalls open_calls_;
   std::atomic<bool> draining_ = false;
+  ByteQuota uploads_;
+  ByteQuota answers_{kMaxAnswerBytes};
   StreamWriters writers_;
   TaskPool workers_;
   TaskPool session_tasks_;
-  ByteQuota uploads_;
-  ByteQuota answers_{kMaxAnswerBytes};
   const CallContext context_;
   GenerationService generation_;
   SessionService sessions_;

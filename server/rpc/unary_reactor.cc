@@ -30,10 +30,12 @@ void UnaryReactor::Answer(const google::protobuf::Message& message) {
   auto bytes = SerializeMessage(message);
   if (!bytes.ok()) return End(bytes.status());
   *out_ = *std::move(bytes);
-  const std::chrono::seconds slowest(out_->Length() / kSlowestReader);
-  reader_.Arm(context_.stall_timeout + slowest, shared_from_this());
+  const auto length = static_cast<int64_t>(out_->Length());
+  reader_.Arm(context_.stall_timeout + std::chrono::seconds(length / kSlowestReader),
+              shared_from_this());
   rpc_->AddInitialMetadata("x-request-id", caller().request_id);
-  End(absl::OkStatus());
+  if (length <= kSmallAnswerBytes) scope_.Worked();
+  Finish(scope_.End(absl::OkStatus()));
 }
 
 void UnaryReactor::OnDone() {

@@ -16,11 +16,15 @@
 namespace tvq {
 
 // How fast a client must take a large answer at least, in bytes a second.
-inline constexpr int64_t kSlowestReader = int64_t{1} << 20;
+inline constexpr int64_t kSlowestReader = int64_t{4} << 20;
 
-// A call with one answer. It counts as open until the client has that, and a client that does not
-// take it for as long as streams wait, or more slowly than kSlowestReader, loses it. Holds itself
-// from Admit until gRPC's OnDone; one thread at a time calls what is protected.
+// Larger ones are on their way for longer than a server that stops gives its readers.
+inline constexpr int64_t kSmallAnswerBytes = int64_t{1} << 20;
+
+// A call with one answer. It counts as open until the client has that, with a large one as at work,
+// and a client that does not take it for as long as streams wait, or more slowly than
+// kSlowestReader, loses it. Holds itself from Admit until gRPC's OnDone; one thread at a time calls
+// what is protected.
 class UnaryReactor : public grpc::ServerUnaryReactor,
                      public std::enable_shared_from_this<UnaryReactor> {
  public:

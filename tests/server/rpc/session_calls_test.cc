@@ -3,12 +3,16 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -335,6 +339,44 @@ TEST_F(SessionCallsTest, AppendAboveTheRateSaysWhenOnce) {
               kRetryPushbackMs);
   }
   EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+class NoUpload : public SnapshotUpload {
+ public:
+  absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
+};
+
+// However slowly the states come that they belong to.
+TEST_F(SessionCallsTest, RequestsThatWaitForTheirStatesAreNotKeptWithoutEnd) {
+  ON_CALL(store_, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
+  struct Waiting {
+    grpc::ClientContext context;
+    std::unique_ptr<
+        grpc::ClientReaderWriter<v1::GenerateWithStateRequest, v1::GenerateWithStateResponse>>
+        call;
+  };
+  v1::GenerateWithStateRequest request;
+  request.mutable_generate()->set_text(std::string(size_t{15} << 20, 'x'));
+  std::deque<Waiting> calls;
+  grpc::Status refused;
+  while (refused.ok() && calls.size() < 100) {
+    Waiting& waiting = calls.emplace_back();
+    waiting.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    waiting.call = generation_->GenerateWithState(&waiting.context);
+    waiting.call->Write(request);
+    // Until it is refused or, most likely, waits for the state.
+    for (int i = 0; i < 20 && server_->call_counts().rejected.empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (!server_->call_counts().rejected.empty()) refused = waiting.call->Finish();
+  }
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("too many snapshots"));
+  EXPECT_EQ(calls.back().context.GetServerTrailingMetadata().count(kRetryPushbackTrailer), 1u);
+  EXPECT_GT(calls.size(), 1U) << "one has room";
+  for (Waiting& waiting : calls) waiting.context.TryCancel();
+  calls.pop_back();
+  for (Waiting& waiting : calls) (void)waiting.call->Finish();
 }
 
 // Not when all of the state has come, which may take long.

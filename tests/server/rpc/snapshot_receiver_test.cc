@@ -30,12 +30,13 @@ class SnapshotReceiverTest : public testing::Test {
   SnapshotReceiverTest() {
     ON_CALL(store_, NewUpload).WillByDefault([] { return std::make_unique<CountingUpload>(5000); });
   }
-  testing::NiceMock<MockSessionStore> store_;
-  // A receiver that waits for a second->
+
+  // Whose patience is a second.
   std::unique_ptr<SnapshotReceiver> NewReceiver() {
     return std::make_unique<SnapshotReceiver>(&store_, &quota_, std::chrono::seconds(1));
   }
 
+  testing::NiceMock<MockSessionStore> store_;
   ByteQuota quota_{6000};
 };
 
