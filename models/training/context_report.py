@@ -13,8 +13,8 @@ import pathlib
 
 import numpy as np
 
-from models.training.evaluate import token_bits
 from models.training.export import load_model
+from models.training.token_bits import token_bits
 from models.training.tokenizer import load_tokenizer
 
 

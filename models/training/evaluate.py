@@ -13,29 +13,13 @@ import math
 import pathlib
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
-SEGMENT = 4096  # tokens a call; any multiple of the model's granule gives the same numbers
-
-
-@torch.no_grad()
-def token_bits(model, ids: np.ndarray, use_accumulator: bool = True, segment: int = SEGMENT) -> np.ndarray:
-    """Bits of each of ids[1:] given all before it."""
-    was_training = model.training
-    model.eval()
-    segment = max(1, segment // model.granule) * model.granule
-    tokens = torch.from_numpy(ids.astype(np.int64))[None].to(next(model.parameters()).device)
-    state, bits = model.initial_state(1), []
-    for begin in range(0, len(ids) - 1, segment):
-        piece = tokens[:, begin:begin + segment]
-        output = model(piece, state, use_accumulator=use_accumulator)
-        state = output.state
-        targets = tokens[0, begin + 1:begin + 1 + segment]
-        loss = F.cross_entropy(output.logits[0, :len(targets)].float(), targets, reduction="none")
-        bits.append(loss.cpu().numpy() / math.log(2))
-    model.train(was_training)
-    return np.concatenate(bits)
+from models.training.couplet_rules import read_tones, rules_kept
+from models.training.couplets import answers, read_pairs, second_lines
+from models.training.export import load_model
+from models.training.images import image_bits, read_images, sequences_of, shape_of
+from models.training.token_bits import token_bits
+from models.training.tokenizer import load_tokenizer
 
 
 def by_position(bits: np.ndarray, bounds=(0, 256, 1024, 4096, 16384, 65536, 1 << 40)):
@@ -45,8 +29,6 @@ def by_position(bits: np.ndarray, bounds=(0, 256, 1024, 4096, 16384, 65536, 1 <<
 
 
 def evaluate_text(model, file, arguments):
-    from models.training.tokenizer import load_tokenizer
-
     tokenizer = load_tokenizer(arguments.model_dir, model.config)
     ids = np.concatenate([[tokenizer.end], tokenizer.encode(file.read_bytes().decode("utf-8"))])[:arguments.tokens]
     size = len(tokenizer.decode(ids).encode())
@@ -57,10 +39,6 @@ def evaluate_text(model, file, arguments):
 
 
 def evaluate_couplets(model, file, arguments):
-    from models.training.couplet_rules import read_tones, rules_kept
-    from models.training.couplets import answers, read_pairs, second_lines
-    from models.training.tokenizer import load_tokenizer
-
     characters = load_tokenizer(arguments.model_dir, model.config)
     pairs = read_pairs(file)[:arguments.count]
     found = second_lines(model, characters, pairs)
@@ -84,8 +62,6 @@ def percent(share) -> str:
 
 
 def evaluate_images(model, file, arguments):
-    from models.training.images import image_bits, read_images, sequences_of, shape_of
-
     tokenizer = model.config.tokenizer
     images = sequences_of(read_images(file, shape_of(tokenizer))[:arguments.count], tokenizer["levels"])
     bits = image_bits(model, images)
@@ -94,8 +70,6 @@ def evaluate_images(model, file, arguments):
 
 
 def main():
-    from models.training.export import load_model
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_dir", type=pathlib.Path)
     parser.add_argument("files", nargs="+", type=pathlib.Path)

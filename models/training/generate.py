@@ -8,6 +8,8 @@ import pathlib
 
 import torch
 
+from models.training.export import load_model
+from models.training.tokenizer import load_tokenizer
 
 
 @torch.no_grad()
@@ -38,9 +40,6 @@ def sample(logits, temperature: float, top_p: float, random) -> torch.Tensor:
 
 
 def main():
-    from models.training.export import load_model
-    from models.training.tokenizer import load_tokenizer
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_dir", type=pathlib.Path)
     parser.add_argument("--prompt", default="")

@@ -5,7 +5,7 @@ import pytest
 
 from conftest import random_model
 from models.training.context_report import bounds, by_bounds, contexts, report_of, table
-from models.training.evaluate import token_bits
+from models.training.token_bits import token_bits
 
 
 def test_contexts_begin_every_so_many_tokens_with_the_end_id():

@@ -12,9 +12,9 @@ from models.training import convert, train
 from models.training.batch import Batch
 from models.training.convert import quantize_keys, vq_config
 from models.training.directory import write_model
-from models.training.evaluate import token_bits
 from models.training.export import load_model, tensors_of
 from models.training.kmeans import kmeans
+from models.training.token_bits import token_bits
 
 
 def test_kmeans_finds_clusters_that_lie_apart():

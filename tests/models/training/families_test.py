@@ -7,10 +7,10 @@ import torch
 from conftest import BLOCKS, KINDS, random_model
 from models.training import softmax_unit
 from models.training.directory import write_model
-from models.training.evaluate import token_bits
 from models.training.export import load_model, tensors_of
 from models.training.feature_unit import elu_plus_one
 from models.training.generate import generate
+from models.training.token_bits import token_bits
 
 HEADS = [dict(), dict(n_head=4, n_kv_head=2), dict(n_head=3, n_kv_head=1)]
 # The same float64 numbers added in another order: a few roundings (1e-16) of sums below 1,000.
