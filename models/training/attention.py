@@ -1,7 +1,8 @@
 """Attention over quantized keys: the block-parallel linear form, and the quadratic form it must equal.
 
-score(i, j) = q_i . k_j, causal, k_j a codeword; otherwise for i - j <= M (position_bias.py). the reach M a score depends on j through its code alone, so older values enter as their mean by code, with the logarithm of
-their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7). Their keys get no gradient that way.
+score(i, j) = q_i . k_j, causal, k_j a codeword. Within the reach, i - j <= M, a score depends on the distance as well
+(position_bias.py). Beyond it a score depends on j through its code alone, so older values enter as their mean by code, with
+the logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7). Their keys get no gradient that way.
 """
 
 import math
