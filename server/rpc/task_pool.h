@@ -1,5 +1,5 @@
-// A few threads that run what must not run where it arises: writes that the engine's loop has no
-// time for, conversions that would hold up gRPC's threads.
+// A few threads that run what must not run where it arises: large conversions, which would hold up
+// the engine's loop or the threads of calls, and what waits for disk or network.
 #ifndef TVQ_SERVER_RPC_TASK_POOL_H_
 #define TVQ_SERVER_RPC_TASK_POOL_H_
 

@@ -1,4 +1,4 @@
-// Leaves rows out that no query needs (skip.h).
+// Leaves rows out that no query needs (kernels/share_buckets.h).
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_INL_H_
 #undef TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_INL_H_
