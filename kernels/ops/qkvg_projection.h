@@ -11,10 +11,10 @@
 // nor t.
 //
 //   attention              heads    u, w     block      norm     v       g
-//   VQ, softmax            normed   given    gated      kRms     kSilu   [N, H, V]
-//   soft codebook,         normed   none     standard   kLayer   kNone   empty
-//   Performer, encoder
-//   linear                 plain    none
+//   VQ, softmax            normed   given*   gated      kRms     kSilu   [N, H, V]
+//   soft codebook, encoder normed   none     standard   kLayer   kNone   empty
+//   random features        normed   none
+//   linear                 plain    none     * where the bias is relative, else none
 #ifndef TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 #define TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 

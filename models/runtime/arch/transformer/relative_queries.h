@@ -42,17 +42,17 @@ class RelativeQueries {
   }
 
  private:
-  // t is folded into u, w and the position keys. Without the relative form u and w are 0, since
-  // some backends project for this kind only with them.
+  // t is folded into u, w and the position keys.
   struct LayerWeights {
-    QueryBiases biases;
+    QueryBiases biases;  // empty unless biased()
     HeadKeys positions;  // R [H, M+1, K], by distance; of toeplitz B [H, M+1, 1]
   };
 
+  bool biased() const { return config_.position_bias == PositionBias::kRelative; }
   Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
 
   const TransformerConfig config_;
-  std::optional<PositionKeys> position_keys_;  // while layers are loaded
+  std::optional<PositionKeys> position_keys_;  // until the last layer is loaded
   std::vector<LayerWeights> layers_;
   Buffer ones_;  // of toeplitz [rows, H]: what meets B in place of queries
   float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
