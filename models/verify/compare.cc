@@ -69,12 +69,12 @@ class RowChecker {
 // Feeds tokens to one state and gives back rows of log-probabilities.
 class Feeder {
  public:
-  static absl::StatusOr<Feeder> Create(Model& model, Device& device) {
+  static absl::StatusOr<Feeder> Create(Model& model) {
     absl::StatusOr<std::unique_ptr<State>> state = model.NewState();
     if (!state.ok()) return state.status();
     absl::StatusOr<Logits> logits = model.NewLogits(1);
     if (!logits.ok()) return logits.status();
-    return Feeder(model, device, *std::move(state), *std::move(logits));
+    return Feeder(model, *std::move(state), *std::move(logits));
   }
 
   // One decode step; the row after `token`.
@@ -121,18 +121,15 @@ class Feeder {
   // The row after the last token of a prefill.
   absl::StatusOr<std::vector<double>> Row() {
     std::vector<float> host(static_cast<size_t>(logits_.view.dim(1)));
-    absl::Status s =
-        device_.CopyToHost(host.data(), logits_.view.data, host.size() * sizeof(float));
-    if (!s.ok()) return s;
+    if (absl::Status s = model_.ReadLogits(logits_, 0, host); !s.ok()) return s;
     return LogSoftmax(host);
   }
 
  private:
-  Feeder(Model& model, Device& device, std::unique_ptr<State> state, Logits logits)
-      : model_(model), device_(device), state_(std::move(state)), logits_(std::move(logits)) {}
+  Feeder(Model& model, std::unique_ptr<State> state, Logits logits)
+      : model_(model), state_(std::move(state)), logits_(std::move(logits)) {}
 
   Model& model_;
-  Device& device_;
   std::unique_ptr<State> state_;
   Logits logits_;
 };
@@ -198,11 +195,10 @@ absl::Status Encode(Model& model, const ExpectedSequence& expected, Mode mode,
   return absl::OkStatus();
 }
 
-absl::Status Run(Model& model, Device& device, const ExpectedSequence& expected, Mode mode,
-                 Comparison& result) {
+absl::Status Run(Model& model, const ExpectedSequence& expected, Mode mode, Comparison& result) {
   RowChecker checker(expected, result);
   if (expected.encoded) return Encode(model, expected, mode, checker);
-  absl::StatusOr<Feeder> feeder = Feeder::Create(model, device);
+  absl::StatusOr<Feeder> feeder = Feeder::Create(model);
   if (!feeder.ok()) return feeder.status();
   if (expected.greedy) return ContinueGreedily(*feeder, expected, mode, checker, result);
   return FeedAll(*feeder, expected.tokens, mode, checker);
@@ -210,8 +206,8 @@ absl::Status Run(Model& model, Device& device, const ExpectedSequence& expected,
 
 }  // namespace
 
-absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedSequence& expected,
-                                   Mode mode, const Codes* forced) {
+absl::StatusOr<Comparison> Compare(Model& model, const ExpectedSequence& expected, Mode mode,
+                                   const Codes* forced) {
   Comparison result;
   if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) {
     size_t next = 0;
@@ -223,7 +219,7 @@ absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedS
       next += n;
     });
   }
-  const absl::Status status = Run(model, device, expected, mode, result);
+  const absl::Status status = Run(model, expected, mode, result);
   if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) keys->SetTap({});
   if (!status.ok()) return status;
   return result;

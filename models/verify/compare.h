@@ -32,8 +32,8 @@ struct Comparison {
 
 // Feeds the sequence from an empty state: in prefill chunks, or token by token. `forced`, when
 // given, replaces the codes of the keys by those of an earlier run of the same mode.
-absl::StatusOr<Comparison> Compare(Model& model, Device& device, const ExpectedSequence& expected,
-                                   Mode mode, const Codes* forced = nullptr);
+absl::StatusOr<Comparison> Compare(Model& model, const ExpectedSequence& expected, Mode mode,
+                                   const Codes* forced = nullptr);
 
 }  // namespace tvq::verify
 

@@ -69,7 +69,7 @@ double BitsPerToken(double bits, int64_t tokens) {
 
 // Prints one line; false beyond the tolerance.
 absl::StatusOr<bool> VerifyFloat32(Loaded& float32, const ExpectedSequence& sequence, Mode mode) {
-  absl::StatusOr<Comparison> c = Compare(*float32.model, *float32.device, sequence, mode);
+  absl::StatusOr<Comparison> c = Compare(*float32.model, sequence, mode);
   if (!c.ok()) return c.status();
   const bool ok = c->max_difference <= kFloat32Tolerance && c->greedy_mismatches == 0;
   std::printf("%-12s %-8s %7zu tokens  largest difference %.2e  rms %.2e", sequence.name.c_str(),
@@ -92,10 +92,9 @@ double FlippedPercent(const Codes& codes, const Codes& other) {
 // was expected has these codes.
 absl::StatusOr<bool> VerifyForced(Loaded& float32, Loaded& giver, const ExpectedSequence& sequence,
                                   Mode mode) {
-  absl::StatusOr<Comparison> given = Compare(*giver.model, *giver.device, sequence, mode);
+  absl::StatusOr<Comparison> given = Compare(*giver.model, sequence, mode);
   if (!given.ok()) return given.status();
-  absl::StatusOr<Comparison> forced =
-      Compare(*float32.model, *float32.device, sequence, mode, &given->codes);
+  absl::StatusOr<Comparison> forced = Compare(*float32.model, sequence, mode, &given->codes);
   if (!forced.ok()) return forced.status();
   const bool ok = std::max(given->max_difference, forced->max_difference) <= kFloat32Tolerance &&
                   given->greedy_mismatches == 0;
@@ -111,12 +110,11 @@ absl::StatusOr<bool> VerifyForced(Loaded& float32, Loaded& giver, const Expected
 // `spread` of the file's expected rows; a sequence without rows is held to the others' spread.
 absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
                                    const ExpectedSequence& sequence, Mode mode, double spread) {
-  absl::StatusOr<Comparison> exact = Compare(*float32.model, *float32.device, sequence, mode);
+  absl::StatusOr<Comparison> exact = Compare(*float32.model, sequence, mode);
   if (!exact.ok()) return exact.status();
-  absl::StatusOr<Comparison> forced =
-      Compare(*rounded.model, *rounded.device, sequence, mode, &exact->codes);
+  absl::StatusOr<Comparison> forced = Compare(*rounded.model, sequence, mode, &exact->codes);
   if (!forced.ok()) return forced.status();
-  absl::StatusOr<Comparison> free = Compare(*rounded.model, *rounded.device, sequence, mode);
+  absl::StatusOr<Comparison> free = Compare(*rounded.model, sequence, mode);
   if (!free.ok()) return free.status();
 
   const double change = BitsPerToken(free->target_bits, free->target_count) -

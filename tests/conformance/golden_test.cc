@@ -84,7 +84,7 @@ TEST_P(GoldenTest, GivesTheReferencesProbabilities) {
   for (const Mode mode : {Mode::kPrefill, Mode::kStep}) {
     const size_t tokens = mode == Mode::kPrefill ? 70 : 36;
     const auto text = BeginningOfText(GetParam().model, tokens, vocab);
-    const absl::StatusOr<Comparison> compared = Compare(*model, *device_, text, mode);
+    const absl::StatusOr<Comparison> compared = Compare(*model, text, mode);
     ASSERT_TRUE(compared.ok()) << compared.status();
     EXPECT_GE(compared->compared, static_cast<int64_t>(tokens) * vocab);
     EXPECT_LE(compared->max_difference, 1e-4) << Name(mode);

@@ -31,7 +31,7 @@ class CompareTest : public testing::TestWithParam<Mode> {
   }
 
   Comparison Run(const ExpectedSequence& sequence, const Codes* forced = nullptr) {
-    return Compare(*model_, *device_, sequence, GetParam(), forced).value();
+    return Compare(*model_, sequence, GetParam(), forced).value();
   }
 
   std::shared_ptr<Device> device_;
