@@ -1,19 +1,29 @@
 // What of tvq-bench only a GPU takes, where kernels run on the CPU: checks, ceilings on memory that
 // is not the host's, times of ops, the rate of products. Fields, never times.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/host/make_device.h"
+#include "models/runtime/registry.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/profile.h"
+#include "tests/bench/sessions.h"
 #include "tests/bench/validate.h"
 
 namespace tvq::bench {
 namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Key;
+using testing::Pair;
 
 Subject Tiny(DType dtype, const CudaOptions& cuda = {}) {
   Subject subject{.name = "tiny", .config = ScaledDown(PresetConfig("tiny").value())};
@@ -75,6 +85,32 @@ TEST(GpuHalfTest, AProfiledStepHasItsOps) {
   }
   EXPECT_GT(c["speed_per_op"]["vq_decode_attention"]["percent_of_ceiling"], 0);
   EXPECT_GT(c["ms_median"], 0);
+}
+
+// Of codes that are turned, the scores are an op of their own.
+TEST(GpuHalfTest, AProfileHasTurnedScores) {
+  const std::shared_ptr<Device> device = MakeCudaHostDevice("forwards");
+  LoadOptions load;
+  load.device = device;
+  const std::unique_ptr<Model> model =
+      LoadModel("tests/golden/families/vq_rerope_gated_multi_query", load).value();
+  TimeEveryOp(*device);
+  const auto calls = [] {
+    std::map<std::string, int64_t> calls;
+    const std::vector<OpTime> times = TakeOpTimes().value();
+    for (const OpTime& time : times) calls[time.op] = time.calls;
+    return calls;
+  };
+  const std::unique_ptr<State> state = model->NewState().value();
+  Logits logits = model->NewLogits(1).value();
+  const std::vector<int32_t> prompt = PromptTokens(3, 61);
+  ASSERT_TRUE(FeedPrompt(*model, *state, prompt, logits).ok());
+  EXPECT_THAT(calls(), AllOf(Contains(Pair("turned_prefill_scores", 2)),
+                             Contains(Pair("vq_prefill_attention", 2)), Contains(Key("linear"))));
+  const DecodeRow row{state.get(), 1, 0};
+  ASSERT_TRUE(model->Decode({&row, 1}, &logits).ok());
+  EXPECT_THAT(calls(), AllOf(Contains(Pair("turned_decode_scores", 2)),
+                             Contains(Pair("vq_decode_attention", 2)), Contains(Key("linear"))));
 }
 
 TEST(GpuHalfTest, ComparesPromptsWithTheRateOfProducts) {
