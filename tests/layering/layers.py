@@ -77,8 +77,10 @@ THIRD_PARTY = {
     r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "client/gateway", "client/loadtest"],
 }
 
-# Names of families, as code spells them. Only where they are listed and the attention kinds themselves may.
-FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|mamba_?2|rwkv_?7", re.IGNORECASE)
+# Names of families, as code spells them. Only where they are listed and the attention kinds themselves may. One is also the
+# name of an op of kernels, for what it computes: VqEncoderAttention in vq_encoder.h.
+FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|performer"
+                    r"|vq_?encoder(?!_?attention|_h_|[./])|mamba_?2|rwkv_?7", re.IGNORECASE)
 KNOWS_FAMILIES = ["models/runtime/arch", "models/runtime/arch/transformer/kind_fields.cc", *ATTENTION_KINDS]
 
 SOURCES = ("kernels", "models", "proto", "server", "client")

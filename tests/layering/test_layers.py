@@ -1,5 +1,6 @@
 """The sources keep the order of layers, and the check catches who does not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ def test_order_has_no_cycle_between_top_units():
         assert order.index(lower) <= order.index(upper), f"{upper} -> {lower} goes upwards"
 
 
+def test_every_family_has_its_name_watched():
+    families = re.findall(r'{"(\w+)", &Build', (ROOT / "models/runtime/arch/families.cc").read_text())
+    assert len(families) > 3
+    assert [name for name in families if not layers.FAMILY.search(f'"{name}"')] == []
+
+
 @pytest.mark.parametrize("path, line", [
     ("kernels/cpu/linear/avx2.cc", '#include "models/runtime/config.h"'),
     ("kernels/ops/linear.cc", '#include "kernels/cpu/thread_pool.h"'),
@@ -50,6 +57,7 @@ def test_order_has_no_cycle_between_top_units():
     ("server/sessions/store.cc", '#include "kernels/tensor.h"'),
     ("server/rpc/convert.cc", '#include "models/runtime/weights.h"'),
     ("server/main.cc", "  auto model = TransformerVqModel::Load(dir);"),
+    ("server/startup/load_models.cc", "  VqEncoder* encoder = nullptr;"),
     ("client/cpp/client.cc", '#include "server/engine/request.h"'),
     ("client/cli/main.cc", '#include "models/runtime/tokenizer/tokenizer.h"'),
     ("server/helpers/strings.h", "#include <string>"),
@@ -71,6 +79,7 @@ def test_planted_violation_is_caught(tmp_path, path, line):
     ("server/rpc/convert.cc", '#include "tvq/v1/generation.pb.h"'),
     ("client/cli/main.cc", '#include "client/cpp/client.h"'),
     ("kernels/ops/linear.cc", "// Equation 12 of the Transformer-VQ paper."),
+    ("kernels/ops/vq_encoder.cc", "  return backend.vq_encoder_attention(device, args);"),
 ])
 def test_what_the_order_allows_passes(tmp_path, path, line):
     plant(tmp_path, path, f"{line}\n")
