@@ -10,12 +10,13 @@
 namespace tvq {
 
 absl::Status EngineRequest::Submit(Request request, const Caller& caller,
-                                   std::shared_ptr<RequestSink> sink,
-                                   grpc::ServerContextBase* rpc) {
+                                   std::shared_ptr<RequestSink> sink, grpc::ServerContextBase* rpc,
+                                   SessionStore* prefixes) {
   request.id = caller.request_id;
   request.owner = caller.owner;
   request.deadline = ToSteady(rpc->deadline());
   request.sink = std::move(sink);
+  if (prefixes != nullptr) prefixes->UsePrefixes(&request);
   const std::string model = request.model;
   const int64_t sequences = Sequences(request);
   const int64_t tokens = MostTokens(request);

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/engine/engine.h"
 #include "server/rpc/caller.h"
+#include "server/sessions/session_store.h"
 
 namespace tvq {
 
@@ -19,10 +20,11 @@ class EngineRequest {
   explicit EngineRequest(Engine* engine) : engine_(engine) {}
 
   // Hands the request to the engine with the caller's id and owner, the call's deadline, and
-  // `sink`. Errors of Engine::Submit: there will be no output, and the trailer that belongs to the
-  // status is set. Once.
+  // `sink`, and with the owner's cached prefixes unless `prefixes` is null. Errors of
+  // Engine::Submit: there will be no output, and the trailer that belongs to the status is set.
+  // Once.
   absl::Status Submit(Request request, const Caller& caller, std::shared_ptr<RequestSink> sink,
-                      grpc::ServerContextBase* rpc);
+                      grpc::ServerContextBase* rpc, SessionStore* prefixes = nullptr);
 
   void Cancel();
 

@@ -23,12 +23,10 @@ bool StreamCall<Reactor>::Admit() {
 template <typename Reactor>
 absl::Status StreamCall<Reactor>::Submit(Request request) {
   if (!request.prompt.empty()) first_id_ = request.prompt.front();
-  request.owner = caller().owner;  // whose prefixes they are
   // Its own calls alone decide the bits of a state that is kept.
-  if (context_.sessions != nullptr && request.purpose == Purpose::kGenerate && !request.keep) {
-    context_.sessions->UsePrefixes(&request);
-  }
-  return in_engine_.Submit(std::move(request), caller(), this->shared_from_this(), rpc_);
+  const bool uses_prefixes = request.purpose == Purpose::kGenerate && !request.keep;
+  return in_engine_.Submit(std::move(request), caller(), this->shared_from_this(), rpc_,
+                           uses_prefixes ? context_.sessions : nullptr);
 }
 
 template <typename Reactor>
