@@ -236,11 +236,11 @@ absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& name, int64_t 
                        .tokens = tokens,
                        .bytes_per_session = bytes,
                        .max_sessions = impl_->budget.total() / std::max<int64_t>(1, bytes),
-                       .sessions_in_use = impl_->loop.model_stats(*index).sequences_running};
+                       .sessions_in_use = impl_->loop.model_use(*index).sequences_running};
 }
 
 StateReadTotals Engine::StateReads(size_t model) const {
-  return impl_->loop.model_stats(model).reads;
+  return impl_->loop.model_use(model).reads;
 }
 
 StateBudget& Engine::budget() { return impl_->budget; }

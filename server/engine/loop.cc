@@ -217,7 +217,7 @@ void Loop::Count(const absl::Status& outcome) {
 
 void Loop::Publish() {
   EngineStats stats = totals_;
-  std::vector<ModelStats> of_models;
+  std::vector<ModelUse> of_models;
   of_models.reserve(runners_.size());
   for (const ModelRunner& runner : runners_) {
     of_models.push_back({.reads = runner.model().state_reads()});
@@ -249,7 +249,7 @@ EngineStats Loop::stats() const {
   return published_;
 }
 
-Loop::ModelStats Loop::model_stats(size_t model) const {
+Loop::ModelUse Loop::model_use(size_t model) const {
   const std::lock_guard lock(mutex_);
   return published_of_models_[model];
 }

@@ -33,11 +33,11 @@ class Loop {
 
   // Any thread. Without what the inbox and Submit count.
   EngineStats stats() const;
-  struct ModelStats {
+  struct ModelUse {
     int64_t sequences_running = 0;
     StateReadTotals reads;
   };
-  ModelStats model_stats(size_t model) const;
+  ModelUse model_use(size_t model) const;
 
  private:
   // Ends what was cancelled or is late.
@@ -82,7 +82,7 @@ class Loop {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   EngineStats published_;
-  std::vector<ModelStats> published_of_models_;
+  std::vector<ModelUse> published_of_models_;
 };
 
 }  // namespace tvq
