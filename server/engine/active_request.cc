@@ -10,8 +10,12 @@
 
 namespace tvq {
 
-ActiveRequest::ActiveRequest(Submission submission, Model& model, StateBudget& budget)
-    : submission_(std::move(submission)), model_(&model), budget_(&budget) {
+ActiveRequest::ActiveRequest(Submission submission, Model& model, StateBudget& budget,
+                             ByteBudget& draft_memory)
+    : submission_(std::move(submission)),
+      model_(&model),
+      budget_(&budget),
+      draft_memory_(&draft_memory) {
   usage_.prompt_tokens = static_cast<int64_t>(request().prompt.size());
 }
 
@@ -61,7 +65,6 @@ void ActiveRequest::Begin(HeldState held) {
   }
   if (prompt_->remaining() > 0 || prompt_->needs_first()) return;
   // A single token to score, which nothing predicts; or everything was fed before.
-  start_logits_due_ = Samples(request());
   OnFed(0);
 }
 
@@ -75,24 +78,21 @@ void ActiveRequest::SendEcho(std::string_view text) {
   }
 }
 
-RunningView ActiveRequest::View() const {
-  RunningView view{.model = model(), .ready = !filling_ && request().sink->WantsMore()};
-  if (prompt_) {
-    view.position = prompt_->state()->position();
-    view.prompt_remaining = prompt_->remaining();
-    view.decode_rows = prompt_->needs_first() ? 1 : 0;
-  } else {
-    view.decode_rows = Unfinished();
-  }
-  return view;
+Work ActiveRequest::work() const {
+  if (!prompt_) return {.decode_rows = Unfinished()};
+  return {.position = prompt_->state()->position(),
+          .prompt_remaining = prompt_->remaining(),
+          .decode_rows = prompt_->needs_first() ? 1 : 0};
 }
 
 Need ActiveRequest::Reserved() const {
-  if (done()) return {.sequences = 0, .state_bytes = 0};
+  if (done()) return {};
   const Need& all = submission_.need;
   if (filling_ || prompt_) return all;
   const int64_t left = Unfinished();
-  return {.sequences = left, .state_bytes = all.state_bytes / all.sequences * left};
+  return {.sequences = left,
+          .state_bytes = all.state_bytes / all.sequences * left,
+          .prompt_tokens = all.prompt_tokens};
 }
 
 int64_t ActiveRequest::StateBytes() const {
@@ -157,26 +157,40 @@ absl::Status ActiveRequest::DeliverVectors() {
   return absl::OkStatus();
 }
 
-// The prompt was fed once; every sample goes on from a copy of its state and of what drafts.
+std::optional<HeldDrafter> ActiveRequest::NewDrafter() const {
+  if (model_->DraftRows() == 0) return std::nullopt;
+  auto share = draft_memory_->TryReserve(PromptLookup::kMostBytes);
+  if (!share) return std::nullopt;
+  const Drafter* const first = sequences_.empty() ? nullptr : sequences_[0].drafter();
+  std::optional<Drafter> drafter = first != nullptr ? *first : PromptDrafter(request());
+  if (!drafter) return std::nullopt;
+  return HeldDrafter{*std::move(share), *std::move(drafter)};
+}
+
+// The prompt was fed once; every sample goes on from a copy of its state.
 absl::Status ActiveRequest::Split() {
   const int32_t n = request().sampling.n;
   const auto eos = model_->info().config.eos_token_id;
   sequences_.reserve(static_cast<size_t>(n));
-  std::optional<Drafter> drafter;
-  if (model_->DraftRows() > 0) drafter = PromptDrafter(request());
-  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld(), std::move(drafter));
+  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld(), NewDrafter());
   prompt_.reset();
   for (int32_t i = 1; i < n; ++i) {
     auto copy = NewState();
     if (!copy.ok()) return copy.status();
     if (auto status = copy->state->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
-    sequences_.emplace_back(submission_, eos, i, *std::move(copy), sequences_[0].drafter());
+    sequences_.emplace_back(submission_, eos, i, *std::move(copy), NewDrafter());
   }
   return absl::OkStatus();
 }
 
-const std::vector<float>* ActiveRequest::TakeStartLogits() {
-  return std::exchange(start_logits_due_, false) ? request().start->logits.get() : nullptr;
+std::vector<Sequence*> ActiveRequest::NextSequences(int64_t count) {
+  std::vector<Sequence*> next;
+  for (size_t seen = 0; seen < sequences_.size() && std::ssize(next) < count; ++seen) {
+    Sequence& sequence = sequences_[next_sequence_];
+    next_sequence_ = (next_sequence_ + 1) % sequences_.size();
+    if (!sequence.finished()) next.push_back(&sequence);
+  }
+  return next;
 }
 
 void ActiveRequest::OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval) {

@@ -26,8 +26,9 @@ namespace tvq {
 // OnKept and OnDone, which are the loop's to call.
 class ActiveRequest {
  public:
-  // The submission has its share of `budget`; copies of the prompt's state may get more.
-  ActiveRequest(Submission submission, Model& model, StateBudget& budget);
+  // The submission has its share of `budget`; copies of the prompt's state may get more. What
+  // drafts for a sample has a share of `draft_memory`; a sample that gets none has no drafts.
+  ActiveRequest(Submission submission, Model& model, StateBudget& budget, ByteBudget& draft_memory);
 
   // Takes a state. Where the request starts from one, that is filled first: `filled` is then called
   // once, from any thread, perhaps before this returns or after the request is done, and what it
@@ -49,14 +50,8 @@ class ActiveRequest {
   bool done() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }  // once done
 
-  RunningView View() const;
-  // When its reader was first seen to be behind, if it still was the last time. The loop notes it
-  // before every step.
-  std::optional<SteadyTime> paused_since() const { return paused_since_; }
-  void NotePaused(bool paused, SteadyTime now) {
-    if (!paused) paused_since_.reset();
-    if (paused && !paused_since_) paused_since_ = now;
-  }
+  // What is to be computed for it; nothing while its state is on the way.
+  Work work() const;
   // What is still reserved: finished samples have given theirs back.
   Need Reserved() const;
   // Device memory that its states hold now.
@@ -70,8 +65,10 @@ class ActiveRequest {
 
   // Once the prompt is fed.
   std::span<Sequence> sequences() { return sequences_; }
-  // What the first tokens are sampled from when there was nothing to feed; once.
-  const std::vector<float>* TakeStartLogits();
+  // Of the samples that are not finished, the next `count` in turns, or all if there are fewer.
+  std::vector<Sequence*> NextSequences(int64_t count);
+  // What the first tokens of samples that have nothing pending are sampled from.
+  const std::vector<float>& start_logits() const { return *request().start->logits; }
   // Hands a sampled token to one of them, and the output to the sink: its first, its last, and when
   // that is `stream_interval` tokens. The rest goes with a later one, or with the request's end.
   void OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval);
@@ -97,6 +94,8 @@ class ActiveRequest {
   void SendEcho(std::string_view text);
   void OfferPrefix();
   void OnPromptFed();
+  // Nothing where the request can have no drafts, or there is no memory for them.
+  std::optional<HeldDrafter> NewDrafter() const;
   absl::Status Split();
   // The samples of a request that wants no tokens.
   void EndWithoutTokens();
@@ -110,17 +109,17 @@ class ActiveRequest {
   Submission submission_;
   Model* model_;
   StateBudget* budget_;
+  ByteBudget* draft_memory_;
   bool filling_ = false;
   bool started_ = false;
   std::optional<PromptRun> prompt_;
   size_t next_mark_ = 0;  // of request().prefix_marks
-  bool start_logits_due_ = false;
   std::vector<Sequence> sequences_;
+  size_t next_sequence_ = 0;  // whose turn it is
   std::vector<float> last_logits_;
   std::optional<Continuation> kept_;
   Usage usage_;
   int64_t charged_ = 0;  // of usage_.completion_tokens
-  std::optional<SteadyTime> paused_since_;
   std::optional<absl::Status> outcome_;
 };
 

@@ -29,6 +29,7 @@ absl::Status CheckOption(const char* name, int64_t value, int64_t min) {
 absl::Status CheckOptions(const EngineOptions& o) {
   for (const absl::Status& status :
        {CheckOption("max_num_seqs", o.max_num_seqs, 1),
+        CheckOption("max_num_admitted_seqs", o.max_num_admitted_seqs, 0),
         CheckOption("max_num_queued_reqs", o.max_num_queued_reqs, 1),
         CheckOption("max_num_queued_tokens", o.max_num_queued_tokens, 1),
         CheckOption("max_num_batched_tokens", o.max_num_batched_tokens, 1),
@@ -94,6 +95,12 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
 
 }  // namespace
 
+int64_t MaxAdmittedSeqs(const EngineOptions& options) {
+  constexpr int64_t kUsual = 4096;  // each takes some kilobytes beside its state
+  if (options.max_num_admitted_seqs > 0) return options.max_num_admitted_seqs;
+  return std::max(options.max_num_seqs, kUsual);
+}
+
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs) {
   int64_t bytes = 0;
   bool drafts = false;
@@ -103,7 +110,7 @@ int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_s
     bytes += m.model->WorkspaceBytes(rows);
     drafts = drafts || m.model->DraftRows() > 0;
   }
-  // So many sequences decode of all models together.
+  // So many sequences of all models together have drafts.
   if (drafts) bytes += max_num_seqs * PromptLookup::kMostBytes;
   return bytes;
 }
@@ -187,7 +194,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
   const auto budget = BudgetBytes(models, options);
   if (!budget.ok()) return budget.status();
   if (auto status = models[0].model->ReserveStates(*budget); !status.ok()) return status;
-  Scheduler scheduler(std::move(shares), options.max_num_batched_tokens);
+  Scheduler scheduler(shares, options.max_num_seqs, options.max_num_batched_tokens);
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
       std::move(models), options, *budget, std::move(runners), std::move(scheduler))));
 }

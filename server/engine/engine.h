@@ -18,7 +18,10 @@
 namespace tvq {
 
 struct EngineOptions {
-  int64_t max_num_seqs = 64;                // sequences computing at once
+  int64_t max_num_seqs = 64;  // sequences that compute in one step; others take turns with them
+  // Sequences that were admitted and have their states; 0: as many as their bytes allow, at most
+  // 4096 or max_num_seqs if that is more.
+  int64_t max_num_admitted_seqs = 0;
   int64_t max_num_queued_reqs = 1024;       // requests waiting
   int64_t max_num_queued_tokens = 1 << 24;  // prompt tokens waiting
   int64_t max_num_batched_tokens = 512;  // tokens fed in one step, decode rows first, whole chunks
@@ -33,6 +36,9 @@ struct EngineOptions {
   // same, as a profile wants it.
   bool enforce_eager = false;
 };
+
+// What max_num_admitted_seqs comes to.
+int64_t MaxAdmittedSeqs(const EngineOptions& options);
 
 // Models of one engine compute on one device.
 struct ServedModel {

@@ -16,15 +16,23 @@ void FairQueue::Push(uint64_t id, const std::string& owner, int32_t priority, in
   places_.emplace(id, Place{&entry, priority, tokens});
 }
 
-std::optional<uint64_t> FairQueue::Head() {
-  if (!head_ && !turns_.empty()) {
-    head_ = std::get<2>(*turns_.begin())->second.requests.begin()->second;
-  }
+std::optional<uint64_t> FairQueue::Head(const Condition& may_start) {
+  if (!head_) head_ = Find(may_start);
   return head_;
 }
 
-void FairQueue::Pop() {
-  const auto place = places_.find(*Head());
+std::optional<uint64_t> FairQueue::Behind(const Condition& may) { return Find(may); }
+
+std::optional<uint64_t> FairQueue::Find(const Condition& condition) const {
+  for (const auto& [served, turn, owner] : turns_) {
+    const uint64_t first = owner->second.requests.begin()->second;
+    if (first != head_ && condition(first)) return first;
+  }
+  return std::nullopt;
+}
+
+void FairQueue::Pop(uint64_t id) {
+  const auto place = places_.find(id);
   Entry& owner = *place->second.owner;
   turns_.erase(TurnOf(owner));
   owner.second.served += place->second.tokens;

@@ -3,6 +3,7 @@
 #define TVQ_SERVER_ENGINE_FAIR_QUEUE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,11 +27,15 @@ class FairQueue {
   // Ids ascend. `tokens` are charged to the owner when its turn comes.
   void Push(uint64_t id, const std::string& owner, int32_t priority, int64_t tokens);
 
-  // The next request, if there is one. It stays the next until it is popped or removed, or those
-  // that overtake it would starve one that needs much room.
-  std::optional<uint64_t> Head();
-  // The head has its turn.
-  void Pop();
+  using Condition = std::function<bool(uint64_t id)>;
+  // The next request, if there is one: the first of the owner whose turn it is, of the owners whose
+  // first `may_start`. It stays the next until it is popped or removed, or those that overtake it
+  // would starve one that needs much room.
+  std::optional<uint64_t> Head(const Condition& may_start);
+  // The first request behind the head, in the order of turns, that is its owner's first and `may`.
+  std::optional<uint64_t> Behind(const Condition& may);
+  // One of these has its turn.
+  void Pop(uint64_t id);
   // False if it does not wait.
   bool Remove(uint64_t id);
 
@@ -53,6 +58,8 @@ class FairQueue {
   using Turn = std::tuple<int64_t, uint64_t, Entry*>;  // (served, turn, owner)
 
   static Turn TurnOf(Entry& owner) { return {owner.second.served, owner.second.turn, &owner}; }
+  // The first of an owner, in the order of turns, that is not the head and fulfils the condition.
+  std::optional<uint64_t> Find(const Condition& condition) const;
   void Erase(std::unordered_map<uint64_t, Place>::iterator place);
 
   std::map<std::string, Owner> owners_;  // those that wait or were charged since somebody waits

@@ -9,6 +9,15 @@ namespace {
 
 int64_t Tokens(const Submission& s) { return static_cast<int64_t>(s.request.prompt.size()); }
 
+// An owner with a name may have at most so many times what is left for others.
+constexpr int64_t kQueueShare = 3;
+// Of the budget, what a request may need that overtakes one that waits for room.
+constexpr int64_t kSmall = 16;
+
+bool LeavesEnough(int64_t mine, int64_t left) {
+  return mine / kQueueShare + (mine % kQueueShare > 0 ? 1 : 0) <= left;
+}
+
 // What the owner is served for certain; the tokens that it generates are charged as they come.
 int64_t FirstCharge(const Request& request) {
   const int64_t cached = request.start ? request.start->prompt_tokens : 0;
@@ -26,6 +35,24 @@ absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   if (closed_) return ShuttingDown();
+  if (auto status = CheckRoom(submission); !status.ok()) return status;
+  const int64_t tokens = Tokens(submission);
+  Waiting& waiting = waiting_[submission.request.owner];
+  ++waiting.requests;
+  waiting.tokens += tokens;
+  const RequestHandle handle = ++last_handle_;
+  submission.handle = handle;
+  queued_tokens_ += tokens;
+  const Request& request = submission.request;
+  order_.Push(handle, request.owner, request.priority, FirstCharge(request));
+  if (request.deadline != SteadyTime::max()) deadlines_.emplace(request.deadline, handle);
+  queue_.emplace(handle, std::move(submission));
+  ++accepted_;
+  Ring();
+  return handle;
+}
+
+absl::Status Inbox::CheckRoom(const Submission& submission) const {
   const auto length = static_cast<int64_t>(queue_.size());
   if (length >= max_requests_) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -37,16 +64,17 @@ absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
         "the queue is full: ", length, " requests with ", queued_tokens_, " prompt tokens wait, ",
         tokens, " more would exceed the limit of ", max_tokens_, " tokens"));
   }
-  const RequestHandle handle = ++last_handle_;
-  submission.handle = handle;
-  queued_tokens_ += tokens;
-  const Request& request = submission.request;
-  order_.Push(handle, request.owner, request.priority, FirstCharge(request));
-  if (request.deadline != SteadyTime::max()) deadlines_.emplace(request.deadline, handle);
-  queue_.emplace(handle, std::move(submission));
-  ++accepted_;
-  Ring();
-  return handle;
+  const auto it = waiting_.find(submission.request.owner);
+  if (it == waiting_.end() || submission.request.owner.empty()) return absl::OkStatus();
+  const Waiting& mine = it->second;
+  if (!LeavesEnough(mine.requests + 1, max_requests_ - length - 1) ||
+      !LeavesEnough(mine.tokens + tokens, max_tokens_ - queued_tokens_ - tokens)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the queue is full for this key: ", mine.requests, " of its requests with ", mine.tokens,
+        " prompt tokens wait, of ", length, " requests with ", queued_tokens_,
+        " tokens; the rest of ", max_requests_, " and ", max_tokens_, " is for other keys"));
+  }
+  return absl::OkStatus();
 }
 
 void Inbox::Cancel(RequestHandle handle) {
@@ -67,6 +95,7 @@ void Inbox::Filled(RequestHandle handle, absl::StatusOr<HeldState> filled) {
 
 void Inbox::Wake() {
   const std::lock_guard lock(mutex_);
+  news_.woken = true;
   Ring();
 }
 
@@ -120,27 +149,52 @@ Inbox::News Inbox::Take(SteadyTime now) {
   return std::exchange(news_, News{});
 }
 
-Inbox::Admission Inbox::Admit(int64_t places, StateBudget& budget) {
+Inbox::Admission Inbox::Admit(Occupancy& occupancy, StateBudget& budget) {
   const std::lock_guard lock(mutex_);
   Admission result;
-  while (places > 0) {  // else nobody's turn has come yet
-    const std::optional<RequestHandle> head = order_.Head();
-    if (!head) break;
-    const Need& need = queue_.at(*head).need;
-    if (need.sequences > places) break;
-    std::optional<StateBudget::Share> share = budget.TryReserve(need.state_bytes);
-    if (!share) {
-      result.wanted = need.state_bytes;
-      result.head = *head;
-      break;
-    }
-    places -= need.sequences;
-    order_.Pop();
-    result.admitted.push_back(TakeOut(*head));
-    result.admitted.back().share = *std::move(share);
+  const auto may_start = [&](RequestHandle handle) {
+    const Submission& s = queue_.at(handle);
+    return occupancy.MayTake(s.request.owner, s.request.owner_limits, s.need);
+  };
+  while (occupancy.HasRoom({.sequences = 1})) {  // else nobody's turn has come yet
+    const std::optional<RequestHandle> head = order_.Head(may_start);
+    if (head && TryAdmit(*head, occupancy, budget, result)) continue;
+    if (head) AdmitBehindHead(occupancy, budget, result);
+    break;
   }
   result.crowded = !queue_.empty();
   return result;
+}
+
+bool Inbox::TryAdmit(RequestHandle handle, Occupancy& occupancy, StateBudget& budget,
+                     Admission& admission) {
+  const Need need = queue_.at(handle).need;
+  if (!occupancy.HasRoom(need)) return false;
+  std::optional<StateBudget::Share> share = budget.TryReserve(need.state_bytes);
+  if (!share) {
+    if (admission.head == 0) {
+      admission.head = handle;
+      admission.wanted = need.state_bytes;
+    }
+    return false;
+  }
+  order_.Pop(handle);
+  Submission& admitted = admission.admitted.emplace_back(TakeOut(handle));
+  admitted.share = *std::move(share);
+  occupancy.Add(admitted.request.owner, need);
+  return true;
+}
+
+void Inbox::AdmitBehindHead(Occupancy& occupancy, StateBudget& budget, Admission& admission) {
+  const auto may_overtake = [&](RequestHandle handle) {
+    const Submission& s = queue_.at(handle);
+    return !occupancy.TakesSomething(s.request.owner) &&
+           s.need.state_bytes <= budget.total() / kSmall &&
+           occupancy.MayTake(s.request.owner, s.request.owner_limits, s.need);
+  };
+  while (const std::optional<RequestHandle> next = order_.Behind(may_overtake)) {
+    if (!TryAdmit(*next, occupancy, budget, admission)) return;
+  }
 }
 
 void Inbox::Charge(std::span<const Served> served) {
@@ -178,7 +232,11 @@ void Inbox::End(RequestHandle handle, const absl::Status& status) {
 
 Submission Inbox::TakeOut(RequestHandle handle) {
   Submission submission = std::move(queue_.extract(handle).mapped());
-  queued_tokens_ -= Tokens(submission);
+  const int64_t tokens = Tokens(submission);
+  queued_tokens_ -= tokens;
+  const auto waiting = waiting_.find(submission.request.owner);
+  waiting->second.tokens -= tokens;
+  if (--waiting->second.requests == 0) waiting_.erase(waiting);
   deadlines_.erase({submission.request.deadline, handle});
   return submission;
 }

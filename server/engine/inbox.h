@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
 #include "server/engine/fair_queue.h"
-#include "server/engine/scheduler.h"
+#include "server/engine/occupancy.h"
 #include "server/engine/submission.h"
 
 namespace tvq {
@@ -29,7 +29,8 @@ class Inbox {
   Inbox(int64_t max_requests, int64_t max_tokens);
 
   // Gives the request its handle. RESOURCE_EXHAUSTED, saying length and limit, when the queue is
-  // full; UNAVAILABLE after Close.
+  // full, or full for its owner: one with a name may fill three times what is then left for others.
+  // UNAVAILABLE after Close.
   absl::StatusOr<RequestHandle> Push(Submission submission);
   void Cancel(RequestHandle handle);
   // The state that the request starts from is there, or why not.
@@ -55,6 +56,7 @@ class Inbox {
     // What Fill gave, of requests that may be done already.
     std::vector<std::pair<RequestHandle, absl::StatusOr<HeldState>>> filled;
     std::optional<absl::Status> abort;  // with which everything that runs is to end
+    bool woken = false;                 // somebody called Wake
     bool stop = false;
   };
   // What happened since the last call, and the queue's requests whose deadline is not after `now`.
@@ -66,9 +68,11 @@ class Inbox {
     int64_t wanted = 0;
     bool crowded = false;  // some wait on
   };
-  // The requests whose turn it is, as many as there are places and bytes for. In FairQueue's order:
-  // one that does not fit is not overtaken.
-  Admission Admit(int64_t places, StateBudget& budget);
+  // The requests whose turn it is, as many as there is room and bytes for, in FairQueue's order.
+  // They are added to `occupancy`. One that does not fit is overtaken only by small requests, of a
+  // sixteenth of the budget at most, of owners that take nothing now: each of those delays it by
+  // one at a time.
+  Admission Admit(Occupancy& occupancy, StateBudget& budget);
   // Tokens that running requests were served beyond their prompts.
   struct Served {
     const std::string* owner = nullptr;
@@ -82,7 +86,18 @@ class Inbox {
   void Done(int64_t count);
 
  private:
+  // What an owner has in the queue.
+  struct Waiting {
+    int64_t requests = 0;
+    int64_t tokens = 0;
+  };
+
   // These need mutex_.
+  absl::Status CheckRoom(const Submission& submission) const;
+  // Lets it start if it fits.
+  bool TryAdmit(RequestHandle handle, Occupancy& occupancy, StateBudget& budget,
+                Admission& admission);
+  void AdmitBehindHead(Occupancy& occupancy, StateBudget& budget, Admission& admission);
   void End(RequestHandle handle, const absl::Status& status);
   void EndAll(const absl::Status& status);
   Submission TakeOut(RequestHandle handle);
@@ -99,6 +114,7 @@ class Inbox {
   FairQueue order_;                                           // of queue_
   std::set<std::pair<SteadyTime, RequestHandle>> deadlines_;  // of those in queue_ that have one
   int64_t queued_tokens_ = 0;
+  std::map<std::string, Waiting> waiting_;  // of owners that have something in queue_
   News news_;
   bool rung_ = false;
   bool closed_ = false;

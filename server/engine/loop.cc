@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/prompt_lookup.h"
 
 namespace tvq {
 
@@ -15,9 +15,13 @@ Loop::Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, 
       budget_(budget),
       runners_(std::move(runners)),
       scheduler_(std::move(scheduler)),
-      max_num_seqs_(options.max_num_seqs),
       stream_interval_(options.stream_interval),
       paused_timeout_(options.paused_timeout),
+      draft_memory_(options.max_num_seqs * PromptLookup::kMostBytes),
+      running_({.sequences = MaxAdmittedSeqs(options),
+                .state_bytes = budget.total(),
+                .prompt_tokens = options.max_num_queued_tokens},
+               runners_.size()),
       published_of_models_(runners_.size()) {
   totals_.state_bytes_budget = budget.total();
   published_ = totals_;
@@ -33,21 +37,16 @@ void Loop::Run() {
       stop = stop || news.stop;
       Retire(news);
       TakeFilled(news);
+      if (news.woken) Resume();
     }
     Admit();
-    const StepPlan plan = scheduler_.Plan(Views(now));
+    const StepPlan plan = Plan(now);
     if (plan.empty()) {
       if (!stop || fills_ > 0) Wait();
       continue;
     }
     ++totals_.steps;
-    runners_[plan.model].Run(plan, running_, crowded_ ? stream_interval_ : 1, totals_, [this] {
-      ChargeOwners();
-      // Figures are for the step's end, unless somebody hears of theirs before.
-      if (std::any_of(running_.begin(), running_.end(), [](const auto& r) { return r->done(); })) {
-        Reap();
-      }
-    });
+    Compute(plan);
     Publish();
   }
 }
@@ -61,18 +60,28 @@ void Loop::Wait() {
 void Loop::Retire(const Inbox::News& news) {
   // Later than the news: whoever cancels because the deadline has passed is late, too.
   const SteadyTime now = std::chrono::steady_clock::now();
-  for (const auto& r : running_) {
-    const auto& cancelled = news.cancelled;
-    if (r->request().deadline <= now) {
-      r->End(absl::DeadlineExceededError("the deadline passed while the request ran"));
-    } else if (std::find(cancelled.begin(), cancelled.end(), r->handle()) != cancelled.end()) {
-      r->Cancel();
-    } else if (PausedTooLong(*r, now)) {
-      r->End(absl::DeadlineExceededError(absl::StrCat(
-          "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
-    } else if (news.abort) {
-      r->End(*news.abort);
-    }
+  const auto end = [this](ActiveRequest& request, const absl::Status& status) {
+    if (request.done()) return;
+    request.End(status);
+    Settle(request);
+  };
+  for (ActiveRequest* r : running_.Late(now)) {
+    end(*r, absl::DeadlineExceededError("the deadline passed while the request ran"));
+  }
+  for (const RequestHandle handle : news.cancelled) {
+    ActiveRequest* const r = running_.Find(handle);
+    if (r == nullptr || r->done()) continue;
+    r->Cancel();
+    Settle(*r);
+  }
+  if (running_.first_pause() <= now - paused_timeout_) Resume();
+  for (ActiveRequest* r : running_.PausedSince(now - paused_timeout_)) {
+    end(*r,
+        absl::DeadlineExceededError(absl::StrCat(
+            "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
+  }
+  if (news.abort) {
+    for (ActiveRequest* r : running_.All()) end(*r, *news.abort);
   }
   Reap(news.ended);
 }
@@ -81,25 +90,24 @@ void Loop::TakeFilled(Inbox::News& news) {
   if (news.filled.empty()) return;
   for (auto& [handle, filled] : news.filled) {
     --fills_;
-    const auto it = std::find_if(running_.begin(), running_.end(),
-                                 [h = handle](const auto& r) { return r->handle() == h; });
-    if (it == running_.end()) continue;  // it ended meanwhile
-    (*it)->OnFilled(std::move(filled));
-    CountStart(**it);
+    ActiveRequest* const request = running_.Find(handle);
+    if (request == nullptr) continue;  // it ended meanwhile
+    request->OnFilled(std::move(filled));
+    CountStart(*request);
+    Settle(*request);
   }
   news.filled.clear();  // gives back what came too late
   Reap();
 }
 
+void Loop::Resume() {
+  for (const RequestHandle handle : running_.TakeResumed()) scheduler_.Resume(handle);
+}
+
 void Loop::Admit() {
-  int64_t places = max_num_seqs_;
-  for (const auto& r : running_) places -= r->Reserved().sequences;
   while (true) {
-    Inbox::Admission admission = inbox_.Admit(places, budget_);
-    for (Submission& s : admission.admitted) {
-      places -= s.need.sequences;
-      Start(std::move(s));
-    }
+    Inbox::Admission admission = inbox_.Admit(running_.occupancy(), budget_);
+    for (Submission& s : admission.admitted) Start(std::move(s));
     crowded_ = admission.crowded;
     if (!ReportIsDue(admission)) break;
     budget_.ReportShortage(admission.wanted);
@@ -116,8 +124,13 @@ bool Loop::ReportIsDue(const Inbox::Admission& admission) {
 void Loop::Start(Submission submission) {
   Model& model = runners_[submission.model].model();
   const RequestHandle handle = submission.handle;
-  running_.push_back(std::make_unique<ActiveRequest>(std::move(submission), model, budget_));
-  ActiveRequest& request = *running_.back();
+  const Need need = submission.need;
+  scheduler_.Add(handle, {.model = submission.model,
+                          .owner = submission.request.owner,
+                          .limits = submission.request.owner_limits,
+                          .priority = submission.request.priority});
+  ActiveRequest& request = running_.Add(
+      std::make_unique<ActiveRequest>(std::move(submission), model, budget_, draft_memory_), need);
   request.Start([this, handle](absl::StatusOr<HeldState> filled) {
     inbox_.Filled(handle, std::move(filled));
   });
@@ -126,16 +139,54 @@ void Loop::Start(Submission submission) {
   } else {
     CountStart(request);
   }
+  Settle(request);
 }
 
-void Loop::ChargeOwners() {
+StepPlan Loop::Plan(SteadyTime now) {
+  const auto ready = [this](uint64_t handle) {
+    return running_.Find(handle)->request().sink->WantsMore();
+  };
+  StepPlan plan = scheduler_.Plan(ready);
+  for (const uint64_t handle : plan.paused) running_.Pause(handle, now);
+  return plan;
+}
+
+void Loop::Compute(const StepPlan& plan) {
+  ModelRunner::Step step{.draft_rows = plan.draft_rows};
+  step.decode.reserve(plan.decode.size());
+  for (const DecodeRows& d : plan.decode) step.decode.push_back({running_.Find(d.request), d.rows});
+  step.prefill.reserve(plan.prefill.size());
+  for (const PrefillAdvance& a : plan.prefill) {
+    step.prefill.push_back({running_.Find(a.request), a.tokens});
+  }
+  const int64_t interval = crowded_ || plan.crowded ? stream_interval_ : 1;
+  const auto on_part = [this](std::span<const ModelRunner::Turn> computed) {
+    ChargeOwners(computed);
+    for (const ModelRunner::Turn& turn : computed) Settle(*turn.request);
+    // Figures are for the step's end, unless somebody hears of theirs before.
+    if (!done_.empty()) Reap();
+  };
+  runners_[plan.model].Run(step, interval, totals_, on_part);
+}
+
+void Loop::ChargeOwners(std::span<const ModelRunner::Turn> computed) {
   std::vector<Inbox::Served> served;
-  for (const auto& r : running_) {
-    if (const int64_t tokens = r->TakeUncharged(); tokens > 0) {
-      served.push_back({&r->request().owner, tokens});
+  for (const ModelRunner::Turn& turn : computed) {
+    if (const int64_t tokens = turn.request->TakeUncharged(); tokens > 0) {
+      served.push_back({&turn.request->request().owner, tokens});
     }
   }
   if (!served.empty()) inbox_.Charge(served);
+}
+
+void Loop::Settle(ActiveRequest& request) {
+  running_.Recount(request);
+  if (!request.done()) {
+    scheduler_.SetWork(request.handle(), request.work());
+    return;
+  }
+  scheduler_.Remove(request.handle());
+  done_.push_back(request.handle());
 }
 
 void Loop::CountStart(const ActiveRequest& request) {
@@ -147,27 +198,11 @@ void Loop::CountStart(const ActiveRequest& request) {
   if (request.request().start) totals_.prefill_tokens_reused += request.request().start->position;
 }
 
-bool Loop::PausedTooLong(const ActiveRequest& request, SteadyTime now) const {
-  const std::optional<SteadyTime> since = request.paused_since();
-  return since && now - *since >= paused_timeout_ && !request.request().sink->WantsMore();
-}
-
-std::vector<RunningView> Loop::Views(SteadyTime now) {
-  std::vector<RunningView> views;
-  views.reserve(running_.size());
-  for (const auto& r : running_) {
-    views.push_back(r->View());
-    r->NotePaused(!views.back().ready && !r->filling(), now);
-  }
-  return views;
-}
-
 void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
-  const auto done = std::stable_partition(running_.begin(), running_.end(),
-                                          [](const auto& r) { return !r->done(); });
-  const std::vector<std::unique_ptr<ActiveRequest>> finished(
-      std::make_move_iterator(done), std::make_move_iterator(running_.end()));
-  running_.erase(done, running_.end());
+  std::vector<std::unique_ptr<ActiveRequest>> finished;
+  finished.reserve(done_.size());
+  for (const RequestHandle handle : done_) finished.push_back(running_.Remove(handle));
+  done_.clear();
   for (const auto& r : finished) Diagnose(*r);
   for (const auto& [submission, status] : ended) Count(status);
   for (const auto& r : finished) {
@@ -219,29 +254,23 @@ void Loop::Publish() {
   EngineStats stats = totals_;
   std::vector<ModelUse> of_models;
   of_models.reserve(runners_.size());
-  for (const ModelRunner& runner : runners_) {
-    of_models.push_back({.reads = runner.model().state_reads()});
+  for (size_t m = 0; m < runners_.size(); ++m) {
+    of_models.push_back({.sequences_running = running_.sequences_of(m),
+                         .reads = runners_[m].model().state_reads()});
   }
-  for (const auto& r : running_) {
-    const Need reserved = r->Reserved();
-    stats.sequences_running += reserved.sequences;
-    stats.state_bytes_reserved += reserved.state_bytes;
-    stats.state_bytes += r->StateBytes();
-    of_models[r->model()].sequences_running += reserved.sequences;
-  }
-  stats.requests_running = static_cast<int64_t>(running_.size());
+  stats.sequences_running = running_.reserved().sequences;
+  stats.state_bytes_reserved = running_.reserved().state_bytes;
+  stats.state_bytes = running_.state_bytes();
+  stats.requests_running = running_.size();
   const std::lock_guard lock(mutex_);
   published_ = stats;
   published_of_models_ = std::move(of_models);
 }
 
 SteadyTime Loop::FirstDeadline() const {
-  SteadyTime first = SteadyTime::max();
-  for (const auto& r : running_) {
-    first = std::min(first, r->request().deadline);
-    if (r->paused_since()) first = std::min(first, *r->paused_since() + paused_timeout_);
-  }
-  return first;
+  const SteadyTime pause = running_.first_pause();
+  const SteadyTime too_long = pause == SteadyTime::max() ? pause : pause + paused_timeout_;
+  return std::min(running_.first_deadline(), too_long);
 }
 
 EngineStats Loop::stats() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "server/engine/engine_stats.h"
 #include "server/engine/inbox.h"
 #include "server/engine/model_runner.h"
+#include "server/engine/running_requests.h"
 #include "server/engine/scheduler.h"
 
 namespace tvq {
@@ -22,8 +24,8 @@ namespace tvq {
 // admit -> plan -> run -> deliver, until the inbox says stop.
 class Loop {
  public:
-  // Of the options, max_num_seqs, stream_interval and paused_timeout. States are of `budget`. Inbox
-  // and budget must outlive the loop.
+  // Of the options, what is admitted at once, stream_interval and paused_timeout. States are of
+  // `budget`. Inbox and budget must outlive the loop.
   Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, Scheduler scheduler,
        const EngineOptions& options);
 
@@ -42,19 +44,21 @@ class Loop {
  private:
   // Ends what was cancelled or is late.
   void Retire(const Inbox::News& news);
+  // Gives turns to those again whose readers were behind and want more now.
+  void Resume();
   void TakeFilled(Inbox::News& news);
   void Admit();
   // Whether the head's lack of bytes is still to be reported, or again.
   bool ReportIsDue(const Inbox::Admission& admission);
   void Start(Submission submission);
+  StepPlan Plan(SteadyTime now);
+  void Compute(const StepPlan& plan);
   // Charges owners for what their requests generated since the last time.
-  void ChargeOwners();
+  void ChargeOwners(std::span<const ModelRunner::Turn> computed);
   // Counts a request that began to compute.
   void CountStart(const ActiveRequest& request);
-  // Also notes who is paused since when.
-  std::vector<RunningView> Views(SteadyTime now);
-  // Whether the request is paused, and has been for too long.
-  bool PausedTooLong(const ActiveRequest& request, SteadyTime now) const;
+  // Something happened to the request: says what it has to compute now, or notes that it is done.
+  void Settle(ActiveRequest& request);
   // Lets go of requests that are done, `ended` among them, and then tells their sinks.
   void Reap(const std::vector<std::pair<Submission, absl::Status>>& ended = {});
   // A request that failed because its device did says so, and is the last that was accepted.
@@ -70,12 +74,13 @@ class Loop {
   StateBudget& budget_;
   std::vector<ModelRunner> runners_;
   Scheduler scheduler_;
-  const int64_t max_num_seqs_;
   const int64_t stream_interval_;
   const std::chrono::milliseconds paused_timeout_;
-  std::vector<std::unique_ptr<ActiveRequest>> running_;  // in the order of admission
-  bool crowded_ = false;                                 // requests wait for a place
-  int64_t fills_ = 0;                                    // states that others fill now
+  ByteBudget draft_memory_;
+  RunningRequests running_;
+  std::vector<RequestHandle> done_;  // of running_, to be reaped
+  bool crowded_ = false;             // requests wait for room
+  int64_t fills_ = 0;                // states that others fill now
   RequestHandle reported_head_ = 0;  // whose shortage was reported last; 0 when a request has ended
   EngineStats totals_;
 

@@ -16,27 +16,20 @@ absl::StatusOr<ModelRunner> ModelRunner::Create(std::shared_ptr<Model> model,
 ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits)
     : model_(std::move(model)), logits_(std::move(logits)) {}
 
-void ModelRunner::Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
-                      int64_t stream_interval, EngineStats& totals,
-                      const std::function<void()>& on_part) {
-  // `running` is another when a part has ended some.
-  std::vector<ActiveRequest*> decoding, prompts;
-  decoding.reserve(plan.decode.size());
-  for (size_t i : plan.decode) decoding.push_back(running[i].get());
-  prompts.reserve(plan.prefill.size());
-  for (const PrefillAdvance& a : plan.prefill) prompts.push_back(running[a.request].get());
+void ModelRunner::Run(const Step& step, int64_t stream_interval, EngineStats& totals,
+                      const std::function<void(std::span<const Turn>)>& on_part) {
   // Nothing waits for the prompts of others: not who decodes, nor whose prompt comes first.
-  const auto end_part = [&] {
+  const auto end_part = [&](std::span<const Turn> part) {
     SampleAndDeliver(stream_interval, totals);
-    on_part();
+    on_part(part);
   };
-  if (!decoding.empty()) {
-    Decode(decoding, plan.draft_rows, totals);
-    end_part();
+  if (!step.decode.empty()) {
+    Decode(step.decode, step.draft_rows, totals);
+    end_part(step.decode);
   }
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    Prefill(*prompts[i], plan.prefill[i].tokens, totals);
-    end_part();
+  for (const Turn& turn : step.prefill) {
+    Prefill(*turn.request, turn.count, totals);
+    end_part({&turn, 1});
   }
 }
 
@@ -94,28 +87,29 @@ absl::Status ModelRunner::ScoreFirst(const Request& request, PromptRun& prompt) 
   return row_status;
 }
 
-void ModelRunner::SampleFromStart(ActiveRequest* request, const std::vector<float>& logits) {
+void ModelRunner::SampleFromStart(ActiveRequest& request, std::span<Sequence* const> sequences) {
   const int64_t row = next_row_++;
-  if (auto status = model_->WriteLogits(logits, &logits_, row); !status.ok()) {
-    return request->End(status);
+  if (auto status = model_->WriteLogits(request.start_logits(), &logits_, row); !status.ok()) {
+    return request.End(status);
   }
-  for (Sequence& s : request->sequences()) AddDraw({request, &s}, row);
+  for (Sequence* s : sequences) AddDraw({&request, s}, row);
 }
 
-void ModelRunner::Decode(std::span<ActiveRequest* const> requests, int64_t draft_rows,
-                         EngineStats& totals) {
+void ModelRunner::Decode(std::span<const Turn> turns, int64_t draft_rows, EngineStats& totals) {
   std::vector<Draw> pending;
-  for (ActiveRequest* request : requests) {
+  std::vector<Sequence*> first, fed;
+  for (const auto& [request, rows] : turns) {
     if (PromptRun* const prompt = request->prompt()) {  // one token to score, nothing to feed
       const absl::Status status = ScoreFirst(request->request(), *prompt);
       status.ok() ? request->OnFed(0) : request->End(status);
-    } else if (const std::vector<float>* const logits = request->TakeStartLogits()) {
-      SampleFromStart(request, *logits);
-    } else {
-      for (Sequence& s : request->sequences()) {
-        if (!s.finished()) pending.push_back({request, &s});
-      }
+      continue;
     }
+    first.clear();
+    fed.clear();
+    for (Sequence* s : request->NextSequences(rows)) (s->pending() ? fed : first).push_back(s);
+    if (!first.empty()) SampleFromStart(*request, first);
+    if (request->done()) continue;
+    for (Sequence* s : fed) pending.push_back({request, s});
   }
   if (!pending.empty()) FeedPending(pending, draft_rows, totals);
 }
@@ -148,6 +142,19 @@ void ModelRunner::FeedPending(std::span<const Draw> sequences, int64_t draft_row
       draws[i].request->End(status);
     }
   }
+  if (!status.ok()) ForgetEnded();
+}
+
+// Samples that were to have their first token in the same step.
+void ModelRunner::ForgetEnded() {
+  size_t kept = 0;
+  for (size_t i = 0; i < draws_.size(); ++i) {
+    if (draws_[i].request->done()) continue;
+    draws_[kept] = draws_[i];
+    rows_[kept++] = std::move(rows_[i]);
+  }
+  draws_.erase(draws_.begin() + static_cast<std::ptrdiff_t>(kept), draws_.end());
+  rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(kept), rows_.end());
 }
 
 bool ModelRunner::KeepLogits(ActiveRequest& request, int64_t row) {

@@ -12,7 +12,6 @@
 #include "models/runtime/model.h"
 #include "server/engine/active_request.h"
 #include "server/engine/engine_stats.h"
-#include "server/engine/scheduler.h"
 
 namespace tvq {
 
@@ -24,12 +23,22 @@ class ModelRunner {
 
   Model& model() const { return *model_; }
 
+  // What a plan has for a request.
+  struct Turn {
+    ActiveRequest* request;
+    int64_t count;  // rows, or tokens of its prompt
+  };
+  struct Step {
+    std::vector<Turn> decode;
+    std::vector<Turn> prefill;
+    int64_t draft_rows = 0;
+  };
   // Requests whose call fails end with its status; the others go on. Counts tokens in `totals`.
   // Sinks get `stream_interval` tokens of a sample at a time. A step is computed in parts: what
-  // decodes, then each prompt. `on_part` is called after each, and may let go of requests that are
-  // done.
-  void Run(const StepPlan& plan, std::span<const std::unique_ptr<ActiveRequest>> running,
-           int64_t stream_interval, EngineStats& totals, const std::function<void()>& on_part);
+  // decodes, then each prompt. `on_part` is called after each with the requests that were computed,
+  // and may let go of those that are done.
+  void Run(const Step& step, int64_t stream_interval, EngineStats& totals,
+           const std::function<void(std::span<const Turn>)>& on_part);
 
  private:
   struct Draw {
@@ -43,15 +52,18 @@ class ModelRunner {
   void Prefill(ActiveRequest& request, int64_t tokens, EngineStats& totals);
   void Encode(ActiveRequest& request, int64_t rows);
   void FeedChunk(ActiveRequest& request, int64_t length, EngineStats& totals);
-  void Decode(std::span<ActiveRequest* const> requests, int64_t draft_rows, EngineStats& totals);
+  void Decode(std::span<const Turn> turns, int64_t draft_rows, EngineStats& totals);
   // Feeds their pending tokens, and drafts that share `draft_rows`.
   void FeedPending(std::span<const Draw> sequences, int64_t draft_rows, EngineStats& totals);
   // What a start's logits say of the prompt's first token.
   absl::Status ScoreFirst(const Request& request, PromptRun& prompt);
-  void SampleFromStart(ActiveRequest* request, const std::vector<float>& logits);
+  // The first tokens of samples that have nothing pending.
+  void SampleFromStart(ActiveRequest& request, std::span<Sequence* const> sequences);
   // False, and the request has ended, if the row cannot be kept.
   bool KeepLogits(ActiveRequest& request, int64_t row);
   void AddDraw(const Draw& draw, int64_t logits_row);
+  // Of what was added, the draws of requests that are done.
+  void ForgetEnded();
   // What was added since the last time. All rows of logits are free then.
   void SampleAndDeliver(int64_t stream_interval, EngineStats& totals);
   // A token of a draw whose drafts were right.

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "models/runtime/model.h"
 #include "server/engine/continuation.h"
+#include "server/engine/owner_limits.h"
 
 namespace tvq {
 
@@ -123,10 +124,11 @@ enum class Purpose {
 };
 
 struct Request {
-  std::string id;        // for logs
-  std::string model;     // name under which the model is served
-  std::string owner;     // whose it is; waiting requests of several owners take turns
-  int32_t priority = 0;  // lower starts first
+  std::string id;     // for logs
+  std::string model;  // name under which the model is served
+  std::string owner;  // whose it is; owners take turns, waiting and computing
+  OwnerLimits owner_limits;
+  int32_t priority = 0;  // among the owner's requests: lower starts and computes first
   Purpose purpose = Purpose::kGenerate;
   // At least one token, unless `start` has something to sample from: where a model has an
   // end-of-sequence id, the RPC layer puts it in the place of an empty prompt.

@@ -21,7 +21,7 @@ std::optional<Drafter> PromptDrafter(const Request& request) {
 }
 
 Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index,
-                   HeldState held, std::optional<Drafter> drafter)
+                   HeldState held, std::optional<HeldDrafter> drafter)
     : submission_(&submission),
       eos_(eos),
       index_(index),
@@ -34,17 +34,17 @@ Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int
 std::span<const int32_t> Sequence::Draft(int64_t most) {
   if (!drafter_) return {};
   const int64_t left = params().max_tokens - generated_;
-  return drafter_->Draft(std::min(most, left - 1));
+  return drafter_->drafter.Draft(std::min(most, left - 1));
 }
 
 int64_t Sequence::PositionWithoutDraft() const {
-  return state()->position() - (drafter_ ? std::ssize(drafter_->draft()) : 0);
+  return state()->position() - (drafter_ ? std::ssize(drafter_->drafter.draft()) : 0);
 }
 
 absl::Status Sequence::TakeBackDraft(Model& model) {
-  if (!drafter_ || drafter_->draft().empty()) return absl::OkStatus();
+  if (!drafter_ || drafter_->drafter.draft().empty()) return absl::OkStatus();
   const absl::Status status = model.Rewind(*state(), PositionWithoutDraft() + right_);
-  drafter_->Verified(right_);
+  drafter_->drafter.Verified(right_);
   right_ = 0;
   return status;
 }
@@ -120,9 +120,9 @@ int64_t Sequence::Accept(TokenEvent event) {
   output_.stop_string = std::move(piece.stop);
   finished_ = output_.finish != FinishReason::kNone;
   if (drafter_ && !finished_) {
-    const std::span<const int32_t> draft = drafter_->draft();
+    const std::span<const int32_t> draft = drafter_->drafter.draft();
     if (right_ < std::ssize(draft) && draft[static_cast<size_t>(right_)] == id) ++right_;
-    drafter_->Append(id);
+    drafter_->drafter.Append(id);
   }
   return 1;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/runtime/model.h"
+#include "server/engine/byte_budget.h"
 #include "server/engine/drafter.h"
 #include "server/engine/request.h"
 #include "server/engine/submission.h"
@@ -22,19 +23,25 @@ namespace tvq {
 // drafts.
 std::optional<Drafter> PromptDrafter(const Request& request);
 
+// What drafts a sample's tokens, with its share of the memory for that.
+struct HeldDrafter {
+  ByteBudget::Share share;
+  Drafter drafter;
+};
+
 // A decoding state and what sampling needs beside it: text, penalty counts, how many tokens came.
 // From the prompt's end on the only owner of the state. Used by the loop alone.
 class Sequence {
  public:
   // `submission` must outlive the sequence.
   Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index, HeldState held,
-           std::optional<Drafter> drafter);
+           std::optional<HeldDrafter> drafter);
 
   bool finished() const { return finished_; }
   // Null after TakeHeld.
   State* state() const { return held_.state.get(); }
-  // What drafts its tokens, if anything does; nothing does after TakeHeld.
-  const std::optional<Drafter>& drafter() const { return drafter_; }
+  // What drafts its tokens; null if nothing does, and after TakeHeld.
+  const Drafter* drafter() const { return drafter_ ? &drafter_->drafter : nullptr; }
   // The sequence decodes no more.
   HeldState TakeHeld() {
     drafter_.reset();
@@ -92,7 +99,7 @@ class Sequence {
   HeldState held_;
   TextStream text_;
   TokenCounts counts_;
-  std::optional<Drafter> drafter_;
+  std::optional<HeldDrafter> drafter_;
   int64_t right_ = 0;
   std::optional<int32_t> pending_;
   std::vector<int32_t> tokens_;

@@ -33,10 +33,19 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
 absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
                                const EngineOptions& limits, int64_t budget) {
   const int64_t sequences = Sequences(request);
+  const int64_t of_owner = request.owner_limits.max_num_admitted_seqs;
+  const auto n_above = [&](int64_t limit, const char* what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("n: value is ", sequences, ", must be at most ", limit, ", ", what));
+  };
   if (sequences > limits.max_num_seqs) {
-    return absl::InvalidArgumentError(absl::StrCat("n: value is ", sequences, ", must be at most ",
-                                                   limits.max_num_seqs,
-                                                   ", the sequences that compute at once"));
+    return n_above(limits.max_num_seqs, "the sequences that compute in one step");
+  }
+  if (sequences > MaxAdmittedSeqs(limits)) {
+    return n_above(MaxAdmittedSeqs(limits), "the sequences that are admitted at once");
+  }
+  if (of_owner > 0 && sequences > of_owner) {
+    return n_above(of_owner, "the sequences of one key that are admitted at once");
   }
   const int64_t tokens = MostTokens(request);
   const int64_t each = model.StateBytes(tokens);
@@ -45,7 +54,9 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
         absl::StrCat("the request needs ", sequences, " x ", each, " bytes of state for ", tokens,
                      " tokens, the whole budget is ", budget, " bytes"));
   }
-  return Need{.sequences = sequences, .state_bytes = each * sequences};
+  return Need{.sequences = sequences,
+              .state_bytes = each * sequences,
+              .prompt_tokens = static_cast<int64_t>(request.prompt.size())};
 }
 
 // Every sample gets a copy.

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "server/engine/engine.h"
+#include "server/engine/occupancy.h"
 #include "server/engine/request.h"
-#include "server/engine/scheduler.h"
 #include "server/engine/state_budget.h"
 #include "server/engine/text_stream.h"
 #include "server/engine/token_counts.h"

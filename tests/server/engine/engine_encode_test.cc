@@ -169,7 +169,7 @@ TEST(EngineEncodeTest, ALongTextIsComputedInPiecesBetweenWhichOthersGoOn) {
 
 TEST(EngineEncodeTest, WaitsInABoundedQueue) {
   ModelGate gate;
-  EncodeHarness h({.max_num_seqs = 1,
+  EncodeHarness h({.max_num_admitted_seqs = 1,
                    .max_num_queued_reqs = 2,
                    .max_num_queued_tokens = 10,
                    .state_memory_bytes = 100'000},
@@ -192,9 +192,10 @@ TEST(EngineEncodeTest, WaitsInABoundedQueue) {
 TEST(EngineEncodeTest, CancelAndDeadlineEndItInTheQueueAndInTheMidst) {
   for (const bool cancel : {true, false}) {
     ModelGate gate;
-    EncodeHarness h(
-        {.max_num_seqs = 1, .max_num_batched_tokens = kChunk, .state_memory_bytes = 100'000},
-        gate.Hook());
+    EncodeHarness h({.max_num_admitted_seqs = 1,
+                     .max_num_batched_tokens = kChunk,
+                     .state_memory_bytes = 100'000},
+                    gate.Hook());
     auto running = NewSink(), waiting = NewSink();
     Request first = Encode(running, std::string(10'000, 'x'));
     Request second = Encode(waiting, "y");

@@ -61,7 +61,7 @@ struct Blocker {
 };
 
 TEST(EngineFairnessTest, OwnersTakeTurnsAndPrioritiesCountWithinThem) {
-  Harness h({}, {.max_num_seqs = 1, .state_memory_bytes = 1000});
+  Harness h({}, {.max_num_admitted_seqs = 1, .state_memory_bytes = 1000});
   StartOrder order;
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   const Blocker blocker(*h.engine);
@@ -84,7 +84,7 @@ TEST(EngineFairnessTest, OwnersTakeTurnsAndPrioritiesCountWithinThem) {
 }
 
 TEST(EngineFairnessTest, WhatAnOwnerGeneratesCountsAgainstIt) {
-  Harness h({}, {.max_num_seqs = 1, .state_memory_bytes = 1000});
+  Harness h({}, {.max_num_admitted_seqs = 1, .state_memory_bytes = 1000});
   StartOrder order;
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   const Blocker blocker(*h.engine);
@@ -108,8 +108,8 @@ TEST(EngineFairnessTest, WhatAnOwnerGeneratesCountsAgainstIt) {
 }
 
 TEST(EngineFairnessTest, TenThousandWait) {
-  Harness h({}, {.max_num_seqs = 8,
-                 .max_num_queued_reqs = 10'000,
+  Harness h({}, {.max_num_admitted_seqs = 8,
+                 .max_num_queued_reqs = 11'000,  // some of which is for more owners
                  .max_num_batched_tokens = 256,
                  .state_memory_bytes = 8000});
   std::mt19937 random(1);

@@ -64,7 +64,7 @@ TEST(EngineReaderTest, ASlowReaderPausesOnlyItself) {
 }
 
 TEST(EngineReaderTest, ReadersThatStopDoNotKeepTheirPlaces) {
-  Harness h({}, {.max_num_seqs = 3,
+  Harness h({}, {.max_num_admitted_seqs = 3,
                  .max_num_batched_tokens = 32,
                  .paused_timeout = milliseconds(20),
                  .state_memory_bytes = 1'000'000});
@@ -101,7 +101,7 @@ TEST(EngineReaderTest, AReaderThatGoesOnIsNotEnded) {
 
 // One place, so that a second request waits for as long as the first one runs.
 EngineOptions OnePlace() {
-  return {.max_num_seqs = 1, .stream_interval = 4, .state_memory_bytes = 1'000'000};
+  return {.max_num_admitted_seqs = 1, .stream_interval = 4, .state_memory_bytes = 1'000'000};
 }
 
 // How many tokens each delta has.
@@ -183,7 +183,7 @@ TEST(EngineStreamIntervalTest, WhatWasHeldComesBeforeAFailure) {
 
 TEST(EngineStreamIntervalTest, ASampleThatEndsLeavesTheOthersHeld) {
   EngineOptions two = OnePlace();
-  two.max_num_seqs = 2;
+  two.max_num_admitted_seqs = 2;
   Harness h({}, two);
   SamplingParams sampling = {.max_tokens = 40, .logit_bias = {{kEos, 4}}, .n = 2};
   const auto size = [](const std::shared_ptr<RecordingSink>& sink, int32_t i) {

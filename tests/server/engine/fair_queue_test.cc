@@ -13,19 +13,21 @@ namespace {
 
 using ::testing::ElementsAre;
 
+bool All(uint64_t) { return true; }
+
 // Takes up to `count` turns.
 std::vector<uint64_t> Turns(FairQueue& queue, size_t count = 1000) {
   std::vector<uint64_t> ids;
-  while (ids.size() < count && queue.Head()) {
-    ids.push_back(*queue.Head());
-    queue.Pop();
+  while (ids.size() < count && queue.Head(All)) {
+    ids.push_back(*queue.Head(All));
+    queue.Pop(ids.back());
   }
   return ids;
 }
 
 TEST(FairQueueTest, OneOwnersRequestsGoByPriorityThenInOrder) {
   FairQueue queue;
-  EXPECT_EQ(queue.Head(), std::nullopt);
+  EXPECT_EQ(queue.Head(All), std::nullopt);
   queue.Push(1, "a", 0, 10);
   queue.Push(2, "a", 5, 10);
   queue.Push(3, "a", 0, 10);
@@ -65,9 +67,9 @@ TEST(FairQueueTest, AHeavyOwnerDelaysAnothersSingleRequestByOneTurn) {
     uint64_t id = 0;
     for (int i = 0; i < 1000; ++i) queue.Push(++id, "heavy", 0, 1 + random() % 5000);
     for (int i = 0, n = static_cast<int>(random() % 900); i < n; ++i) {
-      if (random() % 2 == 0) queue.Head();
+      if (random() % 2 == 0) queue.Head(All);
       if (random() % 2 == 0) queue.Charge("heavy", random() % 5000);
-      queue.Pop();
+      queue.Pop(*queue.Head(All));
     }
     queue.Push(++id, "light", 100, 5000);
     const std::vector<uint64_t> next = Turns(queue, 2);
@@ -97,14 +99,41 @@ TEST(FairQueueTest, WhoWasServedWhileOthersWaitedStaysBehind) {
 TEST(FairQueueTest, TheHeadIsNotOvertakenWhileItWaits) {
   FairQueue queue;
   queue.Push(1, "a", 5, 1000);
-  EXPECT_EQ(queue.Head(), 1u);
+  EXPECT_EQ(queue.Head(All), 1u);
   queue.Push(2, "a", 0, 1);
   queue.Push(3, "b", 0, 1);
   queue.Charge("a", 100);
-  EXPECT_EQ(queue.Head(), 1u);
+  EXPECT_EQ(queue.Head(All), 1u);
   EXPECT_TRUE(queue.Remove(1));
   EXPECT_FALSE(queue.Remove(1));
   EXPECT_THAT(Turns(queue), ElementsAre(3, 2));
+}
+
+TEST(FairQueueTest, AnOwnerWhoseFirstMayNotStartIsPassedOver) {
+  FairQueue queue;
+  queue.Push(1, "a", 0, 1);
+  queue.Push(2, "b", 0, 1);
+  queue.Push(3, "a", 0, 1);
+  const auto not_one = [](uint64_t id) { return id != 1; };
+  EXPECT_EQ(queue.Head(not_one), 2u) << "not 3, which is behind 1";
+  EXPECT_EQ(queue.Head(All), 2u) << "it stays the head";
+  queue.Pop(2);
+  EXPECT_EQ(queue.Head(not_one), std::nullopt);
+  EXPECT_EQ(queue.Head(All), 1u);
+}
+
+TEST(FairQueueTest, FindsWhoIsBehindTheHead) {
+  FairQueue queue;
+  queue.Push(1, "a", 0, 1);
+  EXPECT_EQ(queue.Head(All), 1u);
+  EXPECT_EQ(queue.Behind(All), std::nullopt);
+  queue.Push(2, "a", -1, 1);
+  queue.Push(3, "b", 0, 1);
+  queue.Push(4, "c", 0, 1);
+  EXPECT_EQ(queue.Behind([](uint64_t id) { return id > 2; }), 3u);
+  queue.Pop(3);
+  EXPECT_EQ(queue.Behind([](uint64_t id) { return id > 2; }), 4u);
+  EXPECT_EQ(queue.Head(All), 1u);
 }
 
 // Against the definition, by looking at all.
@@ -145,7 +174,7 @@ TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
       } else if (what == 5) {
         queue.Charge(owner, tokens);
         if (!waiting.empty()) served[owner] += tokens;
-      } else if (const auto head = queue.Head()) {
+      } else if (const auto head = queue.Head(All)) {
         const auto it = std::find_if(waiting.begin(), waiting.end(),
                                      [&](const Item& i) { return i.id == *head; });
         ASSERT_NE(it, waiting.end());
@@ -157,7 +186,7 @@ TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
         }
         served[it->owner] += it->tokens;
         waiting.erase(it);
-        queue.Pop();
+        queue.Pop(*head);
       }
       ASSERT_EQ(queue.size(), static_cast<int64_t>(waiting.size()));
     }

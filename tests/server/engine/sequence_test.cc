@@ -20,17 +20,17 @@ TEST(SequenceTest, WhoHasGivenItsStateAwayKeepsNothingToDraftFrom) {
   FakeModel model({.draft_rows = 7});
   const Submission submission = Submitted(model, {.max_tokens = 100, .n = 2});
   Sequence first(submission, kEos, 0, {.share = {}, .state = model.NewState().value()},
-                 PromptDrafter(submission.request));
+                 HeldDrafter{{}, *PromptDrafter(submission.request)});
   Sequence second(submission, kEos, 1, {.share = {}, .state = model.NewState().value()},
-                  first.drafter());
+                  HeldDrafter{{}, *first.drafter()});
   for (Sequence* s : {&first, &second}) {
     s->Accept({.token = {.id = ByteId('a')}});
     EXPECT_FALSE(s->Draft(7).empty());
   }
   first.TakeHeld();
-  EXPECT_FALSE(first.drafter().has_value());
+  EXPECT_EQ(first.drafter(), nullptr);
   EXPECT_TRUE(first.Draft(7).empty());
-  EXPECT_TRUE(second.drafter().has_value());
+  EXPECT_NE(second.drafter(), nullptr);
 }
 
 TEST(SequenceTest, HasNothingToDraftFromWhereThereCanBeNoDrafts) {
