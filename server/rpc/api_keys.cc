@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/rpc/read_file.h"
@@ -16,6 +17,7 @@ namespace tvq {
 namespace {
 
 constexpr size_t kMaxNameBytes = 64;
+constexpr int64_t kMostSequences = 1 << 20;
 
 Sha256 HashOf(std::string_view key) {
   Sha256 hash;
@@ -57,12 +59,32 @@ std::string Permit(const std::string& permissions, ApiKey* key) {
   return "";
 }
 
+// Reads "NAME=N". Returns what is wrong, or an empty string.
+std::string Limit(const std::string& word, ApiKey* key) {
+  const size_t equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  int64_t value = 0;
+  const bool number = absl::SimpleAtoi(word.substr(equals + 1), &value);
+  const auto set = [&](auto& limit, int64_t least, int64_t most) -> std::string {
+    if (limit) return absl::StrCat(name, " is given twice");
+    if (!number || value < least || value > most) {
+      return absl::StrCat(name, " must be a number from ", least, " to ", most);
+    }
+    limit = value;
+    return "";
+  };
+  if (name == "weight") return set(key->weight, 1, OwnerLimits::kMaxWeight);
+  if (name == "max-num-seqs") return set(key->max_num_seqs, 0, kMostSequences);
+  if (name == "max-num-admitted-seqs") return set(key->max_num_admitted_seqs, 0, kMostSequences);
+  return absl::StrCat("the limit \"", name,
+                      "\" is none of weight, max-num-seqs and max-num-admitted-seqs");
+}
+
 // Returns what is wrong with the line, or an empty string. A hash is never quoted: who mistakes the
 // format may have written the key itself.
 std::string ParseLine(const std::vector<std::string>& words, ApiKey* key) {
-  if (words.size() < 2 || words.size() > 3) {
-    return absl::StrCat("has ", words.size(), " words, must be NAME SHA256HEX [PERMISSION,...]");
-  }
+  constexpr const char* kForm = ", must be NAME SHA256HEX [PERMISSION,...] [LIMIT=N ...]";
+  if (words.size() < 2) return absl::StrCat("has ", words.size(), " words", kForm);
   key->name = words[0];
   if (!IsName(key->name)) {
     return absl::StrCat("the name must be at most ", kMaxNameBytes,
@@ -71,7 +93,28 @@ std::string ParseLine(const std::vector<std::string>& words, ApiKey* key) {
   const std::optional<Sha256> hash = HashFromHex(words[1]);
   if (!hash) return "the second word must be the key's SHA-256 in 64 hexadecimal digits";
   key->hash = *hash;
-  return Permit(words.size() == 3 ? words[2] : "generate,sessions", key);
+  std::string permissions;
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i].find('=') != std::string::npos) {
+      if (std::string wrong = Limit(words[i], key); !wrong.empty()) return wrong;
+    } else if (permissions.empty()) {
+      permissions = words[i];
+    } else {
+      return absl::StrCat("has two words of permissions", kForm);
+    }
+  }
+  return Permit(permissions.empty() ? "generate,sessions" : permissions, key);
+}
+
+// What is wrong with a key beside those before it, or an empty string.
+std::string Beside(const ApiKey& key, const std::vector<ApiKey>& keys) {
+  for (const ApiKey& other : keys) {
+    if (other.hash == key.hash) return "the same key is given twice";
+    if (other.name == key.name && other.LimitsOver({}) != key.LimitsOver({})) {
+      return "the limits are others than those of a key of the same name before";
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -90,6 +133,13 @@ bool ApiKey::Allows(Permission permission) const {
   return false;
 }
 
+OwnerLimits ApiKey::LimitsOver(OwnerLimits limits) const {
+  limits.weight = weight.value_or(limits.weight);
+  limits.max_num_seqs = max_num_seqs.value_or(limits.max_num_seqs);
+  limits.max_num_admitted_seqs = max_num_admitted_seqs.value_or(limits.max_num_admitted_seqs);
+  return limits;
+}
+
 absl::StatusOr<ApiKeys> ApiKeys::Read(const std::string& file) {
   absl::StatusOr<std::string> text = ReadFile("api key file", file);
   if (!text.ok()) return text.status();
@@ -106,10 +156,7 @@ absl::StatusOr<ApiKeys> ApiKeys::Parse(std::string_view text, const std::string&
     if (words.empty()) continue;
     ApiKey key;
     std::string wrong = ParseLine(words, &key);
-    if (wrong.empty() && std::any_of(keys.begin(), keys.end(),
-                                     [&](const ApiKey& other) { return other.hash == key.hash; })) {
-      wrong = "the same key is given twice";
-    }
+    if (wrong.empty()) wrong = Beside(key, keys);
     if (!wrong.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("api key file ", file, ", line ", i + 1, ": ", wrong));

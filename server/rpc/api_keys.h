@@ -1,20 +1,24 @@
 // The file of keys.
 //
-// A line for each key: NAME SHA256HEX [PERMISSION,...], of the permissions generate, sessions and
-// admin; generate,sessions if left out. NAME is the owner of what is made with the key; two keys of
-// one name are two keys of one owner. What follows a # is a comment.
+// A line for each key: NAME SHA256HEX [PERMISSION,...] [LIMIT=N ...], of the permissions generate,
+// sessions and admin; generate,sessions if left out. The limits are those of OwnerLimits: weight,
+// max-num-seqs and max-num-admitted-seqs. NAME is the owner of what is made with the key; two keys
+// of one name are two keys of one owner, which must have the same limits. What follows a # is a
+// comment.
 #ifndef TVQ_SERVER_RPC_API_KEYS_H_
 #define TVQ_SERVER_RPC_API_KEYS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/owner_limits.h"
 #include "server/rpc/caller.h"
 
 namespace tvq {
@@ -27,8 +31,14 @@ struct ApiKey {
   bool generate = false;
   bool sessions = false;
   bool admin = false;
+  // What the line says of the owner's limits.
+  std::optional<int32_t> weight;
+  std::optional<int64_t> max_num_seqs;
+  std::optional<int64_t> max_num_admitted_seqs;
 
   bool Allows(Permission permission) const;
+  // `limits`, but for those that the line gives.
+  OwnerLimits LimitsOver(OwnerLimits limits) const;
 };
 
 // Constant after construction.

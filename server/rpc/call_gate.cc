@@ -71,6 +71,7 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
                                  std::optional<std::string_view> authorization,
                                  Caller* caller) const {
   const std::shared_ptr<const ApiKeys> keys = this->keys();
+  caller->limits = options_.limits;
   if (keys == nullptr) return absl::OkStatus();
   if (!authorization || authorization->size() <= kScheme.size() ||
       !absl::EqualsIgnoreCase(std::string(authorization->substr(0, kScheme.size())),
@@ -86,6 +87,7 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
         "authorization: the key ", key->name, " lacks the permission ", Name(method.permission)));
   }
   caller->owner = key->name;
+  caller->limits = key->LimitsOver(options_.limits);
   caller->admin = key->admin;
   caller->sessions = key->Allows(Permission::kSessions);
   return absl::OkStatus();

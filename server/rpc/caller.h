@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "server/engine/owner_limits.h"
+
 namespace tvq {
 
 // What a method needs its caller's key to be allowed.
@@ -23,6 +25,7 @@ struct MethodInfo {
 // Whom an accepted call belongs to.
 struct Caller {
   std::string owner;     // the name of the key; empty on a server without keys
+  OwnerLimits limits;    // of what the owner's requests may have of the engine
   bool admin = false;    // the key has the admin permission
   bool sessions = true;  // the key has the sessions permission
   std::string request_id;

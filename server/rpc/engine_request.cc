@@ -14,6 +14,7 @@ absl::Status EngineRequest::Submit(Request request, const Caller& caller,
                                    SessionStore* prefixes) {
   request.id = caller.request_id;
   request.owner = caller.owner;
+  request.owner_limits = caller.limits;
   request.deadline = ToSteady(rpc->deadline());
   request.sink = std::move(sink);
   if (prefixes != nullptr) prefixes->UsePrefixes(&request);

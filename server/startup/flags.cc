@@ -110,7 +110,8 @@ void AddLogFlags(CLI::App& app, LogOptions& logs) {
 
 void AddSecurityFlags(CLI::App& app, ServerOptions& server) {
   Add(app, "--api-key-file", server.gate.api_key_file,
-      "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin]; empty: no key needed");
+      "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin] [weight=N] "
+      "[max-num-seqs=N] [max-num-admitted-seqs=N]; empty: no key needed");
   CLI::Option* const certificate =
       Add(app, "--ssl-certfile", server.tls.certificate_file,
           "The server's certificates in PEM, its own first; empty: no TLS");
@@ -125,12 +126,26 @@ void AddSecurityFlags(CLI::App& app, ServerOptions& server) {
       "Calls of a key in a second, and at once; more are refused with RESOURCE_EXHAUSTED; 0: no "
       "limit")
       ->check(CLI::Range(0.0, 1e6));
+  const auto sequences = CLI::Range(0, 1 << 20);
+  Add(app, "--max-num-seqs-per-key", server.gate.limits.max_num_seqs,
+      "Sequences of a key, or of all without keys, that compute in one step, if the file of keys "
+      "does not say; 0: no limit")
+      ->check(sequences);
+  Add(app, "--max-num-admitted-seqs-per-key", server.gate.limits.max_num_admitted_seqs,
+      "Sequences of a key, or of all without keys, that are admitted at once, if the file of keys "
+      "does not say; the requests of others wait; 0: no limit")
+      ->check(sequences);
 }
 
 void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
-  Add(app, "--max-num-seqs", engine.max_num_seqs, "Sequences that compute at once")
+  Add(app, "--max-num-seqs", engine.max_num_seqs,
+      "Sequences that compute in one step; when more are admitted, they take turns")
       ->check(CLI::Range(1, 65536));
+  Add(app, "--max-num-admitted-seqs", engine.max_num_admitted_seqs,
+      "Sequences that are admitted at once, if the memory of states has room for them; 0: 4096, or "
+      "--max-num-seqs if that is more")
+      ->check(CLI::Range(0, 1 << 20));
   Add(app, "--max-num-queued-reqs", engine.max_num_queued_reqs,
       "Requests that wait; more are refused with RESOURCE_EXHAUSTED")
       ->check(positive);
@@ -140,7 +155,8 @@ void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
       "Tokens computed in one step: one for each decoding sequence, the rest prompts")
       ->check(positive);
   Add(app, "--stream-interval", engine.stream_interval,
-      "Tokens of a stream that go out together while other requests wait for a place; 1: each at "
+      "Tokens of a stream that go out together while more sequences want to compute than one step "
+      "has; 1: each at "
       "once, always")
       ->check(positive);
   AddSwitch(

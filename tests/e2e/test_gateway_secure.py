@@ -74,7 +74,7 @@ def test_rate_limit_says_when_to_come_again(start):
 
 
 def test_full_server_says_when_to_come_again(start):
-    server = start("--max-num-seqs", "1", "--max-num-queued-reqs", "1")
+    server = start("--max-num-admitted-seqs", "1", "--max-num-queued-reqs", "1")
     with GatewayProcess(server.address) as gateway:
         endless = {"max_tokens": 100_000_000, "ignore_eos": True, "prompt": "a"}
         first = gateway.stream(**endless)

@@ -101,7 +101,7 @@ def test_failures_are_counted_and_end_with_code_1(load):
 
 @pytest.mark.parametrize("http", [False, True])
 def test_refusals_say_when_to_come_back(load, start, http):
-    server = start("--max-num-seqs", "1", "--max-num-queued-reqs", "1")
+    server = start("--max-num-admitted-seqs", "1", "--max-num-queued-reqs", "1")
     flags = ["--rate", "200", "--output-tokens", "2000", "--max-errors", "100%", "--grace", "0"]
     if http:
         with GatewayProcess(server.address) as gateway:
@@ -114,7 +114,7 @@ def test_refusals_say_when_to_come_back(load, start, http):
 
 
 def test_retries_end_well(load, start):
-    server = start("--max-num-seqs", "1", "--max-num-queued-reqs", "1")
+    server = start("--max-num-admitted-seqs", "1", "--max-num-queued-reqs", "1")
     code, report, output = load("--rate", "50", "--requests", "20", "--output-tokens", "50", "--retries", "1000",
                                 address=server.address, seconds="20")
     assert code == 0, output

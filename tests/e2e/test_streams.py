@@ -47,7 +47,7 @@ def test_deadline_in_prefill(server):
 
 
 def test_cancel_in_prefill_and_in_the_queue(start):
-    server = start("--max-num-seqs", 1)
+    server = start("--max-num-admitted-seqs", 1)
     running = server.stream("x" * 3_000_000, max_tokens=1)
     wait_until(lambda: server.info().requests_running == 1, "the first request runs")
     waiting = server.stream("Once", max_tokens=1)
@@ -99,7 +99,7 @@ def test_slow_reader_pauses_alone_and_loses_nothing(server):
 
 
 def test_reader_that_stops_loses_its_place(start):
-    server = start("--max-num-seqs", 1, "--paused-timeout", 3)
+    server = start("--max-num-admitted-seqs", 1, "--paused-timeout", 3)
     stopped = server.stream("Once", max_tokens=100_000_000, ignore_eos=True, logprobs=20)
     next(stopped)
     assert server.generate("Twice", max_tokens=2)  # waits for the place
@@ -111,7 +111,7 @@ def test_reader_that_stops_loses_its_place(start):
 
 def test_ten_thousand_queued_requests(start):
     count = 10_000
-    server = start("--max-num-seqs", 1, "--max-num-queued-reqs", count)
+    server = start("--max-num-admitted-seqs", 1, "--max-num-queued-reqs", count)
     blocker = server.endless()
     request = server.request("a", max_tokens=1, ignore_eos=True)
     calls = [server.generation.Generate(request) for _ in range(count)]

@@ -161,7 +161,7 @@ def _settled(server, tracked):
 
 def run_slow_readers(api, readers, tokens, seed, report=print):
     """Readers that read a message now and then hold up neither the others nor the commit."""
-    with Server(api) as reference, Server(api, "--max-num-seqs", readers + 1) as server:
+    with Server(api) as reference, Server(api, "--max-num-seqs", 2) as server:
         random = workers(1, seed)[0]
         checker = Reference(reference)
         slow = []

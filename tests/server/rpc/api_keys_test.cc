@@ -56,6 +56,18 @@ TEST(ApiKeysTest, OneOwnerMayHaveTwoKeys) {
   EXPECT_EQ(keys->Find("alpha")->name, keys->Find("beta")->name);
 }
 
+TEST(ApiKeysTest, ALineMayGiveLimits) {
+  const auto keys = Parse(absl::StrCat("ana ", kHashOfAlpha, " weight=3 generate max-num-seqs=4\n",
+                                       "ops ", kHashOfBeta, " max-num-admitted-seqs=0\n"));
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  const OwnerLimits usual{.weight = 1, .max_num_seqs = 9, .max_num_admitted_seqs = 90};
+  EXPECT_EQ(keys->Find("alpha")->LimitsOver(usual),
+            (OwnerLimits{.weight = 3, .max_num_seqs = 4, .max_num_admitted_seqs = 90}));
+  EXPECT_FALSE(keys->Find("alpha")->Allows(Permission::kSessions));
+  EXPECT_EQ(keys->Find("beta")->LimitsOver(usual),
+            (OwnerLimits{.weight = 1, .max_num_seqs = 9, .max_num_admitted_seqs = 0}));
+}
+
 TEST(ApiKeysTest, TakesHexadecimalDigitsOfEitherCase) {
   std::string hash = kHashOfAlpha;
   for (char& c : hash) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -71,7 +83,7 @@ TEST(ApiKeysTest, NamesTheLineThatIsWrong) {
     std::string words;
   } cases[] = {
       {"ops", "1 words"},
-      {absl::StrCat("ops ", kHashOfBeta, " admin sessions"), "4 words"},
+      {absl::StrCat("ops ", kHashOfBeta, " admin sessions"), "two words of permissions"},
       {"ops beta", "64 hexadecimal digits"},
       {absl::StrCat("ops ", kHashOfBeta, "0"), "64 hexadecimal digits"},
       {absl::StrCat("ops g", std::string(kHashOfBeta).substr(1)), "64 hexadecimal digits"},
@@ -80,6 +92,12 @@ TEST(ApiKeysTest, NamesTheLineThatIsWrong) {
       {absl::StrCat("ops ", kHashOfBeta, " admin,root"), "\"root\""},
       {absl::StrCat("ops ", kHashOfBeta, " admin,"), "\"\""},
       {absl::StrCat("ops ", kHashOfAlpha), "twice"},
+      {absl::StrCat("ops ", kHashOfBeta, " weight=0"), "weight must be a number from 1"},
+      {absl::StrCat("ops ", kHashOfBeta, " weight=two"), "weight must be a number"},
+      {absl::StrCat("ops ", kHashOfBeta, " admin weight=2 weight=2"), "weight is given twice"},
+      {absl::StrCat("ops ", kHashOfBeta, " max-num-seqs=-1"), "max-num-seqs must be"},
+      {absl::StrCat("ops ", kHashOfBeta, " max-seqs=1"), "\"max-seqs\" is none of weight"},
+      {absl::StrCat("ana ", kHashOfBeta, " weight=2"), "a key of the same name"},
   };
   for (const auto& [line, words] : cases) {
     const auto keys = Parse(good + line + "\n");
