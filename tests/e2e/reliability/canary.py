@@ -4,13 +4,12 @@ Every session is a canary: its prompts are its own, its log-probabilities are kn
 run alone, and each key may choose only among ids of its own.
 """
 
-import hashlib
 import threading
 
 import grpc
 from reliability.crowd import all_at_once
 from reliability.history import Call, Node, Reference, perform
-from reliability.world import Server, directory, workers
+from reliability.world import Server, directory, key_file, workers
 
 ALPHABET = {"red": tuple(range(3, 131)), "blue": tuple(range(131, 259))}  # of each key
 CALLS = 40  # of a session's life
@@ -19,8 +18,7 @@ CALLS = 40  # of a session's life
 def run(api, steps, sessions, seed, flags=(), report=print):
     """`steps` decode steps in all; `sessions` at a time, half of them of each key."""
     with directory() as data:
-        keys = data / "keys"
-        keys.write_text("".join(f"{name} {hashlib.sha256(name.encode()).hexdigest()}\n" for name in ALPHABET))
+        keys = key_file(data, ALPHABET)
         with Server(api) as reference:
             lives = _lives(reference, sessions, seed)
         with Server(api, "--api-key-file", keys, "--max-num-seqs", max(2, sessions // 2), *flags, key="red") as server:

@@ -1,6 +1,7 @@
 """Servers that are stopped, killed and started again on the same data."""
 
 import contextlib
+import hashlib
 import os
 import random
 import shutil
@@ -22,12 +23,23 @@ class CannotRunHere(Exception):
     """This machine does not let a scenario make what it needs, such as a mount."""
 
 
+def key_file(data, names):
+    """A file of keys in the directory `data`; each key is its name."""
+    file = data / "keys"
+    file.write_text("".join(f"{name} {hashlib.sha256(name.encode()).hexdigest()}\n" for name in names))
+    return file
+
+
+def bearer(key):
+    return [("authorization", f"Bearer {key}")]
+
+
 class Server(ServerProcess):
     """A server of one model, by default a tiny one. The caller ends it: kill(), or stop(), or leaving the context."""
 
     def __init__(self, api, *flags, model=TINY, key=None, **process):
         super().__init__(api, "--model", f"m={model}", *flags, **process)
-        self.metadata = [("authorization", f"Bearer {key}")] if key else None
+        self.metadata = bearer(key) if key else None
 
     def __enter__(self):
         super().__enter__()

@@ -1,0 +1,101 @@
+"""Callers that ask for all there is, and another beside them."""
+
+import statistics
+import threading
+import time
+
+import grpc
+from reliability.world import NOVELS, Server, bearer, directory, key_file
+from server_process import wait_until
+
+FOR_EVER = 2**31 - 1  # tokens
+PROMPT = "It was late in the evening when"
+
+
+def run(api, streams, of_a_key, quick, seconds, seed, report=print):
+    """Endless streams, and short requests beside them, of the same owner and of another key."""
+    _beside_the_same_owner(api, streams, quick, seed, report)
+    _beside_another_key(api, of_a_key, quick, seconds, seed, report)
+
+
+class _Streams:
+    """Endless streams that are read as fast as they come."""
+
+    def __init__(self, server, count, metadata=None):
+        self.tokens = 0
+        self._begun = 0
+        self._lock = threading.Lock()
+        request = server.request(PROMPT, model="m", max_tokens=FOR_EVER, ignore_eos=True)
+        self._calls = [server.generation.Generate(request, metadata=metadata) for _ in range(count)]
+        for call in self._calls:
+            threading.Thread(target=self._read, args=(call,), daemon=True).start()
+        wait_until(lambda: self._begun == count, f"{count} streams have begun")
+
+    def _read(self, call):
+        begun = False
+        try:
+            for response in call:
+                new = sum(len(delta.token_ids) for delta in response.deltas)
+                with self._lock:
+                    self.tokens += new
+                    self._begun += new > 0 and not begun
+                begun = begun or new > 0
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.CANCELLED, error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for call in self._calls:
+            call.cancel()
+
+
+class _Quick:
+    """A request of three tokens."""
+
+    def __init__(self, server, seed, metadata=None):
+        self._server, self._metadata = server, metadata
+        self._request = server.request(PROMPT, model="m", max_tokens=3, ignore_eos=True, seed=seed)
+        self._alone = self._ids()
+
+    def _ids(self):
+        return [token for response in self._server.generation.Generate(self._request, metadata=self._metadata, timeout=100)
+                for delta in response.deltas for token in delta.token_ids]
+
+    def milliseconds(self, times):
+        taken = []
+        for _ in range(times):
+            begin = time.monotonic()
+            assert self._ids() == self._alone, "other tokens than alone"
+            taken.append(1e3 * (time.monotonic() - begin))
+        return f"{statistics.median(taken):.0f} ms (median of {times}; the longest {max(taken):.0f})"
+
+
+def _beside_the_same_owner(api, streams, times, seed, report):
+    with Server(api, model=NOVELS) as server:
+        quick = _Quick(server, seed)
+        alone = quick.milliseconds(times)
+        with _Streams(server, streams):
+            report(f"three tokens take {quick.milliseconds(times)} beside {streams} endless streams of the same owner, "
+                   f"alone {alone}")
+
+
+def _beside_another_key(api, streams, times, seconds, seed, report):
+    with directory() as data, Server(api, "--api-key-file", key_file(data, "ab"), model=NOVELS, key="a") as server:
+        of_a, of_b = bearer("a"), bearer("b")
+        quick = _Quick(server, seed, of_b)
+        alone = quick.milliseconds(times)
+        with _Streams(server, streams, of_a) as many:
+            report(f"three tokens of key b take {quick.milliseconds(times)} beside {streams} endless streams of key a, "
+                   f"alone {alone}")
+            for count in (64, 2):
+                with _Streams(server, count, of_b) as few:
+                    before = many.tokens, few.tokens
+                    time.sleep(seconds)
+                    a, b = many.tokens - before[0], few.tokens - before[1]
+                    # Two streams ask for two rows of 64.
+                    owed = 0.5 if count >= 32 else count / 64
+                    assert b / (a + b) > 0.8 * owed, f"key b got {b} of {a + b} tokens with {count} streams"
+                    report(f"{count} streams of key b get {100 * b / (a + b):.1f}% of {(a + b) / seconds:.0f} tokens/s "
+                           f"beside {streams} of key a")
