@@ -23,7 +23,7 @@ namespace tvq {
 
 // It waits for its state, feeds its prompt, decodes its samples, and is done. Used by the loop
 // alone. Once done it holds no states but the one it leaves, and calls its sink no more, but for
-// OnKept and OnDone, which are the loop's to call.
+// OnKept and OnEnd, which are the loop's to call.
 class ActiveRequest {
  public:
   // The submission has its share of `budget`; copies of the prompt's state may get more. What

@@ -80,7 +80,7 @@ class Engine {
   absl::StatusOr<RequestHandle> Submit(Request request);
 
   // Frees the request's place at once, in the queue, in prefill or in decode (within one step). Its
-  // sink gets OnDone with CANCELLED, unless it was done already.
+  // sink gets OnEnd with CANCELLED, unless it was done already.
   void Cancel(RequestHandle handle);
 
   // To be called when a sink whose WantsMore was false wants more again: the loop sleeps while all

@@ -214,7 +214,7 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
   // Whoever hears of the end finds it in the figures.
   Publish();
   for (const auto& [submission, status] : ended) {
-    submission.request.sink->OnDone(
+    submission.request.sink->OnEnd(
         status, {.prompt_tokens = static_cast<int64_t>(submission.request.prompt.size())});
   }
   for (const auto& r : finished) TellEnd(*r);
@@ -237,7 +237,7 @@ void Loop::Diagnose(ActiveRequest& request) {
 void Loop::TellEnd(ActiveRequest& request) {
   RequestSink& sink = *request.request().sink;
   if (std::optional<Continuation> kept = request.TakeKept()) sink.OnKept(*std::move(kept));
-  sink.OnDone(request.outcome(), request.usage());
+  sink.OnEnd(request.outcome(), request.usage());
 }
 
 void Loop::Count(const absl::Status& outcome) {

@@ -86,7 +86,7 @@ struct Delta {
 };
 
 // Receives a request's output. Methods are called on the engine's loop thread and must not block:
-// they hand over to a writer, or start a write. After OnDone nothing more is called.
+// they hand over to a writer, or start a write. After OnEnd nothing more is called.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
@@ -99,16 +99,16 @@ class RequestSink {
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
   // All requests have the deltas that were there for them: after some of this one, once or more
-  // often, if not OnDone comes. Whom the deltas are handed to may be woken now, once for all.
+  // often, if not OnEnd comes. Whom the deltas are handed to may be woken now, once for all.
   virtual void OnDelivered() {}
-  // With Purpose::kEncode, before OnDone: Encoder::Read's.
+  // With Purpose::kEncode, before OnEnd: Encoder::Read's.
   virtual void OnEncoded(std::vector<float> vectors) { vectors.clear(); }
-  // With Request::keep, right before OnDone: where the request ended. Called when it ended well, or
+  // With Request::keep, right before OnEnd: where the request ended. Called when it ended well, or
   // when it was cancelled after its prompt was fed and keep_on_cancel is set.
   virtual void OnKept(Continuation continuation) { (void)continuation; }
   // OK after every sample has finished; otherwise why the request failed, and samples that had not
   // finished get no last delta.
-  virtual void OnDone(const absl::Status& status, const Usage& usage) = 0;
+  virtual void OnEnd(const absl::Status& status, const Usage& usage) = 0;
 
   // False while so much output waits for the reader that this request should pause; whoever makes
   // it true again calls Engine::Wake. Any thread.

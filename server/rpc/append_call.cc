@@ -63,7 +63,7 @@ void AppendCall::Submit(Request request) {
   }
 }
 
-void AppendCall::OnDone(const absl::Status& status, const Usage&) {
+void AppendCall::OnEnd(const absl::Status& status, const Usage&) {
   context().session_tasks->Schedule([self = Self(), status] {
     if (!status.ok() || self->rpc()->IsCancelled() ||
         !self->session_->HasEnd(SessionUse::Outcome::kDone)) {

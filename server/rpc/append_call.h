@@ -23,7 +23,7 @@ namespace tvq {
 
 // One AppendSession call: a task takes the session's lease and submits a request that only feeds
 // tokens, the engine computes, another task commits. Held by gRPC until its OnDone and by the
-// engine until the sink's, whichever is later.
+// engine until the sink's OnEnd, whichever is later.
 class AppendCall : public UnaryReactor, public RequestSink {
  public:
   AppendCall(const CallContext& context, grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out);
@@ -33,13 +33,12 @@ class AppendCall : public UnaryReactor, public RequestSink {
 
   // gRPC's side.
   void OnCancel() override { in_engine_.Cancel(); }
-  using UnaryReactor::OnDone;
 
   // The engine's side.
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
   void OnDelta(Delta) override {}
   void OnKept(Continuation end) override { session_->Keep(std::move(end)); }
-  void OnDone(const absl::Status& status, const Usage& usage) override;
+  void OnEnd(const absl::Status& status, const Usage& usage) override;
 
  private:
   std::shared_ptr<AppendCall> Self() {

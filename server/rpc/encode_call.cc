@@ -77,7 +77,7 @@ void EncodeCall::OnDone() {
   UnaryReactor::OnDone();
 }
 
-void EncodeCall::OnDone(const absl::Status& status, const Usage& usage) {
+void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
   if (!status.ok()) return End(status);
   // Not on the loop: there may be hundreds of megabytes.
   context().workers->Schedule(

@@ -20,7 +20,7 @@
 namespace tvq {
 
 // One Encode call: a request whose output comes in one piece. Held by gRPC until its OnDone and by
-// the engine until the sink's.
+// the engine until the sink's OnEnd.
 class EncodeCall : public UnaryReactor, public RequestSink {
  public:
   // gRPC keeps `out` until Finish.
@@ -37,7 +37,7 @@ class EncodeCall : public UnaryReactor, public RequestSink {
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
   void OnDelta(Delta) override {}
   void OnEncoded(std::vector<float> vectors) override { vectors_ = std::move(vectors); }
-  void OnDone(const absl::Status& status, const Usage& usage) override;
+  void OnEnd(const absl::Status& status, const Usage& usage) override;
 
  private:
   std::shared_ptr<EncodeCall> Self() {

@@ -104,7 +104,7 @@ void StreamCall<Reactor>::OnDelivered() {
 }
 
 template <typename Reactor>
-void StreamCall<Reactor>::OnDone(const absl::Status& status, const Usage& usage) {
+void StreamCall<Reactor>::OnEnd(const absl::Status& status, const Usage& usage) {
   Settle(status, usage);
 }
 

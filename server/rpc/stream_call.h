@@ -54,7 +54,7 @@ struct Backlog {
   bool empty() const { return deltas.empty() && !prompt_done && !usage; }
 };
 
-// Held by gRPC until its OnDone and by the engine until the sink's OnDone, whichever is later.
+// Held by gRPC until its OnDone and by the engine until the sink's OnEnd, whichever is later.
 // `Reactor` is QueuedStream or grpc::ServerBidiReactor.
 template <typename Reactor>
 class StreamCall : public Reactor,
@@ -90,7 +90,7 @@ class StreamCall : public Reactor,
   void OnPrompt(int64_t first, std::vector<TokenEvent> events) override;
   void OnDelta(Delta delta) override;
   void OnDelivered() override;
-  void OnDone(const absl::Status& status, const Usage& usage) override;
+  void OnEnd(const absl::Status& status, const Usage& usage) override;
   bool WantsMore() const override;
 
  protected:

@@ -12,7 +12,7 @@ class DoneSink : public RequestSink {
  public:
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
   void OnDelta(Delta) override {}
-  void OnDone(const absl::Status& status, const Usage&) override { done_.set_value(status); }
+  void OnEnd(const absl::Status& status, const Usage&) override { done_.set_value(status); }
   absl::Status Wait() { return done_.get_future().get(); }
 
  private:

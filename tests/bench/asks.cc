@@ -27,7 +27,7 @@ class Sink : public RequestSink {
     for (const TokenEvent& event : delta.tokens) tokens.push_back(event.token.id);
     if (!tokens.empty()) arrivals_.Add(tokens);
   }
-  void OnDone(const absl::Status& status, const Usage&) override {
+  void OnEnd(const absl::Status& status, const Usage&) override {
     status_ = status;
     done_.Notify();
   }

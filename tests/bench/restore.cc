@@ -43,7 +43,7 @@ class Sink : public RequestSink {
     first_.token = delta.tokens.front().token;
   }
   void OnKept(Continuation end) override { first_.end = std::move(end); }
-  void OnDone(const absl::Status& status, const Usage&) override {
+  void OnEnd(const absl::Status& status, const Usage&) override {
     status_ = status;
     done_.Notify();
   }

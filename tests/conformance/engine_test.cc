@@ -45,7 +45,7 @@ class Collector : public RequestSink {
       output_.logprobs[delta.index].push_back(e.token.logprob);
     }
   }
-  void OnDone(const absl::Status& status, const Usage&) override {
+  void OnEnd(const absl::Status& status, const Usage&) override {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(status.ok()) << status;
     done_ = true;

@@ -49,7 +49,7 @@ class EndSink : public RequestSink {
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
   void OnDelta(Delta) override {}
   void OnKept(Continuation continuation) override { kept_ = std::move(continuation); }
-  void OnDone(const absl::Status& status, const Usage&) override {
+  void OnEnd(const absl::Status& status, const Usage&) override {
     if (!status.ok()) return end_.set_value(status);
     end_.set_value(std::move(kept_));
   }

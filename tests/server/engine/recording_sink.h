@@ -83,7 +83,7 @@ class RecordingSink : public RequestSink {
     kept_ = std::move(continuation);
   }
 
-  void OnDone(const absl::Status& status, const Usage& usage) override {
+  void OnEnd(const absl::Status& status, const Usage& usage) override {
     if (on_done) on_done();
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(done_) << "done twice";
