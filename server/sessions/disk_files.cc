@@ -41,6 +41,70 @@ absl::Status SyncOpened(const std::string& path, int (*sync)(int)) {
   return Result(sync(directory), "sync", path);
 }
 
+const char* KindOf(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFLNK:
+      return "a symbolic link";
+    case S_IFIFO:
+      return "a named pipe";
+    case S_IFDIR:
+      return "a directory";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+absl::Status CheckRegular(const struct stat& info, const std::string& path) {
+  if (S_ISREG(info.st_mode)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot open ", path, ": it is ", KindOf(info.st_mode),
+                                             ", must be a regular file"));
+}
+
+// Opens `name` in the directory `folder`. All files of the tier are opened here. What is known to
+// be no file is not even tried: to open a device may do something, to open a named pipe may wait
+// for its other end. The second look is for what takes the place of a file meanwhile.
+absl::StatusOr<int> OpenRegular(int folder, const std::string& name, int flags,
+                                const std::string& path) {
+  struct stat info;
+  if (fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (absl::Status s = CheckRegular(info, path); !s.ok()) return s;
+  }
+  const int file =
+      openat(folder, name.c_str(), flags | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+  if (file < 0) return FileError(errno, "open", path);
+  absl::Status s =
+      fstat(file, &info) == 0 ? CheckRegular(info, path) : FileError(errno, "look at", path);
+  if (s.ok()) return file;
+  close(file);
+  return s;
+}
+
+// The folder of a file, itself no link, for calls that take a folder and a name.
+class Folder {
+ public:
+  explicit Folder(const std::string& path)
+      : name_(path.substr(path.rfind('/') + 1)),
+        folder_(open(path.substr(0, path.rfind('/')).c_str(),
+                     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+        error_(folder_ < 0 ? FileError(errno, "open the folder of", path) : absl::OkStatus()) {}
+  ~Folder() {
+    if (folder_ >= 0) close(folder_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  const absl::Status& status() const { return error_; }
+  int folder() const { return folder_; }
+  const std::string& name() const { return name_; }  // of the file in it
+
+ private:
+  const std::string name_;
+  const int folder_;
+  const absl::Status error_;
+};
+
 class FileSource : public ByteSource {
  public:
   FileSource(int file, std::string name) : file_(file), name_(std::move(name)) {}
@@ -75,9 +139,13 @@ absl::Status FileError(int error, const std::string& action, const std::string& 
 }
 
 absl::StatusOr<int> DiskFiles::Create(const std::string& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return FileError(errno, "create", path);
-  return file;
+  const Folder folder(path);
+  if (!folder.status().ok()) return folder.status();
+  // Never through what has the name: a link may lead anywhere.
+  if (unlinkat(folder.folder(), folder.name().c_str(), 0) != 0 && errno != ENOENT) {
+    return FileError(errno, "replace", path);
+  }
+  return OpenRegular(folder.folder(), folder.name(), O_WRONLY | O_CREAT | O_EXCL, path);
 }
 
 absl::Status DiskFiles::Write(int file, const std::string& path, std::span<const std::byte> bytes) {
@@ -121,15 +189,32 @@ absl::Status DiskFiles::RemoveDirectory(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path) {
-  // Without O_NONBLOCK the open of a named pipe would wait for a writer.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (file < 0) return FileError(errno, "open", path);
-  return std::make_unique<FileSource>(file, path.substr(path.rfind('/') + 1));
+  const Folder folder(path);
+  if (!folder.status().ok()) return folder.status();
+  absl::StatusOr<int> file = OpenRegular(folder.folder(), folder.name(), O_RDONLY, path);
+  if (!file.ok()) return file.status();
+  return std::make_unique<FileSource>(*file, folder.name());
+}
+
+absl::StatusOr<std::string> ReadFileStart(const std::string& path, size_t most) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFileSource(path);
+  if (!source.ok()) return source.status();
+  std::string text;
+  while (text.size() < most) {
+    char next = 0;
+    const absl::Status s = (*source)->Read(std::as_writable_bytes(std::span(&next, 1)));
+    if (absl::IsOutOfRange(s)) break;
+    if (!s.ok()) return s;
+    text += next;
+  }
+  return text;
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> FileLock::Take(const std::string& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return FileError(errno, "open", path);
+  // Unlike the folders below it, the directory of the tier may be reached by a link.
+  const absl::StatusOr<int> opened = OpenRegular(AT_FDCWD, path, O_RDWR | O_CREAT, path);
+  if (!opened.ok()) return opened.status();
+  const int file = *opened;
   std::unique_ptr<FileLock> lock(new FileLock(file));
   if (flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FileError(errno, "lock", path);

@@ -13,6 +13,10 @@
 
 namespace tvq {
 
+// Files of sessions are regular files in folders that are no links. Whatever else has the name of
+// one (a named pipe, a link, a device, a directory) is refused with UNAVAILABLE, saying what it is:
+// to open it could wait for ever, or reach what is none of the tier's.
+
 // Every change goes through one of these, so that a test can let each of them fail, or the process
 // end there. Errors name the path: RESOURCE_EXHAUSTED where there is no room, NOT_FOUND where there
 // is no such file, UNAVAILABLE for other trouble. Thread-safe.
@@ -20,7 +24,8 @@ class DiskFiles {
  public:
   virtual ~DiskFiles() = default;
 
-  // A file to write, empty, for nobody else to read. The caller closes it.
+  // A new file to write, for nobody else to read, in place of what has the name. The caller closes
+  // it.
   virtual absl::StatusOr<int> Create(const std::string& path);
   virtual absl::Status Write(int file, const std::string& path, std::span<const std::byte> bytes);
   // What was written outlives a loss of power after this.
@@ -45,6 +50,9 @@ absl::Status FileError(int error, const std::string& action, const std::string& 
 // A file from its first byte on. Clients read what goes wrong with a source, so it names the file
 // without its directory.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path);
+
+// A small file, or its first `most` bytes.
+absl::StatusOr<std::string> ReadFileStart(const std::string& path, size_t most);
 
 // Held by this process until it is destroyed.
 class FileLock {

@@ -94,12 +94,13 @@ class DiskTier : public DurableTier {
   // tier_disk_use.cc: when a session was used after its last Put, a file of one number beside the
   // versions.
   std::string UsePathOf(const std::string& id) const { return FolderOf(id) + "/used"; }
-  absl::Time ReadUse(const std::string& id) const;
+  void ScanUse(const std::string& id);  // of Open
 
   // Called with the mutex held.
   void Forget(const std::string& id);
   // Removes what the newest record does not name any more.
   void DropSuperseded(const std::string& id);
+  // With the files in it; what has the name and is no folder, too.
   absl::Status RemoveFolder(const std::string& path);
 
   const std::string directory_;
@@ -111,7 +112,7 @@ class DiskTier : public DurableTier {
   mutable std::mutex mutex_;  // not held while files are read or written
   // Guarded by mutex_.
   std::map<std::string, StoredSession> sessions_;
-  std::map<std::string, absl::Time> uses_;  // what Touch was told
+  std::map<std::string, absl::Time> uses_;  // what Touch was told, in this life or before
   std::set<std::string> busy_;              // one change of a session at a time
   std::condition_variable not_busy_;
   int64_t bytes_ = 0;  // of files, corrupt ones too

@@ -31,13 +31,23 @@ absl::StatusOr<std::vector<Found>> List(const std::string& path) {
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code no_size;  // of a directory
+    const bool link = entry->is_symlink(no_size);
     const auto size = entry->file_size(no_size);
-    found.push_back({entry->path().filename().string(), no_size ? 0 : static_cast<int64_t>(size)});
+    found.push_back(
+        {entry->path().filename().string(), no_size || link ? 0 : static_cast<int64_t>(size)});
   }
   if (error) return FileError(error.value(), "list", path);
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.name < b.name; });
   return found;
+}
+
+// Of a session, whose folder is never a link.
+absl::StatusOr<std::vector<Found>> ListFolder(const std::string& path) {
+  std::error_code none;
+  if (!fs::is_symlink(path, none)) return List(path);
+  return absl::UnavailableError(
+      absl::StrCat("cannot list ", path, ": it is a symbolic link, must be a directory"));
 }
 
 bool TakeSuffix(std::string& name, std::string_view suffix) {
@@ -80,7 +90,6 @@ absl::Status DiskTier::Scan() {
       bytes_ += session.bytes();
       if (session.empty()) continue;
       sessions_.emplace(file.name, std::move(session));
-      uses_[file.name] = ReadUse(file.name);
     }
   }
   return absl::OkStatus();
@@ -89,7 +98,7 @@ absl::Status DiskTier::Scan() {
 StoredSession DiskTier::ScanSession(const std::string& id) {
   const std::string folder = FolderOf(id);
   StoredSession session;
-  absl::StatusOr<std::vector<Found>> found = List(folder);
+  absl::StatusOr<std::vector<Found>> found = ListFolder(folder);
   if (!found.ok()) {
     problems_.push_back(std::string(found.status().message()));
     ++found_corrupt_;
@@ -128,6 +137,8 @@ StoredSession DiskTier::ScanSession(const std::string& id) {
   if (session.empty()) {
     (void)files_->Remove(UsePathOf(id));
     (void)files_->RemoveDirectory(folder);  // refused if somebody else's files are there
+  } else {
+    ScanUse(id);
   }
   return session;
 }
@@ -170,6 +181,9 @@ void DiskTier::ScanVersion(const std::string& id, int64_t version, const std::st
 }
 
 absl::Status DiskTier::RemoveFolder(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (fs::exists(status) && !fs::is_directory(status)) return files_->Remove(path);
   absl::StatusOr<std::vector<Found>> found = List(path);
   if (absl::IsNotFound(found.status())) return absl::OkStatus();
   if (!found.ok()) return found.status();

@@ -2,9 +2,8 @@
 // waiting for the disk: if it is lost, the session ends a little early.
 #include <unistd.h>
 
-#include <fstream>
-
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/sessions/tier_disk.h"
 
@@ -38,10 +37,15 @@ absl::Status DiskTier::Touch(const std::string& id, absl::Time last_used) {
   return absl::OkStatus();
 }
 
-absl::Time DiskTier::ReadUse(const std::string& id) const {
-  std::ifstream file(UsePathOf(id));
+void DiskTier::ScanUse(const std::string& id) {
+  const absl::StatusOr<std::string> text = ReadFileStart(UsePathOf(id), 32);  // more than a number
+  if (absl::IsNotFound(text.status())) return;
+  if (!text.ok()) problems_.push_back(std::string(text.status().message()));
   int64_t nanos = 0;
-  return file >> nanos ? absl::FromUnixNanos(nanos) : absl::InfinitePast();
+  // It was never synced: after a loss of power it may be empty.
+  if (!text.ok() || !absl::SimpleAtoi(*text, &nanos)) return;
+  const std::lock_guard lock(mutex_);
+  uses_[id] = absl::FromUnixNanos(nanos);
 }
 
 }  // namespace tvq
