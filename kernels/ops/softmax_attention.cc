@@ -36,8 +36,9 @@ absl::Status CheckPages(const char* op, const KeyValuePages& pages, int64_t last
                          " of ", kKeyValuePage, " positions each"));
   }
   for (int64_t p = 0; p < needed; ++p) {
-    if (pages.pages[p] == nullptr) return ArgumentError(op, absl::StrCat("page ", p, " is null"));
-    if (reinterpret_cast<uintptr_t>(pages.pages[p]) % kAlignment != 0) {
+    const void* const page = pages.Page(p);  // found by earlier ones
+    if (page == nullptr) return ArgumentError(op, absl::StrCat("page ", p, " is null"));
+    if (reinterpret_cast<uintptr_t>(page) % kAlignment != 0) {
       return ArgumentError(
           op, absl::StrCat("page ", p, " does not start at a multiple of ", kAlignment, " bytes"));
     }

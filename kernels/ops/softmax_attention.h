@@ -58,12 +58,32 @@ struct KeyValueShape {
 
 // A session's pages. Page p holds positions [256 p, 256 p + 256) of all layers; it starts at a
 // multiple of 64 bytes. A position that has not been appended may hold anything: it is not used.
+//
+// Page p lists pages [128 p, 128 p + 128), as far as there are that many: so page 0 lists the first
+// 128, which are those of 32,768 positions, page 1 the next, and a page is found in one look, or
+// one more for each factor of 128 that the context is longer.
 struct KeyValuePages {
-  void* const* pages = nullptr;  // [count], in device memory as the pages are
+  static constexpr int64_t kListedBits = 7;
+  static constexpr int64_t kListed = int64_t{1} << kListedBits;
+
+  void* const* pages = nullptr;  // the list of page 0, in device memory as the pages are
   int64_t count = 0;
+  int64_t list_offset = 0;  // bytes from a page's start to its list; any if count <= kListed
 
   // Of nobody.
   constexpr bool none() const { return pages == nullptr; }
+  // 0 <= p < count. Where the pages can be read.
+  constexpr void* Page(int64_t p) const {
+    int64_t shift = 0;
+    while (p >> shift >= kListed) shift += kListedBits;
+    void* page = pages[p >> shift];
+    while (shift > 0) {
+      shift -= kListedBits;
+      void* const list = static_cast<char*>(page) + list_offset;
+      page = static_cast<void* const*>(list)[(p >> shift) & (kListed - 1)];
+    }
+    return page;
+  }
 };
 
 // One new position for each of N sessions of whatever lengths; no page twice. Writes k and v at

@@ -172,7 +172,7 @@ TEST_P(ModelTest, LogitsGoToTheHostAndBack) {
 }
 
 // docs/state.md: the same for ever, or a page of keys and values of all layers for every 256
-// positions, with room for the addresses of the pages of 32,768.
+// positions, with room for the addresses of 128 pages.
 TEST_P(ModelTest, StateHasTheSizeThatWasQuoted) {
   Fixture f = Make();
   const Shape& s = shape();

@@ -1,11 +1,12 @@
 """Every kind of attention in one server: states that never grow beside one that does."""
 
 import contextlib
+import json
 import signal
 
 import grpc
 import pytest
-from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess
+from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess, run_server
 from session_client import SessionClient, refused
 
 Code = grpc.StatusCode
@@ -17,8 +18,8 @@ SAMPLING = dict(seed=7, max_tokens=40, ignore_eos=True, logprobs=0)
 
 
 def page_bytes(longest):
-    """docs/state.md: 2 layers, a head of keys of 10 and values of 14, float32, and the addresses of all pages."""
-    return 256 * 2 * (10 + 14) * 4 + (-(-longest // 256) * 8 + 63) // 64 * 64
+    """docs/state.md: 2 layers, a head of keys of 10 and values of 14, float32, and a list of pages."""
+    return 256 * 2 * (10 + 14) * 4 + (min(-(-longest // 256), 128) * 8 + 63) // 64 * 64
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,32 @@ def test_a_growing_state_is_quoted_by_its_formula(families):
     assert quote(families, "softmax", 1).max_sessions > 19 * quote(families, "softmax").max_sessions
     code, message = refused(lambda: quote(families, "softmax", 5001))
     assert code == Code.INVALID_ARGUMENT and "quoted_tokens: is 5001, must be 0 to 5000" in message
+
+
+def test_a_quote_grows_with_the_tokens_however_long_the_context_may_be(launch):
+    server = launch("--max-model-len", 100_000_000)
+    page = quote(server, "softmax", 1).bytes_per_session
+    assert page == page_bytes(32_768)
+    assert quote(server, "softmax", 100_000_000).bytes_per_session == 390_625 * page
+
+
+def test_a_context_of_more_bytes_than_there_are_is_refused(api, tmp_path):
+    folder = GOLDEN / "families" / "softmax_gated_single"
+    most = 2**56 // page_bytes(32_768) * 256
+    for longest, allowed in [(2**62, False), (most + 1, False), (most, True)]:
+        for file in folder.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        config = json.loads((folder / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps({**config, "max_position": longest}))
+        if allowed:
+            with ServerProcess(api, "--model", f"softmax={tmp_path}") as server:
+                assert quote(server, "softmax").bytes_per_session == 2**56 // page_bytes(32_768) * page_bytes(32_768)
+                (sample,), _ = server.generate("Once", model="softmax", max_tokens=3, ignore_eos=True)
+                assert len(sample.ids) == 3
+            continue
+        refused_start = run_server("--model", f"softmax={tmp_path}")
+        wanted = f'config.json: field "max_position" is {longest}; it must be an integer from 0 to {most}'
+        assert refused_start.returncode != 0 and wanted in refused_start.stderr
 
 
 def test_a_session_takes_what_was_quoted(families):

@@ -22,6 +22,24 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
   return states_grow ? kDefaultMaxModelLen : 0;
 }
 
+// Far above any memory, and a few of them still make a number.
+constexpr int64_t kMostStateBytes = int64_t{1} << 56;
+
+// `longest` tokens are what config.json or the options allow.
+absl::Status CheckLongest(const Config& config, int64_t longest,
+                          const transformer::Attention& attention) {
+  if (attention.StateBytes(longest) <= kMostStateBytes) return absl::OkStatus();
+  int64_t fits = 0, too_long = longest;
+  while (too_long - fits > 1) {
+    const int64_t between = fits + (too_long - fits) / 2;
+    (attention.StateBytes(between) <= kMostStateBytes ? fits : too_long) = between;
+  }
+  const absl::Status own = config.Int("max_position", 0, fits, 0).status();
+  return own.ok() ? absl::InvalidArgumentError(
+                        absl::StrCat("max_model_len is ", longest, ", must be at most ", fits))
+                  : own;
+}
+
 // The attention of a kind that has a choice of what it reads of a state, and can take rows back.
 template <typename Kind>
 constexpr bool kReadsAndTakesBack = std::is_constructible_v<Kind, transformer::TransformerConfig,
@@ -61,7 +79,10 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
   if (kReadsAndTakesBack<Kind>) {
     if (absl::Status s = CheckReads(options.reads); !s.ok()) return s;
   }
-  return transformer::Transformer::Create(*parsed, MakeAttention<Kind>(*parsed, options), weights,
+  auto attention = MakeAttention<Kind>(*parsed, options);
+  absl::Status longest = CheckLongest(config, parsed->common.max_position, *attention);
+  if (!longest.ok()) return longest;
+  return transformer::Transformer::Create(*parsed, std::move(attention), weights,
                                           std::move(tokenizer), options);
 }
 

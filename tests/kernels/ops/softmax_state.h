@@ -17,13 +17,14 @@
 namespace tvq {
 
 // Owns the pages of one session on a device, each exactly as long as two layers, the second of
-// which the tests use. What nobody wrote is NaN.
+// which the tests use, and a list where the first page's is not enough. What nobody wrote is NaN.
 class OwnedPages {
  public:
   OwnedPages(Device& device, const KeyValueShape& shape, int64_t positions)
       : device_(device), shape_(shape) {
-    const std::vector<std::byte> nothing(bytes(), std::byte{0xff});
     const int64_t pages = (positions + kKeyValuePage - 1) / kKeyValuePage;
+    const int64_t list = pages > KeyValuePages::kListed ? KeyValuePages::kListed * 8 : 0;
+    const std::vector<std::byte> nothing(bytes() + static_cast<size_t>(list), std::byte{0xff});
     std::vector<uintptr_t> table;
     table.reserve(static_cast<size_t>(pages));
     for (int64_t p = 0; p < pages; ++p) {
@@ -31,10 +32,16 @@ class OwnedPages {
       table.push_back(reinterpret_cast<uintptr_t>(memory_.back().data()));
     }
     table_.emplace(device, table);
+    for (size_t p = 0; list > 0 && p < table.size(); ++p) {
+      const size_t of = p / KeyValuePages::kListed, place = p % KeyValuePages::kListed;
+      std::byte* const to = memory_[of].data() + bytes() + place * sizeof(uintptr_t);
+      EXPECT_TRUE(device.CopyFromHost(to, &table[p], sizeof(uintptr_t)).ok());
+    }
   }
 
   KeyValuePages View() const {
-    return {reinterpret_cast<void* const*>(table_->data()), std::ssize(memory_)};
+    return {reinterpret_cast<void* const*>(table_->data()), std::ssize(memory_),
+            static_cast<int64_t>(bytes())};
   }
 
   // Positions [0, count) as the layout says they lie, of the rows k [.., G, K] and v [.., G, V].
@@ -56,18 +63,19 @@ class OwnedPages {
 
   template <typename T>
   void FillAs(int64_t count, const float* k, const float* v) {
-    std::vector<std::vector<std::byte>> host;
-    std::vector<void*> table;
-    table.reserve(memory_.size());
-    for (const auto& page : memory_) table.push_back(host.emplace_back(page.Read()).data());
-    const KeyValuePages pages{table.data(), std::ssize(table)};
-    const LayerPages<T> layer{shape_, shape_.LayerBytes(), pages};
-    for (int64_t i = 0; i < count * shape_.kv_heads; ++i) {
-      AppendKeyValue(layer, i % shape_.kv_heads, i / shape_.kv_heads, k + i * shape_.key,
-                     v + i * shape_.value);
-    }
-    for (size_t p = 0; p < host.size(); ++p) {
-      EXPECT_TRUE(device_.CopyFromHost(memory_[p].data(), host[p].data(), bytes()).ok());
+    for (size_t p = 0; p < memory_.size(); ++p) {
+      const int64_t first = static_cast<int64_t>(p) * kKeyValuePage;
+      std::vector<std::byte> host = memory_[p].Read();
+      void* const page = host.data();
+      const KeyValuePages pages{&page, 1};
+      const LayerPages<T> layer{shape_, shape_.LayerBytes(), pages};
+      for (int64_t i = first; i < std::min(count, first + kKeyValuePage); ++i) {
+        for (int64_t g = 0; g < shape_.kv_heads; ++g) {
+          const int64_t row = i * shape_.kv_heads + g;
+          AppendKeyValue(layer, g, i - first, k + row * shape_.key, v + row * shape_.value);
+        }
+      }
+      EXPECT_TRUE(device_.CopyFromHost(memory_[p].data(), host.data(), bytes()).ok());
     }
   }
 

@@ -1,5 +1,6 @@
 #include "models/runtime/arch/transformer/softmax/paged_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,13 +48,19 @@ absl::Status PagedState::TakePages(size_t count) {
 }
 
 absl::Status PagedState::ListPages(size_t first) {
+  constexpr auto kListed = static_cast<size_t>(KeyValuePages::kListed);
   std::vector<uintptr_t> addresses;
-  addresses.reserve(pages_.size() - first);
-  for (size_t i = first; i < pages_.size(); ++i) {
-    addresses.push_back(reinterpret_cast<uintptr_t>(pages_[i].data()));
+  absl::Status s;
+  for (size_t next = first; s.ok() && next < pages_.size(); next += addresses.size()) {
+    const size_t list = next / kListed, end = std::min(pages_.size(), (list + 1) * kListed);
+    addresses.clear();
+    for (size_t i = next; i < end; ++i) {
+      addresses.push_back(reinterpret_cast<uintptr_t>(pages_[i].data()));
+    }
+    s = device_.CopyFromHost(ListOf(list) + next % kListed * sizeof(uintptr_t), addresses.data(),
+                             addresses.size() * sizeof(uintptr_t));
   }
-  return device_.CopyFromHost(table() + first * sizeof(uintptr_t), addresses.data(),
-                              addresses.size() * sizeof(uintptr_t));
+  return s;
 }
 
 absl::Status PagedState::Extend(int64_t tokens) { return Resize(position_ + tokens); }
@@ -70,7 +77,7 @@ absl::Status PagedState::CopyFrom(const State& other) {
     return absl::FailedPreconditionError("the state to copy belongs to another model");
   }
   absl::Status s = Resize(source->position_);
-  const auto bytes = static_cast<size_t>(layout_.table_offset());  // each has its own table
+  const auto bytes = static_cast<size_t>(layout_.list_offset());  // each has its own lists
   for (size_t i = 0; s.ok() && i < pages_.size(); ++i) {
     s = device_.CopyWithin(pages_[i].data(), source->pages_[i].data(), bytes);
   }

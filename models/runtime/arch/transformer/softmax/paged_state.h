@@ -3,6 +3,7 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_PAGED_STATE_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_PAGED_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,17 +16,19 @@
 
 namespace tvq::transformer {
 
-// A page holds kKeyValuePage positions of all layers, one layer behind the other, and room for the
-// addresses of as many pages as a session may come to have. Those of the first page are used: so
-// pages are all that a session takes, and all of one size, which fill reserved memory to the last.
+// A page holds kKeyValuePage positions of all layers, one layer behind the other, and a list of
+// pages (KeyValuePages): so pages are all that a session takes, and all of one size, which fill
+// reserved memory to the last.
 struct PageLayout {
   KeyValueShape shape;
   int64_t layers = 0;
   int64_t max_position = 0;  // of any session
 
-  int64_t page_bytes() const { return table_offset() + Aligned(8 * Pages(max_position)); }
+  int64_t page_bytes() const {
+    return list_offset() + Aligned(8 * std::min(Pages(max_position), KeyValuePages::kListed));
+  }
   // Of the keys and values alone.
-  int64_t table_offset() const { return layers * shape.LayerBytes(); }
+  int64_t list_offset() const { return layers * shape.LayerBytes(); }
   int64_t LayerOffset(int64_t layer) const { return layer * shape.LayerBytes(); }
   static int64_t Pages(int64_t tokens) {
     return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
@@ -58,7 +61,9 @@ class PagedState : public SessionState {
   absl::Status Extend(int64_t tokens) override;
 
   KeyValuePages pages() const {
-    return {reinterpret_cast<void* const*>(table()), static_cast<int64_t>(pages_.size())};
+    if (pages_.empty()) return {};
+    return {reinterpret_cast<void* const*>(ListOf(0)), static_cast<int64_t>(pages_.size()),
+            layout_.list_offset()};
   }
 
  private:
@@ -69,11 +74,11 @@ class PagedState : public SessionState {
   // behind the positions there are is whatever the memory held before.
   absl::Status Resize(int64_t tokens);
   absl::Status TakePages(size_t count);
-  // Writes the addresses of pages_ from the index `first` on into the table.
+  // Writes the addresses of pages_ from the index `first` on into the lists.
   absl::Status ListPages(size_t first);
-  // Addresses of the pages, on the device; nullptr as long as there are none.
-  std::byte* table() const {
-    return pages_.empty() ? nullptr : pages_[0].as<std::byte>() + layout_.table_offset();
+  // On the device.
+  std::byte* ListOf(size_t page) const {
+    return pages_[page].as<std::byte>() + layout_.list_offset();
   }
   // Load, but for what happens after an error.
   absl::Status TryLoad(int64_t position, const SectionReader& read);

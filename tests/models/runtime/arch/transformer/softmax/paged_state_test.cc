@@ -29,7 +29,7 @@ class PagedStateTest : public testing::TestWithParam<DType> {
     return state;
   }
   int64_t Bytes(int64_t pages) const {
-    // Of the 4 pages of 1000 positions every page has room for the addresses.
+    // Every page has room for a list of the 4 pages of 1000 positions.
     return pages * (256 * 2 * 2 * (3 + 5) * static_cast<int64_t>(SizeOf(GetParam())) + 64);
   }
 
@@ -69,6 +69,46 @@ TEST_P(PagedStateTest, BytesOfAnyLengthAreANumber) {
   EXPECT_EQ(layout_.Bytes(0), 0);
   EXPECT_EQ(layout_.Bytes(257), Bytes(2));
   EXPECT_EQ(layout_.Bytes(kMost), PageLayout::kMostBytes);
+}
+
+// With every token that may come, not with the square of them: a page of any context is of one
+// size, which the longest contexts share.
+TEST_P(PagedStateTest, BytesGrowWithTheTokens) {
+  const auto bytes = [&](int64_t longest, int64_t tokens) {
+    PageLayout layout = layout_;
+    layout.max_position = longest;
+    return layout.Bytes(tokens);
+  };
+  for (const int64_t longest : {100'000'000L, int64_t{1} << 50}) {
+    const int64_t page = bytes(longest, 1);
+    EXPECT_EQ(page, bytes(32'768, 1));
+    EXPECT_EQ(bytes(longest, 257), 2 * page);
+    EXPECT_EQ(bytes(longest, 256'000'000), 1'000'000 * page);
+  }
+}
+
+// 128 pages, those that they list, and those that these list.
+TEST_P(PagedStateTest, AllPagesAreFound) {
+  constexpr int64_t kPages = 128 * 128 + 200;
+  const PageLayout layout{.shape = {.kv_heads = 1, .key = 1, .value = 1, .dtype = GetParam()},
+                          .layers = 1,
+                          .max_position = kPages * 256};
+  const auto state = PagedState::Create(*device_, layout);
+  std::vector<const void*> found;
+  // A page at a time, several that end in a list, those that a list begins with, many lists.
+  for (const int64_t pages : {1L, 2L, 100L, 128L, 129L, 300L, 128L * 128, kPages}) {
+    const int64_t more = pages * 256 - state->position();
+    ASSERT_TRUE(state->Extend(more).ok());
+    state->Advance(more);
+    EXPECT_EQ(state->bytes(), layout.Bytes(state->position()));
+    const KeyValuePages view = state->pages();
+    ASSERT_EQ(view.count, pages);
+    for (size_t p = 0; p < found.size(); ++p) {
+      ASSERT_EQ(view.Page(static_cast<int64_t>(p)), found[p]) << "a page stays where it is";
+    }
+    for (int64_t p = std::ssize(found); p < pages; ++p) found.push_back(view.Page(p));
+  }
+  EXPECT_EQ(std::set<const void*>(found.begin(), found.end()).size(), found.size());
 }
 
 // What lies beneath: keys in panels, values in rows, layers one behind the other.
@@ -143,7 +183,7 @@ TEST_P(PagedStateTest, ACopySharesNothing) {
   ASSERT_TRUE(copy->CopyFrom(*original).ok());
   for (int64_t page = 0; page < 2; ++page) {
     EXPECT_NE(copy->pages().pages[page], original->pages().pages[page]);
-    std::memset(copy->pages().pages[page], 0, static_cast<size_t>(layout_.table_offset()));
+    std::memset(copy->pages().pages[page], 0, static_cast<size_t>(layout_.list_offset()));
   }
   EXPECT_EQ(ContentOf(*original), content);
   const PageLayout other = layout_;
