@@ -100,11 +100,14 @@ void GenerateWithStateCall::OnLast() {
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);
   request->keep = true;
-  if (auto status = Submit(*std::move(request)); !status.ok()) RefuseUpload(status, false);
+  if (auto status = Submit(*std::move(request)); !status.ok()) {  // which says when to try again
+    receiver_ = nullptr;
+    Refuse(status);
+  }
 }
 
 void GenerateWithStateCall::RefuseUpload(const absl::Status& status, bool busy) {
-  if (busy) AddRetryPushback(status, /*fits_idle_server=*/true, rpc());
+  AddRetryPushback(status, /*fits_idle_server=*/busy, rpc());
   receiver_ = nullptr;
   Refuse(status);
 }

@@ -16,7 +16,9 @@ absl::Status SnapshotReceiver::Add(const std::string& chunk, Clock::time_point n
         absl::StrCat("chunk: the snapshot comes too slowly, must come at ", kSlowestSender,
                      " bytes a second or more"));
   }
-  return upload_->Add(std::span<const char>(chunk));
+  absl::Status taken = upload_->Add(std::span<const char>(chunk));
+  if (absl::IsResourceExhausted(taken)) busy_ = !upload_->too_large();
+  return taken;
 }
 
 absl::Status SnapshotReceiver::Keep(size_t bytes) {

@@ -29,7 +29,7 @@ class SnapshotReceiver {
 
   // INVALID_ARGUMENT for a chunk that is too long. DEADLINE_EXCEEDED when all of them together come
   // too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than any this server takes, or,
-  // then `busy` is true, when others are sending too much already.
+  // then `busy` is true, when others are sending too much already or there is no memory.
   absl::Status Add(const std::string& chunk, Clock::time_point now = Clock::now());
 
   // Counts what the call keeps beside the snapshot. RESOURCE_EXHAUSTED as for a chunk.

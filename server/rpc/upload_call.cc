@@ -67,7 +67,7 @@ void UploadCall::OnLast() {
 
 void UploadCall::Refuse(const absl::Status& status, bool busy) {
   receiver_ = nullptr;
-  if (busy) AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
+  AddRetryPushback(status, /*fits_idle_server=*/busy, rpc_);
   scope_.Refuse(status);
   Finish(scope_.End(status));
 }

@@ -73,9 +73,6 @@ bool BlobWriter::NewPiece() {
 }
 
 absl::Status BlobWriter::Add(std::span<const std::byte> bytes) {
-  if (static_cast<int64_t>(bytes.size()) > limit_ - blob_->size_) {
-    return absl::ResourceExhaustedError(absl::StrCat("more than ", limit_, " bytes, the limit"));
-  }
   while (!bytes.empty()) {
     std::vector<Blob::Piece>& pieces = blob_->pieces_;
     if (pieces.empty() || pieces.back().used == pieces.back().capacity) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,11 +46,10 @@ std::unique_ptr<ByteSource> NewSource(std::shared_ptr<const Blob> blob, int64_t 
 class BlobWriter {
  public:
   // `expected` bytes will come, 0 if that is not known; memory is taken as they come, so a wrong
-  // number from outside does no harm. `limit`: most bytes that are accepted.
-  explicit BlobWriter(int64_t expected = 0, int64_t limit = std::numeric_limits<int64_t>::max())
-      : expected_(expected), limit_(limit) {}
+  // number from outside does no harm.
+  explicit BlobWriter(int64_t expected = 0) : expected_(expected) {}
 
-  // RESOURCE_EXHAUSTED for more bytes than the limit, or without memory.
+  // RESOURCE_EXHAUSTED without memory.
   absl::Status Add(std::span<const std::byte> bytes);
   // Add, as a sink that lives as long as this.
   ByteSink sink();
@@ -65,7 +63,6 @@ class BlobWriter {
   bool NewPiece();
 
   const int64_t expected_;
-  const int64_t limit_;
   std::shared_ptr<Blob> blob_ = std::make_shared<Blob>();
 };
 

@@ -10,6 +10,7 @@ namespace tvq {
 inline constexpr size_t kMaxLabelBytes = 256;
 inline constexpr size_t kMaxKeyBytes = 128;   // of an idempotency key
 inline constexpr size_t kMaxMarkBytes = 128;  // of a mark's name
+inline constexpr size_t kMaxMarks = 1000;     // of a session
 inline constexpr int32_t kMaxForks = 128;     // of one call
 inline constexpr int64_t kDefaultPageSize = 100;
 inline constexpr int64_t kMaxPageSize = 1000;

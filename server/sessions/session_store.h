@@ -139,7 +139,10 @@ class SnapshotStream {
 class SnapshotUpload {
  public:
   virtual ~SnapshotUpload() = default;
+  // RESOURCE_EXHAUSTED without memory, which may be there later, and, then too_large() is true, for
+  // more bytes than any upload may have.
   virtual absl::Status Add(std::span<const char> bytes) = 0;
+  virtual bool too_large() const = 0;
 };
 
 // A session on its way from another server, which keeps id, owner, version, times and marks. One

@@ -12,8 +12,6 @@
 namespace tvq {
 namespace {
 
-constexpr size_t kMaxMarks = 1000;
-
 absl::Status NoMark(const std::string& id, const std::string& name) {
   return absl::NotFoundError(absl::StrCat("mark: session ", id, " has no mark ", Quoted(name)));
 }
@@ -139,8 +137,9 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
   if (const KeptMark* const old = next.FindMark(name); old != nullptr) {
     moment.place = old->moment.place;  // serves the new one
   } else if (next.marks.size() == kMaxMarks) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("name: the session has ", kMaxMarks, " marks, and may have no more"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("name: the session has ", kMaxMarks,
+                     " marks, the most that it may have; unmark one first"));
   } else {
     auto placed = NewMoment(next, next.present, position);
     if (!placed.ok()) return placed.status();

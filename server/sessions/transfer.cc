@@ -57,10 +57,14 @@ class ContinuationSource : public ByteSource {
 }  // namespace
 
 absl::Status BlobUpload::Add(std::span<const char> bytes) {
+  if (static_cast<int64_t>(bytes.size()) > limit_ - writer_.size()) {
+    too_large_ = true;
+    return absl::ResourceExhaustedError(absl::StrCat("snapshot: has more than ", limit_,
+                                                     " bytes, the most that an upload may have"));
+  }
   auto status = writer_.Add(std::as_bytes(bytes));
   if (status.ok()) return status;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("snapshot: ", status.message(), " (an upload may have ", limit_, " bytes)"));
+  return absl::ResourceExhaustedError(absl::StrCat("snapshot: ", status.message(), "; try again"));
 }
 
 StateContent StateContentOf(const Continuation& content) {

@@ -16,14 +16,16 @@ inline constexpr int64_t kSnapshotSlack = int64_t{64} << 20;
 
 class BlobUpload : public SnapshotUpload {
  public:
-  explicit BlobUpload(int64_t limit) : limit_(limit), writer_(/*expected=*/0, limit) {}
+  explicit BlobUpload(int64_t limit) : limit_(limit) {}
 
   absl::Status Add(std::span<const char> bytes) override;
+  bool too_large() const override { return too_large_; }
   std::shared_ptr<const Blob> Finish() { return writer_.Finish(); }
 
  private:
   const int64_t limit_;
   BlobWriter writer_;
+  bool too_large_ = false;
 };
 
 StateContent StateContentOf(const Continuation& content);

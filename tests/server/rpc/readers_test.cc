@@ -54,6 +54,7 @@ class Zeros : public SnapshotStream {
 class NoUpload : public SnapshotUpload {
  public:
   absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
+  bool too_large() const override { return false; }
 };
 
 SteadyTime In(std::chrono::hours time) { return std::chrono::steady_clock::now() + time; }

@@ -341,9 +341,17 @@ TEST_F(SessionCallsTest, AppendAboveTheRateSaysWhenOnce) {
   EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+// The one value of the trailer.
+std::string PushbackOf(const grpc::ClientContext& context) {
+  const auto [first, last] = context.GetServerTrailingMetadata().equal_range(kRetryPushbackTrailer);
+  return std::distance(first, last) == 1 ? std::string(first->second.data(), first->second.size())
+                                         : "not one";
+}
+
 class NoUpload : public SnapshotUpload {
  public:
   absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
+  bool too_large() const override { return false; }
 };
 
 // However slowly the states come that they belong to.
@@ -377,6 +385,49 @@ TEST_F(SessionCallsTest, RequestsThatWaitForTheirStatesAreNotKeptWithoutEnd) {
   for (Waiting& waiting : calls) waiting.context.TryCancel();
   calls.pop_back();
   for (Waiting& waiting : calls) (void)waiting.call->Finish();
+}
+
+// Takes nothing: there is no memory, or it is too large.
+class FullUpload : public SnapshotUpload {
+ public:
+  explicit FullUpload(bool too_large) : too_large_(too_large) {}
+  absl::Status Add(std::span<const char>) override {
+    return absl::ResourceExhaustedError("snapshot: no");
+  }
+  bool too_large() const override { return too_large_; }
+
+ private:
+  const bool too_large_;
+};
+
+TEST_F(SessionCallsTest, RefusedUploadsSayWhetherToTryAgain) {
+  for (const bool too_large : {false, true}) {
+    ON_CALL(store_, NewUpload()).WillByDefault([=] {
+      return std::make_unique<FullUpload>(too_large);
+    });
+    const std::string wanted = too_large ? "-1" : absl::StrCat(kRetryPushbackMs);
+    {
+      grpc::ClientContext context;
+      v1::ImportSessionResponse response;
+      const auto call = sessions_->ImportSession(&context, &response);
+      v1::ImportSessionRequest request;
+      request.mutable_create();
+      request.set_chunk("x");
+      call->Write(request);
+      EXPECT_EQ(call->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+      EXPECT_EQ(PushbackOf(context), wanted);
+    }
+    grpc::ClientContext context;
+    const auto call = generation_->GenerateWithState(&context);
+    v1::GenerateWithStateRequest request;
+    request.mutable_generate()->set_text("x");
+    request.set_chunk("x");
+    call->Write(request);
+    v1::GenerateWithStateResponse response;
+    EXPECT_FALSE(call->Read(&response));
+    EXPECT_EQ(call->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(PushbackOf(context), wanted);
+  }
 }
 
 // Not when all of the state has come, which may take long.

@@ -17,8 +17,9 @@ class CountingUpload : public SnapshotUpload {
   explicit CountingUpload(size_t limit) : limit_(limit) {}
   absl::Status Add(std::span<const char> bytes) override {
     size_ += bytes.size();
-    return size_ <= limit_ ? absl::OkStatus() : absl::ResourceExhaustedError("too large");
+    return too_large() ? absl::ResourceExhaustedError("too large") : absl::OkStatus();
   }
+  bool too_large() const override { return size_ > limit_; }
 
  private:
   const size_t limit_;
@@ -55,6 +56,21 @@ TEST_F(SnapshotReceiverTest, TooLargeIsNotBusy) {
   EXPECT_TRUE(receiver->empty());
   EXPECT_EQ(receiver->Add(std::string(5001, 'x')).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(receiver->busy());
+}
+
+class NoMemory : public SnapshotUpload {
+ public:
+  absl::Status Add(std::span<const char>) override {
+    return absl::ResourceExhaustedError("no memory");
+  }
+  bool too_large() const override { return false; }
+};
+
+TEST_F(SnapshotReceiverTest, WithoutMemoryItIsBusy) {
+  ON_CALL(store_, NewUpload).WillByDefault([] { return std::make_unique<NoMemory>(); });
+  const auto receiver = NewReceiver();
+  EXPECT_EQ(receiver->Add("x").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(receiver->busy());
 }
 
 TEST_F(SnapshotReceiverTest, ChunksAreBounded) {

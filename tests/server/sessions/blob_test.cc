@@ -74,14 +74,5 @@ TEST(BlobTest, ReadsFromTheMiddle) {
   }
 }
 
-TEST(BlobTest, StopsAtTheLimit) {
-  BlobWriter writer(0, 10);
-  const Bytes bytes = RandomBytes(6);
-  ASSERT_TRUE(writer.Add(bytes).ok());
-  EXPECT_EQ(writer.Add(bytes).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(writer.Add(std::span(bytes).first(4)).ok());
-  EXPECT_EQ(writer.Finish()->size(), 10);
-}
-
 }  // namespace
 }  // namespace tvq

@@ -285,7 +285,9 @@ TEST(SessionTransferTest, LimitsAnUpload) {
   const auto upload = h.store->NewUpload();
   const std::string piece(600, 'x');
   EXPECT_TRUE(upload->Add(piece).ok());
+  EXPECT_FALSE(upload->too_large());
   const auto status = upload->Add(piece);
+  EXPECT_TRUE(upload->too_large());
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1000"));
 }

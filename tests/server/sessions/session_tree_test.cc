@@ -1,15 +1,19 @@
 // Forks, marks and rewinds.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 #include <utility>
 
+#include "server/sessions/session_limits.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(SessionTreeTest, ForksShareNothingThatIsWritten) {
   StoreHarness h;
@@ -213,6 +217,20 @@ TEST(SessionTreeTest, AMarkThatCannotBeMovedKeepsItsPlace) {
   EXPECT_EQ(sixth.code(), absl::StatusCode::kResourceExhausted) << sixth;
   ASSERT_TRUE(h.store->Mark(call, "m").ok());
   h.Create();  // where the mark's transcript was
+}
+
+// For good, until one is removed: to try again is of no use.
+TEST(SessionTreeTest, HasAMostOfMarks) {
+  StoreHarness h({.host_bytes = 10'000'000});
+  const SessionCall call{.id = h.Create()};
+  const auto name = [](size_t i) { return absl::StrCat("m", i); };
+  for (size_t i = 0; i < kMaxMarks; ++i) ASSERT_TRUE(h.store->Mark(call, name(i)).ok()) << i;
+  const absl::Status refused = h.store->Mark(call, name(kMaxMarks)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has 1000 marks"));
+  EXPECT_TRUE(h.store->Mark(call, name(7)).ok()) << "takes the place of one";
+  ASSERT_TRUE(h.store->Unmark(call, name(0)).ok());
+  EXPECT_TRUE(h.store->Mark(call, name(kMaxMarks)).ok());
 }
 
 TEST(SessionTreeTest, RefusesImpossibleCounts) {
