@@ -10,15 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/device.h"
 #include "server/engine/engine.h"
+#include "server/rpc/credentials.h"
 #include "server/rpc/host_port.h"
 #include "server/rpc/server.h"
 #include "server/startup/drain.h"
 #include "server/startup/flags.h"
+#include "server/startup/hang_ups.h"
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
 #include "server/startup/open_sessions.h"
@@ -81,8 +84,20 @@ std::unique_ptr<tvq::Watchdog> StartWatchdog(const tvq::Flags& flags, const tvq:
           std::chrono::duration<double>(flags.watchdog_timeout)));
 }
 
+// One line in the log, also where there is nothing to read: whoever sent the signal looks for it.
+void Reload(tvq::Credentials& credentials) {
+  if (!credentials.has_files()) {
+    return spdlog::info(
+        "SIGHUP: this server has no file of keys and no certificates to read again");
+  }
+  const auto reloaded = credentials.Reload();
+  if (reloaded.ok()) return spdlog::info("SIGHUP: credentials read again: {}", Describe(*reloaded));
+  spdlog::warn("SIGHUP: credentials read again, the old ones stay: {}",
+               std::string(reloaded.status().message()));
+}
+
 // Serves until a signal has come and what ran is done.
-absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
+absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::HangUps& hang_ups) {
   auto made = tvq::MakeDevice(flags.device, flags.threads, flags.tf32 ? "tf32" : "");
   if (!made.ok()) return made.status();
   const std::shared_ptr<tvq::Device> device = *std::move(made);
@@ -112,6 +127,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
   const auto metrics = tvq::ServeMetrics(
       flags, {.engine = engine->get(), .sessions = sessions->get(), .server = server->get()});
   if (!metrics.ok()) return metrics.status();
+  hang_ups.Call([&] { Reload((*server)->credentials()); });
+  const absl::Cleanup deaf = [&] { hang_ups.Call(nullptr); };  // ahead of the server's end
   signals.Arm();
   // Scripts read this line, for the port.
   std::printf("listening on %s\n", tvq::HostPort(flags.server.host, (*server)->port()).c_str());
@@ -142,7 +159,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tvq::ShutdownSignals signals;  // before any thread starts
+  tvq::ShutdownSignals signals;  // before any thread starts, and so is the other one
+  tvq::HangUps hang_ups;
   std::signal(SIGPIPE, SIG_IGN);
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -150,7 +168,7 @@ int main(int argc, char** argv) {
   const auto flags = tvq::ParseFlags(argc, argv, &exit_code);
   if (!flags) return exit_code;
   tvq::SetUpLogs(flags->logs);
-  const absl::Status status = Run(*flags, signals);
+  const absl::Status status = Run(*flags, signals, hang_ups);
   if (status.ok()) return 0;
   spdlog::critical("{}", std::string(status.message()));
   return 1;

@@ -70,11 +70,49 @@ void TellCertificates(const absl::Status& changed) {
   }
 }
 
+// SIGHUP, from an operator who changed files, or from a terminal that was closed. One line in the
+// log, also where there is nothing to read: whoever sent the signal looks for it.
+class HangUps {
+ public:
+  HangUps(asio::io_context& loop, std::optional<TlsFiles>& tls)
+      : tls_(tls), signals_(loop, SIGHUP) {
+    Wait();
+  }
+
+  // Of the loop, which ends when nothing waits any more.
+  void Stop() { signals_.cancel(); }
+
+ private:
+  void Wait() {
+    signals_.async_wait([this](const ErrorCode& error, int) {
+      if (error) return;
+      Reload();
+      Wait();
+    });
+  }
+
+  void Reload() {
+    if (!tls_) return spdlog::info("SIGHUP: this gateway has no certificates to read again");
+    const absl::Status read = tls_->Reload();
+    if (read.ok()) return spdlog::info("SIGHUP: the certificates were read again");
+    spdlog::warn("SIGHUP: the certificates were read again, those in use stay: {}",
+                 std::string(read.message()));
+  }
+
+  std::optional<TlsFiles>& tls_;
+  asio::signal_set signals_;
+};
+
 // The first signal lets requests finish for a time, the second ends them.
 class Shutdown {
  public:
-  Shutdown(asio::io_context& loop, HttpServer& server, double timeout)
-      : server_(server), timeout_(timeout), signals_(loop, SIGINT, SIGTERM), timer_(loop) {
+  // `hang_ups` are stopped when the server has.
+  Shutdown(asio::io_context& loop, HttpServer& server, double timeout, HangUps& hang_ups)
+      : server_(server),
+        timeout_(timeout),
+        hang_ups_(hang_ups),
+        signals_(loop, SIGINT, SIGTERM),
+        timer_(loop) {
     Wait();
   }
 
@@ -100,6 +138,7 @@ class Shutdown {
     });
     server_.Stop([this] {
       signals_.cancel();
+      hang_ups_.Stop();
       timer_.cancel();
       ended_ = true;
     });
@@ -107,6 +146,7 @@ class Shutdown {
 
   HttpServer& server_;
   const double timeout_;
+  HangUps& hang_ups_;
   asio::signal_set signals_;
   asio::steady_timer timer_;
   bool stopping_ = false;
@@ -171,7 +211,8 @@ int Run(const GatewayOptions& options) {
     return 1;
   }
   TellAddresses(options.http.host, server.listeners());
-  Shutdown shutdown(loop, server, options.shutdown_timeout);
+  HangUps hang_ups(loop, tls);
+  Shutdown shutdown(loop, server, options.shutdown_timeout, hang_ups);
   // Scripts read this line, for the port.
   std::printf("listening on http%s://%s\n", has_tls ? "s" : "",
               HostPort(options.http.host, server.port()).c_str());
@@ -193,6 +234,7 @@ int Run(const GatewayOptions& options) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);  // until HangUps hears it: no file has been read yet
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;

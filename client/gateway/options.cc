@@ -38,7 +38,8 @@ void AddHttp(CLI::App& app, GatewayOptions& options) {
       ->check(CLI::Range(0, 65535));
   CLI::Option* const certificate =
       Add(app, "--ssl-certfile", options.certificate_file,
-          "The gateway's certificates in PEM, its own first; empty: no TLS");
+          "The gateway's certificates in PEM, its own first; empty: no TLS. SIGHUP has it "
+          "read again");
   CLI::Option* const key =
       Add(app, "--ssl-keyfile", options.key_file, "The key of --ssl-certfile in PEM");
   certificate->needs(key);

@@ -31,18 +31,17 @@ absl::Status AdminService::BeginDraining(const v1::DrainRequest& request,
   return drain_(*order);
 }
 
-// The keys are read before the certificates are exchanged and exchanged after: an error of either
-// leaves both as they were.
-absl::Status AdminService::Reload(v1::ReloadCredentialsResponse* response) const {
-  absl::StatusOr<std::shared_ptr<const ApiKeys>> keys = context_.gate->ReadKeys();
-  if (!keys.ok()) return FailedReload(keys.status());
-  if (tls_ != nullptr) {
-    const absl::StatusOr<bool> changed = tls_->Reload();
-    if (!changed.ok()) return FailedReload(changed.status());
-    response->set_certificates_reloaded(*changed);
+absl::Status AdminService::Reload(const Caller& caller,
+                                  v1::ReloadCredentialsResponse* response) const {
+  const absl::StatusOr<Credentials::Reloaded> reloaded = credentials_->Reload();
+  if (!reloaded.ok()) {
+    spdlog::warn("{} had credentials read again, the old ones stay: {}", caller.owner,
+                 std::string(reloaded.status().message()));
+    return FailedReload(reloaded.status());
   }
-  response->set_keys(static_cast<int32_t>((*keys)->size()));
-  context_.gate->UseKeys(*std::move(keys));
+  spdlog::info("{} had credentials read again: {}", caller.owner, Describe(*reloaded));
+  response->set_keys(static_cast<int32_t>(reloaded->keys));
+  response->set_certificates_reloaded(reloaded->certificates);
   return absl::OkStatus();
 }
 
@@ -69,15 +68,7 @@ grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerCo
   return BeginUnaryCall<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
       context_, kReloadCredentials, rpc, in, out,
       [this](const Caller& caller, const auto&, v1::ReloadCredentialsResponse* response) {
-        const absl::Status status = Reload(response);
-        if (status.ok()) {
-          spdlog::info("{} had credentials read again: {} keys{}", caller.owner, response->keys(),
-                       response->certificates_reloaded() ? ", new certificates" : "");
-        } else {
-          spdlog::warn("{} had credentials read again, the old ones stay: {}", caller.owner,
-                       std::string(status.message()));
-        }
-        return status;
+        return Reload(caller, response);
       });
 }
 

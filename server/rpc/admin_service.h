@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "server/rpc/call_context.h"
+#include "server/rpc/credentials.h"
 #include "server/rpc/drain_order.h"
-#include "server/rpc/tls.h"
 #include "tvq/v1/admin.grpc.pb.h"
 
 namespace tvq {
@@ -19,9 +19,9 @@ using RawAdminService = v1::AdminService::WithRawCallbackMethod_Drain<
 
 class AdminService final : public RawAdminService {
  public:
-  // `context` and `tls` (null without TLS) must outlive the service and its calls.
-  AdminService(const CallContext& context, Tls* tls, BeginDrain drain)
-      : context_(context), tls_(tls), drain_(std::move(drain)) {}
+  // `context` and `credentials` must outlive the service and its calls.
+  AdminService(const CallContext& context, Credentials* credentials, BeginDrain drain)
+      : context_(context), credentials_(credentials), drain_(std::move(drain)) {}
 
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
                                   grpc::ByteBuffer* out) override;
@@ -33,10 +33,10 @@ class AdminService final : public RawAdminService {
 
  private:
   absl::Status BeginDraining(const v1::DrainRequest& request, v1::DrainResponse* response) const;
-  absl::Status Reload(v1::ReloadCredentialsResponse* response) const;
+  absl::Status Reload(const Caller& caller, v1::ReloadCredentialsResponse* response) const;
 
   const CallContext& context_;
-  Tls* const tls_;
+  Credentials* const credentials_;
   const BeginDrain drain_;
 };
 

@@ -115,6 +115,7 @@ class Server::Impl {
       : recorder_(std::move(parts.recorder)),
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
+        credentials_(gate_.get(), tls_.get()),
         uploads_(UploadBytes(*engine, sessions, options)),
         workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst, kShorterBytes),
         session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
@@ -135,7 +136,7 @@ class Server::Impl {
         sessions_(context_),
         models_(context_, std::move(description)) {
     if (gate_->has_keys()) {
-      admin_ = std::make_unique<AdminService>(context_, tls_.get(), options.drain);
+      admin_ = std::make_unique<AdminService>(context_, &credentials_, options.drain);
     }
   }
 
@@ -170,6 +171,7 @@ class Server::Impl {
 
   int port() const { return port_; }
   CallCounts call_counts() const { return recorder_->counts(); }
+  Credentials& credentials() { return credentials_; }
 
   void SetDraining() {
     draining_ = true;
@@ -235,6 +237,7 @@ class Server::Impl {
   const std::unique_ptr<CallRecorder> recorder_;
   const std::unique_ptr<CallGate> gate_;
   const std::unique_ptr<Tls> tls_;  // null without TLS
+  Credentials credentials_;
   OpenCalls open_calls_;
   std::atomic<bool> draining_ = false;
   ByteQuota uploads_;
@@ -281,6 +284,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionSto
 int Server::port() const { return impl_->port(); }
 
 CallCounts Server::call_counts() const { return impl_->call_counts(); }
+
+Credentials& Server::credentials() { return impl_->credentials(); }
 
 void Server::SetDraining() { impl_->SetDraining(); }
 

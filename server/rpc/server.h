@@ -13,6 +13,7 @@
 #include "server/rpc/call_gate.h"
 #include "server/rpc/call_recorder.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/credentials.h"
 #include "server/rpc/drain_order.h"
 #include "server/rpc/model_service.h"
 #include "server/rpc/tls.h"
@@ -55,6 +56,8 @@ class Server {
 
   // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
   void SetDraining();
+
+  Credentials& credentials();
 
   // While the engine makes no progress, health says NOT_SERVING. It does at first.
   void SetProgressing(bool progressing);

@@ -111,7 +111,8 @@ void AddLogFlags(CLI::App& app, LogOptions& logs) {
 void AddSecurityFlags(CLI::App& app, ServerOptions& server) {
   Add(app, "--api-key-file", server.gate.api_key_file,
       "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin] [weight=N] "
-      "[max-num-seqs=N] [max-num-admitted-seqs=N]; empty: no key needed");
+      "[max-num-seqs=N] [max-num-admitted-seqs=N]; empty: no key needed. SIGHUP has it, and the "
+      "certificates, read again");
   CLI::Option* const certificate =
       Add(app, "--ssl-certfile", server.tls.certificate_file,
           "The server's certificates in PEM, its own first; empty: no TLS");

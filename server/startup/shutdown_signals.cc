@@ -1,14 +1,13 @@
 #include "server/startup/shutdown_signals.h"
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
+
+#include "server/startup/signal_thread.h"
 
 namespace tvq {
 
@@ -40,18 +39,7 @@ struct ShutdownSignals::Shared {
 };
 
 ShutdownSignals::ShutdownSignals() : shared_(std::make_shared<Shared>()) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // Ends with the process: nothing but a signal wakes sigwait.
-  std::thread([shared = shared_, signals] {
-    while (true) {
-      int signal = 0;
-      if (sigwait(&signals, &signal) == 0) shared->Receive(signal);
-    }
-  }).detach();
+  ReceiveSignals({SIGTERM, SIGINT}, [shared = shared_](int signal) { shared->Receive(signal); });
 }
 
 void ShutdownSignals::Arm() {

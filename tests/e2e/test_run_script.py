@@ -169,6 +169,9 @@ def test_says_which_program_ended_by_itself(terminal, program):
 
 def test_a_terminal_that_is_closed_leaves_nothing_behind(terminal):
     programs = terminal.started()
+    for pid in programs.values():  # as if they were in the terminal's session, too
+        os.kill(pid, signal.SIGHUP)
     terminal.close()
     wait_until(terminal.ended, "scripts/run ends")
+    assert terminal.code == 0
     wait_until(lambda: not any(map(there, programs.values())), "server and gateway end")

@@ -50,6 +50,12 @@ std::shared_ptr<asio::ssl::context> TlsFiles::Current() {
   return context_;
 }
 
+absl::Status TlsFiles::Reload() {
+  const absl::Status read = Read();
+  last_problem_ = std::string(read.message());
+  return read;
+}
+
 absl::Status TlsFiles::Read() {
   std::string stamp = Stamp();
   looked_ = std::chrono::steady_clock::now();

@@ -31,6 +31,10 @@ class TlsFiles {
   // leave the old ones in force, which is reported once for each problem.
   std::shared_ptr<asio::ssl::context> Current();
 
+  // Reads the files now, whether or not they seem to have changed. What becomes of it is not
+  // reported. On an error, as Load's, the old ones stay in force.
+  absl::Status Reload();
+
  private:
   TlsFiles(std::string certificate_file, std::string key_file, Report report)
       : certificate_file_(std::move(certificate_file)),
