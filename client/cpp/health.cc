@@ -1,25 +1,21 @@
 #include "client/cpp/health.h"
 
-#include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
 
 #include "client/cpp/grpc_call.h"
 #include "client/cpp/transport.h"
 #include "client/cpp/unverified_credentials.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace tvq::client {
 namespace {
 
-// gRPC's package has no stubs of its health service. Its messages have one field each, a string and
-// a number, and look as these do.
-using HealthCheckRequest = google::protobuf::StringValue;
-using HealthCheckResponse = google::protobuf::UInt32Value;
-constexpr uint32_t kServing = 1;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
 
 }  // namespace
 
@@ -35,7 +31,7 @@ absl::StatusOr<Health> CheckHealth(const ConnectOptions& connect, const CallOpti
         return grpc::internal::BlockingUnaryCall<HealthCheckRequest, HealthCheckResponse>(
             transport.channel.get(), method, context, HealthCheckRequest(), response);
       });
-  if (answer.ok()) return answer->value() == kServing ? Health::kServing : Health::kNotServing;
+  if (answer.ok()) return answer->status() == HealthCheckResponse::SERVING ? Health::kServing : Health::kNotServing;
   // With a connection the answer is the server's, or that of a proxy.
   const bool refused = *seen && transport.channel->GetState(false) != GRPC_CHANNEL_READY;
   if (absl::IsUnavailable(answer.status()) && refused) return Health::kAlive;

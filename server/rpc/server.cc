@@ -1,5 +1,6 @@
 #include "server/rpc/server.h"
 
+#include <google/protobuf/message.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "grpc/health/v1/health.pb.h"
 #include "kernels/usable_cores.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/generation_service.h"
@@ -146,6 +148,8 @@ class Server::Impl {
     // Its complaints about clients' messages go to the client, as a status.
     google::protobuf::SetLogHandler(nullptr);
     grpc::EnableDefaultHealthCheckService(true);
+    // gRPC's service is made without its description, which reflection then would list and not have.
+    google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     const std::string address = HostPort(options.host, options.port);

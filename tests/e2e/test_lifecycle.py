@@ -1,4 +1,4 @@
-"""Starting, health, reflection, stopping."""
+"""Starting, health, stopping."""
 
 import re
 import signal
@@ -26,14 +26,6 @@ def test_health_of_all_services(server):
     with pytest.raises(grpc.RpcError) as caught:
         health(server, "tvq.v1.NoService")
     assert caught.value.code() == grpc.StatusCode.NOT_FOUND
-
-
-def test_reflection_lists_the_services(server):
-    call = server.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
-    list_services = b"\x3a\x00"  # ServerReflectionRequest.list_services = ""
-    response = next(call(iter([list_services])))
-    for service in [b"tvq.v1.GenerationService", b"tvq.v1.ModelService", b"grpc.health.v1.Health"]:
-        assert service in response
 
 
 def test_start_says_what_was_loaded(start):
