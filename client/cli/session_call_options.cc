@@ -14,9 +14,9 @@ CLI::Option* AddDurability(CLI::App& command, v1::Durability& durability) {
           [&durability](const std::string& name) {
             durability = name == "disk" ? v1::DURABILITY_DISK : v1::DURABILITY_MEMORY;
           },
-          "disk: done means on the durable tier. memory: in the server's memory, the default but "
-          "for a "
-          "session that is made where servers share the tier")
+          "disk: done means on the server's durable tier, a directory or a Redis. memory: in the "
+          "server's memory, the default but for a session that is made where servers share the "
+          "tier")
       ->type_name("memory|disk")
       ->check(CLI::IsMember({"memory", "disk"}).description(""));
 }

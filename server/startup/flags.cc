@@ -178,7 +178,8 @@ void AddSessionFlags(CLI::App& app, SessionFlags& sessions) {
       "unix://path; empty: none")
       ->excludes(dir);
   AddSize(app, "--session-disk-bytes", sessions.disk_bytes,
-          "Sessions in the directory or the Redis; 0: no limit")
+          "Sessions on the durable tier: in the directory of --session-dir or, whatever the name "
+          "says, in the Redis of --redis; 0: no limit")
       ->check(NotNegative());
   AddSize(app, "--session-host-bytes", options.host_bytes,
           "States of idle sessions in host memory; 0: a quarter of what the machine or container "

@@ -17,6 +17,7 @@ Prompt = Union[str, Sequence[int]]
 #: Seconds.
 Seconds = Union[float, timedelta]
 #: What the end of a call promises: the server holds the new version in memory, or on its durable tier.
+#: "disk" means that tier, which may be a directory or a Redis.
 Durability = Literal["memory", "disk"]
 #: Which vectors of a text: of every token, or their mean.
 Pooling = Literal["per_token", "mean"]
