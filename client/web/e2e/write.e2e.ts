@@ -98,18 +98,6 @@ it('shows what else a token might have been, by mouse and by keys', async () => 
   await card.waitFor({ state: 'hidden' });
 });
 
-it('comes back to its text after a reload, and goes on', async () => {
-  await write('The captain said', 20);
-  await done();
-  const before = `The captain said${await written()}`;
-  await tab.page.reload();
-  await done();
-  await expect.poll(text).toBe(before);
-  await button('Continue').click();
-  await expect.poll(async () => (await written()).length).toBeGreaterThan(10);
-  await done();
-});
-
 it('makes a new session of its text when the server has lost the old one', async () => {
   tab.expectStatus(404);
   await write('The captain said', 8);

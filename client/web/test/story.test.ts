@@ -152,4 +152,16 @@ describe('Story', () => {
     expect(await story.open(branch.id)).toBe(`Once${watch.text}`);
     expect(story.session!.label).toBe('other');
   });
+
+  it('opens a session that was left in the midst of a turn when it holds what came of it', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    const { id } = story.session!;
+    const left = story.version;
+    const opening = story.open(id, left);
+    await Promise.resolve();
+    setTimeout(() => gateway.write(id, ' and on'), 100);
+    expect(await opening).toMatch(/^Once.{5} and on$/);
+    expect(story.version).toBe(left + 1);
+  });
 });

@@ -28,6 +28,10 @@ export function isTimeout(error: unknown): boolean {
 export const wantsKey = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 401 || error.status === 403);
 
+/** A server that is away, starting or full answers another time. */
+export const mayPass = (error: unknown): boolean =>
+  isTimeout(error) || (error instanceof ApiError && [0, 429, 503].includes(error.status));
+
 interface ErrorBody {
   error?: { message?: unknown; type?: unknown; param?: unknown; code?: unknown };
 }

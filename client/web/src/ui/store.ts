@@ -1,4 +1,4 @@
-// Values that outlive a visit. A browser that forbids storage keeps them for the page's life.
+// Values that outlive a visit. A browser that forbids storage, or has no room, keeps them for the page's life.
 
 class Kept {
   private readonly memory = new Map<string, string>();
@@ -6,13 +6,14 @@ class Kept {
 
   get(name: string): string | null {
     try {
-      return this.area().getItem(`tvq.${name}`);
+      return this.memory.get(name) ?? this.area().getItem(`tvq.${name}`);
     } catch {
-      return this.memory.get(name) ?? null;
+      return null;
     }
   }
 
   set(name: string, value: string): void {
+    this.memory.delete(name);
     try {
       if (value === '') this.area().removeItem(`tvq.${name}`);
       else this.area().setItem(`tvq.${name}`, value);

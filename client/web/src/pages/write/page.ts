@@ -1,7 +1,7 @@
 // Write: text that the model continues, as it comes.
 
 import type { App, Page } from '../../app.ts';
-import { ApiError, wantsKey } from '../../api/errors.ts';
+import { ApiError, mayPass, wantsKey } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
@@ -14,6 +14,7 @@ import { Sampling } from '../../ui/sampling.ts';
 import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
 import { BranchForm } from './branch_form.ts';
+import { keep, recall, unheld, type KeptStory } from './kept.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
 import { Paper } from './paper.ts';
@@ -62,8 +63,10 @@ class WritePage implements Page {
   /** The session that the address asks for, until it is opened. */
   private wanted: string | null = null;
   private readonly again = new Again(() => void this.begin(this.wanted));
-  private lastPrompt = '';
-  private opening = '';
+  /** A turn is on its way. */
+  private writing = false;
+  /** The page goes in the midst of a turn: what becomes of that here tells nothing of the session any more. */
+  private left = false;
   private opened = '';
 
   constructor(private readonly app: App) {
@@ -83,7 +86,7 @@ class WritePage implements Page {
       oninput: () => visit.set('write.box', this.box.value),
       onkeydown: (event) => this.key(event),
     });
-    this.box.value = visit.get('write.box') ?? OPENING;
+    this.box.value = visit.get('write.box') ?? (visit.get('write.session') ? '' : OPENING);
     const colour = el('input', {
       type: 'checkbox',
       checked: browser.get('surprise') === 'on',
@@ -136,6 +139,10 @@ class WritePage implements Page {
       if (event.key === 'Escape' && this.running) this.stop();
     });
     this.update();
+    window.addEventListener('pagehide', () => this.leave());
+    window.addEventListener('pageshow', () => {
+      if (this.left) location.reload(); // back from the browser's cache, without its stream
+    });
   }
 
   show(parameters: URLSearchParams): void {
@@ -179,7 +186,10 @@ class WritePage implements Page {
     if (open) {
       this.loading = true;
       this.update();
-      await this.open(id, asked).catch((error: unknown) => this.notice.fail(error));
+      await this.open(id, asked).catch((error: unknown) => {
+        this.notice.fail(error);
+        if (!asked && mayPass(error)) this.again.later();
+      });
       this.loading = false;
     }
     this.update();
@@ -187,25 +197,57 @@ class WritePage implements Page {
   }
 
   private async open(id: string, asked: boolean): Promise<void> {
+    const kept = visit.getJson<KeptStory | null>('write.story', null);
     let text: string | null;
     try {
-      text = await this.story.open(id);
+      text = await this.story.open(id, kept?.session === id && kept.writing ? kept.version : undefined);
     } catch (error) {
-      if (asked) throw error;
-      visit.set('write.session', '');
-      return; // the story of the last visit is gone: begin a new one
+      const gone = error instanceof ApiError && error.status === 404;
+      if (asked || !gone) throw error;
+      // The story of the last visit is gone: a new one begins.
+      this.forget();
+      if (this.box.value === '') this.setBox(OPENING);
+      return;
     }
     const session = this.story.session!;
     this.opened = id;
-    visit.set('write.session', id);
     this.picker.pick(session.model);
     this.paper.clear();
-    this.paper.add('given', text === null ? `(${plural(session.position, 'token')} whose text was not kept)` : text);
-    this.paper.settle();
+    if (text === null) this.paper.aside('note', `(${plural(session.position, 'token')} whose text was not kept)`);
+    else this.paper.show(recall(kept, session, text));
     if (asked && this.box.value === OPENING) this.setBox('');
+    this.setBox(unheld(kept, session) + this.box.value);
+    this.keep();
     this.live.reset();
     this.live.state(session.position, session.bytes);
     this.follow(true);
+  }
+
+  /** Has the browser keep the story, for a reload. */
+  private keep(): void {
+    const { session, version } = this.story;
+    visit.set('write.session', session?.id ?? '');
+    if (session) visit.setJson('write.story', keep(session, version, this.paper.manuscript, this.writing));
+    else visit.set('write.story', '');
+  }
+
+  /** The page goes: what it has of a turn is kept, too. */
+  private leave(): void {
+    if (!this.writing || this.left) return;
+    this.keep();
+    this.left = true;
+    if (!this.story.session) visit.set('write.box', this.paper.manuscript.prompt + this.box.value);
+  }
+
+  /** The story ends here; its session stays with the server. */
+  private forget(): void {
+    this.story.session = null;
+    this.opened = '';
+    this.paper.clear();
+    this.live.reset();
+    this.keep();
+    // Nor does the address ask for it any more, at a reload.
+    if (location.hash.startsWith('#/write?')) history.replaceState(null, '', '#/write');
   }
 
   private picked(model: Model): void {
@@ -231,8 +273,7 @@ class WritePage implements Page {
     this.notice.clear();
     this.sampling.clear();
     this.paper.begin(prompt);
-    this.lastPrompt = prompt;
-    if (!this.story.session) this.opening = prompt;
+    this.writing = true;
     this.update();
     this.live.begin();
     announce('Writing.');
@@ -240,6 +281,7 @@ class WritePage implements Page {
     const meter = new Meter();
     let came: Piece[] = [];
     let state: [number, number] | null = null;
+    let begun = false;
     const draw = (): void => {
       const follow = this.nearEnd();
       this.paper.write(came);
@@ -261,6 +303,8 @@ class WritePage implements Page {
           frames.ask();
         },
         onState: (tokens, bytes) => {
+          if (!begun && !this.left) this.keep(); // the session is there
+          begun = true;
           state = [tokens, bytes];
           frames.ask();
         },
@@ -268,33 +312,39 @@ class WritePage implements Page {
       },
       control.signal,
     );
+    if (this.left) return;
     came.push(...aligner.finish());
     draw();
     this.running = null;
+    this.writing = false;
     this.live.speed(meter.overall());
-    if (ending.kind === 'parted') await this.parted(prompt);
-    else this.ended(ending, prompt);
+    if (ending.kind === 'parted') {
+      this.paper.undo();
+      this.keep();
+      await this.parted(prompt);
+    } else this.ended(ending, prompt);
     await this.openWanted();
   }
 
   private ended(ending: Exclude<Ending, { kind: 'parted' }>, prompt: string): void {
-    visit.set('write.session', this.story.session?.id ?? '');
     if (ending.kind === 'undone') {
       this.app.forget(); // a server that was started anew may have other models
-      const { written } = this.paper;
+      const { written } = this.paper.manuscript;
       this.paper.undo();
       this.setBox(prompt + this.box.value);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
       const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
       if (gone) this.lostSession();
-      else if (written !== '') this.paper.add('lost', written);
+      else if (written !== '') this.paper.aside('lost', written);
       this.paper.settle();
+      this.keep();
       announce('Nothing was added.');
       return;
     }
     const follow = this.nearEnd();
     if (ending.kind === 'stopped') this.paper.add('written', ending.rest);
     else this.notice.clear();
+    this.keep();
     this.follow(follow);
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
   }
@@ -319,11 +369,8 @@ class WritePage implements Page {
 
   /** The server has the session no more: its text goes into the box, from where a new one begins. */
   private lostSession(): void {
-    this.setBox(this.paper.text + this.box.value);
-    this.story.session = null;
-    visit.set('write.session', '');
-    this.paper.clear();
-    this.live.reset();
+    this.setBox(this.paper.manuscript.text + this.box.value);
+    this.forget();
     this.notice.say(
       'The server has this session no more. The text is in the box below: writing on makes a new session of it.',
     );
@@ -350,18 +397,16 @@ class WritePage implements Page {
       else this.notice.fail(error);
       return;
     }
+    const { prompt } = this.paper.manuscript;
     this.paper.undo();
-    await this.run(model, this.lastPrompt, control);
+    await this.run(model, prompt, control);
   }
 
   private startOver(): void {
     const kept = this.story.session;
-    this.story.session = null;
-    this.opened = '';
-    visit.set('write.session', '');
-    this.paper.clear();
-    this.live.reset();
-    if (this.box.value === '') this.setBox(this.opening);
+    const { opening } = this.paper.manuscript;
+    this.forget();
+    if (this.box.value === '') this.setBox(opening);
     const link = kept && el('a', { href: `#/tree?session=${kept.id}` }, 'Tree');
     if (link) this.notice.say('The text before is kept as a session: see ', link, '.');
     this.update();

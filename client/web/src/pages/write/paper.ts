@@ -3,15 +3,18 @@
 
 import { el } from '../../dom.ts';
 import type { Piece } from '../../text/align.ts';
+import { Manuscript, type By } from './manuscript.ts';
 import type { TokenText } from './tokens.ts';
 
-type Kind = 'given' | 'written' | 'lost';
+/** What is shown without being of the text: what a turn that failed had written, and notes of the page. */
+type Aside = 'lost' | 'note';
 
 export class Paper {
   readonly node: HTMLElement;
   private block: HTMLElement | null = null;
   private span: HTMLElement | null = null;
-  private kind: Kind = 'given';
+  private kind: By | Aside = 'given';
+  private known = new Manuscript();
   /** What `undo` takes away. */
   private turn: HTMLElement[] = [];
 
@@ -22,16 +25,9 @@ export class Paper {
     this.node = el('div', { class: 'text', id });
   }
 
-  get text(): string {
-    return this.node.textContent ?? '';
-  }
-
-  /** What the model has written since `begin`. */
-  get written(): string {
-    return this.turn
-      .filter((span) => span.classList.contains('written'))
-      .map((span) => span.textContent)
-      .join('');
+  /** What is known of the text that is shown. */
+  get manuscript(): Manuscript {
+    return this.known;
   }
 
   get canUndo(): boolean {
@@ -39,15 +35,25 @@ export class Paper {
   }
 
   clear(): void {
-    this.node.replaceChildren();
-    this.block = null;
-    this.settle();
+    this.known.clear();
+    this.wipe();
+  }
+
+  /** Shows this one in the place of what there is. */
+  show(manuscript: Manuscript): void {
+    this.wipe();
+    this.known = manuscript;
+    manuscript.parts.forEach(({ by, pieces }, i) => {
+      if (i === manuscript.turn) this.endTurn();
+      this.lay(by, pieces);
+    });
+    if (manuscript.turn === manuscript.parts.length) this.endTurn();
   }
 
   /** From here on there is nothing to undo. */
   settle(): void {
-    this.turn = [];
-    this.span = null;
+    this.known.settle();
+    this.endTurn();
   }
 
   /** A turn begins with what the person gives. */
@@ -57,41 +63,62 @@ export class Paper {
     this.add('given', given);
   }
 
-  add(kind: Kind, text: string): void {
-    this.switchTo(kind);
-    for (const line of text.split(/(?<=\n)/)) {
-      if (line !== '') this.put((span) => span.append(line), line);
-    }
+  add(by: By, text: string): void {
+    if (text === '') return;
+    const pieces = [{ text, tokens: [] }];
+    this.known.add(by, pieces);
+    this.lay(by, pieces);
   }
 
   write(pieces: Piece[]): void {
     if (pieces.length === 0) return;
-    this.switchTo('written');
-    for (const piece of pieces) this.put((span) => this.tokens().append(span, piece), piece.text);
+    this.known.add('written', pieces);
+    this.lay('written', pieces);
+  }
+
+  /** Shows what is not of the text; the next turn takes away what is lost. */
+  aside(kind: Aside, text: string): void {
+    this.lay(kind, [{ text, tokens: [] }]);
+    this.endTurn();
   }
 
   /** Takes the turn away again. */
   undo(): void {
-    for (const span of this.turn) {
+    this.known.takeBack();
+    this.remove(this.turn);
+  }
+
+  private wipe(): void {
+    this.node.replaceChildren();
+    this.block = null;
+    this.endTurn();
+  }
+
+  private endTurn(): void {
+    this.turn = [];
+    this.span = null;
+  }
+
+  private remove(spans: HTMLElement[]): void {
+    for (const span of spans) {
       const block = span.parentElement;
       span.remove();
       if (block && !block.hasChildNodes()) block.remove();
     }
-    this.settle();
+    this.endTurn();
     const last = this.node.lastElementChild;
     this.block = last instanceof HTMLElement && !last.textContent?.endsWith('\n') ? last : null;
   }
 
   private removeLost(): void {
     const lost = [...this.node.querySelectorAll<HTMLElement>('.lost')];
-    if (lost.length === 0) return;
-    this.turn = lost;
-    this.undo();
+    if (lost.length > 0) this.remove(lost);
   }
 
-  private switchTo(kind: Kind): void {
+  private lay(kind: By | Aside, pieces: Piece[]): void {
     if (kind !== this.kind) this.span = null;
     this.kind = kind;
+    for (const piece of pieces.flatMap(linesOf)) this.put((span) => this.tokens().append(span, piece), piece.text);
   }
 
   private put(append: (span: HTMLElement) => void, text: string): void {
@@ -109,3 +136,7 @@ export class Paper {
     if (text.endsWith('\n')) this.block = null;
   }
 }
+
+/** A piece that may be long, as no token of it is known, line by line. */
+const linesOf = (piece: Piece): Piece[] =>
+  piece.tokens.length > 0 ? [piece] : piece.text.split(/(?<=\n)/).map((text) => ({ text, tokens: [] }));

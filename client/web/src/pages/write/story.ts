@@ -34,7 +34,7 @@ export type Ending =
 export class Story {
   session: Session | null = null;
   /** Of the session, with what is shown: told by what wrote it. A server that only answers may know an older one. */
-  private version = 0;
+  version = 0;
   private turnStart = 0;
 
   constructor(private readonly api: Api) {}
@@ -127,8 +127,12 @@ export class Story {
     return made!;
   }
 
-  /** Goes on with a session of the server; answers its text, null where no transcript was kept. */
-  async open(id: string): Promise<string | null> {
+  /**
+   * Goes on with a session of the server; answers its text, null where no transcript was kept. With `left`, waits a
+   * while for a version after it: that of a stream which was left, once the server has heard of it.
+   */
+  async open(id: string, left?: number): Promise<string | null> {
+    if (left !== undefined) await this.until(id, ({ version }) => version > left);
     const session = await sessions.withTranscript(this.api, id);
     this.session = session;
     this.version = session.version;
@@ -220,14 +224,18 @@ export class Story {
 
   /** The session once the turn's outcome is there, or at its old version if none comes. */
   private async settled(before: Session, expected: boolean): Promise<Session & { transcript: number[] }> {
-    for (let tries = 0; ; tries += 1) {
-      const now = await sessions.withTranscript(this.api, before.id, this.turnStart);
-      this.session = now;
-      if (!expected || now.position > this.turnStart || tries === SETTLE_TRIES) {
-        // With less than before the turn it is not what is shown.
-        if (now.position >= this.turnStart) this.version = now.version;
-        return now;
-      }
+    if (expected) await this.until(before.id, ({ position }) => position > this.turnStart);
+    const now = await sessions.withTranscript(this.api, before.id, this.turnStart);
+    this.session = now;
+    // With less than before the turn it is not what is shown.
+    if (now.position >= this.turnStart) this.version = now.version;
+    return now;
+  }
+
+  /** Waits until the session is so, but not for long. */
+  private async until(id: string, isSo: (session: Session) => boolean): Promise<void> {
+    for (let tries = 0; tries < SETTLE_TRIES; tries += 1) {
+      if (isSo(await sessions.getSession(this.api, id))) return;
       await sleep(SETTLE_MS);
     }
   }

@@ -1,0 +1,167 @@
+// What Write has after a reload: all that was there before it.
+
+import { expect, inject, it } from 'vitest';
+import { aWord, type Tab } from './browser.ts';
+import { call, type Session } from './calls.ts';
+import { eachInTab } from './each_test.ts';
+
+const url = inject('url');
+let tab: Tab;
+
+eachInTab('write', (opened) => (tab = opened));
+
+const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+const box = () => tab.page.locator('.composer textarea');
+const done = () => button('Continue').waitFor();
+const text = () => tab.page.locator('.frame .text').textContent();
+const of = (kind: string) => tab.page.locator(`.frame .${kind}`).allTextContents();
+/** Each token's text and how surprising it was. */
+const tokens = () =>
+  tab.page.locator('.token').evaluateAll((all) => all.map((each) => [each.textContent, each.className]));
+
+async function write(words: string, most: number): Promise<void> {
+  await box().fill(words);
+  await tab.page.getByLabel('max_tokens', { exact: true }).fill(String(most));
+  await tab.page.getByRole('button', { name: /^(Write|Continue)$/ }).click();
+}
+
+async function reload(): Promise<void> {
+  await tab.page.reload();
+  await expect.poll(() => button('Continue').isEnabled()).toBe(true);
+}
+
+it('shows who wrote what, and how surprising it was', async () => {
+  await write('The captain said', 30);
+  await done();
+  await write(' Then he', 30);
+  await done();
+  const before = { given: await of('given'), written: await of('written'), tokens: await tokens() };
+  expect(before.given).toEqual(['The captain said', ' Then he']);
+  await reload();
+  expect({ given: await of('given'), written: await of('written'), tokens: await tokens() }).toEqual(before);
+  expect(new Set(before.tokens.map(([, name]) => name)).size).toBeGreaterThan(1);
+  await aWord(tab).hover();
+  await expect.poll(() => tab.page.getByRole('tooltip').locator('li').count()).toBeGreaterThanOrEqual(2);
+});
+
+it('has nothing among the next words that nobody wrote, and goes on', async () => {
+  await write('The captain said', 20);
+  await done();
+  const before = await text();
+  await reload();
+  await tab.page.getByText('Your words next').waitFor();
+  expect(await box().inputValue()).toBe('');
+  await button('Continue').click();
+  await expect.poll(async () => (await of('written')).length).toBeGreaterThan(0);
+  await done();
+  await expect.poll(async () => (await text())!.length).toBeGreaterThan(before!.length);
+  expect((await text())!.startsWith(before!)).toBe(true);
+  expect(await of('given')).toEqual(['The captain said']);
+  await box().fill(' Then he');
+  await reload();
+  expect(await box().inputValue()).toBe(' Then he');
+});
+
+it('tries the last turn again: the first, and a later one', async () => {
+  await tab.page.getByLabel('seed', { exact: true }).fill('7');
+  for (const words of ['The captain said', ' Then he']) {
+    await write(words, 20);
+    await done();
+    const before = await text();
+    await reload();
+    await tab.page.getByLabel('seed', { exact: true }).fill('8');
+    await button('Try again').click();
+    await done();
+    await expect.poll(text).not.toBe(before);
+    expect((await of('given')).at(-1)).toBe(words);
+    await tab.page.getByLabel('seed', { exact: true }).fill('7');
+    await button('Try again').click();
+    await done();
+    await expect.poll(text).toBe(before);
+  }
+});
+
+it('has what came of a turn that it broke off, which can be tried again', async () => {
+  await write('The captain said', 100_000);
+  await expect.poll(async () => (await of('written')).join('').length).toBeGreaterThan(100);
+  await reload();
+  expect(await of('given')).toEqual(['The captain said']);
+  expect((await of('written')).join('').length).toBeGreaterThan(100);
+  expect((await tokens()).length).toBeGreaterThan(20);
+  const id = await tab.page.evaluate(() => sessionStorage.getItem('tvq.write.session'));
+  const { position } = await call<Session>(url, 'GET', `/v1/sessions/${id}`);
+  await expect.poll(() => tab.page.locator('.live').textContent()).toContain(position.toLocaleString('en'));
+  await tab.page.getByLabel('max_tokens', { exact: true }).fill('8');
+  await button('Try again').click();
+  await done();
+  await expect.poll(async () => (await tokens()).length).toBeLessThan(10);
+  expect(await of('given')).toEqual(['The captain said']);
+});
+
+it('has the words of a turn that the server never got', async () => {
+  await write('The captain said', 8);
+  await done();
+  await tab.page.route('**/v1/completions', () => undefined); // never answered
+  const sent = tab.page.waitForRequest('**/v1/completions');
+  await write(' Then he', 8);
+  await sent;
+  expect(await box().inputValue()).toBe('');
+  await reload();
+  expect(await box().inputValue()).toBe(' Then he');
+  expect(await of('given')).toEqual(['The captain said']);
+});
+
+it('opens the story again when a server that was away is back', async () => {
+  tab.expectStatus(503);
+  await write('The captain said', 8);
+  await done();
+  const before = await text();
+  const away = /\/v1\/sessions\//;
+  const body = JSON.stringify({ error: { message: 'away', type: 'server_error', code: 'unavailable' } });
+  await tab.page.route(away, (route) =>
+    route.fulfill({ status: 503, contentType: 'application/json', headers: { 'Retry-After': '60' }, body }),
+  );
+  await tab.page.reload();
+  await tab.page.getByRole('alert').filter({ hasText: 'Away.' }).waitFor();
+  await tab.page.unroute(away);
+  await done();
+  await expect.poll(text).toBe(before);
+});
+
+it('begins with an opening where the story is gone', async () => {
+  tab.expectStatus(404);
+  await write('The captain said', 8);
+  await done();
+  const id = await tab.page.evaluate(() => sessionStorage.getItem('tvq.write.session'));
+  await call(url, 'DELETE', `/v1/sessions/${id}`);
+  await tab.page.reload();
+  await expect.poll(() => box().inputValue()).toContain('It was late in the evening');
+  await button('Write').waitFor();
+});
+
+it('comes back to the story that was begun after the one that the address named', async () => {
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: true });
+  await call(url, 'POST', `/v1/sessions/${id}/append`, { text: 'Another text' });
+  await tab.go(`write?session=${id}`);
+  await expect.poll(text).toBe('Another text');
+  expect(await of('given')).toEqual([]); // nobody knows by whom
+  await button('Start over').click();
+  await write('The captain said', 8);
+  await done();
+  const before = await text();
+  await reload();
+  await expect.poll(text).toBe(before);
+});
+
+it('knows the text of a branch, too', async () => {
+  await write('The captain said', 20);
+  await done();
+  const before = await tokens();
+  await button('Save as a branch').click();
+  await button('Save').click();
+  await tab.page.getByRole('link', { name: 'Show it in the tree' }).click();
+  await tab.page.getByRole('link', { name: 'Open in Write' }).click();
+  await expect.poll(() => button('Try again').isDisabled()).toBe(true);
+  expect(await tokens()).toEqual(before);
+  expect(await of('given')).toEqual(['The captain said']);
+});

@@ -1,0 +1,111 @@
+// What the browser keeps of the story that is shown, so that a reload loses nothing of it, and how that is put
+// together again with what the session holds.
+
+import type { Token } from '../../api/completions.ts';
+import type { Session } from '../../api/types.ts';
+import type { Piece } from '../../text/align.ts';
+import { Manuscript, type By, type Part } from './manuscript.ts';
+
+type KeptToken = [text: string, logprob: number | null, ...top: (string | number)[]];
+/** The text alone where its tokens are not known, or are too many. */
+type KeptPiece = string | [text: string, ...tokens: KeptToken[]];
+
+export interface KeptStory {
+  session: string;
+  /** Of the session, before the turn if one is being written. */
+  version: number;
+  writing: boolean;
+  turn: number;
+  parts: [by: By, pieces: KeptPiece[]][];
+}
+
+/** So many of the last tokens are kept with their alternatives, some 100 characters each, ... */
+const WITH_ALTERNATIVES = 5_000;
+/** ... and so many with their likelihood, some 20 each: 1.5 million of the 5 that a browser has room for. */
+const WITH_LIKELIHOOD = 50_000;
+
+export function keep(
+  { id }: Session,
+  version: number,
+  { parts, turn }: Manuscript,
+  writing: boolean,
+  [most, mostLikely] = [WITH_ALTERNATIVES, WITH_LIKELIHOOD],
+): KeptStory {
+  let after = 0;
+  const packed = (piece: Piece): KeptPiece => {
+    after += piece.tokens.length;
+    if (piece.tokens.length === 0 || after > mostLikely) return piece.text;
+    return [piece.text, ...piece.tokens.map((token) => packedToken(token, after <= most))];
+  };
+  const kept: KeptStory['parts'] = [];
+  for (const { by, pieces } of [...parts].reverse())
+    kept.push([by, joined([...pieces].reverse().map(packed).reverse())]);
+  return { session: id, version, writing, turn, parts: kept.reverse() };
+}
+
+const rounded = (logprob: number): number => Math.round(logprob * 1000) / 1000;
+
+function packedToken({ text, logprob, top }: Token, alternatives: boolean): KeptToken {
+  const others = alternatives ? top.flatMap((other) => [other.text, rounded(other.logprob)]) : [];
+  return [text, logprob === null ? null : rounded(logprob), ...others];
+}
+
+/** Neighbours that are text alone in one. */
+function joined(pieces: KeptPiece[]): KeptPiece[] {
+  const all: KeptPiece[] = [];
+  for (const piece of pieces) {
+    const last = all.at(-1);
+    if (typeof piece === 'string' && typeof last === 'string') all[all.length - 1] = last + piece;
+    else all.push(piece);
+  }
+  return all;
+}
+
+function unpacked(piece: KeptPiece): Piece {
+  if (typeof piece === 'string') return { text: piece, tokens: [] };
+  const [text, ...tokens] = piece;
+  return { text, tokens: tokens.map(unpackedToken) };
+}
+
+function unpackedToken([text, logprob, ...others]: KeptToken): Token {
+  const top: Token['top'] = [];
+  for (let i = 0; i < others.length; i += 2) top.push({ text: others[i] as string, logprob: others[i + 1] as number });
+  return { text, logprob, top };
+}
+
+/** Whether the session may hold what is kept: it is the same, or a branch of it. */
+const isOf = (kept: KeptStory, session: Session): boolean =>
+  kept.session === session.id || kept.session === session.parent_id;
+
+/** What is known of a session's text; `kept` is whatever the browser has. */
+export function recall(kept: KeptStory | null, session: Session, text: string): Manuscript {
+  const parts: Part[] = [];
+  let at = 0;
+  let whole = kept !== null && isOf(kept, session);
+  for (const [by, pieces] of whole ? kept!.parts : []) {
+    const found: Piece[] = [];
+    for (const piece of pieces.map(unpacked)) {
+      whole &&= text.startsWith(piece.text, at);
+      if (!whole) break;
+      found.push(piece);
+      at += piece.text.length;
+    }
+    if (found.length > 0) parts.push({ by, pieces: found });
+    if (!whole) break;
+  }
+  // As it was here, and with what the turn that was being written brought: each write adds one to the version.
+  const asLeft = whole && kept!.session === session.id && session.version === kept!.version + (kept!.writing ? 1 : 0);
+  const turn = asLeft ? kept!.turn : undefined;
+  const known = new Manuscript(parts, turn);
+  if (at < text.length)
+    known.add(asLeft && kept!.writing ? 'written' : 'unknown', [{ text: text.slice(at), tokens: [] }]);
+  if (!asLeft) known.settle();
+  return known;
+}
+
+/** The words of a turn that was being written, of which the session holds nothing. */
+export function unheld(kept: KeptStory | null, session: Session): string {
+  if (!kept?.writing || kept.session !== session.id || kept.version !== session.version) return '';
+  const [by, pieces] = kept.parts[kept.turn] ?? ['written', []];
+  return by === 'given' ? pieces.map((piece) => unpacked(piece).text).join('') : '';
+}

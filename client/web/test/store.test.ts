@@ -1,0 +1,30 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { visit } from '../src/ui/store.ts';
+
+let full = false;
+
+beforeEach(() => {
+  const held = new Map<string, string>();
+  full = false;
+  vi.stubGlobal('sessionStorage', {
+    getItem: (name: string) => held.get(name) ?? null,
+    removeItem: (name: string) => held.delete(name),
+    setItem: (name: string, value: string) => {
+      if (full) throw new DOMException('no room', 'QuotaExceededError');
+      held.set(name, value);
+    },
+  });
+});
+afterEach(() => void vi.unstubAllGlobals());
+
+it('answers what was set last, when the browser has no room for it too', () => {
+  visit.set('words', 'first');
+  full = true;
+  visit.set('words', 'second');
+  expect(visit.get('words')).toBe('second');
+  visit.set('words', '');
+  expect(visit.get('words')).toBeNull();
+  full = false;
+  visit.set('words', 'third');
+  expect(visit.get('words')).toBe('third');
+});
