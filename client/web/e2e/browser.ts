@@ -37,6 +37,15 @@ export class Chromium {
   }
 }
 
+/** What a page answers, if it does so in time. */
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`the page did not answer within ${PATIENCE_MS} ms`)), PATIENCE_MS);
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
+
 export interface View {
   width?: number;
   height?: number;
@@ -59,6 +68,10 @@ export class Tab {
     readonly page: Page,
     private readonly url: string,
   ) {}
+
+  /** As that of `page`, which sets no limit to what is waited for in the page. */
+  readonly evaluate = ((work: () => unknown, argument?: unknown) =>
+    inTime(this.page.evaluate(work, argument))) as Page['evaluate'];
 
   static async open(browser: Browser, url: string, path: string, view: View): Promise<Tab> {
     const { width = 1280, height = 860, theme = 'light' } = view;
@@ -105,15 +118,16 @@ export class Tab {
 
   /** Clicks `Stop` as soon as there is text in `selector`: a hand would be too late for small models. */
   async stopOnceTold(selector: string): Promise<void> {
-    await this.page.evaluate(async (where) => {
-      while (!document.querySelector(where)?.textContent) await new Promise(requestAnimationFrame);
+    await this.page.waitForFunction((where) => {
+      if (!document.querySelector(where)?.textContent) return false;
       [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Stop')!.click();
+      return true;
     }, selector);
   }
 
   /** Pixels that the page is wider than its window. */
   async overflow(): Promise<number> {
-    return this.page.evaluate(async () => {
+    return this.evaluate(async () => {
       // As it is drawn: fonts are there, and what the last answer brought is laid out.
       await document.fonts.ready;
       for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);

@@ -1,5 +1,9 @@
 // Calls of the gateway, beside the page.
 
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { PATIENCE_MS } from './browser.ts';
+
 export interface Session {
   id: string;
   position: number;
@@ -24,15 +28,19 @@ export async function completionsGivenUp(url: string): Promise<number> {
 
 /** Has half of the server's places write long texts, so that others last until they are stopped; returns what ends it. */
 export async function keepBusy(url: string): Promise<() => Promise<void>> {
-  const control = new AbortController();
   const body = { model: 'novels', prompt: 'Once', n: 32, max_tokens: 100_000, ignore_eos: true, stream: true };
   const headers = { 'Content-Type': 'application/json' };
-  const request = { method: 'POST', body: JSON.stringify(body), headers, signal: control.signal };
-  const { body: stream } = await fetch(`${url}/v1/completions`, request); // answered when it has begun
-  const read = stream!.pipeTo(new WritableStream()).catch(() => undefined); // else it would be paused
+  // Not by fetch: that of Debian's Node 18 forgets its signal when garbage is collected, and reads on.
+  const busy = request(`${url}/v1/completions`, { method: 'POST', headers, timeout: PATIENCE_MS });
+  busy.once('timeout', () => busy.destroy(new Error(`nothing came for ${PATIENCE_MS} ms`)));
+  const closed = new Promise<void>((resolve) => busy.once('close', resolve));
+  busy.end(JSON.stringify(body));
+  const [answer] = (await once(busy, 'response')) as [IncomingMessage]; // it has begun
+  answer.on('error', () => undefined); // that it was cut off
+  answer.resume(); // else it would be paused
   return async () => {
-    control.abort();
-    await read;
+    busy.destroy();
+    await closed;
   };
 }
 

@@ -61,7 +61,7 @@ it('draws in colours, with a model that has no token to begin from', async () =>
 
 it('completes what was begun with the mouse', async () => {
   const pad = tab.page.getByLabel('Drawing pad');
-  await tab.page.evaluate(() => document.fonts.ready); // until then all may move
+  await tab.evaluate(() => document.fonts.ready); // until then all may move
   await pad.scrollIntoViewIfNeeded();
   const box = (await pad.boundingBox())!;
   await tab.page.mouse.move(box.x + box.width * 0.3, box.y + box.height * 0.2);
@@ -123,7 +123,7 @@ it('stops at the server too, and draws again', async () => {
 });
 
 it('hands the focus to Stop and back, for those who have keys alone', async () => {
-  const focused = () => tab.page.evaluate(() => document.activeElement?.textContent);
+  const focused = () => tab.evaluate(() => document.activeElement?.textContent);
   onTestFinished(await keepBusy(url)); // else all may be drawn before the focus is looked for
   await tab.page.getByRole('spinbutton', { name: 'images' }).fill('32');
   await button('Draw').focus();

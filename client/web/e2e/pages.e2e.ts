@@ -70,9 +70,7 @@ const SCENES: Record<string, (tab: Tab) => Promise<void>> = {
 /** Nothing is wider than the window, and axe knows no barrier; nor when all that can be unfolded is. */
 async function hasNoBarriers(tab: Tab): Promise<void> {
   await hasNoneAsItIs(tab);
-  await tab.page.evaluate(() =>
-    document.querySelectorAll('main details').forEach((each) => each.setAttribute('open', '')),
-  );
+  await tab.evaluate(() => document.querySelectorAll('main details').forEach((each) => each.setAttribute('open', '')));
   await tab.page.getByText('Settings').click();
   await hasNoneAsItIs(tab);
 }
@@ -80,9 +78,9 @@ async function hasNoBarriers(tab: Tab): Promise<void> {
 async function hasNoneAsItIs(tab: Tab): Promise<void> {
   expect(await tab.overflow()).toBeLessThanOrEqual(0);
   // Evaluated by the debugger, which the page's policy does not bind.
-  await tab.page.evaluate(axe);
+  await tab.evaluate(axe);
   const barriers = async (): Promise<string[]> => {
-    const { violations } = await tab.page.evaluate<AxeResults>('axe.run()');
+    const { violations } = await tab.evaluate<AxeResults>('axe.run()');
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`);
   };
   // Asked again: figures that are drawn anew while axe looks belong to no list any more.
@@ -154,7 +152,7 @@ it('tells when each paints first', async () => {
   for (const name of Object.keys(SCENES)) {
     const tab = await chromium.open(url, name); // with an empty cache
     const paint = () =>
-      tab.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
+      tab.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
     await expect.poll(paint).not.toBeNull();
     told.push(`${name} ${Math.round((await paint())!)} ms`);
     await tab.close();
@@ -164,7 +162,7 @@ it('tells when each paints first', async () => {
 
 it('leads past the navigation, and to the page by keys alone', async () => {
   const tab = await chromium.open(url, 'server');
-  const focused = () => tab.page.evaluate(() => document.activeElement?.id);
+  const focused = () => tab.evaluate(() => document.activeElement?.id);
   await tab.page.keyboard.press('Tab');
   await tab.page.keyboard.press('Enter');
   await expect.poll(focused).toBe('main');

@@ -88,7 +88,7 @@ it('has what came of a turn that it broke off, which can be tried again', async 
   expect(await of('given')).toEqual(['The captain said']);
   expect((await of('written')).join('').length).toBeGreaterThan(100);
   expect((await tokens()).length).toBeGreaterThan(20);
-  const id = await tab.page.evaluate(() => sessionStorage.getItem('tvq.write.session'));
+  const id = await tab.evaluate(() => sessionStorage.getItem('tvq.write.session'));
   const { position } = await call<Session>(url, 'GET', `/v1/sessions/${id}`);
   await expect.poll(() => tab.page.locator('.live').textContent()).toContain(position.toLocaleString('en'));
   await tab.page.getByLabel('max_tokens', { exact: true }).fill('8');
@@ -132,7 +132,7 @@ it('begins with an opening where the story is gone', async () => {
   tab.expectStatus(404);
   await write('The captain said', 8);
   await done();
-  const id = await tab.page.evaluate(() => sessionStorage.getItem('tvq.write.session'));
+  const id = await tab.evaluate(() => sessionStorage.getItem('tvq.write.session'));
   await call(url, 'DELETE', `/v1/sessions/${id}`);
   await tab.page.reload();
   await expect.poll(() => box().inputValue()).toContain('It was late in the evening');

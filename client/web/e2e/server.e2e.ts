@@ -37,7 +37,7 @@ it('asks for the key of a server that has keys, and works with it', async () => 
     await expect.poll(() => tab.page.getByRole('button', { name: 'Write', exact: true }).isEnabled()).toBe(true);
     await tab.page.getByRole('button', { name: 'Write', exact: true }).click();
     await tab.page.getByRole('button', { name: 'Continue', exact: true }).waitFor();
-    expect(await tab.page.evaluate(() => Object.keys(localStorage).join())).not.toContain('key');
+    expect(await tab.evaluate(() => Object.keys(localStorage).join())).not.toContain('key');
   } finally {
     await tab.close();
     await service.stop();

@@ -71,7 +71,7 @@ it('stops, and the session holds what is shown', async () => {
   await done();
   const shown = `The captain said${await written()}`;
   const context = tokens(await figure('context, tokens'));
-  const session = await tab.page.evaluate(async (): Promise<{ position: number; text: string }> => {
+  const session = await tab.evaluate(async (): Promise<{ position: number; text: string }> => {
     const id = sessionStorage.getItem('tvq.write.session');
     const found = await (await fetch(`/v1/sessions/${id}?include_transcript=true`)).json();
     const body = JSON.stringify({ model: found.model, tokens: found.transcript });
@@ -103,9 +103,7 @@ it('makes a new session of its text when the server has lost the old one', async
   await write('The captain said', 8);
   await done();
   const before = `The captain said${await written()}`;
-  await tab.page.evaluate(() =>
-    fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}`, { method: 'DELETE' }),
-  );
+  await tab.evaluate(() => fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}`, { method: 'DELETE' }));
   await button('Continue').click();
   await tab.page.getByText('has this session no more').waitFor();
   await expect.poll(() => box('Opening').inputValue()).toBe(before);
@@ -120,7 +118,7 @@ it('shows what the session holds when that is not what was written here', async 
   await write('The captain said', 8);
   await done();
   const before = `The captain said${await written()}`;
-  await tab.page.evaluate(() =>
+  await tab.evaluate(() =>
     fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}/append`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
@@ -186,7 +184,7 @@ async function hold(pattern: string | RegExp, refusal?: number): Promise<() => v
 
 /** A session that the page has not made, with its text. */
 async function otherSession(text: string): Promise<string> {
-  return tab.page.evaluate(async (words) => {
+  return tab.evaluate(async (words) => {
     const post = async (path: string, body: unknown): Promise<{ id: string }> => {
       const headers = { 'Content-Type': 'application/json' };
       return (await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) })).json();
