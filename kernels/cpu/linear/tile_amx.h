@@ -18,8 +18,8 @@ inline constexpr int64_t kAmxInt8Rows = 16;
 // asks the system for them at the first call.
 const AmxTiles* UsableAmxTiles();
 
-// Whether tiles of small integers come out as they must: no processor with AMX is known to have run
-// these, so they are used where a start has seen them work.
+// Whether tiles of small integers come out as they must: few processors with AMX have run these, so
+// they are used where a start has seen them work.
 bool MultiplyRight(const AmxTiles& tiles);
 
 }  // namespace tvq
