@@ -17,7 +17,7 @@ from gateway_process import GatewayProcess
 from reliability.crowd import working
 from reliability.history import Reference
 from reliability.tracked import Tracked, random_call
-from reliability.world import CannotRunHere, Redis, Server, directory, outcome_unknown, workers
+from reliability.world import CannotRunHere, NotAllowedHere, Redis, Server, directory, outcome_unknown, workers
 from server_process import PATIENCE_SECONDS, ROOT, wait_until
 
 REPLICAS = 3
@@ -45,40 +45,46 @@ class Machine:
         return f"t{os.getpid()}-{self.index}{link}"  # at most 15 characters
 
     def __enter__(self):
-        if os.geteuid() != 0:
-            raise CannotRunHere("network namespaces need root")
         try:
-            _ip("netns", "add", self.name)
+            self._make()
         except (OSError, subprocess.CalledProcessError) as error:
-            raise CannotRunHere(getattr(error, "stderr", None) or str(error)) from None
-        try:
-            _ip("-n", self.name, "link", "set", "lo", "up")
-            for link in (0, 1):
-                inside = f"eth{link}"
-                _ip("link", "add", self._outside(link), "type", "veth", "peer", "name", inside, "netns", self.name)
-                _ip("addr", "add", self._subnet(link) + "1/30", "dev", self._outside(link))
-                _ip("link", "set", self._outside(link), "up")
-                _ip("-n", self.name, "addr", "add", self._subnet(link) + "2/30", "dev", inside)
-                _ip("-n", self.name, "link", "set", inside, "up")
+            self._remove()
+            raise NotAllowedHere("network namespaces", error) from None
         except BaseException:
-            self.__exit__()
+            self._remove()
             raise
         return self
 
+    def _make(self):
+        _run("ip", "netns", "add", self.name)
+        _run("ip", "-n", self.name, "link", "set", "lo", "up")
+        for link in (0, 1):
+            inside = f"eth{link}"
+            _run("ip", "link", "add", self._outside(link), "type", "veth", "peer", "name", inside, "netns", self.name)
+            _run("ip", "addr", "add", self._subnet(link) + "1/30", "dev", self._outside(link))
+            _run("ip", "link", "set", self._outside(link), "up")
+            _run("ip", "-n", self.name, "addr", "add", self._subnet(link) + "2/30", "dev", inside)
+            _run("ip", "-n", self.name, "link", "set", inside, "up")
+        _run(*self.prefix, "true")  # it mounts, too, which a chroot does not allow
+
     def __exit__(self, *_):
-        for link in (0, 1):  # a namespace outlives its name while a connection in it closes
-            subprocess.run(["ip", "link", "del", self._outside(link)], capture_output=True)
-        subprocess.run(["ip", "netns", "del", self.name], check=True, capture_output=True)
+        self._remove()
+
+    def _remove(self):
+        with contextlib.suppress(OSError):  # there is no such program
+            for link in (0, 1):  # a namespace outlives its name while a connection in it closes
+                subprocess.run(["ip", "link", "del", self._outside(link)], capture_output=True)
+            subprocess.run(["ip", "netns", "del", self.name], capture_output=True)
 
     def cut_redis(self):
-        _ip("link", "set", self._outside(1), "down")
+        _run("ip", "link", "set", self._outside(1), "down")
 
     def mend_redis(self):
-        _ip("link", "set", self._outside(1), "up")
+        _run("ip", "link", "set", self._outside(1), "up")
 
 
-def _ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+def _run(*command):
+    subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 class _Route(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):

@@ -20,7 +20,16 @@ NOVELS = ROOT / "models" / "zoo" / "novels"  # the one that the project ships
 
 
 class CannotRunHere(Exception):
-    """This machine does not let a scenario make what it needs, such as a mount."""
+    """This machine lacks what a scenario needs, such as a package."""
+
+
+class NotAllowedHere(CannotRunHere):
+    """The system does not let a scenario make what it needs, such as a mount: in a container, say."""
+
+    def __init__(self, what, error):
+        """`error`: of the command that failed; its first line suffices."""
+        told = (getattr(error, "stderr", None) or str(error)).strip()
+        super().__init__(f"{what}: {told.splitlines()[0]}")
 
 
 def key_file(data, names):
