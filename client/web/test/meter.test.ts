@@ -31,6 +31,16 @@ it('counts tokens that come together', () => {
   expect(meter.overall()).toBeCloseTo(100, 6);
 });
 
+it('tells no speed of a text that was read at once', () => {
+  let now = 0;
+  const meter = new Meter(() => now);
+  for (let i = 0; i < 80; i += 1) {
+    now += 0.005;
+    meter.add(1);
+  }
+  expect([meter.recent(), meter.overall(), meter.tokens]).toEqual([null, null, 80]);
+});
+
 it('draws from the origin up to the top', () => {
   expect(
     path(
