@@ -1,6 +1,6 @@
-// Any bytes as what a client sends over a connection: the same requests come out in whatever pieces
-// they arrive, where a body ends is never in doubt, and what waits for its end is bounded. The
-// first byte chooses the pieces.
+// Any bytes as what a client sends over a connection: in whatever pieces they arrive, the same
+// requests come out, and the same is refused; where a body ends is never in doubt, and what waits
+// for its end is bounded. The first byte chooses the pieces.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace {
 
 using Result = RequestParser::Result;
 
-constexpr size_t kNoLimit = 1 << 20;  // beyond any input: a limit may be met in any piece
+constexpr size_t kNoLimit = 1 << 20;  // beyond any input
 constexpr size_t kTightLimit = 64;
 
 void Expect(bool sound) {
@@ -46,11 +46,12 @@ class Reader {
   Reader(std::string_view bytes, size_t step, size_t max_header_bytes)
       : bytes_(bytes), step_(step), max_header_bytes_(max_header_bytes) {}
 
-  // All complete ones, as text.
+  // All complete ones, as text, and what became of the rest.
   std::vector<std::string> ReadAll() {
     std::vector<std::string> all;
     std::string one;
     while (ReadOne(&one)) all.push_back(one);
+    all.emplace_back(refused_ ? "refused" : "ended");
     return all;
   }
 
@@ -70,9 +71,11 @@ class Reader {
       if (!unread().empty()) result = parser.ParseHeader(unread(), &consumed);
       Expect(consumed <= unread().size());
       begin_ += consumed;
+      if (result == Result::kMore) Expect(unread().size() < max_header_bytes_);
       if (result == Result::kMore && !More()) return false;
     }
-    if (result != Result::kDone) return false;
+    refused_ = result != Result::kDone;
+    if (refused_) return false;
     const Request request = parser.TakeRequest();
     ExpectClear(request);
     Decode(request);
@@ -95,8 +98,8 @@ class Reader {
       begin_ += consumed;
       text->append(piece.data(), written);
       if (result == Result::kMore) Expect(unread().size() <= max_header_bytes_);
-      const bool wrong = result == Result::kBad || result == Result::kTooLarge;
-      if (wrong || (result == Result::kMore && !More())) return false;
+      refused_ = result == Result::kBad || result == Result::kTooLarge;
+      if (refused_ || (result == Result::kMore && !More())) return false;
     }
     const auto length = parser.content_length();
     Expect(!length || *length == text->size() - before);
@@ -107,6 +110,7 @@ class Reader {
   const size_t step_;
   const size_t max_header_bytes_;
   size_t begin_ = 0, end_ = 0;
+  bool refused_ = false;
 };
 
 }  // namespace
@@ -116,9 +120,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   const size_t step = size_t{1} + data[0] % 64;
-  const auto together = tvq::gateway::Reader(bytes, bytes.size(), tvq::gateway::kNoLimit).ReadAll();
-  const auto apart = tvq::gateway::Reader(bytes, step, tvq::gateway::kNoLimit).ReadAll();
-  if (together != apart) std::abort();
-  tvq::gateway::Reader(bytes, step, tvq::gateway::kTightLimit).ReadAll();
+  for (const size_t limit : {tvq::gateway::kNoLimit, tvq::gateway::kTightLimit}) {
+    const auto together = tvq::gateway::Reader(bytes, bytes.size(), limit).ReadAll();
+    const auto apart = tvq::gateway::Reader(bytes, step, limit).ReadAll();
+    if (together != apart) std::abort();
+  }
   return 0;
 }

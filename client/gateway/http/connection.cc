@@ -103,32 +103,25 @@ asio::awaitable<bool> Connection::ReadHeader() {
   idle_ = true;
   deadline_->Set(limits_.idle_timeout);
   while (true) {
-    // Empty lines before a request are an old habit of clients.
-    while (incoming_->bytes().starts_with('\r') || incoming_->bytes().starts_with('\n')) {
-      incoming_->Consume(1);
+    size_t consumed = 0;
+    const auto result = parser_->ParseHeader(incoming_->bytes(), &consumed);
+    incoming_->Consume(consumed);
+    const bool begun = result != RequestParser::Result::kMore || !incoming_->bytes().empty();
+    if (begun && std::exchange(idle_, false)) {
+      started_ = Clock::now();
+      deadline_->Set(limits_.header_timeout);
     }
-    if (!incoming_->bytes().empty()) {
-      if (std::exchange(idle_, false)) {
-        started_ = Clock::now();
-        deadline_->Set(limits_.header_timeout);
-      }
-      size_t consumed = 0;
-      const auto result = parser_->ParseHeader(incoming_->bytes(), &consumed);
-      incoming_->Consume(consumed);
-      if (result == RequestParser::Result::kDone) break;
-      if (result == RequestParser::Result::kTooLarge ||
-          incoming_->bytes().size() >= limits_.max_header_bytes) {
-        co_await Refuse(431, absl::StrCat("the request line and headers have more than ",
-                                          limits_.max_header_bytes, " bytes"));
-        co_return false;
-      }
-      if (result != RequestParser::Result::kMore) {
-        co_await Refuse(400, "this is no HTTP/1.1 request");
-        co_return false;
-      }
-    } else if (stopping_) {
+    if (result == RequestParser::Result::kDone) break;
+    if (result == RequestParser::Result::kTooLarge) {
+      co_await Refuse(431, absl::StrCat("the request line and headers have more than ",
+                                        limits_.max_header_bytes, " bytes"));
       co_return false;
     }
+    if (result != RequestParser::Result::kMore) {
+      co_await Refuse(400, "this is no HTTP/1.1 request");
+      co_return false;
+    }
+    if (!begun && stopping_) co_return false;
     const bool more = co_await incoming_->More(kHeaderBytes);
     if (more) continue;
     if (timed_out_ && !idle_) co_await Refuse(408, "the header did not come in time");

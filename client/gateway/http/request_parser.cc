@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/ascii.h"
+
 namespace tvq::gateway {
 namespace http = boost::beast::http;
 
@@ -50,6 +52,31 @@ class RequestParser::Impl {
     return Result::kBad;
   }
 
+  // Looks at each line once. Beast gets the request line as soon as it is whole, so that what is
+  // not HTTP is refused early, and the other lines together: what it does with a header in pieces
+  // does not matter, nor that its limit is for each of them.
+  Result PutHeader(std::string_view bytes, size_t* consumed) {
+    while (true) {
+      const size_t end = bytes.find('\n', searched);
+      if (end == std::string_view::npos) break;
+      if (end == line || bytes[end - 1] != '\r') return Result::kBad;
+      const bool is_request_line = line == 0, is_last = end == line + 1;
+      searched = line = end + 1;
+      if (!is_request_line && !is_last) continue;
+      size_t taken = 0;
+      const Result result = Put(bytes.substr(given, line - given), &taken);
+      given += taken;
+      if (result == Result::kTooLarge) return result;
+      if (is_last && parser.is_header_done() && IsEndOfBodyClear()) {
+        *consumed += line;
+        return Result::kDone;
+      }
+      if (is_last || result != Result::kMore || given != line) return Result::kBad;
+    }
+    searched = bytes.size();
+    return bytes.size() < max_header_bytes ? Result::kMore : Result::kTooLarge;
+  }
+
   // Beast takes a body's end from Transfer-Encoding where its last word is "chunked", and ignores
   // the field otherwise: the body would be read as the next request.
   bool IsEndOfBodyClear() const {
@@ -61,6 +88,10 @@ class RequestParser::Impl {
 
   const size_t max_header_bytes;
   http::request_parser<http::buffer_body> parser;
+  // Of the header's bytes:
+  size_t searched = 0;  // for ends of lines
+  size_t line = 0;      // where the line begins that has no end yet
+  size_t given = 0;     // to Beast
 };
 
 RequestParser::RequestParser(size_t max_header_bytes)
@@ -69,9 +100,15 @@ RequestParser::RequestParser(size_t max_header_bytes)
 RequestParser::~RequestParser() = default;
 
 RequestParser::Result RequestParser::ParseHeader(std::string_view bytes, size_t* consumed) {
-  const Result result = impl_->Put(bytes, consumed);
-  if (!impl_->parser.is_header_done()) return result;
-  return impl_->IsEndOfBodyClear() ? Result::kDone : Result::kBad;
+  *consumed = 0;
+  if (impl_->searched == 0) {
+    *consumed = std::min(bytes.find_first_not_of("\r\n"), bytes.size());
+    bytes.remove_prefix(*consumed);
+  }
+  if (bytes.empty()) return Result::kMore;
+  // TLS where none is expected, which may have no line at all.
+  if (!absl::ascii_isgraph(static_cast<unsigned char>(bytes.front()))) return Result::kBad;
+  return impl_->PutHeader(bytes.substr(0, impl_->max_header_bytes), consumed);
 }
 
 Request RequestParser::TakeRequest() const {

@@ -28,8 +28,10 @@ class RequestParser {
   explicit RequestParser(size_t max_header_bytes);
   ~RequestParser();
 
-  // Reads the header from `bytes`, which begin where the header does; what it did not consume comes
-  // again with more.
+  // Reads the header from `bytes`; what it did not consume comes again with more. It consumes empty
+  // lines before a request, an old habit of clients, and then nothing until it has the whole
+  // header: kMore without a byte left means that no request has begun. What it returns depends on
+  // the bytes alone, not on the pieces that they came in.
   Result ParseHeader(std::string_view bytes, size_t* consumed);
 
   // After ParseHeader was kDone.

@@ -204,6 +204,28 @@ TEST(RequestParserTest, TargetThatIsAWholeAddress) {
   }
 }
 
+// Of all its lines together, in whatever pieces they come, and of what has no line at all. Beast
+// alone has a limit for what it is given at once.
+TEST(RequestParserTest, LimitOfTheHeaderInPieces) {
+  const auto of_length = [](size_t length) {
+    std::string fields;
+    while (fields.size() + 100 < length) fields += "A: bcd\r\n";
+    const std::string around = "GET / HTTP/1.1\r\n" + fields + "\r\n";
+    return "GET /" + std::string(length - around.size(), 'x') + around.substr(5);
+  };
+  for (const size_t step : {1, 8, 100, 10'000}) {
+    for (const auto& [header, result] :
+         std::vector<std::pair<std::string, Result>>{{of_length(1002), Result::kDone},
+                                                     {of_length(1003), Result::kTooLarge},
+                                                     {of_length(8002), Result::kTooLarge},
+                                                     {std::string(1002, 'x'), Result::kTooLarge}}) {
+      RequestParser parser(1002);
+      std::string rest;
+      EXPECT_EQ(Header(parser, header, step, &rest), result) << header.size() << " by " << step;
+    }
+  }
+}
+
 TEST(RequestParserTest, LimitOfTheHeader) {
   RequestParser parser(1000);
   std::string rest;
