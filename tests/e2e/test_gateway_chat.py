@@ -81,6 +81,13 @@ def test_an_answer_goes_on_to_the_end_of_the_context(api, tmp_path, flags, conte
         assert (first.status, again.status) == (200, 200), again.body
         assert (again.json["choices"], again.json["session"]) == (first.json["choices"], first.json["session"])
         if context is not None:
+            assert ask(max_tokens=1000, limit_to_context=True) == context - prompt
+            text = {"prompt": "Once", "max_tokens": 1000, "ignore_eos": True}
+            assert gateway.post("/v1/completions", text).error["param"] == "prompt"
+            for fields, tokens in [({}, context - 4), ({"max_tokens": 3}, 3), ({"max_tokens": None}, context - 4),
+                                   ({"n": 2}, 2 * (context - 4)), ({"prompt": ["On", "ce"]}, 2 * (context - 2))]:
+                answer = gateway.post("/v1/completions", {**text, "limit_to_context": True, **fields})
+                assert answer.json["usage"]["completion_tokens"] == tokens, fields
             answer = gateway.post("/v1/chat/completions", {
                 "messages": [{"role": "user", "content": "x" * 100}], "max_completion_tokens": 7})
             assert (answer.status, answer.error["param"]) == (400, "messages")

@@ -100,7 +100,7 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   const auto max_tokens = fields.Int32(request.max_tokens_field.c_str());
   if (max_tokens) {
     sampling->set_max_tokens(*max_tokens);
-  } else {
+  } else if (!fields.Has("limit_to_context")) {
     sampling->set_limit_to_context(true);  // an answer goes on to the end of the context
   }
   // The server takes 0 to compute a prompt alone, which is no answer.

@@ -69,6 +69,7 @@ void ReadSampling(Fields& fields, v1::SamplingParams* sampling) {
   sampling->set_include_stop_str_in_output(
       fields.Bool("include_stop_str_in_output").value_or(false));
   sampling->set_ignore_eos(fields.Bool("ignore_eos").value_or(false));
+  sampling->set_limit_to_context(fields.Bool("limit_to_context").value_or(false));
   ReadBias(fields, sampling);
 }
 

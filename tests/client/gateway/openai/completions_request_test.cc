@@ -132,6 +132,7 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
            std::pair(R"({"stop": [1]})", "stop[0]: "),
            std::pair(R"({"stop": {}})", "stop: "),
            std::pair(R"({"logit_bias": {"x": 1}})", "logit_bias: "),
+           std::pair(R"({"limit_to_context": 1})", "limit_to_context: "),
            std::pair(R"({"logit_bias": {"1": "x"}})", "logit_bias.1: "),
            std::pair(R"({"logit_bias": [1]})", "logit_bias: "),
            std::pair(R"({"stream": "yes"})", "stream: "),
@@ -151,6 +152,15 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
        }) {
     EXPECT_THAT(Error(body), StartsWith(begin)) << body;
   }
+}
+
+TEST(CompletionsRequestTest, LimitToContext) {
+  const auto limit = [](const std::string& body) {
+    return Parse(body).calls[0].sampling().limit_to_context();
+  };
+  EXPECT_TRUE(limit(R"({"max_tokens": 1000, "limit_to_context": true})"));
+  EXPECT_FALSE(limit(R"({"limit_to_context": false})"));
+  EXPECT_FALSE(limit("{}"));
 }
 
 TEST(CompletionsRequestTest, BodiesThatAreNoObjects) {
