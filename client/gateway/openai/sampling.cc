@@ -2,9 +2,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/gateway/openai/json_text.h"
 
 namespace tvq::gateway {
 namespace {
@@ -32,14 +34,19 @@ constexpr IntField kInts[] = {{"top_k", &v1::SamplingParams::set_top_k},
                               {"n", &v1::SamplingParams::set_n},
                               {"prompt_logprobs", &v1::SamplingParams::set_prompt_logprobs}};
 
+constexpr size_t kShownBytes = 64;  // of a name that is wrong
+
 // {"id": bias}
 void ReadBias(Fields& fields, v1::SamplingParams* sampling) {
   const Json* const biases = fields.Object("logit_bias");
   if (biases == nullptr) return;
   for (const auto& [key, value] : biases->items()) {
     int32_t id = 0;
-    if (!absl::SimpleAtoi(key, &id)) {
-      fields.Fail("logit_bias", "its names must be token ids");
+    // As an id is written: " 5" and "05" could be given beside "5", and one of them would count.
+    if (!absl::SimpleAtoi(key, &id) || absl::StrCat(id) != key) {
+      std::string problem = "its names must be token ids, such as \"5\", and ";
+      AppendJsonString(std::string_view(key).substr(0, kShownBytes), &problem);
+      fields.Fail("logit_bias", problem + " is none");
       return;
     }
     if (!value.is_number()) {

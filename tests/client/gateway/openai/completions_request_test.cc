@@ -5,9 +5,12 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq::gateway {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -152,6 +155,18 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
        }) {
     EXPECT_THAT(Error(body), StartsWith(begin)) << body;
   }
+}
+
+// Two names that mean one id would be taken, and one of their values lost.
+TEST(CompletionsRequestTest, NamesOfBiasesAreIdsAsTheyAreWritten) {
+  for (const char* name : {" 5", "5 ", "+5", "05", "-0", "0x5", "5.0", "1e1", "", "2147483648"}) {
+    EXPECT_THAT(Error(absl::StrCat(R"({"logit_bias": {"5": 1, ")", name, R"(": 2}})")),
+                AllOf(StartsWith("logit_bias: "), HasSubstr(absl::StrCat("\"", name, "\""))))
+        << name;
+  }
+  EXPECT_THAT(Error(R"({"logit_bias": {"\u000a\"": 2}})"), HasSubstr(R"("\n\"")"));
+  const auto request = Parse(R"({"logit_bias": {"5": 1, "0": 2, "-1": 3}, "prompt": "a"})");
+  EXPECT_EQ(request.calls[0].sampling().logit_bias_size(), 3);  // -1 the server refuses by its name
 }
 
 TEST(CompletionsRequestTest, LimitToContext) {
