@@ -156,6 +156,16 @@ def test_nothing_is_saved_where_sessions_are_in_memory_alone(server):
         assert asked.error["message"].startswith("durability: must be memory or left out")
 
 
+def test_a_snapshot_beyond_the_limit_is_not_sent_again(api, gateway, session):
+    snapshot = gateway.get(f"/v1/sessions/{session['id']}/export").body
+    limit = len(snapshot) - 1
+    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", "--max-snapshot-bytes", limit) as server, \
+            GatewayProcess(server.address) as other:
+        answer = other.post("/v1/sessions/import?model=bytes", snapshot)
+        assert (answer.status, answer.error["code"]) == (413, "too_large"), answer.body
+        assert answer.headers["Retry-After"] is None and str(limit) in answer.error["message"]
+
+
 def test_hang_up_keeps_what_was_generated_if_asked(gateway, session):
     stream = gateway.stream(prompt="Once", session_id=session["id"], max_tokens=100_000_000, ignore_eos=True,
                             commit_on_cancel=True)

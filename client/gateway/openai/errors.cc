@@ -67,8 +67,8 @@ bool IsUnfitModel(const absl::Status& status) {
          ParamOf({status.message().data(), status.message().size()}) == "model";
 }
 
-// What gRPC says of a message beyond a limit, and what the server says of a snapshot, has no advice
-// when to come again.
+// What the server says of when to come again. gRPC says nothing of it where a message is beyond a
+// limit.
 std::optional<int64_t> Pushback(const absl::Status& status) {
   const auto payload = status.GetPayload(kPushback);
   int64_t ms = 0;
@@ -96,9 +96,7 @@ ApiError ToApiError(const absl::Status& status) {
   if (IsTooLong(status)) error.code = "context_length_exceeded";
   if (absl::IsResourceExhausted(status)) {
     const std::optional<int64_t> ms = Pushback(status);
-    const bool never = ms ? *ms < 0
-                          : absl::StrContains(error.message, "larger than max") ||
-                                absl::StrContains(error.message, "snapshot");
+    const bool never = ms ? *ms < 0 : absl::StrContains(error.message, "larger than max");
     if (never) {
       error.status = 413;
       error.type = "invalid_request_error";

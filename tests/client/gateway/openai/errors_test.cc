@@ -100,6 +100,10 @@ TEST(ErrorsTest, WhenToComeAgain) {
   EXPECT_EQ(error("never fits", "-1").retry_after_ms, std::nullopt);
   EXPECT_EQ(error("Received message larger than max (5 vs. 4)", nullptr).status, 413);
   EXPECT_EQ(error("something is full", nullptr).status, 429);
+  // Only the server knows whether it is that snapshot or its memory.
+  EXPECT_EQ(error("snapshot: has more than 9 bytes", "-1").status, 413);
+  EXPECT_EQ(error("snapshot: no memory for more than 9 bytes", "1000").status, 429);
+  EXPECT_EQ(error("snapshot: no memory for more than 9 bytes", nullptr).retry_after_ms, 1000);
 }
 
 TEST(ErrorsTest, Json) {
