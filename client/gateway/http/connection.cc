@@ -39,6 +39,9 @@ void Grow(size_t size, size_t most, std::string* bytes) {
   bytes->resize(size);
 }
 
+// As much again as came, so that a body that is only announced has no large buffer.
+size_t ReadAtOnce(size_t came) { return std::clamp(came, kHeaderBytes, kBodyBytes); }
+
 std::string RequestIdOf(const Request& request) {
   if (const std::string_view id = request.Find("x-request-id"); IsRequestId(id)) {
     return std::string(id);
@@ -64,7 +67,7 @@ Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_
 
 Connection::~Connection() {
   incoming_->Unwatch();
-  budget_.Give(budgeted_ + held_);
+  budget_.Give(budgeted_ + held_ + held_header_);
 }
 
 asio::awaitable<void> Connection::Run() {
@@ -111,10 +114,16 @@ asio::awaitable<bool> Connection::ReadHeader() {
       started_ = Clock::now();
       deadline_->Set(limits_.header_timeout);
     }
-    if (result == RequestParser::Result::kDone) break;
+    const bool is_done = result == RequestParser::Result::kDone;
+    if (!HoldHeader(is_done ? consumed : incoming_->bytes().size())) {
+      co_await Refuse(429, "too many requests are on their way; try again");
+      co_return false;
+    }
+    if (is_done) break;
     if (result == RequestParser::Result::kTooLarge) {
       co_await Refuse(431, absl::StrCat("the request line and headers have more than ",
-                                        limits_.max_header_bytes, " bytes"));
+                                        limits_.max_header_bytes, " bytes or ",
+                                        RequestParser::kMaxHeaderLines, " lines"));
       co_return false;
     }
     if (result != RequestParser::Result::kMore) {
@@ -130,6 +139,16 @@ asio::awaitable<bool> Connection::ReadHeader() {
   deadline_->Clear();
   request_ = parser_->TakeRequest();
   co_return true;
+}
+
+// So much of it has come. It is in memory as it came and as a request, and counts where it is more
+// than every connection has room for.
+bool Connection::HoldHeader(size_t bytes) {
+  const size_t wanted = bytes > kHeaderBytes ? 2 * bytes : 0;
+  if (wanted <= held_header_) return true;
+  if (!Take(wanted - held_header_)) return false;
+  held_header_ = wanted;
+  return true;
 }
 
 // An answer to what did not become a request, or not one that is understood.
@@ -190,7 +209,7 @@ asio::awaitable<void> Connection::Serve() {
   incoming_->Unwatch();
   on_hang_up_ = nullptr;
   BodyDone();
-  budget_.Give(std::exchange(held_, 0));
+  budget_.Give(std::exchange(held_, 0) + std::exchange(held_header_, 0));
   if (chunk_.capacity() > kKeptBytes) std::string().swap(chunk_);
   hooks_.finished(
       {request_, request_id_, route_, gone_ ? 499 : status_, Clock::now() - started_, bytes_sent_});
@@ -217,7 +236,9 @@ asio::awaitable<bool> Connection::SkipBody() {
     incoming_->Consume(consumed);
     skipped += written;
     bool more = result != RequestParser::Result::kBad && result != RequestParser::Result::kTooLarge;
-    if (result == RequestParser::Result::kMore) more = co_await incoming_->More(kBodyBytes);
+    if (result == RequestParser::Result::kMore) {
+      more = co_await incoming_->More(ReadAtOnce(skipped));
+    }
     if (!more) co_return false;
   }
   deadline_->Clear();
@@ -235,7 +256,7 @@ asio::awaitable<void> Connection::Linger() {
   while (more && skipped < 64 * kSkipBytes) {
     skipped += incoming_->bytes().size();
     incoming_->Consume(incoming_->bytes().size());
-    more = co_await incoming_->More(kBodyBytes);
+    more = co_await incoming_->More(ReadAtOnce(skipped));
   }
 }
 
@@ -289,8 +310,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) 
     }
     bool more = true;
     if (result == RequestParser::Result::kMore) {
-      // As much again as came, so that one that is only announced has no large buffer.
-      more = co_await incoming_->More(std::clamp(body_bytes_, kHeaderBytes, kBodyBytes));
+      more = co_await incoming_->More(ReadAtOnce(body_bytes_));
     }
     if (!more) {
       keep_alive_ = false;

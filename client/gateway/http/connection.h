@@ -87,7 +87,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<bool> SkipBody();
   asio::awaitable<void> Linger();
 
-  bool Take(size_t bytes) { return budget_.Take(bytes, budgeted_ + held_); }
+  bool Take(size_t bytes) { return budget_.Take(bytes, budgeted_ + held_ + held_header_); }
+  bool HoldHeader(size_t bytes);
   asio::awaitable<bool> Send(std::string_view bytes);
   // What the kernel takes without a wait, from the front of `bytes`.
   void SendNow(std::string_view* bytes);
@@ -116,9 +117,10 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::string_view route_;
   std::vector<Header> extra_headers_;
   Clock::time_point started_;
-  size_t body_bytes_ = 0;  // that were read
-  size_t budgeted_ = 0;    // bytes of the budget: of the body
-  size_t held_ = 0;        // and of the answer
+  size_t body_bytes_ = 0;   // that were read
+  size_t budgeted_ = 0;     // bytes of the budget: of the body
+  size_t held_ = 0;         // of the answer
+  size_t held_header_ = 0;  // and of a long header
   bool continue_sent_ = false;
   int status_ = 0;  // of the answer, once it began
   bool chunked_ = false;

@@ -62,6 +62,7 @@ class RequestParser::Impl {
       if (end == line || bytes[end - 1] != '\r') return Result::kBad;
       const bool is_request_line = line == 0, is_last = end == line + 1;
       searched = line = end + 1;
+      if (++lines > kMaxHeaderLines && !is_last) return Result::kTooLarge;
       if (!is_request_line && !is_last) continue;
       size_t taken = 0;
       const Result result = Put(bytes.substr(given, line - given), &taken);
@@ -92,6 +93,8 @@ class RequestParser::Impl {
   size_t searched = 0;  // for ends of lines
   size_t line = 0;      // where the line begins that has no end yet
   size_t given = 0;     // to Beast
+  size_t lines = 0;
+  bool expects_continue = false;
 };
 
 RequestParser::RequestParser(size_t max_header_bytes)
@@ -111,8 +114,8 @@ RequestParser::Result RequestParser::ParseHeader(std::string_view bytes, size_t*
   return impl_->PutHeader(bytes.substr(0, impl_->max_header_bytes), consumed);
 }
 
-Request RequestParser::TakeRequest() const {
-  const auto& message = impl_->parser.get();
+Request RequestParser::TakeRequest() {
+  auto& message = impl_->parser.get();
   Request request;
   request.method = std::string(message.method_string());
   std::string host;
@@ -126,14 +129,14 @@ Request RequestParser::TakeRequest() const {
     request.headers.push_back(
         {std::string(field.name_string()), replaced ? host : std::string(field.value())});
   }
+  impl_->expects_continue = boost::beast::iequals(message[http::field::expect], "100-continue");
+  message.clear();  // a request may live for long, and one copy is enough
   return request;
 }
 
 bool RequestParser::keep_alive() const { return impl_->parser.keep_alive(); }
 
-bool RequestParser::expects_continue() const {
-  return boost::beast::iequals(impl_->parser.get()[http::field::expect], "100-continue");
-}
+bool RequestParser::expects_continue() const { return impl_->expects_continue; }
 
 bool RequestParser::body_done() const { return impl_->parser.is_done(); }
 
@@ -159,7 +162,10 @@ RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* c
   // Beast takes a chunk's header, and the last one with the trailers, in one piece of any length.
   const size_t header_bytes = result == Result::kMore ? bytes.size() - *consumed : *consumed;
   if (*written == 0 && header_bytes > impl_->max_header_bytes) return Result::kTooLarge;
-  if (impl_->parser.is_done()) return Result::kDone;
+  if (impl_->parser.is_done()) {
+    impl_->parser.get().clear();  // of trailers, which nobody reads
+    return Result::kDone;
+  }
   if (result != Result::kDone) return result;
   return *consumed > 0 && *consumed < bytes.size() ? Result::kFull : Result::kMore;
 }

@@ -24,6 +24,9 @@ class RequestParser {
     kTooLarge,  // the header, or a chunk's, or the trailers are
   };
 
+  // Of a header, with the request line. In memory each takes some 150 bytes beside its own.
+  static constexpr size_t kMaxHeaderLines = 256;
+
   // Of the request line and all headers; of each chunk's header; of the last one with the trailers.
   explicit RequestParser(size_t max_header_bytes);
   ~RequestParser();
@@ -34,8 +37,9 @@ class RequestParser {
   // the bytes alone, not on the pieces that they came in.
   Result ParseHeader(std::string_view bytes, size_t* consumed);
 
-  // After ParseHeader was kDone.
-  Request TakeRequest() const;
+  // Once, after ParseHeader was kDone.
+  Request TakeRequest();
+  // After TakeRequest.
   bool keep_alive() const;
   bool expects_continue() const;
   bool body_done() const;

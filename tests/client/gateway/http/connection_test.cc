@@ -111,6 +111,34 @@ TEST(ConnectionTest, OnlyBytesThatCameCountAgainstTheBudget) {
   }
 }
 
+// While they come, and while the request has its answer made.
+TEST(ConnectionTest, LongHeadersCountAgainstTheBudget) {
+  std::promise<void> held;
+  const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
+    if (exchange.request().path == "/held") {
+      held.set_value();
+      co_await AwaitHangUp(exchange);
+    }
+    Response response;
+    co_await exchange.Respond(std::move(response));
+  };
+  LoopbackServer server({.max_buffered_bytes = 40'000}, handler);
+  const std::string headers = " HTTP/1.1\r\nHost: h\r\nX: " + std::string(12'000, 'x') + "\r\n\r\n";
+  const auto ask = [&](const std::string& request) {
+    RawClient client(server.port());
+    client.Send(request);
+    return client.Answer().substr(0, 12);
+  };
+  EXPECT_EQ(ask("GET /" + headers), "HTTP/1.1 200");
+  RawClient client(server.port());
+  client.Send("GET /held" + headers);
+  ASSERT_EQ(held.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(ask("GET /" + headers), "HTTP/1.1 429");
+  EXPECT_EQ(ask(std::string(kGet)), "HTTP/1.1 200");
+  client.Close();
+  while (ask("GET /" + headers) != "HTTP/1.1 200") std::this_thread::yield();
+}
+
 // Its slow pieces would each be in time.
 TEST(ConnectionTest, ABodyHasADeadlineAsAWhole) {
   HttpOptions options;
