@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "client/gateway/gateway.h"
+#include "client/gateway/heap_trimmer.h"
 #include "client/gateway/http/probe.h"
 #include "client/gateway/http/tls_files.h"
 #include "client/gateway/options.h"
@@ -211,6 +212,7 @@ int Run(const GatewayOptions& options) {
     return 1;
   }
   TellAddresses(options.http.host, server.listeners());
+  const HeapTrimmer trimmer;
   HangUps hang_ups(loop, tls);
   Shutdown shutdown(loop, server, options.shutdown_timeout, hang_ups);
   // Scripts read this line, for the port.

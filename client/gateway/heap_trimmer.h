@@ -1,0 +1,30 @@
+#ifndef TVQ_CLIENT_GATEWAY_HEAP_TRIMMER_H_
+#define TVQ_CLIENT_GATEWAY_HEAP_TRIMMER_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <thread>
+
+namespace tvq::gateway {
+
+// Gives memory back to the system after peaks: the allocator keeps what was freed between blocks
+// that are in use, hundreds of megabytes after a storm of requests. A thread of its own looks once
+// a second.
+class HeapTrimmer {
+ public:
+  HeapTrimmer();
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Look();
+
+  size_t resident_ = 0;  // bytes, after the last trim, or the least since
+  std::mutex mutex_;
+  std::condition_variable_any stopping_;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HEAP_TRIMMER_H_
