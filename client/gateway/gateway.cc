@@ -3,7 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -43,6 +47,31 @@ bool IsPlain(const Request& request) {
 
 bool Changes(const Request& request) {
   return request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS";
+}
+
+// For requests of a client that gives up many: most of those are given up within it.
+constexpr std::chrono::milliseconds kMoment{200};
+
+// False: the client makes no call on the server, and has its answer if it is there.
+asio::awaitable<bool> Admit(Exchange& exchange) {
+  const Peer::Standing standing = exchange.peer()->StandingAt(std::chrono::steady_clock::now());
+  if (standing == Peer::Standing::kBad) {
+    co_await exchange.Respond(ErrorResponse(HttpError(
+        429, "too many requests of this address were given up as soon as they began; try again")));
+    co_return false;
+  }
+  if (standing == Peer::Standing::kGood) co_return true;
+  const auto moment = std::make_shared<asio::steady_timer>(exchange.executor(), kMoment);
+  exchange.OnHangUp([moment] { moment->cancel(); });
+  while (!exchange.gone() && moment->expiry() > std::chrono::steady_clock::now()) {
+    co_await moment->async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  co_return !exchange.gone();
+}
+
+bool AsksServer(std::string_view pattern) {
+  return pattern != "/health" && pattern != "/v1/health/live" && pattern != "/version" &&
+         pattern != "/metrics";
 }
 
 }  // namespace
@@ -139,6 +168,10 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
     response.headers.push_back({"Accept-Encoding", "identity"});
     co_await exchange.Respond(std::move(response));
   } else {
+    if (AsksServer(match.pattern)) {
+      const bool admitted = co_await Admit(exchange);
+      if (!admitted) co_return;
+    }
     co_await (*match.handler)(exchange, match.fields);
   }
 }

@@ -49,6 +49,9 @@ void AddHttp(CLI::App& app, GatewayOptions& options) {
       ->delimiter(',');
   Add(app, "--max-connections", http.limits.max_connections, "Connections at once")
       ->check(CLI::Range(1, 1'000'000));
+  Add(app, "--max-connections-per-address", http.limits.max_connections_per_address,
+      "Connections at once of one address; more are closed at once")
+      ->check(CLI::Range(1, 1'000'000));
   AddSize(app, "--max-header-bytes", http.limits.max_header_bytes,
           "Largest request line and headers")
       ->check(CLI::Range(size_t{1024}, size_t{1} << 20));

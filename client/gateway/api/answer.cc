@@ -36,6 +36,7 @@ CallHeaders HeadersOf(const Exchange& exchange, const std::string& session_id) {
   CallHeaders headers;
   headers.session_id = session_id;
   headers.request_id = exchange.request_id();
+  headers.peer = exchange.peer();
   // gRPC ends the process over a value that is not printable, and its servers refuse metadata of
   // more than 8 KiB; such a key is unknown anyway, and the server says so.
   const std::string_view key = exchange.request().Find("authorization");

@@ -29,6 +29,7 @@ bool SaysServing(const grpc::ByteBuffer& response) {
 asio::awaitable<bool> Serving(Services& services, Exchange& exchange) {
   CallHeaders headers;
   headers.request_id = exchange.request_id();
+  headers.peer = exchange.peer();
   headers.deadline = std::chrono::steady_clock::now() + kPatience;
   const Stubs& stubs = services.upstream.Next();
   grpc::GenericStub stub(stubs.channel);

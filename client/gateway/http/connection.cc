@@ -53,12 +53,14 @@ std::string RequestIdOf(const Request& request) {
 }  // namespace
 
 Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
-                       const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget)
+                       const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget,
+                       std::shared_ptr<Peer> peer)
     : transport_(std::move(transport)),
       incoming_(std::make_shared<Incoming>(transport_, executor)),
       limits_(limits),
       hooks_(hooks),
       budget_(budget),
+      peer_(std::move(peer)),
       executor_(executor),
       deadline_(std::make_shared<Deadline>(executor, [this] {
         timed_out_ = true;

@@ -49,7 +49,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
  public:
   // Limits and hooks outlive the connection, and so does the budget.
   Connection(std::unique_ptr<Transport> transport, const asio::any_io_executor& executor,
-             const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget);
+             const HttpLimits& limits, const ConnectionHooks& hooks, BodyBudget& budget,
+             std::shared_ptr<Peer> peer);
   ~Connection() override;
   Connection(const Connection&) = delete;
 
@@ -64,6 +65,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   const std::string& request_id() const override { return request_id_; }
   Clock::time_point started() const override { return started_; }
   asio::any_io_executor executor() const override { return executor_; }
+  const std::shared_ptr<Peer>& peer() const override { return peer_; }
   void set_route(std::string_view route) override { route_ = route; }
   void AddHeader(Header header) override { extra_headers_.push_back(std::move(header)); }
   std::optional<uint64_t> content_length() const override { return parser_->content_length(); }
@@ -100,6 +102,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   const HttpLimits& limits_;
   const ConnectionHooks& hooks_;
   BodyBudget& budget_;
+  const std::shared_ptr<Peer> peer_;
   const asio::any_io_executor executor_;
   const std::shared_ptr<Deadline> deadline_;  // of what is under way, which it ends
   bool timed_out_ = false;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/gateway/http/message.h"
+#include "client/gateway/http/peers.h"
 
 namespace tvq::gateway {
 
@@ -33,6 +35,9 @@ class Exchange {
   // When its first byte came.
   virtual std::chrono::steady_clock::time_point started() const = 0;
   virtual asio::any_io_executor executor() const = 0;
+
+  // Whose request it is.
+  virtual const std::shared_ptr<Peer>& peer() const = 0;
 
   // For metrics: what kind of request this is.
   virtual void set_route(std::string_view route) = 0;

@@ -19,6 +19,8 @@ struct HttpLimits {
   // Until the kernel takes the next piece of an answer.
   std::chrono::milliseconds write_timeout{60'000};
   int max_connections = 20'000;
+  // Of one address, so that it cannot take them all.
+  int max_connections_per_address = 10'000;
 };
 
 // Bytes of request bodies and whole answers in memory, of all connections together. Used by the

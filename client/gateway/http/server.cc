@@ -28,7 +28,8 @@ HttpServer::HttpServer(asio::io_context& loop, const HttpOptions& options, Conne
       options_(options),
       hooks_(std::move(hooks)),
       tls_(std::move(tls)),
-      budget_(options.max_buffered_bytes) {}
+      budget_(options.max_buffered_bytes),
+      peers_(options.limits.max_connections_per_address) {}
 
 absl::Status HttpServer::Listen() {
   const auto endpoints = Resolve(loop_.get_executor(), options_.host, options_.port);
@@ -63,19 +64,27 @@ asio::awaitable<void> HttpServer::Accept(tcp::acceptor& acceptor) {
 bool HttpServer::Take(tcp::acceptor& acceptor) {
   ErrorCode error, ignored;
   tcp::socket socket(loop_);
-  acceptor.accept(socket, error);
+  tcp::endpoint from;
+  acceptor.accept(socket, from, error);
   if (error) return false;
   socket.set_option(tcp::no_delay(true), ignored);
   try {
+    auto peer = peers_.Connect(from.address(), std::chrono::steady_clock::now());
+    if (peer == nullptr) {
+      socket.set_option(asio::socket_base::linger(true, 0), ignored);  // at once
+      return true;
+    }
+    absl::Cleanup disconnect = [&peer] { Peers::Disconnect(*peer); };
     const std::shared_ptr<asio::ssl::context> context = tls_();
     auto transport =
         context ? TlsTransport(std::move(socket), context) : PlainTransport(std::move(socket));
     auto connection = std::make_shared<Connection>(std::move(transport), loop_.get_executor(),
-                                                   options_.limits, hooks_, budget_);
+                                                   options_.limits, hooks_, budget_, peer);
     connections_.insert(connection.get());
     absl::Cleanup forget = [this, lost = connection.get()] { connections_.erase(lost); };
     asio::co_spawn(loop_, Keep(std::move(connection)), asio::detached);
     std::move(forget).Cancel();
+    std::move(disconnect).Cancel();
     return true;
   } catch (const std::exception&) {
     return false;
@@ -90,6 +99,7 @@ asio::awaitable<void> HttpServer::Keep(std::shared_ptr<Connection> connection) {
     connection->EndNow();  // this one alone
   }
   connections_.erase(connection.get());
+  Peers::Disconnect(*connection->peer());
   Ended();
 }
 

@@ -16,6 +16,7 @@
 #include "client/gateway/http/connection.h"
 #include "client/gateway/http/limits.h"
 #include "client/gateway/http/listen.h"
+#include "client/gateway/http/peers.h"
 
 namespace tvq::gateway {
 
@@ -54,8 +55,8 @@ class HttpServer {
 
  private:
   asio::awaitable<void> Accept(asio::ip::tcp::acceptor& acceptor);
-  // Takes the connection that waits there. False: it has gone, or there is no descriptor or memory
-  // for it.
+  // Takes the connection that waits there, and closes it if its address has enough. False: it has
+  // gone, or there is no descriptor or memory for it.
   bool Take(asio::ip::tcp::acceptor& acceptor);
   asio::awaitable<void> Keep(std::shared_ptr<Connection> connection);
   void Ended();
@@ -66,6 +67,7 @@ class HttpServer {
   const TlsSource tls_;
   Listeners listeners_;
   BodyBudget budget_;
+  Peers peers_;
   bool stopping_ = false;
   std::function<void()> on_stopped_;
   std::unordered_set<Connection*> connections_;

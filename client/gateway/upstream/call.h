@@ -8,11 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "client/cpp/grpc_call.h"
+#include "client/gateway/http/peers.h"
 
 namespace tvq::gateway {
 
@@ -22,6 +24,7 @@ struct CallHeaders {
   std::string request_id;
   std::string session_id;  // for a proxy that sends a session's calls to one server; empty: none
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::shared_ptr<Peer> peer;  // whom the call is made for; nullptr: nobody counts
 
   void Apply(grpc::ClientContext* context) const {
     if (!authorization.empty()) context->AddMetadata("authorization", authorization);
@@ -41,10 +44,20 @@ struct CallHeaders {
   }
 };
 
-// A call's context, which knows whether the call was given up here.
+// A call's context, which knows whether the call was given up here. What was, and so was reset on
+// its way to the server, counts against the client when the context goes.
 class CallContext {
+  using Clock = std::chrono::steady_clock;
+
  public:
-  explicit CallContext(const CallHeaders& headers) { headers.Apply(&context_); }
+  explicit CallContext(const CallHeaders& headers) : peer_(headers.peer) {
+    headers.Apply(&context_);
+  }
+  ~CallContext() {
+    const bool reset = ended_ ? timed_out_ : cancelled_.load();
+    if (reset && peer_ != nullptr) peer_->GaveUp(began_, Clock::now());
+  }
+  CallContext(const CallContext&) = delete;
 
   grpc::ClientContext* get() { return &context_; }
   void Cancel() {
@@ -52,19 +65,26 @@ class CallContext {
     context_.TryCancel();
   }
 
-  // How the call ended; `answered`: a message of the response came.
-  absl::Status Ended(const grpc::Status& status, bool answered = false) const {
+  // How the call ended, well or not; `answered`: a message of the response came.
+  absl::Status Ended(const grpc::Status& status, bool answered = false) {
+    const bool given_up = cancelled_ && status.error_code() == grpc::StatusCode::CANCELLED;
     // gRPC's own words for it.
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
-        status.error_message() == "Deadline Exceeded") {
+    timed_out_ = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+                 status.error_message() == "Deadline Exceeded";
+    ended_ = !given_up;
+    if (timed_out_) {
       return absl::DeadlineExceededError("the time that the client gave this request has passed");
     }
     return client::FromGrpc(status, context_, {.cancelled = cancelled_, .answered = answered});
   }
 
  private:
+  const std::shared_ptr<Peer> peer_;
+  const Clock::time_point began_ = Clock::now();
   grpc::ClientContext context_;
   std::atomic<bool> cancelled_ = false;
+  bool ended_ = false;  // by the server or the deadline
+  bool timed_out_ = false;
 };
 
 // Counts calls that have not ended: the loop must run on until they have.

@@ -38,7 +38,8 @@ class Question final : public CallQueue::Operation {
   bool done() const { return done_; }
   // When done, once.
   absl::StatusOr<Response> Take() {
-    if (!status_.ok()) return context_.Ended(status_);
+    absl::Status ended = context_.Ended(status_);
+    if (!ended.ok()) return ended;
     return std::move(response_);
   }
 

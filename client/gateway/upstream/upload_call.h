@@ -53,7 +53,8 @@ class UploadCall final : public CallQueue::Operation {
     busy_ = true;
     writer_->Finish(&status_, Tag());
     while (busy_) co_await changed_.Wait();
-    if (!status_.ok()) co_return context_.Ended(status_);
+    absl::Status ended = context_.Ended(status_);
+    if (!ended.ok()) co_return ended;
     co_return std::move(response_);
   }
 

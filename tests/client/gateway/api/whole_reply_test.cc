@@ -24,6 +24,7 @@ class BudgetedExchange final : public Exchange {
   const std::string& request_id() const override { return id_; }
   std::chrono::steady_clock::time_point started() const override { return {}; }
   asio::any_io_executor executor() const override { return loop_.get_executor(); }
+  const std::shared_ptr<Peer>& peer() const override { return peer_; }
   void set_route(std::string_view) override {}
   void AddHeader(Header) override {}
   std::optional<uint64_t> content_length() const override { return std::nullopt; }
@@ -61,6 +62,7 @@ class BudgetedExchange final : public Exchange {
   size_t free_;
   Request request_;
   const std::string id_ = "r";
+  const std::shared_ptr<Peer> peer_ = std::make_shared<Peer>();
 };
 
 // A reply of the server whose copies are counted.

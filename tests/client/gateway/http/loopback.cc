@@ -50,12 +50,15 @@ RawClient::RawClient(int port, int receive_bytes, const char* address)
   EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
 }
 
-void RawClient::Send(std::string_view bytes) {
+void RawClient::Send(std::string_view bytes) { ASSERT_TRUE(SendIfOpen(bytes)); }
+
+bool RawClient::SendIfOpen(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    ASSERT_GT(sent, 0);
+    if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
+  return true;
 }
 
 std::string RawClient::Receive(size_t size) {

@@ -39,6 +39,8 @@ class RawClient {
   RawClient(const RawClient&) = delete;
 
   void Send(std::string_view bytes);
+  // False: the other side has closed the connection.
+  bool SendIfOpen(std::string_view bytes);
   // At most `size` bytes; empty: the other side has ended.
   std::string Receive(size_t size);
   // The next answer, which has a length; empty if the connection ends before.

@@ -89,9 +89,9 @@ std::vector<std::string> Served(const Pieces& pieces) {
                                      },
                                  .finished = [](const FinishedRequest&) {}};
   BodyBudget budget(size_t{1} << 30);
-  const auto connection =
-      std::make_shared<Connection>(std::make_unique<PieceTransport>(loop.get_executor(), pieces),
-                                   loop.get_executor(), limits, hooks, budget);
+  const auto connection = std::make_shared<Connection>(
+      std::make_unique<PieceTransport>(loop.get_executor(), pieces), loop.get_executor(), limits,
+      hooks, budget, std::make_shared<Peer>());
   asio::co_spawn(loop, connection->Run(), asio::detached);
   loop.run();
   return served;

@@ -61,5 +61,30 @@ TEST(HttpServerTest, AddressesShareTheLimitOfConnections) {
   EXPECT_EQ(most, 1);
 }
 
+TEST(HttpServerTest, ConnectionsOfOneAddressAreLimited) {
+  HttpOptions options;
+  options.limits.max_connections_per_address = 2;
+  const auto handler = [](Exchange& exchange) -> asio::awaitable<void> {
+    Response response;
+    co_await exchange.Respond(std::move(response));
+  };
+  LoopbackServer server(options, handler);
+  const auto answer = [](RawClient& client) {
+    client.Send(kGet);
+    return client.Answer();
+  };
+  RawClient first(server.port()), second(server.port());
+  EXPECT_THAT(answer(first), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(answer(second), StartsWith("HTTP/1.1 200"));
+  RawClient third(server.port());
+  EXPECT_EQ(third.Receive(1), "") << "it is closed at once";
+  EXPECT_THAT(answer(first), StartsWith("HTTP/1.1 200"));
+  second.Close();
+  while (true) {  // until the second's end has been seen
+    RawClient again(server.port());
+    if (again.SendIfOpen(kGet) && again.Answer().starts_with("HTTP/1.1 200")) break;
+  }
+}
+
 }  // namespace
 }  // namespace tvq::gateway

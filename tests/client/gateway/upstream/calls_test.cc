@@ -12,6 +12,7 @@
 #include <future>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -367,6 +368,35 @@ TEST_F(CallsTest, HangUpCancelsAUnaryCall) {
   client.Close();
   EXPECT_TRUE(absl::IsCancelled(outcome.get_future().get()));
   asio::post(loop, asio::use_future([&] { upstream.reset(); })).get();  // the loop outlives it
+}
+
+// What a client gave up, and so the server saw reset; not what the server ended itself.
+TEST(CallContextTest, CallsThatAreGivenUpCountAgainstTheClient) {
+  using Code = grpc::StatusCode;
+  struct Case {
+    bool cancelled;
+    std::optional<grpc::Status> end;  // nothing: it goes before it has one
+    bool counts;
+  };
+  for (const auto& [cancelled, end, counts] :
+       std::vector<Case>{{true, std::nullopt, true},
+                         {true, kCancelled, true},
+                         {false, grpc::Status(Code::DEADLINE_EXCEEDED, "Deadline Exceeded"), true},
+                         {false, std::nullopt, false},
+                         {true, grpc::Status::OK, false},
+                         {true, grpc::Status(Code::NOT_FOUND, "model"), false},
+                         {false, kCancelled, false},
+                         {false, grpc::Status(Code::DEADLINE_EXCEEDED, "slow"), false}}) {
+    const auto peer = std::make_shared<Peer>();
+    for (int i = 0; i < 1200; ++i) {
+      CallContext context({.request_id = "r", .peer = peer});
+      if (cancelled) context.Cancel();
+      if (end) (void)context.Ended(*end, /*answered=*/true);
+    }
+    const Peer::Standing standing = peer->StandingAt(std::chrono::steady_clock::now());
+    EXPECT_EQ(standing != Peer::Standing::kGood, counts)
+        << cancelled << " " << (end ? end->error_message() : "no end");
+  }
 }
 
 }  // namespace

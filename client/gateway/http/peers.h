@@ -1,0 +1,75 @@
+// What each client's address has of the gateway.
+#ifndef TVQ_CLIENT_GATEWAY_HTTP_PEERS_H_
+#define TVQ_CLIENT_GATEWAY_HTTP_PEERS_H_
+
+#include <boost/asio/ip/address.hpp>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace tvq::gateway {
+
+namespace asio = boost::asio;
+
+// An address: its connections, and the calls that were begun for it and soon given up. A server
+// closes the connection of a client that opens and resets calls too fast, and the gateway's
+// connections carry the calls of all its clients. Any thread, unless it says otherwise.
+class Peer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // A call that lasted longer does not count: a client may hang up on many streams at once.
+  static constexpr std::chrono::seconds kSoon{2};
+  // So many are forgotten; a server allows some 1,000 in a second by default.
+  static constexpr double kPerSecond = 200;
+
+  enum class Standing {
+    kGood,
+    kDoubtful,  // gave up many: who asks shall wait a moment, and those that hang up make no call
+    kBad        // gave up as many after that moment: shall make no calls
+  };
+  static constexpr double kDoubtful = 200, kBad = 1000, kMost = 1200;
+
+  // A call that began at `began` was given up.
+  void GaveUp(Time began, Time now);
+  Standing StandingAt(Time now) const;
+
+ private:
+  friend class Peers;
+
+  double GivenUp(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  int connections_ = 0;  // for the loop's thread
+  mutable absl::Mutex mutex_;
+  double given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // at `at_`; kPerSecond are forgotten
+  Time at_ ABSL_GUARDED_BY(mutex_){};
+};
+
+// Those that have connections, or gave up calls lately. Used by the loop's thread alone.
+class Peers {
+ public:
+  explicit Peers(int max_connections) : max_connections_(max_connections) {}
+
+  // One more connection of this address, or of the network of 64 bits that it is in with IPv6;
+  // nullptr if it has as many as it may.
+  std::shared_ptr<Peer> Connect(const asio::ip::address& address, Peer::Time now);
+  static void Disconnect(Peer& peer) { --peer.connections_; }
+
+  size_t size() const { return peers_.size(); }
+
+ private:
+  void Forget(Peer::Time now);
+
+  const int max_connections_;
+  std::map<std::string, std::shared_ptr<Peer>> peers_;
+  size_t forget_at_ = 0;  // so many
+};
+
+}  // namespace tvq::gateway
+
+#endif  // TVQ_CLIENT_GATEWAY_HTTP_PEERS_H_
