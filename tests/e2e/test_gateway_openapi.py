@@ -230,6 +230,7 @@ def test_errors_without_a_route_fit(gateway, document):
     {"stop": "a"}, {"stop": ["a"]}, {"unknown": {"x": 1}}, {"logit_bias": {"1": 2}}, {"max_tokens": "1"},
     {"response_format": {"type": "text"}}, {"response_format": {"type": "json_object"}}, {"response_format": None},
     {"prompt": 1}, {"stop": 1}, {"seed": "a"}, {"stream": 1}, {"durability": "paper"}, {"logit_bias": [1]},
+    {"logit_bias": {" 5": 1}}, {"logit_bias": {"05": 1}}, {"limit_to_context": True}, {"limit_to_context": 1},
 ])
 def test_requests_fit(gateway, document, body):
     check_request(gateway, document, "CompletionRequest", "/v1/completions", {"model": "chat", "max_tokens": 1, **body})

@@ -2,6 +2,7 @@
 #include <grpcpp/alarm.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -260,6 +261,75 @@ TEST_F(CallsTest, CancelEndsACallThatHasPaused) {
   };
   Run(test());
   EXPECT_TRUE(ended.get_future().get());
+}
+
+TEST_F(CallsTest, LargeMessagesWaitWithTheServer) {
+  constexpr int kMessages = 50;
+  fake_.generation.generate = [](auto*, const auto&, Writer* writer) {
+    const auto message = Text(std::string(40'000, 'x'));
+    for (int i = 0; i < kMessages; ++i) writer->Write(message);
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    const auto call = StartGenerate();
+    std::vector<v1::GenerateResponse> messages;
+    size_t taken = 0;
+    bool done = false;
+    while (!done) {
+      co_await changed_->Wait();
+      // Time in which it could read more.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      messages.clear();
+      done = call->Take(&messages).done;
+      EXPECT_LE(messages.size(), 2);
+      taken += messages.size();
+    }
+    EXPECT_EQ(taken, kMessages);
+  };
+  Run(test());
+}
+
+// All share one connection, whose flow control those that nobody reads must not use up.
+TEST_F(CallsTest, CallsThatNobodyReadsDoNotStopOthers) {
+  constexpr int kUnread = 200;
+  std::atomic<int> written = 0;
+  std::atomic<bool> quick = false;
+  fake_.generation.generate = [&](auto*, const auto&, Writer* writer) {
+    if (quick) {
+      writer->Write(Text("quick"));
+      return grpc::Status::OK;
+    }
+    const auto message = Text(std::string(40'000, 'x'));
+    while (writer->Write(message)) ++written;
+    return grpc::Status::OK;
+  };
+  fake_.sessions.get = [](auto*, const auto&, auto* response) {
+    response->mutable_session()->set_label("quick");
+    return grpc::Status::OK;
+  };
+  const auto test = [&]() -> asio::awaitable<void> {
+    std::vector<std::shared_ptr<GenerateCall>> unread;
+    for (int i = 0; i < kUnread; ++i) unread.push_back(StartGenerate());
+    // Far more than a connection's window, by all of them together.
+    while (written < 5 * kUnread) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    quick = true;
+    const auto question = StartGet();
+    const auto answer = co_await question->Answer();
+    EXPECT_EQ(answer.ok() ? answer->session().label() : "", "quick");
+    const auto changed = std::make_shared<Signal>(loop_.get_executor());
+    const auto call = GenerateCall::Start(
+        {.request_id = "r"}, changed, kLimit, [&](grpc::ClientContext* context) {
+          const Stubs& stubs = upstream_->Next();
+          return stubs.generation->PrepareAsyncGenerate(context, request_, stubs.queue);
+        });
+    while (!call->done()) co_await changed->Wait();
+    EXPECT_TRUE(call->status().ok()) << call->status();
+    for (const auto& other : unread) other->Cancel();
+    for (const auto& other : unread) {
+      while (!other->done()) co_await changed_->Wait();
+    }
+  };
+  Run(test());
 }
 
 TEST_F(CallsTest, UploadsAll) {
