@@ -17,8 +17,8 @@
 
 namespace tvq::gateway {
 
-// A call that streams messages to the loop. When `limit` of them wait there, it reads no further,
-// so that flow control reaches the server.
+// A call that streams messages to the loop. When `limit` of them wait there, or kBytesAhead, it
+// reads no further, so that flow control reaches the server.
 //
 // For the loop's thread; whoever starts it cancels it or waits until it is done.
 template <typename Response>
@@ -26,6 +26,8 @@ class ReadCall final : public CallQueue::Operation {
   using Reader = grpc::ClientAsyncReader<Response>;
 
  public:
+  static constexpr size_t kBytesAhead = size_t{64} << 10;
+
   // `prepare` makes the call: context -> std::unique_ptr<Reader>. `changed` is notified when
   // something is to be taken, or the head of the response has come, or the call has ended.
   template <typename Prepare>
@@ -50,6 +52,7 @@ class ReadCall final : public CallQueue::Operation {
     {
       absl::MutexLock lock(&mutex_);
       messages->swap(ready_);
+      ready_bytes_ = 0;
       resume = std::exchange(paused_, false);
       notified_ = false;
       state = state_;
@@ -110,8 +113,9 @@ class ReadCall final : public CallQueue::Operation {
     {
       absl::MutexLock lock(&mutex_);
       if (is_message && !cancelled_) {
+        ready_bytes_ += message_.ByteSizeLong();
         ready_.push_back(std::move(message_));
-        paused_ = ready_.size() >= limit_;
+        paused_ = ready_.size() >= limit_ || ready_bytes_ >= kBytesAhead;
         read = !paused_;
       }
       // An error without any message has no head, but gRPC gives an empty one.
@@ -146,6 +150,7 @@ class ReadCall final : public CallQueue::Operation {
   grpc::Status grpc_status_;
   mutable absl::Mutex mutex_;
   std::vector<Response> ready_ ABSL_GUARDED_BY(mutex_);
+  size_t ready_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;  // and not taken since
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
