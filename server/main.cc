@@ -24,6 +24,7 @@
 #include "server/startup/hang_ups.h"
 #include "server/startup/load_models.h"
 #include "server/startup/logs.h"
+#include "server/startup/memory_return.h"
 #include "server/startup/open_sessions.h"
 #include "server/startup/plan_memory.h"
 #include "server/startup/serve_metrics.h"
@@ -135,6 +136,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
   std::fflush(stdout);
 
   const auto watchdog = StartWatchdog(flags, **engine, **server);
+  const tvq::MemoryReturn memory_return;
 
   std::stop_source now;
   const tvq::Shutdown shutdown = signals.Wait([&] {
