@@ -46,6 +46,7 @@ struct MetricsSnapshot {
   std::vector<ModelStats> models;
   std::vector<MethodStats> methods;
   std::vector<RejectionStats> rejections;
+  int64_t closed_connections = 0;  // whose clients kept to no limit of streams or resets
 };
 
 }  // namespace tvq

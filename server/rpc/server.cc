@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -78,6 +79,10 @@ int Milliseconds(std::chrono::seconds seconds) {
   return static_cast<int>(std::min<int64_t>(ms, std::numeric_limits<int>::max()));
 }
 
+// Read from a connection at once. gRPC takes in all streams that lie in one read before it serves,
+// or takes apart, any of them; left alone it reads up to 4 MiB.
+constexpr int kMaxReadBytes = 64 << 10;
+
 // gRPC reads a whole request before we see its key. Beyond this it ends calls by itself.
 int64_t ConnectionBytes(const ServerOptions& options) {
   if (options.max_connection_bytes > 0) return options.max_connection_bytes;
@@ -95,6 +100,12 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   // Clients may ping as often as every ten seconds, between calls too.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                              static_cast<int>(options.connections.max_streams));
+  builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
+  // What the guard of the connections reads.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
   // A second server on the port is a mistake, not a share of the load.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Health and reflection are the only synchronous services.
@@ -148,7 +159,8 @@ class Server::Impl {
     // Its complaints about clients' messages go to the client, as a status.
     google::protobuf::SetLogHandler(nullptr);
     grpc::EnableDefaultHealthCheckService(true);
-    // gRPC's service is made without its description, which reflection then would list and not have.
+    // gRPC's service is made without its description, which reflection then would list and not
+    // have.
     google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
@@ -169,6 +181,7 @@ class Server::Impl {
                        ": the port is in use, or the host is no address of this machine"));
     }
     generation_.Take(&writers_);
+    guard_.emplace(options.connections);
     SetProgressing(true);
     return absl::OkStatus();
   }
@@ -176,6 +189,7 @@ class Server::Impl {
   int port() const { return port_; }
   CallCounts call_counts() const { return recorder_->counts(); }
   Credentials& credentials() { return credentials_; }
+  int64_t closed_connections() const { return guard_->closed(); }
 
   void SetDraining() {
     draining_ = true;
@@ -257,6 +271,7 @@ class Server::Impl {
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   WakefulPollers pollers_;
+  std::optional<ConnectionGuard> guard_;
   std::thread closing_;  // if the port closed before all calls had ended
   absl::Notification closed_;
   absl::Mutex health_mutex_;
@@ -290,6 +305,7 @@ int Server::port() const { return impl_->port(); }
 CallCounts Server::call_counts() const { return impl_->call_counts(); }
 
 Credentials& Server::credentials() { return impl_->credentials(); }
+int64_t Server::closed_connections() const { return impl_->closed_connections(); }
 
 void Server::SetDraining() { impl_->SetDraining(); }
 

@@ -12,6 +12,7 @@
 #include "server/engine/engine.h"
 #include "server/rpc/call_gate.h"
 #include "server/rpc/call_recorder.h"
+#include "server/rpc/connections/connection_guard.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/credentials.h"
 #include "server/rpc/drain_order.h"
@@ -30,6 +31,7 @@ struct ServerOptions {
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
   int writers = 0;  // threads that write streams; 0: two where more than four cores may be used
+  ConnectionLimits connections;
   RequestLimits limits;
   CallGateOptions gate;
   TlsOptions tls;
@@ -53,6 +55,7 @@ class Server {
   int port() const;
 
   CallCounts call_counts() const;
+  int64_t closed_connections() const;  // by their limits, since the start
 
   // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
   void SetDraining();

@@ -228,6 +228,13 @@ void AddServerFlags(CLI::App& app, ServerOptions& server, int64_t& keepalive_tim
           "Memory of all connections, calls and requests on their way in; 0: 32 of the largest "
           "requests")
       ->check(NotNegative());
+  Add(app, "--max-streams-per-connection", server.connections.max_streams,
+      "Calls that a client may have open on a connection; its gRPC lets more wait")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  Add(app, "--max-resets-per-second", server.connections.max_resets_per_second,
+      "Calls that a client may begin and give up in a second; its connection is closed beyond it, "
+      "or those of its address beyond four times that; 0: no limit")
+      ->check(CLI::Range(0.0, 1e9));
   Add(app, "--keepalive-time", keepalive_time, "Seconds of silence before a client is pinged")
       ->check(CLI::Range(1, 86400));
   Add(app, "--keepalive-timeout", keepalive_timeout,

@@ -52,6 +52,7 @@ MetricsSnapshot TakeSnapshot(const Measured& measured) {
   for (const auto& [reason, count] : calls.rejected) {
     snapshot.rejections.push_back({reason, count});
   }
+  snapshot.closed_connections = measured.server->closed_connections();
   return snapshot;
 }
 

@@ -4,8 +4,9 @@ import socket
 import struct
 import threading
 
-DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_HEADERS, ACK = 4, 1
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME = 16384  # the largest without asking
 
 
@@ -26,7 +27,7 @@ class HeldRequest:
         self.socket = socket.create_connection((host, int(port)))
         headers = [(":method", "POST"), (":scheme", "http"), (":path", method), (":authority", address),
                    ("content-type", "application/grpc"), ("te", "trailers")]
-        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0)
+        self.socket.sendall(PREFACE + frame(SETTINGS, 0, 0)
                             + frame(HEADERS, END_HEADERS, 1, b"".join(literal(*h) for h in headers)))
         self.size = size
         self.windows = {0: 65535, 1: 65535}
@@ -85,7 +86,7 @@ class HeldRequest:
                         self.socket.sendall(frame(SETTINGS, ACK, 0))
                     elif kind == PING and not flags & ACK:
                         self.socket.sendall(frame(PING, ACK, 0, payload))
-                    elif kind in (HEADERS, 3, 7):  # its status, RST_STREAM, GOAWAY
+                    elif kind in (HEADERS, RST_STREAM, GOAWAY):  # HEADERS: its status
                         self.closed = True
                     self.changed.notify_all()
         except OSError:

@@ -83,6 +83,17 @@ class ServerProcess:
     def signal(self, number):
         self.process.send_signal(number)
 
+    def resident_bytes(self):
+        return self._status_bytes("VmRSS")
+
+    def most_resident_bytes(self):
+        """Of its whole life so far."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, field):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split(f"{field}:")[1].split()[0]) * 1024
+
     def info(self, metadata=None):
         return self.models.GetServerInfo(self.api.model.GetServerInfoRequest(), metadata=metadata)
 

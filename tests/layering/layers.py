@@ -36,7 +36,8 @@ ALLOWED = {
     "server/sessions": ["server/engine", "models/runtime/model.h", "models/runtime/state.h", "models/runtime/quoted.h",
                         "models/runtime/json.h"],
     "server/metrics": ["server/engine/engine_stats.h", "server/engine/histogram.h", "server/sessions/session_stats.h"],
-    "server/rpc": ["proto", "server/sessions", "server/engine", "kernels/usable_cores.h"] + MODEL + SAMPLING,
+    "server/rpc/connections": ["server/sessions/ticker.h"],
+    "server/rpc": ["proto", "server/rpc/connections", "server/sessions", "server/engine", "kernels/usable_cores.h"] + MODEL + SAMPLING,
     "server/startup": ["client/flags", "kernels", "models/runtime", "models/runtime/tokenizer",
                        "server/engine", "server/sessions", "server/metrics", "server/rpc"],
     "server/main.cc": ["kernels", "server/startup", "server/engine", "server/sessions", "server/metrics", "server/rpc"],
@@ -61,7 +62,7 @@ ALLOWED = {
 GATEWAY = ["client/gateway", "client/gateway/upstream"]
 NO_CALLS = ["client/chat", "client/gateway/openai"]
 PROTOBUF = ["proto", "server/rpc", "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
-GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS]
+GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS] + ["server/rpc/connections"]
 THIRD_PARTY = {
     r"(grpc|grpcpp)/|.*\.grpc\.pb\.h$": GRPC,
     r"google/protobuf/|.*\.pb\.h$": PROTOBUF,
@@ -74,7 +75,8 @@ THIRD_PARTY = {
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["client/flags", "models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
     r"hiredis/": ["server/sessions"],
-    r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "client/gateway", "client/loadtest"],
+    r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "server/rpc/connections", "client/gateway",
+                 "client/loadtest"],
 }
 
 # Names of families, as code spells them. Only where they are listed and the attention kinds themselves may. One is also the

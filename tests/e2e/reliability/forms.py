@@ -1,6 +1,6 @@
 """The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
 
-from reliability import canary, clock, disturbance, endurance, fairness, kill, nonfinite, operations, outage, replicas
+from reliability import canary, clock, disturbance, endurance, fairness, kill, nonfinite, operations, outage, replicas, resets
 from reliability.world import NOVELS
 
 # So little memory, for the tiny model and for the novels', that most of the sessions and their marks
@@ -33,6 +33,8 @@ FORMS = {
     "readers": (disturbance.run_slow_readers, {"readers": 16, "tokens": 20_000}, {"readers": 3, "tokens": 2_000}),
     "fairness": (fairness.run, {"streams": 70, "of_a_key": 500, "quick": 21, "seconds": 10},
                  {"streams": 70, "of_a_key": 500, "quick": 3, "seconds": 2}),
+    "resets": (resets.run, {"storms": 10, "streams": 200_000, "at_once": 16},
+               {"storms": 2, "streams": 100_000, "at_once": 2}),
     "queue": (canary.run_queue, {"requests": 10_000}, {"requests": 1_000}),
     "canary": (canary.run, {"steps": 1_000_000, "sessions": 32}, {"steps": 10_000, "sessions": 8}),
     "nonfinite": (nonfinite.run, {"steps": 400, "sessions": 16}, {"steps": 40, "sessions": 16}),
@@ -43,3 +45,6 @@ FORMS = {
              {"idle": 400, "active": 8, "tokens": 2_000, "runs": 2, "device_bytes": 1 << 20,
               "host_bytes": 1 << 20}),
 }
+
+# Names for several: what strangers may try on a server that others use.
+GROUPS = {"attacks": ["fairness", "resets"]}

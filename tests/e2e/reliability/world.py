@@ -77,17 +77,6 @@ class Server(ServerProcess):
             raise AssertionError(f"the server did not stop in {PATIENCE_SECONDS} s:\n{self.stderr()}") from None
         assert code == 0, f"the server ended with {code}:\n{self.stderr()}"
 
-    def resident_bytes(self):
-        return self._status_bytes("VmRSS")
-
-    def most_resident_bytes(self):
-        """Of its whole life so far."""
-        return self._status_bytes("VmHWM")
-
-    def _status_bytes(self, field):
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split(f"{field}:")[1].split()[0]) * 1024
-
     def cpu_seconds(self):
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,121 @@
+"""Clients that open streams and reset them: storms are ended, honest ones are not."""
+
+import itertools
+import threading
+import time
+
+import grpc
+import pytest
+from bystander import Bystander
+from certificates import Authority
+from metrics_endpoint import free_port, scrape
+from raw_http2 import PING, frame
+from reset_storm import GENERATE, UNKNOWN, Attacker, insecure_tls, requests, storm
+from server_process import wait_until
+from test_keys import bearer, line
+
+STORM = 200_000  # streams
+MOST_LEFT = 64 << 20
+MOST_EVER = 512 << 20
+
+
+@pytest.fixture
+def keys(tmp_path):
+    file = tmp_path / "keys.txt"
+    file.write_text(line("ana", "alpha"))
+    return file
+
+
+@pytest.fixture
+def guarded(start, keys):
+    """guarded(*flags) starts a server with keys, little memory for connections, and metrics."""
+
+    def run(*flags):
+        port = free_port()
+        server = start("--api-key-file", keys, "--max-connection-bytes", "64m", "--metrics-port", port, *flags)
+        server.closed_connections = lambda: scrape(port)["tvq_connections_closed_total"]
+        return server
+
+    return run
+
+
+def assert_memory_comes_back(server, before):
+    assert server.most_resident_bytes() - before < MOST_EVER
+    wait_until(lambda: server.resident_bytes() - before < MOST_LEFT, "freed memory goes back to the system")
+
+
+@pytest.mark.parametrize("path", [GENERATE, UNKNOWN])
+def test_ten_storms_leave_no_memory_and_others_alone(guarded, path):
+    server, data = guarded(), b"".join(requests(STORM, path))
+    with Bystander(server, bearer("alpha")):
+        before = server.resident_bytes()
+        for _ in range(10):
+            assert storm(server.address, data)
+    assert_memory_comes_back(server, before)
+    assert server.closed_connections() == 10
+    assert "--max-resets-per-second" in server.stderr() or "--max-streams-per-connection" in server.stderr()
+
+
+def test_storms_over_tls(guarded, tmp_path):
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("server")
+    server, data = guarded("--ssl-certfile", certificate, "--ssl-keyfile", key), b"".join(requests(STORM))
+    channel = grpc.secure_channel(server.address, grpc.ssl_channel_credentials(authority.ca.read_bytes()))
+    with channel, Bystander(server, bearer("alpha"), channel):
+        before = server.resident_bytes()
+        for _ in range(3):
+            assert storm(server.address, data, insecure_tls())
+    assert_memory_comes_back(server, before)
+    assert server.closed_connections() == 3
+
+
+def test_storms_at_once_that_reconnect(guarded):
+    """Of one host, whose other clients go on."""
+    server, data = guarded(), b"".join(requests(STORM))
+    with Bystander(server, bearer("alpha")):
+        before = server.resident_bytes()
+        storms = [threading.Thread(target=lambda: [storm(server.address, data) for _ in range(10)]) for _ in range(4)]
+        for thread in storms:
+            thread.start()
+        for thread in storms:
+            thread.join()
+    assert_memory_comes_back(server, before)
+    assert server.closed_connections() >= 20
+
+
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_streams_beyond_the_limit(guarded, acknowledges):
+    """Neither reset nor answered, for the client does not read. gRPC holds those to its limit that acknowledge it."""
+    server = guarded("--max-streams-per-connection", 100)
+    with Attacker(server.address, acknowledges=acknowledges, reads=False) as attacker, Bystander(server, bearer("alpha")):
+        attacker.send(b"".join(requests(STORM, reset=False)))
+        wait_until(lambda: not attacker.send(frame(PING, 0, 0, bytes(8))), "the connection is closed")
+
+
+def test_resets_below_the_limit_are_served(guarded):
+    server, slow_storm = guarded(), requests(1500)
+    with Attacker(server.address) as slow, Bystander(server, bearer("alpha")):
+        before = server.resident_bytes()
+        while piece := b"".join(itertools.islice(slow_storm, 50)):
+            assert slow.send(piece)
+            time.sleep(0.1)
+        assert not slow.closed.is_set()
+    assert server.closed_connections() == 0
+    assert server.most_resident_bytes() - before < MOST_LEFT
+
+
+def test_a_client_that_cancels_often_keeps_its_connection(guarded):
+    """As a gateway whose readers hang up does."""
+    server = guarded()
+    call = server.generation.Generate(server.request("Once", max_tokens=100_000_000, ignore_eos=True),
+                                      metadata=bearer("alpha"))
+    next(call)
+    for _ in range(3000):
+        given_up = server.generation.Generate(server.request("Once", max_tokens=1000, ignore_eos=True),
+                                              metadata=bearer("alpha"))
+        next(given_up)
+        given_up.cancel()
+        time.sleep(0.001)
+    next(call)
+    call.cancel()
+    assert server.closed_connections() == 0
