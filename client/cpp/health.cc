@@ -31,7 +31,9 @@ absl::StatusOr<Health> CheckHealth(const ConnectOptions& connect, const CallOpti
         return grpc::internal::BlockingUnaryCall<HealthCheckRequest, HealthCheckResponse>(
             transport.channel.get(), method, context, HealthCheckRequest(), response);
       });
-  if (answer.ok()) return answer->status() == HealthCheckResponse::SERVING ? Health::kServing : Health::kNotServing;
+  if (answer.ok())
+    return answer->status() == HealthCheckResponse::SERVING ? Health::kServing
+                                                            : Health::kNotServing;
   // With a connection the answer is the server's, or that of a proxy.
   const bool refused = *seen && transport.channel->GetState(false) != GRPC_CHANNEL_READY;
   if (absl::IsUnavailable(answer.status()) && refused) return Health::kAlive;

@@ -125,7 +125,8 @@ void AddRequests(const EngineStats& engine, Families& out) {
             static_cast<double>(engine.requests_running));
   out.Gauge("tvq_num_requests_waiting", "Requests in the queue.",
             static_cast<double>(engine.requests_waiting));
-  out.Gauge("tvq_num_sequences_running", "Sequences that were admitted: n of a request with n samples.",
+  out.Gauge("tvq_num_sequences_running",
+            "Sequences that were admitted: n of a request with n samples.",
             static_cast<double>(engine.sequences_running));
   out.Begin(MetricType::Counter, "tvq_requests_total", "Accepted requests that ended, by how.");
   out.Add(static_cast<double>(engine.requests_finished), {{"outcome", "finished"}});

@@ -162,7 +162,8 @@ TEST_F(DamagedSessionsTest, KeepsToItselfWhereFilesThatCannotBeOpenedAre) {
   for (int start = 0; start < 2; ++start) {
     const absl::Status status = h_.store->Acquire(call).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("v2.snap: it is a symbolic link, must be a regular file"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("v2.snap: it is a symbolic link, must be a regular file"));
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr(dir_.path())));
     Restart();
   }
