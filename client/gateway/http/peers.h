@@ -47,7 +47,7 @@ class Peer {
   int connections_ = 0;  // for the loop's thread
   mutable absl::Mutex mutex_;
   double given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // at `at_`; kPerSecond are forgotten
-  Time at_ ABSL_GUARDED_BY(mutex_){};
+  Time at_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Those that have connections, or gave up calls lately. Used by the loop's thread alone.

@@ -309,6 +309,7 @@ TEST_F(CallsTest, CallsThatNobodyReadsDoNotStopOthers) {
   };
   const auto test = [&]() -> asio::awaitable<void> {
     std::vector<std::shared_ptr<GenerateCall>> unread;
+    unread.reserve(kUnread);
     for (int i = 0; i < kUnread; ++i) unread.push_back(StartGenerate());
     // Far more than a connection's window, by all of them together.
     while (written < 5 * kUnread) std::this_thread::sleep_for(std::chrono::milliseconds(1));
