@@ -16,7 +16,7 @@ namespace tvq {
 
 struct ConnectionLimits {
   double max_resets_per_second = 2000;  // of a connection; 0: no limit
-  int64_t max_streams = 10'000;         // that a client may have open on a connection
+  int64_t max_streams = 12'000;         // that a client may have open on a connection
 };
 
 // Says which connections are to be closed, because their clients open streams and reset them faster
