@@ -65,7 +65,7 @@ class ResetLimiter {
   struct Lately {
     double opened = 0;
     double reset = 0;
-    Time at{};
+    Time at;
 
     void Leak(double per_second, Time now);
     double churn() const { return std::min(opened, reset); }
