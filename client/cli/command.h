@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "client/cli/connect_flags.h"
-#include "client/cli/interrupt.h"
+#include "client/cli/io/interrupt.h"
 #include "client/cpp/client.h"
 
 namespace tvq::cli {

@@ -3,7 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/command.h"
-#include "client/cli/input.h"
+#include "client/cli/io/input.h"
 
 namespace tvq::cli {
 namespace {

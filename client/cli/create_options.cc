@@ -1,6 +1,6 @@
 #include "client/cli/create_options.h"
 
-#include "client/cli/seconds.h"
+#include "client/cli/io/seconds.h"
 #include "client/cli/session_call_options.h"
 
 namespace tvq::cli {

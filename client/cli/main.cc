@@ -5,10 +5,10 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "base/flags.h"
 #include "client/cli/command.h"
 #include "client/cli/health.h"
-#include "client/cli/seconds.h"
-#include "client/flags/flags.h"
+#include "client/cli/io/seconds.h"
 
 namespace tvq::cli {
 

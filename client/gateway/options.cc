@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
-#include "client/flags/flags.h"
+#include "base/flags.h"
 
 namespace tvq::gateway {
 namespace {

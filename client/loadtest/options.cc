@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/flags/flags.h"
+#include "base/flags.h"
 
 namespace tvq::loadtest {
 namespace {

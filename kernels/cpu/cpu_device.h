@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/backend.h"
-#include "kernels/block_pool.h"
 #include "kernels/cpu/huge_pages.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/device.h"
+#include "kernels/device/backend.h"
+#include "kernels/device/device.h"
+#include "kernels/host/block_pool.h"
 
 namespace tvq {
 

@@ -3,7 +3,7 @@
 #ifndef TVQ_KERNELS_CPU_CPU_OPS_H_
 #define TVQ_KERNELS_CPU_CPU_OPS_H_
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 namespace tvq {
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "kernels/block_pool.h"
+#include "kernels/host/block_pool.h"
 
 namespace tvq {
 

@@ -3,10 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/usable_cores.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/linear/tile_amx.h"
-#include "kernels/usable_cores.h"
 
 namespace tvq {
 namespace {

@@ -4,7 +4,7 @@
 #ifndef TVQ_KERNELS_CPU_REFERENCE_OPS_H_
 #define TVQ_KERNELS_CPU_REFERENCE_OPS_H_
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 namespace tvq {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

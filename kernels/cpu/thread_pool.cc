@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/long_slices.h"
 #include "kernels/cpu/pause.h"
 #include "kernels/cpu/pool_thread.h"
-#include "kernels/long_slices.h"
 
 namespace tvq {
 namespace {

@@ -12,16 +12,16 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/backend.h"
-#include "kernels/block_pool.h"
 #include "kernels/cuda/copy_lanes.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/make_device.h"
 #include "kernels/cuda/ordered_copies.h"
 #include "kernels/cuda/platform.h"
-#include "kernels/device.h"
-#include "kernels/slab.h"
+#include "kernels/device/backend.h"
+#include "kernels/device/device.h"
+#include "kernels/host/block_pool.h"
+#include "kernels/host/slab.h"
 
 namespace tvq::TVQ_CUDA {
 

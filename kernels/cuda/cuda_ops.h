@@ -1,9 +1,9 @@
-// The functions in this backend's table (kernels/backend.h).
+// The functions in this backend's table (kernels/device/backend.h).
 #ifndef TVQ_KERNELS_CUDA_CUDA_OPS_H_
 #define TVQ_KERNELS_CUDA_CUDA_OPS_H_
 
-#include "kernels/backend.h"
 #include "kernels/cuda/platform.h"
+#include "kernels/device/backend.h"
 
 namespace tvq::TVQ_CUDA {
 

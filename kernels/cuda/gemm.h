@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/platform.h"
-#include "kernels/memory.h"
-#include "kernels/tensor.h"
+#include "kernels/device/memory.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq::TVQ_CUDA {
 

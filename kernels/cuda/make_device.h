@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 
 namespace tvq {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq {
 

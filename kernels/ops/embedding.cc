@@ -1,7 +1,7 @@
 #include "kernels/ops/embedding.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {

@@ -12,9 +12,9 @@
 #define TVQ_KERNELS_OPS_FEATURES_H_
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "kernels/ops/head_scores.h"
-#include "kernels/tensor.h"
 
 namespace tvq {
 

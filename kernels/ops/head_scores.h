@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
-#include "kernels/memory.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/memory.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq {
 

@@ -1,6 +1,6 @@
 #include "kernels/ops/layer_norm.h"
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/backend.h"
-#include "kernels/int8.h"
+#include "kernels/device/backend.h"
+#include "kernels/numbers/int8.h"
+#include "kernels/numbers/quantize.h"
 #include "kernels/ops/check.h"
-#include "kernels/quantize.h"
 
 namespace tvq {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
-#include "kernels/host_matrix.h"
-#include "kernels/memory.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/memory.h"
+#include "kernels/device/tensor.h"
+#include "kernels/numbers/host_matrix.h"
 
 namespace tvq {
 
@@ -31,9 +31,10 @@ struct LinearWeight {
 
 // Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`,
 // on all the threads that the device has. Values are rounded to nearest even for bfloat16,
-// quantized row by row for int8 (kernels/int8.h), by the scales that a matrix gives if it does, and
-// in groups for int4 (kernels/int4.h, which says how large they may be); int8 values are taken as
-// they are for int8, and scale * q otherwise. Rows made int8 must be finite: INVALID_ARGUMENT else.
+// quantized row by row for int8 (kernels/numbers/int8.h), by the scales that a matrix gives if it
+// does, and in groups for int4 (kernels/numbers/int4.h, which says how large they may be); int8
+// values are taken as they are for int8, and scale * q otherwise. Rows made int8 must be finite:
+// INVALID_ARGUMENT else.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 

@@ -17,8 +17,8 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq {
 

@@ -19,9 +19,9 @@
 #define TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "kernels/ops/linear.h"
-#include "kernels/tensor.h"
 
 namespace tvq {
 

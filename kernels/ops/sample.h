@@ -18,9 +18,9 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "kernels/ops/token_logprobs.h"
-#include "kernels/tensor.h"
 
 namespace tvq {
 

@@ -15,8 +15,8 @@
 #define TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq {
 

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq {
 

@@ -13,9 +13,9 @@
 #define TVQ_KERNELS_OPS_TURNED_SCORES_H_
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "kernels/ops/vq_attention.h"
-#include "kernels/tensor.h"
 
 namespace tvq {
 

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/read_file.h"
 #include "models/runtime/config.h"
-#include "models/runtime/read_file.h"
 
 namespace tvq {
 namespace {

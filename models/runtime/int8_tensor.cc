@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 
 namespace tvq {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <span>
 
-#include "kernels/int4.h"
-#include "kernels/int8.h"
+#include "kernels/numbers/int4.h"
+#include "kernels/numbers/int8.h"
 
 namespace tvq {
 namespace {

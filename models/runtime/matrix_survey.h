@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "kernels/device.h"
-#include "kernels/host_matrix.h"
-#include "kernels/quantize.h"
+#include "kernels/device/device.h"
+#include "kernels/numbers/host_matrix.h"
+#include "kernels/numbers/quantize.h"
 
 namespace tvq {
 

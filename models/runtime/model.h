@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "kernels/ops/sample.h"
 #include "kernels/ops/token_logprobs.h"
 #include "models/runtime/config.h"

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/quoted.h"
 #include "models/runtime/arch/families.h"
 #include "models/runtime/fingerprint.h"
-#include "models/runtime/quoted.h"
 
 namespace tvq {
 namespace {

@@ -16,9 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "models/runtime/json.h"
-#include "models/runtime/quoted.h"
-#include "models/runtime/read_file.h"
+#include "base/json.h"
+#include "base/quoted.h"
+#include "base/read_file.h"
 
 namespace tvq {
 namespace {

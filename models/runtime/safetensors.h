@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/host_tasks.h"
+#include "kernels/host/host_tasks.h"
 #include "models/runtime/host_tensor.h"
 
 namespace tvq {

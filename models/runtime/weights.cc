@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/quantize.h"
+#include "base/json.h"
+#include "base/quoted.h"
+#include "base/read_file.h"
+#include "kernels/numbers/quantize.h"
 #include "models/runtime/digest.h"
-#include "models/runtime/json.h"
-#include "models/runtime/quoted.h"
-#include "models/runtime/read_file.h"
 #include "models/runtime/safetensors.h"
 
 namespace tvq {

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/host_matrix.h"
-#include "kernels/host_tasks.h"
+#include "kernels/host/host_tasks.h"
+#include "kernels/numbers/host_matrix.h"
 #include "models/runtime/host_tensor.h"
 
 namespace tvq {

@@ -23,7 +23,7 @@ EXACT = re.compile(r"\.codebook\.|\.features$|\.distance_bias$")  # always float
 
 
 def quantize(matrix: np.ndarray):
-    """[rows, width] float32 -> int8 of the same shape, float32 scales [rows]: kernels/int8.h, bit for bit."""
+    """[rows, width] float32 -> int8 of the same shape, float32 scales [rows]: kernels/numbers/int8.h, bit for bit."""
     largest = np.abs(matrix).max(axis=1, initial=0).astype(np.float32)
     tiny = largest < np.float32(127) * np.finfo(np.float32).tiny
     scales = np.where(tiny, np.float32(1), largest / np.float32(127)).astype(np.float32)

@@ -18,8 +18,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/flags/flags.h"
-#include "kernels/parse_dtype.h"
+#include "base/flags.h"
+#include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"
 #include "models/verify/expected.h"

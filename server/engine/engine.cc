@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/long_slices.h"
-#include "models/runtime/quoted.h"
+#include "base/long_slices.h"
+#include "base/quoted.h"
 #include "server/engine/inbox.h"
 #include "server/engine/loop.h"
-#include "server/engine/memory_budget.h"
-#include "server/engine/prompt_lookup.h"
-#include "server/engine/submission.h"
+#include "server/engine/memory/memory_budget.h"
+#include "server/engine/sequence/prompt_lookup.h"
+#include "server/engine/sequence/submission.h"
 
 namespace tvq {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "models/runtime/model.h"
 #include "server/engine/engine_stats.h"
-#include "server/engine/request.h"
-#include "server/engine/state_budget.h"
+#include "server/engine/memory/state_budget.h"
+#include "server/engine/request/request.h"
 
 namespace tvq {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "server/engine/histogram.h"
+#include "base/histogram.h"
 
 namespace tvq {
 

@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "server/engine/engine.h"
-#include "server/engine/fair_queue.h"
-#include "server/engine/occupancy.h"
-#include "server/engine/submission.h"
+#include "server/engine/scheduling/fair_queue.h"
+#include "server/engine/scheduling/occupancy.h"
+#include "server/engine/sequence/submission.h"
 
 namespace tvq {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "server/engine/prompt_lookup.h"
+#include "server/engine/sequence/prompt_lookup.h"
 
 namespace tvq {
 

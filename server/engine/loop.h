@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/engine/active_request.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_stats.h"
 #include "server/engine/inbox.h"
 #include "server/engine/model_runner.h"
-#include "server/engine/running_requests.h"
-#include "server/engine/scheduler.h"
+#include "server/engine/scheduling/scheduler.h"
+#include "server/engine/sequence/active_request.h"
+#include "server/engine/sequence/running_requests.h"
 
 namespace tvq {
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/runtime/model.h"
-#include "server/engine/active_request.h"
 #include "server/engine/engine_stats.h"
+#include "server/engine/sequence/active_request.h"
 
 namespace tvq {
 

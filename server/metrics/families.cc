@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "server/engine/histogram.h"
+#include "base/histogram.h"
 
 namespace tvq {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/engine/engine_stats.h"
-#include "server/sessions/session_stats.h"
+#include "server/sessions/record/session_stats.h"
 
 namespace tvq {
 

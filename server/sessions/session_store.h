@@ -14,12 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/engine/continuation.h"
 #include "server/engine/engine.h"
-#include "server/sessions/byte_stream.h"
-#include "server/sessions/durable_tier.h"
-#include "server/sessions/session_record.h"
-#include "server/sessions/session_stats.h"
+#include "server/engine/request/continuation.h"
+#include "server/sessions/durable/durable_tier.h"
+#include "server/sessions/record/session_record.h"
+#include "server/sessions/record/session_stats.h"
+#include "server/sessions/snapshot/byte_stream.h"
 
 namespace tvq {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/quoted.h"
+#include "base/quoted.h"
 
 namespace tvq {
 namespace {

@@ -5,10 +5,10 @@
 #include <stop_token>
 
 #include "absl/status/status.h"
+#include "server/drain/hand_over.h"
 #include "server/engine/engine.h"
-#include "server/rpc/drain_order.h"
-#include "server/rpc/hand_over.h"
-#include "server/rpc/server.h"
+#include "server/rpc/services/drain_order.h"
+#include "server/rpc/services/server.h"
 #include "server/sessions/session_store.h"
 #include "server/startup/flags.h"
 

@@ -13,9 +13,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/flags/flags.h"
+#include "base/flags.h"
 #include "models/runtime/registry.h"
-#include "server/rpc/hand_over.h"
+#include "server/drain/hand_over.h"
 #include "server/startup/find_models.h"
 
 namespace tvq {

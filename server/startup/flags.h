@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/engine/engine.h"
-#include "server/rpc/server.h"
+#include "server/rpc/services/server.h"
 #include "server/startup/logs.h"
 #include "server/startup/open_sessions.h"
 

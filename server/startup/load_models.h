@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "server/engine/engine.h"
 #include "server/startup/flags.h"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "server/rpc/call_recorder.h"
+#include "server/rpc/calls/call_recorder.h"
 
 namespace tvq {
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "server/rpc/api_keys.h"
-#include "server/rpc/read_file.h"
-#include "server/sessions/tier_disk.h"
-#include "server/sessions/tier_redis.h"
+#include "server/rpc/access/api_keys.h"
+#include "server/rpc/access/read_file.h"
+#include "server/sessions/durable/disk/tier_disk.h"
+#include "server/sessions/durable/redis/tier_redis.h"
 
 namespace tvq {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
-#include "server/engine/memory_budget.h"
+#include "server/engine/memory/memory_budget.h"
 #include "server/startup/flags.h"
 
 namespace tvq {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "server/rpc/host_port.h"
+#include "base/host_port.h"
 
 namespace tvq {
 namespace {

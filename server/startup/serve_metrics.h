@@ -8,7 +8,7 @@
 #include "server/engine/engine.h"
 #include "server/metrics/endpoint.h"
 #include "server/metrics/snapshot.h"
-#include "server/rpc/server.h"
+#include "server/rpc/services/server.h"
 #include "server/sessions/session_store.h"
 #include "server/startup/flags.h"
 

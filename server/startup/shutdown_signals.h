@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "server/rpc/drain_order.h"
+#include "server/rpc/services/drain_order.h"
 
 namespace tvq {
 

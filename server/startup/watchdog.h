@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "server/sessions/ticker.h"
+#include "base/ticker.h"
 
 namespace tvq {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/int4.h"
+#include "kernels/numbers/int4.h"
 #include "kernels/ops/vq_attention.h"
 
 namespace tvq::bench {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 #include "tests/bench/subject.h"
 
 namespace tvq::bench {

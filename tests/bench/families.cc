@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/parse_dtype.h"
+#include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "models/verify/rounding.h"
 #include "tests/bench/benches.h"

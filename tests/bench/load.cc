@@ -19,7 +19,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/parse_dtype.h"
+#include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/folder.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "kernels/ops/linear.h"
 
 namespace tvq::bench {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 namespace tvq::bench {
 namespace {

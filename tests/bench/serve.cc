@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/engine/engine.h"
-#include "server/rpc/server.h"
+#include "server/rpc/services/server.h"
 #include "tests/bench/asks.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/client_process.h"

@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/weights.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kernels/parse_dtype.h"
+#include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "tests/bench/profile.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 #include "models/runtime/weights.h"
 
 namespace tvq::conformance {

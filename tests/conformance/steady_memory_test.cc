@@ -13,7 +13,7 @@
 #include "kernels/cuda/host/runtime.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
-#include "server/sessions/store.h"
+#include "server/sessions/store/store.h"
 #include "tests/conformance/oracle.h"
 #include "tests/conformance/test_weights.h"
 #include "tests/kernels/test_devices.h"

@@ -8,7 +8,7 @@
 
 #include "server/engine/engine.h"
 #include "server/sessions/session_store.h"
-#include "server/sessions/snapshot.h"
+#include "server/sessions/snapshot/snapshot.h"
 #include "tests/fuzz/reseal.h"
 #include "tests/fuzz/tiny_state.h"
 #include "tests/server/sessions/tiny_model.h"

@@ -1,7 +1,7 @@
 // Any bytes as a snapshot: what is accepted is a session that can be.
 
-#include "server/sessions/session_id.h"
-#include "server/sessions/snapshot.h"
+#include "server/sessions/record/session_id.h"
+#include "server/sessions/snapshot/snapshot.h"
 #include "tests/fuzz/reseal.h"
 #include "tests/fuzz/tiny_state.h"
 

@@ -1,7 +1,7 @@
 // Any bytes as a state image: what is accepted can be written and read again, and what is refused
 // leaves a blank state.
 
-#include "server/sessions/state_image.h"
+#include "server/sessions/snapshot/state_image.h"
 #include "tests/fuzz/reseal.h"
 #include "tests/fuzz/tiny_state.h"
 

@@ -12,7 +12,7 @@
 #include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
 #include "models/runtime/model.h"
-#include "server/sessions/byte_stream.h"
+#include "server/sessions/snapshot/byte_stream.h"
 
 namespace tvq::fuzz {
 

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "models/runtime/tokenizer/types.h"
-#include "server/rpc/convert.h"
-#include "server/rpc/drain_convert.h"
-#include "server/rpc/session_convert.h"
-#include "server/rpc/wire.h"
-#include "server/sessions/session_limits.h"
+#include "server/rpc/services/drain_convert.h"
+#include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/session_convert.h"
+#include "server/rpc/wire/wire.h"
+#include "server/sessions/record/session_limits.h"
 
 namespace tvq {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/int8.h"
+#include "kernels/numbers/int8.h"
 
 namespace tvq {
 

@@ -1,23 +1,29 @@
 """Who may include whom, and a check of the sources against it.
 
 A unit is a folder (with the folders below it that are not units themselves) or a single file. Its files may include
-one another and what its row names; a name that is no unit, such as a header, allows just that path.
+one another, base/, and what its row names; a name that is no unit, such as a header, allows just that path.
 """
 
 import re
 from pathlib import Path
 
-KERNELS = ["kernels", "kernels/ops"]
-MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/quoted.h",
-         "models/runtime/tokenizer"]
+KERNELS = ["kernels/device", "kernels/host", "kernels/numbers", "kernels/ops"]
+MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/tokenizer"]
 ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", "linear", "softmax", "encoder")]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
+ENGINE = [f"server/engine{room}" for room in ("", "/request", "/memory", "/scheduling", "/sequence")]
+SESSIONS = ["server/sessions/session_store.h", "server/sessions/record", "server/sessions/snapshot"]
+STORE = SESSIONS + ["server/sessions/durable", "server/sessions/placement", "server/sessions/store"]
+DURABLE = ["server/sessions/record", "server/sessions/snapshot", "server/sessions/durable"]
+RPC = [f"server/rpc/{room}" for room in ("wire", "limits", "transport", "access", "calls", "calls/snapshots", "services")]
 
 ALLOWED = {
-    "client/flags": [],
-    "kernels": ["kernels/ops"],
-    "kernels/device.cc": KERNELS + ["kernels/cpu", "kernels/cuda/make_device.h"],
-    "kernels/ops": ["kernels"],
+    "base": [],
+    "kernels/device": ["kernels/host", "kernels/numbers", "kernels/ops"],
+    "kernels/device/device.cc": KERNELS + ["kernels/cpu", "kernels/cuda/make_device.h"],
+    "kernels/host": [],
+    "kernels/numbers": ["kernels/device"],
+    "kernels/ops": KERNELS,
     "kernels/cpu": KERNELS,
     "kernels/cuda": KERNELS,
     "kernels/no_cuda": KERNELS + ["kernels/cuda/make_device.h"],
@@ -30,39 +36,57 @@ ALLOWED = {
     "models/runtime/arch/transformer/kind_fields.cc": ["models/runtime/arch/transformer"],
     **{kind: KERNELS + ["models/runtime", "models/runtime/arch/transformer"] for kind in ATTENTION_KINDS},
     "models/runtime/sentencepiece_shim": [],
-    "models/verify": KERNELS + ["client/flags", "kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
+    "models/verify": KERNELS + ["kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
     "proto": [],
-    "server/engine": MODEL + SAMPLING + ["kernels/long_slices.h"],
-    "server/sessions": ["server/engine", "models/runtime/model.h", "models/runtime/state.h", "models/runtime/quoted.h",
-                        "models/runtime/json.h"],
-    "server/metrics": ["server/engine/engine_stats.h", "server/engine/histogram.h", "server/sessions/session_stats.h"],
-    "server/rpc/connections": ["server/sessions/ticker.h"],
-    "server/rpc": ["proto", "server/rpc/connections", "server/sessions", "server/engine", "kernels/usable_cores.h"] + MODEL + SAMPLING,
-    "server/startup": ["client/flags", "kernels", "models/runtime", "models/runtime/tokenizer",
-                       "server/engine", "server/sessions", "server/metrics", "server/rpc"],
-    "server/main.cc": ["kernels", "server/startup", "server/engine", "server/sessions", "server/metrics", "server/rpc"],
+    "server/engine/memory": [],
+    "server/engine/request": MODEL + SAMPLING + ["server/engine/memory"],
+    "server/engine/scheduling": ["server/engine/request", "models/runtime/model.h"],
+    "server/engine/sequence": MODEL + SAMPLING + ["server/engine/memory", "server/engine/request",
+                                                  "server/engine/scheduling", "server/engine/engine.h"],
+    "server/engine": MODEL + SAMPLING + ENGINE,
+    "server/sessions/session_store.h": ENGINE + ["models/runtime/model.h"] + DURABLE,
+    "server/sessions/record": ENGINE + ["models/runtime/model.h"],
+    "server/sessions/snapshot": ENGINE + ["models/runtime/model.h", "models/runtime/state.h"] + SESSIONS,
+    "server/sessions/durable": ["server/sessions/record", "server/sessions/snapshot"],
+    "server/sessions/durable/disk": DURABLE,
+    "server/sessions/durable/redis": DURABLE,
+    "server/sessions/placement": ENGINE + ["models/runtime/model.h", "models/runtime/state.h"] + SESSIONS
+                                 + ["server/sessions/durable"],
+    "server/sessions/store": ENGINE + ["models/runtime/model.h", "models/runtime/state.h"] + STORE,
+    "server/metrics": ["server/engine/engine_stats.h", "server/sessions/record/session_stats.h"],
+    "server/rpc/wire": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto"],
+    "server/rpc/limits": ["server/rpc/wire"],
+    "server/rpc/limits/connections": [],
+    "server/rpc/transport": ["proto", "server/rpc/wire", "server/rpc/limits"],
+    "server/rpc/access": ["server/engine/request", "server/rpc/wire", "server/rpc/limits"],
+    "server/rpc/calls": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto"] + RPC[:4],
+    "server/rpc/calls/snapshots": ENGINE + MODEL + SESSIONS + ["proto"] + RPC[:5],
+    "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections"] + RPC,
+    "server/drain": ["proto", "server/rpc/access", "server/rpc/wire"] + SESSIONS,
+    "server/startup": KERNELS + ENGINE + STORE + RPC + ["models/runtime", "models/runtime/tokenizer",
+                       "server/sessions/durable/disk", "server/sessions/durable/redis", "server/metrics", "server/drain"],
+    "server/main.cc": KERNELS + ENGINE + STORE + RPC + ["server/metrics", "server/startup"],
     "client/cpp": ["proto"],
     "client/chat": ["proto"],
-    "client/cli": ["client/flags", "client/cpp", "client/chat", "proto"],
+    "client/cli": ["client/cpp", "client/chat", "proto"],
     "client/gateway/http": [],
     "client/gateway/openai": ["client/chat", "proto"],
     "client/gateway/upstream": ["client/cpp", "client/gateway/http", "proto"],
-    "client/gateway": ["client/flags", "client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp",
-                       "proto"],
+    "client/gateway": ["client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp", "proto"],
     "client/loadtest/workload": [],
     "client/loadtest/statistics": ["client/loadtest/workload"],
     "client/loadtest/driver": ["client/loadtest/workload", "client/loadtest/statistics"],
     "client/loadtest/report": ["client/loadtest/workload", "client/loadtest/statistics"],
     "client/loadtest/http": ["client/loadtest/workload", "client/loadtest/driver"],
     "client/loadtest": ["client/loadtest/workload", "client/loadtest/statistics", "client/loadtest/driver",
-                        "client/loadtest/report", "client/loadtest/http", "client/flags", "client/cpp", "proto"],
+                        "client/loadtest/report", "client/loadtest/http", "client/cpp", "proto"],
 }
 
 # Third-party headers that belong to some units alone.
 GATEWAY = ["client/gateway", "client/gateway/upstream"]
 NO_CALLS = ["client/chat", "client/gateway/openai"]
-PROTOBUF = ["proto", "server/rpc", "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
-GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS] + ["server/rpc/connections"]
+PROTOBUF = ["proto", *RPC, "server/drain", "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
+GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS] + ["server/rpc/limits/connections"]
 THIRD_PARTY = {
     r"(grpc|grpcpp)/|.*\.grpc\.pb\.h$": GRPC,
     r"google/protobuf/|.*\.pb\.h$": PROTOBUF,
@@ -70,12 +94,12 @@ THIRD_PARTY = {
     r"boost/": ["client/gateway/http", "client/loadtest/http"] + GATEWAY,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
     r"(cu(da|blas)\w*)(\.h|/.*)$": ["kernels/cuda"],
-    r"openssl/": ["server/rpc", "client/gateway/http"],
+    r"openssl/": ["server/rpc/access", "server/rpc/wire", "client/gateway/http"],
     r"prometheus/": ["server/metrics", "client/gateway"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
-    r"CLI/": ["client/flags", "models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
-    r"hiredis/": ["server/sessions"],
-    r"spdlog/": ["server/main.cc", "server/startup", "server/rpc", "server/rpc/connections", "client/gateway",
+    r"CLI/": ["base", "models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
+    r"hiredis/": ["server/sessions/durable/redis"],
+    r"spdlog/": ["server/main.cc", "server/startup", *RPC, "server/rpc/limits/connections", "server/drain", "client/gateway",
                  "client/loadtest"],
 }
 
@@ -85,7 +109,7 @@ FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|s
                     r"|vq_?encoder(?!_?attention|_h_|[./])|mamba_?2|rwkv_?7", re.IGNORECASE)
 KNOWS_FAMILIES = ["models/runtime/arch", "models/runtime/arch/transformer/kind_fields.cc", *ATTENTION_KINDS]
 
-SOURCES = ("kernels", "models", "proto", "server", "client")
+SOURCES = ("base", "kernels", "models", "proto", "server", "client")
 SUFFIXES = (".cc", ".h", ".cu", ".cuh", ".inc")
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 
@@ -106,7 +130,7 @@ def may_include(unit, header):
     target = unit_of(header)
     if target is None:
         return not header.startswith(tuple(f"{folder}/" for folder in SOURCES))
-    return target == unit or target in ALLOWED[unit] or header in ALLOWED[unit]
+    return target in (unit, "base") or target in ALLOWED[unit] or header in ALLOWED[unit]
 
 
 def check_file(root, path):

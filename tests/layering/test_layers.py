@@ -27,8 +27,8 @@ def test_order_has_no_cycle_between_top_units():
         return "/".join(name.split("/")[:1 if name.startswith("kernels") else 2])
 
     edges = {(top(unit), top(target)) for unit, targets in layers.ALLOWED.items() for target in targets}
-    order = ["client/flags", "kernels", "models/runtime", "models/verify", "proto", "server/engine",
-             "server/sessions", "server/metrics", "server/rpc", "server/startup", "server/main.cc", "client/cpp", "client/chat",
+    order = ["base", "kernels", "models/runtime", "models/verify", "proto", "server/engine",
+             "server/sessions", "server/metrics", "server/rpc", "server/drain", "server/startup", "server/main.cc", "client/cpp", "client/chat",
              "client/cli", "client/gateway", "client/loadtest"]
     for lower, upper in ((target, unit) for unit, target in edges):
         assert order.index(lower) <= order.index(upper), f"{upper} -> {lower} goes upwards"
@@ -43,9 +43,9 @@ def test_every_family_has_its_name_watched():
 @pytest.mark.parametrize("path, line", [
     ("kernels/cpu/linear/avx2.cc", '#include "models/runtime/config.h"'),
     ("kernels/ops/linear.cc", '#include "kernels/cpu/thread_pool.h"'),
-    ("kernels/tensor.h", "#include <grpcpp/grpcpp.h>"),
+    ("kernels/device/tensor.h", "#include <grpcpp/grpcpp.h>"),
     ("kernels/ops/linear.cc", "#include <immintrin.h>"),
-    ("models/runtime/weights.cc", '#include "server/engine/request.h"'),
+    ("models/runtime/weights.cc", '#include "server/engine/request/request.h"'),
     ("models/runtime/weights.cc", '#include "models/runtime/arch/families.h"'),
     ("models/runtime/arch/transformer/model.cc", '#include "models/runtime/arch/transformer/vq/attention.h"'),
     ("models/runtime/config.cc", '  if (family == "transformer_vq") return VqShape(json);'),
@@ -53,12 +53,12 @@ def test_every_family_has_its_name_watched():
     ("server/engine/engine.cc", '#include "kernels/cpu/cpu_device.h"'),
     ("server/engine/engine.cc", '#include "tvq/v1/generation.pb.h"'),
     ("server/engine/engine.cc", "#include <google/protobuf/message.h>"),
-    ("server/engine/scheduler.cc", '#include "server/rpc/convert.h"'),
-    ("server/sessions/store.cc", '#include "kernels/tensor.h"'),
-    ("server/rpc/convert.cc", '#include "models/runtime/weights.h"'),
+    ("server/engine/scheduling/scheduler.cc", '#include "server/rpc/wire/convert.h"'),
+    ("server/sessions/store/store.cc", '#include "kernels/device/tensor.h"'),
+    ("server/rpc/wire/convert.cc", '#include "models/runtime/weights.h"'),
     ("server/main.cc", "  auto model = TransformerVqModel::Load(dir);"),
     ("server/startup/load_models.cc", "  VqEncoder* encoder = nullptr;"),
-    ("client/cpp/client.cc", '#include "server/engine/request.h"'),
+    ("client/cpp/client.cc", '#include "server/engine/request/request.h"'),
     ("client/cli/main.cc", '#include "models/runtime/tokenizer/tokenizer.h"'),
     ("server/helpers/strings.h", "#include <string>"),
 ])
@@ -71,12 +71,12 @@ def test_planted_violation_is_caught(tmp_path, path, line):
 
 @pytest.mark.parametrize("path, line", [
     ("kernels/cpu/linear/avx2.cc", "#include <immintrin.h>"),
-    ("kernels/backend.h", '#include "kernels/ops/linear.h"'),
+    ("kernels/device/backend.h", '#include "kernels/ops/linear.h"'),
     ("models/runtime/registry.cc", '#include "models/runtime/arch/families.h"'),
     ("models/runtime/arch/families.cc", "class TransformerVqState {};"),
     ("models/runtime/arch/transformer/vq/layout.cc", '#include "models/runtime/arch/transformer/attention.h"'),
     ("server/engine/engine.cc", '#include "models/runtime/model.h"'),
-    ("server/rpc/convert.cc", '#include "tvq/v1/generation.pb.h"'),
+    ("server/rpc/wire/convert.cc", '#include "tvq/v1/generation.pb.h"'),
     ("client/cli/main.cc", '#include "client/cpp/client.h"'),
     ("kernels/ops/linear.cc", "// Equation 12 of the Transformer-VQ paper."),
     ("kernels/ops/vq_encoder.cc", "  return backend.vq_encoder_attention(device, args);"),

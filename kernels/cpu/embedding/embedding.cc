@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {

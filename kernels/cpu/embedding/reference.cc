@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
+#include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {

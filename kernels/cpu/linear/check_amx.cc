@@ -2,8 +2,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/linear/tile_amx.h"
+#include "kernels/numbers/bfloat16.h"
 
 namespace tvq {
 namespace {

@@ -20,7 +20,7 @@
 
 #include <cstdint>
 
-#include "kernels/int4.h"
+#include "kernels/numbers/int4.h"
 
 namespace tvq {
 

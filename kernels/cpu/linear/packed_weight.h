@@ -15,7 +15,7 @@
 #ifndef TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 #define TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 
-#include "kernels/int4.h"
+#include "kernels/numbers/int4.h"
 #include "kernels/ops/linear.h"
 
 namespace tvq {

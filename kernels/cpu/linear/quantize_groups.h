@@ -1,10 +1,10 @@
-// Groups of int4 by vectors, for packing: the bits of QuantizeGroup (kernels/int4.h).
+// Groups of int4 by vectors, for packing: the bits of QuantizeGroup (kernels/numbers/int4.h).
 #ifndef TVQ_KERNELS_CPU_LINEAR_QUANTIZE_GROUPS_H_
 #define TVQ_KERNELS_CPU_LINEAR_QUANTIZE_GROUPS_H_
 
 #include <cstdint>
 
-#include "kernels/int4.h"
+#include "kernels/numbers/int4.h"
 
 namespace tvq {
 

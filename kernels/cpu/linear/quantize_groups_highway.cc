@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/linear/packed_weight.h"
 #include "kernels/cpu/linear/quantize_groups.h"
-#include "kernels/int4.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/int4.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/quantize_groups_highway.cc"

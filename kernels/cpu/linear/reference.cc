@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/reference_ops.h"
-#include "kernels/int4.h"
+#include "kernels/numbers/int4.h"
 
 namespace tvq {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/bfloat16.h"
-#include "kernels/int4.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/int4.h"
 #include "kernels/ops/linear.h"
 
 namespace tvq {

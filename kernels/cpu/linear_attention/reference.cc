@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/reference_ops.h"
-#include "kernels/two_sum.h"
+#include "kernels/numbers/two_sum.h"
 
 namespace tvq {
 namespace {

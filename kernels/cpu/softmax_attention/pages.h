@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/softmax_attention.h"
 
 namespace tvq {

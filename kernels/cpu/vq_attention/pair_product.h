@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/query_rows.h"
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq {
 

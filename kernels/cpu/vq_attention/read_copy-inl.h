@@ -15,8 +15,8 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/stored_values-inl.h"
 #include "kernels/cpu/vq_attention/window.h"
+#include "kernels/numbers/read_copy.h"
 #include "kernels/ops/vq_attention.h"
-#include "kernels/read_copy.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

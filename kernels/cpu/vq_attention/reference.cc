@@ -5,12 +5,12 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/reference_ops.h"
 #include "kernels/cpu/vq_attention/undo.h"
 #include "kernels/cpu/vq_attention/window.h"
-#include "kernels/read_copy.h"
-#include "kernels/two_sum.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/read_copy.h"
+#include "kernels/numbers/two_sum.h"
 
 namespace tvq {
 namespace {

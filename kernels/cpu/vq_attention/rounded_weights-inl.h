@@ -14,7 +14,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/exponentials-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

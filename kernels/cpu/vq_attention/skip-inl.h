@@ -1,4 +1,4 @@
-// Leaves rows out that no query needs (kernels/share_buckets.h).
+// Leaves rows out that no query needs (kernels/numbers/share_buckets.h).
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_INL_H_
 #undef TVQ_KERNELS_CPU_VQ_ATTENTION_SKIP_INL_H_
@@ -12,7 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/exponentials-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
-#include "kernels/share_buckets.h"
+#include "kernels/numbers/share_buckets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

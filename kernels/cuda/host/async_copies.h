@@ -1,5 +1,5 @@
-// Copies of a thread that are on their way (kernels/cuda/async_copy.cuh), where kernels run on the
-// CPU: as late as they may be, so that what nobody waited for shows.
+// Copies of a thread that are on their way (kernels/cuda/common/async_copy.cuh), where kernels run
+// on the CPU: as late as they may be, so that what nobody waited for shows.
 #ifndef TVQ_KERNELS_CUDA_HOST_ASYNC_COPIES_H_
 #define TVQ_KERNELS_CUDA_HOST_ASYNC_COPIES_H_
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cuda/host/cuda_host.h"
+#include "kernels/numbers/bfloat16.h"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;

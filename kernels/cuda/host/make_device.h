@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "kernels/cuda/make_device.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 
 namespace tvq {
 

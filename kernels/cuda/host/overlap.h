@@ -1,5 +1,5 @@
 // Whether kernels that may begin while the one before them ends keep the rule for it
-// (kernels/cuda/overlap.cuh).
+// (kernels/cuda/common/overlap.cuh).
 #ifndef TVQ_KERNELS_CUDA_HOST_OVERLAP_H_
 #define TVQ_KERNELS_CUDA_HOST_OVERLAP_H_
 

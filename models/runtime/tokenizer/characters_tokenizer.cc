@@ -4,10 +4,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "models/runtime/quoted.h"
+#include "base/quoted.h"
+#include "base/utf8.h"
 #include "models/runtime/tokenizer/token_table.h"
 #include "models/runtime/tokenizer/types.h"
-#include "models/runtime/tokenizer/utf8.h"
 
 namespace tvq {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "models/runtime/read_file.h"
+#include "base/read_file.h"
 #include "models/runtime/tokenizer/charsmap.h"
 #include "models/runtime/tokenizer/wire_reader.h"
 

@@ -5,11 +5,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/utf8.h"
 #include "models/runtime/tokenizer/sentencepiece_library.h"
 #include "models/runtime/tokenizer/sentencepiece_model.h"
 #include "models/runtime/tokenizer/token_table.h"
 #include "models/runtime/tokenizer/types.h"
-#include "models/runtime/tokenizer/utf8.h"
 
 namespace tvq {
 namespace {

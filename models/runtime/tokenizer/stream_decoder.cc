@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "models/runtime/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace tvq {
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/quoted.h"
-#include "models/runtime/read_file.h"
+#include "base/quoted.h"
+#include "base/read_file.h"
+#include "base/utf8.h"
 #include "models/runtime/tokenizer/stream_decoder.h"
 #include "models/runtime/tokenizer/types.h"
-#include "models/runtime/tokenizer/utf8.h"
 
 namespace tvq {
 namespace {

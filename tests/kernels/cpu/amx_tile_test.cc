@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/usable_cores.h"
 #include "gtest/gtest.h"
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/linear/tile_amx.h"
-#include "kernels/usable_cores.h"
+#include "kernels/numbers/bfloat16.h"
 #include "tests/kernels/cpu/amx_stand_in.h"
 #include "tests/kernels/ops/op_testing.h"
 

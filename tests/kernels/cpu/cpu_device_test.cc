@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/usable_cores.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/usable_cores.h"
 
 namespace tvq {
 namespace {

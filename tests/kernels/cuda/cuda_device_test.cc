@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/common/kernel.cuh"
 #include "kernels/ops/linear.h"
 #include "tests/kernels/ops/op_testing.h"
 

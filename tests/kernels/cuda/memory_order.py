@@ -6,9 +6,9 @@
 The compiler and the assembler may move what no rule holds, and neither a test on the CPU nor a wrong value would show
 it. Prints what is not so, and ends with 1:
 
-- In every kernel that waits for the kernel before (kernels/cuda/overlap.cuh) nothing is written, no copy into shared
+- In every kernel that waits for the kernel before (kernels/cuda/common/overlap.cuh) nothing is written, no copy into shared
   memory begins, and no thread ends, ahead of the wait; those that are to have weights or keys under way have loads there.
-- What blocks leave for the last of them (kernels/cuda/tickets.cuh) is in memory before a ticket is drawn, and nothing
+- What blocks leave for the last of them (kernels/cuda/common/tickets.cuh) is in memory before a ticket is drawn, and nothing
   that was read earlier is taken for it: a fence directly ahead of each draw, and the first cache dropped behind it.
 """
 

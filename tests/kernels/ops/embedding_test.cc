@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "tests/kernels/int8_matrix.h"
 #include "tests/kernels/ops/op_testing.h"
 

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "gmock/gmock.h"
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/linear/fixed_point.h"
+#include "kernels/numbers/bfloat16.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/bfloat16.h"
-#include "kernels/device.h"
-#include "kernels/int4.h"
+#include "kernels/device/device.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/int4.h"
 #include "tests/kernels/test_devices.h"
 
 namespace tvq {
@@ -123,7 +123,7 @@ inline std::vector<int32_t> RandomIndices(int64_t count, int64_t limit, uint32_t
 }
 
 // A group of an int4 weight in the simplest words: of the scales that make the value of the largest
-// magnitude -6.5, -6.75, ..., -9 the one with the least squared error (kernels/int4.h).
+// magnitude -6.5, -6.75, ..., -9 the one with the least squared error (kernels/numbers/int4.h).
 inline void RoundGroupToInt4(std::span<float> group) {
   float largest = 0;
   for (const float w : group) largest = std::abs(w) > std::abs(largest) ? w : largest;

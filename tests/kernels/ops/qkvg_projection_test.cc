@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "gmock/gmock.h"
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/rms_norm.h"
 #include "tests/kernels/ops/op_testing.h"

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/softmax_attention/pages.h"
+#include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/softmax_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/vq_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 
@@ -233,9 +233,9 @@ struct VqInputs {
   }
 
   // Of prefill, which may round factors, or else take them as terms of bfloat16
-  // (kernels/cuda/terms.cuh): with bfloat16 values weights and sums of two terms, each 2^-17 off,
-  // without the product of the second ones, each at most 2^-8 of the whole; with float32 values of
-  // three terms, without products that together are less than a rounding.
+  // (kernels/cuda/common/terms.cuh): with bfloat16 values weights and sums of two terms, each 2^-17
+  // off, without the product of the second ones, each at most 2^-8 of the whole; with float32
+  // values of three terms, without products that together are less than a rounding.
   double PrefillBound(DType factors) const {
     const double terms = shape.value_dtype == DType::kBFloat16 ? 2 * 0x1p-17 + 0x1p-16 : kRounding;
     return Bound() + (factors == DType::kBFloat16 ? kVqRoundedFactors : terms) * Largest(v);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 
 namespace tvq {
 namespace {

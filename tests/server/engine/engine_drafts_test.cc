@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/engine/prompt_lookup.h"
+#include "server/engine/sequence/prompt_lookup.h"
 #include "tests/server/engine/session_calls.h"
 
 namespace tvq {

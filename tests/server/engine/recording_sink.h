@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/engine/request.h"
+#include "server/engine/request/request.h"
 
 namespace tvq {
 

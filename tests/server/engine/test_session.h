@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/engine/continuation.h"
+#include "server/engine/request/continuation.h"
 
 namespace tvq {
 

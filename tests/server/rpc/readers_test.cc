@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/server.h"
-#include "server/rpc/wire.h"
+#include "server/rpc/services/server.h"
+#include "server/rpc/wire/wire.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
 #include "tvq/v1/generation.grpc.pb.h"

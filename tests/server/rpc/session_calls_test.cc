@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/server.h"
-#include "server/rpc/session_use.h"
-#include "server/rpc/status.h"
+#include "server/rpc/calls/session_use.h"
+#include "server/rpc/services/server.h"
+#include "server/rpc/wire/status.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
 #include "tvq/v1/generation.grpc.pb.h"

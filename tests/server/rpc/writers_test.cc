@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "server/rpc/server.h"
+#include "server/rpc/services/server.h"
 #include "tests/server/engine/harness.h"
 #include "tvq/v1/generation.grpc.pb.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/byte_stream.h"
+#include "server/sessions/snapshot/byte_stream.h"
 
 namespace tvq::testing {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/sessions/tier_disk.h"
+#include "server/sessions/durable/disk/tier_disk.h"
 #include "tests/models/runtime/temp_dir.h"
 #include "tests/server/sessions/store_harness.h"
 

@@ -6,8 +6,8 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/snapshot.h"
-#include "server/sessions/state_image.h"
+#include "server/sessions/snapshot/snapshot.h"
+#include "server/sessions/snapshot/state_image.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 

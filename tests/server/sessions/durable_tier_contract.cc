@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/snapshot.h"
+#include "server/sessions/snapshot/snapshot.h"
 
 namespace tvq {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/sessions/durable_tier.h"
+#include "server/sessions/durable/durable_tier.h"
 
 namespace tvq {
 

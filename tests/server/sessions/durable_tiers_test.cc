@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "server/sessions/tier_disk.h"
-#include "server/sessions/tier_redis.h"
+#include "server/sessions/durable/disk/tier_disk.h"
+#include "server/sessions/durable/redis/tier_redis.h"
 #include "tests/models/runtime/temp_dir.h"
 #include "tests/server/sessions/durable_tier_contract.h"
 #include "tests/server/sessions/memory_tier.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "server/sessions/snapshot.h"
+#include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
 #include "tests/server/sessions/tiny_model.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/snapshot.h"
+#include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/durable_tier.h"
+#include "server/sessions/durable/durable_tier.h"
 
 namespace tvq {
 

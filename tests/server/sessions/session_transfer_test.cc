@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/frame.h"
-#include "server/sessions/snapshot.h"
+#include "server/sessions/snapshot/frame.h"
+#include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "server/sessions/session_limits.h"
+#include "server/sessions/record/session_limits.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 

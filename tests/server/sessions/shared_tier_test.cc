@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "server/sessions/tier_redis.h"
+#include "server/sessions/durable/redis/tier_redis.h"
 #include "tests/server/sessions/redis_process.h"
 #include "tests/server/sessions/two_servers.h"
 

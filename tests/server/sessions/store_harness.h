@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "server/sessions/store.h"
+#include "server/sessions/store/store.h"
 #include "tests/server/engine/harness.h"
 
 namespace tvq {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/sessions/durable_tier.h"
-#include "server/sessions/snapshot.h"
+#include "server/sessions/durable/durable_tier.h"
+#include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
 
 namespace tvq::testing {

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "server/sessions/tier_disk.h"
+#include "server/sessions/durable/disk/tier_disk.h"
 #include "tests/models/runtime/temp_dir.h"
 #include "tests/server/sessions/stored_bytes.h"
 

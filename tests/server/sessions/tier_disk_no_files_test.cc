@@ -9,7 +9,7 @@
 #include <fstream>
 #include <ostream>
 
-#include "server/sessions/tier_disk.h"
+#include "server/sessions/durable/disk/tier_disk.h"
 #include "tests/models/runtime/temp_dir.h"
 #include "tests/server/sessions/stored_bytes.h"
 

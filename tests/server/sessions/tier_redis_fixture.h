@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/sessions/tier_redis.h"
+#include "server/sessions/durable/redis/tier_redis.h"
 #include "tests/server/sessions/redis_process.h"
 
 namespace tvq {

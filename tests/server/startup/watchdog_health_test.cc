@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "server/rpc/server.h"
+#include "server/rpc/services/server.h"
 #include "server/startup/watchdog.h"
 #include "tests/server/engine/harness.h"
 

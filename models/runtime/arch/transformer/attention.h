@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/device/tensor.h"
 #include "kernels/ops/qkvg_projection.h"
-#include "kernels/tensor.h"
 #include "models/runtime/arch/transformer/row_inputs.h"
 #include "models/runtime/arch/transformer/session_state.h"
 #include "models/runtime/arch/transformer/weight_loader.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "models/runtime/arch/transformer/session_state.h"
 #include "models/runtime/arch/transformer/state_layout.h"
 

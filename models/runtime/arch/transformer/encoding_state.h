@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "models/runtime/arch/transformer/session_state.h"
 
 namespace tvq::transformer {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/quoted.h"
 #include "models/runtime/arch/transformer/kind_fields.h"
-#include "models/runtime/quoted.h"
 
 namespace tvq::transformer {
 namespace {

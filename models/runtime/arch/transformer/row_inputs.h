@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 
 namespace tvq::transformer {
 

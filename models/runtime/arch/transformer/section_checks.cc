@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 
 namespace tvq::transformer {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
 #include "models/runtime/state.h"
 
 namespace tvq::transformer {
@@ -20,8 +20,8 @@ absl::Status InvalidElement(const SectionInfo& info, int64_t index, const std::s
 // NaN. `values` is aligned for them.
 absl::Status CheckFinite(const SectionInfo& info, DType dtype, const void* values);
 
-// Float32 pairs, sum and carry (kernels/two_sum.h): the section, of the carries, holds only what
-// its sums cannot.
+// Float32 pairs, sum and carry (kernels/numbers/two_sum.h): the section, of the carries, holds only
+// what its sums cannot.
 absl::Status CheckCarries(const SectionInfo& info, const float* sums, const float* carries);
 
 inline std::span<std::byte> BytesOf(void* data, const SectionInfo& info) {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "models/runtime/state.h"
 
 namespace tvq::transformer {

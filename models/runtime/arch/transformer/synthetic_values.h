@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/bfloat16.h"
-#include "kernels/tensor.h"
+#include "kernels/device/tensor.h"
+#include "kernels/numbers/bfloat16.h"
 
 namespace tvq::transformer {
 

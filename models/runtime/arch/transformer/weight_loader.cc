@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/bfloat16.h"
-#include "kernels/int4.h"
-#include "kernels/quantize.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/int4.h"
+#include "kernels/numbers/quantize.h"
 #include "models/runtime/int8_tensor.h"
 #include "models/runtime/matrix_survey.h"
 
@@ -16,7 +16,7 @@ namespace tvq::transformer {
 namespace {
 
 // A finite float32 next to the largest rounds to an infinite bfloat16; int4 ends before
-// (kernels/int4.h).
+// (kernels/numbers/int4.h).
 bool Fits(float value, DType dtype) {
   if (dtype == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
   return dtype == DType::kInt4 ? std::abs(value) <= kInt4Largest : std::isfinite(value);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "kernels/ops/head_scores.h"
 #include "kernels/ops/linear.h"
 #include "models/runtime/registry.h"

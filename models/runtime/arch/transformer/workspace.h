@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
-#include "kernels/tensor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/row_inputs.h"
 

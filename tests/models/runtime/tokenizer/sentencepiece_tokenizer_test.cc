@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/utf8.h"
 #include "models/runtime/tokenizer/stream_decoder.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "models/runtime/tokenizer/types.h"
-#include "models/runtime/tokenizer/utf8.h"
 
 namespace tvq {
 namespace {

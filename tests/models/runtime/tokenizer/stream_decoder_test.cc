@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "models/runtime/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace tvq {
 namespace {

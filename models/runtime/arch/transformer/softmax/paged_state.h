@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "kernels/ops/softmax_attention.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/arch/transformer/session_state.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "kernels/ops/vq_attention.h"
 #include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/constant_state.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "tests/models/runtime/arch/transformer/state_content.h"
 
 namespace tvq::transformer {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 #include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/vq/layout.h"
 #include "tests/models/runtime/arch/transformer/vq/layout_case.h"

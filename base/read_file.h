@@ -1,0 +1,31 @@
+#ifndef TVQ_BASE_READ_FILE_H_
+#define TVQ_BASE_READ_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tvq {
+
+// Opens a regular file for reading and finds its size. NOT_FOUND if it does not exist,
+// INVALID_ARGUMENT if it is not a regular file, else the system's error; all name the path. The
+// caller closes the descriptor.
+struct OpenedFile {
+  int descriptor = -1;
+  int64_t size = 0;
+};
+absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path);
+
+// The whole file; INVALID_ARGUMENT if it is larger than `max_bytes`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
+
+// OK if `name`, taken from a model's own files, is a plain file name: not empty, no directory part.
+// So a model can name only what lies in its directory. `what` opens the message.
+absl::Status CheckPlainFileName(std::string_view what, std::string_view name);
+
+}  // namespace tvq
+
+#endif  // TVQ_BASE_READ_FILE_H_

@@ -1,0 +1,68 @@
+// tvq admin: operating a server.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "client/cli/command.h"
+#include "client/cli/io/seconds.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Options {
+  std::optional<double> shutdown_timeout;  // seconds
+  std::string peer;
+};
+
+int RunDrain(const Globals& globals, const Options& options) {
+  v1::DrainRequest request;
+  if (options.shutdown_timeout) *request.mutable_timeout() = ToDuration(*options.shutdown_timeout);
+  request.set_peer(options.peer);
+  const auto response = globals.client->admin().Drain(request, globals.Call());
+  if (!response.ok()) return globals.Fail(response.status());
+  const int64_t running = response->requests_running();
+  if (globals.json) {
+    std::printf("%s\n", nlohmann::json({{"requests_running", running}}).dump(2).c_str());
+  } else {
+    std::printf("draining; %s running\n", Counted(running, "request").c_str());
+  }
+  return kOk;
+}
+
+int RunReload(const Globals& globals) {
+  const auto response = globals.client->admin().ReloadCredentials(globals.Call());
+  if (!response.ok()) return globals.Fail(response.status());
+  if (globals.json) {
+    const nlohmann::json json = {{"keys", response->keys()},
+                                 {"certificates_reloaded", response->certificates_reloaded()}};
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    std::printf("%s%s\n", Counted(response->keys(), "key").c_str(),
+                response->certificates_reloaded() ? ", new certificates" : "");
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddAdmin(CLI::App& app, Globals& globals) {
+  CLI::App* admin = app.add_subcommand("admin", "Operates a server; needs a key that allows it");
+  admin->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  CLI::App* drain = admin->add_subcommand(
+      "drain", "The server accepts nothing new, finishes what runs, keeps its sessions, and stops");
+  AsSeconds(drain->add_option("--shutdown-timeout", options->shutdown_timeout,
+                              "End what still runs after so long; else the server's own"));
+  drain
+      ->add_option("--peer", options->peer,
+                   "Refuse unless this is the server that takes the sessions over")
+      ->type_name("HOST:PORT");
+  drain->callback([&globals, options] {
+    globals.run = [&globals, options] { return RunDrain(globals, *options); };
+  });
+  CLI::App* reload =
+      admin->add_subcommand("reload", "The server reads its keys and certificates again");
+  reload->callback([&globals] { globals.run = [&globals] { return RunReload(globals); }; });
+}
+
+}  // namespace tvq::cli

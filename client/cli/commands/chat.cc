@@ -1,0 +1,205 @@
+#include "client/cli/commands/chat.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/io/output.h"
+#include "client/cli/io/session_text.h"
+
+namespace tvq::cli {
+namespace {
+
+// An answer's length when --max-tokens does not say: the server's own, 16, is less than a sentence.
+constexpr int32_t kMaxTokens = 256;
+
+// How long an interrupted answer may take to be committed, and how often to look.
+constexpr absl::Duration kSettleTime = absl::Seconds(10);
+constexpr absl::Duration kSettlePause = absl::Milliseconds(20);
+
+constexpr char kHelp[] =
+    "A line is answered; an empty one lets the model go on. // begins a line that starts with /.\n"
+    "  /fork [LABEL]   go on in a copy; the original stays as it is\n"
+    "  /mark NAME      keep this place\n"
+    "  /rewind NAME    back to it\n"
+    "  /save           make the session outlive the server\n"
+    "  /show           the session: its id, position, marks\n"
+    "  /quit           leave; the session stays\n"
+    "Ctrl-C ends an answer, which is kept as far as it came.\n";
+
+// At once, also into a pipe: somebody waits for it.
+void PrintLine(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Chat::Chat(const Globals& globals, const Options& options)
+    : globals_(globals), options_(options), terminal_(isatty(STDIN_FILENO) == 1), id_(options.id) {}
+
+int Chat::Run() {
+  if (terminal_) std::cerr << "session " << id_ << "; /help tells more\n";
+  std::string line;
+  while (ReadLine(&line)) {
+    const bool command = line.starts_with('/') && !line.starts_with("//");
+    if (command && absl::StripAsciiWhitespace(absl::string_view(line)) == "/quit") return kOk;
+    const absl::Status status = command ? Command(line) : Answer(line);
+    if (status.ok()) continue;
+    const int code = globals_.Fail(status);
+    if (!terminal_) return code;
+  }
+  if (terminal_) std::cerr << "\n";
+  return kOk;
+}
+
+bool Chat::ReadLine(std::string* line) {
+  if (!terminal_) return static_cast<bool>(std::getline(std::cin, *line));
+  // Before the prompt: who sees it may press Ctrl-C.
+  const Interrupt::Guard guard(*globals_.interrupt,
+                               [] { std::cerr << "\n(Ctrl-C again or /quit leaves)\n> "; });
+  std::cerr << "> ";
+  return static_cast<bool>(std::getline(std::cin, *line));
+}
+
+absl::Status Chat::Answer(const std::string& line) {
+  v1::GenerateRequest request;
+  options_.sampling.Fill(request.mutable_sampling());
+  if (!request.sampling().has_max_tokens()) request.mutable_sampling()->set_max_tokens(kMaxTokens);
+  request.mutable_session()->set_session_id(id_);
+  request.mutable_session()->set_durability(options_.durability);
+  request.mutable_session()->set_commit_on_cancel(true);
+  const bool escaped = line.starts_with("//");
+  auto contents = Ask(escaped ? line.substr(1) : line, &request);
+  if (!contents.ok()) return contents.status();
+  if (escaped) contents->front().left_out = 1;
+  const absl::Status status = Settled([&] { return Stream(request); });
+  std::string message(status.message());
+  if (!chat::CountInMessage(*contents, &message)) return status;
+  return {status.code(), message};
+}
+
+absl::StatusOr<std::vector<chat::Place>> Chat::Ask(const std::string& line,
+                                                   v1::GenerateRequest* request) const {
+  if (line.empty()) {
+    if (options_.model) chat::GoOn(options_.model->chat_template(), request);
+    return std::vector<chat::Place>();
+  }
+  if (!options_.model) {
+    request->set_text(line + options_.suffix);
+    return std::vector<chat::Place>{{.begin = 0, .end = line.size()}};
+  }
+  const chat::Message message{.role = "user", .content = line};
+  return chat::Ask(*options_.model, {&message, 1}, request);
+}
+
+absl::Status Chat::Stream(const v1::GenerateRequest& request) {
+  Output output(!globals_.json);
+  const auto stream = globals_.client->Generate(request, globals_.Call());
+  const Interrupt::Guard guard(*globals_.interrupt, [&] { stream->Cancel(); });
+  v1::GenerateResponse response;
+  while (stream->Next(&response)) output.Add(response);
+  const absl::Status status = stream->Finish();
+  const bool interrupted = absl::IsCancelled(status) && globals_.interrupt->happened();
+  if (!status.ok() && !interrupted) return status;
+  interrupted_ = interrupted;
+  if (globals_.json) {
+    nlohmann::json json = output.ToJson();
+    json.erase("samples");  // there is one, and its fields stand beside
+    if (interrupted) json["finish_reason"] = "cancelled";
+    PrintLine(json.dump());
+  } else {
+    PrintLine("");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Chat::Settled(const std::function<absl::Status()>& call) {
+  const absl::Time patience = absl::Now() + kSettleTime;
+  absl::Status status = call();
+  while (interrupted_ && absl::IsAborted(status) && absl::Now() < patience) {
+    absl::SleepFor(kSettlePause);
+    status = call();
+  }
+  return status;
+}
+
+absl::Status Chat::Command(const std::string& line) {
+  const size_t space = std::min(line.find(' '), line.size());
+  const std::string name = line.substr(0, space);
+  std::string argument = line.substr(space);
+  absl::StripAsciiWhitespace(&argument);
+  client::Sessions& sessions = globals_.client->sessions();
+  return Settled([&]() -> absl::Status {
+    if (name == "/fork") return Fork(argument);
+    if (name == "/mark") {
+      v1::MarkSessionRequest request;
+      request.mutable_session()->set_session_id(id_);
+      request.set_name(argument);
+      return Report("mark", sessions.Mark(request, globals_.Call()));
+    }
+    if (name == "/rewind") {
+      v1::RewindSessionRequest request;
+      request.mutable_session()->set_session_id(id_);
+      request.set_mark(argument);
+      return Report("rewind", sessions.Rewind(request, globals_.Call()));
+    }
+    if (name == "/save") {
+      v1::SaveSessionRequest request;
+      request.mutable_session()->set_session_id(id_);
+      return Report("save", sessions.Save(request, globals_.Call()));
+    }
+    if (name == "/show") {
+      v1::GetSessionRequest request;
+      request.set_session_id(id_);
+      const auto response = sessions.Get(request, globals_.Call());
+      if (!response.ok()) return response.status();
+      if (globals_.json) {
+        PrintLine(ToJson(response->session()).dump());
+      } else {
+        std::cerr << Text(response->session());
+      }
+      return absl::OkStatus();
+    }
+    if (name != "/help") {
+      return absl::InvalidArgumentError(absl::StrCat("no command ", name, "; /help names them"));
+    }
+    std::cerr << kHelp;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Chat::Fork(const std::string& label) {
+  v1::ForkSessionRequest request;
+  request.mutable_session()->set_session_id(id_);
+  request.set_label(label);
+  const auto forks = globals_.client->sessions().Fork(request, globals_.Call());
+  if (!forks.ok()) return forks.status();
+  if (forks->empty()) return absl::InternalError("the server answered without a fork");
+  id_ = forks->front().id();
+  if (globals_.json) {
+    PrintLine(ToJson(forks->front()).dump());
+  } else {
+    std::cerr << "now in session " << id_ << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Chat::Report(const char* command,
+                          const absl::StatusOr<v1::SessionPosition>& position) {
+  if (!position.ok()) return position.status();
+  if (globals_.json) {
+    nlohmann::json json = ToJson(*position);
+    json["command"] = command;
+    PrintLine(json.dump());
+  } else {
+    std::cerr << Text(*position) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq::cli

@@ -1,0 +1,150 @@
+// tvq draw: images of a model whose tokens are pixels, as a PNG file.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/command.h"
+#include "client/cli/io/input.h"
+#include "client/cli/io/output_file.h"
+#include "client/cli/io/picture.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string out;
+  std::string complete;
+  std::optional<int32_t> rows;
+  int32_t count = 1;
+  int32_t columns = 0;  // 0: as square as may be
+  SheetOptions sheet;
+  std::optional<float> temperature, top_p;
+  std::optional<int32_t> top_k;
+  std::optional<uint64_t> seed;
+};
+
+// The ids of the rows that are given.
+absl::StatusOr<std::vector<int32_t>> Given(const Options& options, const v1::ImageShape& shape) {
+  if (options.complete.empty()) return std::vector<int32_t>();
+  const int32_t rows = options.rows.value_or(shape.height() / 2);
+  if (rows < 0 || rows >= shape.height()) {
+    return absl::InvalidArgumentError(absl::StrCat("--rows is ", rows, "; the model's images have ",
+                                                   shape.height(), ", one must be left"));
+  }
+  std::string bytes;
+  if (auto status = ReadInput(options.complete, &bytes); !status.ok()) return status;
+  const auto bitmap = DecodePng(bytes, options.complete);
+  if (!bitmap.ok()) return bitmap.status();
+  return TokensOf(*bitmap, shape, rows, options.complete);
+}
+
+// As many tokens as the image lacks, all of them levels.
+v1::GenerateRequest MakeRequest(const Options& options, const v1::Model& model,
+                                const std::vector<int32_t>& given) {
+  const v1::ImageShape& shape = model.image();
+  v1::GenerateRequest request;
+  request.set_model(model.name());
+  auto* prompt = request.mutable_token_ids()->mutable_ids();
+  if (model.has_bos_token_id() || model.has_eos_token_id()) {
+    prompt->Add(model.has_bos_token_id() ? model.bos_token_id() : model.eos_token_id());
+  }
+  prompt->Add(given.begin(), given.end());
+  v1::SamplingParams& sampling = *request.mutable_sampling();
+  const auto rest = static_cast<int32_t>(TokensOf(shape) - static_cast<int64_t>(given.size()));
+  sampling.set_max_tokens(rest);
+  sampling.set_min_tokens(rest);
+  for (int32_t level = 0; level < shape.levels(); ++level) {
+    sampling.add_allowed_token_ids(shape.first_token_id() + level);
+  }
+  sampling.set_n(options.count);
+  if (options.temperature) sampling.set_temperature(*options.temperature);
+  if (options.top_p) sampling.set_top_p(*options.top_p);
+  if (options.top_k) sampling.set_top_k(*options.top_k);
+  if (options.seed) sampling.set_seed(*options.seed);
+  return request;
+}
+
+int Run(const Globals& globals, const Options& options) {
+  const auto model = globals.client->GetModel(options.model, globals.Call());
+  if (!model.ok()) return globals.Fail(model.status());
+  if (const auto status = CheckDraws(*model); !status.ok()) return globals.FailUsage(status);
+  auto given = Given(options, model->image());
+  if (!given.ok()) return globals.FailUsage(given.status());
+  // Without an id to begin from, an image begins with its first sample: the lowest, a corner's.
+  if (given->empty() && !model->has_bos_token_id() && !model->has_eos_token_id()) {
+    given->push_back(model->image().first_token_id());
+  }
+  OutputFile file(options.out, Readers::kUmask);
+  if (const auto status = file.Open(); !status.ok()) return globals.FailUsage(status);
+
+  const auto stream =
+      globals.client->Generate(MakeRequest(options, *model, *given), globals.Call());
+  const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
+  std::vector<std::vector<int32_t>> images(options.count, *given);
+  const double whole = static_cast<double>(options.count * TokensOf(model->image()));
+  v1::GenerateResponse response;
+  for (int64_t tokens = 0; stream->Next(&response);) {
+    for (const v1::SampleDelta& delta : response.deltas()) {
+      auto& ids = images.at(delta.index());
+      ids.insert(ids.end(), delta.token_ids().begin(), delta.token_ids().end());
+      tokens += delta.token_ids_size();
+    }
+    if (isatty(STDERR_FILENO) == 1) {
+      std::fprintf(stderr, "\r%.0f%%", 100 * static_cast<double>(tokens) / whole);
+    }
+  }
+  if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K");
+  if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
+
+  SheetOptions sheet = options.sheet;
+  sheet.columns =
+      options.columns > 0
+          ? options.columns
+          : static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(options.count))));
+  auto status = file.Write(EncodePng(Sheet(images, model->image(), sheet)));
+  if (status.ok()) status = file.Commit();
+  return status.ok() ? kOk : globals.FailUsage(status);
+}
+
+}  // namespace
+
+void AddDraw(CLI::App& app, Globals& globals) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("draw", "Draw images, with a model whose tokens are pixels");
+  AddModel(*command, options->model);
+  command->add_option("--out", options->out, "PNG file to write; -: stdout")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--count", options->count, "Images, side by side in one file")
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+  command->add_option("--columns", options->columns, "Images in a row; 0: as square as may be")
+      ->check(CLI::Range(0, 128))
+      ->capture_default_str();
+  command->add_option("--scale", options->sheet.scale, "Enlarge pixels")
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
+  command->add_option("--gap", options->sheet.gap, "Pixels between images")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  auto* complete = command->add_option("--complete", options->complete,
+                                       "PNG file of one image: keep its upper rows, draw the rest");
+  complete->type_name("FILE");
+  command->add_option("--rows", options->rows, "Rows to keep; default half of them")
+      ->needs(complete);
+  command->add_option("--temperature", options->temperature, "0: always the most likely value");
+  command->add_option("--top-p", options->top_p, "Only the likeliest values that reach this");
+  command->add_option("--top-k", options->top_k, "Only the k likeliest values; 0: all");
+  command->add_option("--seed", options->seed, "The same seed draws the same images");
+  command->callback([&globals, options] {
+    globals.run = [&globals, options] { return Run(globals, *options); };
+  });
+}
+
+}  // namespace tvq::cli

@@ -1,0 +1,94 @@
+// tvq generate: streams the continuation of a prompt to stdout.
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "client/cli/command.h"
+#include "client/cli/io/input.h"
+#include "client/cli/io/output.h"
+#include "client/cli/sampling_options.h"
+#include "client/cli/session_call_options.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::optional<std::string> prompt;
+  std::string prompt_file;
+  std::vector<int32_t> prompt_ids;
+  SamplingOptions sampling;
+  SessionCallOptions session;
+};
+
+absl::Status SetPrompt(const Options& options, v1::GenerateRequest* request) {
+  if (!options.prompt_ids.empty()) {
+    request->mutable_token_ids()->mutable_ids()->Add(options.prompt_ids.begin(),
+                                                     options.prompt_ids.end());
+    return absl::OkStatus();
+  }
+  if (options.prompt && *options.prompt != "-") {
+    request->set_text(*options.prompt);
+    return absl::OkStatus();
+  }
+  const bool from_stdin = options.prompt || isatty(STDIN_FILENO) == 0;
+  if (options.prompt_file.empty() && !from_stdin) return absl::OkStatus();
+  const std::string path = options.prompt_file.empty() ? "-" : options.prompt_file;
+  return ReadInput(path, request->mutable_text());
+}
+
+int Run(const Globals& globals, const Options& options) {
+  v1::GenerateRequest request;
+  request.set_model(options.model);
+  options.sampling.Fill(request.mutable_sampling());
+  if (options.session.given()) options.session.Fill(request.mutable_session());
+  if (auto status = SetPrompt(options, &request); !status.ok()) {
+    return globals.FailUsage(status);
+  }
+  const bool single = request.sampling().n() <= 1;
+  Output output(single && !globals.json);
+  const auto stream = globals.client->Generate(request, globals.Call());
+  const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
+  v1::GenerateResponse response;
+  while (stream->Next(&response)) output.Add(response);
+  if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
+
+  if (globals.json) {
+    std::printf("%s\n", output.ToJson().dump(2).c_str());
+  } else if (!single) {
+    for (const auto& [index, sample] : output.samples()) {
+      std::printf("--- %d\n%s\n", index, sample.text.c_str());
+    }
+  } else if (isatty(STDOUT_FILENO) == 1) {
+    std::printf("\n");
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddGenerate(CLI::App& app, Globals& globals) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("generate", "Continue a prompt; streams the text");
+  AddModel(*command, options->model);
+  auto* prompt = command->add_option(
+      "--prompt", options->prompt,
+      "Text to continue; - or nothing: from stdin, every byte of it. Empty: starts a new text");
+  auto* file =
+      command->add_option("--prompt-file", options->prompt_file, "File that holds the text");
+  file->type_name("FILE");
+  auto* ids = command->add_option("--prompt-ids", options->prompt_ids, "Token ids, such as 5,9,2");
+  ids->delimiter(',');
+  prompt->excludes(file, ids);
+  file->excludes(ids);
+  options->sampling.AddTo(*command);
+  options->session.AddTo(*command);
+  options->session.AddCommitOnCancel(*command);
+  command->callback([&globals, options] {
+    globals.run = [&globals, options] { return Run(globals, *options); };
+  });
+}
+
+}  // namespace tvq::cli

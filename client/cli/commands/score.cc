@@ -1,0 +1,135 @@
+// tvq score: how well a model predicts a text, in bits, or a file of examples.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/time/clock.h"
+#include "client/cli/command.h"
+#include "client/cli/commands/score_examples.h"
+#include "client/cli/io/input.h"
+#include "client/cli/io/session_text.h"
+#include "client/cli/session_call_options.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string file = "-";
+  bool no_eos = false;
+  bool allow_unknown = false;
+  ExampleOptions examples;
+  SessionCallOptions session;
+};
+
+struct Bits {
+  explicit Bits(const v1::ScoreSummary& summary) : total(-summary.total_logprob() / std::log(2.0)) {
+    if (summary.bytes() > 0) per_byte = total / static_cast<double>(summary.bytes());
+    if (summary.scored_tokens() > 0) {
+      per_token = total / static_cast<double>(summary.scored_tokens());
+    }
+  }
+  double total = 0;
+  double per_byte = 0;
+  double per_token = 0;
+};
+
+// Which model scores: on a session, its own unless one is named.
+absl::StatusOr<v1::Model> FindModel(const Globals& globals, const Options& options) {
+  std::string name = options.model;
+  if (name.empty() && options.session.given()) {
+    v1::GetSessionRequest request;
+    request.set_session_id(options.session.id());
+    const auto session = globals.client->sessions().Get(request, globals.Call());
+    if (!session.ok()) return session.status();
+    name = session->session().model();
+  }
+  return globals.client->GetModel(name, globals.Call());
+}
+
+void Print(const Globals& globals, const std::string& model, const v1::ScoreResponse& last,
+           double seconds) {
+  const v1::ScoreSummary& summary = last.summary();
+  const Bits bits(summary);
+  if (globals.json) {
+    nlohmann::json json = {{"model", model},
+                           {"total_bits", bits.total},
+                           {"tokens", summary.tokens()},
+                           {"scored_tokens", summary.scored_tokens()},
+                           {"unknown_tokens", summary.unknown_tokens()},
+                           {"bytes", summary.bytes()},
+                           {"bits_per_byte", bits.per_byte},
+                           {"bits_per_token", bits.per_token},
+                           {"seconds", seconds}};
+    if (last.has_session()) json["session"] = ToJson(last.session());
+    std::printf("%s\n", json.dump(2).c_str());
+    return;
+  }
+  std::printf("%.4f bits per byte (%.1f bits, %lld bytes, %lld tokens%s, %.0f tokens/s)\n",
+              bits.per_byte, bits.total, static_cast<long long>(summary.bytes()),
+              static_cast<long long>(summary.tokens()),
+              OfThemUnknown(summary.unknown_tokens()).c_str(),
+              static_cast<double>(summary.tokens()) / seconds);
+}
+
+int Run(const Globals& globals, const Options& options) {
+  v1::ScoreRequest request;
+  if (!options.examples.given()) {
+    const absl::Status status = ReadInput(options.file, request.mutable_text());
+    if (!status.ok()) return globals.FailUsage(status);
+  }
+  const auto model = FindModel(globals, options);
+  if (!model.ok()) return globals.Fail(model.status());
+  if (options.examples.given()) {
+    return ScoreExamples(globals, options.examples, options.allow_unknown, *model);
+  }
+  request.set_model(model->name());
+  request.set_summary_only(true);
+  request.set_allow_unknown(options.allow_unknown);
+  if (options.session.given()) {
+    options.session.Fill(request.mutable_session());  // the text continues what the session holds
+  } else {
+    request.set_prepend_eos(model->has_eos_token_id() && !options.no_eos);
+  }
+
+  const absl::Time start = absl::Now();
+  const bool progress = isatty(STDERR_FILENO) == 1;
+  const auto stream = globals.client->Score(request, globals.Call());
+  const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
+  v1::ScoreResponse response, last;
+  while (stream->Next(&response)) {
+    if (progress) {
+      std::fprintf(stderr, "\r%lld tokens", static_cast<long long>(response.tokens_done()));
+    }
+    if (response.has_summary()) last = response;
+  }
+  if (progress) std::fprintf(stderr, "\r\033[K");
+  if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
+  Print(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
+  return kOk;
+}
+
+}  // namespace
+
+void AddScore(CLI::App& app, Globals& globals) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "score",
+      "How well a model predicts: a text, the whole of it being one context, or many examples");
+  AddModel(*command, options->model);
+  CLI::Option* file = command->add_option("--file", options->file, "Text to score, UTF-8; -: stdin")
+                          ->type_name("FILE")
+                          ->capture_default_str();
+  options->session.AddTo(*command);
+  options->examples.AddTo(*command, {file, command->get_option("--session")});
+  command->add_flag("--no-eos", options->no_eos,
+                    "Do not feed the end-of-sequence id first; the first token is then not scored");
+  AddAllowUnknown(*command, options->allow_unknown);
+  command->callback([&globals, options] {
+    globals.run = [&globals, options] { return Run(globals, *options); };
+  });
+}
+
+}  // namespace tvq::cli

@@ -1,0 +1,155 @@
+// tvq session: create, list, show, tree, delete; the rest is in files of its own.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/command.h"
+#include "client/cli/commands/session_tree.h"
+#include "client/cli/create_options.h"
+#include "client/cli/io/session_text.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Query {
+  std::string id;
+  std::string model;
+  std::string parent;
+  bool transcript = false;
+  std::vector<std::string> ids;
+};
+
+absl::StatusOr<std::vector<v1::Session>> List(const Globals& globals, const Query& query) {
+  v1::ListSessionsRequest request;
+  request.set_model(query.model);
+  request.set_parent_id(query.parent);
+  request.set_page_size(1000);
+  return globals.client->sessions().ListAll(request, globals.Call());
+}
+
+int RunCreate(const Globals& globals, const CreateOptions& options) {
+  v1::CreateSessionRequest request;
+  options.Fill(&request);
+  const auto session = globals.client->sessions().Create(request, globals.Call());
+  if (!session.ok()) return globals.Fail(session.status());
+  Print(globals, *session);
+  return kOk;
+}
+
+int RunList(const Globals& globals, const Query& query) {
+  const auto sessions = List(globals, query);
+  if (!sessions.ok()) return globals.Fail(sessions.status());
+  if (globals.json) {
+    std::printf("%s\n", ToJson(*sessions).dump(2).c_str());
+  } else {
+    std::printf("%s", Table(*sessions, absl::Now()).c_str());
+  }
+  return kOk;
+}
+
+absl::StatusOr<v1::GetSessionResponse> Get(const Globals& globals, const Query& query) {
+  client::Sessions& sessions = globals.client->sessions();
+  if (query.transcript) return sessions.GetWithTranscript(query.id, globals.Call());
+  v1::GetSessionRequest request;
+  request.set_session_id(query.id);
+  return sessions.Get(request, globals.Call());
+}
+
+int RunShow(const Globals& globals, const Query& query) {
+  const auto response = Get(globals, query);
+  if (!response.ok()) return globals.Fail(response.status());
+  if (globals.json) {
+    nlohmann::json json = ToJson(response->session());
+    if (query.transcript) json["transcript"] = response->transcript();
+    std::printf("%s\n", json.dump(2).c_str());
+    return kOk;
+  }
+  std::printf("%s", Text(response->session()).c_str());
+  if (!query.transcript) return kOk;
+  std::printf("transcript");
+  for (const int32_t id : response->transcript()) std::printf(" %d", id);
+  std::printf("\n");
+  return kOk;
+}
+
+int RunTree(const Globals& globals, const Query& query) {
+  auto sessions = List(globals, query);
+  if (!sessions.ok()) return globals.Fail(sessions.status());
+  if (!query.id.empty()) {
+    *sessions = Subtree(*sessions, query.id);
+    if (sessions->empty()) {
+      return globals.Fail(absl::NotFoundError(absl::StrCat("no session \"", query.id, "\"")));
+    }
+  }
+  if (globals.json) {
+    std::printf("%s\n", ToJson(*sessions).dump(2).c_str());
+  } else {
+    std::printf("%s", DrawTree(*sessions).c_str());
+  }
+  return kOk;
+}
+
+int RunDelete(const Globals& globals, const Query& query) {
+  for (const std::string& id : query.ids) {
+    v1::DeleteSessionRequest request;
+    request.mutable_session()->set_session_id(id);
+    const absl::Status status = globals.client->sessions().Delete(request, globals.Call());
+    if (!status.ok()) return globals.Fail(status);
+  }
+  if (globals.json) {
+    std::printf("%s\n", nlohmann::json({{"deleted", query.ids}}).dump(2).c_str());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void Print(const Globals& globals, const v1::Session& session) {
+  if (globals.json) {
+    std::printf("%s\n", ToJson(session).dump(2).c_str());
+  } else {
+    std::printf("%s\n", session.id().c_str());
+  }
+}
+
+void AddSessionQueries(CLI::App& session, Globals& globals) {
+  const auto add = [&](const char* name, const char* help, auto run) {
+    auto query = std::make_shared<Query>();
+    CLI::App* command = session.add_subcommand(name, help);
+    command->callback([&globals, query, run] {
+      globals.run = [&globals, query, run] { return run(globals, *query); };
+    });
+    return std::make_pair(command, query);
+  };
+  const auto [list, listed] = add("list", "All sessions, oldest first", RunList);
+  list->add_option("--model", listed->model, "Only those of this model")->type_name("NAME");
+  list->add_option("--parent", listed->parent, "Only forks of this session")->type_name("ID");
+  const auto [show, shown] = add("show", "What the server knows of a session", RunShow);
+  show->add_option("id", shown->id, "The session")->type_name("")->required();
+  show->add_flag("--transcript", shown->transcript, "Its token ids too, if it keeps them");
+  const auto [tree, root] = add("tree", "Sessions and their forks", RunTree);
+  tree->add_option("id", root->id, "Only this session and what descends from it")->type_name("");
+  tree->add_option("--model", root->model, "Only those of this model")->type_name("NAME");
+  const auto [remove, removed] = add("delete", "Deletes sessions; their forks stay", RunDelete);
+  remove->add_option("ids", removed->ids, "The sessions")->type_name("")->required();
+}
+
+void AddSession(CLI::App& app, Globals& globals) {
+  CLI::App* session = app.add_subcommand(
+      "session", "Conversations that stay on the server, at a fixed cost however long they are");
+  session->require_subcommand(1);
+  auto options = std::make_shared<CreateOptions>();
+  CLI::App* create = session->add_subcommand("create", "A new session; prints its id");
+  options->AddTo(*create);
+  create->callback([&globals, options] {
+    globals.run = [&globals, options] { return RunCreate(globals, *options); };
+  });
+  AddSessionQueries(*session, globals);
+  AddSessionWrites(*session, globals);
+  AddSessionSnapshots(*session, globals);
+  AddSessionChat(*session, globals);
+}
+
+}  // namespace tvq::cli

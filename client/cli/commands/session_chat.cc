@@ -1,0 +1,68 @@
+// tvq session chat: a conversation in the terminal.
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "client/cli/command.h"
+#include "client/cli/commands/chat.h"
+#include "client/cli/create_options.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Options {
+  Chat::Options chat;
+  std::optional<std::string> suffix;
+  CreateOptions create;
+};
+
+// The one that is asked for, or a new one.
+absl::StatusOr<v1::Session> Open(const Globals& globals, const Options& options) {
+  client::Sessions& sessions = globals.client->sessions();
+  if (!options.chat.id.empty()) {
+    v1::GetSessionRequest request;
+    request.set_session_id(options.chat.id);
+    const auto found = sessions.Get(request, globals.Call());
+    return found.ok() ? absl::StatusOr<v1::Session>(found->session()) : found.status();
+  }
+  v1::CreateSessionRequest request;
+  options.create.Fill(&request);
+  auto session = sessions.Create(request, globals.Call());
+  if (session.ok()) std::cerr << "new session " << session->id() << "\n";
+  return session;
+}
+
+int Run(const Globals& globals, Options& options) {
+  options.chat.durability = options.create.durability();
+  const auto session = Open(globals, options);
+  if (!session.ok()) return globals.Fail(session.status());
+  options.chat.id = session->id();
+  if (options.suffix) {
+    options.chat.suffix = *options.suffix;
+  } else {
+    auto model = globals.client->GetModel(session->model(), globals.Call());
+    if (!model.ok()) return globals.Fail(model.status());
+    if (model->has_chat_template()) options.chat.model = *std::move(model);
+  }
+  return Chat(globals, options.chat).Run();
+}
+
+}  // namespace
+
+void AddSessionChat(CLI::App& session, Globals& globals) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = session.add_subcommand(
+      "chat", "A conversation: a line in, an answer out; /help inside tells more");
+  command->add_option("id", options->chat.id, "The session; without it: a new one")->type_name("");
+  command->add_option(
+      "--suffix", options->suffix,
+      "Follows each line; default: a line is a message as the model's chat template "
+      "has it, or is followed by a newline if there is none");
+  options->create.AddTo(*command);
+  options->chat.sampling.AddTo(*command);
+  command->callback([&globals, options] {
+    globals.run = [&globals, options] { return Run(globals, *options); };
+  });
+}
+
+}  // namespace tvq::cli

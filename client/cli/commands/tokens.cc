@@ -1,0 +1,94 @@
+// tvq tokenize, tvq detokenize.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "client/cli/command.h"
+#include "client/cli/io/input.h"
+
+namespace tvq::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::optional<std::string> text;
+  bool allow_unknown = false;
+  std::vector<int32_t> ids;
+};
+
+int RunTokenize(const Globals& globals, const Options& options) {
+  v1::TokenizeRequest request;
+  request.set_model(options.model);
+  request.set_allow_unknown(options.allow_unknown);
+  if (options.text) {
+    request.set_text(*options.text);
+  } else if (auto status = ReadInput("-", request.mutable_text()); !status.ok()) {
+    return globals.FailUsage(status);
+  }
+  const auto response = globals.client->Tokenize(request, globals.Call());
+  if (!response.ok()) return globals.Fail(response.status());
+  const std::vector<int32_t> ids(response->token_ids().begin(), response->token_ids().end());
+  if (globals.json) {
+    const nlohmann::json json = {
+        {"token_ids", ids}, {"count", ids.size()}, {"unknown_tokens", response->unknown_tokens()}};
+    std::printf("%s\n", json.dump().c_str());
+    return kOk;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%d" : " %d", ids[i]);
+  std::printf("\n");
+  if (response->unknown_tokens() > 0) {
+    std::fprintf(stderr, "tvq: %s\n", Counted(response->unknown_tokens(), "unknown token").c_str());
+  }
+  return kOk;
+}
+
+int RunDetokenize(const Globals& globals, const Options& options) {
+  v1::DetokenizeRequest request;
+  request.set_model(options.model);
+  request.mutable_token_ids()->Add(options.ids.begin(), options.ids.end());
+  if (options.ids.empty()) {
+    std::string input;
+    if (auto status = ReadInput("-", &input); !status.ok()) return globals.FailUsage(status);
+    std::istringstream words(input);
+    int32_t id;
+    while (words >> id) request.add_token_ids(id);
+    if (!words.eof())
+      return globals.FailUsage(absl::InvalidArgumentError("stdin: must be token ids"));
+  }
+  const auto response = globals.client->Detokenize(request, globals.Call());
+  if (!response.ok()) return globals.Fail(response.status());
+  if (globals.json) {
+    std::printf("%s\n", nlohmann::json({{"text", response->text()}}).dump().c_str());
+  } else {
+    std::fwrite(response->text().data(), 1, response->text().size(), stdout);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddTokenize(CLI::App& app, Globals& globals) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("tokenize", "Text to token ids");
+  AddModel(*command, options->model);
+  command->add_option("--text", options->text, "The text; without it: from stdin");
+  AddAllowUnknown(*command, options->allow_unknown);
+  command->callback([&globals, options] {
+    globals.run = [&globals, options] { return RunTokenize(globals, *options); };
+  });
+}
+
+void AddDetokenize(CLI::App& app, Globals& globals) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("detokenize", "Token ids to text");
+  AddModel(*command, options->model);
+  command->add_option("ids", options->ids, "Such as 5,9,2; without them: from stdin")
+      ->delimiter(',');
+  command->callback([&globals, options] {
+    globals.run = [&globals, options] { return RunDetokenize(globals, *options); };
+  });
+}
+
+}  // namespace tvq::cli

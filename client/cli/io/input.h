@@ -1,0 +1,35 @@
+#ifndef TVQ_CLIENT_CLI_IO_INPUT_H_
+#define TVQ_CLIENT_CLI_IO_INPUT_H_
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tvq::cli {
+
+// A file that is read, or stdin for "-".
+class Input {
+ public:
+  explicit Input(std::string path);
+
+  // Each names the file and the system's reason when it fails: a folder opens and cannot be read.
+  absl::Status Open();
+  // The next bytes, at most a MiB; none at the end.
+  absl::StatusOr<std::string> Read();
+
+ private:
+  absl::Status Failure() const;
+
+  const std::string path_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+// The whole of it.
+absl::Status ReadInput(const std::string& path, std::string* content);
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_IO_INPUT_H_

@@ -1,0 +1,56 @@
+#include "client/cli/io/interrupt.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace tvq::cli {
+
+struct Interrupt::Shared {
+  std::mutex mutex;
+  // Guarded by mutex.
+  std::function<void()> cancel;
+  bool happened = false;
+
+  void Receive() {
+    const std::lock_guard lock(mutex);
+    if (happened || !cancel) std::_Exit(128 + SIGINT);
+    happened = true;
+    cancel();
+  }
+};
+
+Interrupt::Interrupt() : shared_(std::make_shared<Shared>()) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Ends with the process: nothing but a signal wakes sigwait.
+  std::thread([shared = shared_, signals] {
+    while (true) {
+      int signal = 0;
+      if (sigwait(&signals, &signal) == 0) shared->Receive();
+    }
+  }).detach();
+}
+
+Interrupt::Guard::Guard(Interrupt& interrupt, std::function<void()> cancel)
+    : interrupt_(interrupt) {
+  const std::lock_guard lock(interrupt_.shared_->mutex);
+  interrupt_.shared_->cancel = std::move(cancel);
+  interrupt_.shared_->happened = false;
+}
+
+Interrupt::Guard::~Guard() {
+  const std::lock_guard lock(interrupt_.shared_->mutex);
+  interrupt_.shared_->cancel = nullptr;
+}
+
+bool Interrupt::happened() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->happened;
+}
+
+}  // namespace tvq::cli

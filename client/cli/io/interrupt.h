@@ -1,0 +1,39 @@
+#ifndef TVQ_CLIENT_CLI_IO_INTERRUPT_H_
+#define TVQ_CLIENT_CLI_IO_INTERRUPT_H_
+
+#include <functional>
+#include <memory>
+
+namespace tvq::cli {
+
+// Ctrl-C: cancels the call in progress, so that the server frees its place at once; without one,
+// and at the second Ctrl-C during one, ends the process. Construct it before any other thread
+// starts.
+class Interrupt {
+ public:
+  Interrupt();
+
+  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed. One at a
+  // time.
+  class Guard {
+   public:
+    Guard(Interrupt& interrupt, std::function<void()> cancel);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Interrupt& interrupt_;
+  };
+
+  // Whether Ctrl-C came since the latest guard was made.
+  bool happened() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_IO_INTERRUPT_H_

@@ -1,0 +1,97 @@
+#include "client/cli/io/output.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "client/cli/io/session_text.h"
+
+namespace tvq::cli {
+namespace {
+
+const char* FinishName(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::FINISH_REASON_STOP:
+      return "stop";
+    case v1::FINISH_REASON_LENGTH:
+      return "length";
+    case v1::FINISH_REASON_CANCELLED:
+      return "cancelled";
+    case v1::FINISH_REASON_ERROR:
+      return "error";
+    default:
+      return "";
+  }
+}
+
+nlohmann::json LogprobsJson(const v1::TokenLogprobs& token) {
+  nlohmann::json json = {{"token_id", token.token().token_id()}, {"logprob", nullptr}};
+  if (token.has_logprob()) {
+    json["logprob"] = token.token().logprob();
+    json["rank"] = token.token().rank();
+  }
+  for (const v1::TokenLogprob& top : token.top()) {
+    json["top"].push_back({{"token_id", top.token_id()}, {"logprob", top.logprob()}});
+  }
+  return json;
+}
+
+}  // namespace
+
+void Output::Add(const v1::GenerateResponse& response) {
+  for (const auto& token : response.prompt_logprobs()) {
+    prompt_logprobs_.push_back(LogprobsJson(token));
+  }
+  for (const v1::SampleDelta& delta : response.deltas()) {
+    if (!first_token_ms_ && delta.token_ids_size() > 0) first_token_ms_ = Milliseconds();
+    Add(delta);
+  }
+  if (response.has_usage()) usage_ = response.usage();
+  if (response.has_session()) session_ = cli::ToJson(response.session());
+}
+
+void Output::Add(const v1::SampleDelta& delta) {
+  Sample& sample = samples_[delta.index()];
+  sample.text += delta.text();
+  sample.token_ids.insert(sample.token_ids.end(), delta.token_ids().begin(),
+                          delta.token_ids().end());
+  for (const auto& token : delta.logprobs()) sample.logprobs.push_back(LogprobsJson(token));
+  if (delta.finish_reason() != v1::FINISH_REASON_UNSPECIFIED) {
+    sample.finish_reason = FinishName(delta.finish_reason());
+  }
+  if (delta.has_stop_string()) sample.stop_reason = delta.stop_string();
+  if (delta.has_stop_token_id()) sample.stop_reason = delta.stop_token_id();
+  if (!print_) return;
+  std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
+  std::fflush(stdout);
+}
+
+double Output::Milliseconds() const {
+  const auto passed = std::chrono::steady_clock::now() - start_;
+  return std::chrono::duration<double, std::milli>(passed).count();
+}
+
+nlohmann::json Output::ToJson() const {
+  nlohmann::json json;
+  // A call that was cancelled early has an empty sample.
+  const std::map<int32_t, Sample> none = {{0, Sample()}};
+  for (const auto& [index, sample] : samples_.empty() ? none : samples_) {
+    nlohmann::json one = {{"index", index},
+                          {"text", sample.text},
+                          {"token_ids", sample.token_ids},
+                          {"finish_reason", sample.finish_reason},
+                          {"stop_reason", sample.stop_reason}};
+    if (!sample.logprobs.empty()) one["logprobs"] = sample.logprobs;
+    if (index == 0) json.update(one);
+    json["samples"].push_back(std::move(one));
+  }
+  json.erase("index");
+  if (!prompt_logprobs_.empty()) json["prompt_logprobs"] = prompt_logprobs_;
+  json["usage"] = {{"prompt_tokens", usage_.prompt_tokens()},
+                   {"cached_tokens", usage_.cached_tokens()},
+                   {"completion_tokens", usage_.completion_tokens()}};
+  if (first_token_ms_) json["ms_to_first_token"] = *first_token_ms_;
+  if (!session_.is_null()) json["session"] = session_;
+  return json;
+}
+
+}  // namespace tvq::cli

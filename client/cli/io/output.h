@@ -1,0 +1,51 @@
+#ifndef TVQ_CLIENT_CLI_IO_OUTPUT_H_
+#define TVQ_CLIENT_CLI_IO_OUTPUT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tvq/v1/generation.pb.h"
+
+namespace tvq::cli {
+
+// What came for one sample.
+struct Sample {
+  std::string text;
+  std::vector<int32_t> token_ids;
+  nlohmann::json logprobs = nlohmann::json::array();
+  std::string finish_reason;
+  nlohmann::json stop_reason;  // null, a string or an id
+};
+
+// Collects the stream of a Generate call, and prints its text to stdout as it comes. Made right
+// before the call, from when on it counts time.
+class Output {
+ public:
+  explicit Output(bool print) : print_(print) {}
+
+  void Add(const v1::GenerateResponse& response);
+
+  const std::map<int32_t, Sample>& samples() const { return samples_; }
+  nlohmann::json ToJson() const;
+
+ private:
+  void Add(const v1::SampleDelta& delta);
+  double Milliseconds() const;  // since the call
+
+  const bool print_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<double> first_token_ms_;
+  std::map<int32_t, Sample> samples_;
+  std::vector<nlohmann::json> prompt_logprobs_;
+  v1::Usage usage_;
+  nlohmann::json session_;  // null without one
+};
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_IO_OUTPUT_H_

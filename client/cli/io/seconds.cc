@@ -1,0 +1,34 @@
+#include "client/cli/io/seconds.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/numbers.h"
+
+namespace tvq::cli {
+namespace {
+
+// google.protobuf.Duration's own limit: 10,000 years.
+constexpr double kMaxSeconds = 315'576'000'000;
+
+std::string Problem(const std::string& text) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds) && seconds >= 0 && seconds <= kMaxSeconds) return "";
+  return "\"" + text + "\" is no number of seconds";
+}
+
+}  // namespace
+
+CLI::Option* AsSeconds(CLI::Option* option) {
+  return option->type_name("SECONDS")->check(CLI::Validator(Problem, ""));
+}
+
+google::protobuf::Duration ToDuration(double seconds) {
+  google::protobuf::Duration duration;
+  double whole = 0;
+  duration.set_nanos(static_cast<int32_t>(std::modf(seconds, &whole) * 1e9));
+  duration.set_seconds(static_cast<int64_t>(whole));
+  return duration;
+}
+
+}  // namespace tvq::cli

@@ -1,0 +1,31 @@
+// Sessions as JSON and as lines for people.
+#ifndef TVQ_CLIENT_CLI_IO_SESSION_TEXT_H_
+#define TVQ_CLIENT_CLI_IO_SESSION_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq::cli {
+
+nlohmann::json ToJson(const v1::Session& session);
+nlohmann::json ToJson(const std::vector<v1::Session>& sessions);
+nlohmann::json ToJson(const v1::SessionPosition& position);
+
+// "position 12, version 3, saved".
+std::string Text(const v1::SessionPosition& position);
+// Lines of names and values.
+std::string Text(const v1::Session& session);
+// A line per session, columns aligned; `now` gives the ages.
+std::string Table(const std::vector<v1::Session>& sessions, absl::Time now);
+
+// What may be shown in a terminal: control characters become '?'.
+std::string Shown(std::string_view text);
+
+}  // namespace tvq::cli
+
+#endif  // TVQ_CLIENT_CLI_IO_SESSION_TEXT_H_

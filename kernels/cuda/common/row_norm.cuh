@@ -1,0 +1,91 @@
+// The norm of a row, by a block or by a warp: x becomes (x - mean) * scale.
+#ifndef TVQ_KERNELS_CUDA_COMMON_ROW_NORM_CUH_
+#define TVQ_KERNELS_CUDA_COMMON_ROW_NORM_CUH_
+
+#include "kernels/cuda/common/reduce.cuh"
+#include "kernels/ops/layer_norm.h"
+#include "kernels/ops/qkvg_projection.h"
+#include "kernels/ops/rms_norm.h"
+
+namespace tvq::TVQ_CUDA {
+
+struct RowNorm {
+  float mean = 0;  // of LayerNorm; rms norm takes none off
+  float scale = 1;
+
+  __device__ float operator()(float x) const { return (x - mean) * scale; }
+};
+
+// Threads of a block that norms a row. The sums of a row have one order wherever it is normed: that
+// of so many threads, of which thread t adds what belongs to elements t, t + kNormThreads, ...,
+// then BlockReduce.
+constexpr int kNormThreads = 256;
+
+// sum_of(term): the sum of term(sum so far, element), in that order. LayerNorm adds twice, values
+// and then squares of what differs from their mean.
+template <class SumOf>
+__device__ RowNorm NormBySums(Norm norm, int64_t width, const SumOf& sum_of) {
+  const auto elements = static_cast<float>(width);
+  RowNorm row;
+  if (norm == Norm::kLayer) row.mean = sum_of(Add()) / elements;
+  const float squares = sum_of([mean = row.mean](float sum, float x) {
+    const float difference = x - mean;
+    return fmaf(difference, difference, sum);
+  });
+  const float epsilon = norm == Norm::kLayer ? kLayerNormEpsilon : kRmsNormEpsilon;
+  row.scale = 1 / sqrtf(squares / elements + epsilon);
+  return row;
+}
+
+// Of a row [width], for every thread of a block of kNormThreads. `partial` as for BlockReduce.
+__device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial) {
+  return NormBySums(norm, width, [&](const auto& term) {
+    constexpr int kAtOnce = 4;  // elements that are on their way
+    float sum = 0;
+#pragma unroll 1
+    for (int64_t first = threadIdx.x; first < width; first += kAtOnce * kNormThreads) {
+      const auto left = static_cast<int>(width - first);
+      float value[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        value[i] = i * kNormThreads < left ? x[first + i * kNormThreads] : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (i * kNormThreads < left) sum = term(sum, value[i]);
+      }
+    }
+    return BlockReduce<kNormThreads / kWarp>(sum, partial, Add());
+  });
+}
+
+// The same, bit for bit, for every lane of a warp, which takes the place of a block's warps: no
+// barrier, and several rows at a time.
+__device__ inline RowNorm NormOfRowByWarp(Norm norm, const float* x, int width) {
+  constexpr int kWarps = kNormThreads / kWarp;
+  return NormBySums(norm, width, [&](const auto& term) {
+    float sum[kWarps] = {};
+    for (int first = LaneId(); first < width; first += kNormThreads) {
+      float value[kWarps];
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) {
+        const int i = first + warp * kWarp;
+        value[warp] = i < width ? x[i] : 0;
+      }
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) {
+        if (first + warp * kWarp < width) sum[warp] = term(sum[warp], value[warp]);
+      }
+    }
+#pragma unroll
+    for (float& partial : sum) partial = WarpReduce(partial, Add());
+    float total = sum[0];
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) total += sum[warp];
+    return total;
+  });
+}
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_COMMON_ROW_NORM_CUH_

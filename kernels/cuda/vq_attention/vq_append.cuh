@@ -1,0 +1,24 @@
+// Positions enter sessions' states (kernels/ops/vq_attention.h): the part that prefill and append
+// share. Decode has its own (vq_decode_attention.cu), the same additions in the same order.
+#ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
+#define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
+
+#include "kernels/cuda/common/kernel.cuh"
+
+namespace tvq::TVQ_CUDA {
+
+// Retires and appends up to kVqPrefillSpan positions of one session, the first of them `position`:
+// codes [T, G], v [T, G, V]. Uses the device's scratch slot 0.
+struct VqAppendSpan {
+  VqShape shape;
+  VqState state;
+  int64_t position = 0;
+  int64_t tokens = 0;
+  const int32_t* codes = nullptr;
+  const float* v = nullptr;
+};
+absl::Status RunVqAppendSpan(Device& device, const VqAppendSpan& span);
+
+}  // namespace tvq::TVQ_CUDA
+
+#endif  // TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_

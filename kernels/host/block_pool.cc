@@ -1,0 +1,54 @@
+#include "kernels/host/block_pool.h"
+
+namespace tvq {
+
+BlockPool::~BlockPool() {
+  for (const auto& [size, blocks] : kept_) {
+    for (void* data : blocks) Unmap(data, size);
+  }
+}
+
+void BlockPool::Unmap(void* data, size_t size) {
+  if (source_.wake) source_.wake(data, size);
+  source_.unmap(data, size);
+}
+
+BlockPool::Block BlockPool::Take(size_t size) {
+  std::vector<std::pair<void*, size_t>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto same = kept_.find(size); same != kept_.end()) {
+      void* data = same->second.back();
+      same->second.pop_back();
+      if (same->second.empty()) kept_.erase(same);
+      if (source_.wake) source_.wake(data, size);
+      return {data, false};
+    }
+    // Either as much is dropped as is mapped, or everything kept is: the most that was in use at
+    // one time remains the bound.
+    for (size_t room = 0; room < size && !kept_.empty();) {
+      const auto other = kept_.begin();
+      dropped.emplace_back(other->second.back(), other->first);
+      room += other->first;
+      other->second.pop_back();
+      if (other->second.empty()) kept_.erase(other);
+    }
+  }
+  for (const auto& [data, other_size] : dropped) Unmap(data, other_size);
+  return {source_.map(size), true};
+}
+
+void BlockPool::Give(void* data, size_t size) {
+  if (source_.rest) source_.rest(data, size);
+  const std::lock_guard lock(mutex_);
+  kept_[size].push_back(data);
+}
+
+size_t BlockPool::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const auto& [size, blocks] : kept_) bytes += size * blocks.size();
+  return bytes;
+}
+
+}  // namespace tvq

@@ -1,0 +1,42 @@
+#include "server/engine/memory/state_budget.h"
+
+#include <utility>
+
+namespace tvq {
+
+void StateBudget::OnShortage(std::function<void(int64_t wanted)> listener) {
+  const std::lock_guard lock(shortage_mutex_);
+  on_shortage_ = std::move(listener);
+}
+
+void StateBudget::ReportShortage(int64_t wanted) {
+  {
+    const std::lock_guard lock(short_mutex_);
+    short_ = true;
+  }
+  const std::lock_guard lock(shortage_mutex_);
+  if (on_shortage_) on_shortage_(wanted);
+}
+
+bool StateBudget::shortage() const {
+  const std::lock_guard lock(short_mutex_);
+  return short_;
+}
+
+void StateBudget::OnRelief(std::function<void()> listener) {
+  const std::lock_guard lock(relief_mutex_);
+  on_relief_ = std::move(listener);
+}
+
+// The bytes are back by now: who reported before the flag is looked at is called, who reports after
+// it finds them when he tries once more.
+void StateBudget::OnRelease() {
+  {
+    const std::lock_guard lock(short_mutex_);
+    if (!std::exchange(short_, false)) return;
+  }
+  const std::lock_guard lock(relief_mutex_);
+  if (on_relief_) on_relief_();
+}
+
+}  // namespace tvq

@@ -1,0 +1,49 @@
+// The bytes that all decoding states of a server may take together.
+#ifndef TVQ_SERVER_ENGINE_MEMORY_STATE_BUDGET_H_
+#define TVQ_SERVER_ENGINE_MEMORY_STATE_BUDGET_H_
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "server/engine/memory/byte_budget.h"
+
+namespace tvq {
+
+// A state exists only with a share that covers it, so what was admitted never has to make room
+// again. Shared by the engine's running requests and by the states that sessions and prefixes keep
+// between requests. Any thread.
+class StateBudget : public ByteBudget {
+ public:
+  using ByteBudget::ByteBudget;
+
+  // Who keeps states that are not in use is told how many bytes what wants to run takes, and is
+  // expected to give back soon until so many are free at once; it is told again while they are not.
+  // The call must not block; it may use the budget. Setting a listener waits for a call under way.
+  void OnShortage(std::function<void(int64_t wanted)> listener);
+  // Tells the listener. Whoever has to wait after TryReserve(wanted) failed calls it, and then
+  // tries once more: what came back in between has rung no bell.
+  void ReportShortage(int64_t wanted);
+  // Whether one was reported and nothing has come back since.
+  bool shortage() const;
+
+  // The engine's: called after the first bytes that come back after a shortage was reported. Must
+  // not block nor use the budget. Setting a listener waits for a call under way.
+  void OnRelief(std::function<void()> listener);
+
+ private:
+  void OnRelease() override;
+
+  mutable std::mutex short_mutex_;
+  bool short_ = false;  // guarded by short_mutex_
+
+  // Each guarded by its own mutex, which is held during the call.
+  std::mutex shortage_mutex_;
+  std::function<void(int64_t)> on_shortage_;
+  std::mutex relief_mutex_;
+  std::function<void()> on_relief_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_MEMORY_STATE_BUDGET_H_

@@ -1,0 +1,68 @@
+#include "server/engine/scheduling/fair_queue.h"
+
+#include <algorithm>
+
+namespace tvq {
+
+void FairQueue::Push(uint64_t id, const std::string& owner, int32_t priority, int64_t tokens) {
+  Entry& entry = *owners_.try_emplace(owner).first;
+  Owner& o = entry.second;
+  if (o.requests.empty()) {
+    if (!turns_.empty()) o.served = std::max(o.served, std::get<0>(*turns_.begin()));
+    o.turn = ++clock_;
+    turns_.insert(TurnOf(entry));
+  }
+  o.requests.emplace(priority, id);
+  places_.emplace(id, Place{&entry, priority, tokens});
+}
+
+std::optional<uint64_t> FairQueue::Head(const Condition& may_start) {
+  if (!head_) head_ = Find(may_start);
+  return head_;
+}
+
+std::optional<uint64_t> FairQueue::Behind(const Condition& may) { return Find(may); }
+
+std::optional<uint64_t> FairQueue::Find(const Condition& condition) const {
+  for (const auto& [served, turn, owner] : turns_) {
+    const uint64_t first = owner->second.requests.begin()->second;
+    if (first != head_ && condition(first)) return first;
+  }
+  return std::nullopt;
+}
+
+void FairQueue::Pop(uint64_t id) {
+  const auto place = places_.find(id);
+  Entry& owner = *place->second.owner;
+  turns_.erase(TurnOf(owner));
+  owner.second.served += place->second.tokens;
+  owner.second.turn = ++clock_;
+  turns_.insert(TurnOf(owner));
+  Erase(place);
+}
+
+bool FairQueue::Remove(uint64_t id) {
+  const auto place = places_.find(id);
+  if (place == places_.end()) return false;
+  Erase(place);
+  return true;
+}
+
+void FairQueue::Erase(std::unordered_map<uint64_t, Place>::iterator place) {
+  if (head_ == place->first) head_.reset();
+  Entry& owner = *place->second.owner;
+  owner.second.requests.erase({place->second.priority, place->first});
+  if (owner.second.requests.empty()) turns_.erase(TurnOf(owner));
+  places_.erase(place);
+  if (places_.empty()) owners_.clear();
+}
+
+void FairQueue::Charge(const std::string& owner, int64_t tokens) {
+  if (places_.empty()) return;
+  Entry& entry = *owners_.try_emplace(owner).first;
+  const bool waits = turns_.erase(TurnOf(entry)) > 0;
+  entry.second.served += tokens;
+  if (waits) turns_.insert(TurnOf(entry));
+}
+
+}  // namespace tvq

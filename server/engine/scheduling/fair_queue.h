@@ -1,0 +1,74 @@
+// Whose request is next. No threads, no clock: names and numbers in, an order out.
+#ifndef TVQ_SERVER_ENGINE_SCHEDULING_FAIR_QUEUE_H_
+#define TVQ_SERVER_ENGINE_SCHEDULING_FAIR_QUEUE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace tvq {
+
+// Owners take turns: the next request is of the owner that was served the fewest tokens (virtual
+// token counters: Sheng et al., "Fairness in Serving Large Language Models", 2024). An owner that
+// starts to wait is put level with the least served of those that wait already: time without
+// requests earns no credit, and another's thousand requests delay a single one by one turn. Between
+// the requests of one owner the lower priority value goes first, then the earlier one. Every
+// operation takes logarithmic time. Not thread-safe.
+class FairQueue {
+ public:
+  int64_t size() const { return static_cast<int64_t>(places_.size()); }
+
+  // Ids ascend. `tokens` are charged to the owner when its turn comes.
+  void Push(uint64_t id, const std::string& owner, int32_t priority, int64_t tokens);
+
+  using Condition = std::function<bool(uint64_t id)>;
+  // The next request, if there is one: the first of the owner whose turn it is, of the owners whose
+  // first `may_start`. It stays the next until it is popped or removed, or those that overtake it
+  // would starve one that needs much room.
+  std::optional<uint64_t> Head(const Condition& may_start);
+  // The first request behind the head, in the order of turns, that is its owner's first and `may`.
+  std::optional<uint64_t> Behind(const Condition& may);
+  // One of these has its turn.
+  void Pop(uint64_t id);
+  // False if it does not wait.
+  bool Remove(uint64_t id);
+
+  // The owner was served more tokens, which count against its next turns. Without effect while
+  // nobody waits: then nobody is held up.
+  void Charge(const std::string& owner, int64_t tokens);
+
+ private:
+  struct Owner {
+    int64_t served = 0;
+    uint64_t turn = 0;                                // when it joined or had its last turn
+    std::set<std::pair<int32_t, uint64_t>> requests;  // (priority, id)
+  };
+  using Entry = std::map<std::string, Owner>::value_type;
+  struct Place {
+    Entry* owner;
+    int32_t priority;
+    int64_t tokens;
+  };
+  using Turn = std::tuple<int64_t, uint64_t, Entry*>;  // (served, turn, owner)
+
+  static Turn TurnOf(Entry& owner) { return {owner.second.served, owner.second.turn, &owner}; }
+  // The first of an owner, in the order of turns, that is not the head and fulfils the condition.
+  std::optional<uint64_t> Find(const Condition& condition) const;
+  void Erase(std::unordered_map<uint64_t, Place>::iterator place);
+
+  std::map<std::string, Owner> owners_;  // those that wait or were charged since somebody waits
+  std::set<Turn> turns_;                 // of owners that wait
+  std::unordered_map<uint64_t, Place> places_;
+  std::optional<uint64_t> head_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_SCHEDULING_FAIR_QUEUE_H_

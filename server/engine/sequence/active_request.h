@@ -1,0 +1,128 @@
+// A request that was admitted: its prompt, then its samples, and what it owes its sink.
+#ifndef TVQ_SERVER_ENGINE_SEQUENCE_ACTIVE_REQUEST_H_
+#define TVQ_SERVER_ENGINE_SEQUENCE_ACTIVE_REQUEST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/model.h"
+#include "server/engine/scheduling/scheduler.h"
+#include "server/engine/sequence/prompt_run.h"
+#include "server/engine/sequence/sequence.h"
+#include "server/engine/sequence/submission.h"
+
+namespace tvq {
+
+// It waits for its state, feeds its prompt, decodes its samples, and is done. Used by the loop
+// alone. Once done it holds no states but the one it leaves, and calls its sink no more, but for
+// OnKept and OnEnd, which are the loop's to call.
+class ActiveRequest {
+ public:
+  // The submission has its share of `budget`; copies of the prompt's state may get more. What
+  // drafts for a sample has a share of `draft_memory`; a sample that gets none has no drafts.
+  ActiveRequest(Submission submission, Model& model, StateBudget& budget, ByteBudget& draft_memory);
+
+  // Takes a state. Where the request starts from one, that is filled first: `filled` is then called
+  // once, from any thread, perhaps before this returns or after the request is done, and what it
+  // gets is for OnFilled. What cannot start is done.
+  void Start(StateSource::Done filled);
+  bool filling() const { return filling_; }
+  void OnFilled(absl::StatusOr<HeldState> filled);
+
+  RequestHandle handle() const { return submission_.handle; }
+  size_t model() const { return submission_.model; }
+  const Request& request() const { return submission_.request; }
+  SteadyTime submitted() const { return submission_.submitted; }
+  const Usage& usage() const { return usage_; }
+  // Generated since the last call.
+  int64_t TakeUncharged() {
+    return usage_.completion_tokens - std::exchange(charged_, usage_.completion_tokens);
+  }
+  bool started() const { return started_; }  // its sink was greeted
+  bool done() const { return outcome_.has_value(); }
+  const absl::Status& outcome() const { return *outcome_; }  // once done
+
+  // What is to be computed for it; nothing while its state is on the way.
+  Work work() const;
+  // What is still reserved: finished samples have given theirs back.
+  Need Reserved() const;
+  // Device memory that its states hold now.
+  int64_t StateBytes() const;
+
+  // While the prompt is fed; null before, afterwards and when done.
+  PromptRun* prompt() { return prompt_ ? &*prompt_ : nullptr; }
+  // A chunk of the prompt was computed. After the last one the samples exist, or the request is
+  // done.
+  void OnFed(int64_t tokens);
+
+  // Once the prompt is fed.
+  std::span<Sequence> sequences() { return sequences_; }
+  // Of the samples that are not finished, the next `count` in turns, or all if there are fewer.
+  std::vector<Sequence*> NextSequences(int64_t count);
+  // What the first tokens of samples that have nothing pending are sampled from.
+  const std::vector<float>& start_logits() const { return *request().start->logits; }
+  // Hands a sampled token to one of them, and the output to the sink: its first, its last, and when
+  // that is `stream_interval` tokens. The rest goes with a later one, or with the request's end.
+  void OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval);
+
+  // Whoever continues needs the logits after the last token, if there is nothing to feed: those of
+  // the prompt's end, or those that an ending id was sampled from. They come before OnFed or
+  // OnSampled then; the request ends if they are not finite.
+  bool KeepsLogitsOfPrompt() const;
+  void KeepLogits(std::vector<float> logits);
+
+  // Ends the request, if it is not done, and gives back its states.
+  void End(absl::Status outcome);
+  // Says better why a request ended that has.
+  void Diagnose(absl::Status outcome) { outcome_ = std::move(outcome); }
+  // Ends it with CANCELLED. What was generated so far may be kept: the client wanted no more.
+  void Cancel();
+  // What a request that is done leaves, if anything.
+  std::optional<Continuation> TakeKept() { return std::exchange(kept_, std::nullopt); }
+
+ private:
+  absl::StatusOr<HeldState> NewState();
+  void Begin(HeldState held);
+  void SendEcho(std::string_view text);
+  void OfferPrefix();
+  void OnPromptFed();
+  // Nothing where the request can have no drafts, or there is no memory for them.
+  std::optional<HeldDrafter> NewDrafter() const;
+  absl::Status Split();
+  // The samples of a request that wants no tokens.
+  void EndWithoutTokens();
+  // Gives the sink the vectors.
+  absl::Status DeliverVectors();
+  void Keep(HeldState held, const Sequence* sequence);
+  // The text of the last of these tokens: AnswerEnd::kMaxTail bytes or more, if all have so many.
+  std::string EndOf(std::span<const int32_t> tokens) const;
+  int64_t Unfinished() const;
+
+  Submission submission_;
+  Model* model_;
+  StateBudget* budget_;
+  ByteBudget* draft_memory_;
+  bool filling_ = false;
+  bool started_ = false;
+  std::optional<PromptRun> prompt_;
+  size_t next_mark_ = 0;  // of request().prefix_marks
+  std::vector<Sequence> sequences_;
+  size_t next_sequence_ = 0;  // whose turn it is
+  std::vector<float> last_logits_;
+  std::optional<Continuation> kept_;
+  Usage usage_;
+  int64_t charged_ = 0;  // of usage_.completion_tokens
+  std::optional<absl::Status> outcome_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_SEQUENCE_ACTIVE_REQUEST_H_

@@ -1,0 +1,46 @@
+// A checked request on its way to the loop, with everything that could be computed by the thread
+// that submitted it.
+#ifndef TVQ_SERVER_ENGINE_SEQUENCE_SUBMISSION_H_
+#define TVQ_SERVER_ENGINE_SEQUENCE_SUBMISSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/engine/engine.h"
+#include "server/engine/memory/state_budget.h"
+#include "server/engine/request/request.h"
+#include "server/engine/request/text_stream.h"
+#include "server/engine/request/token_counts.h"
+#include "server/engine/scheduling/occupancy.h"
+
+namespace tvq {
+
+struct Submission {
+  RequestHandle handle = 0;
+  size_t model = 0;  // index among the served models
+  Request request;   // with sampling.seed set and sampling.stop_token_ids sorted, when it generates
+  SteadyTime submitted;      // when it was accepted
+  Need need;                 // reserved when it is admitted
+  StateBudget::Share share;  // once it is admitted: need.state_bytes
+
+  // Of a request that generates; each sample starts with a copy.
+  std::optional<TextStream> text;  // primed with the prompt
+  std::string echo;                // the prompt's text, if it is wanted
+  TokenCounts counts;              // of the prompt, if a penalty is on
+  std::vector<int32_t> end_ids;    // sorted: end-of-sequence and stop ids, banned before min_tokens
+};
+
+// True if the sampler needs TokenCounts.
+bool UsesCounts(const SamplingParams& params);
+
+// Checks the request against its model. The errors are those of Engine::Submit for the request's
+// fields; `budget` is the number of bytes all states may take.
+absl::StatusOr<Submission> Prepare(Request request, const Model& model, const EngineOptions& limits,
+                                   int64_t budget);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_SEQUENCE_SUBMISSION_H_

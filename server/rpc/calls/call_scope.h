@@ -1,0 +1,69 @@
+#ifndef TVQ_SERVER_RPC_CALLS_CALL_SCOPE_H_
+#define TVQ_SERVER_RPC_CALLS_CALL_SCOPE_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/rpc/calls/call_context.h"
+#include "server/rpc/wire/status.h"
+
+namespace tvq {
+
+// What every call does at its beginning and at its end. One thread at a time.
+class CallScope {
+ public:
+  // `method` is a literal's.
+  CallScope(const CallContext& context, const MethodInfo& method, grpc::ServerContextBase* rpc)
+      : context_(context), method_(method), rpc_(rpc) {}
+
+  // First of all, once. Not OK: End the call with it.
+  absl::Status Begin() {
+    came_ = context_.open_calls->Begin();
+    return context_.gate->Admit(method_, rpc_, &caller_);
+  }
+
+  // Of a call that does not begin, though its caller may call. Before End.
+  void Refuse(const absl::Status& status) const {
+    context_.recorder->Rejected(status, *context_.draining);
+  }
+
+  // What to Finish with, right then.
+  grpc::Status End(const absl::Status& status) const {
+    context_.recorder->Finished(
+        {method_, caller_, status, absl::FromChrono(std::chrono::steady_clock::now() - start_)});
+    return ToGrpc(status);
+  }
+
+  // Nothing is left but what the client may read. Any thread, after Begin; Done does it otherwise.
+  void Worked() {
+    if (!worked_.exchange(true)) context_.open_calls->Worked(came_);
+  }
+
+  // Last, when gRPC is done with the call.
+  void Done() {
+    Worked();
+    context_.open_calls->End();
+  }
+
+  // Constant after Begin.
+  const Caller& caller() const { return caller_; }
+  const MethodInfo& method() const { return method_; }
+
+ private:
+  const CallContext& context_;
+  const MethodInfo& method_;
+  grpc::ServerContextBase* const rpc_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Caller caller_;
+  OpenCalls::Came came_ = OpenCalls::Came::kBefore;
+  std::atomic<bool> worked_ = false;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_CALLS_CALL_SCOPE_H_

@@ -1,0 +1,96 @@
+#include "server/rpc/calls/encode_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/status.h"
+#include "server/rpc/wire/wire.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
+
+// What a message of protobuf can hold, less what stands around the numbers.
+constexpr int64_t kMostNumbers = (int64_t{1} << 29) - 1024;
+
+}  // namespace
+
+EncodeCall::EncodeCall(const CallContext& context, grpc::CallbackServerContext* rpc,
+                       grpc::ByteBuffer* out)
+    : UnaryReactor(context, kEncode, rpc, out),
+      answer_(context.answers),
+      in_engine_(context.engine) {}
+
+void EncodeCall::Begin(const grpc::ByteBuffer& in) {
+  if (!Admit()) return;
+  if (in.Length() <= kInlineRequestBytes) return Open(in);
+  // The copy shares the bytes.
+  if (!context().workers->TrySchedule(in.Length(), [self = Self(), in] { self->Open(in); })) {
+    Refuse(WorkersBusy(), /*busy=*/true);
+  }
+}
+
+void EncodeCall::Open(const grpc::ByteBuffer& bytes) {
+  v1::EncodeRequest message;
+  absl::Status status = rpc()->IsCancelled() ? absl::CancelledError("the call was cancelled")
+                                             : ParseMessage(bytes, &message);
+  if (status.ok()) status = Submit(message);
+  if (!status.ok()) Refuse(status, /*busy=*/false);
+}
+
+absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
+  const auto model = FindModel(context().engine->models(), message.model());
+  if (!model.ok()) return model.status();
+  Encoder* const encoder = (*model)->model->encoder();
+  if (encoder == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("model: \"", (*model)->name, "\" has no encoder; it generates and scores"));
+  }
+  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);
+  if (!request.ok()) return request.status();
+  width_ = encoder->width();
+  const int64_t tokens = MostTokens(*request);
+  if (!request->mean && tokens > kMostNumbers / width_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request->prompt_field, ": has ", tokens, " tokens, whose vectors of ", width_,
+                     " numbers no message holds; ask for their mean, or for parts of at most ",
+                     kMostNumbers / width_));
+  }
+  if (auto status = TakeRoom(request->mean ? 1 : tokens); !status.ok()) return status;
+  return in_engine_.Submit(*std::move(request), caller(), Self(), rpc());
+}
+
+absl::Status EncodeCall::TakeRoom(int64_t vectors) {
+  const int64_t bytes = vectors * width_ * static_cast<int64_t>(sizeof(float));
+  if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
+  if (answer_.emplace(context().answers).Add(static_cast<size_t>(bytes))) return absl::OkStatus();
+  const auto full = absl::ResourceExhaustedError(
+      "too many vectors are asked for, or wait for their clients; try again");
+  AddRetryPushback(full, /*fits_idle_server=*/true, rpc());
+  return full;
+}
+
+void EncodeCall::OnDone() {
+  answer_.reset();
+  UnaryReactor::OnDone();
+}
+
+void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
+  if (!status.ok()) return End(status);
+  // Not on the loop: there may be hundreds of megabytes.
+  context().workers->Schedule(
+      [self = Self(), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); });
+}
+
+void EncodeCall::AnswerVectors(int64_t tokens) {
+  v1::EncodeResponse response;
+  response.mutable_vectors()->Add(vectors_.begin(), vectors_.end());
+  vectors_ = {};
+  response.set_tokens(static_cast<int32_t>(tokens));
+  response.set_width(static_cast<int32_t>(width_));
+  Answer(response);
+}
+
+}  // namespace tvq

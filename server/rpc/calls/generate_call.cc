@@ -1,0 +1,52 @@
+#include "server/rpc/calls/generate_call.h"
+
+#include <utility>
+
+#include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/wire.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
+
+}  // namespace
+
+GenerateCall::GenerateCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc)
+    : RequestCall(context, kGenerate, std::move(rpc)) {}
+
+absl::Status GenerateCall::Parse(const grpc::ByteBuffer& bytes) {
+  return ParseMessage(bytes, &message_);
+}
+
+const v1::SessionCall* GenerateCall::SessionField() const {
+  return message_.has_session() ? &message_.session() : nullptr;
+}
+
+absl::StatusOr<Request> GenerateCall::Convert(const SessionRecord* session) {
+  const v1::GenerateRequest message = std::move(message_);
+  const auto model = Model(message.model(), session);
+  if (!model.ok()) return model.status();
+  ContextStart start;
+  if (session != nullptr) {
+    start = {ContextStart::kSession, session->position, session->answer_end};
+  }
+  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits, start);
+  if (!request.ok()) return request;
+  output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value());
+  return request;
+}
+
+absl::StatusOr<grpc::ByteBuffer> GenerateCall::ToMessage(const Backlog& backlog) {
+  return SerializeMessage(output_.ToMessage(backlog));
+}
+
+absl::StatusOr<grpc::ByteBuffer> GenerateCall::Replay(const std::string& reply,
+                                                      int64_t persisted_version) {
+  v1::GenerateResponse message;
+  if (auto status = ParseReply(reply, &message); !status.ok()) return status;
+  message.mutable_session()->set_persisted_version(persisted_version);
+  return SerializeMessage(message);
+}
+
+}  // namespace tvq

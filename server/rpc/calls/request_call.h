@@ -1,0 +1,79 @@
+#ifndef TVQ_SERVER_RPC_CALLS_REQUEST_CALL_H_
+#define TVQ_SERVER_RPC_CALLS_REQUEST_CALL_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/rpc/calls/session_use.h"
+#include "server/rpc/calls/stream_call.h"
+#include "server/rpc/transport/queued_stream.h"
+#include "server/rpc/wire/request_hash.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq {
+
+// A call that is one request, perhaps on a session. Then it begins and ends with a task that may
+// block: the first takes the session's lease, the last commits what the engine left, whether or not
+// somebody still listens.
+class RequestCall : public StreamCall<QueuedStream> {
+ public:
+  RequestCall(const CallContext& context, const MethodInfo& method, std::unique_ptr<QueuedRpc> rpc)
+      : StreamCall(context, method, &rpc->context, rpc->writer, std::move(rpc)) {}
+
+  // Reads the request and submits it, here or on other threads, if the caller may. Once.
+  void Begin();
+
+  void OnKept(Continuation end) override { session_->Keep(std::move(end)); }
+
+ protected:
+  virtual absl::Status Parse(const grpc::ByteBuffer& bytes) = 0;
+  // The session of the message that was parsed; null: none.
+  virtual const v1::SessionCall* SessionField() const = 0;
+  // HashOfCall of the message that was parsed.
+  virtual uint64_t CallHash() const = 0;
+  // The message that was parsed as a request; `session` is null without one. May keep what
+  // ToMessage needs.
+  virtual absl::StatusOr<Request> Convert(const SessionRecord* session) = 0;
+
+  // The model that is asked for by `name`, or the session's.
+  absl::StatusOr<const ServedModel*> Model(const std::string& name,
+                                           const SessionRecord* session) const;
+
+  // Of a call on a session that may be retried: its reply, to be kept, unset if it is too large;
+  // and what a retry is answered with a reply that was kept.
+  virtual std::optional<std::string> Reply(const Usage& usage,
+                                           const v1::SessionPosition& position) = 0;
+  virtual absl::StatusOr<grpc::ByteBuffer> Replay(const std::string& reply,
+                                                  int64_t persisted_version) = 0;
+  // Whether Reply will be asked for.
+  bool keeps_reply() const { return session_ != nullptr && session_->keeps_reply(); }
+
+  void Settle(const absl::Status& status, const Usage& usage) override;
+
+ private:
+  std::shared_ptr<RequestCall> Self() {
+    return std::static_pointer_cast<RequestCall>(shared_from_this());
+  }
+  void Open(const grpc::ByteBuffer& bytes);
+  void OpenSession(const SessionCall& call, bool commit_on_cancel);
+  void AnswerRetry(const std::string& reply);
+  void ConvertAndSubmit();
+  void CommitSession(const absl::Status& status, const Usage& usage);
+  // What became of the call for its session.
+  SessionUse::Outcome Outcome(const absl::Status& status) const;
+  // Refuses the call and lets go of its session. `busy`: it may work later.
+  void GiveUp(const absl::Status& status, bool busy = false);
+
+  const SteadyTime began_ = std::chrono::steady_clock::now();
+  // From the lease to the commit; the thread that has the call at its beginning, the loop, the task
+  // at its end.
+  std::unique_ptr<SessionUse> session_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_CALLS_REQUEST_CALL_H_

@@ -1,0 +1,109 @@
+#include "server/rpc/calls/score_call.h"
+
+#include <utility>
+
+#include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/wire.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kScore{"GenerationService/Score", Permission::kGenerate};
+
+int64_t TextBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer) {
+  if (message.has_text()) return static_cast<int64_t>(message.text().size());
+  int64_t bytes = 0;
+  for (int32_t id : message.token_ids().ids()) {
+    bytes += static_cast<int64_t>(tokenizer.TokenBytes(id).size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ScoreCall::ScoreCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc)
+    : RequestCall(context, kScore, std::move(rpc)) {}
+
+absl::Status ScoreCall::Parse(const grpc::ByteBuffer& bytes) {
+  return ParseMessage(bytes, &message_);
+}
+
+const v1::SessionCall* ScoreCall::SessionField() const {
+  return message_.has_session() ? &message_.session() : nullptr;
+}
+
+absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
+  const v1::ScoreRequest message = std::move(message_);
+  const auto model = Model(message.model(), session);
+  if (!model.ok()) return model.status();
+  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);
+  if (!request.ok()) return request;
+  tokenizer_ = &(*model)->model->tokenizer();
+  prepend_eos_ = message.prepend_eos();
+  summary_only_ = message.summary_only();
+  tokens_ = static_cast<int64_t>(request->prompt.size()) - (prepend_eos_ ? 1 : 0);
+  const bool empty_context = session == nullptr || session->position == 0;
+  scored_tokens_ = tokens_ - (empty_context && !prepend_eos_ ? 1 : 0);
+  bytes_ = TextBytes(message, *tokenizer_);
+  unknown_tokens_ = UnknownTokens(request->prompt, *tokenizer_);
+  return request;
+}
+
+void ScoreCall::Filter(int64_t first, std::vector<TokenEvent>* events) {
+  if (first == 0 && prepend_eos_ && !events->empty()) events->erase(events->begin());
+  {
+    absl::MutexLock lock(&sum_mutex_);
+    for (const TokenEvent& event : *events) total_logprob_ += event.token.logprob;
+  }
+  if (summary_only_) events->clear();
+}
+
+void ScoreCall::Summarize(v1::ScoreResponse* message) {
+  message->set_tokens_done(tokens_);
+  v1::ScoreSummary* summary = message->mutable_summary();
+  summary->set_tokens(tokens_);
+  summary->set_scored_tokens(scored_tokens_);
+  summary->set_bytes(bytes_);
+  summary->set_unknown_tokens(unknown_tokens_);
+  absl::MutexLock lock(&sum_mutex_);
+  summary->set_total_logprob(total_logprob_);
+}
+
+absl::StatusOr<grpc::ByteBuffer> ScoreCall::ToMessage(const Backlog& backlog) {
+  v1::ScoreResponse message;
+  for (const TokenEvent& event : backlog.prompt) {
+    ToProto(event, *tokenizer_, message.add_tokens());
+  }
+  if (backlog.prompt_done) message.set_tokens_done(*backlog.prompt_done - (prepend_eos_ ? 1 : 0));
+  if (backlog.usage) Summarize(&message);
+  if (backlog.session) *message.mutable_session() = *backlog.session;
+  return SerializeMessage(message);
+}
+
+void ScoreCall::KeepPrompt(const std::vector<TokenEvent>& events) {
+  if (!keeps_reply()) return;
+  for (const TokenEvent& event : events) {
+    v1::TokenLogprobs token;
+    ToProto(event, *tokenizer_, &token);
+    kept_bytes_ += token.ByteSizeLong();
+    if (kept_bytes_ > kMaxReplyBytes) return kept_.Clear();
+    *kept_.add_tokens() = std::move(token);
+  }
+}
+
+std::optional<std::string> ScoreCall::Reply(const Usage&, const v1::SessionPosition& position) {
+  if (kept_bytes_ > kMaxReplyBytes) return std::nullopt;
+  Summarize(&kept_);
+  *kept_.mutable_session() = position;
+  return kept_.SerializeAsString();
+}
+
+absl::StatusOr<grpc::ByteBuffer> ScoreCall::Replay(const std::string& reply,
+                                                   int64_t persisted_version) {
+  v1::ScoreResponse message;
+  if (auto status = ParseReply(reply, &message); !status.ok()) return status;
+  message.mutable_session()->set_persisted_version(persisted_version);
+  return SerializeMessage(message);
+}
+
+}  // namespace tvq

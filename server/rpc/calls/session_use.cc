@@ -1,0 +1,76 @@
+#include "server/rpc/calls/session_use.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/wire/session_convert.h"
+
+namespace tvq {
+namespace {
+
+// A kept reply is one of these and the reply or, if that was too large, the position alone.
+constexpr char kWhole = '=';
+constexpr char kTooLarge = '!';
+
+absl::Status Damaged() {
+  return absl::DataLossError(
+      "session.idempotency_key: what the first call was answered is damaged");
+}
+
+}  // namespace
+
+absl::Status ParseReply(const std::string& reply, google::protobuf::Message* message) {
+  return message->ParseFromString(reply) ? absl::OkStatus() : Damaged();
+}
+
+absl::StatusOr<std::unique_ptr<SessionUse>> SessionUse::Open(SessionStore* store,
+                                                             const SessionCall& call,
+                                                             bool commit_on_cancel) {
+  auto lease = store->Acquire(call);
+  if (!lease.ok()) return lease.status();
+  return std::unique_ptr<SessionUse>(new SessionUse(call, commit_on_cancel, *std::move(lease)));
+}
+
+absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
+  const std::optional<std::string>& kept = lease_->replay();
+  if (!kept) return std::nullopt;
+  const char mark = kept->empty() ? '\0' : kept->front();
+  if (mark == kWhole) return kept->substr(1);
+  if (mark != kTooLarge) return Damaged();
+  v1::SessionPosition position;
+  if (auto status = ParseReply(kept->substr(1), &position); !status.ok()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("session.idempotency_key: the first call was done and committed version ",
+                   position.version(), " at position ", position.position(),
+                   ", but its output has more than ", kMaxReplyBytes, " bytes and was not kept"));
+}
+
+absl::Status SessionUse::Continue(Request* request) {
+  request->start = lease_->Start();
+  request->keep = true;
+  request->keep_on_cancel = commit_on_cancel_;
+  return lease_->Reserve(MostTokens(*request));
+}
+
+v1::SessionPosition SessionUse::Next() const {
+  v1::SessionPosition position = PositionOf(record());
+  position.set_version(record().version + 1);
+  position.set_position(record().position + static_cast<int64_t>(end_->tokens.size()));
+  if (call_.durability == Durability::kDisk) position.set_persisted_version(position.version());
+  return position;
+}
+
+absl::StatusOr<v1::SessionPosition> SessionUse::Commit(std::optional<std::string> reply) {
+  std::string kept;
+  if (keeps_reply()) {
+    const bool fits = reply && reply->size() < kMaxReplyBytes;  // with its mark
+    kept = fits ? kWhole : kTooLarge;
+    kept += fits ? *reply : Next().SerializeAsString();
+  }
+  auto view = lease_->Commit(*std::exchange(end_, std::nullopt), std::move(kept));
+  if (!view.ok()) return view.status();
+  return PositionOf(view->record);
+}
+
+}  // namespace tvq

@@ -1,0 +1,75 @@
+#include "server/rpc/calls/snapshots/export_call.h"
+
+#include <string>
+#include <utility>
+
+#include "server/rpc/wire/session_convert.h"
+#include "server/rpc/wire/status.h"
+#include "server/rpc/wire/wire.h"
+#include "tvq/v1/session.pb.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kExport{"SessionService/ExportSession", Permission::kSessions};
+
+}  // namespace
+
+ExportCall::ExportCall(const CallContext& context, grpc::CallbackServerContext* rpc)
+    : context_(context), rpc_(rpc), scope_(context, kExport, rpc), reader_(rpc) {}
+
+void ExportCall::Begin(const grpc::ByteBuffer& request) {
+  self_ = shared_from_this();
+  if (const auto admitted = scope_.Begin(); !admitted.ok()) {
+    return End(admitted);
+  }
+  if (!context_.session_tasks->TrySchedule(kSessionTaskBytes + request.Length(),
+                                           [self = self_, request] { self->Open(request); })) {
+    Refuse(SessionTasksBusy());
+  }
+}
+
+void ExportCall::Open(const grpc::ByteBuffer& request) {
+  v1::ExportSessionRequest message;
+  if (auto status = ParseMessage(request, &message); !status.ok()) return Refuse(status);
+  const auto call = ToSessionCall(message, scope_.caller().owner);
+  if (!call.ok()) return Refuse(call.status());
+  auto stream = context_.sessions->Export(*call);
+  if (!stream.ok()) return Refuse(stream.status());
+  sender_.Start(*std::move(stream));
+  SendNext();
+}
+
+void ExportCall::SendNext() {
+  auto message = sender_.Next<v1::ExportSessionResponse>();
+  if (!message.ok() || !*message) return End(message.status());
+  message_ = **std::move(message);
+  sender_.Arm(context_.stall_timeout, shared_from_this());
+  reader_.Arm(2 * context_.stall_timeout, shared_from_this());
+  StartWrite(&message_);
+}
+
+void ExportCall::OnWriteDone(bool ok) {
+  reader_.Disarm();
+  if (auto status = sender_.Written(ok); !status.ok()) return End(status);
+  context_.session_tasks->Schedule([self = shared_from_this()] { self->SendNext(); });
+}
+
+void ExportCall::Refuse(const absl::Status& status) {
+  scope_.Refuse(status);
+  AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
+  End(status);
+}
+
+void ExportCall::End(const absl::Status& status) {
+  sender_.Drop();
+  Finish(scope_.End(status));
+}
+
+void ExportCall::OnDone() {
+  reader_.Done();
+  scope_.Done();
+  self_.reset();
+}
+
+}  // namespace tvq

@@ -1,0 +1,164 @@
+#include "server/rpc/calls/snapshots/generate_with_state_call.h"
+
+#include <utility>
+
+#include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/session_convert.h"
+#include "server/rpc/wire/status.h"
+#include "server/rpc/wire/wire.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kGenerateWithState{"GenerationService/GenerateWithState",
+                                        Permission::kGenerate};
+
+}  // namespace
+
+GenerateWithStateCall::GenerateWithStateCall(const CallContext& context,
+                                             grpc::CallbackServerContext* rpc)
+    : Base(context, kGenerateWithState, rpc, context.writers->Next()) {}
+
+void GenerateWithStateCall::Begin() {
+  if (!Admit()) return;
+  if (context().sessions == nullptr) return Refuse(NoSessions());
+  receiver_ = std::make_unique<SnapshotReceiver>(context().sessions, context().uploads,
+                                                 context().stall_timeout);
+  ReadNext();
+}
+
+void GenerateWithStateCall::ReadNext() {
+  ++reads_;
+  guard_.Arm(context().stall_timeout, [self = Self()] {
+    self->RefuseUpload(Stalled(self->context().stall_timeout), /*busy=*/false);
+  });
+  StartRead(&in_);
+}
+
+void GenerateWithStateCall::OnReadDone(bool ok) {
+  if (!guard_.Disarm()) return;  // refused
+  if (rpc()->IsCancelled()) {
+    return RefuseUpload(absl::CancelledError("the call was cancelled"), /*busy=*/false);
+  }
+  const bool room = context().session_tasks->TrySchedule(
+      kSessionTaskBytes + in_.Length(),
+      [self = Self(), ok] { ok ? self->OnMessage() : self->OnLast(); });
+  if (!room) RefuseUpload(SessionTasksBusy(), /*busy=*/true);
+}
+
+absl::Status GenerateWithStateCall::ReadMessage() {
+  // The engine would refuse it when all of it has come.
+  if (auto status = CheckNotDraining(context()); !status.ok()) return status;
+  v1::GenerateWithStateRequest message;
+  if (auto status = ParseMessage(in_, &message); !status.ok()) return status;
+  in_.Clear();
+  const bool first = reads_ == 1;
+  if (message.has_generate() != first) {
+    return absl::InvalidArgumentError(first ? "generate: is not set, must be in the first message"
+                                            : "generate: is set, may be in the first message only");
+  }
+  if (first) {
+    message_ = std::move(*message.mutable_generate());
+    if (message_.has_session()) {
+      return absl::InvalidArgumentError("generate.session: must not be set beside a state");
+    }
+    const auto model = FindModel(context().engine->models(), message_.model());
+    if (!model.ok()) return model.status();
+    model_ = *model;
+    if (auto status = CheckInputSize(message_, **model, context().limits); !status.ok()) {
+      return status;
+    }
+    // It waits for the snapshot as long as that takes.
+    message_.DiscardUnknownFields();
+    if (auto status = receiver_->Keep(message_.SpaceUsedLong()); !status.ok()) return status;
+  }
+  return receiver_->Add(message.chunk());
+}
+
+void GenerateWithStateCall::OnMessage() {
+  if (auto status = ReadMessage(); !status.ok()) return RefuseUpload(status, receiver_->busy());
+  ReadNext();
+}
+
+void GenerateWithStateCall::OnLast() {
+  if (model_ == nullptr) {
+    return RefuseUpload(absl::InvalidArgumentError("generate: there is no message"), false);
+  }
+  std::optional<StartPoint> start;
+  if (!receiver_->empty()) {
+    auto from = context().sessions->StartFrom(model_->name, receiver_->Take());
+    if (!from.ok()) return RefuseUpload(from.status(), /*busy=*/true);
+    start = *std::move(from);
+  }
+  ContextStart context_start{ContextStart::kUpload, 0};
+  if (start) {
+    context_start.position = start->position + static_cast<int64_t>(start->pending.size());
+    context_start.answer_end = start->answer_end;
+  }
+  auto request = ToRequest(message_, *model_, context().limits, context_start);
+  if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);
+  output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
+  request->start = std::move(start);
+  request->keep = true;
+  if (auto status = Submit(*std::move(request)); !status.ok()) {  // which says when to try again
+    receiver_ = nullptr;
+    Refuse(status);
+  }
+}
+
+void GenerateWithStateCall::RefuseUpload(const absl::Status& status, bool busy) {
+  AddRetryPushback(status, /*fits_idle_server=*/busy, rpc());
+  receiver_ = nullptr;
+  Refuse(status);
+}
+
+absl::StatusOr<grpc::ByteBuffer> GenerateWithStateCall::ToMessage(const Backlog& backlog) {
+  v1::GenerateWithStateResponse message;
+  *message.mutable_generate() = output_.ToMessage(backlog);
+  return SerializeMessage(message);
+}
+
+void GenerateWithStateCall::OnStart() {
+  receiver_ = nullptr;  // others may send now
+  Base::OnStart();
+}
+
+void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usage) {
+  context().session_tasks->Schedule([self = Self(), status, usage] {
+    if (!status.ok() || !self->end_) return self->Conclude(status, usage);
+    auto tail = self->context().sessions->ToSnapshot(self->model_->name,
+                                                     *std::exchange(self->end_, std::nullopt));
+    if (!tail.ok()) return self->Conclude(tail.status(), usage);
+    self->sender_.Start(*std::move(tail));
+    self->Conclude(status, usage);
+  });
+}
+
+void GenerateWithStateCall::FinishCall(const absl::Status& status) {
+  if (!status.ok()) return Finish(status);
+  in_tail_ = true;
+  context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
+}
+
+void GenerateWithStateCall::SendNext() {
+  auto message = sender_.Next<v1::GenerateWithStateResponse>();
+  if (!message.ok() || !*message) return Finish(message.status());
+  out_ = **std::move(message);
+  sender_.Arm(context().stall_timeout, Self());
+  WatchReader(2 * context().stall_timeout);
+  StartWrite(&out_);
+}
+
+void GenerateWithStateCall::OnWriteDone(bool ok) {
+  if (!in_tail_) return Base::OnWriteDone(ok);
+  ReaderTook();
+  if (auto status = sender_.Written(ok); !status.ok()) return Finish(status);
+  context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
+}
+
+void GenerateWithStateCall::Finish(const absl::Status& status) {
+  sender_.Drop();
+  Base::FinishCall(status);
+}
+
+}  // namespace tvq

@@ -1,0 +1,78 @@
+#ifndef TVQ_SERVER_RPC_CALLS_SNAPSHOTS_GENERATE_WITH_STATE_CALL_H_
+#define TVQ_SERVER_RPC_CALLS_SNAPSHOTS_GENERATE_WITH_STATE_CALL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "server/rpc/calls/generate_output.h"
+#include "server/rpc/calls/snapshots/snapshot_receiver.h"
+#include "server/rpc/calls/snapshots/snapshot_sender.h"
+#include "server/rpc/calls/stream_call.h"
+#include "server/rpc/limits/stall_guard.h"
+#include "tvq/v1/generation.pb.h"
+
+namespace tvq {
+
+// One GenerateWithState call: it reads a request and a snapshot, generates as Generate does, and
+// sends the snapshot of what came of it. One chunk at a time in either direction; a client that
+// lets one wait for too long loses the call.
+class GenerateWithStateCall
+    : public StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
+ public:
+  using Base = StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
+
+  GenerateWithStateCall(const CallContext& context, grpc::CallbackServerContext* rpc);
+
+  // Once, before the reactor is returned.
+  void Begin();
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnStart() override;
+  void OnKept(Continuation end) override { end_ = std::move(end); }
+
+ protected:
+  absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
+  void Settle(const absl::Status& status, const Usage& usage) override;
+  bool HasTail() const override { return true; }
+  void FinishCall(const absl::Status& status) override;
+
+ private:
+  std::shared_ptr<GenerateWithStateCall> Self() {
+    return std::static_pointer_cast<GenerateWithStateCall>(shared_from_this());
+  }
+  // The way in.
+  void ReadNext();
+  void OnMessage();
+  absl::Status ReadMessage();
+  void OnLast();
+  // `busy`: it may work later.
+  void RefuseUpload(const absl::Status& status, bool busy);
+  // The way out.
+  void SendNext();
+  void Finish(const absl::Status& status);
+
+  StallGuard guard_;  // of the read in flight
+
+  // One thread at a time: gRPC when a message has come, then the task that takes it; the task that
+  // makes the tail.
+  std::unique_ptr<SnapshotReceiver> receiver_;
+  grpc::ByteBuffer in_;  // of the read in flight
+  int64_t reads_ = 0;    // begun
+  v1::GenerateRequest message_;
+  const ServedModel* model_ = nullptr;
+  GenerateOutput output_;
+  std::optional<Continuation> end_;
+
+  // One thread at a time: the task that sends, then gRPC when that is written.
+  std::atomic<bool> in_tail_ = false;
+  grpc::ByteBuffer out_;  // of the write in flight
+  SnapshotSender sender_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_CALLS_SNAPSHOTS_GENERATE_WITH_STATE_CALL_H_

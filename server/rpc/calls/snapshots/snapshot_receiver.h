@@ -1,0 +1,55 @@
+#ifndef TVQ_SERVER_RPC_CALLS_SNAPSHOTS_SNAPSHOT_RECEIVER_H_
+#define TVQ_SERVER_RPC_CALLS_SNAPSHOTS_SNAPSHOT_RECEIVER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/rpc/limits/byte_quota.h"
+#include "server/sessions/session_store.h"
+
+namespace tvq {
+
+// How fast a client must send at least, in bytes a second, once the time is over for which one
+// chunk may let the server wait.
+inline constexpr int64_t kSlowestSender = int64_t{16} << 10;
+
+// A snapshot on its way in, as a client sends it, and its part of the quota. One thread at a time.
+class SnapshotReceiver {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `patience`: for one chunk.
+  SnapshotReceiver(SessionStore* store, ByteQuota* quota, std::chrono::milliseconds patience)
+      : share_(quota), upload_(store->NewUpload()), patience_(patience) {}
+
+  // INVALID_ARGUMENT for a chunk that is too long. DEADLINE_EXCEEDED when all of them together come
+  // too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than any this server takes, or,
+  // then `busy` is true, when others are sending too much already or there is no memory.
+  absl::Status Add(const std::string& chunk, Clock::time_point now = Clock::now());
+
+  // Counts what the call keeps beside the snapshot. RESOURCE_EXHAUSTED as for a chunk.
+  absl::Status Keep(size_t bytes);
+
+  bool empty() const { return bytes_ == 0; }
+  bool busy() const { return busy_; }
+
+  // What was received. Once.
+  std::unique_ptr<SnapshotUpload> Take() { return std::move(upload_); }
+
+ private:
+  ByteQuota::Share share_;
+  std::unique_ptr<SnapshotUpload> upload_;
+  const std::chrono::milliseconds patience_;
+  const Clock::time_point began_ = Clock::now();
+  int64_t bytes_ = 0;
+  bool busy_ = false;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_CALLS_SNAPSHOTS_SNAPSHOT_RECEIVER_H_

@@ -1,0 +1,22 @@
+// What gRPC counts of its server's calls and connections, read from channelz: C functions of
+// grpc.h that answer JSON (grpc/proposal A14).
+#ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CHANNELZ_H_
+#define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CHANNELZ_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "server/rpc/limits/connections/connection.h"
+
+namespace tvq {
+
+// Calls that came in, also those to methods that there are not, to all of the process's servers.
+// Some 20 us.
+int64_t CallsStarted();
+
+// Of all of the process's servers. Some 20 us each.
+std::vector<Connection> OpenConnections();
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CHANNELZ_H_

@@ -1,0 +1,27 @@
+#include "server/rpc/limits/rate_limiter.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tvq {
+
+RateLimiter::RateLimiter(double per_second)
+    : per_second_(per_second), burst_(std::max(1.0, per_second)) {}
+
+std::optional<std::chrono::milliseconds> RateLimiter::Take(const std::string& owner, Time now) {
+  if (per_second_ <= 0) return std::nullopt;
+  absl::MutexLock lock(&mutex_);
+  Bucket& bucket = buckets_.try_emplace(owner, Bucket{burst_, now}).first->second;
+  // Another thread may have come here with a later time already.
+  const double seconds = std::max(0.0, std::chrono::duration<double>(now - bucket.at).count());
+  bucket.requests = std::min(burst_, bucket.requests + seconds * per_second_);
+  bucket.at = std::max(bucket.at, now);
+  if (bucket.requests >= 1) {
+    bucket.requests -= 1;
+    return std::nullopt;
+  }
+  const double wait = (1 - bucket.requests) / per_second_;
+  return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(std::ceil(wait * 1000))));
+}
+
+}  // namespace tvq

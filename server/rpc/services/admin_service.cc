@@ -1,0 +1,75 @@
+#include "server/rpc/services/admin_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/rpc/calls/snapshots/import_call.h"
+#include "server/rpc/calls/unary_call.h"
+#include "server/rpc/services/drain_convert.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kDrain{"AdminService/Drain", Permission::kAdmin};
+constexpr MethodInfo kReloadCredentials{"AdminService/ReloadCredentials", Permission::kAdmin};
+
+// A file is wrong, not the call.
+absl::Status FailedReload(const absl::Status& status) {
+  return absl::FailedPreconditionError(status.message());
+}
+
+}  // namespace
+
+absl::Status AdminService::BeginDraining(const v1::DrainRequest& request,
+                                         v1::DrainResponse* response) const {
+  const absl::StatusOr<DrainOrder> order = ToDrainOrder(request);
+  if (!order.ok()) return order.status();
+  response->set_requests_running(context_.engine->stats().requests_running);
+  return drain_(*order);
+}
+
+absl::Status AdminService::Reload(const Caller& caller,
+                                  v1::ReloadCredentialsResponse* response) const {
+  const absl::StatusOr<Credentials::Reloaded> reloaded = credentials_->Reload();
+  if (!reloaded.ok()) {
+    spdlog::warn("{} had credentials read again, the old ones stay: {}", caller.owner,
+                 std::string(reloaded.status().message()));
+    return FailedReload(reloaded.status());
+  }
+  spdlog::info("{} had credentials read again: {}", caller.owner, Describe(*reloaded));
+  response->set_keys(static_cast<int32_t>(reloaded->keys));
+  response->set_certificates_reloaded(reloaded->certificates);
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* rpc,
+                                              const grpc::ByteBuffer* in, grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::DrainRequest, v1::DrainResponse>(
+      context_, kDrain, rpc, in, out,
+      [this](const Caller& caller, const v1::DrainRequest& request, v1::DrainResponse* response) {
+        spdlog::warn("{} asks the server to drain", caller.owner);
+        return BeginDraining(request, response);
+      });
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* AdminService::AdoptSession(
+    grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out) {
+  const auto call = std::make_shared<AdoptCall>(context_, rpc, out);
+  call->Begin();
+  return call.get();  // holds itself until gRPC is done with it
+}
+
+grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerContext* rpc,
+                                                          const grpc::ByteBuffer* in,
+                                                          grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
+      context_, kReloadCredentials, rpc, in, out,
+      [this](const Caller& caller, const auto&, v1::ReloadCredentialsResponse* response) {
+        return Reload(caller, response);
+      });
+}
+
+}  // namespace tvq

@@ -1,0 +1,29 @@
+#include "server/rpc/services/drain_convert.h"
+
+#include <chrono>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq {
+namespace {
+
+// The longest time that --shutdown-timeout takes, too.
+constexpr int64_t kMaxTimeoutSeconds = 86'400;
+
+}  // namespace
+
+absl::StatusOr<DrainOrder> ToDrainOrder(const v1::DrainRequest& message) {
+  DrainOrder order{.peer = message.peer()};
+  if (!message.has_timeout()) return order;
+  const int64_t seconds = message.timeout().seconds();
+  const int32_t nanos = message.timeout().nanos();
+  if (seconds < 0 || seconds > kMaxTimeoutSeconds || nanos < 0 || nanos > 999'999'999) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout: must be between 0 and ", kMaxTimeoutSeconds, " seconds"));
+  }
+  order.timeout = std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanos);
+  return order;
+}
+
+}  // namespace tvq

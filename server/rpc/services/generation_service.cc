@@ -1,0 +1,109 @@
+#include "server/rpc/services/generation_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/calls/encode_call.h"
+#include "server/rpc/calls/generate_call.h"
+#include "server/rpc/calls/score_call.h"
+#include "server/rpc/calls/snapshots/generate_with_state_call.h"
+#include "server/rpc/calls/unary_call.h"
+#include "server/rpc/wire/convert.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kTokenize{"GenerationService/Tokenize", Permission::kGenerate};
+constexpr MethodInfo kDetokenize{"GenerationService/Detokenize", Permission::kGenerate};
+
+// The call holds itself until gRPC is done with it.
+template <typename Call>
+QueuedMethod::Begin BeginCall(const CallContext& context) {
+  return [&context](std::unique_ptr<QueuedRpc> rpc) {
+    std::make_shared<Call>(context, std::move(rpc))->Begin();
+  };
+}
+
+absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest& request,
+                          v1::TokenizeResponse* response) {
+  auto model = FindModel(context.engine->models(), request.model());
+  if (!model.ok()) return model.status();
+  const Tokenizer& tokenizer = (*model)->model->tokenizer();
+  if (auto status = CheckTextSize(request.text(), tokenizer, context.limits); !status.ok()) {
+    return status;
+  }
+  auto ids = TextTokens(request.text(), request.allow_unknown(), tokenizer);
+  if (!ids.ok()) return ids.status();
+  response->mutable_token_ids()->Add(ids->begin(), ids->end());
+  response->set_unknown_tokens(static_cast<int32_t>(UnknownTokens(*ids, tokenizer)));
+  return absl::OkStatus();
+}
+
+absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeRequest& request,
+                           v1::DetokenizeResponse* response) {
+  auto model = FindModel(context.engine->models(), request.model());
+  if (!model.ok()) return model.status();
+  if (auto status = CheckTokenCount(request.token_ids_size(), context.limits, "token_ids");
+      !status.ok()) {
+    return status;
+  }
+  const std::vector<int32_t> ids(request.token_ids().begin(), request.token_ids().end());
+  auto text = (*model)->model->tokenizer().Decode(ids);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(),
+                        absl::StrCat("token_ids: ", std::string(text.status().message())));
+  }
+  response->set_text(*std::move(text));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void GenerationService::Take(StreamWriters* writers) {
+  const auto generate = [this](QueuedRpc* rpc, void* tag) {
+    grpc::ServerCompletionQueue* const queue = rpc->writer->queue();
+    RequestGenerate(&rpc->context, &rpc->request, &rpc->stream, queue, queue, tag);
+  };
+  const auto score = [this](QueuedRpc* rpc, void* tag) {
+    grpc::ServerCompletionQueue* const queue = rpc->writer->queue();
+    RequestScore(&rpc->context, &rpc->request, &rpc->stream, queue, queue, tag);
+  };
+  writers->Take(generate, BeginCall<GenerateCall>(context_));
+  writers->Take(score, BeginCall<ScoreCall>(context_));
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerationService::GenerateWithState(
+    grpc::CallbackServerContext* rpc) {
+  const auto call = std::make_shared<GenerateWithStateCall>(context_, rpc);
+  call->Begin();
+  return call.get();
+}
+
+grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext* rpc,
+                                                    const grpc::ByteBuffer* in,
+                                                    grpc::ByteBuffer* out) {
+  const auto call = std::make_shared<EncodeCall>(context_, rpc, out);
+  call->Begin(*in);
+  return call.get();
+}
+
+grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* rpc,
+                                                      const grpc::ByteBuffer* in,
+                                                      grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
+      context_, kTokenize, rpc, in, out,
+      [this](const Caller&, const auto& q, auto* r) { return TokenizeText(context_, q, r); });
+}
+
+grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* rpc,
+                                                        const grpc::ByteBuffer* in,
+                                                        grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+      context_, kDetokenize, rpc, in, out,
+      [this](const Caller&, const auto& q, auto* r) { return DetokenizeIds(context_, q, r); });
+}
+
+}  // namespace tvq

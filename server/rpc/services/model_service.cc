@@ -1,0 +1,101 @@
+#include "server/rpc/services/model_service.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/rpc/calls/unary_call.h"
+#include "server/rpc/wire/convert.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kListModels{"ModelService/ListModels", Permission::kAny};
+constexpr MethodInfo kGetModel{"ModelService/GetModel", Permission::kAny};
+constexpr MethodInfo kGetServerInfo{"ModelService/GetServerInfo", Permission::kAny};
+
+void ToProto(v1::SessionTier tier, const TierStats& stats, v1::TierUse* message) {
+  message->set_tier(tier);
+  message->set_sessions(stats.sessions);
+  message->set_state_bytes(stats.state_bytes);
+  message->set_budget_bytes(stats.budget_bytes);
+}
+
+}  // namespace
+
+ModelService::ModelService(const CallContext& context, ServerDescription description)
+    : context_(context), description_(std::move(description)), start_(absl::Now()) {}
+
+absl::Status ModelService::Describe(const ServedModel& model, int64_t quoted_tokens,
+                                    v1::Model* message) const {
+  const absl::StatusOr<ModelCapacity> capacity =
+      context_.engine->Capacity(model.name, quoted_tokens);
+  if (!capacity.ok()) return capacity.status();
+  ToProto(model, *capacity, context_.limits, message);
+  return absl::OkStatus();
+}
+
+void ModelService::Describe(v1::GetServerInfoResponse* message) const {
+  message->set_version(description_.version);
+  message->set_build(description_.build);
+  message->set_device(description_.device);
+  const int64_t start = absl::ToUnixNanos(start_);
+  message->mutable_start_time()->set_seconds(start / 1'000'000'000);
+  message->mutable_start_time()->set_nanos(static_cast<int32_t>(start % 1'000'000'000));
+  const int64_t uptime =
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - began_).count();
+  message->mutable_uptime()->set_seconds(uptime / 1'000'000'000);
+  message->mutable_uptime()->set_nanos(static_cast<int32_t>(uptime % 1'000'000'000));
+  message->set_draining(*context_.draining);
+  const EngineStats stats = context_.engine->stats();
+  message->set_requests_running(stats.requests_running);
+  message->set_requests_waiting(stats.requests_waiting);
+  message->set_prefill_tokens_computed(stats.prefill_tokens_computed);
+  message->set_prefill_tokens_reused(stats.prefill_tokens_reused);
+  message->set_generation_tokens(stats.generation_tokens);
+  if (context_.sessions == nullptr) return;
+  const SessionStats sessions = context_.sessions->stats();
+  ToProto(v1::SESSION_TIER_DEVICE, sessions.device, message->add_tiers());
+  ToProto(v1::SESSION_TIER_HOST, sessions.host, message->add_tiers());
+  ToProto(v1::SESSION_TIER_DURABLE, sessions.durable, message->add_tiers());
+}
+
+grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* rpc,
+                                                   const grpc::ByteBuffer* in,
+                                                   grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>(
+      context_, kListModels, rpc, in, out,
+      [this](const Caller&, const auto&, v1::ListModelsResponse* response) {
+        for (const ServedModel& model : context_.engine->models()) {
+          if (auto status = Describe(model, /*quoted_tokens=*/0, response->add_models());
+              !status.ok())
+            return status;
+        }
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* rpc,
+                                                 const grpc::ByteBuffer* in,
+                                                 grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::GetModelRequest, v1::GetModelResponse>(
+      context_, kGetModel, rpc, in, out,
+      [this](const Caller&, const v1::GetModelRequest& request, v1::GetModelResponse* response) {
+        const auto model = FindModel(context_.engine->models(), request.name());
+        if (!model.ok()) return model.status();
+        return Describe(**model, request.quoted_tokens(), response->mutable_model());
+      });
+}
+
+grpc::ServerUnaryReactor* ModelService::GetServerInfo(grpc::CallbackServerContext* rpc,
+                                                      const grpc::ByteBuffer* in,
+                                                      grpc::ByteBuffer* out) {
+  return BeginUnaryCall<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+      context_, kGetServerInfo, rpc, in, out,
+      [this](const Caller&, const auto&, v1::GetServerInfoResponse* response) {
+        Describe(response);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace tvq

@@ -1,0 +1,322 @@
+#include "server/rpc/services/server.h"
+
+#include <google/protobuf/message.h>
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "base/host_port.h"
+#include "base/usable_cores.h"
+#include "grpc/health/v1/health.pb.h"
+#include "server/rpc/services/admin_service.h"
+#include "server/rpc/services/generation_service.h"
+#include "server/rpc/services/session_service.h"
+#include "server/rpc/transport/wakeful_pollers.h"
+#include "server/rpc/wire/grpc_time.h"
+
+namespace tvq {
+namespace {
+
+// Streams are short work for a writer: two keep up with several hundred thousand messages/s. One
+// spends less time on each, as it sleeps less often in between, which counts where the model takes
+// every core.
+int Writers(const ServerOptions& options) {
+  if (options.writers > 0) return options.writers;
+  return UsableCores() > 4 ? 2 : 1;
+}
+
+// Long requests that are tokenized at once; more wait, the longer ones longer. Each may take
+// seconds, so one worker more is for the shorter of them alone.
+constexpr int kWorkers = 2;
+constexpr size_t kShorterBytes = size_t{64} << 10;
+constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
+
+// Tasks that wait for disk or network at the same time, and what those that wait their turn keep.
+constexpr int kSessionThreads = 16;
+constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
+
+// Of large answers of vectors that clients have asked for and not taken.
+constexpr size_t kMaxAnswerBytes = size_t{512} << 20;
+
+// Two of the models' largest snapshots, or a number of small ones, may be on their way in at once;
+// in any case one as large as is taken at all, with the request that it comes with.
+size_t UploadBytes(const Engine& engine, const SessionStore* sessions,
+                   const ServerOptions& options) {
+  constexpr int64_t kIdBytes = 4;  // of an id that has one byte on its way
+  int64_t largest = int64_t{32} << 20;
+  for (const ServedModel& served : engine.models()) {
+    const Model& model = *served.model;
+    largest = std::max(
+        largest, std::min(model.LargestStateBytes(), model.StateBytes(0) + kMostUploadGrowth));
+  }
+  const int64_t two = 2 * (largest + (int64_t{16} << 20));
+  const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();
+  return static_cast<size_t>(std::max(two, one + kIdBytes * options.max_message_bytes));
+}
+
+// In which the last answers go out; then streams end that never end by themselves.
+constexpr std::chrono::milliseconds kLastBytes{100};
+
+// Of the largest, being received, when the flags do not say how many bytes.
+constexpr int64_t kDefaultRequestsInMemory = 32;
+
+int Milliseconds(std::chrono::seconds seconds) {
+  const auto ms = std::chrono::milliseconds(seconds).count();
+  return static_cast<int>(std::min<int64_t>(ms, std::numeric_limits<int>::max()));
+}
+
+// Read from a connection at once. gRPC takes in all streams that lie in one read before it serves,
+// or takes apart, any of them; left alone it reads up to 4 MiB.
+constexpr int kMaxReadBytes = 64 << 10;
+
+// gRPC reads a whole request before we see its key. Beyond this it ends calls by itself.
+int64_t ConnectionBytes(const ServerOptions& options) {
+  if (options.max_connection_bytes > 0) return options.max_connection_bytes;
+  return kDefaultRequestsInMemory * options.max_message_bytes;
+}
+
+void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  grpc::ResourceQuota quota("tvq");
+  quota.Resize(static_cast<size_t>(ConnectionBytes(options)));
+  builder->SetResourceQuota(quota);
+  builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Milliseconds(options.keepalive_timeout));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Clients may ping as often as every ten seconds, between calls too.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                              static_cast<int>(options.connections.max_streams));
+  builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
+  // What the guard of the connections reads.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
+  // A second server on the port is a mistake, not a share of the load.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Health and reflection are the only synchronous services.
+  builder->SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  // What can be wrong before the server listens.
+  struct Parts {
+    std::unique_ptr<CallRecorder> recorder;
+    std::unique_ptr<CallGate> gate;
+    std::unique_ptr<Tls> tls;  // null without TLS
+  };
+
+  Impl(Engine* engine, SessionStore* sessions, Parts parts, ServerDescription description,
+       const ServerOptions& options)
+      : recorder_(std::move(parts.recorder)),
+        gate_(std::move(parts.gate)),
+        tls_(std::move(parts.tls)),
+        credentials_(gate_.get(), tls_.get()),
+        uploads_(UploadBytes(*engine, sessions, options)),
+        workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst, kShorterBytes),
+        session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
+        context_{.engine = engine,
+                 .sessions = sessions,
+                 .gate = gate_.get(),
+                 .recorder = recorder_.get(),
+                 .limits = options.limits,
+                 .writers = &writers_,
+                 .workers = &workers_,
+                 .session_tasks = &session_tasks_,
+                 .uploads = &uploads_,
+                 .answers = &answers_,
+                 .stall_timeout = options.stall_timeout,
+                 .open_calls = &open_calls_,
+                 .draining = &draining_},
+        generation_(context_),
+        sessions_(context_),
+        models_(context_, std::move(description)) {
+    if (gate_->has_keys()) {
+      admin_ = std::make_unique<AdminService>(context_, &credentials_, options.drain);
+    }
+  }
+
+  ~Impl() { writers_.Stop(&open_calls_); }
+
+  absl::Status Start(const ServerOptions& options) {
+    // Its complaints about clients' messages go to the client, as a status.
+    google::protobuf::SetLogHandler(nullptr);
+    grpc::EnableDefaultHealthCheckService(true);
+    // gRPC's service is made without its description, which reflection then would list and not
+    // have.
+    google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    const std::string address = HostPort(options.host, options.port);
+    builder.AddListeningPort(
+        address, tls_ == nullptr ? grpc::InsecureServerCredentials() : tls_->Credentials(), &port_);
+    builder.RegisterService(&generation_);
+    if (context_.sessions != nullptr) builder.RegisterService(&sessions_);
+    builder.RegisterService(&models_);
+    if (admin_ != nullptr) builder.RegisterService(admin_.get());
+    SetLimits(options, &builder);
+    writers_.AddTo(&builder, Writers(options));
+    server_ = builder.BuildAndStart();
+    writers_.Start();
+    if (server_ == nullptr || port_ == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", address,
+                       ": the port is in use, or the host is no address of this machine"));
+    }
+    generation_.Take(&writers_);
+    guard_.emplace(options.connections);
+    SetProgressing(true);
+    return absl::OkStatus();
+  }
+
+  int port() const { return port_; }
+  CallCounts call_counts() const { return recorder_->counts(); }
+  Credentials& credentials() { return credentials_; }
+  int64_t closed_connections() const { return guard_->closed(); }
+
+  void SetDraining() {
+    draining_ = true;
+    absl::MutexLock lock(&health_mutex_);
+    SetHealth();
+  }
+
+  void SetProgressing(bool progressing) {
+    absl::MutexLock lock(&health_mutex_);
+    progressing_ = progressing;
+    SetHealth();
+  }
+
+  void FinishCalls(SteadyTime until, const std::stop_token& stop) {
+    open_calls_.WaitForWork(until, stop);
+  }
+
+  void StopListening() {
+    if (closing_.joinable()) return;
+    closing_ = std::thread([this] {
+      server_->Shutdown();  // however long it takes
+      closed_.Notify();
+    });
+  }
+
+  void Shutdown(SteadyTime until) {
+    if (server_ == nullptr) return;
+    open_calls_.WaitForNone(until);
+    ShutdownServer(until);
+    writers_.Stop(&open_calls_);
+  }
+
+ private:
+  void ShutdownServer(SteadyTime until) {
+    const SteadyTime last = std::min(until, std::chrono::steady_clock::now() + kLastBytes);
+    if (!closing_.joinable()) {
+      server_->Shutdown(ToGrpcTime(last));
+      return;
+    }
+    const auto left = absl::FromChrono(last - std::chrono::steady_clock::now());
+    // As gRPC does at the end of the time that a Shutdown is given.
+    if (!closed_.WaitForNotificationWithTimeout(left)) {
+      grpc_server_cancel_all_calls(server_->c_server());
+    }
+    closing_.join();
+  }
+
+  void SetHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_) {
+    const bool serving = progressing_ && !draining_;
+    grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+    health->SetServingStatus(serving);  // all, and ""
+    health->SetServingStatus(v1::GenerationService::service_full_name(), serving);
+    if (context_.sessions != nullptr) {
+      health->SetServingStatus(v1::SessionService::service_full_name(), serving);
+    }
+    health->SetServingStatus(v1::ModelService::service_full_name(), serving);
+    if (admin_ != nullptr) {
+      health->SetServingStatus(v1::AdminService::service_full_name(), serving);
+    }
+  }
+
+  // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
+  const std::unique_ptr<CallRecorder> recorder_;
+  const std::unique_ptr<CallGate> gate_;
+  const std::unique_ptr<Tls> tls_;  // null without TLS
+  Credentials credentials_;
+  OpenCalls open_calls_;
+  std::atomic<bool> draining_ = false;
+  ByteQuota uploads_;
+  ByteQuota answers_{kMaxAnswerBytes};
+  StreamWriters writers_;
+  TaskPool workers_;
+  TaskPool session_tasks_;
+  const CallContext context_;
+  GenerationService generation_;
+  SessionService sessions_;
+  ModelService models_;
+  std::unique_ptr<AdminService> admin_;  // null without keys
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  WakefulPollers pollers_;
+  std::optional<ConnectionGuard> guard_;
+  std::thread closing_;  // if the port closed before all calls had ended
+  absl::Notification closed_;
+  absl::Mutex health_mutex_;
+  bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { Shutdown(std::chrono::steady_clock::now()); }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionStore* sessions,
+                                                      ServerDescription description,
+                                                      const ServerOptions& options) {
+  Impl::Parts parts{.recorder = std::make_unique<CallRecorder>(options.log_call)};
+  auto gate = CallGate::Create(options.gate, parts.recorder.get());
+  if (!gate.ok()) return gate.status();
+  parts.gate = *std::move(gate);
+  if (options.tls.enabled()) {
+    auto tls = Tls::Create(options.tls);
+    if (!tls.ok()) return tls.status();
+    parts.tls = *std::move(tls);
+  }
+  auto impl =
+      std::make_unique<Impl>(engine, sessions, std::move(parts), std::move(description), options);
+  if (auto status = impl->Start(options); !status.ok()) return status;
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+int Server::port() const { return impl_->port(); }
+
+CallCounts Server::call_counts() const { return impl_->call_counts(); }
+
+Credentials& Server::credentials() { return impl_->credentials(); }
+int64_t Server::closed_connections() const { return impl_->closed_connections(); }
+
+void Server::SetDraining() { impl_->SetDraining(); }
+
+void Server::SetProgressing(bool progressing) { impl_->SetProgressing(progressing); }
+
+void Server::FinishCalls(SteadyTime until, const std::stop_token& stop) {
+  impl_->FinishCalls(until, stop);
+}
+
+void Server::StopListening() { impl_->StopListening(); }
+
+void Server::Shutdown(SteadyTime until) { impl_->Shutdown(until); }
+
+}  // namespace tvq

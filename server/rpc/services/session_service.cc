@@ -1,0 +1,215 @@
+#include "server/rpc/services/session_service.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/calls/append_call.h"
+#include "server/rpc/calls/snapshots/export_call.h"
+#include "server/rpc/calls/snapshots/import_call.h"
+#include "server/rpc/calls/unary_call.h"
+#include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/session_convert.h"
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kCreate{"SessionService/CreateSession", Permission::kSessions};
+constexpr MethodInfo kGet{"SessionService/GetSession", Permission::kSessions};
+constexpr MethodInfo kList{"SessionService/ListSessions", Permission::kSessions};
+constexpr MethodInfo kFork{"SessionService/ForkSession", Permission::kSessions};
+constexpr MethodInfo kMark{"SessionService/MarkSession", Permission::kSessions};
+constexpr MethodInfo kUnmark{"SessionService/UnmarkSession", Permission::kSessions};
+constexpr MethodInfo kRewind{"SessionService/RewindSession", Permission::kSessions};
+constexpr MethodInfo kSave{"SessionService/SaveSession", Permission::kSessions};
+constexpr MethodInfo kDelete{"SessionService/DeleteSession", Permission::kSessions};
+
+// In one answer: at most 5 bytes each, together well below the 4 MiB that gRPC's clients take.
+constexpr int64_t kMostTranscriptIds = 1 << 18;
+
+absl::Status Create(const CallContext& context, const Caller& caller,
+                    const v1::CreateSessionRequest& request, v1::CreateSessionResponse* response) {
+  if (auto status = CheckNotDraining(context); !status.ok()) return status;
+  auto options = ToCreateOptions(request);
+  if (!options.ok()) return options.status();
+  const auto model = FindModel(context.engine->models(), options->model);
+  if (!model.ok()) return model.status();
+  options->model = (*model)->name;
+  const auto view = context.sessions->Create(caller.owner, *options);
+  if (!view.ok()) return view.status();
+  ToProto(*view, response->mutable_session());
+  return absl::OkStatus();
+}
+
+absl::Status Get(const CallContext& context, const Caller& caller,
+                 const v1::GetSessionRequest& request, v1::GetSessionResponse* response) {
+  if (auto status = CheckSessionId(request.session_id(), "session_id"); !status.ok()) return status;
+  if (!request.include_transcript()) {
+    const auto view = context.sessions->Get(caller.owner, request.session_id());
+    if (!view.ok()) return view.status();
+    ToProto(*view, response->mutable_session());
+    return absl::OkStatus();
+  }
+  const auto transcript = context.sessions->Transcript(caller.owner, request.session_id());
+  if (!transcript.ok()) return transcript.status();
+  ToProto(transcript->view, response->mutable_session());
+  const std::vector<int32_t>& ids = transcript->ids;
+  const int64_t start = request.transcript_start(), size = std::ssize(ids);
+  if (start < 0 || start > size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("transcript_start: is ", start, ", must be 0 to ", size));
+  }
+  const int64_t count = std::min(kMostTranscriptIds, size - start);
+  response->mutable_transcript()->Add(ids.begin() + start, ids.begin() + start + count);
+  return absl::OkStatus();
+}
+
+absl::Status List(const CallContext& context, const Caller& caller,
+                  const v1::ListSessionsRequest& request, v1::ListSessionsResponse* response) {
+  const auto size = ToPageSize(request);
+  if (!size.ok()) return size.status();
+  const auto page = context.sessions->List(caller.owner, {request.model(), request.parent_id()},
+                                           *size, request.page_token());
+  if (!page.ok()) return page.status();
+  for (const SessionView& view : page->sessions) ToProto(view, response->add_sessions());
+  response->set_next_page_token(page->next_page_token);
+  return absl::OkStatus();
+}
+
+absl::Status Fork(const CallContext& context, const Caller& caller,
+                  const v1::ForkSessionRequest& request, v1::ForkSessionResponse* response) {
+  if (auto status = CheckNotDraining(context); !status.ok()) return status;
+  const auto call = ToSessionCall(request, caller.owner);
+  if (!call.ok()) return call.status();
+  const auto options = ToForkOptions(request);
+  if (!options.ok()) return options.status();
+  const auto views = context.sessions->Fork(*call, *options);
+  if (!views.ok()) return views.status();
+  for (const SessionView& view : *views) ToProto(view, response->add_sessions());
+  return absl::OkStatus();
+}
+
+absl::Status Delete(const CallContext& context, const Caller& caller,
+                    const v1::DeleteSessionRequest& request, v1::DeleteSessionResponse*) {
+  const auto call = ToSessionCall(request, caller.owner);
+  if (!call.ok()) return call.status();
+  return context.sessions->Delete(*call);
+}
+
+// A method that takes a session somewhere and answers its position: `act` is
+// StatusOr<SessionView>(const SessionCall&).
+template <typename Request, typename Response, typename Act>
+absl::Status Move(const Caller& caller, const Request& request, Response* response, Act act) {
+  const auto call = ToSessionCall(request, caller.owner);
+  if (!call.ok()) return call.status();
+  const absl::StatusOr<SessionView> view = act(*call);
+  if (!view.ok()) return view.status();
+  *response->mutable_session() = PositionOf(view->record);
+  return absl::OkStatus();
+}
+
+// The same for a method that names a mark in the field `field`.
+template <typename Request, typename Response>
+absl::Status MoveMark(const CallContext& context, const Caller& caller, const Request& request,
+                      const std::string& name, const char* field, Response* response,
+                      absl::StatusOr<SessionView> (SessionStore::*act)(const SessionCall&,
+                                                                       const std::string&)) {
+  if (auto status = CheckNotDraining(context); !status.ok()) return status;
+  if (auto status = CheckMarkName(name, field); !status.ok()) return status;
+  return Move(caller, request, response,
+              [&](const SessionCall& call) { return (context.sessions->*act)(call, name); });
+}
+
+// Runs `handle`, absl::Status(const CallContext&, const Caller&, const Request&, Response*), where
+// it may block.
+template <typename Request, typename Response, typename Handle>
+grpc::ServerUnaryReactor* Blocking(const CallContext& context, const MethodInfo& method,
+                                   grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
+                                   grpc::ByteBuffer* out, Handle handle) {
+  return BeginUnaryCall<Request, Response>(
+      context, method, rpc, in, out,
+      [&context, handle](const Caller& caller, const Request& request, Response* response) {
+        return handle(context, caller, request, response);
+      },
+      RunOn::kSessionTasks);
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* SessionService::CreateSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::CreateSessionRequest, v1::CreateSessionResponse>(context_, kCreate, rpc, in,
+                                                                       out, Create);
+}
+
+grpc::ServerUnaryReactor* SessionService::GetSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::GetSessionRequest, v1::GetSessionResponse>(context_, kGet, rpc, in, out, Get);
+}
+
+grpc::ServerUnaryReactor* SessionService::ListSessions(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::ListSessionsRequest, v1::ListSessionsResponse>(context_, kList, rpc, in, out,
+                                                                     List);
+}
+
+grpc::ServerUnaryReactor* SessionService::AppendSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  const auto call = std::make_shared<AppendCall>(context_, rpc, out);
+  call->Begin(*in);
+  return call.get();  // holds itself until gRPC is done with it
+}
+
+grpc::ServerUnaryReactor* SessionService::ForkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::ForkSessionRequest, v1::ForkSessionResponse>(context_, kFork, rpc, in, out,
+                                                                   Fork);
+}
+
+grpc::ServerUnaryReactor* SessionService::MarkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::MarkSessionRequest, v1::MarkSessionResponse>(
+      context_, kMark, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
+        return MoveMark(context, caller, q, q.name(), "name", r, &SessionStore::Mark);
+      });
+}
+
+grpc::ServerUnaryReactor* SessionService::UnmarkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::UnmarkSessionRequest, v1::UnmarkSessionResponse>(
+      context_, kUnmark, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
+        return MoveMark(context, caller, q, q.name(), "name", r, &SessionStore::Unmark);
+      });
+}
+
+grpc::ServerUnaryReactor* SessionService::RewindSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::RewindSessionRequest, v1::RewindSessionResponse>(
+      context_, kRewind, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
+        return MoveMark(context, caller, q, q.mark(), "mark", r, &SessionStore::Rewind);
+      });
+}
+
+grpc::ServerUnaryReactor* SessionService::SaveSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::SaveSessionRequest, v1::SaveSessionResponse>(
+      context_, kSave, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
+        return Move(caller, q, r,
+                    [&](const SessionCall& call) { return context.sessions->Save(call); });
+      });
+}
+
+grpc::ServerUnaryReactor* SessionService::DeleteSession(Rpc* rpc, const Bytes* in, Bytes* out) {
+  return Blocking<v1::DeleteSessionRequest, v1::DeleteSessionResponse>(context_, kDelete, rpc, in,
+                                                                       out, Delete);
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* SessionService::ExportSession(Rpc* rpc,
+                                                                          const Bytes* in) {
+  const auto call = std::make_shared<ExportCall>(context_, rpc);
+  call->Begin(*in);
+  return call.get();
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* SessionService::ImportSession(Rpc* rpc, Bytes* out) {
+  const auto call = std::make_shared<ImportCall>(context_, rpc, out);
+  call->Begin();
+  return call.get();
+}
+
+}  // namespace tvq

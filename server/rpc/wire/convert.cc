@@ -1,0 +1,451 @@
+#include "server/rpc/wire/convert.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/quoted.h"
+#include "server/rpc/wire/answer_suffix.h"
+
+namespace tvq {
+namespace {
+
+template <typename Message>
+bool AllowsUnknown(const Message&) {
+  return false;
+}
+bool AllowsUnknown(const v1::ScoreRequest& message) { return message.allow_unknown(); }
+
+// Text or ids of a message with a oneof of `text` and `token_ids`; empty if neither is set.
+template <typename Message>
+absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message,
+                                                 const Tokenizer& tokenizer) {
+  if (message.has_token_ids()) {
+    return std::vector<int32_t>(message.token_ids().ids().begin(), message.token_ids().ids().end());
+  }
+  if (!message.has_text()) return std::vector<int32_t>();
+  return TextTokens(message.text(), AllowsUnknown(message), tokenizer);
+}
+
+template <typename Message>
+const char* InputField(const Message& message) {
+  return message.has_token_ids() ? "token_ids" : "text";
+}
+
+// Here, so that the message names the request's own field.
+absl::Status CheckIds(const std::vector<int32_t>& ids, int64_t vocab, const char* field) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab) continue;
+    return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "]: token id is ", ids[i],
+                                                   ", must be in [0, ", vocab,
+                                                   "), the model's vocabulary"));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Message>
+absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const ServedModel& model,
+                                                  const RequestLimits& limits) {
+  const char* field = InputField(message);
+  if (auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits); !status.ok()) {
+    return status;
+  }
+  auto ids = InputTokens(message, model.model->tokenizer());
+  if (!ids.ok()) return ids.status();
+  if (auto status = CheckTokenCount(static_cast<int64_t>(ids->size()), limits, field); !status.ok())
+    return status;
+  const int64_t vocab = model.model->info().config.vocab_size;
+  if (auto status = CheckIds(*ids, vocab, field); !status.ok()) return status;
+  return ids;
+}
+
+absl::Status CheckAnswerSuffix(const v1::GenerateRequest& message) {
+  if (message.answer_suffix().size() > kMaxAnswerSuffix) {
+    return absl::InvalidArgumentError(absl::StrCat("answer_suffix: has ",
+                                                   message.answer_suffix().size(),
+                                                   " bytes, must have at most ", kMaxAnswerSuffix));
+  }
+  if (message.has_answer_suffix() && message.has_token_ids()) {
+    return absl::InvalidArgumentError(
+        "answer_suffix: is set beside token_ids, must stand before text");
+  }
+  return absl::OkStatus();
+}
+
+// The prompt as it goes on from an answer.
+absl::StatusOr<std::vector<int32_t>> InputBehind(const AnswerEnd& end,
+                                                 const v1::GenerateRequest& message,
+                                                 const ServedModel& model,
+                                                 const RequestLimits& limits) {
+  v1::GenerateRequest prompt;
+  prompt.set_text(UnfedText(end, message.answer_suffix(), message.text()));
+  auto ids = CheckedInput(prompt, model, limits);
+  if (ids.ok()) return ids;
+  // The client has not seen what was put together, of which the message may tell an offset. So what
+  // is wrong with a part by itself is told of that.
+  if (auto text = CheckedInput(message, model, limits); !text.ok()) return text;
+  const auto suffix = TextTokens(message.answer_suffix(), /*allow_unknown=*/false,
+                                 model.model->tokenizer(), "answer_suffix");
+  return suffix.ok() ? ids : suffix;
+}
+
+// What stands for an empty prompt of an empty context.
+absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& start,
+                                const char* field) {
+  if (start.of == ContextStart::kSession) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": is empty, must have at least one token, for the session has none"));
+  }
+  const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
+  if (eos) return *eos;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": is empty, must have at least one token, for the model \"", model.name,
+                   "\" has no end-of-sequence id to start from"));
+}
+
+// Tokens of an answer in a context without an end, where neither request nor model say how many.
+constexpr int64_t kEndlessMaxTokens = 4096;
+
+// SamplingParams.limit_to_context. `given`: max_tokens is the request's or the model's.
+void LimitToContext(const ModelInfo& model, const ContextStart& start, bool given,
+                    Request* request) {
+  const int64_t context = model.config.max_position;
+  if (context == 0 && given) return;
+  SamplingParams& sampling = request->sampling;
+  const int64_t left =
+      context == 0 ? kEndlessMaxTokens
+                   : context - start.position - static_cast<int64_t>(request->prompt.size());
+  const int64_t most = std::max<int64_t>({left, sampling.min_tokens, 1});
+  const int64_t wanted = given ? sampling.max_tokens : std::numeric_limits<int32_t>::max();
+  sampling.max_tokens = static_cast<int32_t>(std::min(most, wanted));
+}
+
+v1::FinishReason ToProto(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return v1::FINISH_REASON_UNSPECIFIED;
+    case FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
+    case FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case FinishReason::kCancelled:
+      return v1::FINISH_REASON_CANCELLED;
+    case FinishReason::kError:
+      return v1::FINISH_REASON_ERROR;
+  }
+  return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+void ToProto(const TokenLogprob& token, const Tokenizer& tokenizer, v1::TokenLogprob* message) {
+  message->set_token_id(token.id);
+  message->set_token(std::string(tokenizer.TokenBytes(token.id)));
+  message->set_logprob(token.logprob);
+  message->set_rank(token.rank);
+}
+
+v1::SamplingParams DefaultsMessage(const GenerationDefaults& d) {
+  v1::SamplingParams m;
+  if (d.temperature) m.set_temperature(static_cast<float>(*d.temperature));
+  if (d.top_k) m.set_top_k(static_cast<int32_t>(*d.top_k));
+  if (d.top_p) m.set_top_p(static_cast<float>(*d.top_p));
+  if (d.min_p) m.set_min_p(static_cast<float>(*d.min_p));
+  if (d.repetition_penalty) m.set_repetition_penalty(static_cast<float>(*d.repetition_penalty));
+  if (d.presence_penalty) m.set_presence_penalty(static_cast<float>(*d.presence_penalty));
+  if (d.frequency_penalty) m.set_frequency_penalty(static_cast<float>(*d.frequency_penalty));
+  if (d.max_tokens) m.set_max_tokens(static_cast<int32_t>(*d.max_tokens));
+  return m;
+}
+
+void ToProto(const ChatTemplate::Role& role, v1::ChatTemplate::Role* message) {
+  message->set_prefix(role.prefix);
+  message->set_suffix(role.suffix);
+}
+
+void ToProto(const ChatTemplate& chat, v1::ChatTemplate* message) {
+  if (chat.system) ToProto(*chat.system, message->mutable_system());
+  ToProto(chat.user, message->mutable_user());
+  ToProto(chat.assistant, message->mutable_assistant());
+  for (const std::string& stop : chat.stop) message->add_stop(stop);
+}
+
+void ToProto(const TokenizerConfig& pixels, v1::ImageShape* message) {
+  message->set_height(static_cast<int32_t>(pixels.height));
+  message->set_width(static_cast<int32_t>(pixels.width));
+  message->set_channels(static_cast<int32_t>(pixels.channels));
+  message->set_levels(static_cast<int32_t>(pixels.levels));
+  message->set_first_token_id(0);  // its ids are the levels
+}
+
+}  // namespace
+
+absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
+                                             const std::string& name) {
+  if (name.empty() && models.size() == 1) return &models.front();
+  for (const ServedModel& model : models) {
+    if (model.name == name) return &model;
+  }
+  const std::string names =
+      absl::StrJoin(models, ", ", [](std::string* out, const ServedModel& m) { *out += m.name; });
+  if (name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("model: is empty, must be one of: ", names));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("model: there is no ", Quoted(name), "; this server has: ", names));
+}
+
+absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
+                                             const std::string& name,
+                                             const SessionRecord& session) {
+  if (!name.empty() && name != session.model) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model: is ", Quoted(name), ", must be empty or the session's, ", Quoted(session.model)));
+  }
+  auto model = FindModel(models, session.model);
+  if (model.ok()) return model;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "session: is of the model ", Quoted(session.model), ", which this server does not serve"));
+}
+
+absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
+                                                const Tokenizer& tokenizer, const char* field) {
+  absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text);
+  if (!ids.ok()) {
+    return absl::Status(ids.status().code(), absl::StrCat(field, ": ", ids.status().message()));
+  }
+  if (allow_unknown) return ids;
+  const absl::Status known = tokenizer.CheckKnown(text, *ids);
+  if (known.ok()) return ids;
+  return absl::Status(
+      known.code(),
+      absl::StrCat(field, ": ", known.message(),
+                   "; the text must be without it, or be token_ids; Tokenize and Score read "
+                   "it as the unknown token with allow_unknown"));
+}
+
+int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer) {
+  const std::optional<int32_t> unknown = tokenizer.unknown_token();
+  return unknown ? std::count(ids.begin(), ids.end(), *unknown) : 0;
+}
+
+absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
+                           const RequestLimits& limits) {
+  const auto bytes = static_cast<int64_t>(text.size());
+  if (limits.max_prompt_tokens == 0 || bytes <= limits.max_prompt_tokens) return absl::OkStatus();
+  size_t longest = 4;  // an unknown token stands for any character
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max(longest, tokenizer.TokenBytes(id).size());
+  }
+  if (bytes / static_cast<int64_t>(longest) <= limits.max_prompt_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "text: has ", bytes, " bytes, more than ", limits.max_prompt_tokens,
+      " tokens, the server's limit, can stand for, a token being at most ", longest, " bytes"));
+}
+
+absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const char* field) {
+  if (limits.max_prompt_tokens == 0 || count <= limits.max_prompt_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": has ", count,
+                                                 " tokens, must have at most ",
+                                                 limits.max_prompt_tokens, ", the server's limit"));
+}
+
+absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
+                            const RequestLimits& limits) {
+  auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits);
+  if (!status.ok() || !message.has_token_ids()) return status;
+  return CheckTokenCount(message.token_ids().ids_size(), limits, "token_ids");
+}
+
+void ApplySampling(const v1::SamplingParams& m, SamplingParams* p) {
+  if (m.has_temperature()) p->temperature = m.temperature();
+  if (m.has_top_k()) p->top_k = m.top_k();
+  if (m.has_top_p()) p->top_p = m.top_p();
+  if (m.has_min_p()) p->min_p = m.min_p();
+  if (m.has_presence_penalty()) p->presence_penalty = m.presence_penalty();
+  if (m.has_frequency_penalty()) p->frequency_penalty = m.frequency_penalty();
+  if (m.has_repetition_penalty()) p->repetition_penalty = m.repetition_penalty();
+  if (m.has_seed()) p->seed = m.seed();
+  p->stop.assign(m.stop().begin(), m.stop().end());
+  p->stop_token_ids.assign(m.stop_token_ids().begin(), m.stop_token_ids().end());
+  p->include_stop_str_in_output = m.include_stop_str_in_output();
+  if (m.has_max_tokens()) p->max_tokens = m.max_tokens();
+  if (m.has_min_tokens()) p->min_tokens = m.min_tokens();
+  p->allowed_token_ids.assign(m.allowed_token_ids().begin(), m.allowed_token_ids().end());
+  if (m.has_logprobs()) p->logprobs = m.logprobs();
+  if (m.has_prompt_logprobs()) p->prompt_logprobs = m.prompt_logprobs();
+  for (const auto& [id, bias] : m.logit_bias()) p->logit_bias.push_back({id, bias});
+  p->ignore_eos = m.ignore_eos();
+  if (m.has_n()) p->n = m.n();
+  p->echo = m.echo();
+}
+
+SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
+  SamplingParams params;
+  ApplySampling(DefaultsMessage(defaults), &params);
+  return params;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits, const ContextStart& start) {
+  if (auto status = CheckAnswerSuffix(message); !status.ok()) return status;
+  auto prompt = message.has_answer_suffix() && start.answer_end
+                    ? InputBehind(*start.answer_end, message, model, limits)
+                    : CheckedInput(message, model, limits);
+  if (!prompt.ok()) return prompt.status();
+  if (prompt->empty() && start.position == 0) {
+    const auto first = FirstId(model, start, InputField(message));
+    if (!first.ok()) return first.status();
+    prompt->push_back(*first);
+  }
+  Request request;
+  request.model = model.name;
+  request.priority = message.priority();
+  request.prompt = *std::move(prompt);
+  request.prompt_field = InputField(message);
+  const ModelInfo& info = model.model->info();
+  request.sampling = DefaultSampling(info.generation);
+  ApplySampling(message.sampling(), &request.sampling);
+  if (message.sampling().limit_to_context()) {
+    const bool given = message.sampling().has_max_tokens() || info.generation.max_tokens;
+    LimitToContext(info, start, given, &request);
+  }
+  if (start.of != ContextStart::kNothing && request.sampling.n != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("n: is ", request.sampling.n,
+                     ", must be 1 for a state that is kept; fork the session for more"));
+  }
+  return request;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  auto ids = CheckedInput(message, model, limits);
+  if (!ids.ok()) return ids.status();
+  if (ids->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(InputField(message), ": is empty, must have at least one token to score"));
+  }
+  if (message.prepend_eos()) {
+    const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
+    if (!eos) {
+      return absl::InvalidArgumentError(absl::StrCat("prepend_eos: must be false, for the model \"",
+                                                     model.name, "\" has no end-of-sequence id"));
+    }
+    ids->insert(ids->begin(), *eos);
+  }
+  Request request;
+  request.model = model.name;
+  request.priority = message.priority();
+  request.prompt = *std::move(ids);
+  request.prompt_field = InputField(message);
+  request.prompt_logprobs_field = "logprobs";
+  request.purpose = Purpose::kScore;
+  request.sampling.prompt_logprobs = message.logprobs();
+  return request;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  if (message.pooling() != v1::POOLING_UNSPECIFIED && message.pooling() != v1::POOLING_MEAN) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pooling: is ", static_cast<int>(message.pooling()),
+                     ", must be POOLING_UNSPECIFIED or POOLING_MEAN"));
+  }
+  auto ids = CheckedInput(message, model, limits);
+  if (!ids.ok()) return ids.status();
+  Request request;
+  request.model = model.name;
+  request.prompt = *std::move(ids);
+  request.prompt_field = InputField(message);
+  request.purpose = Purpose::kEncode;
+  request.mean = message.pooling() == v1::POOLING_MEAN;
+  return request;
+}
+
+absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
+                                  const RequestLimits& limits) {
+  auto ids = CheckedInput(message, model, limits);
+  if (!ids.ok()) return ids.status();
+  if (ids->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(InputField(message), ": is empty, must have at least one token to append"));
+  }
+  Request request;
+  request.model = model.name;
+  request.purpose = Purpose::kAppend;
+  request.prompt = *std::move(ids);
+  request.prompt_field = InputField(message);
+  return request;
+}
+
+void ToProto(const TokenEvent& event, const Tokenizer& tokenizer, v1::TokenLogprobs* message) {
+  ToProto(event.token, tokenizer, message->mutable_token());
+  message->set_has_logprob(event.token.rank > 0);
+  for (const TokenLogprob& top : event.top) ToProto(top, tokenizer, message->add_top());
+}
+
+void ToProto(const Delta& delta, const Tokenizer& tokenizer, bool with_logprobs,
+             v1::SampleDelta* message) {
+  message->set_index(delta.index);
+  message->mutable_text()->append(delta.text);
+  for (const TokenEvent& event : delta.tokens) {
+    message->add_token_ids(event.token.id);
+    if (with_logprobs) ToProto(event, tokenizer, message->add_logprobs());
+  }
+  message->set_finish_reason(ToProto(delta.finish));
+  if (delta.stop_string) message->set_stop_string(*delta.stop_string);
+  if (delta.stop_token) message->set_stop_token_id(*delta.stop_token);
+}
+
+void ToProto(const Usage& usage, v1::Usage* message) {
+  message->set_prompt_tokens(usage.prompt_tokens);
+  message->set_cached_tokens(usage.cached_tokens);
+  message->set_completion_tokens(usage.completion_tokens);
+}
+
+void ToProto(const ServedModel& served, const ModelCapacity& capacity, const RequestLimits& limits,
+             v1::Model* message) {
+  const ModelInfo& info = served.model->info();
+  const CommonConfig& config = info.config;
+  message->set_name(served.name);
+  message->set_family(info.family);
+  message->set_parameters(info.parameters);
+  message->set_vocab_size(static_cast<int32_t>(config.vocab_size));
+  message->set_dtype(Name(info.dtype));
+  message->set_state_dtype(Name(info.state_dtype));
+  message->set_weight_bytes(info.weight_bytes);
+  message->set_state_grows(capacity.grows);
+  message->set_quoted_tokens(capacity.tokens);
+  message->set_bytes_per_session(capacity.bytes_per_session);
+  message->set_max_sessions(capacity.max_sessions);
+  message->set_sessions_in_use(capacity.sessions_in_use);
+  message->set_prefill_chunk(config.prefill_chunk);
+  message->set_max_position(config.max_position);
+  message->set_max_prompt_tokens(limits.max_prompt_tokens);
+  message->set_tokenizer(std::string(served.model->tokenizer().type()));
+  if (config.pad_token_id) message->set_pad_token_id(*config.pad_token_id);
+  if (config.bos_token_id) message->set_bos_token_id(*config.bos_token_id);
+  if (config.eos_token_id) message->set_eos_token_id(*config.eos_token_id);
+  if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
+  *message->mutable_default_sampling() = DefaultsMessage(info.generation);
+  message->set_fingerprint(info.fingerprint);
+  if (config.tokenizer.height > 0) ToProto(config.tokenizer, message->mutable_image());
+  if (info.generation.chat_template) {
+    ToProto(*info.generation.chat_template, message->mutable_chat_template());
+  }
+  message->set_can_encode(served.model->encoder() != nullptr);
+}
+
+SteadyTime ToSteady(std::chrono::system_clock::time_point deadline) {
+  using std::chrono::system_clock;
+  constexpr auto kFar = std::chrono::hours(24 * 365);
+  const auto now = system_clock::now();
+  if (deadline - kFar >= now) return SteadyTime::max();
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<SteadyTime::duration>(deadline - now);
+}
+
+}  // namespace tvq

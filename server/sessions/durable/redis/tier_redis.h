@@ -1,0 +1,36 @@
+// Sessions in a Redis, which several servers may share.
+#ifndef TVQ_SERVER_SESSIONS_DURABLE_REDIS_TIER_REDIS_H_
+#define TVQ_SERVER_SESSIONS_DURABLE_REDIS_TIER_REDIS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/sessions/durable/durable_tier.h"
+#include "server/sessions/durable/redis/redis_connection.h"
+
+namespace tvq {
+
+struct RedisTierOptions {
+  int64_t budget_bytes = 0;  // of the states of all sessions in this Redis; 0: none
+  int64_t piece_bytes = int64_t{8} << 20;
+  RedisTimeouts timeouts;
+};
+
+// A DurableTier in the Redis at `url` (see ParseRedisUrl). Durable is what Redis makes durable: its
+// append-only file is the operator's choice. Not a Redis Cluster.
+//
+// A session is written by the server that claimed it last; of one that nobody claimed, the first to
+// store it. Calls of any other answer ABORTED, Delete included, unless it never wrote the session.
+// A session that was deleted stays so for those who do not claim it anew.
+//
+// Errors of the connection: see RedisConnection; UNAVAILABLE, too, if the data that Redis had were
+// lost between two steps of one call. FAILED_PRECONDITION for a Redis that drops keys of its own
+// accord when its memory is full.
+absl::StatusOr<std::unique_ptr<DurableTier>> OpenRedisTier(const std::string& url,
+                                                           const RedisTierOptions& options);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_DURABLE_REDIS_TIER_REDIS_H_

@@ -1,0 +1,252 @@
+// Keeps committed states where there is room for them: on the device, in host memory as images, on
+// the durable tier.
+#ifndef TVQ_SERVER_SESSIONS_PLACEMENT_TIERS_H_
+#define TVQ_SERVER_SESSIONS_PLACEMENT_TIERS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/engine/engine.h"
+#include "server/engine/request/continuation.h"
+#include "server/sessions/durable/durable_tier.h"
+#include "server/sessions/durable/movers.h"
+#include "server/sessions/record/session_stats.h"
+#include "server/sessions/session_store.h"
+#include "server/sessions/snapshot/checkpoint.h"
+#include "server/sessions/snapshot/snapshot.h"
+
+namespace tvq {
+
+// What the server wrote itself and cannot read any more was damaged since: DATA_LOSS, naming
+// `what`, instead of an error of the input. A state of a model that was exchanged under its name is
+// not.
+absl::Status AsDataLoss(const absl::Status& status, const std::string& what);
+
+// What a reader has found beside the state.
+CheckpointHead HeadOf(StateImageReader& image);
+
+// The device is a cache inside the engine's StateBudget: when that runs short, the checkpoints that
+// were not used for longest move to host memory. When that is full, what was not used for longest
+// is stored on the durable tier, if it is not there yet, and dropped. What cannot move is passed
+// over. A checkpoint is given up only where every session and mark at it has a copy of its own
+// further down, so that each can lose its own without asking the others. What cannot be stored
+// stays where it is; what is larger than all of host memory is stored straight from the device.
+//
+// Thread-safe. Two threads of its own evict, others copy and load; the caller's thread never does
+// either, but where a method says that it blocks. Checkpoints and the state sources made from them
+// keep it alive; after Stop nothing moves.
+class Tiers : public std::enable_shared_from_this<Tiers> {
+ public:
+  struct Options {
+    Engine* engine = nullptr;
+    int64_t host_bytes = 0;
+    DurableTier* durable = nullptr;  // may be null
+    // Stores a session with its marks, blocking, and tells SetStored.
+    std::function<absl::Status(const std::string& id)> persist;
+  };
+  static std::shared_ptr<Tiers> Create(Options options);
+
+  // A state that was just computed, with its share of the device.
+  std::shared_ptr<Checkpoint> Add(size_t model, Continuation next);
+  // A state of `bytes` bytes that only the durable tier has, at `at`, as an image of at most
+  // `image_bytes`.
+  std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, int64_t image_bytes,
+                                        StoredPlace at);
+
+  // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
+  // has can take no further holder: BringToHost first, and keep the pin until it has it.
+  void Hold(Checkpoint& checkpoint, StoredPlace at, bool stored = false);
+  void LetGo(Checkpoint& checkpoint, const StoredPlace& at);
+  void SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored = true);
+  bool IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
+
+  // A session's present state was at `before` and is at `after`; null: at none.
+  void MovePresent(Checkpoint* before, Checkpoint* after);
+  // Ids of sessions and marks' sessions at states that left memory since the last call, and are on
+  // the durable tier alone if nobody has used them meanwhile.
+  std::vector<std::string> TakeParked();
+
+  // Keeps a checkpoint from being moved.
+  class Pin {
+   public:
+    Pin(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint);
+    Pin(Pin&&) = default;
+    ~Pin();
+
+   private:
+    std::shared_ptr<Tiers> tiers_;
+    std::shared_ptr<Checkpoint> checkpoint_;
+  };
+  // Makes sure that the checkpoint is on the device or in host memory. Blocks.
+  absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint) {
+    return BringToHost(checkpoint, [](int64_t) { return absl::OkStatus(); });
+  }
+
+  // What Start needs is dropped with a state that only the durable tier has.
+  // Null then. It may be dropped at any time, so who needs it keeps what this returns.
+  std::shared_ptr<const CheckpointHead> Head(const Checkpoint& checkpoint) const;
+  // Where a request starts that continues from `checkpoint`, whose head this is: a working copy,
+  // made when the request is admitted.
+  StartPoint Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head);
+
+  // Streams the state's image of `bytes` bytes from wherever it is. Blocks.
+  struct Image {
+    int64_t bytes = 0;
+    std::function<absl::Status(const ByteSink&)> write;
+  };
+  absl::StatusOr<Image> Read(const std::shared_ptr<Checkpoint>& checkpoint);
+  // The same for a reader that takes its time: nothing is made before it is read, and until it is
+  // gone the state stays where it is. RESOURCE_EXHAUSTED if it had to be brought to host memory,
+  // and others that do so leave no room there. Blocks.
+  struct ImageReader {
+    int64_t bytes = 0;
+    std::unique_ptr<ByteSource> source;
+  };
+  absl::StatusOr<ImageReader> OpenImage(const std::shared_ptr<Checkpoint>& checkpoint);
+
+  Tier Where(const Checkpoint& checkpoint) const;
+  // Sets the sessions whose present state lies in each place and the states' bytes, and adds the
+  // restores and their times.
+  void AddStats(SessionStats& stats) const;
+
+  // Runs `task`, which works on memory alone, on a thread that copies states. False, and the task
+  // is dropped, after Stop.
+  [[nodiscard]] bool Schedule(std::function<void()> task) {
+    return copies_.Schedule(std::move(task));
+  }
+
+  // To be called now and then: tries again what failed.
+  void Retry();
+  // Waits for moves under way.
+  void Stop();
+
+ private:
+  friend class Checkpoint;
+  class Source;
+  class PinnedSource;
+  // A checkpoint as it lay at one moment; shares what it was found with.
+  struct Found {
+    std::shared_ptr<const HeldState> device;
+    std::shared_ptr<const Blob> host;
+    std::shared_ptr<const CheckpointHead> head;
+    std::vector<StoredPlace> stored;
+  };
+
+  explicit Tiers(Options options);
+  const ModelInfo& info(size_t model) const {
+    return options_.engine->models()[model].model->info();
+  }
+  StateBudget& device() const { return options_.engine->budget(); }
+  std::shared_ptr<Checkpoint> Enter(std::shared_ptr<Checkpoint> checkpoint);
+  void Forget(Checkpoint& checkpoint);
+  Found Find(Checkpoint& checkpoint);  // also counts as a use
+  // Whatever changes where a checkpoint lies, its use or `presents_` stands between these two.
+  void Unindex(const Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Index(Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static Tier PlaceOf(const Checkpoint& checkpoint);
+
+  // tiers_read.cc
+  // The checkpoint is pinned.
+  absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, HeldState blank);
+  // `admit` is asked with the bytes before they are loaded.
+  using Admit = std::function<absl::Status(int64_t bytes)>;
+  absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Found& found, size_t model,
+                                                       const Admit& admit);
+  absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint,
+                                  const Admit& admit);
+  // Takes host memory for an image that will stay there for long: RESOURCE_EXHAUSTED if what stays
+  // there now leaves no room. One is always let in.
+  absl::Status ReserveHost(int64_t bytes);
+  // Runs `read` on a stored snapshot. What is found corrupt there is DATA_LOSS, and counted.
+  absl::Status WithStored(
+      const Found& found,
+      const std::function<absl::Status(const StoredPlace& at, const SnapshotHead& head,
+                                       ByteSource& rest)>& read);
+  absl::StatusOr<ImageReader> OpenStored(const Found& found, const ModelInfo& model);
+
+  // tiers_evict.cc
+  bool AllStored(const Checkpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HostHasRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return host_used_ + bytes <= options_.host_bytes;
+  }
+  void WakeDevice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    device_wake_ = true;
+    woken_.Notify();
+  }
+  void WakeHost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    host_wake_ = true;
+    woken_.Notify();
+  }
+  bool DeviceIsShort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using CheckpointPtr = std::shared_ptr<Checkpoint>;
+  // What is given up on the way is freed after the lock is given back.
+  struct GivenUp {
+    std::shared_ptr<const HeldState> device;
+    std::shared_ptr<const Blob> host;
+    std::shared_ptr<const CheckpointHead> head;
+  };
+  void EvictDevice();
+  // Passes over what could not be moved since the device ran short, `unmovable`, and adds to it.
+  bool EvictOneFromDevice(std::vector<CheckpointPtr>& unmovable);
+  // Null if nothing can go now; asks then for what is in the way.
+  CheckpointPtr DeviceVictim(const std::vector<CheckpointPtr>& unmovable)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GivenUp DropFromDevice(Checkpoint& victim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EvictHost();
+  bool EvictOneFromHost();
+  CheckpointPtr HostVictim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GivenUp DropFromHost(Checkpoint& victim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteParked(Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a session can be stored so that this checkpoint may be given up.
+  bool MayStore(const Checkpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const int64_t headroom_;  // bytes of the device kept free, so that a request seldom waits
+
+  mutable Mutex mutex_;
+  Changed woken_;
+  // By last use. What is only on the durable tier is in none: there may be very many.
+  using ByUse = std::map<uint64_t, Checkpoint*>;
+  ByUse on_device_ ABSL_GUARDED_BY(mutex_);
+  ByUse in_host_ ABSL_GUARDED_BY(mutex_);  // and not on the device
+  ByUse in_both_ ABSL_GUARDED_BY(mutex_);
+  uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t device_used_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t host_used_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t host_reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // of host_used_, by ReserveHost
+  int64_t sessions_[3] ABSL_GUARDED_BY(mutex_) = {};   // by Tier of their present states
+  std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<Checkpoint> too_large_ ABSL_GUARDED_BY(mutex_);  // for host memory: to be stored
+  int64_t device_wanted_ ABSL_GUARDED_BY(mutex_) = 0;            // free, for what waits; 0: nothing
+  int64_t host_missing_ ABSL_GUARDED_BY(mutex_) = 0;             // for a checkpoint of the device
+  bool device_wake_ ABSL_GUARDED_BY(mutex_) = false;
+  bool host_wake_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // After a failure to store, the next try.
+  std::chrono::steady_clock::time_point retry_at_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::milliseconds retry_after_ ABSL_GUARDED_BY(mutex_){0};
+  int64_t restores_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t corrupt_ ABSL_GUARDED_BY(mutex_) = 0;
+  Histogram restore_time_ ABSL_GUARDED_BY(mutex_);
+
+  // Apart, so that a slow disk does not hold up what is in memory.
+  Movers copies_{2};
+  Movers loads_{4};
+  std::thread device_evictor_;
+  std::thread host_evictor_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_PLACEMENT_TIERS_H_

@@ -1,0 +1,302 @@
+// States on their way back from where they lie.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "server/sessions/placement/tiers.h"
+#include "server/sessions/snapshot/snapshot.h"
+#include "server/sessions/snapshot/state_image.h"
+
+namespace tvq {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr int64_t kCopyBytes = 1 << 20;
+
+StateContent Content(const HeldState& held, const CheckpointHead& head) {
+  StateContent content{.state = held.state.get(), .pending = head.pending};
+  if (head.logits != nullptr) content.logits = *head.logits;
+  return content;
+}
+
+// What reading a state failed with, or that the device has failed, which is why.
+absl::Status Explained(absl::Status status, const Engine& engine) {
+  if (!absl::IsInternal(status)) return status;
+  absl::Status health = engine.Health();
+  return health.ok() ? status : health;
+}
+
+}  // namespace
+
+absl::Status AsDataLoss(const absl::Status& status, const std::string& what) {
+  if (status.code() != absl::StatusCode::kInvalidArgument &&
+      status.code() != absl::StatusCode::kOutOfRange) {
+    return status;
+  }
+  return absl::DataLossError(absl::StrCat(what, ": ", status.message()));
+}
+
+CheckpointHead HeadOf(StateImageReader& image) {
+  CheckpointHead head{.position = image.position(), .pending = std::move(image.pending())};
+  if (!image.logits().empty()) {
+    head.logits = std::make_shared<const std::vector<float>>(std::move(image.logits()));
+  }
+  return head;
+}
+
+// What stays pinned while it is read.
+class Tiers::PinnedSource : public ByteSource {
+ public:
+  PinnedSource(std::unique_ptr<const Pin> pin, std::unique_ptr<ByteSource> source,
+               const Engine& engine, Found found = {})
+      : engine_(engine),
+        pin_(std::move(pin)),
+        found_(std::move(found)),
+        source_(std::move(source)) {}
+  absl::Status Read(std::span<std::byte> out) override {
+    return Explained(source_->Read(out), engine_);
+  }
+
+ private:
+  const Engine& engine_;
+  const std::unique_ptr<const Pin> pin_;
+  const Found found_;  // outlives the source
+  const std::unique_ptr<ByteSource> source_;
+};
+
+// Copies a checkpoint into the blank state of an admitted request.
+class Tiers::Source : public StateSource, public std::enable_shared_from_this<Source> {
+ public:
+  Source(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
+      : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {}
+
+  void Fill(HeldState blank, Done done) override {
+    // Shared, because a std::function has to be copyable.
+    auto held = std::make_shared<HeldState>(std::move(blank));
+    auto pin = std::make_shared<const Pin>(tiers_, checkpoint_);
+    auto fill = [self = shared_from_this(), held, pin, done]() mutable {
+      auto filled = self->tiers_->Fill(*self->checkpoint_, std::move(*held));
+      pin.reset();  // nothing is held any more when the request goes on
+      self.reset();
+      held.reset();
+      done(std::move(filled));
+    };
+    pin.reset();
+    // It is pinned: what is in memory stays there.
+    const bool stored = tiers_->Where(*checkpoint_) == Tier::kDurable;
+    Movers& movers = stored ? tiers_->loads_ : tiers_->copies_;
+    if (!movers.Schedule(std::move(fill))) {
+      done(absl::UnavailableError("the server is shutting down"));
+    }
+  }
+
+ private:
+  const std::shared_ptr<Tiers> tiers_;
+  const std::shared_ptr<Checkpoint> checkpoint_;
+};
+
+StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head) {
+  StartPoint start{.position = head.position, .pending = head.pending, .logits = head.logits};
+  if (head.position > 0) {
+    start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
+  }
+  return start;
+}
+
+absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
+  const SteadyClock::time_point began = SteadyClock::now();
+  const Found found = Find(checkpoint);
+  absl::Status status;
+  if (found.device != nullptr) {
+    status = blank.state->CopyFrom(*found.device->state);
+    if (!status.ok()) return status;
+    return blank;
+  }
+  if (found.host != nullptr) {
+    const auto source = NewSource(found.host);
+    auto image = StateImageReader::Open(source.get(), info(checkpoint.model()));
+    status = image.ok() ? image->ReadState(blank.state.get()) : image.status();
+    status = AsDataLoss(status, "a state in host memory");
+  } else {
+    status =
+        WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+          auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
+          return image.ok() ? image->ReadState(blank.state.get()) : image.status();
+        });
+  }
+  if (!status.ok()) return status;
+  const MutexLock lock(&mutex_);
+  ++restores_count_;
+  restore_time_.Add(std::chrono::duration<double>(SteadyClock::now() - began).count());
+  return blank;
+}
+
+absl::Status Tiers::WithStored(
+    const Found& found,
+    const std::function<absl::Status(const StoredPlace& at, const SnapshotHead& head,
+                                     ByteSource& rest)>& read) {
+  absl::Status status = absl::DataLossError("a state that no tier has");
+  // Where the first copy is damaged, another session's may serve.
+  for (const StoredPlace& at : found.stored) {
+    const std::string what = absl::StrCat("session ", at.id, ", stored version ", at.version);
+    auto source = options_.durable->Get(at.id, at.version);
+    if (absl::IsNotFound(source.status())) {
+      // Not corrupt: the session may just have been stored at a later version.
+      status = absl::DataLossError(absl::StrCat(what, ": it is not stored any more"));
+      continue;
+    }
+    status = source.status();
+    if (status.ok()) {
+      const auto head = ReadSnapshotHead(source->get());
+      status = AsDataLoss(head.ok() ? read(at, *head, **source) : head.status(), what);
+    }
+    if (status.ok()) return status;
+    const MutexLock lock(&mutex_);
+    if (absl::IsDataLoss(status)) ++corrupt_;
+  }
+  return status;
+}
+
+absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model,
+                                                            const Admit& admit) {
+  std::shared_ptr<const Blob> blob;
+  // The bytes as they are, but none that are damaged: they may become the only copy there is.
+  const auto status =
+      WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+        if (auto admitted = admit(head.state_bytes); !admitted.ok()) return admitted;
+        BlobWriter writer(head.state_bytes);
+        std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
+        for (int64_t left = head.state_bytes; left > 0;) {
+          const auto next =
+              std::span(buffer).first(static_cast<size_t>(std::min(left, kCopyBytes)));
+          absl::Status copied = source.Read(next);
+          if (copied.ok()) copied = writer.Add(next);
+          if (!copied.ok()) return copied;
+          left -= static_cast<int64_t>(next.size());
+        }
+        blob = writer.Finish();
+        const auto image = NewSource(blob);
+        auto reader = StateImageReader::Open(image.get(), info(model));
+        return reader.ok() ? reader->CheckState() : reader.status();
+      });
+  if (!status.ok()) return status;
+  return blob;
+}
+
+absl::Status Tiers::ReserveHost(int64_t bytes) {
+  const MutexLock lock(&mutex_);
+  int64_t staying = host_reserved_;
+  for (const ByUse* const list : {&in_both_, &in_host_}) {
+    for (const auto& [use, checkpoint] : *list) {
+      if (checkpoint->pins_ > 0) staying += checkpoint->host_->memory_bytes();
+    }
+  }
+  if (staying > 0 && bytes > options_.host_bytes - staying) {
+    return absl::ResourceExhaustedError(absl::StrCat("no room in host memory for a state of ",
+                                                     bytes, " bytes: ", staying, " of ",
+                                                     options_.host_bytes, " bytes are being read"));
+  }
+  host_reserved_ += bytes;
+  host_used_ += bytes;
+  WakeHost();  // makes the room
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>& checkpoint,
+                                              const Admit& admit) {
+  Pin pin(shared_from_this(), checkpoint);
+  const Found found = Find(*checkpoint);
+  if (found.device != nullptr || found.host != nullptr) return pin;
+  auto blob = LoadBlob(found, checkpoint->model(), admit);
+  if (!blob.ok()) return blob.status();
+  const auto source = NewSource(*blob);
+  auto image = StateImageReader::Open(source.get(), info(checkpoint->model()));
+  if (!image.ok()) return image.status();
+  const bool device_works = options_.engine->Health().ok();
+  const MutexLock lock(&mutex_);
+  if (checkpoint->host_ != nullptr || (checkpoint->device_ != nullptr && device_works)) return pin;
+  Unindex(*checkpoint);
+  checkpoint->head_ = std::make_shared<const CheckpointHead>(HeadOf(*image));
+  checkpoint->host_ = *std::move(blob);
+  Index(*checkpoint);
+  WakeHost();
+  return pin;
+}
+
+absl::StatusOr<Tiers::Image> Tiers::Read(const std::shared_ptr<Checkpoint>& checkpoint) {
+  auto pin = std::make_shared<const Pin>(shared_from_this(), checkpoint);
+  const Found found = Find(*checkpoint);
+  const ModelInfo& model = info(checkpoint->model());
+  if (found.host == nullptr && found.device != nullptr) {
+    return Image{StateImageBytes(model, Content(*found.device, *found.head)),
+                 [pin, found, &model, engine = options_.engine](const ByteSink& sink) {
+                   return Explained(
+                       WriteStateImage(model, Content(*found.device, *found.head), sink), *engine);
+                 }};
+  }
+  std::shared_ptr<const Blob> blob = found.host;
+  if (blob == nullptr) {
+    auto loaded = LoadBlob(found, checkpoint->model(), [](int64_t) { return absl::OkStatus(); });
+    if (!loaded.ok()) return loaded.status();
+    blob = *std::move(loaded);
+  }
+  return Image{blob->size(), [pin, blob](const ByteSink& sink) { return blob->WriteTo(sink); }};
+}
+
+absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Found& found, const ModelInfo& model) {
+  ImageReader opened;
+  const auto status =
+      WithStored(found, [&](const StoredPlace& at, const SnapshotHead& head, ByteSource& source) {
+        // As far as it can be checked without a state: who reads the rest checks that.
+        auto checked = StateImageReader::Open(&source, model);
+        if (!checked.ok()) return checked.status();
+        auto again = options_.durable->Get(at.id, at.version);
+        if (!again.ok()) return again.status();
+        if (const auto skipped = ReadSnapshotHead(again->get()); !skipped.ok())
+          return skipped.status();
+        opened = {head.state_bytes, *std::move(again)};
+        return absl::OkStatus();
+      });
+  if (!status.ok()) return status;
+  return opened;
+}
+
+absl::StatusOr<Tiers::ImageReader> Tiers::OpenImage(const std::shared_ptr<Checkpoint>& checkpoint) {
+  auto pin = std::make_unique<const Pin>(shared_from_this(), checkpoint);
+  Found found = Find(*checkpoint);
+  const ModelInfo& model = info(checkpoint->model());
+  if (found.device == nullptr && found.host == nullptr) {
+    // A file can be read to its end although another took its place; what others write too cannot.
+    if (!options_.durable->shared()) return OpenStored(found, model);
+    // Until it lies there, and the pin keeps its place.
+    int64_t reserved = 0;
+    const absl::Cleanup give_back = [&] {
+      const MutexLock lock(&mutex_);
+      host_reserved_ -= reserved;
+      host_used_ -= reserved;
+    };
+    const auto here = BringToHost(checkpoint, [&](int64_t bytes) {
+      if (reserved > 0) return absl::OkStatus();  // for another copy, which was damaged
+      auto status = ReserveHost(bytes);
+      if (status.ok()) reserved = bytes;
+      return status;
+    });
+    if (!here.ok()) return here.status();
+    found = Find(*checkpoint);
+    if (found.host == nullptr && found.device == nullptr) return options_.engine->Health();
+  }
+  if (found.host != nullptr) {
+    return ImageReader{
+        found.host->size(),
+        std::make_unique<PinnedSource>(std::move(pin), NewSource(found.host), *options_.engine)};
+  }
+  const StateContent content = Content(*found.device, *found.head);
+  return ImageReader{StateImageBytes(model, content),
+                     std::make_unique<PinnedSource>(
+                         std::move(pin), std::make_unique<StateImageSource>(model, content),
+                         *options_.engine, found)};
+}
+
+}  // namespace tvq

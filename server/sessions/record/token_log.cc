@@ -1,0 +1,34 @@
+#include "server/sessions/record/token_log.h"
+
+#include <cstddef>
+
+namespace tvq {
+namespace {
+
+// Pieces below this many ids are merged with what follows, so that many short turns do not become
+// many pointers. A call copies at most so many ids again.
+constexpr size_t kWholePiece = 4096;
+
+}  // namespace
+
+void TokenLog::Append(std::span<const int32_t> ids) {
+  if (ids.empty()) return;
+  auto piece = std::make_shared<Piece>();
+  if (!pieces_.empty() && pieces_.back()->size() < kWholePiece) {
+    piece->reserve(pieces_.back()->size() + ids.size());
+    *piece = *pieces_.back();
+    pieces_.pop_back();
+  }
+  piece->insert(piece->end(), ids.begin(), ids.end());
+  pieces_.push_back(std::move(piece));
+  size_ += static_cast<int64_t>(ids.size());
+}
+
+std::vector<int32_t> TokenLog::Ids() const {
+  std::vector<int32_t> ids;
+  ids.reserve(static_cast<size_t>(size_));
+  for (const auto& piece : pieces_) ids.insert(ids.end(), piece->begin(), piece->end());
+  return ids;
+}
+
+}  // namespace tvq

@@ -1,0 +1,74 @@
+// Finds sessions by id, by owner and by the call that made them.
+#ifndef TVQ_SERVER_SESSIONS_STORE_SESSION_TABLE_H_
+#define TVQ_SERVER_SESSIONS_STORE_SESSION_TABLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/sessions/session_store.h"
+#include "server/sessions/store/session.h"
+
+namespace tvq {
+
+// Plain data: guarded by the store's mutex, no I/O.
+class SessionTable {
+ public:
+  using EntryPtr = std::shared_ptr<SessionEntry>;
+
+  // The id must be new.
+  void Insert(EntryPtr entry);
+  void Erase(const std::string& id);
+
+  // The session is used: its time-to-live begins anew.
+  void Touch(SessionEntry& entry, absl::Time now);
+  // Sessions whose time-to-live is over at `now`, the longest over first.
+  std::vector<EntryPtr> Ended(absl::Time now) const;
+
+  // Null if there is none, whoever's it is.
+  EntryPtr Find(const std::string& id) const;
+  // What a call with this idempotency key made: by Create and Import with an empty `parent_id`, by
+  // Fork with the parent's. Oldest first.
+  std::vector<EntryPtr> CreatedBy(const std::string& owner, const std::string& parent_id,
+                                  const std::string& key) const;
+  int64_t CountOf(const std::string& owner) const;
+
+  // Up to `page_size` of the owner's sessions that the filter lets through, fewer if they have many
+  // marks, oldest first, after the one that the token names. INVALID_ARGUMENT for a token that is
+  // none.
+  struct Page {
+    std::vector<EntryPtr> entries;
+    std::string next_page_token;
+  };
+  absl::StatusOr<Page> List(const std::string& owner, const ListFilter& filter, int64_t page_size,
+                            const std::string& page_token) const;
+
+  // Every session, in no order. The table must not be changed meanwhile.
+  void ForEach(const std::function<void(const EntryPtr&)>& visit) const;
+  int64_t size() const { return static_cast<int64_t>(by_id_.size()); }
+
+ private:
+  using Age = std::pair<int64_t, std::string>;                     // created (ns), id
+  using Call = std::tuple<std::string, std::string, std::string>;  // owner, parent, key
+  using End = std::pair<absl::Time, std::string>;                  // of its time-to-live, id
+  static Age AgeOf(const SessionRecord& record);
+  static End EndOf(const SessionEntry& entry);
+
+  std::unordered_map<std::string, EntryPtr> by_id_;
+  std::map<std::string, std::set<Age>> by_owner_;
+  std::map<Call, std::set<Age>> by_call_;
+  std::set<End> by_end_;  // those that have one
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_SESSIONS_STORE_SESSION_TABLE_H_

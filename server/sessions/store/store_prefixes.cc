@@ -1,0 +1,62 @@
+// States of common prompts.
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/sessions/store/store.h"
+
+namespace tvq {
+namespace {
+
+class DoneSink : public RequestSink {
+ public:
+  void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
+  void OnDelta(Delta) override {}
+  void OnEnd(const absl::Status& status, const Usage&) override { done_.set_value(status); }
+  absl::Status Wait() { return done_.get_future().get(); }
+
+ private:
+  std::promise<absl::Status> done_;
+};
+
+}  // namespace
+
+void Store::UsePrefixes(Request* request) {
+  if (prefixes_ == nullptr || request->start) return;
+  const auto index = ModelIndex(request->model);
+  // The engine says what is wrong with the request.
+  if (index.ok()) prefixes_->Use(*request, *index, model(*index));
+}
+
+absl::Status Store::FeedSharedPrompts() {
+  if (prefixes_ == nullptr && !options_.shared_prompts.empty()) {
+    return absl::InvalidArgumentError(
+        "prefix_bytes: is 0, must be above it to keep shared_prompts");
+  }
+  for (const std::string& text : options_.shared_prompts) {
+    for (const ServedModel& served : engine_->models()) {
+      if (!served.model->info().predicts) continue;
+      auto prompt = served.model->tokenizer().Encode(text);
+      if (!prompt.ok()) return prompt.status();
+      const auto known = served.model->tokenizer().CheckKnown(text, *prompt);
+      if (!known.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("shared_prompts: of ", served.name, ": ", known.message()));
+      }
+      if (prompt->empty()) continue;
+      const auto sink = std::make_shared<DoneSink>();
+      Request request{.model = served.name,
+                      .purpose = Purpose::kAppend,
+                      .prompt = *std::move(prompt),
+                      .prompt_field = "shared_prompts",
+                      .sink = sink};
+      UsePrefixes(&request);
+      const auto handle = engine_->Submit(std::move(request));
+      const auto status = handle.ok() ? sink->Wait() : handle.status();
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tvq

@@ -1,0 +1,129 @@
+// What is done for sessions that nobody calls: they end when their time is over.
+#include <algorithm>
+#include <utility>
+
+#include "server/sessions/store/store.h"
+
+namespace tvq {
+namespace {
+
+// Sessions per second that a sweep goes to the durable tier for.
+constexpr size_t kAtOnce = 256;
+
+// How old the stored time of a session's last use may be while it is used.
+absl::Duration UseInterval(absl::Duration ttl) { return std::min(ttl / 4, absl::Minutes(1)); }
+
+// A server that does not own a session waits for so much longer: until the owner has stored the
+// last use, however their clocks differ.
+absl::Duration Grace(absl::Duration ttl) { return UseInterval(ttl) + absl::Seconds(10); }
+
+bool IsOver(const SessionEntry& entry, absl::Time now) {
+  const absl::Duration ttl = entry.content->record.ttl;
+  if (entry.leased || ttl == absl::InfiniteDuration()) return false;
+  const absl::Time end = entry.last_used + ttl;
+  return entry.claimed ? end <= now : end + Grace(ttl) <= now;
+}
+
+}  // namespace
+
+absl::Status Store::StoreUse(SessionEntry& entry, absl::Time used) {
+  std::string id;
+  {
+    const MutexLock lock(&mutex_);
+    id = entry.content->record.id;
+  }
+  const auto status = durable_->Touch(id, used);
+  if (absl::IsAborted(status)) {
+    const MutexLock saving(&entry.saving);
+    GiveUpIfOvertaken(entry);
+  }
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  const MutexLock lock(&mutex_);
+  entry.stored_use = std::max(entry.stored_use, used);
+  return status;
+}
+
+void Store::StoreUses() {
+  if (!shares_storage()) return;
+  std::vector<std::pair<EntryPtr, absl::Time>> used;
+  const absl::Time now = clock_();
+  {
+    const MutexLock lock(&mutex_);
+    table_.ForEach([&](const EntryPtr& entry) {
+      const absl::Duration ttl = entry->content->record.ttl;
+      if (used.size() == kAtOnce || !entry->claimed || entry->persisted_version == 0) return;
+      const absl::Time last = entry->leased ? now : entry->last_used;  // a long call is a use
+      if (ttl == absl::InfiniteDuration() || last - entry->stored_use < UseInterval(ttl)) return;
+      used.emplace_back(entry, last);
+    });
+  }
+  for (const auto& [entry, last] : used) {
+    if (absl::IsUnavailable(StoreUse(*entry, last))) return;
+  }
+}
+
+absl::StatusOr<bool> Store::ExpireUnclaimed(SessionEntry& entry, absl::Time now) {
+  const SessionRecord& known = entry.content->record;  // leased, so it stays
+  const absl::Duration left = known.ttl + Grace(known.ttl);
+  const auto deleted = durable_->DeleteUnused(known.id, now - left);
+  if (!deleted.ok()) return deleted.status();
+  const auto record = durable_->Find(known.id);
+  const MutexLock lock(&mutex_);
+  if (absl::IsNotFound(record.status())) {
+    if (!entry.deleted) Drop(entry);
+    durable_->ForgetClaim(known.id);
+  } else if (record.ok()) {
+    table_.Touch(entry, record->last_used);
+  }
+  return *deleted;
+}
+
+absl::StatusOr<bool> Store::Expire(const EntryPtr& entry, absl::Time now) {
+  {
+    const MutexLock lock(&mutex_);
+    if (entry->deleted || !IsOver(*entry, now)) return false;
+    const Recount recount(this, *entry);
+    entry->leased = true;
+  }
+  absl::Status status;
+  {
+    const Hold hold(this, entry);
+    if (!entry->claimed) return ExpireUnclaimed(*entry, now);
+    status = Remove(*entry);
+  }
+  if (absl::IsAborted(status)) {
+    const MutexLock saving(&entry->saving);
+    GiveUpIfOvertaken(*entry);
+  }
+  if (!status.ok()) return status;
+  return true;
+}
+
+int64_t Store::DeleteExpired() {
+  std::vector<EntryPtr> over;
+  const absl::Time now = clock_();
+  {
+    const MutexLock lock(&mutex_);
+    over = table_.Ended(now);
+    std::erase_if(over, [&](const EntryPtr& entry) { return !IsOver(*entry, now); });
+    // Others each time, so that what cannot be deleted does not keep the rest waiting.
+    if (over.size() > kAtOnce) {
+      const size_t first = static_cast<size_t>(sweeps_++) * kAtOnce % over.size();
+      std::rotate(over.begin(), over.begin() + static_cast<int64_t>(first), over.end());
+      over.resize(kAtOnce);
+    }
+  }
+  int64_t deleted = 0;
+  for (const EntryPtr& entry : over) {
+    const auto expired = Expire(entry, now);
+    // A tier elsewhere is away. On a disk it may be the files of this one that are in trouble.
+    if (shares_storage() && absl::IsUnavailable(expired.status())) break;
+    if (!expired.ok() || !*expired) continue;
+    ++deleted;
+    const MutexLock lock(&mutex_);
+    ++totals_.expired;
+  }
+  return deleted;
+}
+
+}  // namespace tvq

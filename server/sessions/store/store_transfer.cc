@@ -1,0 +1,311 @@
+// Snapshots in and out.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "server/sessions/record/session_id.h"
+#include "server/sessions/snapshot/snapshot.h"
+#include "server/sessions/snapshot/state_image.h"
+#include "server/sessions/snapshot/transfer.h"
+#include "server/sessions/store/store.h"
+
+namespace tvq {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+// How long an import waits for room on the device to check the state in.
+constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::chrono::milliseconds kNone{0};
+constexpr int kMostWaiting = 4;
+constexpr std::chrono::milliseconds kPoll{5};
+
+// `waiting` counts the threads that wait here: few may, so that the others' calls find one.
+absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t bytes,
+                                                   std::atomic<int>& waiting) {
+  if (auto share = budget.TryReserve(bytes)) return *std::move(share);
+  const absl::Cleanup leave = [&] { --waiting; };
+  const auto deadline = SteadyClock::now() + (++waiting <= kMostWaiting ? kPatience : kNone);
+  do {
+    budget.ReportShortage(bytes);
+    if (auto share = budget.TryReserve(bytes)) return *std::move(share);
+    if (SteadyClock::now() < deadline) std::this_thread::sleep_for(kPoll);
+  } while (SteadyClock::now() < deadline);
+  return absl::ResourceExhaustedError(absl::StrCat("no room for a state of ", bytes,
+                                                   " bytes: ", budget.used(), " of ",
+                                                   budget.total(), " bytes are in use"));
+}
+
+// Fills a request's state from an upload.
+class UploadSource : public StateSource, public std::enable_shared_from_this<UploadSource> {
+ public:
+  UploadSource(std::shared_ptr<Tiers> tiers, std::shared_ptr<const Blob> blob, ModelInfo info)
+      : tiers_(std::move(tiers)), blob_(std::move(blob)), info_(std::move(info)) {}
+
+  void Fill(HeldState blank, Done done) override {
+    auto held = std::make_shared<HeldState>(std::move(blank));
+    auto fill = [self = shared_from_this(), held, done]() mutable {
+      const auto status = self->Load(held->state.get());
+      self.reset();  // the upload is free when the request goes on
+      auto filled = status.ok() ? absl::StatusOr<HeldState>(std::move(*held)) : status;
+      held.reset();
+      done(std::move(filled));
+    };
+    if (!tiers_->Schedule(std::move(fill))) {
+      done(absl::UnavailableError("the server is shutting down"));
+    }
+  }
+
+ private:
+  absl::Status Load(State* state) const {
+    const auto source = NewSource(blob_);
+    const auto head = ReadSnapshotHead(source.get());
+    if (!head.ok()) return head.status();
+    auto image = OpenSnapshotState(*head, source.get(), info_);
+    return image.ok() ? image->ReadState(state) : image.status();
+  }
+
+  const std::shared_ptr<Tiers> tiers_;
+  const std::shared_ptr<const Blob> blob_;
+  const ModelInfo info_;
+};
+
+// Whether the model has room for the state that the header tells of, which covers then what is
+// reserved for it. FAILED_PRECONDITION if it is longer than the model's sessions may be here.
+absl::Status CheckState(const StateImageReader& image, const Model& model) {
+  const int64_t longest = model.info().config.max_position;
+  if (longest > 0 && image.position() > longest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("snapshot: the state is at position ", image.position(),
+                     ", the context length of the model here is ", longest));
+  }
+  return image.ExpectSections(model.StateSections(image.position()));
+}
+
+absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
+  auto head = ReadSnapshotHead(source);
+  if (!head.ok()) return head.status();
+  const int64_t bytes = head->read_bytes + head->state_bytes;
+  if (bytes != blob.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot: has ", blob.size(), " bytes, its header tells of ", bytes));
+  }
+  // The file of a mark has the record of a later version, which its state is not of.
+  if (head->version != head->record.version) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "snapshot: holds the state of version ", head->version, ", a mark's, beside the record of ",
+        "version ", head->record.version, "; must hold the record's own"));
+  }
+  return head;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call) {
+  std::unique_ptr<SnapshotStream> stream;
+  const auto read = [&](const SessionContent& content, const SessionView& view) {
+    auto opened = OpenExport(call, content, view.record);
+    if (!opened.ok()) return opened.status();
+    stream = *std::move(opened);
+    return absl::OkStatus();
+  };
+  if (auto status = ReadCommitted(call.owner, call.id, read); !status.ok()) return status;
+  return stream;
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionCall& call,
+                                                                  const SessionContent& content,
+                                                                  SessionRecord record) {
+  if (!content.model) return NotServed(record);
+  if (auto status = CheckVersion(call, record); !status.ok()) return status;
+  record.marks.clear();
+  return Snapshot(content, record, content.present, content.replies);
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionContent& content,
+                                                                const SessionRecord& record,
+                                                                Moment moment, Replies replies) {
+  if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
+  const ModelInfo& info = model(*content.model).info();
+  Tiers::ImageReader image{StateImageBytes(info, {}), NewImageSource(info, {})};
+  if (moment.checkpoint != nullptr) {
+    auto opened = tiers_->OpenImage(moment.checkpoint);
+    if (!opened.ok()) return opened.status();
+    image = *std::move(opened);
+  }
+  return NewSnapshotStream(Head(record, record.version, moment, replies, image.bytes),
+                           std::move(image.source));
+}
+
+int64_t Store::max_upload_bytes() const {
+  if (options_.max_snapshot_bytes > 0) return options_.max_snapshot_bytes;
+  int64_t largest = 0;
+  for (size_t i = 0; i < place_bytes_.size(); ++i) {
+    const int64_t growth =
+        std::min(model(i).LargestStateBytes() - model(i).StateBytes(0), kMostUploadGrowth);
+    largest = std::max(largest, place_bytes_[i] + growth);
+  }
+  return largest + kSnapshotSlack;
+}
+
+std::unique_ptr<SnapshotUpload> Store::NewUpload() {
+  return std::make_unique<BlobUpload>(max_upload_bytes());
+}
+
+absl::StatusOr<Store::Uploaded> Store::Open(const std::string& model_name, const Blob& blob,
+                                            ByteSource* source) {
+  auto head = ReadHead(blob, source);
+  if (!head.ok()) return head.status();
+  // Without a name: the model that the snapshot names, or else any that it fits.
+  std::vector<size_t> models;
+  if (const auto index = ModelIndex(model_name); index.ok()) {
+    models = {*index};
+  } else if (!model_name.empty()) {
+    return index.status();
+  } else {
+    models.resize(engine_->models().size());
+    std::iota(models.begin(), models.end(), size_t{0});
+    if (const auto named = ModelIndex(head->record.model); named.ok()) {
+      std::swap(models.front(), models[*named]);
+    }
+  }
+  return Uploaded{*std::move(head), std::move(models)};
+}
+
+absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
+                                            std::unique_ptr<SnapshotUpload> upload) {
+  const auto blob = static_cast<BlobUpload*>(upload.get())->Finish();
+  const auto first = NewSource(blob);
+  auto opened = Open(model_name, *blob, first.get());
+  if (!opened.ok()) return opened.status();
+  SnapshotHead& head = opened->head;
+  absl::Status status;
+  for (const size_t index : opened->models) {
+    const ServedModel& served = engine_->models()[index];
+    const auto source = NewSource(blob, head.read_bytes);
+    auto image = OpenSnapshotState(head, source.get(), served.model->info());
+    status = image.ok() ? CheckState(*image, *served.model) : image.status();
+    if (absl::IsFailedPrecondition(status)) continue;  // it may fit another
+    if (!status.ok()) return status;
+    Checked checked{.head = std::move(head), .model = index};
+    if (image->position() == 0 && image->pending().empty()) {
+      return checked;
+    }
+    auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()),
+                                 imports_waiting_);
+    if (!share.ok()) return share.status();
+    auto state = served.model->NewState();
+    if (!state.ok()) return state.status();
+    if (auto read = image->ReadState(state->get()); !read.ok()) return read;
+    checked.state = Continuation{.held = {*std::move(share), *std::move(state)},
+                                 .pending = std::move(image->pending()),
+                                 .logits = std::move(image->logits())};
+    return checked;
+  }
+  return status;
+}
+
+absl::StatusOr<Moment> Store::MomentOf(const SessionContent& content, Checked& checked) {
+  Moment moment;
+  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
+  if (checked.head.record.has_transcript) moment.tokens.Append(checked.head.transcript);
+  return NewMoment(content, moment, checked.head.record.position);
+}
+
+absl::StatusOr<SessionContent> Store::ContentOf(Checked checked) {
+  SessionContent content;
+  content.model = checked.model;
+  content.record = checked.head.record;
+  content.record.model = engine_->models()[checked.model].name;
+  content.record.marks.clear();
+  auto present = MomentOf(content, checked);
+  if (!present.ok()) return present.status();
+  content.present = *std::move(present);
+  return content;
+}
+
+absl::StatusOr<SessionView> Store::Import(const std::string& owner, const CreateOptions& options,
+                                          std::unique_ptr<SnapshotUpload> upload) {
+  if (auto status = CheckNaming(options.label, options.ttl, options.idempotency_key);
+      !status.ok()) {
+    return status;
+  }
+  if (auto status = CheckDurability(options.durability); !status.ok()) return status;
+  const std::string asked = AskedBy(CallKind::kImport, options.request_hash);
+  const auto made =
+      Made({.owner = owner, .creation_key = options.idempotency_key, .creation_asked = asked},
+           options.durability);
+  if (!made.ok()) return made.status();
+  if (!made->empty()) return made->front();
+  auto checked = Check(options.model, std::move(upload));
+  if (!checked.ok()) return checked.status();
+  if (!options.keep_transcript.value_or(options_.keep_transcript)) {
+    checked->head.record.has_transcript = false;
+  } else if (options.keep_transcript.has_value() && !checked->head.record.has_transcript) {
+    return absl::InvalidArgumentError("keep_transcript: the snapshot has no transcript");
+  }
+  checked->head.record.owner = owner;
+  auto content = ContentOf(*std::move(checked));
+  if (!content.ok()) return content.status();
+  const SessionRecord& from = content->record;
+  content->record = {.id = NewSessionId(),
+                     .owner = owner,
+                     .model = from.model,
+                     .label = options.label,
+                     .position = from.position,
+                     .created = clock_(),
+                     .ttl = options.ttl.value_or(options_.default_ttl),
+                     .has_transcript = from.has_transcript,
+                     .answer_end = from.answer_end,
+                     .creation_key = options.idempotency_key,
+                     .creation_asked = asked};
+  return Insert(NewEntry(*std::move(content)), options.durability);
+}
+
+absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& model_name,
+                                                           std::unique_ptr<SnapshotUpload> upload) {
+  const auto index = ModelIndex(model_name);
+  if (!index.ok()) return index.status();
+  const auto blob = static_cast<BlobUpload*>(upload.get())->Finish();
+  const auto bytes = NewSource(blob);
+  const auto head = ReadHead(*blob, bytes.get());
+  if (!head.ok()) return head.status();
+  const ModelInfo& info = model(*index).info();
+  auto image = OpenSnapshotState(*head, bytes.get(), info);
+  if (!image.ok()) return image.status();
+  if (auto fits = CheckState(*image, model(*index)); !fits.ok()) return fits;
+  CheckpointHead found = HeadOf(*image);
+  if (found.position == 0 && found.pending.empty()) return std::nullopt;
+  // The state itself is checked while the request's is filled.
+  std::shared_ptr<StateSource> source;
+  if (found.position > 0) source = std::make_shared<UploadSource>(tiers_, blob, info);
+  return StartPoint{.source = std::move(source),
+                    .position = found.position,
+                    .pending = std::move(found.pending),
+                    .logits = std::move(found.logits),
+                    .answer_end = head->record.answer_end};
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::string& model_name,
+                                                                  Continuation end) {
+  const auto index = ModelIndex(model_name);
+  if (!index.ok()) return index.status();
+  const absl::Time now = clock_();
+  SessionRecord record{
+      .id = NewSessionId(),
+      .model = engine_->models()[*index].name,
+      .position = end.held.state->position() + static_cast<int64_t>(end.pending.size()),
+      .created = now,
+      .last_used = now,
+      .answer_end = end.answer_end};
+  const ModelInfo& info = model(*index).info();
+  const int64_t bytes = StateImageBytes(info, StateContentOf(end));
+  return NewSnapshotStream(Head(record, record.version, {}, {}, bytes),
+                           NewImageSource(info, std::move(end)));
+}
+
+}  // namespace tvq

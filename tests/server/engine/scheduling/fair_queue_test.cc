@@ -1,0 +1,197 @@
+#include "server/engine/scheduling/fair_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tvq {
+namespace {
+
+using ::testing::ElementsAre;
+
+bool All(uint64_t) { return true; }
+
+// Takes up to `count` turns.
+std::vector<uint64_t> Turns(FairQueue& queue, size_t count = 1000) {
+  std::vector<uint64_t> ids;
+  while (ids.size() < count && queue.Head(All)) {
+    ids.push_back(*queue.Head(All));
+    queue.Pop(ids.back());
+  }
+  return ids;
+}
+
+TEST(FairQueueTest, OneOwnersRequestsGoByPriorityThenInOrder) {
+  FairQueue queue;
+  EXPECT_EQ(queue.Head(All), std::nullopt);
+  queue.Push(1, "a", 0, 10);
+  queue.Push(2, "a", 5, 10);
+  queue.Push(3, "a", 0, 10);
+  queue.Push(4, "a", -1, 10);
+  EXPECT_EQ(queue.size(), 4);
+  EXPECT_THAT(Turns(queue), ElementsAre(4, 1, 3, 2));
+  EXPECT_EQ(queue.size(), 0);
+}
+
+TEST(FairQueueTest, OwnersTakeTurnsWhateverTheirPriorities) {
+  FairQueue queue;
+  for (uint64_t id = 1; id <= 4; ++id) queue.Push(id, "a", -9, 10);
+  for (uint64_t id = 5; id <= 8; ++id) queue.Push(id, "b", 9, 10);
+  EXPECT_THAT(Turns(queue), ElementsAre(1, 5, 2, 6, 3, 7, 4, 8));
+}
+
+TEST(FairQueueTest, TurnsGoByTokens) {
+  FairQueue queue;
+  for (uint64_t id = 1; id <= 3; ++id) queue.Push(id, "long", 0, 30);
+  for (uint64_t id = 11; id <= 19; ++id) queue.Push(id, "short", 0, 10);
+  EXPECT_THAT(Turns(queue), ElementsAre(1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 19));
+}
+
+TEST(FairQueueTest, WhatIsGeneratedCountsToo) {
+  FairQueue queue;
+  for (uint64_t id = 1; id <= 4; ++id) queue.Push(id, "a", 0, 1);
+  for (uint64_t id = 5; id <= 8; ++id) queue.Push(id, "b", 0, 1);
+  EXPECT_THAT(Turns(queue, 2), ElementsAre(1, 5));
+  queue.Charge("a", 2);  // 1 generates
+  EXPECT_THAT(Turns(queue), ElementsAre(6, 7, 2, 8, 3, 4));
+}
+
+TEST(FairQueueTest, AHeavyOwnerDelaysAnothersSingleRequestByOneTurn) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    FairQueue queue;
+    uint64_t id = 0;
+    for (int i = 0; i < 1000; ++i) queue.Push(++id, "heavy", 0, 1 + random() % 5000);
+    for (int i = 0, n = static_cast<int>(random() % 900); i < n; ++i) {
+      if (random() % 2 == 0) queue.Head(All);
+      if (random() % 2 == 0) queue.Charge("heavy", random() % 5000);
+      queue.Pop(*queue.Head(All));
+    }
+    queue.Push(++id, "light", 100, 5000);
+    const std::vector<uint64_t> next = Turns(queue, 2);
+    EXPECT_TRUE(next[0] == id || next[1] == id);
+  }
+}
+
+TEST(FairQueueTest, IdleTimeEarnsNoCredit) {
+  FairQueue queue;
+  for (uint64_t id = 1; id <= 100; ++id) queue.Push(id, "a", 0, 10);
+  Turns(queue, 50);
+  for (uint64_t id = 101; id <= 103; ++id) queue.Push(id, "late", 0, 10);
+  // Level from now on, not ahead by the fifty turns that it did not want.
+  EXPECT_THAT(Turns(queue, 6), ElementsAre(51, 101, 52, 102, 53, 103));
+}
+
+TEST(FairQueueTest, WhoWasServedWhileOthersWaitedStaysBehind) {
+  FairQueue queue;
+  queue.Push(1, "greedy", 0, 1);
+  for (uint64_t id = 2; id <= 5; ++id) queue.Push(id, "patient", 0, 10);
+  EXPECT_THAT(Turns(queue, 1), ElementsAre(1));
+  queue.Charge("greedy", 25);  // has nothing waiting now
+  queue.Push(6, "greedy", 0, 1);
+  EXPECT_THAT(Turns(queue), ElementsAre(2, 3, 4, 6, 5));
+}
+
+TEST(FairQueueTest, TheHeadIsNotOvertakenWhileItWaits) {
+  FairQueue queue;
+  queue.Push(1, "a", 5, 1000);
+  EXPECT_EQ(queue.Head(All), 1u);
+  queue.Push(2, "a", 0, 1);
+  queue.Push(3, "b", 0, 1);
+  queue.Charge("a", 100);
+  EXPECT_EQ(queue.Head(All), 1u);
+  EXPECT_TRUE(queue.Remove(1));
+  EXPECT_FALSE(queue.Remove(1));
+  EXPECT_THAT(Turns(queue), ElementsAre(3, 2));
+}
+
+TEST(FairQueueTest, AnOwnerWhoseFirstMayNotStartIsPassedOver) {
+  FairQueue queue;
+  queue.Push(1, "a", 0, 1);
+  queue.Push(2, "b", 0, 1);
+  queue.Push(3, "a", 0, 1);
+  const auto not_one = [](uint64_t id) { return id != 1; };
+  EXPECT_EQ(queue.Head(not_one), 2u) << "not 3, which is behind 1";
+  EXPECT_EQ(queue.Head(All), 2u) << "it stays the head";
+  queue.Pop(2);
+  EXPECT_EQ(queue.Head(not_one), std::nullopt);
+  EXPECT_EQ(queue.Head(All), 1u);
+}
+
+TEST(FairQueueTest, FindsWhoIsBehindTheHead) {
+  FairQueue queue;
+  queue.Push(1, "a", 0, 1);
+  EXPECT_EQ(queue.Head(All), 1u);
+  EXPECT_EQ(queue.Behind(All), std::nullopt);
+  queue.Push(2, "a", -1, 1);
+  queue.Push(3, "b", 0, 1);
+  queue.Push(4, "c", 0, 1);
+  EXPECT_EQ(queue.Behind([](uint64_t id) { return id > 2; }), 3u);
+  queue.Pop(3);
+  EXPECT_EQ(queue.Behind([](uint64_t id) { return id > 2; }), 4u);
+  EXPECT_EQ(queue.Head(All), 1u);
+}
+
+// Against the definition, by looking at all.
+TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
+  struct Item {
+    uint64_t id;
+    std::string owner;
+    int32_t priority;
+    int64_t tokens;
+  };
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    FairQueue queue;
+    std::vector<Item> waiting;
+    std::map<std::string, int64_t> served;
+    uint64_t id = 0;
+    const auto waits = [&](const std::string& owner) {
+      return std::any_of(waiting.begin(), waiting.end(),
+                         [&](const Item& i) { return i.owner == owner; });
+    };
+    for (int step = 0; step < 400; ++step) {
+      const std::string owner(1, static_cast<char>('a' + random() % 5));
+      const auto tokens = static_cast<int64_t>(1 + random() % 50);
+      const uint32_t what = random() % 10;
+      if (waiting.empty()) served.clear();
+      if (what < 4) {
+        if (!waiting.empty() && !waits(owner)) {
+          int64_t least = INT64_MAX;
+          for (const Item& i : waiting) least = std::min(least, served[i.owner]);
+          served[owner] = std::max(served[owner], least);
+        }
+        waiting.push_back({++id, owner, static_cast<int32_t>(random() % 3), tokens});
+        queue.Push(id, owner, waiting.back().priority, tokens);
+      } else if (what == 4 && !waiting.empty()) {
+        const size_t i = random() % waiting.size();
+        EXPECT_TRUE(queue.Remove(waiting[i].id));
+        waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+      } else if (what == 5) {
+        queue.Charge(owner, tokens);
+        if (!waiting.empty()) served[owner] += tokens;
+      } else if (const auto head = queue.Head(All)) {
+        const auto it = std::find_if(waiting.begin(), waiting.end(),
+                                     [&](const Item& i) { return i.id == *head; });
+        ASSERT_NE(it, waiting.end());
+        for (const Item& i : waiting) {
+          ASSERT_LE(served[it->owner], served[i.owner]);
+          if (i.owner == it->owner) {
+            ASSERT_LE(std::pair(it->priority, it->id), std::pair(i.priority, i.id));
+          }
+        }
+        served[it->owner] += it->tokens;
+        waiting.erase(it);
+        queue.Pop(*head);
+      }
+      ASSERT_EQ(queue.size(), static_cast<int64_t>(waiting.size()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,48 @@
+#include "server/engine/sequence/sequence.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "tests/server/engine/harness.h"
+
+namespace tvq {
+namespace {
+
+Submission Submitted(const Model& model, SamplingParams sampling) {
+  return Prepare(Ask(NewSink(), "aaaa", std::move(sampling)), model, SmallOptions(), 1'000'000)
+      .value();
+}
+
+TEST(SequenceTest, WhoHasGivenItsStateAwayKeepsNothingToDraftFrom) {
+  FakeModel model({.draft_rows = 7});
+  const Submission submission = Submitted(model, {.max_tokens = 100, .n = 2});
+  Sequence first(submission, kEos, 0, {.share = {}, .state = model.NewState().value()},
+                 HeldDrafter{{}, *PromptDrafter(submission.request)});
+  Sequence second(submission, kEos, 1, {.share = {}, .state = model.NewState().value()},
+                  HeldDrafter{{}, *first.drafter()});
+  for (Sequence* s : {&first, &second}) {
+    s->Accept({.token = {.id = ByteId('a')}});
+    EXPECT_FALSE(s->Draft(7).empty());
+  }
+  first.TakeHeld();
+  EXPECT_EQ(first.drafter(), nullptr);
+  EXPECT_TRUE(first.Draft(7).empty());
+  EXPECT_NE(second.drafter(), nullptr);
+}
+
+TEST(SequenceTest, HasNothingToDraftFromWhereThereCanBeNoDrafts) {
+  const FakeModel model;
+  const auto drafts = [&](SamplingParams sampling) {
+    return PromptDrafter(Submitted(model, std::move(sampling)).request).has_value();
+  };
+  EXPECT_FALSE(drafts({.max_tokens = 1}));
+  EXPECT_FALSE(drafts({.max_tokens = 2}));
+  EXPECT_TRUE(drafts({.max_tokens = 3}));
+  EXPECT_FALSE(drafts({.presence_penalty = 1, .max_tokens = 3}));
+}
+
+}  // namespace
+}  // namespace tvq

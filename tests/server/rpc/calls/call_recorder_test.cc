@@ -1,0 +1,64 @@
+#include "server/rpc/calls/call_recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tvq {
+namespace {
+
+constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
+constexpr MethodInfo kScore{"GenerationService/Score", Permission::kGenerate};
+
+std::map<std::string, int64_t> Finished(const CallRecorder& recorder) {
+  std::map<std::string, int64_t> counts;
+  for (const auto& [method, code, count] : recorder.counts().finished) {
+    counts[method + " " + code] = count;
+  }
+  return counts;
+}
+
+TEST(CallRecorderTest, CountsByMethodAndCode) {
+  CallRecorder recorder(nullptr);
+  const Caller caller;
+  const absl::Status late = absl::DeadlineExceededError("late");
+  recorder.Finished({kGenerate, caller, absl::OkStatus(), absl::Seconds(1)});
+  recorder.Finished({kGenerate, caller, absl::OkStatus(), absl::Seconds(1)});
+  recorder.Finished({kGenerate, caller, late, absl::Seconds(1)});
+  recorder.Finished({kScore, caller, late, absl::Seconds(1)});
+  EXPECT_THAT(Finished(recorder),
+              testing::UnorderedElementsAre(
+                  testing::Pair("GenerationService/Generate OK", 2),
+                  testing::Pair("GenerationService/Generate DEADLINE_EXCEEDED", 1),
+                  testing::Pair("GenerationService/Score DEADLINE_EXCEEDED", 1)));
+}
+
+TEST(CallRecorderTest, CountsRejectionsByReason) {
+  CallRecorder recorder(nullptr);
+  recorder.Rejected(absl::ResourceExhaustedError("the queue is full"), /*draining=*/true);
+  recorder.Rejected(absl::UnavailableError("the server is stopping"), /*draining=*/true);
+  recorder.Rejected(absl::UnavailableError("Redis is away"), /*draining=*/false);
+  recorder.RejectedByRate();
+  recorder.RejectedByRate();
+  std::map<std::string, int64_t> counts;
+  for (const auto& [reason, count] : recorder.counts().rejected) counts[reason] = count;
+  EXPECT_THAT(counts, testing::UnorderedElementsAre(
+                          testing::Pair("capacity", 1), testing::Pair("draining", 1),
+                          testing::Pair("unavailable", 1), testing::Pair("rate_limit", 2)));
+}
+
+TEST(CallRecorderTest, LogsEveryCall) {
+  std::vector<std::string> lines;
+  CallRecorder recorder([&](const FinishedCall& call) {
+    lines.push_back(call.caller.request_id + " " + call.caller.owner + " " + call.method.name);
+  });
+  const Caller caller{.owner = "ana", .request_id = "r1"};
+  recorder.Finished({kScore, caller, absl::OkStatus(), absl::Seconds(1)});
+  EXPECT_THAT(lines, testing::ElementsAre("r1 ana GenerationService/Score"));
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,133 @@
+#include "server/rpc/calls/snapshots/snapshot_receiver.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "server/rpc/wire/session_convert.h"
+#include "tests/server/rpc/mock_session_store.h"
+
+namespace tvq {
+namespace {
+
+class CountingUpload : public SnapshotUpload {
+ public:
+  explicit CountingUpload(size_t limit) : limit_(limit) {}
+  absl::Status Add(std::span<const char> bytes) override {
+    size_ += bytes.size();
+    return too_large() ? absl::ResourceExhaustedError("too large") : absl::OkStatus();
+  }
+  bool too_large() const override { return size_ > limit_; }
+
+ private:
+  const size_t limit_;
+  size_t size_ = 0;
+};
+
+class SnapshotReceiverTest : public testing::Test {
+ protected:
+  SnapshotReceiverTest() {
+    ON_CALL(store_, NewUpload).WillByDefault([] { return std::make_unique<CountingUpload>(5000); });
+  }
+
+  // Whose patience is a second.
+  std::unique_ptr<SnapshotReceiver> NewReceiver() {
+    return std::make_unique<SnapshotReceiver>(&store_, &quota_, std::chrono::seconds(1));
+  }
+
+  testing::NiceMock<MockSessionStore> store_;
+  ByteQuota quota_{6000};
+};
+
+TEST_F(SnapshotReceiverTest, QuotaIsSharedAndGivenBack) {
+  auto first = NewReceiver();
+  const auto second = NewReceiver();
+  EXPECT_TRUE(first->Add(std::string(4000, 'x')).ok());
+  EXPECT_EQ(second->Add(std::string(3000, 'x')).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(second->busy());
+  first = nullptr;
+  EXPECT_TRUE(second->Add(std::string(3000, 'x')).ok());
+}
+
+TEST_F(SnapshotReceiverTest, TooLargeIsNotBusy) {
+  const auto receiver = NewReceiver();
+  EXPECT_TRUE(receiver->empty());
+  EXPECT_EQ(receiver->Add(std::string(5001, 'x')).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(receiver->busy());
+}
+
+class NoMemory : public SnapshotUpload {
+ public:
+  absl::Status Add(std::span<const char>) override {
+    return absl::ResourceExhaustedError("no memory");
+  }
+  bool too_large() const override { return false; }
+};
+
+TEST_F(SnapshotReceiverTest, WithoutMemoryItIsBusy) {
+  ON_CALL(store_, NewUpload).WillByDefault([] { return std::make_unique<NoMemory>(); });
+  const auto receiver = NewReceiver();
+  EXPECT_EQ(receiver->Add("x").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(receiver->busy());
+}
+
+TEST_F(SnapshotReceiverTest, ChunksAreBounded) {
+  const auto receiver = NewReceiver();
+  EXPECT_EQ(receiver->Add(std::string(kSnapshotChunkBytes + 1, 'x')).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SnapshotReceiverTest, WhatTheCallKeepsCounts) {
+  auto first = NewReceiver();
+  const auto second = NewReceiver();
+  ASSERT_TRUE(first->Keep(5000).ok());
+  EXPECT_TRUE(first->empty());
+  EXPECT_EQ(second->Keep(1001).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(second->busy());
+  first = nullptr;
+  EXPECT_TRUE(second->Keep(1001).ok());
+}
+
+// Each chunk in time, all of them too late.
+TEST_F(SnapshotReceiverTest, ASnapshotThatTricklesIsGivenUp) {
+  const auto receiver = NewReceiver();
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_TRUE(receiver->Add("x", now + std::chrono::milliseconds(500)).ok());
+  EXPECT_EQ(receiver->Add("x", now + std::chrono::seconds(2)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(receiver->busy());
+}
+
+TEST_F(SnapshotReceiverTest, ASnapshotMayTakeLongerTheLongerItIs) {
+  ON_CALL(store_, NewUpload).WillByDefault([] {
+    return std::make_unique<CountingUpload>(size_t{1} << 20);
+  });
+  ByteQuota quota(size_t{1} << 20);
+  SnapshotReceiver receiver(&store_, &quota, std::chrono::seconds(1));
+  const auto now = std::chrono::steady_clock::now();
+  const std::string second(kSlowestSender, 'x');
+  for (int i = 1; i <= 10; ++i)
+    EXPECT_TRUE(receiver.Add(second, now + i * std::chrono::seconds(1)).ok());
+  EXPECT_EQ(receiver.Add("", now + std::chrono::seconds(12)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(ByteQuotaTest, LargerThanAllFindsRoomWhereNothingElseIs) {
+  ByteQuota quota(100);
+  ByteQuota::Share large(&quota), small(&quota);
+  ASSERT_TRUE(small.Add(1));
+  EXPECT_FALSE(large.Add(200));
+  {
+    ByteQuota other(100);
+    ByteQuota::Share alone(&other), late(&other);
+    EXPECT_TRUE(alone.Add(200));
+    EXPECT_FALSE(late.Add(1));
+  }
+  EXPECT_TRUE(large.Add(99));
+  EXPECT_FALSE(small.Add(1));
+}
+
+}  // namespace
+}  // namespace tvq

@@ -1,0 +1,247 @@
+#include "server/rpc/limits/connections/reset_limiter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tvq {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr auto kResets = ResetLimiter::Reason::kResets;
+constexpr auto kStreams = ResetLimiter::Reason::kStreams;
+
+const ConnectionLimits kLimits{.max_resets_per_second = 100, .max_streams = 1000};
+const std::string kAna(4, 'a');
+const std::string kBob(4, 'b');
+
+// Connections whose clients open streams and reset some, under a limiter.
+class ResetLimiterTest : public testing::Test {
+ protected:
+  Connection& Open(int64_t id, const std::string& ip = kAna) {
+    open_.push_back({.id = id, .peer = {.ip = ip, .port = static_cast<int>(id)}});
+    return open_.back();
+  }
+
+  Connection& At(int64_t id) {
+    return *std::ranges::find(open_, id, [](const Connection& c) { return c.id; });
+  }
+
+  void Storm(int64_t id, int64_t streams) {
+    At(id).started += streams;
+    At(id).failed += streams;
+  }
+
+  // The ids of those that are to be closed `after` the last look.
+  std::vector<int64_t> Look(milliseconds after = milliseconds(10)) {
+    now_ += after;
+    verdicts_ = limiter_->Look(open_, now_);
+    std::vector<int64_t> ids;
+    for (const auto& verdict : verdicts_) ids.push_back(verdict.connection.id);
+    return ids;
+  }
+
+  void Close(int64_t id) {
+    std::erase_if(open_, [id](const Connection& c) { return c.id == id; });
+  }
+
+  std::optional<ResetLimiter> limiter_{kLimits};
+  ResetLimiter::Time now_{std::chrono::hours(1)};
+  std::vector<Connection> open_;
+  std::vector<ResetLimiter::Verdict> verdicts_;
+};
+
+TEST_F(ResetLimiterTest, ASecondsWorthMayComeAtOnceAndThenAsManyEachSecond) {
+  Open(1);
+  Storm(1, 100);
+  EXPECT_THAT(Look(), IsEmpty());
+  for (int second = 0; second < 20; ++second) {
+    Storm(1, 100);
+    EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  }
+  Storm(1, 90);
+  EXPECT_THAT(Look(milliseconds(100)), ElementsAre(1));
+  EXPECT_EQ(verdicts_[0].reason, kResets);
+  EXPECT_NEAR(static_cast<double>(verdicts_[0].count), 180, 1);
+}
+
+TEST_F(ResetLimiterTest, ManyOldStreamsMayBeResetAtOnce) {
+  Open(1);
+  for (int i = 0; i < 100; ++i) {
+    At(1).started += 8;
+    EXPECT_THAT(Look(milliseconds(100)), IsEmpty());
+  }
+  Look(seconds(1));
+  At(1).failed += 800;
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, ManyStreamsMayBeOpenedAndAnswered) {
+  Open(1);
+  for (int i = 0; i < 100; ++i) {
+    At(1).started += 1000;
+    EXPECT_THAT(Look(), IsEmpty());
+    At(1).succeeded += 1000;
+  }
+}
+
+TEST_F(ResetLimiterTest, NoMoreAreLiveThanAClientMayOpenAndAQuarterMore) {
+  Open(1).started = 1250;
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).started += 1;
+  EXPECT_THAT(Look(), ElementsAre(1));
+  EXPECT_EQ(verdicts_[0].reason, kStreams);
+  EXPECT_EQ(verdicts_[0].count, 1251);
+}
+
+TEST_F(ResetLimiterTest, AClosedConnectionIsToldOnce) {
+  Open(1);
+  Storm(1, 101);
+  EXPECT_THAT(Look(), ElementsAre(1));
+  Storm(1, 1000);  // that were read before
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, AfterOneWasClosedTheHostMayDoATenthAtOnceForAWhile) {
+  Open(1);
+  Open(2, kBob);
+  Storm(1, 101);
+  EXPECT_THAT(Look(), ElementsAre(1));
+  Close(1);
+  Look(seconds(1));
+  Open(3);
+  Storm(3, 11);
+  Storm(2, 99);
+  EXPECT_THAT(Look(), ElementsAre(3)) << "and others as before";
+  Close(3);
+  Open(4).started = 101;
+  EXPECT_THAT(Look(), ElementsAre(4));
+  EXPECT_EQ(verdicts_[0].reason, kStreams);
+  Close(4);
+  Look(ResetLimiter::kWary);
+  Open(5);
+  Storm(5, 100);
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, AHostWhoseStreamsAreNotTakenApartMayDoAHundredthAtOnce) {
+  Open(1).started = 1251;
+  Open(2, kBob).started = 50;
+  EXPECT_THAT(Look(), ElementsAre(1));
+  Open(3).started = 50;
+  EXPECT_THAT(Look(), ElementsAre(3)) << "1,251 are live, of 200";
+  At(1).failed = 1251;
+  At(3).failed = 50;
+  EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  Open(4).started = 50;
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, StreamsThatWereOpenBeforeAreNotHastyAfterOneWasClosed) {
+  Open(1).started = 900;
+  Open(2);
+  EXPECT_THAT(Look(), IsEmpty());
+  Look(seconds(9));
+  Storm(2, 101);
+  EXPECT_THAT(Look(), ElementsAre(2));
+  At(1).started += 10;
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, ConnectionsOfAHostShareFourTimesWhatOneMayReset) {
+  for (int id = 1; id <= 8; ++id) Open(id);
+  for (int id = 1; id <= 8; ++id) Storm(id, 10 * id);  // 360
+  EXPECT_THAT(Look(), IsEmpty());
+  for (int id = 1; id <= 8; ++id) Storm(id, 2 * id);
+  EXPECT_THAT(Look(), ElementsAre(8)) << "that with the most";
+  EXPECT_EQ(verdicts_[0].reason, kResets);
+}
+
+TEST_F(ResetLimiterTest, AHostThatReconnectsIsCountedOn) {
+  std::vector<int64_t> closed;
+  for (int id = 1; id <= 10 && closed.empty(); ++id) {
+    Open(id);
+    Storm(id, 90);
+    closed = Look();
+    Close(id);
+  }
+  EXPECT_THAT(closed, ElementsAre(5)) << "4 of them had reset 360";
+}
+
+TEST_F(ResetLimiterTest, HostsDoNotShare) {
+  for (int id = 1; id <= 8; ++id) Open(id, std::string(4, static_cast<char>(id)));
+  for (int id = 1; id <= 8; ++id) Storm(id, 100);
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, ANetworkOfIpv6IsAHost) {
+  const std::string network(8, 'n');
+  Open(1, network + "interfac");
+  Storm(1, 101);
+  EXPECT_THAT(Look(), ElementsAre(1));
+  Open(2, network + "ecafretn");
+  Open(3, std::string(8, 'o') + "interfac");
+  Storm(2, 50);
+  Storm(3, 50);
+  EXPECT_THAT(Look(), ElementsAre(2));
+}
+
+TEST_F(ResetLimiterTest, StreamsThatAreLiveBecauseNoneEndsAreBoundedForAHost) {
+  for (int id = 1; id <= 5; ++id) Open(id).started = 500;
+  EXPECT_THAT(Look(), ElementsAre(testing::_)) << "2,500 live, of 2,000";
+  EXPECT_EQ(verdicts_[0].reason, kStreams);
+}
+
+TEST_F(ResetLimiterTest, WithoutALimitOfResetsOnlyLiveStreamsCount) {
+  limiter_.emplace(ConnectionLimits{.max_resets_per_second = 0, .max_streams = 1000});
+  for (int id = 1; id <= 5; ++id) Open(id).started = 1000;
+  Open(6);
+  Storm(6, 1'000'000);
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).started = 2000;
+  EXPECT_THAT(Look(), ElementsAre(1));
+  At(2).started = 1200;
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, HostsAreForgottenWhenTheirResetsAre) {
+  Open(1);
+  Open(2, kBob);
+  Storm(1, 50);
+  Storm(2, 101);
+  EXPECT_THAT(Look(), ElementsAre(2));
+  open_.clear();
+  Look(milliseconds(1));
+  EXPECT_EQ(limiter_->hosts(), 2);
+  Look(seconds(5));
+  EXPECT_EQ(limiter_->hosts(), 1);
+  Look(seconds(6));
+  EXPECT_EQ(limiter_->hosts(), 0);
+}
+
+TEST_F(ResetLimiterTest, RemembersSoManyHostsAndBoundsTheConnectionsOfOthers) {
+  for (size_t id = 1; id <= ResetLimiter::kMaxHosts; ++id) {
+    const auto n = static_cast<uint32_t>(id);
+    Open(static_cast<int64_t>(id), {reinterpret_cast<const char*>(&n), sizeof(n)}).started = 100;
+  }
+  EXPECT_THAT(Look(), IsEmpty());
+  Open(100'001);
+  Open(100'002);
+  Storm(100'001, 101);
+  Storm(100'002, 99);
+  EXPECT_THAT(Look(), ElementsAre(100'001));
+  EXPECT_EQ(limiter_->hosts(), ResetLimiter::kMaxHosts);
+}
+
+}  // namespace
+}  // namespace tvq

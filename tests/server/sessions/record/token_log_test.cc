@@ -1,0 +1,35 @@
+#include "server/sessions/record/token_log.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace tvq {
+namespace {
+
+TEST(TokenLogTest, KeepsIdsInOrderOverManyAppends) {
+  std::vector<int32_t> expected(20'000);
+  std::iota(expected.begin(), expected.end(), 0);
+  TokenLog log;
+  size_t at = 0;
+  for (size_t length = 0; at < expected.size(); length = length % 700 + 37) {
+    const size_t count = std::min(length, expected.size() - at);
+    log.Append(std::span(expected).subspan(at, count));
+    at += count;
+  }
+  EXPECT_EQ(log.Ids(), expected);
+  EXPECT_EQ(log.size(), 20'000);
+}
+
+TEST(TokenLogTest, CopiesGoTheirOwnWays) {
+  TokenLog log;
+  log.Append(std::vector<int32_t>{1, 2});
+  TokenLog copy = log;
+  copy.Append(std::vector<int32_t>{3});
+  log.Append(std::vector<int32_t>{4, 5});
+  EXPECT_EQ(copy.Ids(), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(log.Ids(), (std::vector<int32_t>{1, 2, 4, 5}));
+}
+
+}  // namespace
+}  // namespace tvq
