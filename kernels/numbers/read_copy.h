@@ -1,6 +1,6 @@
-// How the values of a read copy are quantized (kernels/ops/vq_attention.h), on every device: each
-// number takes one division, one product and one addition, rounded to nearest even. For sources
-// that are compiled without contraction to fused multiply-adds.
+// How the values of a read copy are quantized (kernels/ops/attention/vq_attention.h), on every
+// device: each number takes one division, one product and one addition, rounded to nearest even.
+// For sources that are compiled without contraction to fused multiply-adds.
 #ifndef TVQ_KERNELS_NUMBERS_READ_COPY_H_
 #define TVQ_KERNELS_NUMBERS_READ_COPY_H_
 

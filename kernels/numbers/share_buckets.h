@@ -1,5 +1,5 @@
 // Which rows of values a query can do without, once their weights are known
-// (kernels/ops/vq_attention.h), on every device.
+// (kernels/ops/attention/vq_attention.h), on every device.
 #ifndef TVQ_KERNELS_NUMBERS_SHARE_BUCKETS_H_
 #define TVQ_KERNELS_NUMBERS_SHARE_BUCKETS_H_
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/numbers/int4.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::bench {
 namespace {

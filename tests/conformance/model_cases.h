@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "kernels/ops/linear_attention.h"
+#include "kernels/ops/attention/linear_attention.h"
 #include "tests/conformance/fixture.h"
 #include "tests/conformance/oracle.h"
 #include "tests/kernels/test_devices.h"

@@ -79,7 +79,7 @@ def test_planted_violation_is_caught(tmp_path, path, line):
     ("server/rpc/wire/convert.cc", '#include "tvq/v1/generation.pb.h"'),
     ("client/cli/main.cc", '#include "client/cpp/client.h"'),
     ("kernels/ops/linear.cc", "// Equation 12 of the Transformer-VQ paper."),
-    ("kernels/ops/vq_encoder.cc", "  return backend.vq_encoder_attention(device, args);"),
+    ("kernels/ops/attention/vq_encoder.cc", "  return backend.vq_encoder_attention(device, args);"),
 ])
 def test_what_the_order_allows_passes(tmp_path, path, line):
     plant(tmp_path, path, f"{line}\n")

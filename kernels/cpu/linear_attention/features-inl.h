@@ -14,7 +14,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/fast_math-inl.h"
 #include "kernels/cpu/stored_values-inl.h"
-#include "kernels/ops/linear_attention.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "kernels/numbers/bfloat16.h"
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 namespace tvq {
 

@@ -11,7 +11,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/register_tile-inl.h"
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

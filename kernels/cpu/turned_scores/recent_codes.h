@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kernels/ops/turned_scores.h"
+#include "kernels/ops/attention/turned_scores.h"
 
 namespace tvq {
 

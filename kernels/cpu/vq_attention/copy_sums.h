@@ -1,4 +1,4 @@
-// Sums over rows of the read copy (kernels/ops/vq_attention.h), in integers.
+// Sums over rows of the read copy (kernels/ops/attention/vq_attention.h), in integers.
 //
 // Of a group of up to kCopyGroup rows and of the columns that share a scale, a row's factor is
 // weight times scale, and becomes step q: q from 0 to 32767 to nearest even, step the largest
@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq {
 

@@ -12,7 +12,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/stored_values-inl.h"
 #include "kernels/cpu/vq_attention/window.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

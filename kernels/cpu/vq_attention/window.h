@@ -2,7 +2,7 @@
 #ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_WINDOW_H_
 #define TVQ_KERNELS_CPU_VQ_ATTENTION_WINDOW_H_
 
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq {
 

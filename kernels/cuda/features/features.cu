@@ -1,4 +1,5 @@
-// out = x + 1 where x > 0, e^x elsewhere (kernels/ops/features.h). x, out [N, P, K]; out may be x.
+// out = x + 1 where x > 0, e^x elsewhere (kernels/ops/attention/features.h). x, out [N, P, K]; out
+// may be x.
 //
 // Moves N P K floats in and out, a thread each. Of the other maps of features there are no kernels.
 #include "kernels/cuda/common/kernel.cuh"

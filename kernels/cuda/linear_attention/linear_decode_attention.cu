@@ -1,5 +1,5 @@
 // One new position of each of N sessions enters its state and attends to it
-// (kernels/ops/linear_attention.h):
+// (kernels/ops/attention/linear_attention.h):
 //
 //   A += k v^T [F, V]     b += k [F]     out = q^T A / (q . b) [V]
 //

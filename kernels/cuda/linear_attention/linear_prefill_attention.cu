@@ -1,5 +1,5 @@
-// Attention of T consecutive positions of one session (kernels/ops/linear_attention.h), in spans of
-// up to 8 blocks of 64 positions:
+// Attention of T consecutive positions of one session (kernels/ops/attention/linear_attention.h),
+// in spans of up to 8 blocks of 64 positions:
 //
 //   out_i = (q_i^T A + sum_j w_ij v_j) / (q_i . b + sum_j w_ij)     w_ij = q_i . k_j
 //

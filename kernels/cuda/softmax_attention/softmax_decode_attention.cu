@@ -1,5 +1,5 @@
 // Attention of one new position of each of N sessions over the keys and values of all positions so
-// far, in pages (kernels/ops/softmax_attention.h).
+// far, in pages (kernels/ops/attention/softmax_attention.h).
 //
 // A session's positions are cut into tiles of 128 and these into up to kMostParts parts of whole
 // tiles, whose number and bounds follow from the position alone. Two kernels. The first computes

@@ -1,5 +1,6 @@
-// Where a layer's keys and values lie in a session's pages (kernels/ops/softmax_attention.h), and
-// how they are read: what the kernels of decode and prefill share.
+// Where a layer's keys and values lie in a session's pages
+// (kernels/ops/attention/softmax_attention.h), and how they are read: what the kernels of decode
+// and prefill share.
 #ifndef TVQ_KERNELS_CUDA_SOFTMAX_ATTENTION_SOFTMAX_PAGES_CUH_
 #define TVQ_KERNELS_CUDA_SOFTMAX_ATTENTION_SOFTMAX_PAGES_CUH_
 

@@ -1,5 +1,5 @@
 // Attention of T consecutive positions of one session over the keys and values of all positions up
-// to each, in pages (kernels/ops/softmax_attention.h).
+// to each, in pages (kernels/ops/attention/softmax_attention.h).
 //
 // Two kernels. The first writes the call's keys and values to their pages. The second takes 64
 // queries of a head and 64 or 128 columns a block and passes over all keys up to the block's last

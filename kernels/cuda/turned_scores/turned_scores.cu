@@ -1,4 +1,4 @@
-// out[n,h,d] = q[n,h] . (Rot(d) - Rot(M)) C[g, z_(i-d)]   (kernels/ops/turned_scores.h)
+// out[n,h,d] = q[n,h] . (Rot(d) - Rot(M)) C[g, z_(i-d)]   (kernels/ops/attention/turned_scores.h)
 //
 // A block a row and query head, a warp a distance at a time. Per distance a warp reads a code, K
 // numbers of the codebook and K of `turns`, both from cache: beside them N H K floats come in and

@@ -1,5 +1,5 @@
 // The rows that decode reads where it reads the int8 copy or leaves rows out
-// (kernels/ops/vq_attention.h); vq_read_rows.cu reads them.
+// (kernels/ops/attention/vq_attention.h); vq_read_rows.cu reads them.
 //
 // One kernel. Blocks of columns let the position enter, and of the two rows that this changes write
 // the copy, a warp for 64 columns; a block a session and head turns scores into shares of the

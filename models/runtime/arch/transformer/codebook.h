@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
 #include "models/runtime/model.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 #include "kernels/ops/qkvg_projection.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/memory_parts.h"

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 #include "kernels/ops/linear.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/weights.h"

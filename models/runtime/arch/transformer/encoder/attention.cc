@@ -1,6 +1,6 @@
 #include "models/runtime/arch/transformer/encoder/attention.h"
 
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 #include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 

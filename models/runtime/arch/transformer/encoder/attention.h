@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ops/vq_encoder.h"
+#include "kernels/ops/attention/vq_encoder.h"
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/bidirectional.h"
 #include "models/runtime/arch/transformer/config.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/features.h"
+#include "kernels/ops/attention/features.h"
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/linear/layout.h"

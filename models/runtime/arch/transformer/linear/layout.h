@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/ops/linear_attention.h"
+#include "kernels/ops/attention/linear_attention.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/state_layout.h"
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/ops/head_scores.h"
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/head_scores.h"
+#include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 
 namespace tvq::transformer {

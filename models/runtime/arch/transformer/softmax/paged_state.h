@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/device/device.h"
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/arch/transformer/session_state.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/state.h"
 
 namespace tvq::transformer {

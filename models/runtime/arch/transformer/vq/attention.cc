@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "kernels/device/backend.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 #include "models/runtime/arch/transformer/codebook.h"
 #include "models/runtime/arch/transformer/constant_state.h"
 

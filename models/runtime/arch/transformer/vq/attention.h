@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/memory_parts.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/state_layout.h"
 

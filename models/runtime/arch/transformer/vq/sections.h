@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 #include "models/runtime/state.h"
 
 namespace tvq::transformer {

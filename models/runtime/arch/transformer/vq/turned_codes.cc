@@ -11,7 +11,7 @@ double Angle(const TransformerConfig& config, int64_t distance, int64_t c) {
   return static_cast<double>(distance) * std::pow(config.pe_lam, -part);
 }
 
-// As kernels/ops/turned_scores.h has them.
+// As kernels/ops/attention/turned_scores.h has them.
 std::vector<float> Turns(const TransformerConfig& config) {
   const int64_t width = config.d_k, half = width / 2;
   std::vector<float> turns(static_cast<size_t>(config.window() * width));

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "kernels/ops/head_scores.h"
-#include "kernels/ops/turned_scores.h"
+#include "kernels/ops/attention/head_scores.h"
+#include "kernels/ops/attention/turned_scores.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::transformer {
 

@@ -1,4 +1,4 @@
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <span>
 #include <tuple>
 
+#include "tests/kernels/ops/attention/softmax_state.h"
 #include "tests/kernels/ops/op_testing.h"
-#include "tests/kernels/ops/softmax_state.h"
 
 namespace tvq {
 namespace {

@@ -4,8 +4,8 @@
 //   out[n,h,s] = x[n,h] . keys[h / (H/P), s]
 //
 // x [N,H,K], keys [P,S,K] with P dividing H, out [N,H,S]. The order of a sum depends on K alone.
-#ifndef TVQ_KERNELS_OPS_HEAD_SCORES_H_
-#define TVQ_KERNELS_OPS_HEAD_SCORES_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_HEAD_SCORES_H_
+#define TVQ_KERNELS_OPS_ATTENTION_HEAD_SCORES_H_
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -60,4 +60,4 @@ absl::Status VqScores(Device& device, const VqScoresArgs& args);
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_HEAD_SCORES_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_HEAD_SCORES_H_

@@ -4,15 +4,15 @@
 //   A_i = sum_{j<=i} k_j v_j^T   [F, V]     b_i = sum_{j<=i} k_j   [F]
 //   o_i = q_i^T A_i / (q_i . b_i)           [V], an average of the v_j with weights q_i . k_j
 //
-// q and k are features, none below 0 (ops/features.h). With `query_exponents` q is what a query's
-// features are exponentials of: feature s is e^(q_s - m), m being the largest q_s of the s that
-// keys up to this position have reached (b_s >= kLeastReached); a factor common to a query's
+// q and k are features, none below 0 (ops/attention/features.h). With `query_exponents` q is what a
+// query's features are exponentials of: feature s is e^(q_s - m), m being the largest q_s of the s
+// that keys up to this position have reached (b_s >= kLeastReached); a factor common to a query's
 // features cancels. The others are 0 and do not decide m, however large they are.
 //
 // Where every product of features is below the smallest float32, o_i is 0/0, NaN; of exponents,
 // where no feature is reached.
-#ifndef TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
-#define TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_
+#define TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_
 
 #include <limits>
 
@@ -89,4 +89,4 @@ absl::Status LinearPrefillAttention(Device& device, const LinearPrefillAttention
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_LINEAR_ATTENTION_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_

@@ -1,4 +1,4 @@
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/ops/attention/vq_state.h"
 #include "tests/kernels/ops/op_testing.h"
-#include "tests/kernels/ops/vq_state.h"
 
 namespace tvq {
 namespace {

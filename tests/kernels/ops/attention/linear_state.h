@@ -1,13 +1,13 @@
 // A session's state and inputs for the tests of linear attention.
-#ifndef TVQ_TESTS_KERNELS_OPS_LINEAR_STATE_H_
-#define TVQ_TESTS_KERNELS_OPS_LINEAR_STATE_H_
+#ifndef TVQ_TESTS_KERNELS_OPS_ATTENTION_LINEAR_STATE_H_
+#define TVQ_TESTS_KERNELS_OPS_ATTENTION_LINEAR_STATE_H_
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <vector>
 
-#include "kernels/ops/linear_attention.h"
+#include "kernels/ops/attention/linear_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -187,4 +187,4 @@ struct LinearInputs {
 
 }  // namespace tvq
 
-#endif  // TVQ_TESTS_KERNELS_OPS_LINEAR_STATE_H_
+#endif  // TVQ_TESTS_KERNELS_OPS_ATTENTION_LINEAR_STATE_H_

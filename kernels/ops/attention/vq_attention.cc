@@ -1,9 +1,9 @@
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 #include "absl/strings/str_cat.h"
 #include "kernels/device/backend.h"
+#include "kernels/ops/attention/vq_check.h"
 #include "kernels/ops/check.h"
-#include "kernels/ops/vq_check.h"
 
 namespace tvq {
 namespace {

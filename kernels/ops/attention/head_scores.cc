@@ -1,4 +1,4 @@
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 
 #include "absl/strings/str_cat.h"
 #include "kernels/device/backend.h"

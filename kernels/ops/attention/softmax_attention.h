@@ -5,14 +5,14 @@
 //   o_i = softmax_{j<=i}(score) V
 //
 // q comes with what is added to it for content (u) and with its scale, and position scores come by
-// distance, as for VQ attention (kernels/ops/head_scores.h), whose softmax form this is: keys in
-// place of their codewords. W = 0: no position scores.
+// distance, as for VQ attention (kernels/ops/attention/head_scores.h), whose softmax form this is:
+// keys in place of their codewords. W = 0: no position scores.
 //
 // Softmax is computed online, a tile of keys at a time: no more scores than a tile's are ever in
 // memory. Tiles start at absolute positions, so that a position's bits in decode depend on neither
 // the batch nor the threads, and in prefill not even on how positions were cut into calls.
-#ifndef TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
-#define TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
+#define TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
@@ -127,4 +127,4 @@ absl::Status SoftmaxPrefillAttention(Device& device, const SoftmaxPrefillAttenti
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_SOFTMAX_ATTENTION_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_

@@ -1,6 +1,6 @@
-// What stands for keys in attention by products of features (ops/linear_attention.h): each head's
-// x, by itself or compared with rows R_s of a table per key/value head. With rows the features of a
-// query are exp(x . R_s), of which HeadScores gives the exponents.
+// What stands for keys in attention by products of features (ops/attention/linear_attention.h):
+// each head's x, by itself or compared with rows R_s of a table per key/value head. With rows the
+// features of a query are exp(x . R_s), of which HeadScores gives the exponents.
 //
 // * kEluPlusOne: out_i = x_i + 1 where x_i > 0, e^x_i elsewhere; F = K, no rows; queries, too
 // * kSoftAssignment: out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2))
@@ -8,13 +8,13 @@
 //
 // Sources: Katharopoulos et al. 2020, equation 7; docs/mathematics.md for the soft codebook;
 // Choromanski et al. 2021, lemma 1.
-#ifndef TVQ_KERNELS_OPS_FEATURES_H_
-#define TVQ_KERNELS_OPS_FEATURES_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_FEATURES_H_
+#define TVQ_KERNELS_OPS_ATTENTION_FEATURES_H_
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
-#include "kernels/ops/head_scores.h"
+#include "kernels/ops/attention/head_scores.h"
 
 namespace tvq {
 
@@ -33,4 +33,4 @@ absl::Status Features(Device& device, const FeaturesArgs& args);
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_FEATURES_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_FEATURES_H_

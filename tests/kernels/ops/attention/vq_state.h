@@ -1,11 +1,11 @@
 // A session's state and inputs for the tests of VQ attention.
-#ifndef TVQ_TESTS_KERNELS_OPS_VQ_STATE_H_
-#define TVQ_TESTS_KERNELS_OPS_VQ_STATE_H_
+#ifndef TVQ_TESTS_KERNELS_OPS_ATTENTION_VQ_STATE_H_
+#define TVQ_TESTS_KERNELS_OPS_ATTENTION_VQ_STATE_H_
 
 #include <vector>
 
 #include "kernels/numbers/bfloat16.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -298,4 +298,4 @@ struct VqInputs {
 
 }  // namespace tvq
 
-#endif  // TVQ_TESTS_KERNELS_OPS_VQ_STATE_H_
+#endif  // TVQ_TESTS_KERNELS_OPS_ATTENTION_VQ_STATE_H_

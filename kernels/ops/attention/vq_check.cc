@@ -1,4 +1,4 @@
-#include "kernels/ops/vq_check.h"
+#include "kernels/ops/attention/vq_check.h"
 
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/check.h"

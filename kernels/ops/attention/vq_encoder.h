@@ -5,8 +5,8 @@
 //   o_i  = sum_s exp(score_i[s]) U[s] / sum_s exp(score_i[s]) n[s]
 //
 // which is softmax attention to every position by the scores of their codes, in linear time.
-#ifndef TVQ_KERNELS_OPS_VQ_ENCODER_H_
-#define TVQ_KERNELS_OPS_VQ_ENCODER_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_VQ_ENCODER_H_
+#define TVQ_KERNELS_OPS_ATTENTION_VQ_ENCODER_H_
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
@@ -52,4 +52,4 @@ absl::Status VqEncoderAttention(Device& device, const VqEncoderAttentionArgs& ar
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_VQ_ENCODER_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_VQ_ENCODER_H_

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <vector>
 
-#include "tests/kernels/ops/linear_state.h"
+#include "tests/kernels/ops/attention/linear_state.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {

@@ -1,4 +1,4 @@
-#include "kernels/ops/features.h"
+#include "kernels/ops/attention/features.h"
 
 #include <cmath>
 

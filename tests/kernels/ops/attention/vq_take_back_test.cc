@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/kernels/ops/attention/vq_state.h"
 #include "tests/kernels/ops/op_testing.h"
-#include "tests/kernels/ops/vq_state.h"
 
 namespace tvq {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/ops/vq_encoder.h"
+#include "kernels/ops/attention/vq_encoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "kernels/ops/turned_scores.h"
+#include "kernels/ops/attention/turned_scores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "tests/kernels/ops/attention/vq_state.h"
 #include "tests/kernels/ops/op_testing.h"
-#include "tests/kernels/ops/vq_state.h"
 
 namespace tvq {
 namespace {

@@ -7,8 +7,8 @@
 // Positions farther away than M are retired: only U[s] = sum of their v with code s and n[s], how
 // many, are kept, so that their part is sum_s exp(code_score[s]) U[s] over sum_s exp(code_score[s])
 // n[s]. One maximum covers codes with n[s] > 0 and recent positions together.
-#ifndef TVQ_KERNELS_OPS_VQ_ATTENTION_H_
-#define TVQ_KERNELS_OPS_VQ_ATTENTION_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_VQ_ATTENTION_H_
+#define TVQ_KERNELS_OPS_ATTENTION_VQ_ATTENTION_H_
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
@@ -175,4 +175,4 @@ void BuildVqReadCopy(const VqShape& shape, const VqState& host);
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_VQ_ATTENTION_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_VQ_ATTENTION_H_

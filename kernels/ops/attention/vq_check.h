@@ -1,9 +1,9 @@
 // Checks of what the ops on VQ states share.
-#ifndef TVQ_KERNELS_OPS_VQ_CHECK_H_
-#define TVQ_KERNELS_OPS_VQ_CHECK_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_VQ_CHECK_H_
+#define TVQ_KERNELS_OPS_ATTENTION_VQ_CHECK_H_
 
 #include "absl/status/status.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq {
 
@@ -23,4 +23,4 @@ absl::Status CheckVqSessions(const char* op, const VqShape& shape, Vector<const 
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_VQ_CHECK_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_VQ_CHECK_H_

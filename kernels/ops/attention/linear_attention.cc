@@ -1,4 +1,4 @@
-#include "kernels/ops/linear_attention.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 #include "absl/strings/str_cat.h"
 #include "kernels/device/backend.h"

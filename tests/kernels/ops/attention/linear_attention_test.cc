@@ -1,4 +1,4 @@
-#include "kernels/ops/linear_attention.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
-#include "tests/kernels/ops/linear_state.h"
+#include "tests/kernels/ops/attention/linear_state.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {

@@ -1,6 +1,6 @@
 // A session's pages and inputs for the tests of softmax attention.
-#ifndef TVQ_TESTS_KERNELS_OPS_SOFTMAX_STATE_H_
-#define TVQ_TESTS_KERNELS_OPS_SOFTMAX_STATE_H_
+#ifndef TVQ_TESTS_KERNELS_OPS_ATTENTION_SOFTMAX_STATE_H_
+#define TVQ_TESTS_KERNELS_OPS_ATTENTION_SOFTMAX_STATE_H_
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/softmax_attention/pages.h"
 #include "kernels/numbers/bfloat16.h"
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -282,4 +282,4 @@ struct SoftmaxInputs {
 
 }  // namespace tvq
 
-#endif  // TVQ_TESTS_KERNELS_OPS_SOFTMAX_STATE_H_
+#endif  // TVQ_TESTS_KERNELS_OPS_ATTENTION_SOFTMAX_STATE_H_

@@ -9,13 +9,13 @@
 // a row and sin - sin(M) in the second (models/runtime has the angles).
 //
 // A row's order of sums depends on K alone.
-#ifndef TVQ_KERNELS_OPS_TURNED_SCORES_H_
-#define TVQ_KERNELS_OPS_TURNED_SCORES_H_
+#ifndef TVQ_KERNELS_OPS_ATTENTION_TURNED_SCORES_H_
+#define TVQ_KERNELS_OPS_ATTENTION_TURNED_SCORES_H_
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
-#include "kernels/ops/vq_attention.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq {
 
@@ -53,4 +53,4 @@ absl::Status TurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& 
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_OPS_TURNED_SCORES_H_
+#endif  // TVQ_KERNELS_OPS_ATTENTION_TURNED_SCORES_H_

@@ -1,4 +1,4 @@
-#include "kernels/ops/softmax_attention.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 #include "absl/strings/str_cat.h"
 #include "kernels/device/backend.h"
