@@ -13,9 +13,9 @@ import pathlib
 
 import numpy as np
 
+from models.training.data.tokenizer import load_tokenizer
 from models.training.export import load_model
 from models.training.token_bits import token_bits
-from models.training.tokenizer import load_tokenizer
 
 
 def contexts(ids: np.ndarray, length: int, every: int, end: int):

@@ -24,11 +24,11 @@ import time
 import torch
 
 from models.training.config import ModelConfig
-from models.training.directory import write_model
 from models.training.export import load_model, tensors_of
-from models.training.kmeans import kmeans
+from models.training.files.directory import write_model
 from models.training.model import Model
 from models.training.train import TASKS, Trainer, add_step_options, add_task_options
+from models.training.units.kmeans import kmeans
 
 BLOCK_LEN = 64  # where the softmax model says none
 

@@ -14,12 +14,12 @@ import pathlib
 
 import numpy as np
 
-from models.training.couplet_rules import read_tones, rules_kept
-from models.training.couplets import answers, read_pairs, second_lines
+from models.training.data.couplet_rules import read_tones, rules_kept
+from models.training.data.couplets import answers, read_pairs, second_lines
+from models.training.data.images import image_bits, read_images, sequences_of, shape_of
+from models.training.data.tokenizer import load_tokenizer
 from models.training.export import load_model
-from models.training.images import image_bits, read_images, sequences_of, shape_of
 from models.training.token_bits import token_bits
-from models.training.tokenizer import load_tokenizer
 
 
 def by_position(bits: np.ndarray, bounds=(0, 256, 1024, 4096, 16384, 65536, 1 << 40)):

@@ -11,11 +11,11 @@ import pathlib
 import numpy as np
 import torch
 
-from models.training import safetensors
-from models.training.couplets import read_pairs, sequence as couplet
+from models.training.data.couplets import read_pairs, sequence as couplet
+from models.training.data.images import read_images, sequences_of, shape_of
+from models.training.data.tokenizer import load_tokenizer
 from models.training.export import load_model
-from models.training.images import read_images, sequences_of, shape_of
-from models.training.tokenizer import load_tokenizer
+from models.training.files import safetensors
 
 TOKENS = {"text": 640, "random": 200}
 PROMPT, CONTINUATION = 120, 100

@@ -9,9 +9,9 @@ import shutil
 
 import torch
 
-from models.training import checkpoint, safetensors
 from models.training.config import ModelConfig
-from models.training.directory import read_tensors, write_model
+from models.training.files import checkpoint, safetensors
+from models.training.files.directory import read_tensors, write_model
 from models.training.model import Model
 from models.training.quantize import EXACT, dequantized
 

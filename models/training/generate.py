@@ -8,8 +8,8 @@ import pathlib
 
 import torch
 
+from models.training.data.tokenizer import load_tokenizer
 from models.training.export import load_model
-from models.training.tokenizer import load_tokenizer
 
 
 @torch.no_grad()

@@ -13,10 +13,10 @@ import sys
 
 import numpy as np
 
-from models.training import sentencepiece_model
 from models.training.config import ModelConfig
-from models.training.directory import write_model
-from models.training.flax_checkpoint import CheckpointError, find_checkpoint, load_checkpoint
+from models.training.data import sentencepiece_model
+from models.training.files.directory import write_model
+from models.training.files.flax_checkpoint import CheckpointError, find_checkpoint, load_checkpoint
 
 BYTE_VOCABULARY = 259  # 256 bytes after pad, end of sequence, unknown
 

@@ -12,9 +12,9 @@ import argparse
 import json
 import pathlib
 
-from models.training import checkpoint
 from models.training.config import ModelConfig
-from models.training.memory_tasks import Recall
+from models.training.data.memory_tasks import Recall
+from models.training.files import checkpoint
 from models.training.model import Model
 
 PAIRS_DISTANCE = 100  # tokens of noise where the number of pairs differs

@@ -10,12 +10,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from models.training.config import ModelConfig
-from models.training.encoder_unit import EncoderUnit
-from models.training.exponential_unit import PerformerUnit, SoftCodebookUnit
-from models.training.feature_unit import LinearUnit
-from models.training.softmax_unit import SoftmaxUnit
-from models.training.unit import Unit, norm_of, sinusoid
-from models.training.vq_unit import VQUnit
+from models.training.units.encoder_unit import EncoderUnit
+from models.training.units.exponential_unit import PerformerUnit, SoftCodebookUnit
+from models.training.units.feature_unit import LinearUnit
+from models.training.units.softmax_unit import SoftmaxUnit
+from models.training.units.unit import Unit, norm_of, sinusoid
+from models.training.units.vq_unit import VQUnit
 
 # The attention kind of each model_type.
 UNITS = {"transformer_vq": VQUnit, "softmax_transformer": SoftmaxUnit, "linear_transformer": LinearUnit,

@@ -12,9 +12,9 @@ import shutil
 
 import numpy as np
 
-from models.training import safetensors
 from models.training.config import ModelConfig
-from models.training.directory import read_tensors, write_model
+from models.training.files import safetensors
+from models.training.files.directory import read_tensors, write_model
 
 # What position keys are computed from when a model is loaded stays as it is: it is not read afterwards.
 MATRICES = re.compile(r"(embedding|lm_head|layers\.\d+\.([qkvgo]_proj|mlp_up|mlp_down))\.weight")

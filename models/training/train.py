@@ -20,14 +20,14 @@ import time
 import torch
 import torch.nn.functional as F
 
-from models.training import checkpoint
-from models.training.batch import Batch
 from models.training.config import BLOCKS, KINDS, POSITION_BIASES, ModelConfig
-from models.training.couplets import Couplets, read_pairs, vocabulary
-from models.training.data import Text
+from models.training.data.batch import Batch
+from models.training.data.couplets import Couplets, read_pairs, vocabulary
+from models.training.data.images import Images, parse_shape, read_images
+from models.training.data.memory_tasks import Copy, Recall
+from models.training.data.text import Text
+from models.training.files import checkpoint
 from models.training.graph import CapturedSteps
-from models.training.images import Images, parse_shape, read_images
-from models.training.memory_tasks import Copy, Recall
 from models.training.model import UNITS, Model
 from models.training.optimizer import build_optimizers, load_optimizer, rate_factor, set_rates
 from models.training.progress import Progress

@@ -23,8 +23,8 @@ from torch.nn import functional as F
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from models.training.config import ModelConfig  # noqa: E402
-from models.training.unit import rms  # noqa: E402
 from models.training.model import Model  # noqa: E402
+from models.training.units.unit import rms  # noqa: E402
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 WARM_UP_STEPS = 3

@@ -11,7 +11,7 @@ from server_process import GOLDEN, ROOT
 
 pytest.importorskip("torch")  # the trainer's measures
 sys.path.insert(0, str(ROOT))
-from models.training import couplets, images  # noqa: E402
+from models.training.data import couplets, images  # noqa: E402
 from models.training.export import load_model  # noqa: E402
 from test_draw import png  # noqa: E402
 

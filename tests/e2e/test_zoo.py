@@ -12,11 +12,11 @@ from server_process import ROOT, ServerProcess
 
 pytest.importorskip("torch")  # the trainer's measures
 sys.path.insert(0, str(ROOT))
-from models.training import couplets, images  # noqa: E402
-from models.training.data import Bytes  # noqa: E402
+from models.training.data import couplets, images  # noqa: E402
+from models.training.data.text import Bytes  # noqa: E402
+from models.training.data.tokenizer import load_tokenizer  # noqa: E402
 from models.training.export import load_model  # noqa: E402
 from models.training.token_bits import token_bits  # noqa: E402
-from models.training.tokenizer import load_tokenizer  # noqa: E402
 from test_draw import pixels  # noqa: E402
 
 ZOO = ROOT / "models" / "zoo"

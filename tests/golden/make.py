@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from models.training import safetensors  # noqa: E402
+from models.training.files import safetensors  # noqa: E402
 from models.training.import_reference import import_reference  # noqa: E402
 
 # Rows kept of every sequence; a row depends on earlier tokens only, so a cut sequence is as true as the whole.

@@ -13,10 +13,11 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from models.training import expected, safetensors  # noqa: E402
+from models.training import expected  # noqa: E402
 from models.training.config import ModelConfig  # noqa: E402
-from models.training.directory import write_model  # noqa: E402
 from models.training.export import tensors_of  # noqa: E402
+from models.training.files import safetensors  # noqa: E402
+from models.training.files.directory import write_model  # noqa: E402
 from models.training.model import Model  # noqa: E402
 
 KINDS = {

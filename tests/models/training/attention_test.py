@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training.position_bias import relative_scores
+from models.training.units.position_bias import relative_scores
 
 SHAPES = [
     dict(),

@@ -9,12 +9,12 @@ import torch
 
 from conftest import random_model
 from models.training import convert, train
-from models.training.batch import Batch
 from models.training.convert import quantize_keys, vq_config
-from models.training.directory import write_model
+from models.training.data.batch import Batch
 from models.training.export import load_model, tensors_of
-from models.training.kmeans import kmeans
+from models.training.files.directory import write_model
 from models.training.token_bits import token_bits
+from models.training.units.kmeans import kmeans
 
 
 def test_kmeans_finds_clusters_that_lie_apart():

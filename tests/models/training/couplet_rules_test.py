@@ -2,8 +2,8 @@ import bz2
 
 import pytest
 
-from models.training.couplet_rules import (LEVEL, OBLIQUE, echoes, ends_in_tone, keeps_repetition, opposite_tones, read_tones,
-                                           rules_kept)
+from models.training.data.couplet_rules import (LEVEL, OBLIQUE, echoes, ends_in_tone, keeps_repetition, opposite_tones,
+                                                read_tones, rules_kept)
 
 READINGS = """# Unihan
 U+6625\tkCantonese\tceon1

@@ -7,10 +7,10 @@ import torch
 
 from conftest import random_model
 from models.training import evaluate, export, train
-from models.training.characters import END, FIRST_ID, UNKNOWN, Characters
-from models.training.couplets import Couplets, answers, read_pairs, second_lines, sequence, vocabulary
+from models.training.data.characters import END, FIRST_ID, UNKNOWN, Characters
+from models.training.data.couplets import Couplets, answers, read_pairs, second_lines, sequence, vocabulary
+from models.training.data.tokenizer import load_tokenizer
 from models.training.generate import generate
-from models.training.tokenizer import load_tokenizer
 
 PAIRS = [("春风", "秋月"), ("山高水", "云淡风"), ("一二三四", "五六七八九"), ("人", "天"), ("春山", "月𠀀")]
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from models.training.config import ModelConfig
-from models.training.data import Bytes, Pieces, Streams, Text, load_documents
-from models.training.tokenizer import load_tokenizer
+from models.training.data.sentencepiece_model import CONTROL, UNKNOWN, Piece, read_pieces
+from models.training.data.text import Bytes, Pieces, Streams, Text, load_documents
+from models.training.data.tokenizer import load_tokenizer
 from models.training.train import parser
-from models.training.sentencepiece_model import CONTROL, UNKNOWN, Piece, read_pieces
 
 
 def streams(restart=0.3, **options):
@@ -74,7 +74,7 @@ def test_decode_undoes_encode(text):
 
 def test_ids_above_65535_stay_as_they_are(monkeypatch):
     pieces = [Piece(text, 1) for text in ["\n", "</s>", *map(str, range(70_000))]]
-    monkeypatch.setattr("models.training.data.read_pieces", lambda _: pieces)
+    monkeypatch.setattr("models.training.data.text.read_pieces", lambda _: pieces)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, b"65536\n70001\n"))
     large = Pieces("large.model")
     ids = large.encode("65534\n69999")

@@ -7,10 +7,10 @@ import torch
 from conftest import BLOCKS, ENCODER, random_model
 from models.training import evaluate
 from models.training.config import ModelConfig
-from models.training.directory import write_model
 from models.training.export import load_model, tensors_of
-from models.training.encoder_unit import linear_form
+from models.training.files.directory import write_model
 from models.training.model import Model
+from models.training.units.encoder_unit import linear_form
 
 TOLERANCE = 1e-10  # float64, other order of sums
 HEADS = [dict(), dict(n_head=4, n_kv_head=2), dict(n_head=3, n_kv_head=1)]

@@ -4,10 +4,11 @@ import struct
 
 import numpy as np
 
-from models.training import expected, safetensors
-from models.training.characters import END, Characters
-from models.training.directory import write_model
+from models.training import expected
+from models.training.data.characters import END, Characters
 from models.training.export import tensors_of
+from models.training.files import safetensors
+from models.training.files.directory import write_model
 
 from conftest import random_model
 

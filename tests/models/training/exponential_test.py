@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training.exponential_unit import exponentials, positive_features, reached, soft_assignment
-from models.training.feature_unit import quadratic_form
+from models.training.units.exponential_unit import exponentials, positive_features, reached, soft_assignment
+from models.training.units.feature_unit import quadratic_form
 
 
 def hard_and_soft(sigma, **options):

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training import safetensors
-from models.training.directory import write_model
 from models.training.evaluate import by_position
 from models.training.export import load_model, tensors_of
+from models.training.files import safetensors
+from models.training.files.directory import write_model
 from models.training.generate import generate
 from models.training.token_bits import token_bits
 

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from conftest import BLOCKS, KINDS, random_model
-from models.training import softmax_unit
-from models.training.directory import write_model
 from models.training.export import load_model, tensors_of
-from models.training.feature_unit import elu_plus_one
+from models.training.files.directory import write_model
 from models.training.generate import generate
 from models.training.token_bits import token_bits
+from models.training.units import softmax_unit
+from models.training.units.feature_unit import elu_plus_one
 
 HEADS = [dict(), dict(n_head=4, n_kv_head=2), dict(n_head=3, n_kv_head=1)]
 # The same float64 numbers added in another order: a few roundings (1e-16) of sums below 1,000.

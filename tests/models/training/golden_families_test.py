@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from conftest import ROOT
-from models.training import safetensors
 from models.training.export import load_model
+from models.training.files import safetensors
 
 FAMILIES = sorted(folder.name for folder in (ROOT / "tests" / "golden" / "families").iterdir())
 # Rounding to float32 of values below 16; and what float32 implementations may differ by (tests/golden/README.md).

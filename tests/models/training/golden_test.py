@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.training import safetensors
 from models.training.export import load_model
+from models.training.files import safetensors
 
 # The reference computes in float32; with float64 here, what remains is its rounding (at most 2.6e-5 was seen).
 TOLERANCE = 3e-5

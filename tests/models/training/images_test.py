@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training import checkpoint, train
-from models.training.images import Images, image_bits, parse_shape, read_images, sequences_of, to_levels
+from models.training import train
+from models.training.data.images import Images, image_bits, parse_shape, read_images, sequences_of, to_levels
+from models.training.files import checkpoint
 
 
 def idx(images):

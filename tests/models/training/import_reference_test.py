@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from models.training import safetensors
-from models.training.flax_checkpoint import CheckpointError, find_checkpoint, load_checkpoint
+from models.training.files import safetensors
+from models.training.files.flax_checkpoint import CheckpointError, find_checkpoint, load_checkpoint
 from models.training.import_reference import import_reference
 
 

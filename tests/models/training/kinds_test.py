@@ -9,7 +9,7 @@ from models.training import config as config_module
 from models.training import model as model_module
 from models.training.config import KindFields, ModelConfig
 from models.training.model import Model
-from models.training.unit import Mixed, Unit
+from models.training.units.unit import Mixed, Unit
 
 
 class Sums(NamedTuple):

@@ -13,8 +13,10 @@ import torch
 
 from models.training.config import ModelConfig
 from conftest import random_model
-from models.training import checkpoint, memory_report, memory_tasks
-from models.training.memory_tasks import Copy, Made, Recall, wrong
+from models.training import memory_report
+from models.training.data import memory_tasks
+from models.training.data.memory_tasks import Copy, Made, Recall, wrong
+from models.training.files import checkpoint
 from models.training.train import Trainer
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

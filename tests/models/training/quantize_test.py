@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training import safetensors
-from models.training.directory import read_tensors, write_model
 from models.training.export import load_model, tensors_of
+from models.training.files import safetensors
+from models.training.files.directory import read_tensors, write_model
 from models.training.quantize import MATRICES, dequantized, quantize, quantized
 
 

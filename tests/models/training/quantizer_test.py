@@ -1,6 +1,6 @@
 import torch
 
-from models.training.quantizer import Quantizer
+from models.training.units.quantizer import Quantizer
 
 
 def filled(n_code=4, width=3, groups=1, count=8.0):

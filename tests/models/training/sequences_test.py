@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from conftest import random_model
-from models.training import checkpoint
 from models.training.config import ModelConfig
-from models.training.sequences import Sequences, begin_at_frequencies
+from models.training.data.sequences import Sequences, begin_at_frequencies
+from models.training.files import checkpoint
 from models.training.train import Trainer
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from conftest import BLOCKS, KINDS
-from models.training import checkpoint
 from models.training.config import ModelConfig
-from models.training.data import Streams
+from models.training.data.text import Streams
+from models.training.files import checkpoint
 from models.training.train import Trainer, config_of, parse_stage, parser
 
 NEWLINE, END = 3, 1

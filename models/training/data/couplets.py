@@ -15,9 +15,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from models.training.characters import END, FIRST_ID, PAD, UNKNOWN, Characters
+from models.training.data.characters import END, FIRST_ID, PAD, UNKNOWN, Characters
+from models.training.data.sequences import Sequences, begin_at_frequencies
 from models.training.generate import sample
-from models.training.sequences import Sequences, begin_at_frequencies
 
 SEPARATOR = "\n"
 HELD_OUT = 2000  # pairs kept from training to choose the best checkpoint by

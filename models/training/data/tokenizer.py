@@ -2,8 +2,8 @@
 
 import pathlib
 
-from models.training.characters import FIRST_ID, Characters
-from models.training.data import Bytes, Pieces
+from models.training.data.characters import FIRST_ID, Characters
+from models.training.data.text import Bytes, Pieces
 
 
 def load_tokenizer(directory, config):

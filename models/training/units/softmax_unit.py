@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import torch
 
-from models.training.attention import dense_attention
-from models.training.relative_unit import RelativeUnit
-from models.training.unit import Mixed
+from models.training.units.attention import dense_attention
+from models.training.units.relative_unit import RelativeUnit
+from models.training.units.unit import Mixed
 
 QUERIES = 512  # of one product: bounds the scores held at a time
 

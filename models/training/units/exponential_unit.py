@@ -11,9 +11,9 @@ independent standard normal numbers, its error falling as their number to the po
 import torch
 
 from models.training.config import ModelConfig
-from models.training.feature_unit import FeatureUnit
-from models.training.quantizer import Quantizer
-from models.training.unit import rms
+from models.training.units.feature_unit import FeatureUnit
+from models.training.units.quantizer import Quantizer
+from models.training.units.unit import rms
 
 
 class ExponentialUnit(FeatureUnit):

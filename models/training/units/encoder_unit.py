@@ -8,8 +8,8 @@ The sums are those of the whole sequence, so every position looks at all of them
 import torch
 
 from models.training.config import ModelConfig
-from models.training.quantizer import Quantizer
-from models.training.unit import Mixed, Unit, heads, linear, rms
+from models.training.units.quantizer import Quantizer
+from models.training.units.unit import Mixed, Unit, heads, linear, rms
 
 
 class EncoderUnit(Unit):

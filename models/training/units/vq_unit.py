@@ -2,11 +2,11 @@
 
 import torch
 
-from models.training import attention
 from models.training.config import ModelConfig
-from models.training.quantizer import Quantizer
-from models.training.relative_unit import RelativeUnit
-from models.training.unit import Mixed
+from models.training.units import attention
+from models.training.units.quantizer import Quantizer
+from models.training.units.relative_unit import RelativeUnit
+from models.training.units.unit import Mixed
 
 
 class VQUnit(RelativeUnit):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from models.training.sequences import Sequences, begin_at_frequencies
+from models.training.data.sequences import Sequences, begin_at_frequencies
 
 HELD_OUT = 1000  # images kept from training to choose the best checkpoint by, of fewer than 10,000 a tenth, at least one
 VALIDATED = 200  # of them looked at each time

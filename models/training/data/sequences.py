@@ -5,7 +5,7 @@ from typing import List
 import numpy as np
 import torch
 
-from models.training.batch import Batch
+from models.training.data.batch import Batch
 
 
 class Sequences:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import torch
 
-from models.training.attention import sums_before
 from models.training.config import ModelConfig
-from models.training.unit import Mixed, Unit, heads, linear
+from models.training.units.attention import sums_before
+from models.training.units.unit import Mixed, Unit, heads, linear
 
 BLOCK = 64  # positions, where the config has no block_len
 

@@ -7,10 +7,10 @@ import subprocess
 import numpy as np
 import torch
 
-from models.training.batch import Batch
-from models.training.sentencepiece_model import read_pieces
+from models.training.data.batch import Batch
+from models.training.data.sentencepiece_model import read_pieces
+from models.training.data.token_ids import id_type
 from models.training.token_bits import token_bits
-from models.training.token_ids import id_type
 
 SPACE = "\u2581"  # how SentencePiece spells a space
 

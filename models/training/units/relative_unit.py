@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from models.training.config import ModelConfig
-from models.training.position_bias import ByDistance, Rotated
-from models.training.unit import Unit, heads, linear, rms, sinusoid
+from models.training.units.position_bias import ByDistance, Rotated
+from models.training.units.unit import Unit, heads, linear, rms, sinusoid
 
 
 class RelativeUnit(Unit):

@@ -6,7 +6,7 @@ from typing import Dict, Iterable, List
 
 import numpy as np
 
-from models.training.token_ids import id_type
+from models.training.data.token_ids import id_type
 
 PAD, END, UNKNOWN, FIRST_ID = 0, 1, 2, 3
 RARE = 10  # a character that the training data hold fewer times is unknown

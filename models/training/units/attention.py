@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from models.training.position_bias import at_least_float32, by_block
+from models.training.units.position_bias import at_least_float32, by_block
 
 
 # A score whose weight is 0 beside any other, in every precision. Finite: a softmax that takes a row piece by piece makes

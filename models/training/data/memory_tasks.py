@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from models.training.batch import Batch
+from models.training.data.batch import Batch
 
 BEGIN = 0
 ANSWERS = 256  # of an evaluation, at least: a share of them has a standard error of at most 3.2%

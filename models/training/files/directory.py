@@ -3,8 +3,8 @@
 import json
 import pathlib
 
-from models.training import safetensors
 from models.training.config import ModelConfig
+from models.training.files import safetensors
 
 
 def write_model(directory, config: ModelConfig, tensors: dict) -> None:

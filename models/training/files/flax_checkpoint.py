@@ -12,7 +12,7 @@ import re
 import msgpack
 import numpy as np
 
-from models.training.safetensors import BFloat16
+from models.training.files.safetensors import BFloat16
 
 EXT_ARRAY, EXT_SCALAR = 1, 3
 CHUNKED = "__msgpack_chunked_array__"
