@@ -1,8 +1,11 @@
 #include "base/flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
 
 namespace tvq::flags {
 namespace {
@@ -10,16 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 7> kNumbers = {"INT",      "UINT",    "FLOAT",  "BYTES",
                                                       "FRACTION", "SECONDS", "VERSION"};
 
-}  // namespace
-
-std::string EnvironmentName(std::string_view flag) {
-  std::string name = "TVQ_";
-  for (const char c : flag.substr(2)) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name;
-}
-
+// Call it when all options are there.
 void RefuseEmptyNumbers(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     // What it is checked for stands behind a colon.
@@ -31,6 +25,175 @@ void RefuseEmptyNumbers(CLI::App& app) {
         [](std::string& text) { return text.empty() ? "it is empty, must be a number" : ""; }, ""));
   }
   for (CLI::App* command : app.get_subcommands({})) RefuseEmptyNumbers(*command);
+}
+
+// CLI11 asks for what is missing, also when something else stands in its place.
+std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
+  const std::vector<std::string> left = app->remaining(/*recurse=*/true);
+  if (error.get_name() != "RequiredError" || left.empty())
+    return CLI::FailureMessage::simple(app, error);
+  return "\"" + left.front() + "\" is no " +
+         (left.front().starts_with('-') ? "option" : "command") +
+         " here\nRun with --help for more information.\n";
+}
+
+}  // namespace
+
+std::string EnvironmentName(std::string_view flag) {
+  std::string name = "TVQ_";
+  for (const char c : flag.substr(2)) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+Option Option::TypeName(const std::string& name) const { return Option(option_->type_name(name)); }
+Option Option::Group(const std::string& heading) const { return Option(option_->group(heading)); }
+Option Option::ShowDefault() const { return Option(option_->capture_default_str()); }
+Option Option::ShowDefault(double value) const {
+  return Option(option_->default_str(CLI::detail::to_string(value)));
+}
+
+Option Option::Environment(const std::string& variable) const {
+  return Option(option_->envname(variable));
+}
+Option Option::Environment() const { return Environment(EnvironmentName(option_->get_name())); }
+
+Option Option::Required() const { return Option(option_->required()); }
+Option Option::Needs(Option other) const { return Option(option_->needs(other.option_)); }
+Option Option::Excludes(Option other) const { return Option(option_->excludes(other.option_)); }
+Option Option::SplitAt(char delimiter) const { return Option(option_->delimiter(delimiter)); }
+Option Option::OneValueEach() const { return Option(option_->allow_extra_args(false)); }
+Option Option::OneValue() const { return Option(option_->expected(1)); }
+
+template <typename T>
+Option Option::Within(T least, T most, const std::string& description) const {
+  return Option(option_->check(CLI::Range(least, most, description)));
+}
+template Option Option::Within(int, int, const std::string&) const;
+template Option Option::Within(int64_t, int64_t, const std::string&) const;
+template Option Option::Within(size_t, size_t, const std::string&) const;
+template Option Option::Within(float, float, const std::string&) const;
+template Option Option::Within(double, double, const std::string&) const;
+
+// CLI::NonNegativeNumber's complaint has the 309 digits of the largest double.
+Option Option::NotNegative() const { return Within(int64_t{0}, int64_t{1} << 60, "NONNEGATIVE"); }
+Option Option::OneOf(const std::vector<std::string>& values) const {
+  return Option(option_->check(CLI::IsMember(values)));
+}
+Option Option::OneOfUnnamed(const std::vector<std::string>& values) const {
+  return Option(option_->check(CLI::IsMember(values).description("")));
+}
+Option Option::Check(const Complaint& complaint, const std::string& description) const {
+  return Option(option_->check(complaint, description));
+}
+
+template <typename T>
+Option Command::Add(const std::string& name, T& value, const std::string& help) const {
+  return Option(app_->add_option(name, value, help));
+}
+template <typename T>
+Option Command::AddSizeSetting(const std::string& name, T& value, const std::string& help) const {
+  const Option option = AddSetting(name, value, help);
+  option.option_->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  return option.TypeName("BYTES");
+}
+template <typename T>
+Option Command::AddFunction(const std::string& name, std::function<void(const T&)> set,
+                            const std::string& help) const {
+  return Option(app_->add_option_function<T>(name, std::move(set), help));
+}
+
+template Option Command::Add(const std::string&, std::string&, const std::string&) const;
+template Option Command::Add(const std::string&, int32_t&, const std::string&) const;
+template Option Command::Add(const std::string&, int64_t&, const std::string&) const;
+template Option Command::Add(const std::string&, uint64_t&, const std::string&) const;
+template Option Command::Add(const std::string&, float&, const std::string&) const;
+template Option Command::Add(const std::string&, double&, const std::string&) const;
+template Option Command::Add(const std::string&, std::optional<std::string>&,
+                             const std::string&) const;
+template Option Command::Add(const std::string&, std::optional<int32_t>&, const std::string&) const;
+template Option Command::Add(const std::string&, std::optional<int64_t>&, const std::string&) const;
+template Option Command::Add(const std::string&, std::optional<uint64_t>&,
+                             const std::string&) const;
+template Option Command::Add(const std::string&, std::optional<float>&, const std::string&) const;
+template Option Command::Add(const std::string&, std::optional<double>&, const std::string&) const;
+template Option Command::Add(const std::string&, std::vector<std::string>&,
+                             const std::string&) const;
+template Option Command::Add(const std::string&, std::vector<int32_t>&, const std::string&) const;
+template Option Command::Add(const std::string&, std::vector<int64_t>&, const std::string&) const;
+template Option Command::Add(const std::string&, std::vector<float>&, const std::string&) const;
+template Option Command::AddSizeSetting(const std::string&, int64_t&, const std::string&) const;
+template Option Command::AddSizeSetting(const std::string&, uint64_t&, const std::string&) const;
+template Option Command::AddFunction(const std::string&, std::function<void(const double&)>,
+                                     const std::string&) const;
+template Option Command::AddFunction(const std::string&, std::function<void(const std::string&)>,
+                                     const std::string&) const;
+
+Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) const {
+  return Option(app_->add_flag(name, value, help));
+}
+Option Command::AddFlag(const std::string& name, std::function<void()> set,
+                        const std::string& help) const {
+  return Option(app_->add_flag_callback(name, std::move(set), help));
+}
+Option Command::AddSwitchSetting(const std::string& name, bool& value,
+                                 const std::string& help) const {
+  return Option(app_->add_flag(name + ",!--no-" + name.substr(2), value, help))
+      .Environment()
+      .ShowDefault();
+}
+
+Command Command::AddChoice(const std::string& heading, const std::string& help) const {
+  CLI::Option_group* const group = app_->add_option_group(heading, help);
+  group->require_option(1);
+  return Command(group);
+}
+
+Option Command::Find(const std::string& name) const { return Option(app_->get_option(name)); }
+
+std::vector<std::pair<std::string, std::string>> Command::Given() const {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->count() == 0) continue;
+    given.emplace_back(option->get_name().substr(2), CLI::detail::join(option->results()));
+  }
+  return given;
+}
+
+Command Command::AddCommand(const std::string& name, const std::string& help) const {
+  return Command(app_->add_subcommand(name, help));
+}
+void Command::RequireCommand() const { app_->require_subcommand(1); }
+void Command::OptionsMayFollow() const { app_->fallthrough(); }
+void Command::Footer(const std::string& text) const { app_->footer(text); }
+void Command::OnParsed(std::function<void()> run) const { app_->callback(std::move(run)); }
+bool Command::parsed() const { return app_->parsed(); }
+
+Program::Program(const std::string& description, const std::string& name)
+    : Command(nullptr), owned_(std::make_unique<CLI::App>(description, name)) {
+  app_ = owned_.get();
+  app_->failure_message(FailureMessage);
+}
+Program::~Program() = default;
+
+void Program::Version(const std::string& version) const {
+  app_->set_version_flag("--version", version);
+}
+
+std::optional<int> Program::Parse(int argc, const char* const* argv) const {
+  RefuseEmptyNumbers(*app_);
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app_->exit(e) == 0 ? 0 : kUsageError;
+  }
+  return std::nullopt;
+}
+
+int Program::Lacks(const std::string& what) const {
+  app_->exit(CLI::RequiredError(what));
+  return kUsageError;
 }
 
 }  // namespace tvq::flags

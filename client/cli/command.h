@@ -2,7 +2,6 @@
 #ifndef TVQ_CLIENT_CLI_COMMAND_H_
 #define TVQ_CLIENT_CLI_COMMAND_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/flags.h"
 #include "client/cli/connect_flags.h"
 #include "client/cli/io/interrupt.h"
 #include "client/cpp/client.h"
@@ -42,27 +42,27 @@ struct Globals {
 };
 
 // Each adds its subcommand; parsing it sets globals.run. `globals` must outlive the app.
-void AddGenerate(CLI::App& app, Globals& globals);
-void AddScore(CLI::App& app, Globals& globals);
-void AddDraw(CLI::App& app, Globals& globals);
-void AddEncode(CLI::App& app, Globals& globals);
-void AddTokenize(CLI::App& app, Globals& globals);
-void AddDetokenize(CLI::App& app, Globals& globals);
-void AddInfo(CLI::App& app, Globals& globals);
-void AddSession(CLI::App& app, Globals& globals);
-void AddAdmin(CLI::App& app, Globals& globals);
+void AddGenerate(flags::Command app, Globals& globals);
+void AddScore(flags::Command app, Globals& globals);
+void AddDraw(flags::Command app, Globals& globals);
+void AddEncode(flags::Command app, Globals& globals);
+void AddTokenize(flags::Command app, Globals& globals);
+void AddDetokenize(flags::Command app, Globals& globals);
+void AddInfo(flags::Command app, Globals& globals);
+void AddSession(flags::Command app, Globals& globals);
+void AddAdmin(flags::Command app, Globals& globals);
 
 // The subcommands of `tvq session`.
-void AddSessionQueries(CLI::App& session, Globals& globals);
-void AddSessionWrites(CLI::App& session, Globals& globals);
-void AddSessionSnapshots(CLI::App& session, Globals& globals);
-void AddSessionChat(CLI::App& session, Globals& globals);
+void AddSessionQueries(flags::Command session, Globals& globals);
+void AddSessionWrites(flags::Command session, Globals& globals);
+void AddSessionSnapshots(flags::Command session, Globals& globals);
+void AddSessionChat(flags::Command session, Globals& globals);
 
 // --model, for a command that needs one.
-CLI::Option* AddModel(CLI::App& command, std::string& model);
+flags::Option AddModel(flags::Command command, std::string& model);
 
 // --allow-unknown, for a command that has text tokenized.
-CLI::Option* AddAllowUnknown(CLI::App& command, bool& allow);
+flags::Option AddAllowUnknown(flags::Command command, bool& allow);
 
 // ", 3 of them unknown" behind a number of tokens; nothing if there are none.
 std::string OfThemUnknown(int64_t count);

@@ -8,34 +8,34 @@
 namespace tvq::cli {
 namespace {
 
-constexpr char kGroup[] = "Connection";
+constexpr char kConnectionGroup[] = "Connection";
 
 }  // namespace
 
-void ConnectFlags::AddTo(CLI::App& app) {
+void ConnectFlags::AddTo(flags::Command app) {
   const auto add = [&](const char* name, std::string& value, const char* help) {
-    return app.add_option(name, value, help)->group(kGroup);
+    return app.Add(name, value, help).Group(kConnectionGroup);
   };
   add("--server", options_.address, "Address of the server")
-      ->envname("TVQ_SERVER")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+      .Environment("TVQ_SERVER")
+      .TypeName("HOST:PORT")
+      .ShowDefault();
   add("--api-key", api_key_, "Key for a server that wants one; @FILE: its first line")
-      ->envname("TVQ_API_KEY")
-      ->type_name("KEY|@FILE");
-  app.add_flag("--tls", options_.tls, "Use TLS; the files below ask for it too")
-      ->envname("TVQ_TLS")
-      ->group(kGroup);
+      .Environment("TVQ_API_KEY")
+      .TypeName("KEY|@FILE");
+  app.AddFlag("--tls", options_.tls, "Use TLS; the files below ask for it too")
+      .Environment("TVQ_TLS")
+      .Group(kConnectionGroup);
   add("--ssl-ca-certs", options_.ca_file,
       "PEM file of who signed the server's certificate; else the system's authorities")
-      ->envname("TVQ_SSL_CA_CERTS")
-      ->type_name("FILE");
+      .Environment("TVQ_SSL_CA_CERTS")
+      .TypeName("FILE");
   add("--ssl-certfile", options_.cert_file, "PEM file of the client's own certificate")
-      ->envname("TVQ_SSL_CERTFILE")
-      ->type_name("FILE");
+      .Environment("TVQ_SSL_CERTFILE")
+      .TypeName("FILE");
   add("--ssl-keyfile", options_.key_file, "PEM file of its key")
-      ->envname("TVQ_SSL_KEYFILE")
-      ->type_name("FILE");
+      .Environment("TVQ_SSL_KEYFILE")
+      .TypeName("FILE");
 }
 
 absl::StatusOr<client::ConnectOptions> ConnectFlags::Options() const {

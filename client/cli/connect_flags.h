@@ -1,10 +1,10 @@
 #ifndef TVQ_CLIENT_CLI_CONNECT_FLAGS_H_
 #define TVQ_CLIENT_CLI_CONNECT_FLAGS_H_
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/flags.h"
 #include "client/cpp/connect.h"
 
 namespace tvq::cli {
@@ -12,7 +12,7 @@ namespace tvq::cli {
 // client::ConnectOptions as flags and environment.
 class ConnectFlags {
  public:
-  void AddTo(CLI::App& app);
+  void AddTo(flags::Command app);
   // Reads the file of --api-key @FILE; NOT_FOUND if that cannot be read.
   absl::StatusOr<client::ConnectOptions> Options() const;
   const client::ConnectOptions& OptionsWithoutKey() const { return options_; }

@@ -5,26 +5,25 @@
 
 namespace tvq::cli {
 
-CLI::Option* AddTtl(CLI::App& command, std::optional<double>& ttl) {
-  return AsSeconds(command.add_option(
-      "--ttl", ttl, "Delete it when unused for so long; else the server's default"));
+flags::Option AddTtl(flags::Command command, std::optional<double>& ttl) {
+  return AsSeconds(
+      command.Add("--ttl", ttl, "Delete it when unused for so long; else the server's default"));
 }
 
-void CreateOptions::AddTo(CLI::App& command) {
+void CreateOptions::AddTo(flags::Command command) {
   AddModel(command, model_);
-  command.add_option("--label", label_, "A name of your own for it");
+  command.Add("--label", label_, "A name of your own for it");
   AddTtl(command, ttl_);
-  CLI::Option* transcript = command.add_flag_callback(
+  const flags::Option transcript = command.AddFlag(
       "--transcript", [this] { transcript_ = true; },
       "Keep the token ids beside the state; else the server's default");
-  command.add_flag_callback(
+  command.AddFlag(
              "--no-transcript", [this] { transcript_ = false; }, "Do not keep them")
-      ->excludes(transcript);
+      .Excludes(transcript);
   AddDurability(command, durability_);
   command
-      .add_option("--idempotency-key", idempotency_key_,
-                  "A call repeated with the same key is done once")
-      ->type_name("KEY");
+      .Add("--idempotency-key", idempotency_key_, "A call repeated with the same key is done once")
+      .TypeName("KEY");
 }
 
 void CreateOptions::Fill(v1::CreateSessionRequest* request) const {

@@ -1,10 +1,10 @@
 #ifndef TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
 #define TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "base/flags.h"
 #include "client/cli/command.h"
 #include "tvq/v1/session.pb.h"
 
@@ -13,7 +13,7 @@ namespace tvq::cli {
 // CreateSessionRequest as flags. Stays where it is while its app lives.
 class CreateOptions {
  public:
-  void AddTo(CLI::App& command);
+  void AddTo(flags::Command command);
   void Fill(v1::CreateSessionRequest* request) const;
   v1::Durability durability() const { return durability_; }
 
@@ -27,7 +27,7 @@ class CreateOptions {
 };
 
 // --ttl alone, in seconds.
-CLI::Option* AddTtl(CLI::App& command, std::optional<double>& ttl);
+flags::Option AddTtl(flags::Command command, std::optional<double>& ttl);
 
 // A session that was made: its id, or all of it with --json.
 void Print(const Globals& globals, const v1::Session& session);

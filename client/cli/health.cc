@@ -22,7 +22,7 @@ const char* Name(client::Health health) {
   return "";
 }
 
-int Run(const Globals& globals) {
+int RunHealth(const Globals& globals) {
   client::CallOptions call = globals.Call();
   if (globals.timeout == 0) call.timeout = kPatience;
   const auto health = client::CheckHealth(globals.connect.OptionsWithoutKey(), call);
@@ -38,12 +38,12 @@ int Run(const Globals& globals) {
 
 }  // namespace
 
-void AddHealth(CLI::App& app, Globals& globals) {
-  CLI::App* command = app.add_subcommand(
+void AddHealth(flags::Command app, Globals& globals) {
+  const flags::Command command = app.AddCommand(
       "health", "Whether the server serves; sends no key, believes any certificate, waits 5 s");
-  command->callback([&globals] {
+  command.OnParsed([&globals] {
     globals.sends_key = false;
-    globals.run = [&globals] { return Run(globals); };
+    globals.run = [&globals] { return RunHealth(globals); };
   });
 }
 

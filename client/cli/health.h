@@ -1,14 +1,13 @@
 #ifndef TVQ_CLIENT_CLI_HEALTH_H_
 #define TVQ_CLIENT_CLI_HEALTH_H_
 
-#include <CLI/CLI.hpp>
-
+#include "base/flags.h"
 #include "client/cli/command.h"
 
 namespace tvq::cli {
 
 // tvq health, as the functions of command.h add the other subcommands.
-void AddHealth(CLI::App& app, Globals& globals);
+void AddHealth(flags::Command app, Globals& globals);
 
 }  // namespace tvq::cli
 

@@ -42,15 +42,15 @@ int Globals::FailUsage(const absl::Status& status) const {
   return kUsage;
 }
 
-CLI::Option* AddModel(CLI::App& command, std::string& model) {
-  return command.add_option("--model", model, "The model; may be left out where there is only one")
-      ->type_name("NAME");
+flags::Option AddModel(flags::Command command, std::string& model) {
+  return command.Add("--model", model, "The model; may be left out where there is only one")
+      .TypeName("NAME");
 }
 
-CLI::Option* AddAllowUnknown(CLI::App& command, bool& allow) {
-  return command.add_flag("--allow-unknown", allow,
-                          "Take characters outside the model's vocabulary for its unknown token; "
-                          "without this they are an error");
+flags::Option AddAllowUnknown(flags::Command command, bool& allow) {
+  return command.AddFlag("--allow-unknown", allow,
+                         "Take characters outside the model's vocabulary for its unknown token; "
+                         "without this they are an error");
 }
 
 std::string OfThemUnknown(int64_t count) {
@@ -63,31 +63,19 @@ std::string Counted(int64_t count, std::string_view noun) {
 
 namespace {
 
-// CLI11 asks for what is missing, also when something else stands in its place.
-std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
-  const std::vector<std::string> left = app->remaining(/*recurse=*/true);
-  if (error.get_name() != "RequiredError" || left.empty())
-    return CLI::FailureMessage::simple(app, error);
-  return absl::StrCat("\"", left.front(), "\" is no ",
-                      left.front().starts_with('-') ? "option" : "command", " here\n",
-                      "Run with --help for more information.\n");
-}
-
 int Main(int argc, char** argv) {
   Interrupt interrupt;  // before any thread starts
   // It prints every text that is not UTF-8, which the server refuses and tells where it is not.
   google::protobuf::SetLogHandler(nullptr);
   Globals globals;
   globals.interrupt = &interrupt;
-  CLI::App app("Talks to a tvq server.", "tvq");
-  app.set_version_flag("--version", TVQ_VERSION);
+  const flags::Program app("Talks to a tvq server.", "tvq");
+  app.Version(TVQ_VERSION);
   globals.connect.AddTo(app);
-  app.add_flag("--json", globals.json, "Print one JSON object instead of text");
-  AsSeconds(
-      app.add_option("--timeout", globals.timeout, "How long the call may take; 0: no limit"));
-  app.failure_message(FailureMessage);
-  app.require_subcommand(1);
-  app.fallthrough();  // the options above may follow the subcommand
+  app.AddFlag("--json", globals.json, "Print one JSON object instead of text");
+  AsSeconds(app.Add("--timeout", globals.timeout, "How long the call may take; 0: no limit"));
+  app.RequireCommand();
+  app.OptionsMayFollow();  // the options above may follow the subcommand
   AddGenerate(app, globals);
   AddScore(app, globals);
   AddDraw(app, globals);
@@ -98,16 +86,11 @@ int Main(int argc, char** argv) {
   AddHealth(app, globals);
   AddSession(app, globals);
   AddAdmin(app, globals);
-  flags::RefuseEmptyNumbers(app);
-  app.footer(
+  app.Footer(
       "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 the server cannot be\n"
       "reached or is stopping, 4 --timeout passed or the output was taken too slowly,\n"
       "130 interrupted. `tvq COMMAND --help` tells more.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kOk : kUsage;
-  }
+  if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
   const absl::StatusOr<client::ConnectOptions> options =
       globals.sends_key ? globals.connect.Options() : globals.connect.OptionsWithoutKey();
   if (!options.ok()) return globals.FailUsage(options.status());

@@ -5,7 +5,7 @@
 namespace tvq::cli {
 namespace {
 
-constexpr char kGroup[] = "Sampling";
+constexpr char kSamplingGroup[] = "Sampling";
 
 // "5=-1.5" -> id and bias.
 bool ParseBias(const std::string& text, int32_t* id, float* bias) {
@@ -14,19 +14,17 @@ bool ParseBias(const std::string& text, int32_t* id, float* bias) {
          absl::SimpleAtof(text.substr(equals + 1), bias);
 }
 
-const CLI::Validator kBias(
-    [](std::string& text) {
-      int32_t id;
-      float bias;
-      return ParseBias(text, &id, &bias) ? std::string() : "\"" + text + "\" is not ID=BIAS";
-    },
-    "");
+std::string ProblemWithBias(const std::string& text) {
+  int32_t id;
+  float bias;
+  return ParseBias(text, &id, &bias) ? "" : "\"" + text + "\" is not ID=BIAS";
+}
 
 }  // namespace
 
-void SamplingOptions::AddTo(CLI::App& command) {
+void SamplingOptions::AddTo(flags::Command command) {
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return command.add_option(name, value, help)->group(kGroup);
+    return command.Add(name, value, help).Group(kSamplingGroup);
   };
   add("--max-tokens", max_tokens_, "Tokens to generate");
   add("--temperature", temperature_, "0: always the most likely token");
@@ -37,22 +35,23 @@ void SamplingOptions::AddTo(CLI::App& command) {
   add("--presence-penalty", presence_penalty_, "Against tokens generated already");
   add("--frequency-penalty", frequency_penalty_, "The same, for each time");
   add("--repetition-penalty", repetition_penalty_, "Against tokens of prompt and output; 1: none");
-  add("--stop", stop_, "End before this text; repeatable")->allow_extra_args(false);
-  add("--stop-token-ids", stop_token_ids_, "End at one of these ids")->delimiter(',');
+  add("--stop", stop_, "End before this text; repeatable").OneValueEach();
+  add("--stop-token-ids", stop_token_ids_, "End at one of these ids").SplitAt(',');
   add("--min-tokens", min_tokens_, "Do not end before so many tokens");
-  add("--allowed-token-ids", allowed_token_ids_, "Only these ids")->delimiter(',');
+  add("--allowed-token-ids", allowed_token_ids_, "Only these ids").SplitAt(',');
   add("--logit-bias", logit_bias_, "Added to the logit of an id; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("ID=BIAS")
-      ->check(kBias);
+      .OneValueEach()
+      .TypeName("ID=BIAS")
+      .Check(ProblemWithBias);
   add("--logprobs", logprobs_, "With --json: log-probabilities, and so many alternatives");
   add("--prompt-logprobs", prompt_logprobs_, "The same for the prompt");
   add("--n", n_, "Independent samples");
-  command.add_flag("--include-stop", include_stop_, "Show the stop text")->group(kGroup);
-  command.add_flag("--ignore-eos", ignore_eos_, "Go on after the end of a text")->group(kGroup);
-  command.add_flag("--echo", echo_, "Show the prompt first")->group(kGroup);
-  command.add_flag("--limit-to-context", limit_to_context_, "At most what the context holds")
-      ->group(kGroup);
+  command.AddFlag("--include-stop", include_stop_, "Show the stop text").Group(kSamplingGroup);
+  command.AddFlag("--ignore-eos", ignore_eos_, "Go on after the end of a text")
+      .Group(kSamplingGroup);
+  command.AddFlag("--echo", echo_, "Show the prompt first").Group(kSamplingGroup);
+  command.AddFlag("--limit-to-context", limit_to_context_, "At most what the context holds")
+      .Group(kSamplingGroup);
 }
 
 void SamplingOptions::Fill(v1::SamplingParams* p) const {

@@ -1,12 +1,12 @@
 #ifndef TVQ_CLIENT_CLI_SAMPLING_OPTIONS_H_
 #define TVQ_CLIENT_CLI_SAMPLING_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/flags.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq::cli {
@@ -15,7 +15,7 @@ namespace tvq::cli {
 // checks.
 class SamplingOptions {
  public:
-  void AddTo(CLI::App& command);
+  void AddTo(flags::Command command);
   void Fill(v1::SamplingParams* params) const;
 
  private:

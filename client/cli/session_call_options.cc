@@ -3,13 +3,13 @@
 namespace tvq::cli {
 namespace {
 
-constexpr char kGroup[] = "Session";
+constexpr char kSessionGroup[] = "Session";
 
 }  // namespace
 
-CLI::Option* AddDurability(CLI::App& command, v1::Durability& durability) {
+flags::Option AddDurability(flags::Command command, v1::Durability& durability) {
   return command
-      .add_option_function<std::string>(
+      .AddFunction<std::string>(
           "--durability",
           [&durability](const std::string& name) {
             durability = name == "disk" ? v1::DURABILITY_DISK : v1::DURABILITY_MEMORY;
@@ -17,46 +17,44 @@ CLI::Option* AddDurability(CLI::App& command, v1::Durability& durability) {
           "disk: done means on the server's durable tier, a directory or a Redis. memory: in the "
           "server's memory, the default but for a session that is made where servers share the "
           "tier")
-      ->type_name("memory|disk")
-      ->check(CLI::IsMember({"memory", "disk"}).description(""));
+      .TypeName("memory|disk")
+      .OneOfUnnamed({"memory", "disk"});
 }
 
-void SessionCallOptions::AddTo(CLI::App& command) {
-  CLI::Option* session =
-      command
-          .add_option("--session", id_, "Continue this session, which then holds the output too")
-          ->type_name("ID")
-          ->group(kGroup);
-  AddCommon(command, session);
+void SessionCallOptions::AddTo(flags::Command command) {
+  const flags::Option session =
+      command.Add("--session", id_, "Continue this session, which then holds the output too")
+          .TypeName("ID")
+          .Group(kSessionGroup);
+  for (const flags::Option option : AddCommon(command)) option.Needs(session);
 }
 
-void SessionCallOptions::AddCommitOnCancel(CLI::App& command) {
+void SessionCallOptions::AddCommitOnCancel(flags::Command command) {
   command
-      .add_flag("--commit-on-cancel", commit_on_cancel_,
-                "At Ctrl-C the session keeps what was generated so far")
-      ->needs("--session")
-      ->group(kGroup);
+      .AddFlag("--commit-on-cancel", commit_on_cancel_,
+               "At Ctrl-C the session keeps what was generated so far")
+      .Needs(command.Find("--session"))
+      .Group(kSessionGroup);
 }
 
-void SessionCallOptions::AddTo(CLI::App& command, const char* id_help) {
-  command.add_option("id", id_, id_help)->type_name("")->required();
-  AddCommon(command, nullptr);
+void SessionCallOptions::AddTo(flags::Command command, const char* id_help) {
+  command.Add("id", id_, id_help).TypeName("").Required();
+  AddCommon(command);
 }
 
-void SessionCallOptions::AddCommon(CLI::App& command, CLI::Option* needs) {
-  CLI::Option* version = command
-                             .add_option("--expected-version", expected_version_,
+std::array<flags::Option, 3> SessionCallOptions::AddCommon(flags::Command command) {
+  const flags::Option version = command
+                                    .Add("--expected-version", expected_version_,
                                          "Refuse unless the session is at this version")
-                             ->type_name("VERSION")
-                             ->group(kGroup);
-  CLI::Option* durability = AddDurability(command, durability_)->group(kGroup);
-  CLI::Option* key = command
-                         .add_option("--idempotency-key", idempotency_key_,
+                                    .TypeName("VERSION")
+                                    .Group(kSessionGroup);
+  const flags::Option durability = AddDurability(command, durability_).Group(kSessionGroup);
+  const flags::Option key = command
+                                .Add("--idempotency-key", idempotency_key_,
                                      "A call repeated with the same key is done once")
-                         ->type_name("KEY")
-                         ->group(kGroup);
-  if (needs == nullptr) return;
-  for (CLI::Option* option : {version, durability, key}) option->needs(needs);
+                                .TypeName("KEY")
+                                .Group(kSessionGroup);
+  return {version, durability, key};
 }
 
 void SessionCallOptions::Fill(v1::SessionCall* call) const {

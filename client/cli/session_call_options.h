@@ -1,11 +1,12 @@
 #ifndef TVQ_CLIENT_CLI_SESSION_CALL_OPTIONS_H_
 #define TVQ_CLIENT_CLI_SESSION_CALL_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "base/flags.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq::cli {
@@ -14,19 +15,19 @@ namespace tvq::cli {
 class SessionCallOptions {
  public:
   // For a command that may run on a session: --session ID and what belongs to it.
-  void AddTo(CLI::App& command);
+  void AddTo(flags::Command command);
   // --commit-on-cancel beside them, for a command that generates.
-  void AddCommitOnCancel(CLI::App& command);
+  void AddCommitOnCancel(flags::Command command);
   // For a command on a session: the id is its first argument.
-  void AddTo(CLI::App& command, const char* id_help);
+  void AddTo(flags::Command command, const char* id_help);
 
   bool given() const { return !id_.empty(); }
   const std::string& id() const { return id_; }
   void Fill(v1::SessionCall* call) const;
 
  private:
-  // The flags beside the id; `needs`: they want this one too.
-  void AddCommon(CLI::App& command, CLI::Option* needs);
+  // The flags beside the id.
+  std::array<flags::Option, 3> AddCommon(flags::Command command);
 
   std::string id_;
   std::optional<int64_t> expected_version_;
@@ -36,7 +37,7 @@ class SessionCallOptions {
 };
 
 // --durability alone.
-CLI::Option* AddDurability(CLI::App& command, v1::Durability& durability);
+flags::Option AddDurability(flags::Command command, v1::Durability& durability);
 
 }  // namespace tvq::cli
 

@@ -1,6 +1,5 @@
 #include "client/loadtest/options.h"
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
 
@@ -28,52 +27,48 @@ struct Texts {
   bool no_keep_alive = false, respect_eos = false, no_progress = false, allow_remote = false;
 };
 
-// Unlike CLI::Range it refuses what is not a number.
-CLI::Validator Between(double least, double most) {
+// Unlike Within it refuses what is not a number.
+flags::Option Between(flags::Option option, double least, double most) {
   const std::string range = absl::StrCat(least, " to ", most);
-  return {[=](const std::string& text) {
-            double value = 0;
-            const bool ok = absl::SimpleAtod(text, &value) && value >= least && value <= most;
-            return ok ? "" : absl::StrCat(text, " is not a number from ", range);
-          },
-          range};
+  return option.Check(
+      [=](const std::string& text) {
+        double value = 0;
+        const bool ok = absl::SimpleAtod(text, &value) && value >= least && value <= most;
+        return ok ? "" : absl::StrCat(text, " is not a number from ", range);
+      },
+      range);
 }
 
-CLI::Option* Seconds(CLI::Option* option) {
-  return option->type_name("SECONDS")->check(Between(0, kMaxSeconds))->capture_default_str();
+flags::Option Seconds(flags::Option option) {
+  return Between(option.TypeName("SECONDS"), 0, kMaxSeconds).ShowDefault();
 }
 
-void AddTarget(CLI::App& app, Options& options, Texts& texts) {
+void AddTarget(flags::Command app, Options& options, Texts& texts) {
   const char* group = "Target: one of --grpc and --http";
-  app.add_option("--grpc", options.connect.address, "A tvq-server")
-      ->type_name("HOST:PORT")
-      ->group(group);
-  app.add_option("--http", texts.http, "A tvq-gateway: completions as server-sent events")
-      ->type_name("URL")
-      ->group(group);
-  app.add_flag("--no-keep-alive", texts.no_keep_alive, "HTTP: a connection for each request")
-      ->group(group);
-  app.add_flag(
-         "--allow-remote", texts.allow_remote,
-         "Load another machine than this one. It must be yours: to whom it belongs this is an "
-         "attack, and what is measured is the network, too")
-      ->group(group);
-  app.add_option("--model", options.request.model, "May be left out where there is only one")
-      ->type_name("NAME")
-      ->group(group);
-  app.add_option("--connections", options.connections, "gRPC: connections that share the calls")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--api-key", texts.api_key,
-                 "Key for a server that wants one; @FILE: its first line")
-      ->envname("TVQ_API_KEY")
-      ->type_name("KEY|@FILE")
-      ->group(group);
-  app.add_flag("--tls", options.connect.tls, "Use TLS; the files below ask for it too")
-      ->group(group);
+  app.Add("--grpc", options.connect.address, "A tvq-server").TypeName("HOST:PORT").Group(group);
+  app.Add("--http", texts.http, "A tvq-gateway: completions as server-sent events")
+      .TypeName("URL")
+      .Group(group);
+  app.AddFlag("--no-keep-alive", texts.no_keep_alive, "HTTP: a connection for each request")
+      .Group(group);
+  app.AddFlag("--allow-remote", texts.allow_remote,
+              "Load another machine than this one. It must be yours: to whom it belongs this is an "
+              "attack, and what is measured is the network, too")
+      .Group(group);
+  app.Add("--model", options.request.model, "May be left out where there is only one")
+      .TypeName("NAME")
+      .Group(group);
+  app.Add("--connections", options.connections, "gRPC: connections that share the calls")
+      .Within(1, 1000)
+      .ShowDefault()
+      .Group(group);
+  app.Add("--api-key", texts.api_key, "Key for a server that wants one; @FILE: its first line")
+      .Environment("TVQ_API_KEY")
+      .TypeName("KEY|@FILE")
+      .Group(group);
+  app.AddFlag("--tls", options.connect.tls, "Use TLS; the files below ask for it too").Group(group);
   const auto file = [&](const char* name, std::string& value, const char* help) {
-    app.add_option(name, value, help)->type_name("FILE")->group(group);
+    app.Add(name, value, help).TypeName("FILE").Group(group);
   };
   file("--ssl-ca-certs", options.connect.ca_file,
        "PEM file of who signed the server's certificate");
@@ -81,114 +76,107 @@ void AddTarget(CLI::App& app, Options& options, Texts& texts) {
   file("--ssl-keyfile", options.connect.key_file, "PEM file of its key");
 }
 
-void AddLoad(CLI::App& app, Options& options, Texts& texts) {
+void AddLoad(flags::Command app, Options& options, Texts& texts) {
   const char* group = "Load: one of --concurrency and --rate";
-  app.add_option(
-         "--concurrency", texts.concurrency,
-         "Closed loop: so many users, each of whom sends the next request after the answer; "
-         "1,2,4: one step after the other")
-      ->type_name("N,...")
-      ->group(group);
-  app.add_option("--rate", texts.rate,
-                 "Open loop: requests per second, at random (Poisson), whatever becomes of those "
-                 "before; R..R: a ramp; 5,10,20: one step after the other")
-      ->type_name("R,...")
-      ->group(group);
+  app.Add("--concurrency", texts.concurrency,
+          "Closed loop: so many users, each of whom sends the next request after the answer; "
+          "1,2,4: one step after the other")
+      .TypeName("N,...")
+      .Group(group);
+  app.Add("--rate", texts.rate,
+          "Open loop: requests per second, at random (Poisson), whatever becomes of those "
+          "before; R..R: a ramp; 5,10,20: one step after the other")
+      .TypeName("R,...")
+      .Group(group);
   const auto seconds = [&](const char* name, double& value, const char* help) {
-    Seconds(app.add_option(name, value, help))->group(group);
+    Seconds(app.Add(name, value, help)).Group(group);
   };
   seconds("--duration", texts.duration, "What is measured of a step");
-  app.add_option("--warm-up", texts.warm_up,
-                 "Before it, not measured; default 5, with --requests 0")
-      ->type_name("SECONDS")
-      ->check(Between(0, kMaxSeconds))
-      ->group(group);
+  Between(
+      app.Add("--warm-up", texts.warm_up, "Before it, not measured; default 5, with --requests 0")
+          .TypeName("SECONDS"),
+      0, kMaxSeconds)
+      .Group(group);
   seconds("--grace", texts.grace, "After it, for requests that still run; then they are cancelled");
   seconds("--timeout", texts.timeout, "Of a call; then it is cancelled, and has failed");
-  app.add_option(
-         "--requests", options.limits.max_conversations,
-         "At most so many requests (with --turns: conversations) in a step, warm-up included")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--max-in-flight", options.limits.max_in_flight,
-                 "Open loop: what is due while so many run is not sent, and has failed")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--seed", options.workload.seed, "Of all that is drawn at random")
-      ->capture_default_str()
-      ->group(group);
+  app.Add("--requests", options.limits.max_conversations,
+          "At most so many requests (with --turns: conversations) in a step, warm-up included")
+      .Within(1, 1'000'000'000)
+      .ShowDefault()
+      .Group(group);
+  app.Add("--max-in-flight", options.limits.max_in_flight,
+          "Open loop: what is due while so many run is not sent, and has failed")
+      .Within(1, 1'000'000)
+      .ShowDefault()
+      .Group(group);
+  app.Add("--seed", options.workload.seed, "Of all that is drawn at random")
+      .ShowDefault()
+      .Group(group);
 }
 
-void AddRequests(CLI::App& app, Options& options, Texts& texts) {
+void AddRequests(flags::Command app, Options& options, Texts& texts) {
   const char* group = "Requests (LENGTH: N, uniform:A,B or lognormal:MEDIAN,SIGMA,MAX tokens)";
   const auto text = [&](const char* name, std::string& value, const char* type, const char* help) {
-    return app.add_option(name, value, help)->type_name(type)->group(group);
+    return app.Add(name, value, help).TypeName(type).Group(group);
   };
   text("--prompt-tokens", texts.prompt_tokens, "LENGTH",
        "Prompts of random tokens, or pieces of --prompt-file; default 64");
   text("--prompt-file", options.prompt_file, "FILE",
        "Without --prompt-tokens: a prompt a line, drawn at random");
-  text("--output-tokens", texts.output_tokens, "LENGTH", "Tokens to generate")
-      ->capture_default_str();
-  app.add_option("--temperature", texts.temperature, "Else the model's default")
-      ->check(Between(0, kMaxTemperature))
-      ->group(group);
-  app.add_flag("--respect-eos", texts.respect_eos, "Outputs may end before their length")
-      ->group(group);
+  text("--output-tokens", texts.output_tokens, "LENGTH", "Tokens to generate").ShowDefault();
+  Between(app.Add("--temperature", texts.temperature, "Else the model's default"), 0,
+          kMaxTemperature)
+      .Group(group);
+  app.AddFlag("--respect-eos", texts.respect_eos, "Outputs may end before their length")
+      .Group(group);
 }
 
-void AddClients(CLI::App& app, Options& options, Texts& texts) {
+void AddClients(flags::Command app, Options& options, Texts& texts) {
   const char* group = "Clients";
   const auto fraction = [&](const char* name, double& value, const char* help) {
-    app.add_option(name, value, help)->type_name("FRACTION")->check(Between(0, 1))->group(group);
+    Between(app.Add(name, value, help).TypeName("FRACTION"), 0, 1).Group(group);
   };
-  app.add_option("--turns", texts.turns,
-                 "Conversations: each makes a session, sends so many requests on it, deletes it")
-      ->type_name("LENGTH")
-      ->group(group);
-  Seconds(app.add_option("--think", texts.think,
-                         "Mean pause between turns, and of a user between requests; exponential"))
-      ->group(group);
+  app.Add("--turns", texts.turns,
+          "Conversations: each makes a session, sends so many requests on it, deletes it")
+      .TypeName("LENGTH")
+      .Group(group);
+  Seconds(app.Add("--think", texts.think,
+                  "Mean pause between turns, and of a user between requests; exponential"))
+      .Group(group);
   fraction("--slow-readers", options.workload.slow_readers,
            "Requests whose stream is read with pauses");
-  Seconds(app.add_option("--read-pause", texts.read_pause, "... of so long between reads"))
-      ->group(group);
+  Seconds(app.Add("--read-pause", texts.read_pause, "... of so long between reads")).Group(group);
   fraction("--cancels", options.workload.cancels,
            "Requests that are cancelled in mid-stream, after a token drawn at random");
-  app.add_option("--retries", options.workload.retries,
-                 "Send a request again, so often, when the server refused it and said when to come "
-                 "back; its latency counts on")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str()
-      ->group(group);
+  app.Add("--retries", options.workload.retries,
+          "Send a request again, so often, when the server refused it and said when to come "
+          "back; its latency counts on")
+      .Within(0, 1000)
+      .ShowDefault()
+      .Group(group);
 }
 
-void AddReport(CLI::App& app, Options& options, Texts& texts) {
+void AddReport(flags::Command app, Options& options, Texts& texts) {
   const char* group = "Report";
   const auto seconds = [&](const char* name, double& value, const char* help) {
-    app.add_option(name, value, help)
-        ->type_name("SECONDS")
-        ->check(Between(0, kMaxSeconds))
-        ->group(group);
+    Between(app.Add(name, value, help).TypeName("SECONDS"), 0, kMaxSeconds).Group(group);
   };
   seconds("--slo-ttft", texts.slo_ttft,
           "Goodput counts requests whose first token came within this");
   seconds("--slo-itl", texts.slo_itl,
           "... and whose tokens came so soon after one another, on average");
-  app.add_option("--max-errors", texts.max_errors, "Requests that may fail; more: exit code 1")
-      ->type_name("N|P%")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--json", options.json_file, "Write all figures to this file")
-      ->type_name("FILE")
-      ->group(group);
-  app.add_option("--html", options.html_file, "Write a page with plots to this file")
-      ->type_name("FILE")
-      ->group(group);
-  app.add_flag("--no-progress", texts.no_progress, "Do not tell on stderr how far it is")
-      ->group(group);
+  app.Add("--max-errors", texts.max_errors, "Requests that may fail; more: exit code 1")
+      .TypeName("N|P%")
+      .ShowDefault()
+      .Group(group);
+  app.Add("--json", options.json_file, "Write all figures to this file")
+      .TypeName("FILE")
+      .Group(group);
+  app.Add("--html", options.html_file, "Write a page with plots to this file")
+      .TypeName("FILE")
+      .Group(group);
+  app.AddFlag("--no-progress", texts.no_progress, "Do not tell on stderr how far it is")
+      .Group(group);
 }
 
 absl::Status About(const char* flag, const absl::Status& status) {
@@ -309,21 +297,19 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   options.limits.max_conversations = kDefaultRequests;
   options.limits.max_in_flight = 20'000;
   Texts texts;
-  CLI::App app("Puts a tvq server under load and measures what its clients see.", "tvq-loadtest");
-  app.set_version_flag("--version", TVQ_VERSION);
+  const flags::Program app("Puts a tvq server under load and measures what its clients see.",
+                           "tvq-loadtest");
+  app.Version(TVQ_VERSION);
   AddTarget(app, options, texts);
   AddLoad(app, options, texts);
   AddRequests(app, options, texts);
   AddClients(app, options, texts);
   AddReport(app, options, texts);
-  app.footer(
+  app.Footer(
       "Exit codes: 0 done, 1 more requests failed than --max-errors or the server cannot be\n"
       "reached, 2 wrong usage. docs/load-testing.md tells what is measured, and how.");
-  flags::RefuseEmptyNumbers(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    *exit_code = app.exit(e) == 0 ? 0 : 2;
+  if (const std::optional<int> ends = app.Parse(argc, argv)) {
+    *exit_code = *ends;
     return std::nullopt;
   }
   if (const absl::Status status = Understand(texts, options); !status.ok()) {
@@ -331,10 +317,8 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
     *exit_code = 2;
     return std::nullopt;
   }
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0 || option->get_name() == "--api-key") continue;
-    options.settings.emplace_back(option->get_name().substr(2),
-                                  CLI::detail::join(option->results()));
+  for (auto& [name, value] : app.Given()) {
+    if (name != "api-key") options.settings.emplace_back(std::move(name), std::move(value));
   }
   return options;
 }

@@ -7,7 +7,6 @@
 // float32 flips a code are compared by --codes-of, which forces the codes that another device
 // chose.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -197,33 +196,28 @@ absl::StatusOr<bool> Run(const Options& options) {
 
 int main(int argc, char** argv) {
   tvq::verify::Options options;
-  CLI::App app("Compares a model's log-probabilities with expected ones.", "tvq-verify");
-  app.footer("Exit codes: 0 within the tolerance, 1 beyond it, 2 wrong usage or unreadable files.");
-  app.add_option("MODEL_DIR", options.model_dir, "Model directory")->required();
-  app.add_option("EXPECTED", options.expected_path, "Expected log-probabilities (safetensors)")
-      ->required();
-  app.add_option("--device", options.device, "cpu, cuda, or reference (naive float64 loops)")
-      ->capture_default_str();
-  app.add_option("--isa", options.isa, "Limit the instruction set, e.g. avx2; on cuda serial")
-      ->check([](const std::string& isa) {
+  const tvq::flags::Program app("Compares a model's log-probabilities with expected ones.",
+                                "tvq-verify");
+  app.Footer("Exit codes: 0 within the tolerance, 1 beyond it, 2 wrong usage or unreadable files.");
+  app.Add("MODEL_DIR", options.model_dir, "Model directory").Required();
+  app.Add("EXPECTED", options.expected_path, "Expected log-probabilities (safetensors)").Required();
+  app.Add("--device", options.device, "cpu, cuda, or reference (naive float64 loops)")
+      .ShowDefault();
+  app.Add("--isa", options.isa, "Limit the instruction set, e.g. avx2; on cuda serial")
+      .Check([](const std::string& isa) {
         return absl::StrContains(isa, "tf32") ? "tf32 rounds more than the tolerance of float32; "
                                                 "tvq-bench holds it to a bound of its own"
                                               : "";
       });
-  app.add_option("--dtype", options.dtype, "Of the weights")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
-      ->capture_default_str();
-  app.add_option("--mode", options.mode, "Block-parallel prefill, token by token, or both")
-      ->check(CLI::IsMember({"prefill", "step", "both"}))
-      ->capture_default_str();
-  app.add_option("--codes-of", options.codes_of, "Force the codes that this device assigns");
-  app.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
-  tvq::flags::RefuseEmptyNumbers(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  app.Add("--dtype", options.dtype, "Of the weights")
+      .OneOf({"float32", "bfloat16", "int8", "int4"})
+      .ShowDefault();
+  app.Add("--mode", options.mode, "Block-parallel prefill, token by token, or both")
+      .OneOf({"prefill", "step", "both"})
+      .ShowDefault();
+  app.Add("--codes-of", options.codes_of, "Force the codes that this device assigns");
+  app.Add("--threads", options.threads, "0: all cores").ShowDefault();
+  if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
   const absl::StatusOr<bool> ok = tvq::verify::Run(options);
   if (!ok.ok()) {
     std::fprintf(stderr, "tvq-verify: %s\n", std::string(ok.status().message()).c_str());

@@ -12,14 +12,15 @@
 namespace tvq::flags {
 namespace {
 
-// What a program would say to this command line; "" if it takes it.
-std::string Complaint(CLI::App& app, std::vector<std::string> reversed_arguments) {
-  try {
-    app.parse(std::move(reversed_arguments));
-  } catch (const CLI::ParseError& e) {
-    return e.what();
-  }
-  return "";
+// What a program says on stderr to this command line; "" if it takes it.
+std::string Complaint(const Program& program, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "program");
+  testing::internal::CaptureStderr();
+  const std::optional<int> ends =
+      program.Parse(static_cast<int>(arguments.size()), arguments.data());
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(ends, told.empty() ? std::nullopt : std::optional(Program::kUsageError));
+  return told.substr(0, told.find('\n'));
 }
 
 TEST(FlagsTest, AnEmptyNumberIsRefused) {
@@ -31,45 +32,73 @@ TEST(FlagsTest, AnEmptyNumberIsRefused) {
   double seconds = 1;
   int ranged = 1;
   std::string text = "text";
-  CLI::App app;
-  app.add_option("--integer", integer);
-  app.add_option("--natural", natural);
-  app.add_option("--list", list)->delimiter(',');
-  app.add_option("--ranged", ranged)->check(CLI::Range(0, 9));
-  Add(app, "--text", text, "");
-  AddSize(app, "--bytes", bytes, "");
-  CLI::App* command = app.add_subcommand("command");
-  command->add_option("--fraction", fraction);
-  command->add_option("--seconds", seconds)->type_name("SECONDS");
-  RefuseEmptyNumbers(app);
+  const Program app("", "program");
+  app.Add("--integer", integer, "");
+  app.Add("--natural", natural, "");
+  app.Add("--list", list, "").SplitAt(',');
+  app.Add("--ranged", ranged, "").Within(0, 9);
+  app.AddSetting("--text", text, "");
+  app.AddSizeSetting("--bytes", bytes, "");
+  const Command command = app.AddCommand("command", "");
+  command.Add("--fraction", fraction, "");
+  command.Add("--seconds", seconds, "").TypeName("SECONDS");
 
-  for (const std::string flag : {"--integer", "--natural", "--list", "--ranged", "--bytes"}) {
-    EXPECT_EQ(Complaint(app, {"", flag}), flag + ": it is empty, must be a number");
-    EXPECT_EQ(Complaint(app, {"3", flag}), "");
+  for (const char* flag : {"--integer", "--natural", "--list", "--ranged", "--bytes"}) {
+    EXPECT_EQ(Complaint(app, {flag, ""}), std::string(flag) + ": it is empty, must be a number");
+    EXPECT_EQ(Complaint(app, {flag, "3"}), "");
   }
-  for (const std::string flag : {"--fraction", "--seconds"}) {
-    EXPECT_EQ(Complaint(app, {"", flag, "command"}), flag + ": it is empty, must be a number");
-    EXPECT_EQ(Complaint(app, {"0.5", flag, "command"}), "");
+  for (const char* flag : {"--fraction", "--seconds"}) {
+    EXPECT_EQ(Complaint(app, {"command", flag, ""}),
+              std::string(flag) + ": it is empty, must be a number");
+    EXPECT_EQ(Complaint(app, {"command", flag, "0.5"}), "");
   }
-  EXPECT_THAT(Complaint(app, {"12", "--ranged"}), testing::HasSubstr("--ranged: Value 12 not in"));
-  EXPECT_EQ(Complaint(app, {"", "--text"}), "");
+  EXPECT_THAT(Complaint(app, {"--ranged", "12"}), testing::HasSubstr("--ranged: Value 12 not in"));
+  EXPECT_EQ(Complaint(app, {"--text", ""}), "");
   EXPECT_EQ(text, "");
 }
 
 TEST(FlagsTest, AnEmptyVariableIsNoValue) {
   int64_t bytes = 7;
-  CLI::App app;
-  AddSize(app, "--some-bytes", bytes, "");
-  RefuseEmptyNumbers(app);
+  const Program app("", "program");
+  app.AddSizeSetting("--some-bytes", bytes, "");
   ASSERT_EQ(setenv("TVQ_SOME_BYTES", "", /*overwrite=*/1), 0);
   EXPECT_EQ(Complaint(app, {}), "");
   EXPECT_EQ(bytes, 7);
   ASSERT_EQ(setenv("TVQ_SOME_BYTES", "2KB", /*overwrite=*/1), 0);
   EXPECT_EQ(Complaint(app, {}), "");
   EXPECT_EQ(bytes, 2048);
-  EXPECT_EQ(Complaint(app, {"3", "--some-bytes"}), "");
+  EXPECT_EQ(Complaint(app, {"--some-bytes", "3"}), "");
   EXPECT_EQ(bytes, 3) << "flags win";
   ASSERT_EQ(unsetenv("TVQ_SOME_BYTES"), 0);
+}
+
+TEST(FlagsTest, WhatNobodyKnowsIsNamedBeforeWhatIsMissing) {
+  std::string file;
+  const Program app("", "program");
+  app.Add("FILE", file, "").Required();
+  EXPECT_EQ(Complaint(app, {}), "FILE is required");
+  EXPECT_EQ(Complaint(app, {"--unknown"}), "\"--unknown\" is no option here");
+}
+
+TEST(FlagsTest, AChoiceIsOfOne) {
+  std::string text, file;
+  const Program app("", "program");
+  const Command choice = app.AddChoice("Input", "");
+  choice.Add("--text", text, "");
+  choice.Add("--file", file, "");
+  EXPECT_THAT(Complaint(app, {}), testing::HasSubstr("1"));
+  EXPECT_EQ(Complaint(app, {"--text", "a"}), "");
+  EXPECT_THAT(Complaint(app, {"--text", "a", "--file", "b"}), testing::HasSubstr("1"));
+}
+
+TEST(FlagsTest, GivenNamesWhatTheCommandLineSet) {
+  int count = 1;
+  std::vector<int> list;
+  const Program app("", "program");
+  app.Add("--count", count, "");
+  app.Add("--list", list, "").SplitAt(',');
+  EXPECT_EQ(Complaint(app, {"--list", "1,2"}), "");
+  EXPECT_THAT(app.Given(), testing::ElementsAre(testing::Pair("list", "1,2")));
 }
 
 }  // namespace

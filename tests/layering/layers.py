@@ -97,7 +97,7 @@ THIRD_PARTY = {
     r"openssl/": ["server/rpc/access", "server/rpc/wire", "client/gateway/http"],
     r"prometheus/": ["server/metrics", "client/gateway"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
-    r"CLI/": ["base", "models/verify", "server/startup", "client/cli", "client/gateway", "client/loadtest"],
+    r"CLI/": ["base"],
     r"hiredis/": ["server/sessions/durable/redis"],
     r"spdlog/": ["server/main.cc", "server/startup", *RPC, "server/rpc/limits/connections", "server/drain", "client/gateway",
                  "client/loadtest"],

@@ -45,24 +45,24 @@ int RunReload(const Globals& globals) {
 
 }  // namespace
 
-void AddAdmin(CLI::App& app, Globals& globals) {
-  CLI::App* admin = app.add_subcommand("admin", "Operates a server; needs a key that allows it");
-  admin->require_subcommand(1);
+void AddAdmin(flags::Command app, Globals& globals) {
+  const flags::Command admin =
+      app.AddCommand("admin", "Operates a server; needs a key that allows it");
+  admin.RequireCommand();
   auto options = std::make_shared<Options>();
-  CLI::App* drain = admin->add_subcommand(
+  const flags::Command drain = admin.AddCommand(
       "drain", "The server accepts nothing new, finishes what runs, keeps its sessions, and stops");
-  AsSeconds(drain->add_option("--shutdown-timeout", options->shutdown_timeout,
-                              "End what still runs after so long; else the server's own"));
+  AsSeconds(drain.Add("--shutdown-timeout", options->shutdown_timeout,
+                      "End what still runs after so long; else the server's own"));
   drain
-      ->add_option("--peer", options->peer,
-                   "Refuse unless this is the server that takes the sessions over")
-      ->type_name("HOST:PORT");
-  drain->callback([&globals, options] {
+      .Add("--peer", options->peer, "Refuse unless this is the server that takes the sessions over")
+      .TypeName("HOST:PORT");
+  drain.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunDrain(globals, *options); };
   });
-  CLI::App* reload =
-      admin->add_subcommand("reload", "The server reads its keys and certificates again");
-  reload->callback([&globals] { globals.run = [&globals] { return RunReload(globals); }; });
+  const flags::Command reload =
+      admin.AddCommand("reload", "The server reads its keys and certificates again");
+  reload.OnParsed([&globals] { globals.run = [&globals] { return RunReload(globals); }; });
 }
 
 }  // namespace tvq::cli

@@ -15,7 +15,7 @@
 namespace tvq::cli {
 namespace {
 
-struct Options {
+struct DrawOptions {
   std::string model;
   std::string out;
   std::string complete;
@@ -29,7 +29,8 @@ struct Options {
 };
 
 // The ids of the rows that are given.
-absl::StatusOr<std::vector<int32_t>> Given(const Options& options, const v1::ImageShape& shape) {
+absl::StatusOr<std::vector<int32_t>> GivenRows(const DrawOptions& options,
+                                               const v1::ImageShape& shape) {
   if (options.complete.empty()) return std::vector<int32_t>();
   const int32_t rows = options.rows.value_or(shape.height() / 2);
   if (rows < 0 || rows >= shape.height()) {
@@ -44,7 +45,7 @@ absl::StatusOr<std::vector<int32_t>> Given(const Options& options, const v1::Ima
 }
 
 // As many tokens as the image lacks, all of them levels.
-v1::GenerateRequest MakeRequest(const Options& options, const v1::Model& model,
+v1::GenerateRequest MakeRequest(const DrawOptions& options, const v1::Model& model,
                                 const std::vector<int32_t>& given) {
   const v1::ImageShape& shape = model.image();
   v1::GenerateRequest request;
@@ -69,11 +70,11 @@ v1::GenerateRequest MakeRequest(const Options& options, const v1::Model& model,
   return request;
 }
 
-int Run(const Globals& globals, const Options& options) {
+int RunDraw(const Globals& globals, const DrawOptions& options) {
   const auto model = globals.client->GetModel(options.model, globals.Call());
   if (!model.ok()) return globals.Fail(model.status());
   if (const auto status = CheckDraws(*model); !status.ok()) return globals.FailUsage(status);
-  auto given = Given(options, model->image());
+  auto given = GivenRows(options, model->image());
   if (!given.ok()) return globals.FailUsage(given.status());
   // Without an id to begin from, an image begins with its first sample: the lowest, a corner's.
   if (given->empty() && !model->has_bos_token_id() && !model->has_eos_token_id()) {
@@ -113,37 +114,30 @@ int Run(const Globals& globals, const Options& options) {
 
 }  // namespace
 
-void AddDraw(CLI::App& app, Globals& globals) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("draw", "Draw images, with a model whose tokens are pixels");
-  AddModel(*command, options->model);
-  command->add_option("--out", options->out, "PNG file to write; -: stdout")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--count", options->count, "Images, side by side in one file")
-      ->check(CLI::Range(1, 128))
-      ->capture_default_str();
-  command->add_option("--columns", options->columns, "Images in a row; 0: as square as may be")
-      ->check(CLI::Range(0, 128))
-      ->capture_default_str();
-  command->add_option("--scale", options->sheet.scale, "Enlarge pixels")
-      ->check(CLI::Range(1, 32))
-      ->capture_default_str();
-  command->add_option("--gap", options->sheet.gap, "Pixels between images")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
-  auto* complete = command->add_option("--complete", options->complete,
-                                       "PNG file of one image: keep its upper rows, draw the rest");
-  complete->type_name("FILE");
-  command->add_option("--rows", options->rows, "Rows to keep; default half of them")
-      ->needs(complete);
-  command->add_option("--temperature", options->temperature, "0: always the most likely value");
-  command->add_option("--top-p", options->top_p, "Only the likeliest values that reach this");
-  command->add_option("--top-k", options->top_k, "Only the k likeliest values; 0: all");
-  command->add_option("--seed", options->seed, "The same seed draws the same images");
-  command->callback([&globals, options] {
-    globals.run = [&globals, options] { return Run(globals, *options); };
+void AddDraw(flags::Command app, Globals& globals) {
+  auto options = std::make_shared<DrawOptions>();
+  const flags::Command command =
+      app.AddCommand("draw", "Draw images, with a model whose tokens are pixels");
+  AddModel(command, options->model);
+  command.Add("--out", options->out, "PNG file to write; -: stdout").TypeName("FILE").Required();
+  command.Add("--count", options->count, "Images, side by side in one file")
+      .Within(1, 128)
+      .ShowDefault();
+  command.Add("--columns", options->columns, "Images in a row; 0: as square as may be")
+      .Within(0, 128)
+      .ShowDefault();
+  command.Add("--scale", options->sheet.scale, "Enlarge pixels").Within(1, 32).ShowDefault();
+  command.Add("--gap", options->sheet.gap, "Pixels between images").Within(0, 64).ShowDefault();
+  const flags::Option complete = command.Add(
+      "--complete", options->complete, "PNG file of one image: keep its upper rows, draw the rest");
+  complete.TypeName("FILE");
+  command.Add("--rows", options->rows, "Rows to keep; default half of them").Needs(complete);
+  command.Add("--temperature", options->temperature, "0: always the most likely value");
+  command.Add("--top-p", options->top_p, "Only the likeliest values that reach this");
+  command.Add("--top-k", options->top_k, "Only the k likeliest values; 0: all");
+  command.Add("--seed", options->seed, "The same seed draws the same images");
+  command.OnParsed([&globals, options] {
+    globals.run = [&globals, options] { return RunDraw(globals, *options); };
   });
 }
 

@@ -14,7 +14,7 @@
 namespace tvq::cli {
 namespace {
 
-struct Options {
+struct EncodeOptions {
   std::string model;
   TextInput input;
   v1::Pooling pooling = v1::POOLING_UNSPECIFIED;
@@ -53,7 +53,7 @@ void Print(const Globals& globals, const v1::EncodeResponse& response) {
   if (globals.json) std::printf("]}\n");
 }
 
-int Run(const Globals& globals, const Options& options) {
+int RunEncode(const Globals& globals, const EncodeOptions& options) {
   v1::EncodeRequest request;
   request.set_model(options.model);
   request.set_pooling(options.pooling);
@@ -66,23 +66,23 @@ int Run(const Globals& globals, const Options& options) {
 
 }  // namespace
 
-void AddEncode(CLI::App& app, Globals& globals) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("encode", "The vectors of a text, one a line; by a model that encodes");
-  AddModel(*command, options->model);
-  options->input.AddTo(*command);
+void AddEncode(flags::Command app, Globals& globals) {
+  auto options = std::make_shared<EncodeOptions>();
+  const flags::Command command =
+      app.AddCommand("encode", "The vectors of a text, one a line; by a model that encodes");
+  AddModel(command, options->model);
+  options->input.AddTo(command);
   command
-      ->add_option_function<std::string>(
+      .AddFunction<std::string>(
           "--pooling",
           [&pooling = options->pooling](const std::string& name) {
             pooling = name == "mean" ? v1::POOLING_MEAN : v1::POOLING_UNSPECIFIED;
           },
           "per_token: a vector of every token, the default. mean: their mean, one vector")
-      ->type_name("per_token|mean")
-      ->check(CLI::IsMember({"per_token", "mean"}).description(""));
-  command->callback([&globals, options] {
-    globals.run = [&globals, options] { return Run(globals, *options); };
+      .TypeName("per_token|mean")
+      .OneOfUnnamed({"per_token", "mean"});
+  command.OnParsed([&globals, options] {
+    globals.run = [&globals, options] { return RunEncode(globals, *options); };
   });
 }
 

@@ -14,7 +14,7 @@
 namespace tvq::cli {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   std::string model;
   std::optional<std::string> prompt;
   std::string prompt_file;
@@ -23,7 +23,7 @@ struct Options {
   SessionCallOptions session;
 };
 
-absl::Status SetPrompt(const Options& options, v1::GenerateRequest* request) {
+absl::Status SetPrompt(const GenerateOptions& options, v1::GenerateRequest* request) {
   if (!options.prompt_ids.empty()) {
     request->mutable_token_ids()->mutable_ids()->Add(options.prompt_ids.begin(),
                                                      options.prompt_ids.end());
@@ -39,7 +39,7 @@ absl::Status SetPrompt(const Options& options, v1::GenerateRequest* request) {
   return ReadInput(path, request->mutable_text());
 }
 
-int Run(const Globals& globals, const Options& options) {
+int RunGenerate(const Globals& globals, const GenerateOptions& options) {
   v1::GenerateRequest request;
   request.set_model(options.model);
   options.sampling.Fill(request.mutable_sampling());
@@ -69,25 +69,26 @@ int Run(const Globals& globals, const Options& options) {
 
 }  // namespace
 
-void AddGenerate(CLI::App& app, Globals& globals) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a prompt; streams the text");
-  AddModel(*command, options->model);
-  auto* prompt = command->add_option(
+void AddGenerate(flags::Command app, Globals& globals) {
+  auto options = std::make_shared<GenerateOptions>();
+  const flags::Command command = app.AddCommand("generate", "Continue a prompt; streams the text");
+  AddModel(command, options->model);
+  const flags::Option prompt = command.Add(
       "--prompt", options->prompt,
       "Text to continue; - or nothing: from stdin, every byte of it. Empty: starts a new text");
-  auto* file =
-      command->add_option("--prompt-file", options->prompt_file, "File that holds the text");
-  file->type_name("FILE");
-  auto* ids = command->add_option("--prompt-ids", options->prompt_ids, "Token ids, such as 5,9,2");
-  ids->delimiter(',');
-  prompt->excludes(file, ids);
-  file->excludes(ids);
-  options->sampling.AddTo(*command);
-  options->session.AddTo(*command);
-  options->session.AddCommitOnCancel(*command);
-  command->callback([&globals, options] {
-    globals.run = [&globals, options] { return Run(globals, *options); };
+  const flags::Option file =
+      command.Add("--prompt-file", options->prompt_file, "File that holds the text");
+  file.TypeName("FILE");
+  const flags::Option ids =
+      command.Add("--prompt-ids", options->prompt_ids, "Token ids, such as 5,9,2");
+  ids.SplitAt(',');
+  prompt.Excludes(file).Excludes(ids);
+  file.Excludes(ids);
+  options->sampling.AddTo(command);
+  options->session.AddTo(command);
+  options->session.AddCommitOnCancel(command);
+  command.OnParsed([&globals, options] {
+    globals.run = [&globals, options] { return RunGenerate(globals, *options); };
   });
 }
 

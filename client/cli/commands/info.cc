@@ -8,7 +8,7 @@
 namespace tvq::cli {
 namespace {
 
-nlohmann::json ToJson(const v1::Model& m) {
+nlohmann::json ModelJson(const v1::Model& m) {
   nlohmann::json json = {{"name", m.name()},
                          {"family", m.family()},
                          {"parameters", m.parameters()},
@@ -45,7 +45,7 @@ void PrintJson(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
                          {"requests_running", server.requests_running()},
                          {"requests_waiting", server.requests_waiting()},
                          {"models", nlohmann::json::array()}};
-  for (const v1::Model& model : models.models()) json["models"].push_back(ToJson(model));
+  for (const v1::Model& model : models.models()) json["models"].push_back(ModelJson(model));
   std::printf("%s\n", json.dump(2).c_str());
 }
 
@@ -74,7 +74,7 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
   }
 }
 
-int Run(const Globals& globals) {
+int RunInfo(const Globals& globals) {
   const auto server = globals.client->GetServerInfo(globals.Call());
   if (!server.ok()) return globals.Fail(server.status());
   const auto models = globals.client->ListModels(globals.Call());
@@ -89,9 +89,9 @@ int Run(const Globals& globals) {
 
 }  // namespace
 
-void AddInfo(CLI::App& app, Globals& globals) {
-  CLI::App* command = app.add_subcommand("info", "The server, its models and how much fits");
-  command->callback([&globals] { globals.run = [&globals] { return Run(globals); }; });
+void AddInfo(flags::Command app, Globals& globals) {
+  const flags::Command command = app.AddCommand("info", "The server, its models and how much fits");
+  command.OnParsed([&globals] { globals.run = [&globals] { return RunInfo(globals); }; });
 }
 
 }  // namespace tvq::cli

@@ -15,7 +15,7 @@
 namespace tvq::cli {
 namespace {
 
-struct Options {
+struct ScoreOptions {
   std::string model;
   std::string file = "-";
   bool no_eos = false;
@@ -37,7 +37,7 @@ struct Bits {
 };
 
 // Which model scores: on a session, its own unless one is named.
-absl::StatusOr<v1::Model> FindModel(const Globals& globals, const Options& options) {
+absl::StatusOr<v1::Model> FindModel(const Globals& globals, const ScoreOptions& options) {
   std::string name = options.model;
   if (name.empty() && options.session.given()) {
     v1::GetSessionRequest request;
@@ -49,8 +49,8 @@ absl::StatusOr<v1::Model> FindModel(const Globals& globals, const Options& optio
   return globals.client->GetModel(name, globals.Call());
 }
 
-void Print(const Globals& globals, const std::string& model, const v1::ScoreResponse& last,
-           double seconds) {
+void PrintScore(const Globals& globals, const std::string& model, const v1::ScoreResponse& last,
+                double seconds) {
   const v1::ScoreSummary& summary = last.summary();
   const Bits bits(summary);
   if (globals.json) {
@@ -74,7 +74,7 @@ void Print(const Globals& globals, const std::string& model, const v1::ScoreResp
               static_cast<double>(summary.tokens()) / seconds);
 }
 
-int Run(const Globals& globals, const Options& options) {
+int RunScore(const Globals& globals, const ScoreOptions& options) {
   v1::ScoreRequest request;
   if (!options.examples.given()) {
     const absl::Status status = ReadInput(options.file, request.mutable_text());
@@ -107,28 +107,28 @@ int Run(const Globals& globals, const Options& options) {
   }
   if (progress) std::fprintf(stderr, "\r\033[K");
   if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
-  Print(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
+  PrintScore(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
   return kOk;
 }
 
 }  // namespace
 
-void AddScore(CLI::App& app, Globals& globals) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+void AddScore(flags::Command app, Globals& globals) {
+  auto options = std::make_shared<ScoreOptions>();
+  const flags::Command command = app.AddCommand(
       "score",
       "How well a model predicts: a text, the whole of it being one context, or many examples");
-  AddModel(*command, options->model);
-  CLI::Option* file = command->add_option("--file", options->file, "Text to score, UTF-8; -: stdin")
-                          ->type_name("FILE")
-                          ->capture_default_str();
-  options->session.AddTo(*command);
-  options->examples.AddTo(*command, {file, command->get_option("--session")});
-  command->add_flag("--no-eos", options->no_eos,
-                    "Do not feed the end-of-sequence id first; the first token is then not scored");
-  AddAllowUnknown(*command, options->allow_unknown);
-  command->callback([&globals, options] {
-    globals.run = [&globals, options] { return Run(globals, *options); };
+  AddModel(command, options->model);
+  const flags::Option file = command.Add("--file", options->file, "Text to score, UTF-8; -: stdin")
+                                 .TypeName("FILE")
+                                 .ShowDefault();
+  options->session.AddTo(command);
+  options->examples.AddTo(command, {file, command.Find("--session")});
+  command.AddFlag("--no-eos", options->no_eos,
+                  "Do not feed the end-of-sequence id first; the first token is then not scored");
+  AddAllowUnknown(command, options->allow_unknown);
+  command.OnParsed([&globals, options] {
+    globals.run = [&globals, options] { return RunScore(globals, *options); };
   });
 }
 

@@ -150,26 +150,26 @@ int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1:
 
 }  // namespace
 
-void ExampleOptions::AddTo(CLI::App& command, std::initializer_list<CLI::Option*> others) {
+void ExampleOptions::AddTo(flags::Command command, std::initializer_list<flags::Option> others) {
   constexpr char kGroup[] = "Examples";
-  CLI::Option* with_pairs =
+  const flags::Option with_pairs =
       command
-          .add_option("--pairs", pairs,
-                      "Lines of two texts with a tab between them: how well the second one follows")
-          ->type_name("FILE")
-          ->group(kGroup);
-  CLI::Option* with_images =
-      command.add_option("--images", images, "A PNG file, or an idx file of many images")
-          ->type_name("FILE")
-          ->group(kGroup)
-          ->excludes(with_pairs);
-  for (CLI::Option* other : others) {
-    with_pairs->excludes(other);
-    with_images->excludes(other);
+          .Add("--pairs", pairs,
+               "Lines of two texts with a tab between them: how well the second one follows")
+          .TypeName("FILE")
+          .Group(kGroup);
+  const flags::Option with_images =
+      command.Add("--images", images, "A PNG file, or an idx file of many images")
+          .TypeName("FILE")
+          .Group(kGroup)
+          .Excludes(with_pairs);
+  for (flags::Option other : others) {
+    with_pairs.Excludes(other);
+    with_images.Excludes(other);
   }
-  command.add_option("--count", count, "The first so many of them; default all")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
-      ->group(kGroup);
+  command.Add("--count", count, "The first so many of them; default all")
+      .Within(int64_t{1}, int64_t{1} << 40)
+      .Group(kGroup);
 }
 
 int ScoreExamples(const Globals& globals, const ExampleOptions& options, bool allow_unknown,

@@ -16,7 +16,7 @@ struct ExampleOptions {
   std::optional<int64_t> count;
 
   // Not beside any of `others`.
-  void AddTo(CLI::App& command, std::initializer_list<CLI::Option*> others);
+  void AddTo(flags::Command command, std::initializer_list<flags::Option> others);
   bool given() const { return !pairs.empty() || !images.empty(); }
 };
 

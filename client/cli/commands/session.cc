@@ -114,42 +114,42 @@ void Print(const Globals& globals, const v1::Session& session) {
   }
 }
 
-void AddSessionQueries(CLI::App& session, Globals& globals) {
+void AddSessionQueries(flags::Command session, Globals& globals) {
   const auto add = [&](const char* name, const char* help, auto run) {
     auto query = std::make_shared<Query>();
-    CLI::App* command = session.add_subcommand(name, help);
-    command->callback([&globals, query, run] {
+    const flags::Command command = session.AddCommand(name, help);
+    command.OnParsed([&globals, query, run] {
       globals.run = [&globals, query, run] { return run(globals, *query); };
     });
     return std::make_pair(command, query);
   };
   const auto [list, listed] = add("list", "All sessions, oldest first", RunList);
-  list->add_option("--model", listed->model, "Only those of this model")->type_name("NAME");
-  list->add_option("--parent", listed->parent, "Only forks of this session")->type_name("ID");
+  list.Add("--model", listed->model, "Only those of this model").TypeName("NAME");
+  list.Add("--parent", listed->parent, "Only forks of this session").TypeName("ID");
   const auto [show, shown] = add("show", "What the server knows of a session", RunShow);
-  show->add_option("id", shown->id, "The session")->type_name("")->required();
-  show->add_flag("--transcript", shown->transcript, "Its token ids too, if it keeps them");
+  show.Add("id", shown->id, "The session").TypeName("").Required();
+  show.AddFlag("--transcript", shown->transcript, "Its token ids too, if it keeps them");
   const auto [tree, root] = add("tree", "Sessions and their forks", RunTree);
-  tree->add_option("id", root->id, "Only this session and what descends from it")->type_name("");
-  tree->add_option("--model", root->model, "Only those of this model")->type_name("NAME");
+  tree.Add("id", root->id, "Only this session and what descends from it").TypeName("");
+  tree.Add("--model", root->model, "Only those of this model").TypeName("NAME");
   const auto [remove, removed] = add("delete", "Deletes sessions; their forks stay", RunDelete);
-  remove->add_option("ids", removed->ids, "The sessions")->type_name("")->required();
+  remove.Add("ids", removed->ids, "The sessions").TypeName("").Required();
 }
 
-void AddSession(CLI::App& app, Globals& globals) {
-  CLI::App* session = app.add_subcommand(
+void AddSession(flags::Command app, Globals& globals) {
+  const flags::Command session = app.AddCommand(
       "session", "Conversations that stay on the server, at a fixed cost however long they are");
-  session->require_subcommand(1);
+  session.RequireCommand();
   auto options = std::make_shared<CreateOptions>();
-  CLI::App* create = session->add_subcommand("create", "A new session; prints its id");
-  options->AddTo(*create);
-  create->callback([&globals, options] {
+  const flags::Command create = session.AddCommand("create", "A new session; prints its id");
+  options->AddTo(create);
+  create.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunCreate(globals, *options); };
   });
-  AddSessionQueries(*session, globals);
-  AddSessionWrites(*session, globals);
-  AddSessionSnapshots(*session, globals);
-  AddSessionChat(*session, globals);
+  AddSessionQueries(session, globals);
+  AddSessionWrites(session, globals);
+  AddSessionSnapshots(session, globals);
+  AddSessionChat(session, globals);
 }
 
 }  // namespace tvq::cli

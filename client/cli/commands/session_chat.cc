@@ -49,18 +49,17 @@ int Run(const Globals& globals, Options& options) {
 
 }  // namespace
 
-void AddSessionChat(CLI::App& session, Globals& globals) {
+void AddSessionChat(flags::Command session, Globals& globals) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = session.add_subcommand(
+  const flags::Command command = session.AddCommand(
       "chat", "A conversation: a line in, an answer out; /help inside tells more");
-  command->add_option("id", options->chat.id, "The session; without it: a new one")->type_name("");
-  command->add_option(
-      "--suffix", options->suffix,
-      "Follows each line; default: a line is a message as the model's chat template "
-      "has it, or is followed by a newline if there is none");
-  options->create.AddTo(*command);
-  options->chat.sampling.AddTo(*command);
-  command->callback([&globals, options] {
+  command.Add("id", options->chat.id, "The session; without it: a new one").TypeName("");
+  command.Add("--suffix", options->suffix,
+              "Follows each line; default: a line is a message as the model's chat template "
+              "has it, or is followed by a newline if there is none");
+  options->create.AddTo(command);
+  options->chat.sampling.AddTo(command);
+  command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return Run(globals, *options); };
   });
 }

@@ -81,26 +81,24 @@ int RunLoad(const Globals& globals, const LoadOptions& options) {
 
 }  // namespace
 
-void AddSessionSnapshots(CLI::App& session, Globals& globals) {
+void AddSessionSnapshots(flags::Command session, Globals& globals) {
   auto save = std::make_shared<SaveOptions>();
-  CLI::App* command = session.add_subcommand(
+  flags::Command command = session.AddCommand(
       "save", "Makes a session outlive the server; with a file: writes a snapshot of it there");
-  save->session.AddTo(*command, "The session");
-  command->add_option("file", save->file, "Where to; -: stdout. Marks are not part of a snapshot")
-      ->type_name("");
-  command->callback([&globals, save] {
+  save->session.AddTo(command, "The session");
+  command.Add("file", save->file, "Where to; -: stdout. Marks are not part of a snapshot")
+      .TypeName("");
+  command.OnParsed([&globals, save] {
     globals.run = [&globals, save] {
       return save->file.empty() ? SaveOnServer(globals, *save) : SaveToFile(globals, *save);
     };
   });
 
   auto load = std::make_shared<LoadOptions>();
-  command = session.add_subcommand("load", "A new session from a snapshot; prints its id");
-  command->add_option("file", load->file, "What `session save` wrote; -: stdin")
-      ->type_name("")
-      ->required();
-  load->create.AddTo(*command);
-  command->callback(
+  command = session.AddCommand("load", "A new session from a snapshot; prints its id");
+  command.Add("file", load->file, "What `session save` wrote; -: stdin").TypeName("").Required();
+  load->create.AddTo(command);
+  command.OnParsed(
       [&globals, load] { globals.run = [&globals, load] { return RunLoad(globals, *load); }; });
 }
 

@@ -13,7 +13,7 @@
 namespace tvq::cli {
 namespace {
 
-struct Options {
+struct WriteOptions {
   SessionCallOptions session;
   TextInput input;  // append
   // fork
@@ -31,7 +31,7 @@ int Done(const Globals& globals, const absl::StatusOr<v1::SessionPosition>& posi
   return kOk;
 }
 
-int RunAppend(const Globals& globals, const Options& options) {
+int RunAppend(const Globals& globals, const WriteOptions& options) {
   v1::AppendSessionRequest request;
   options.session.Fill(request.mutable_session());
   if (auto status = options.input.Fill(&request); !status.ok()) return globals.FailUsage(status);
@@ -48,7 +48,7 @@ int RunAppend(const Globals& globals, const Options& options) {
   return kOk;
 }
 
-int RunFork(const Globals& globals, const Options& options) {
+int RunFork(const Globals& globals, const WriteOptions& options) {
   v1::ForkSessionRequest request;
   options.session.Fill(request.mutable_session());
   request.set_count(options.count);
@@ -65,21 +65,21 @@ int RunFork(const Globals& globals, const Options& options) {
   return kOk;
 }
 
-int RunMark(const Globals& globals, const Options& options) {
+int RunMark(const Globals& globals, const WriteOptions& options) {
   v1::MarkSessionRequest request;
   options.session.Fill(request.mutable_session());
   request.set_name(options.mark);
   return Done(globals, globals.client->sessions().Mark(request, globals.Call()));
 }
 
-int RunUnmark(const Globals& globals, const Options& options) {
+int RunUnmark(const Globals& globals, const WriteOptions& options) {
   v1::UnmarkSessionRequest request;
   options.session.Fill(request.mutable_session());
   request.set_name(options.mark);
   return Done(globals, globals.client->sessions().Unmark(request, globals.Call()));
 }
 
-int RunRewind(const Globals& globals, const Options& options) {
+int RunRewind(const Globals& globals, const WriteOptions& options) {
   v1::RewindSessionRequest request;
   options.session.Fill(request.mutable_session());
   request.set_mark(options.mark);
@@ -88,36 +88,36 @@ int RunRewind(const Globals& globals, const Options& options) {
 
 }  // namespace
 
-void AddSessionWrites(CLI::App& session, Globals& globals) {
+void AddSessionWrites(flags::Command session, Globals& globals) {
   const auto add = [&](const char* name, const char* help, auto run) {
-    auto options = std::make_shared<Options>();
-    CLI::App* command = session.add_subcommand(name, help);
-    options->session.AddTo(*command, "The session");
-    command->callback([&globals, options, run] {
+    auto options = std::make_shared<WriteOptions>();
+    const flags::Command command = session.AddCommand(name, help);
+    options->session.AddTo(command, "The session");
+    command.OnParsed([&globals, options, run] {
       globals.run = [&globals, options, run] { return run(globals, *options); };
     });
     return std::make_pair(command, options);
   };
   const auto [append, fed] = add("append", "Feeds a text without generating", RunAppend);
-  fed->input.AddTo(*append);
+  fed->input.AddTo(append);
 
   const auto [fork, forks] =
       add("fork", "Exact copies that go their own ways; prints ids", RunFork);
-  fork->add_option("--count", forks->count, "How many")->capture_default_str();
-  fork->add_option("--label", forks->label, "A name of your own for them");
-  fork->add_option("--mark", forks->mark, "Fork from this mark, not from the present state")
-      ->type_name("NAME");
-  AddTtl(*fork, forks->ttl);
+  fork.Add("--count", forks->count, "How many").ShowDefault();
+  fork.Add("--label", forks->label, "A name of your own for them");
+  fork.Add("--mark", forks->mark, "Fork from this mark, not from the present state")
+      .TypeName("NAME");
+  AddTtl(fork, forks->ttl);
 
   const auto [mark, marked] =
       add("mark", "Keeps the present state under a name, to rewind to or fork from", RunMark);
-  mark->add_option("name", marked->mark, "Name of the mark; replaces one of this name")
-      ->type_name("")
-      ->required();
+  mark.Add("name", marked->mark, "Name of the mark; replaces one of this name")
+      .TypeName("")
+      .Required();
   const auto [unmark, unmarked] = add("unmark", "Forgets a mark", RunUnmark);
-  unmark->add_option("name", unmarked->mark, "Name of the mark")->type_name("")->required();
+  unmark.Add("name", unmarked->mark, "Name of the mark").TypeName("").Required();
   const auto [rewind, rewound] = add("rewind", "Back to a mark, which stays", RunRewind);
-  rewind->add_option("mark", rewound->mark, "Name of the mark")->type_name("")->required();
+  rewind.Add("mark", rewound->mark, "Name of the mark").TypeName("").Required();
 }
 
 }  // namespace tvq::cli

@@ -11,14 +11,14 @@
 namespace tvq::cli {
 namespace {
 
-struct Options {
+struct TokenOptions {
   std::string model;
   std::optional<std::string> text;
   bool allow_unknown = false;
   std::vector<int32_t> ids;
 };
 
-int RunTokenize(const Globals& globals, const Options& options) {
+int RunTokenize(const Globals& globals, const TokenOptions& options) {
   v1::TokenizeRequest request;
   request.set_model(options.model);
   request.set_allow_unknown(options.allow_unknown);
@@ -44,7 +44,7 @@ int RunTokenize(const Globals& globals, const Options& options) {
   return kOk;
 }
 
-int RunDetokenize(const Globals& globals, const Options& options) {
+int RunDetokenize(const Globals& globals, const TokenOptions& options) {
   v1::DetokenizeRequest request;
   request.set_model(options.model);
   request.mutable_token_ids()->Add(options.ids.begin(), options.ids.end());
@@ -69,24 +69,23 @@ int RunDetokenize(const Globals& globals, const Options& options) {
 
 }  // namespace
 
-void AddTokenize(CLI::App& app, Globals& globals) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("tokenize", "Text to token ids");
-  AddModel(*command, options->model);
-  command->add_option("--text", options->text, "The text; without it: from stdin");
-  AddAllowUnknown(*command, options->allow_unknown);
-  command->callback([&globals, options] {
+void AddTokenize(flags::Command app, Globals& globals) {
+  auto options = std::make_shared<TokenOptions>();
+  const flags::Command command = app.AddCommand("tokenize", "Text to token ids");
+  AddModel(command, options->model);
+  command.Add("--text", options->text, "The text; without it: from stdin");
+  AddAllowUnknown(command, options->allow_unknown);
+  command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunTokenize(globals, *options); };
   });
 }
 
-void AddDetokenize(CLI::App& app, Globals& globals) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("detokenize", "Token ids to text");
-  AddModel(*command, options->model);
-  command->add_option("ids", options->ids, "Such as 5,9,2; without them: from stdin")
-      ->delimiter(',');
-  command->callback([&globals, options] {
+void AddDetokenize(flags::Command app, Globals& globals) {
+  auto options = std::make_shared<TokenOptions>();
+  const flags::Command command = app.AddCommand("detokenize", "Token ids to text");
+  AddModel(command, options->model);
+  command.Add("ids", options->ids, "Such as 5,9,2; without them: from stdin").SplitAt(',');
+  command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunDetokenize(globals, *options); };
   });
 }

@@ -11,7 +11,7 @@ namespace {
 // google.protobuf.Duration's own limit: 10,000 years.
 constexpr double kMaxSeconds = 315'576'000'000;
 
-std::string Problem(const std::string& text) {
+std::string ProblemWithSeconds(const std::string& text) {
   double seconds = 0;
   if (absl::SimpleAtod(text, &seconds) && seconds >= 0 && seconds <= kMaxSeconds) return "";
   return "\"" + text + "\" is no number of seconds";
@@ -19,8 +19,8 @@ std::string Problem(const std::string& text) {
 
 }  // namespace
 
-CLI::Option* AsSeconds(CLI::Option* option) {
-  return option->type_name("SECONDS")->check(CLI::Validator(Problem, ""));
+flags::Option AsSeconds(flags::Option option) {
+  return option.TypeName("SECONDS").Check(ProblemWithSeconds);
 }
 
 google::protobuf::Duration ToDuration(double seconds) {

@@ -4,12 +4,12 @@
 
 #include <google/protobuf/duration.pb.h>
 
-#include <CLI/CLI.hpp>
+#include "base/flags.h"
 
 namespace tvq::cli {
 
 // Has the option take a number of seconds from 0 on, such as 1.5.
-CLI::Option* AsSeconds(CLI::Option* option);
+flags::Option AsSeconds(flags::Option option);
 
 google::protobuf::Duration ToDuration(double seconds);
 

@@ -1,13 +1,13 @@
 #ifndef TVQ_CLIENT_CLI_IO_TEXT_INPUT_H_
 #define TVQ_CLIENT_CLI_IO_TEXT_INPUT_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/flags.h"
 #include "client/cli/io/input.h"
 
 namespace tvq::cli {
@@ -16,13 +16,13 @@ namespace tvq::cli {
 class TextInput {
  public:
   // This outlives the command.
-  void AddTo(CLI::App& command) {
-    auto* text = command.add_option("--text", text_, "Text; - or nothing: from stdin");
-    auto* file = command.add_option("--file", file_, "File that holds the text");
-    auto* ids = command.add_option("--ids", ids_, "Token ids, such as 5,9,2")->delimiter(',');
-    file->type_name("FILE");
-    text->excludes(file, ids);
-    file->excludes(ids);
+  void AddTo(flags::Command command) {
+    const flags::Option text = command.Add("--text", text_, "Text; - or nothing: from stdin");
+    const flags::Option file = command.Add("--file", file_, "File that holds the text");
+    const flags::Option ids = command.Add("--ids", ids_, "Token ids, such as 5,9,2").SplitAt(',');
+    file.TypeName("FILE");
+    text.Excludes(file).Excludes(ids);
+    file.Excludes(ids);
   }
 
   // Sets `text` or `token_ids` of a request. An error names what cannot be read.
