@@ -37,6 +37,13 @@ absl::Status CheckShape(std::string_view op, std::string_view argument, const vo
   return absl::OkStatus();
 }
 
+absl::Status CheckSize(std::string_view op, std::string_view argument, size_t found,
+                       int64_t expected) {
+  if (static_cast<int64_t>(found) == expected) return absl::OkStatus();
+  return ArgumentError(
+      op, absl::StrCat(std::string(argument), " has ", found, " entries, expected ", expected));
+}
+
 absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows) {
   if (chunk_rows == 0 || (chunk_rows > 0 && rows <= chunk_rows)) return absl::OkStatus();
   return ArgumentError(

@@ -33,6 +33,10 @@ absl::Status CheckOptional(std::string_view op, std::string_view argument,
   return tensor.empty() ? absl::OkStatus() : CheckShape(op, argument, tensor, expected);
 }
 
+// "TokenLogprobs: targets has 3 entries, expected 4".
+absl::Status CheckSize(std::string_view op, std::string_view argument, size_t found,
+                       int64_t expected);
+
 // A chunk of `chunk_rows` holds `rows`, where it is given: "Linear: x has 65 rows, expected at most
 // 64, a chunk's".
 absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows);

@@ -6,16 +6,16 @@
 namespace tvq {
 namespace {
 
-constexpr const char* kOp = "LayerNorm";
+constexpr const char* kLayerNorm = "LayerNorm";
 
 absl::Status Check(const LayerNormArgs& args) {
   const int64_t rows = args.x.dim(0);
   const int64_t width = args.x.dim(1);
   return FirstError({
-      CheckShape(kOp, "x", args.x, {rows, width}),
-      CheckOptional(kOp, "gain", args.gain, {width}),
-      CheckOptional(kOp, "bias", args.bias, {width}),
-      CheckShape(kOp, "out", args.out, {rows, width}),
+      CheckShape(kLayerNorm, "x", args.x, {rows, width}),
+      CheckOptional(kLayerNorm, "gain", args.gain, {width}),
+      CheckOptional(kLayerNorm, "bias", args.bias, {width}),
+      CheckShape(kLayerNorm, "out", args.out, {rows, width}),
   });
 }
 
@@ -24,7 +24,7 @@ absl::Status Check(const LayerNormArgs& args) {
 absl::Status LayerNorm(Device& device, const LayerNormArgs& args) {
   if (absl::Status status = Check(args); !status.ok()) return status;
   const Backend& backend = device.functions();
-  if (backend.layer_norm == nullptr) return MissingOp(kOp, backend.name);
+  if (backend.layer_norm == nullptr) return MissingOp(kLayerNorm, backend.name);
   return backend.layer_norm(device, args);
 }
 

@@ -7,18 +7,19 @@
 namespace tvq {
 namespace {
 
-constexpr const char* kOp = "QkvgProjection";
+constexpr const char* kQkvgProjection = "QkvgProjection";
 
 absl::Status CheckWeight(const QkvgProjectionArgs& args) {
-  if (args.weight == nullptr) return ArgumentError(kOp, "weight is missing");
+  if (args.weight == nullptr) return ArgumentError(kQkvgProjection, "weight is missing");
   const int64_t heads = args.q_u.dim(1);
   const int64_t kv_heads = args.k.dim(1);
   const int64_t gates = args.gated() ? heads : 0;
   const int64_t rows = (heads + kv_heads) * args.q_u.dim(2) + (kv_heads + gates) * args.v.dim(2);
   if (args.weight->out != rows || args.weight->in != args.x.dim(1)) {
-    return ArgumentError(kOp, absl::StrCat("weight is [", args.weight->out, ",", args.weight->in,
-                                           "], expected [", rows, ",", args.x.dim(1),
-                                           "] (rows of q, k, v", args.gated() ? " and g)" : ")"));
+    return ArgumentError(
+        kQkvgProjection,
+        absl::StrCat("weight is [", args.weight->out, ",", args.weight->in, "], expected [", rows,
+                     ",", args.x.dim(1), "] (rows of q, k, v", args.gated() ? " and g)" : ")"));
   }
   return absl::OkStatus();
 }
@@ -29,12 +30,13 @@ absl::Status CheckQueries(const QkvgProjectionArgs& args) {
   const int64_t key = args.q_u.dim(2);
   if (args.plain_heads || !args.biased()) {
     if (args.u.empty() && args.w.empty() && args.q_w.empty()) return absl::OkStatus();
-    return ArgumentError(kOp, "u, w and q_w are expected all empty, or none, with normed heads");
+    return ArgumentError(kQkvgProjection,
+                         "u, w and q_w are expected all empty, or none, with normed heads");
   }
   return FirstError({
-      CheckShape(kOp, "u", args.u, {heads, key}),
-      CheckShape(kOp, "w", args.w, {heads, key}),
-      CheckShape(kOp, "q_w", args.q_w, {n, heads, key}),
+      CheckShape(kQkvgProjection, "u", args.u, {heads, key}),
+      CheckShape(kQkvgProjection, "w", args.w, {heads, key}),
+      CheckShape(kQkvgProjection, "q_w", args.q_w, {n, heads, key}),
   });
 }
 
@@ -46,20 +48,21 @@ absl::Status Check(const QkvgProjectionArgs& args) {
   const int64_t kv_heads = args.k.dim(1);
   const int64_t value = args.v.dim(2);
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
-    return ArgumentError(kOp, absl::StrCat("q_u has ", heads, " heads, expected a multiple of the ",
-                                           kv_heads, " heads of k"));
+    return ArgumentError(kQkvgProjection,
+                         absl::StrCat("q_u has ", heads, " heads, expected a multiple of the ",
+                                      kv_heads, " heads of k"));
   }
   return FirstError({
       CheckWeight(args),
-      CheckChunk(kOp, n, args.chunk_rows),
-      CheckShape(kOp, "x", args.x, {n, d}),
-      CheckShape(kOp, "gain", args.gain, {d}),
-      CheckShape(kOp, "bias", args.bias, {d}),
+      CheckChunk(kQkvgProjection, n, args.chunk_rows),
+      CheckShape(kQkvgProjection, "x", args.x, {n, d}),
+      CheckShape(kQkvgProjection, "gain", args.gain, {d}),
+      CheckShape(kQkvgProjection, "bias", args.bias, {d}),
       CheckQueries(args),
-      CheckShape(kOp, "q_u", args.q_u, {n, heads, key}),
-      CheckShape(kOp, "k", args.k, {n, kv_heads, key}),
-      CheckShape(kOp, "v", args.v, {n, kv_heads, value}),
-      args.gated() ? CheckShape(kOp, "g", args.g, {n, heads, value}) : absl::OkStatus(),
+      CheckShape(kQkvgProjection, "q_u", args.q_u, {n, heads, key}),
+      CheckShape(kQkvgProjection, "k", args.k, {n, kv_heads, key}),
+      CheckShape(kQkvgProjection, "v", args.v, {n, kv_heads, value}),
+      args.gated() ? CheckShape(kQkvgProjection, "g", args.g, {n, heads, value}) : absl::OkStatus(),
   });
 }
 
@@ -68,7 +71,7 @@ absl::Status Check(const QkvgProjectionArgs& args) {
 absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args) {
   if (absl::Status status = Check(args); !status.ok()) return status;
   const Backend& backend = device.functions();
-  if (backend.qkvg_projection == nullptr) return MissingOp(kOp, backend.name);
+  if (backend.qkvg_projection == nullptr) return MissingOp(kQkvgProjection, backend.name);
   return backend.qkvg_projection(device, args);
 }
 

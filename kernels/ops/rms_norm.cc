@@ -6,16 +6,16 @@
 namespace tvq {
 namespace {
 
-constexpr const char* kOp = "RmsNorm";
+constexpr const char* kRmsNorm = "RmsNorm";
 
 absl::Status Check(const RmsNormArgs& args) {
   const int64_t rows = args.x.dim(0);
   const int64_t width = args.x.dim(1);
   return FirstError({
-      CheckShape(kOp, "x", args.x, {rows, width}),
-      CheckOptional(kOp, "gain", args.gain, {width}),
-      CheckOptional(kOp, "bias", args.bias, {width}),
-      CheckShape(kOp, "out", args.out, {rows, width}),
+      CheckShape(kRmsNorm, "x", args.x, {rows, width}),
+      CheckOptional(kRmsNorm, "gain", args.gain, {width}),
+      CheckOptional(kRmsNorm, "bias", args.bias, {width}),
+      CheckShape(kRmsNorm, "out", args.out, {rows, width}),
   });
 }
 
@@ -24,7 +24,7 @@ absl::Status Check(const RmsNormArgs& args) {
 absl::Status RmsNorm(Device& device, const RmsNormArgs& args) {
   if (absl::Status status = Check(args); !status.ok()) return status;
   const Backend& backend = device.functions();
-  if (backend.rms_norm == nullptr) return MissingOp(kOp, backend.name);
+  if (backend.rms_norm == nullptr) return MissingOp(kRmsNorm, backend.name);
   return backend.rms_norm(device, args);
 }
 

@@ -7,12 +7,6 @@
 namespace tvq {
 namespace {
 
-absl::Status CheckSize(const char* what, size_t found, int64_t expected) {
-  if (static_cast<int64_t>(found) == expected) return absl::OkStatus();
-  return ArgumentError("TokenLogprobs",
-                       absl::StrCat(what, " has ", found, " entries, expected ", expected));
-}
-
 absl::Status CheckTokenLogprobs(const TokenLogprobsArgs& args) {
   constexpr const char* kOp = "TokenLogprobs";
   const int64_t rows = args.logits.dim(0);
@@ -22,9 +16,9 @@ absl::Status CheckTokenLogprobs(const TokenLogprobsArgs& args) {
   }
   return FirstError({
       CheckShape(kOp, "logits", args.logits, args.logits.shape),
-      CheckSize("targets", args.targets.size(), rows),
-      CheckSize("target_out", args.target_out.size(), rows),
-      CheckSize("top_out", args.top_out.size(), rows * args.top),
+      CheckSize(kOp, "targets", args.targets.size(), rows),
+      CheckSize(kOp, "target_out", args.target_out.size(), rows),
+      CheckSize(kOp, "top_out", args.top_out.size(), rows * args.top),
       CheckIds(kOp, args.targets, vocab),
   });
 }

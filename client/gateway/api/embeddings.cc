@@ -20,26 +20,26 @@
 namespace tvq::gateway {
 namespace {
 
-// Calls of one request at a time: the server always has its next text, and a long list does not
-// fill the server's queue.
+// EncodeCalls of one request at a time: the server always has its next text, and a long list does
+// not fill the server's queue.
 constexpr size_t kAtOnce = 8;
 // Bytes of memory for each byte of vectors on the wire while the JSON is made: the numbers, whose
 // array may double, and sixteen characters for each four bytes.
 constexpr size_t kVectorsMemory = 6;
 
 // The calls of one request.
-class Calls {
+class EncodeCalls {
  public:
   // `requests` outlives it; each loses its text when its call has begun.
-  Calls(Services& services, Exchange& exchange, std::vector<v1::EncodeRequest>& requests)
+  EncodeCalls(Services& services, Exchange& exchange, std::vector<v1::EncodeRequest>& requests)
       : services_(services),
         exchange_(exchange),
         requests_(requests),
         changed_(std::make_shared<Signal>(exchange.executor())) {
     exchange.OnHangUp([open = open_] { Cancel(*open); });
   }
-  ~Calls() { Cancel(*open_); }
-  Calls(const Calls&) = delete;
+  ~EncodeCalls() { Cancel(*open_); }
+  EncodeCalls(const EncodeCalls&) = delete;
 
   // Begins those whose turn has come.
   void Start() {
@@ -141,7 +141,7 @@ asio::awaitable<void> Embed(Services& services, Exchange& exchange) {
     co_return;
   }
   auto collected = std::make_unique<Collected>(exchange, *request);
-  Calls calls(services, exchange, request->calls);
+  EncodeCalls calls(services, exchange, request->calls);
   if (exchange.gone()) co_return;
   calls.Start();
   while (!collected->error() && !calls.ended()) {

@@ -28,12 +28,12 @@ using Models = v1::ModelService::Stub;
 using GenerateCall = ReadCall<v1::GenerateResponse>;
 
 // The calls of one request.
-class Calls {
+class GenerateCalls {
  public:
-  explicit Calls(const Exchange& exchange)
+  explicit GenerateCalls(const Exchange& exchange)
       : changed_(std::make_shared<Signal>(exchange.executor())) {}
-  ~Calls() { Cancel(calls_); }
-  Calls(const Calls&) = delete;
+  ~GenerateCalls() { Cancel(calls_); }
+  GenerateCalls(const GenerateCalls&) = delete;
 
   // Takes the prompts from the requests. If it throws, the destructor ends those that have begun.
   void Start(Services& services, Exchange& exchange, std::vector<v1::GenerateRequest>& requests) {
@@ -158,7 +158,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
                                    std::vector<v1::GenerateRequest>& requests,
                                    const CallError& to_error, Events& events) {
   if (exchange.gone()) co_return;
-  Calls calls(exchange);
+  GenerateCalls calls(exchange);
   calls.Start(services, exchange, requests);
   exchange.HoldInstead(0);  // the prompts are gone
   const CountedStream counted(services.metrics);
@@ -221,7 +221,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   std::vector<v1::GenerateRequest>& requests,
                                   const CallError& to_error, std::unique_ptr<Whole> whole) {
   if (exchange.gone()) co_return;
-  Calls calls(exchange);
+  GenerateCalls calls(exchange);
   calls.Start(services, exchange, requests);
   exchange.HoldInstead(0);  // the prompts are gone
   size_t bytes = 0;

@@ -20,8 +20,6 @@ constexpr size_t kPieceBytes = size_t{1} << 20;    // that body_timeout is for
 constexpr size_t kKeptBytes = 4096;                // by an idle connection, for its next answer
 constexpr std::chrono::seconds kLingerTime{2};
 
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
-
 bool IsRequestId(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
@@ -397,7 +395,8 @@ asio::awaitable<bool> Connection::Write(std::string_view piece) {
   if (piece.empty() || request_.method == "HEAD") co_return !gone_;
   if (chunked_) {
     chunk_.clear();
-    absl::StrAppend(&chunk_, absl::Hex(piece.size()), "\r\n", Absl(piece), "\r\n");
+    absl::StrAppend(&chunk_, absl::Hex(piece.size()), "\r\n",
+                    absl::string_view(piece.data(), piece.size()), "\r\n");
     piece = chunk_;
   }
   if (gone_) co_return false;

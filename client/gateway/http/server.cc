@@ -1,23 +1,21 @@
 #include "client/gateway/http/server.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <exception>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "client/gateway/http/transport.h"
 
 namespace tvq::gateway {
 namespace {
 
 using asio::ip::tcp;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kShort{50};  // of descriptors or memory: wait so long
 
 }  // namespace

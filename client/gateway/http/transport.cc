@@ -2,9 +2,7 @@
 
 #include <poll.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <utility>
 
@@ -12,8 +10,6 @@ namespace tvq::gateway {
 namespace {
 
 using asio::ip::tcp;
-
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 // What both have in common: the socket.
 template <typename Stream>

@@ -2,10 +2,12 @@
 #ifndef TVQ_CLIENT_GATEWAY_HTTP_TRANSPORT_H_
 #define TVQ_CLIENT_GATEWAY_HTTP_TRANSPORT_H_
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <memory>
@@ -16,6 +18,9 @@ namespace tvq::gateway {
 
 namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
+
+// What a coroutine waits with: errors are returned.
+inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 // Used by the loop's thread alone; one read and one write at a time.
 class Transport {

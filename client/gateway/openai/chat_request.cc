@@ -11,8 +11,6 @@
 namespace tvq::gateway {
 namespace {
 
-constexpr int32_t kMaxSamples = 128;  // the server's limit: it refuses more, and less than one
-
 // A string, or OpenAI's list of parts, of which those of type text are known.
 std::optional<std::string> Content(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
@@ -106,7 +104,7 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   // The server takes 0 to compute a prompt alone, which is no answer.
   if (max_tokens == 0) fields.Fail(request.max_tokens_field, "must be at least 1");
   sampling->clear_prompt_logprobs();
-  request.n = std::clamp(sampling->has_n() ? sampling->n() : 1, 1, kMaxSamples);
+  request.n = SampleCount(*sampling);
   ReadLogprobs(fields, &request);
   const StreamOptions options = ReadStream(fields);
   request.stream = options.stream;

@@ -11,8 +11,6 @@
 namespace tvq::gateway {
 namespace {
 
-constexpr int32_t kMaxSamples = 128;  // the server's limit: it refuses more, and less than one
-
 // What OpenAI's service has and this server does not.
 void RefuseOthers(Fields& fields, int32_t n) {
   if (const auto suffix = fields.String("suffix"); suffix && !suffix->empty()) {
@@ -42,7 +40,7 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
   if (const auto max_tokens = fields.Int32("max_tokens")) sampling->set_max_tokens(*max_tokens);
   if (const auto logprobs = fields.Int32("logprobs")) sampling->set_logprobs(*logprobs);
   sampling->set_echo(fields.Bool("echo").value_or(false));
-  request.n = std::clamp(sampling->has_n() ? sampling->n() : 1, 1, kMaxSamples);
+  request.n = SampleCount(*sampling);
   request.echo = sampling->echo();
   request.logprobs = sampling->has_logprobs();
   request.prompt_logprobs = sampling->has_prompt_logprobs();

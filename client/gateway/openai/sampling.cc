@@ -1,5 +1,6 @@
 #include "client/gateway/openai/sampling.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -87,6 +88,11 @@ v1::Durability ReadDurability(Fields& fields) {
   if (*durability == "disk") return v1::DURABILITY_DISK;
   fields.Fail("durability", "must be \"memory\" or \"disk\"");
   return v1::DURABILITY_UNSPECIFIED;
+}
+
+int32_t SampleCount(const v1::SamplingParams& sampling) {
+  constexpr int32_t kMaxSamples = 128;
+  return sampling.has_n() ? std::clamp(sampling.n(), 1, kMaxSamples) : 1;
 }
 
 void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateRequest* request) {

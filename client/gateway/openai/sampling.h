@@ -2,6 +2,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_SAMPLING_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_SAMPLING_H_
 
+#include <cstdint>
 #include <string_view>
 
 #include "client/gateway/openai/json_body.h"
@@ -11,6 +12,9 @@ namespace tvq::gateway {
 
 // Reads all but max_tokens, logprobs and echo, which differ. Ranges are the server's to check.
 void ReadSampling(Fields& fields, v1::SamplingParams* sampling);
+
+// How many answers it asks for, within what the server allows: it refuses more, and less than one.
+int32_t SampleCount(const v1::SamplingParams& sampling);
 
 // session_id, expected_version, durability and commit_on_cancel of the body, and the header
 // Idempotency-Key. Nothing without session_id.

@@ -9,37 +9,39 @@
 namespace tvq {
 namespace {
 
-constexpr const char* kOp = "Features";
+constexpr const char* kFeatures = "Features";
 
 absl::Status CheckRows(const FeaturesArgs& args) {
   const int64_t n = args.x.dim(0), heads = args.x.dim(1), key = args.x.dim(2);
   if (args.map == FeatureMap::kEluPlusOne) {
-    if (args.rows != nullptr) return ArgumentError(kOp, "rows are expected null: elu has none");
-    return CheckShape(kOp, "out", args.out, {n, heads, key});
+    if (args.rows != nullptr)
+      return ArgumentError(kFeatures, "rows are expected null: elu has none");
+    return CheckShape(kFeatures, "out", args.out, {n, heads, key});
   }
-  if (args.rows == nullptr) return ArgumentError(kOp, "rows are missing");
+  if (args.rows == nullptr) return ArgumentError(kFeatures, "rows are missing");
   if (heads % args.rows->heads != 0) {
-    return ArgumentError(kOp, absl::StrCat("x has ", heads, " heads, expected a multiple of the ",
-                                           args.rows->heads, " of rows"));
+    return ArgumentError(kFeatures,
+                         absl::StrCat("x has ", heads, " heads, expected a multiple of the ",
+                                      args.rows->heads, " of rows"));
   }
-  return FirstError({CheckShape(kOp, "x", args.x, {n, heads, args.rows->width}),
-                     CheckShape(kOp, "out", args.out, {n, heads, args.rows->rows})});
+  return FirstError({CheckShape(kFeatures, "x", args.x, {n, heads, args.rows->width}),
+                     CheckShape(kFeatures, "out", args.out, {n, heads, args.rows->rows})});
 }
 
 absl::Status Check(const FeaturesArgs& args) {
   const bool width = std::isfinite(args.sigma) && args.sigma > 0;
   if (args.map == FeatureMap::kSoftAssignment && !width) {
-    return ArgumentError(kOp,
+    return ArgumentError(kFeatures,
                          absl::StrCat("sigma is ", args.sigma, ", expected above 0 and finite"));
   }
-  return FirstError({CheckShape(kOp, "x", args.x, args.x.shape), CheckRows(args)});
+  return FirstError({CheckShape(kFeatures, "x", args.x, args.x.shape), CheckRows(args)});
 }
 
 }  // namespace
 
 absl::Status Features(Device& device, const FeaturesArgs& args) {
   const Backend& backend = device.functions();
-  if (backend.features == nullptr) return MissingOp(kOp, backend.name);
+  if (backend.features == nullptr) return MissingOp(kFeatures, backend.name);
   const absl::Status status = Check(args);
   return status.ok() ? backend.features(device, args) : status;
 }

@@ -24,7 +24,7 @@ absl::Status CheckState(const char* op, const char* argument, const LinearState&
 
 // What both ops have: rows of q, k, v and out.
 template <typename Args>
-absl::Status CheckRows(const char* op, const Args& args, int64_t rows) {
+absl::Status CheckLinearRows(const char* op, const Args& args, int64_t rows) {
   const LinearShape& shape = args.shape;
   if (absl::Status status = CheckLinearShape(op, shape); !status.ok()) return status;
   const int64_t heads = args.q.dim(1);
@@ -40,8 +40,8 @@ absl::Status CheckRows(const char* op, const Args& args, int64_t rows) {
 absl::Status CheckDecode(const Device& device, const LinearDecodeAttentionArgs& args) {
   constexpr const char* kOp = "LinearDecodeAttention";
   const int64_t rows = args.states.dim(0);
-  absl::Status status =
-      FirstError({CheckRows(kOp, args, rows), CheckShape(kOp, "states", args.states, {rows})});
+  absl::Status status = FirstError(
+      {CheckLinearRows(kOp, args, rows), CheckShape(kOp, "states", args.states, {rows})});
   if (!status.ok() || !device.host_memory()) return status;
   for (int64_t n = 0; n < rows && status.ok(); ++n) {
     if (!args.states.data[n].none()) status = CheckState(kOp, "a state", args.states.data[n]);
@@ -51,7 +51,8 @@ absl::Status CheckDecode(const Device& device, const LinearDecodeAttentionArgs& 
 
 absl::Status CheckPrefill(const LinearPrefillAttentionArgs& args) {
   constexpr const char* kOp = "LinearPrefillAttention";
-  return FirstError({CheckRows(kOp, args, args.q.dim(0)), CheckState(kOp, "state", args.state),
+  return FirstError({CheckLinearRows(kOp, args, args.q.dim(0)),
+                     CheckState(kOp, "state", args.state),
                      CheckPosition(kOp, "position", args.position)});
 }
 

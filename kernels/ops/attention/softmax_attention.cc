@@ -48,7 +48,7 @@ absl::Status CheckPages(const char* op, const KeyValuePages& pages, int64_t last
 
 // What both ops have: rows of q, position_scores, k, v and out.
 template <typename Args>
-absl::Status CheckRows(const char* op, const Args& args, int64_t rows) {
+absl::Status CheckSoftmaxRows(const char* op, const Args& args, int64_t rows) {
   const KeyValueShape& shape = args.shape;
   if (absl::Status s = CheckKeyValueShape(op, shape, args.layer_offset); !s.ok()) return s;
   const int64_t heads = args.q.dim(1);
@@ -68,7 +68,7 @@ absl::Status CheckDecode(const Device& device, const SoftmaxDecodeAttentionArgs&
   constexpr const char* kOp = "SoftmaxDecodeAttention";
   const int64_t rows = args.sessions.dim(0);
   absl::Status status = FirstError({
-      CheckRows(kOp, args, rows),
+      CheckSoftmaxRows(kOp, args, rows),
       CheckShape(kOp, "sessions", args.sessions, {rows}),
       CheckShape(kOp, "positions", args.positions, {rows}),
   });
@@ -85,8 +85,8 @@ absl::Status CheckDecode(const Device& device, const SoftmaxDecodeAttentionArgs&
 absl::Status CheckPrefill(const Device& device, const SoftmaxPrefillAttentionArgs& args) {
   constexpr const char* kOp = "SoftmaxPrefillAttention";
   const int64_t tokens = args.q.dim(0);
-  absl::Status status =
-      FirstError({CheckRows(kOp, args, tokens), CheckPosition(kOp, "position", args.position)});
+  absl::Status status = FirstError(
+      {CheckSoftmaxRows(kOp, args, tokens), CheckPosition(kOp, "position", args.position)});
   if (!status.ok() || !device.host_memory() || tokens == 0) return status;
   return CheckPages(kOp, args.pages, args.position + tokens - 1);
 }

@@ -19,11 +19,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr FrameFormat kFormat = {.name = "snapshot", .magic = "TVQSNAPS", .version = 1};
+constexpr FrameFormat kSnapshotFormat = {.name = "snapshot", .magic = "TVQSNAPS", .version = 1};
 constexpr char kTranscript[] = "transcript";
 constexpr char kOutcomes[] = "outcomes";
 // So that sums of the parts stay within 64 bits.
-constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / 8;
+constexpr int64_t kMostSnapshotBytes = std::numeric_limits<int64_t>::max() / 8;
 // Beside key and reply: their lengths, what was asked, a space.
 constexpr size_t kOutcomeFraming = 2 * sizeof(uint32_t) + 32;
 constexpr int64_t kMostOutcomesBytes =
@@ -81,15 +81,15 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(FrameReader& frame) {
   absl::StatusOr<json> object = frame.Header();
   if (!object.ok()) return object.status();
-  const std::string where = absl::StrCat(std::string(kFormat.name), ": the header");
+  const std::string where = absl::StrCat(std::string(kSnapshotFormat.name), ": the header");
   JsonFields fields(*object, where);
   Header header;
   auto record = RecordFromJson(fields.Object("record"), absl::StrCat(where, ": record"));
   fields.Update(record.status());
-  header.info.version = fields.Int("version", 1, kMostBytes);
-  header.transcript_bytes = fields.Int("transcript_bytes", 0, kMostBytes);
+  header.info.version = fields.Int("version", 1, kMostSnapshotBytes);
+  header.transcript_bytes = fields.Int("transcript_bytes", 0, kMostSnapshotBytes);
   header.outcomes_bytes = fields.Int("outcomes_bytes", 0, kMostOutcomesBytes);
-  header.state_bytes = fields.Int("state_bytes", 1, kMostBytes);
+  header.state_bytes = fields.Int("state_bytes", 1, kMostSnapshotBytes);
   if (!fields.status().ok()) return fields.status();
 
   header.info.record = *std::move(record);
@@ -157,7 +157,8 @@ int64_t SnapshotHeadBytes(const SnapshotHead& head) {
 absl::Status WriteSnapshotHead(const SnapshotHead& head, const ByteSink& sink) {
   const std::string outcomes = OutcomesText(head);
   FrameWriter frame(sink);
-  absl::Status s = frame.Header(kFormat, HeaderText(head, static_cast<int64_t>(outcomes.size())));
+  absl::Status s =
+      frame.Header(kSnapshotFormat, HeaderText(head, static_cast<int64_t>(outcomes.size())));
   if (s.ok()) s = frame.Add(std::as_bytes(std::span(head.transcript)));
   if (s.ok()) s = frame.End();
   if (s.ok()) s = frame.Add(std::as_bytes(std::span(outcomes)));
@@ -165,14 +166,14 @@ absl::Status WriteSnapshotHead(const SnapshotHead& head, const ByteSink& sink) {
 }
 
 absl::StatusOr<SnapshotInfo> ReadSnapshotInfo(ByteSource* source) {
-  FrameReader frame(source, kFormat);
+  FrameReader frame(source, kSnapshotFormat);
   absl::StatusOr<Header> header = ReadHeader(frame);
   if (!header.ok()) return header.status();
   return std::move(header->info);
 }
 
 absl::StatusOr<SnapshotHead> ReadSnapshotHead(ByteSource* source) {
-  FrameReader frame(source, kFormat);
+  FrameReader frame(source, kSnapshotFormat);
   absl::StatusOr<Header> header = ReadHeader(frame);
   if (!header.ok()) return header.status();
   SnapshotHead head;
@@ -190,7 +191,7 @@ absl::StatusOr<SnapshotHead> ReadSnapshotHead(ByteSource* source) {
 
 absl::StatusOr<StateImageReader> OpenSnapshotState(const SnapshotHead& head, ByteSource* source,
                                                    const ModelInfo& model) {
-  const FrameReader frame(source, kFormat);  // for its messages
+  const FrameReader frame(source, kSnapshotFormat);  // for its messages
   absl::StatusOr<StateImageReader> image = StateImageReader::Open(source, model);
   if (!image.ok()) return image.status();
   if (image->image_bytes() != head.state_bytes) {

@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr FrameFormat kFormat = {.name = "state image", .magic = "TVQSTATE", .version = 2};
+constexpr FrameFormat kImageFormat = {.name = "state image", .magic = "TVQSTATE", .version = 2};
 // Before it, sections had no shape.
 constexpr uint32_t kFirstWithShapes = 2;
 constexpr std::string_view kEndMark = "TVQ.END\n";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 // Far above any session, and far enough from the largest integer for sums of positions.
 constexpr int64_t kMostTokens = int64_t{1} << 60;
-constexpr int64_t kMostBytes = int64_t{1} << 60;
+constexpr int64_t kMostImageBytes = int64_t{1} << 60;
 
 // The image's own sections, before the state's.
 constexpr size_t kOwnSections = 2;
@@ -73,7 +73,7 @@ int64_t ImageBytes(int64_t header_bytes, const std::vector<SectionInfo>& section
 // Header and the image's own sections.
 absl::Status WriteOwn(FrameWriter& frame, const ModelInfo& model, const StateContent& content,
                       const std::vector<SectionInfo>& sections) {
-  absl::Status s = frame.Header(kFormat, HeaderText(model, content, sections));
+  absl::Status s = frame.Header(kImageFormat, HeaderText(model, content, sections));
   if (s.ok()) s = frame.Add(std::as_bytes(content.pending));
   if (s.ok()) s = frame.End();
   if (s.ok()) s = frame.Add(std::as_bytes(content.logits));
@@ -125,7 +125,7 @@ absl::Status CheckModel(JsonFields& fields, const ModelInfo& model) {
   const std::string family = fields.String("family");
   if (!fields.status().ok() || other.empty()) return fields.status();
   return absl::FailedPreconditionError(absl::StrCat(
-      std::string(kFormat.name), " of another model (family ", Quoted(family), "): ", other));
+      std::string(kImageFormat.name), " of another model (family ", Quoted(family), "): ", other));
 }
 
 }  // namespace
@@ -201,7 +201,7 @@ absl::Status StateImageSource::Read(std::span<std::byte> out) {
 }
 
 StateImageReader::StateImageReader(ByteSource* source, const ModelInfo& model)
-    : frame_(source, kFormat), model_(&model) {}
+    : frame_(source, kImageFormat), model_(&model) {}
 
 absl::StatusOr<StateImageReader> StateImageReader::Open(ByteSource* source,
                                                         const ModelInfo& model) {
@@ -216,7 +216,7 @@ absl::StatusOr<StateImageReader> StateImageReader::Open(ByteSource* source,
 absl::Status StateImageReader::ReadHeader() {
   absl::StatusOr<json> header = frame_.Header();
   if (!header.ok()) return header.status();
-  const std::string where = absl::StrCat(std::string(kFormat.name), ": the header");
+  const std::string where = absl::StrCat(std::string(kImageFormat.name), ": the header");
   JsonFields fields(*header, where);
   if (absl::Status s = CheckModel(fields, *model_); !s.ok()) return s;
   const int64_t vocab = model_->config.vocab_size;
@@ -227,13 +227,15 @@ absl::Status StateImageReader::ReadHeader() {
     JsonFields section(entry, absl::StrCat(where, ": section ", sections_.size()));
     SectionInfo info{.name = section.String("name"),
                      .element_bytes = section.Int("element_bytes", 1, 64)};
-    if (frame_.version() >= kFirstWithShapes) info.shape = section.Ints("shape", 0, kMostBytes);
-    info.bytes = section.Int("bytes", 0, kMostBytes);
+    if (frame_.version() >= kFirstWithShapes)
+      info.shape = section.Ints("shape", 0, kMostImageBytes);
+    info.bytes = section.Int("bytes", 0, kMostImageBytes);
     if (section.status().ok() && info.bytes % info.element_bytes != 0) {
       section.Fail("bytes", "must be whole elements");
     }
     sum += info.bytes + kChecksumBytes;
-    if (sum > kMostBytes) section.Fail("bytes", absl::StrCat("adds up to more than ", kMostBytes));
+    if (sum > kMostImageBytes)
+      section.Fail("bytes", absl::StrCat("adds up to more than ", kMostImageBytes));
     fields.Update(section.status());
     if (!fields.status().ok()) return fields.status();
     sections_.push_back(std::move(info));

@@ -115,7 +115,7 @@ absl::Status WeightLoader::Survey(const std::string& name, MatrixValues& matrix)
 
 absl::Status WeightLoader::CheckValues(const std::string& name, std::span<const float> values,
                                        DType dtype) const {
-  if (absl::Status s = CheckFinite(name, values); !s.ok()) {
+  if (absl::Status s = tvq::CheckFinite(name, values); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message()));
   }
   // All at once, which vector instructions do; then who it is.
