@@ -25,7 +25,7 @@ namespace {
 // further into a context than this.
 constexpr int64_t kLengths = 8;
 constexpr int64_t kLongestUncached = 4096;
-constexpr int kWarmUpSteps = 2;
+constexpr int kFamilyWarmUpSteps = 2;
 constexpr int kTimedSteps = 11;
 constexpr int64_t kCheckedTokens = 64;
 
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Family& family, const Options
     load.state_dtype = *state_dtype;
   }
   const int64_t longest = *std::max_element(options.contexts.begin(), options.contexts.end());
-  load.max_model_len = std::max(longest + kWarmUpSteps + kTimedSteps, options.image_tokens);
+  load.max_model_len = std::max(longest + kFamilyWarmUpSteps + kTimedSteps, options.image_tokens);
   const std::unique_ptr<WeightSource> weights = RandomWeights(/*seed=*/1);
   return BuildModel(*config, *weights, nullptr, load);
 }
@@ -183,10 +183,10 @@ absl::StatusOr<double> TimeToken(Measured& m, Device& device, int64_t position) 
   if (!session.ok()) return session.status();
   if (absl::Status s = session->Synthesize(position); !s.ok()) return s;
   std::vector<double> ms;
-  for (int i = 0; i < kWarmUpSteps + kTimedSteps; ++i) {
+  for (int i = 0; i < kFamilyWarmUpSteps + kTimedSteps; ++i) {
     const Stopwatch step;
     if (absl::Status s = session->Step(); !s.ok()) return s;
-    if (i >= kWarmUpSteps) ms.push_back(step.Seconds() * 1e3);
+    if (i >= kFamilyWarmUpSteps) ms.push_back(step.Seconds() * 1e3);
   }
   return Median(ms);
 }

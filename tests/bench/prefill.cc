@@ -13,7 +13,7 @@
 namespace tvq::bench {
 namespace {
 
-struct Case {
+struct PrefillCase {
   int64_t context = 0;
   int64_t chunks = 0;
   std::vector<double> prefill;  // tokens/s by round
@@ -23,7 +23,7 @@ struct Case {
 };
 
 absl::Status RunRound(Subject& subject, const Options& options, State& state, Sessions& sessions,
-                      Logits& logits, MatrixCeiling& ceiling, Case& c) {
+                      Logits& logits, MatrixCeiling& ceiling, PrefillCase& c) {
   const std::vector<int32_t> prompt =
       PromptTokens(options.prompt_tokens, subject.config.common.vocab_size);
   if (absl::Status s = c.context > 0 ? state.Synthesize(c.context, 1) : state.Reset(); !s.ok()) {
@@ -55,7 +55,7 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
   return absl::OkStatus();
 }
 
-Json ReportCase(const Case& c, int64_t prompt_tokens, int64_t flops) {
+Json ReportCase(const PrefillCase& c, int64_t prompt_tokens, int64_t flops) {
   const double speed = Median(c.prefill), decode = Median(c.decode);
   const double billions = static_cast<double>(flops) / 1e9;
   std::vector<double> ratios, percent;
@@ -99,11 +99,11 @@ absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report
       MatrixCeiling::Create(*subject.device, subject.model->info().dtype, options.matrix_size);
   if (!ceiling.ok()) return ceiling.status();
 
-  std::vector<Case> cases;
+  std::vector<PrefillCase> cases;
   cases.reserve(options.contexts.size());
   for (const int64_t context : options.contexts) cases.push_back({.context = context});
   for (int64_t round = 0; round < options.rounds; ++round) {
-    for (Case& c : cases) {
+    for (PrefillCase& c : cases) {
       absl::Status s = RunRound(subject, options, **state, *sessions, *logits, *ceiling, c);
       if (!s.ok()) return s;
     }
@@ -112,7 +112,7 @@ absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report
   report["flops_per_token"] = flops;
   std::printf("%9s %7s %10s %19s %9s %9s %6s %9s %7s\n", "context", "prompt", "tokens/s",
               "of rounds", "GFLOP/s", "product's", "of it", "decode", "ratio");
-  for (const Case& c : cases) {
+  for (const PrefillCase& c : cases) {
     report["cases"].push_back(ReportCase(c, options.prompt_tokens, flops));
   }
   return absl::OkStatus();

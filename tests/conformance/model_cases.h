@@ -32,6 +32,8 @@ class ModelTest : public testing::TestWithParam<Case> {
   bool naive() const {
     return GetParam().backend.name == "reference" || GetParam().backend.variant == "scalar";
   }
+  // AMX tiles, computed in software.
+  bool amx_stand_in() const { return GetParam().backend.variant == kAmxStandIn.variant; }
   // GPUs do not.
   bool HasInt4() const { return !GetParam().backend.name.starts_with("cuda"); }
   Fixture Make(DType dtype = DType::kFloat32, int threads = 2, const StateReads& reads = {}) {

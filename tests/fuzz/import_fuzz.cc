@@ -25,7 +25,7 @@ void Expect(bool sound) {
 
 // Of the process, to its end.
 struct World {
-  std::shared_ptr<Model> model = testing::TinyModel();
+  std::shared_ptr<Model> model = fixtures::TinyModel();
   std::unique_ptr<Engine> engine;
   std::unique_ptr<SessionStore> store;
 

@@ -11,7 +11,7 @@
 namespace tvq::loadtest {
 namespace {
 
-constexpr double kSigmas = 5;  // see arrivals_test.cc
+constexpr double kLengthSigmas = 5;  // see arrivals_test.cc
 
 TEST(LengthDistribution, FixedIsFixed) {
   const auto length = LengthDistribution::Parse("17");
@@ -34,7 +34,7 @@ TEST(LengthDistribution, UniformTakesEachAsOften) {
   // A count is binomial: p = 1/10.
   const double sigma = std::sqrt(kDraws * 0.1 * 0.9);
   for (const auto& [value, count] : counts)
-    EXPECT_NEAR(count, kDraws / 10.0, kSigmas * sigma) << value;
+    EXPECT_NEAR(count, kDraws / 10.0, kLengthSigmas * sigma) << value;
 }
 
 TEST(LengthDistribution, LognormalHasItsQuantiles) {
@@ -56,7 +56,7 @@ TEST(LengthDistribution, LognormalHasItsQuantiles) {
     // half the density there, at most 1 / (1000 * 0.5 * sqrt(2 pi)) per token.
     const double rounding = 0.5 / (1000 * 0.5 * std::sqrt(2 * M_PI));
     const double sigma = std::sqrt(probability * (1 - probability) / kDraws);
-    EXPECT_NEAR(static_cast<double>(count) / kDraws, probability, kSigmas * sigma + rounding);
+    EXPECT_NEAR(static_cast<double>(count) / kDraws, probability, kLengthSigmas * sigma + rounding);
   };
   const auto tail = [](double z) { return std::erfc(z / std::sqrt(2.0)) / 2; };
   near(above_median, 0.5);

@@ -152,7 +152,7 @@ TEST(ConfigTest, TokenizerFileMayNotLeaveTheDirectory) {
 }
 
 TEST(ConfigTest, LoadReadsTheFileOfADirectory) {
-  const testing::TempDir dir;
+  const fixtures::TempDir dir;
   EXPECT_EQ(Config::Load(dir.path()).status().code(), absl::StatusCode::kNotFound);
   dir.Write("config.json", kMinimal);
   const auto config = Config::Load(dir.path());
@@ -161,7 +161,7 @@ TEST(ConfigTest, LoadReadsTheFileOfADirectory) {
 }
 
 TEST(ConfigTest, LoadRefusesWhatIsNoSmallRegularFile) {
-  const testing::TempDir dir;
+  const fixtures::TempDir dir;
   const std::string path = dir.Write("config.json", std::string(2 << 20, ' '));
   EXPECT_THAT(Message(Config::Load(dir.path()).status()), HasSubstr("the largest accepted"));
   std::filesystem::remove(path);
@@ -180,7 +180,7 @@ TEST(ConfigTest, EveryTruncationIsRefused) {
 }
 
 TEST(GenerationDefaultsTest, AbsentFileLeavesAllUnset) {
-  const testing::TempDir dir;
+  const fixtures::TempDir dir;
   const auto defaults = LoadGenerationDefaults(dir.path());
   ASSERT_TRUE(defaults.ok()) << defaults.status();
   EXPECT_FALSE(defaults->temperature.has_value());
@@ -188,7 +188,7 @@ TEST(GenerationDefaultsTest, AbsentFileLeavesAllUnset) {
 }
 
 TEST(GenerationDefaultsTest, ReadsApiNamesAndIgnoresOthers) {
-  const testing::TempDir dir;
+  const fixtures::TempDir dir;
   dir.Write("generation_config.json",
             R"({"temperature": 0, "top_k": -1, "top_p": 0.9, "min_p": 0.05,
                 "repetition_penalty": 1.1, "presence_penalty": -2, "frequency_penalty": 0.5,
@@ -206,7 +206,7 @@ TEST(GenerationDefaultsTest, ReadsApiNamesAndIgnoresOthers) {
 }
 
 TEST(GenerationDefaultsTest, RefusesValuesTheApiWouldRefuse) {
-  const testing::TempDir dir;
+  const fixtures::TempDir dir;
   for (const char* field : {"\"temperature\": -0.1", "\"top_p\": 0", "\"top_p\": 1.5",
                             "\"min_p\": -1", "\"repetition_penalty\": 0", "\"top_k\": -2",
                             "\"max_tokens\": 0", "\"presence_penalty\": 3", "\"top_k\": \"5\""}) {

@@ -15,10 +15,10 @@
 namespace tvq {
 namespace {
 
-using testing::SafetensorsBytes;
-using testing::TempDir;
+using fixtures::SafetensorsBytes;
+using fixtures::TempDir;
 
-Config Parsed(std::string_view text) { return Config::Parse(text, "config.json").value(); }
+Config ParsedModel(std::string_view text) { return Config::Parse(text, "config.json").value(); }
 
 std::string Header(const std::string& name, const std::string& dtype, const std::string& shape,
                    int begin = 0) {
@@ -64,16 +64,18 @@ TEST(FingerprintTest, OrderInTheFileAndShardsDoNotCount) {
 TEST(FingerprintTest, ConfigCountsByItsMeaning) {
   const auto weights = RandomWeights(1);
   const std::string one =
-      Fingerprint(Parsed(R"({"a": 3, "b": [1, null], "c": {"x": 0.5}})"), *weights, "");
-  EXPECT_EQ(one, Fingerprint(Parsed(R"({ "c": {"y": null, "x": 5e-1},"b":[1.0,null], "a" : 3.0,
+      Fingerprint(ParsedModel(R"({"a": 3, "b": [1, null], "c": {"x": 0.5}})"), *weights, "");
+  EXPECT_EQ(one, Fingerprint(ParsedModel(R"({ "c": {"y": null, "x": 5e-1},"b":[1.0,null], "a" : 3.0,
                                          "d": null})"),
                              *weights, ""));
-  EXPECT_NE(one, Fingerprint(Parsed(R"({"a": 4, "b": [1, null], "c": {"x": 0.5}})"), *weights, ""));
-  EXPECT_NE(one, Fingerprint(Parsed(R"({"a": 3, "b": [null, 1], "c": {"x": 0.5}})"), *weights, ""));
+  EXPECT_NE(one,
+            Fingerprint(ParsedModel(R"({"a": 4, "b": [1, null], "c": {"x": 0.5}})"), *weights, ""));
+  EXPECT_NE(one,
+            Fingerprint(ParsedModel(R"({"a": 3, "b": [null, 1], "c": {"x": 0.5}})"), *weights, ""));
 }
 
 TEST(FingerprintTest, SeedAndTokenizerFileCount) {
-  const Config config = Parsed("{}");
+  const Config config = ParsedModel("{}");
   const std::string one = Fingerprint(config, *RandomWeights(1), "pieces");
   EXPECT_EQ(one, Fingerprint(config, *RandomWeights(1), "pieces"));
   EXPECT_NE(one, Fingerprint(config, *RandomWeights(2), "pieces"));

@@ -19,9 +19,9 @@
 namespace tvq {
 namespace {
 
+using fixtures::SafetensorsBytes;
+using fixtures::TempDir;
 using ::testing::HasSubstr;
-using testing::SafetensorsBytes;
-using testing::TempDir;
 
 constexpr char kConfig[] = R"({"model_type": "transformer_vq", "vocab_size": 11,
     "d_model": 8, "d_k": 4, "d_v": 5, "n_code": 3, "n_layer": 1, "n_head": 2, "block_len": 4,

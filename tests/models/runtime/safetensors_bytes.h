@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace tvq::testing {
+namespace tvq::fixtures {
 
 // A file of the safetensors layout with any header and any data.
 inline std::string SafetensorsBytes(std::string_view header, std::string_view data) {
@@ -18,6 +18,6 @@ inline std::string SafetensorsBytes(std::string_view header, std::string_view da
   return file;
 }
 
-}  // namespace tvq::testing
+}  // namespace tvq::fixtures
 
 #endif  // TVQ_TESTS_MODELS_RUNTIME_SAFETENSORS_BYTES_H_

@@ -17,10 +17,10 @@
 namespace tvq {
 namespace {
 
+using fixtures::SafetensorsBytes;
+using fixtures::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::SafetensorsBytes;
-using testing::TempDir;
 
 // Two tensors, an empty one and a scalar; 8 + 6 + 0 + 8 data bytes.
 constexpr char kHeader[] =

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace tvq::testing {
+namespace tvq::fixtures {
 
 // A directory of its own for one test, removed with all its files at the end.
 class TempDir {
@@ -34,6 +34,6 @@ class TempDir {
   std::string path_;
 };
 
-}  // namespace tvq::testing
+}  // namespace tvq::fixtures
 
 #endif  // TVQ_TESTS_MODELS_RUNTIME_TEMP_DIR_H_

@@ -13,10 +13,10 @@
 namespace tvq {
 namespace {
 
+using fixtures::SafetensorsBytes;
+using fixtures::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::SafetensorsBytes;
-using testing::TempDir;
 
 using Shape = std::vector<int64_t>;
 

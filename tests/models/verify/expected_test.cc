@@ -14,8 +14,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::tvq::testing::SafetensorsBytes;
-using ::tvq::testing::TempDir;
+using ::tvq::fixtures::SafetensorsBytes;
+using ::tvq::fixtures::TempDir;
 
 std::string Data(const std::vector<int32_t>& ids, const std::vector<float>& values) {
   std::string data;

@@ -23,17 +23,18 @@ Harness WithDrafts(int64_t draft_rows, FakeOptions fake = {},
 }
 
 // What comes of a request, and what it leaves.
-struct Outcome {
+struct DraftsOutcome {
   std::map<int32_t, RecordingSink::Sample> samples;
   std::vector<float> logprobs;  // of tokens and alternatives
   int64_t completion_tokens = 0;
   std::vector<std::byte> left;
-  bool operator==(const Outcome&) const = default;
+  bool operator==(const DraftsOutcome&) const = default;
 };
 
-Outcome OutcomeOf(RecordingSink& sink) {
+DraftsOutcome DraftsOutcomeOf(RecordingSink& sink) {
   EXPECT_TRUE(sink.Wait().ok()) << sink.Wait();
-  Outcome outcome{.samples = sink.samples(), .completion_tokens = sink.usage().completion_tokens};
+  DraftsOutcome outcome{.samples = sink.samples(),
+                        .completion_tokens = sink.usage().completion_tokens};
   for (const auto& [index, sample] : outcome.samples) {
     for (const TokenEvent& event : sample.events) {
       outcome.logprobs.push_back(event.token.logprob);
@@ -77,39 +78,39 @@ std::vector<Request> Requests() {
   return requests;
 }
 
-std::vector<Outcome> OneByOne(Engine& engine) {
-  std::vector<Outcome> outcomes;
+std::vector<DraftsOutcome> OneByOne(Engine& engine) {
+  std::vector<DraftsOutcome> outcomes;
   for (Request request : Requests()) {
     const auto sink = NewSink();
     request.sink = sink;
     EXPECT_TRUE(engine.Submit(std::move(request)).ok());
-    outcomes.push_back(OutcomeOf(*sink));
+    outcomes.push_back(DraftsOutcomeOf(*sink));
   }
   return outcomes;
 }
 
-std::vector<Outcome> Together(Engine& engine) {
+std::vector<DraftsOutcome> Together(Engine& engine) {
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (Request request : Requests()) {
     sinks.push_back(NewSink());
     request.sink = sinks.back();
     EXPECT_TRUE(engine.Submit(std::move(request)).ok());
   }
-  std::vector<Outcome> outcomes;
+  std::vector<DraftsOutcome> outcomes;
   outcomes.reserve(sinks.size());
-  for (const auto& sink : sinks) outcomes.push_back(OutcomeOf(*sink));
+  for (const auto& sink : sinks) outcomes.push_back(DraftsOutcomeOf(*sink));
   return outcomes;
 }
 
 TEST(EngineDraftsTest, TokensLogprobsAndStatesAreThoseWithoutDrafts) {
   for (const float eos_bias : {0.0F, 13.0F}) {
     Harness plain = WithDrafts(0, {.eos_bias = eos_bias});
-    const std::vector<Outcome> expected = OneByOne(*plain.engine);
+    const std::vector<DraftsOutcome> expected = OneByOne(*plain.engine);
     EXPECT_EQ(plain.engine->stats().draft_tokens, 0);
     for (const int64_t drafts : {1, 3, 7, 30}) {
       Harness drafting = WithDrafts(drafts, {.eos_bias = eos_bias});
-      const std::vector<Outcome> alone = OneByOne(*drafting.engine);
-      const std::vector<Outcome> together = Together(*drafting.engine);
+      const std::vector<DraftsOutcome> alone = OneByOne(*drafting.engine);
+      const std::vector<DraftsOutcome> together = Together(*drafting.engine);
       for (size_t i = 0; i < expected.size(); ++i) {
         EXPECT_TRUE(alone[i] == expected[i]) << "request " << i << " with " << drafts;
         EXPECT_TRUE(together[i] == expected[i]) << "request " << i << " with " << drafts;
@@ -194,8 +195,8 @@ TEST(EngineDraftsTest, WhatIsNotFiniteBehindAWrongDraftIsNobodys) {
     EXPECT_TRUE(plain.engine->Submit(want).ok());
     got.sink = NewSink();
     EXPECT_TRUE(drafting.engine->Submit(got).ok());
-    EXPECT_EQ(OutcomeOf(static_cast<RecordingSink&>(*got.sink)),
-              OutcomeOf(static_cast<RecordingSink&>(*want.sink)));
+    EXPECT_EQ(DraftsOutcomeOf(static_cast<RecordingSink&>(*got.sink)),
+              DraftsOutcomeOf(static_cast<RecordingSink&>(*want.sink)));
   }
   EXPECT_GT(drafting.model->poisoned_rows, 0);
 }
@@ -228,7 +229,7 @@ TEST(EngineDraftsTest, SamplesThatStartFromLogitsAreThoseWithoutDrafts) {
                          {.seed = 4, .max_tokens = 50, .allowed_token_ids = Ids("ab"), .n = 3});
     request.keep = false;
     ASSERT_TRUE(h.engine->Submit(std::move(request)).ok());
-    samples.push_back(OutcomeOf(*sink).samples);
+    samples.push_back(DraftsOutcomeOf(*sink).samples);
     EXPECT_EQ(h.engine->stats().draft_tokens_accepted > 0, drafts > 0);
   }
   EXPECT_EQ(samples[1], samples[0]);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,16 @@
 #include "server/sessions/session_store.h"
 
 namespace tvq {
+
+// Of the session that tests call.
+inline constexpr char kId[] = "0123456789abcdef0123456789abcdef";
+
+// Takes what comes and keeps nothing.
+class NoUpload : public SnapshotUpload {
+ public:
+  absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
+  bool too_large() const override { return false; }
+};
 
 class MockSessionStore : public SessionStore {
  public:

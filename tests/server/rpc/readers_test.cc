@@ -36,8 +36,6 @@ constexpr int64_t kManyBytes = int64_t{64} << 20;
 constexpr int64_t kManyIds = int64_t{1} << 18;
 constexpr int32_t kLargestId = std::numeric_limits<int32_t>::max();
 
-constexpr char kId[] = "0123456789abcdef0123456789abcdef";
-
 class Zeros : public SnapshotStream {
  public:
   int64_t total_bytes() const override { return kManyBytes; }
@@ -49,12 +47,6 @@ class Zeros : public SnapshotStream {
 
  private:
   int64_t left_ = kManyBytes;
-};
-
-class NoUpload : public SnapshotUpload {
- public:
-  absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
-  bool too_large() const override { return false; }
 };
 
 SteadyTime In(std::chrono::hours time) { return std::chrono::steady_clock::now() + time; }

@@ -39,8 +39,6 @@ using testing::Pair;
 using testing::Return;
 using testing::UnorderedElementsAre;
 
-constexpr char kId[] = "0123456789abcdef0123456789abcdef";
-
 class SessionCallsTest : public testing::Test {
  protected:
   explicit SessionCallsTest(FakeOptions model = {}) : engine_(model) {
@@ -347,12 +345,6 @@ std::string PushbackOf(const grpc::ClientContext& context) {
   return std::distance(first, last) == 1 ? std::string(first->second.data(), first->second.size())
                                          : "not one";
 }
-
-class NoUpload : public SnapshotUpload {
- public:
-  absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
-  bool too_large() const override { return false; }
-};
 
 // However slowly the states come that they belong to.
 TEST_F(SessionCallsTest, RequestsThatWaitForTheirStatesAreNotKeptWithoutEnd) {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/sessions/snapshot/byte_stream.h"
 
-namespace tvq::testing {
+namespace tvq::fixtures {
 
 using Bytes = std::vector<std::byte>;
 
@@ -41,6 +41,6 @@ class BytesSource : public ByteSource {
   size_t at_ = 0;
 };
 
-}  // namespace tvq::testing
+}  // namespace tvq::fixtures
 
 #endif  // TVQ_TESTS_SERVER_SESSIONS_BYTE_VECTOR_H_

@@ -13,8 +13,8 @@
 namespace tvq {
 namespace {
 
+using fixtures::TempDir;
 using ::testing::HasSubstr;
-using testing::TempDir;
 
 class DamagedSessionsTest : public ::testing::Test {
  protected:

@@ -20,7 +20,7 @@ class DiskStorage : public TierStorage {
   }
 
  private:
-  testing::TempDir directory_;
+  fixtures::TempDir directory_;
 };
 
 class MemoryStorage : public TierStorage {

@@ -23,8 +23,6 @@ class FailingSharedTierTest : public ::testing::Test {
   Servers s{&storage_};
 };
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
-
 TEST_F(FailingSharedTierTest, GoesOnWithoutTheTier) {
   const SessionCall call{.id = s.a.Create()};
   ASSERT_TRUE(s.a.Append(call, "live").ok());

@@ -12,10 +12,10 @@
 namespace tvq {
 namespace {
 
-using testing::AppendTo;
-using testing::Bytes;
-using testing::BytesSource;
-using testing::TinyModel;
+using fixtures::AppendTo;
+using fixtures::Bytes;
+using fixtures::BytesSource;
+using fixtures::TinyModel;
 
 constexpr char kVersion1[] = "tests/golden/snapshots/v1.snap";
 constexpr char kVersion2[] = "tests/golden/snapshots/v2.snap";  // of the same session

@@ -251,7 +251,7 @@ TEST(ModelCheckTest, HoldsWhatItMustHold) {
 }
 
 struct OwnsTinyEngine {
-  std::shared_ptr<Model> model = testing::TinyModel();
+  std::shared_ptr<Model> model = fixtures::TinyModel();
   std::unique_ptr<Engine> engine =
       Engine::Create({{"tiny", model}}, {.state_memory_bytes = 8 * model->StateBytes(1)}).value();
 };
@@ -263,7 +263,7 @@ struct RealHarness : OwnsTinyEngine, StoreHarnessBase {
   ~RealHarness() override { store.reset(); }
   std::vector<int32_t> TokensOf(std::string_view text) const override {
     std::vector<int32_t> tokens;
-    for (const char c : text) tokens.push_back((c - 'a') % testing::kTinyVocab);
+    for (const char c : text) tokens.push_back((c - 'a') % fixtures::kTinyVocab);
     return tokens;
   }
   // Bits depend on how tokens were split into calls, so always feed them one by one.

@@ -147,13 +147,13 @@ TEST(SessionTransferTest, RefusesWhatIsNoSnapshotOfThisModel) {
 // With another record than the exported one.
 std::string Rewritten(const std::string& snapshot, const std::function<void(SnapshotHead&)>& edit) {
   const auto all = std::as_bytes(std::span(snapshot));
-  testing::BytesSource source({all.begin(), all.end()});
+  fixtures::BytesSource source({all.begin(), all.end()});
   auto head = ReadSnapshotHead(&source);
   EXPECT_TRUE(head.ok()) << head.status();
   const auto image = static_cast<size_t>(head->state_bytes);
   edit(*head);
-  testing::Bytes bytes;
-  EXPECT_TRUE(WriteSnapshotHead(*head, testing::AppendTo(&bytes)).ok());
+  fixtures::Bytes bytes;
+  EXPECT_TRUE(WriteSnapshotHead(*head, fixtures::AppendTo(&bytes)).ok());
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) +
          snapshot.substr(snapshot.size() - image);
 }
@@ -165,8 +165,8 @@ std::string Reworded(const std::string& snapshot) {
                         256 * size_t{static_cast<unsigned char>(snapshot[17])};
   auto header = nlohmann::json::parse(snapshot.substr(kPrefix, length));
   header["record"]["colour"] = "blue";
-  testing::Bytes bytes;
-  const ByteSink sink = testing::AppendTo(&bytes);
+  fixtures::Bytes bytes;
+  const ByteSink sink = fixtures::AppendTo(&bytes);
   FrameWriter frame(sink);
   const FrameFormat format{.name = "snapshot", .magic = "TVQSNAPS", .version = 1};
   EXPECT_TRUE(frame.Header(format, header.dump(2, ' ', /*ensure_ascii=*/true)).ok());

@@ -45,8 +45,6 @@ class SharedTierTest : public ::testing::TestWithParam<std::unique_ptr<Shared> (
 INSTANTIATE_TEST_SUITE_P(Memory, SharedTierTest, ::testing::Values(&New<SharedMemory>));
 INSTANTIATE_TEST_SUITE_P(Redis, SharedTierTest, ::testing::Values(&New<SharedRedis>));
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
-
 TEST_P(SharedTierTest, HandsASessionFromServerToServer) {
   const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};
   std::string text;

@@ -10,7 +10,7 @@
 #include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
 
-namespace tvq::testing {
+namespace tvq::fixtures {
 
 // The n-th id.
 inline std::string TestId(int n) {
@@ -80,6 +80,6 @@ inline absl::Status CheckVersion(DurableTier& tier, const std::string& id, int64
   return absl::OkStatus();
 }
 
-}  // namespace tvq::testing
+}  // namespace tvq::fixtures
 
 #endif  // TVQ_TESTS_SERVER_SESSIONS_STORED_BYTES_H_

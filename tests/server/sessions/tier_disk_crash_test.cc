@@ -14,13 +14,13 @@
 namespace tvq {
 namespace {
 
-using testing::CheckVersion;
+using fixtures::CheckVersion;
+using fixtures::PutNewest;
+using fixtures::PutVersion;
+using fixtures::TempDir;
+using fixtures::TestId;
+using fixtures::TestRecord;
 using ::testing::ElementsAre;
-using testing::PutNewest;
-using testing::PutVersion;
-using testing::TempDir;
-using testing::TestId;
-using testing::TestRecord;
 
 // Calls `before` ahead of every step, with its name; an error takes the place of the step. Of a
 // write, half was done by then. The system itself goes on, so there is nothing to sync.

@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using testing::CheckVersion;
+using fixtures::CheckVersion;
+using fixtures::PutNewest;
+using fixtures::TempDir;
+using fixtures::TestId;
+using fixtures::TestRecord;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::PutNewest;
-using testing::TempDir;
-using testing::TestId;
-using testing::TestRecord;
 
 struct NoFile {
   std::string name;

@@ -8,7 +8,7 @@
 
 #include "models/runtime/registry.h"
 
-namespace tvq::testing {
+namespace tvq::fixtures {
 
 inline constexpr int32_t kTinyVocab = 11;
 
@@ -57,6 +57,6 @@ inline std::vector<float> StepOnce(Model& model, State& state, int32_t token) {
   return values;
 }
 
-}  // namespace tvq::testing
+}  // namespace tvq::fixtures
 
 #endif  // TVQ_TESTS_SERVER_SESSIONS_TINY_MODEL_H_

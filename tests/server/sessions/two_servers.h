@@ -13,6 +13,8 @@
 
 namespace tvq {
 
+inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
 // What the servers share.
 class Shared {
  public:

@@ -17,13 +17,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-EmbeddingsRequest Parse(const std::string& body) {
+EmbeddingsRequest ParsedInputs(const std::string& body) {
   auto request = ParseEmbeddings(body);
   EXPECT_TRUE(request.ok()) << body << ": " << request.status();
   return request.ok() ? *std::move(request) : EmbeddingsRequest();
 }
 
-std::string Error(const std::string& body) {
+std::string EmbeddingsError(const std::string& body) {
   const auto request = ParseEmbeddings(body);
   EXPECT_TRUE(absl::IsInvalidArgument(request.status())) << body;
   return std::string(request.status().message());
@@ -38,7 +38,7 @@ v1::EncodeResponse Reply(const std::vector<float>& vector, int32_t tokens) {
 }
 
 TEST(EmbeddingsRequestTest, ReadsEveryField) {
-  const EmbeddingsRequest request = Parse(R"({
+  const EmbeddingsRequest request = ParsedInputs(R"({
     "model": "m", "input": "a", "encoding_format": "base64", "dimensions": 26, "user": "u",
     "something": {"else": [1]}})");
   EXPECT_EQ(request.model, "m");
@@ -51,24 +51,24 @@ TEST(EmbeddingsRequestTest, ReadsEveryField) {
 }
 
 TEST(EmbeddingsRequestTest, NullIsAbsent) {
-  const EmbeddingsRequest request = Parse(
+  const EmbeddingsRequest request = ParsedInputs(
       R"({"model": null, "input": "a", "encoding_format": null, "dimensions": null, "user": null})");
   EXPECT_EQ(request.model, "");
   EXPECT_FALSE(request.base64);
   EXPECT_EQ(request.dimensions, std::nullopt);
-  EXPECT_EQ(Error(R"({"input": null})"), "input: must be given");
-  EXPECT_EQ(Error("{}"), "input: must be given");
+  EXPECT_EQ(EmbeddingsError(R"({"input": null})"), "input: must be given");
+  EXPECT_EQ(EmbeddingsError("{}"), "input: must be given");
 }
 
 TEST(EmbeddingsRequestTest, InputsOfAllForms) {
-  const auto ids = Parse(R"({"input": [1, 2]})");
+  const auto ids = ParsedInputs(R"({"input": [1, 2]})");
   ASSERT_EQ(ids.calls.size(), 1u);
   EXPECT_THAT(ids.calls[0].token_ids().ids(), ElementsAre(1, 2));
-  const auto texts = Parse(R"({"input": ["a", "b"]})");
+  const auto texts = ParsedInputs(R"({"input": ["a", "b"]})");
   ASSERT_EQ(texts.calls.size(), 2u);
   EXPECT_EQ(texts.calls[1].text(), "b");
   EXPECT_EQ(texts.calls[1].pooling(), v1::POOLING_MEAN);
-  const auto lists = Parse(R"({"input": [[1], [2, 3]]})");
+  const auto lists = ParsedInputs(R"({"input": [[1], [2, 3]]})");
   ASSERT_EQ(lists.calls.size(), 2u);
   EXPECT_THAT(lists.calls[1].token_ids().ids(), ElementsAre(2, 3));
 }
@@ -76,7 +76,8 @@ TEST(EmbeddingsRequestTest, InputsOfAllForms) {
 TEST(EmbeddingsRequestTest, ErrorsNameTheField) {
   for (const char* input : {"1", "{}", "[]", "true", R"(["a", 1])", R"([[1], "a"])", "[true]",
                             R"([["a"]])", "[[1.5]]", "[1e10]", "[null]", "[{}]"}) {
-    EXPECT_THAT(Error(std::string(R"({"input": )") + input + "}"), StartsWith("input")) << input;
+    EXPECT_THAT(EmbeddingsError(std::string(R"({"input": )") + input + "}"), StartsWith("input"))
+        << input;
   }
   for (const auto& [field, begin] : {
            std::pair(R"("model": 1)", "model: "),
@@ -85,9 +86,10 @@ TEST(EmbeddingsRequestTest, ErrorsNameTheField) {
            std::pair(R"("dimensions": "26")", "dimensions: "),
            std::pair(R"("dimensions": 1.5)", "dimensions: "),
        }) {
-    EXPECT_THAT(Error(std::string(R"({"input": "a", )") + field + "}"), StartsWith(begin));
+    EXPECT_THAT(EmbeddingsError(std::string(R"({"input": "a", )") + field + "}"),
+                StartsWith(begin));
   }
-  EXPECT_THAT(Error("["), HasSubstr("body"));
+  EXPECT_THAT(EmbeddingsError("["), HasSubstr("body"));
 }
 
 TEST(EmbeddingsRequestTest, TakesAsManyTextsAsOpenAi) {
@@ -96,13 +98,13 @@ TEST(EmbeddingsRequestTest, TakesAsManyTextsAsOpenAi) {
     for (size_t i = 1; i < count; ++i) list += R"(,"a")";
     return list + "]}";
   };
-  EXPECT_EQ(Parse(body(2048)).calls.size(), 2048u);
-  EXPECT_EQ(Error(body(2049)), "input: has 2049 inputs, may have 2048");
+  EXPECT_EQ(ParsedInputs(body(2048)).calls.size(), 2048u);
+  EXPECT_EQ(EmbeddingsError(body(2049)), "input: has 2049 inputs, may have 2048");
 }
 
 TEST(EmbeddingsRequestTest, DimensionsAreThoseOfTheModel) {
-  EXPECT_TRUE(CheckDimensions(Parse(R"({"input": "a"})"), 26).ok());
-  const EmbeddingsRequest request = Parse(R"({"input": "a", "dimensions": 26})");
+  EXPECT_TRUE(CheckDimensions(ParsedInputs(R"({"input": "a"})"), 26).ok());
+  const EmbeddingsRequest request = ParsedInputs(R"({"input": "a", "dimensions": 26})");
   EXPECT_TRUE(CheckDimensions(request, 26).ok());
   EXPECT_EQ(CheckDimensions(request, 128),
             absl::InvalidArgumentError(
@@ -111,7 +113,8 @@ TEST(EmbeddingsRequestTest, DimensionsAreThoseOfTheModel) {
 
 TEST(EmbeddingsErrorTest, NamesTheTextAsTheBodyDoes) {
   const auto param = [](const char* body, const char* message) {
-    const ApiError error = ToEmbeddingsError(absl::InvalidArgumentError(message), Parse(body), 1);
+    const ApiError error =
+        ToEmbeddingsError(absl::InvalidArgumentError(message), ParsedInputs(body), 1);
     EXPECT_THAT(error.message, StartsWith(error.param));
     return error.param;
   };
@@ -122,14 +125,14 @@ TEST(EmbeddingsErrorTest, NamesTheTextAsTheBodyDoes) {
   EXPECT_EQ(param(R"({"input": [1, 2]})", kId), "input[5]");
   EXPECT_EQ(param(R"({"input": [[1], [2]]})", kId), "input[1][5]");
   EXPECT_EQ(param(R"({"input": "a"})", "pooling: is 7"), "pooling");
-  const ApiError other =
-      ToEmbeddingsError(absl::UnimplementedError("model: has none"), Parse(R"({"input": "a"})"), 0);
+  const ApiError other = ToEmbeddingsError(absl::UnimplementedError("model: has none"),
+                                           ParsedInputs(R"({"input": "a"})"), 0);
   EXPECT_EQ(other.status, 400);
   EXPECT_EQ(other.message, "model: has none");
 }
 
 TEST(EmbeddingsAnswerTest, IsInTheOrderOfTheTexts) {
-  EmbeddingsAnswer answer(Parse(R"({"input": ["a", "b"]})"));
+  EmbeddingsAnswer answer(ParsedInputs(R"({"input": ["a", "b"]})"));
   answer.Add(1, Reply({-0.5F, 1e-8F}, 2));
   answer.Add(0, Reply({0.1F, 3}, 5));
   EXPECT_EQ(answer.ToJson("m\""), R"({"object":"list","data":[)"
@@ -140,7 +143,7 @@ TEST(EmbeddingsAnswerTest, IsInTheOrderOfTheTexts) {
 
 TEST(EmbeddingsAnswerTest, Base64IsOfTheFloatsBytes) {
   const std::vector<float> vector = {0.1F, -3.25F, 1e-30F};
-  EmbeddingsAnswer answer(Parse(R"({"input": "a", "encoding_format": "base64"})"));
+  EmbeddingsAnswer answer(ParsedInputs(R"({"input": "a", "encoding_format": "base64"})"));
   answer.Add(0, Reply(vector, 1));
   const auto json = nlohmann::json::parse(answer.ToJson("m"));
   std::string bytes;

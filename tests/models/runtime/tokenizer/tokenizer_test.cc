@@ -11,9 +11,9 @@
 namespace tvq {
 namespace {
 
+using fixtures::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TempDir;
 
 using Loaded = absl::StatusOr<std::unique_ptr<Tokenizer>>;
 using Ids = std::vector<int32_t>;
@@ -72,7 +72,7 @@ std::string Message(const absl::Status& status) {
   return std::string(status.message());
 }
 
-void ExpectRoundTrip(const Tokenizer& tokenizer, std::string_view text) {
+void ExpectTextBack(const Tokenizer& tokenizer, std::string_view text) {
   const auto ids = tokenizer.Encode(text);
   ASSERT_TRUE(ids.ok()) << ids.status();
   const auto decoded = tokenizer.Decode(*ids);
@@ -103,8 +103,8 @@ TEST(BytesTokenizerTest, IdsAreBytesPlusThree) {
   EXPECT_THAT(*(*tokenizer)->Encode("A\xC3\xA9"), ElementsAre(68, 198, 172));
   EXPECT_THAT(*(*tokenizer)->Encode(""), ElementsAre());
   EXPECT_THAT(*(*tokenizer)->Encode(std::string_view("\0", 1)), ElementsAre(3));
-  ExpectRoundTrip(**tokenizer, kMixedText);
-  ExpectRoundTrip(**tokenizer, " leading and trailing ");
+  ExpectTextBack(**tokenizer, kMixedText);
+  ExpectTextBack(**tokenizer, " leading and trailing ");
 }
 
 TEST(BytesTokenizerTest, SpecialsHaveNoText) {
@@ -146,7 +146,7 @@ TEST(CharactersTokenizerTest, IdsFollowTheLines) {
                    ->Encode("\xE4\xB8\xAD"
                             "a\n \\"),
               ElementsAre(4, 3, 5, 6, 7));
-  ExpectRoundTrip(**tokenizer, " a\\\n\xE4\xB8\xAD ");
+  ExpectTextBack(**tokenizer, " a\\\n\xE4\xB8\xAD ");
   EXPECT_TRUE((*tokenizer)->IsSpecial(0));
   EXPECT_TRUE((*tokenizer)->IsSpecial(8));
   EXPECT_EQ((*tokenizer)->TokenBytes(8), "");
@@ -266,7 +266,7 @@ TEST(IdsTokenizerTest, TextIsEveryIdInDecimal) {
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->type(), "ids");
   EXPECT_EQ((*tokenizer)->vocab_size(), 1000);
-  ExpectRoundTrip(**tokenizer, "999 0 17");
+  ExpectTextBack(**tokenizer, "999 0 17");
   EXPECT_FALSE((*tokenizer)->IsSpecial(0));
   EXPECT_THAT(
       Message((*tokenizer)->Encode("7 1000").status()),

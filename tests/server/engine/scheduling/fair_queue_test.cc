@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 bool All(uint64_t) { return true; }
 
 // Takes up to `count` turns.
-std::vector<uint64_t> Turns(FairQueue& queue, size_t count = 1000) {
+std::vector<uint64_t> NextTurns(FairQueue& queue, size_t count = 1000) {
   std::vector<uint64_t> ids;
   while (ids.size() < count && queue.Head(All)) {
     ids.push_back(*queue.Head(All));
@@ -33,7 +33,7 @@ TEST(FairQueueTest, OneOwnersRequestsGoByPriorityThenInOrder) {
   queue.Push(3, "a", 0, 10);
   queue.Push(4, "a", -1, 10);
   EXPECT_EQ(queue.size(), 4);
-  EXPECT_THAT(Turns(queue), ElementsAre(4, 1, 3, 2));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(4, 1, 3, 2));
   EXPECT_EQ(queue.size(), 0);
 }
 
@@ -41,23 +41,23 @@ TEST(FairQueueTest, OwnersTakeTurnsWhateverTheirPriorities) {
   FairQueue queue;
   for (uint64_t id = 1; id <= 4; ++id) queue.Push(id, "a", -9, 10);
   for (uint64_t id = 5; id <= 8; ++id) queue.Push(id, "b", 9, 10);
-  EXPECT_THAT(Turns(queue), ElementsAre(1, 5, 2, 6, 3, 7, 4, 8));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(1, 5, 2, 6, 3, 7, 4, 8));
 }
 
 TEST(FairQueueTest, TurnsGoByTokens) {
   FairQueue queue;
   for (uint64_t id = 1; id <= 3; ++id) queue.Push(id, "long", 0, 30);
   for (uint64_t id = 11; id <= 19; ++id) queue.Push(id, "short", 0, 10);
-  EXPECT_THAT(Turns(queue), ElementsAre(1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 19));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 19));
 }
 
 TEST(FairQueueTest, WhatIsGeneratedCountsToo) {
   FairQueue queue;
   for (uint64_t id = 1; id <= 4; ++id) queue.Push(id, "a", 0, 1);
   for (uint64_t id = 5; id <= 8; ++id) queue.Push(id, "b", 0, 1);
-  EXPECT_THAT(Turns(queue, 2), ElementsAre(1, 5));
+  EXPECT_THAT(NextTurns(queue, 2), ElementsAre(1, 5));
   queue.Charge("a", 2);  // 1 generates
-  EXPECT_THAT(Turns(queue), ElementsAre(6, 7, 2, 8, 3, 4));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(6, 7, 2, 8, 3, 4));
 }
 
 TEST(FairQueueTest, AHeavyOwnerDelaysAnothersSingleRequestByOneTurn) {
@@ -72,7 +72,7 @@ TEST(FairQueueTest, AHeavyOwnerDelaysAnothersSingleRequestByOneTurn) {
       queue.Pop(*queue.Head(All));
     }
     queue.Push(++id, "light", 100, 5000);
-    const std::vector<uint64_t> next = Turns(queue, 2);
+    const std::vector<uint64_t> next = NextTurns(queue, 2);
     EXPECT_TRUE(next[0] == id || next[1] == id);
   }
 }
@@ -80,20 +80,20 @@ TEST(FairQueueTest, AHeavyOwnerDelaysAnothersSingleRequestByOneTurn) {
 TEST(FairQueueTest, IdleTimeEarnsNoCredit) {
   FairQueue queue;
   for (uint64_t id = 1; id <= 100; ++id) queue.Push(id, "a", 0, 10);
-  Turns(queue, 50);
+  NextTurns(queue, 50);
   for (uint64_t id = 101; id <= 103; ++id) queue.Push(id, "late", 0, 10);
   // Level from now on, not ahead by the fifty turns that it did not want.
-  EXPECT_THAT(Turns(queue, 6), ElementsAre(51, 101, 52, 102, 53, 103));
+  EXPECT_THAT(NextTurns(queue, 6), ElementsAre(51, 101, 52, 102, 53, 103));
 }
 
 TEST(FairQueueTest, WhoWasServedWhileOthersWaitedStaysBehind) {
   FairQueue queue;
   queue.Push(1, "greedy", 0, 1);
   for (uint64_t id = 2; id <= 5; ++id) queue.Push(id, "patient", 0, 10);
-  EXPECT_THAT(Turns(queue, 1), ElementsAre(1));
+  EXPECT_THAT(NextTurns(queue, 1), ElementsAre(1));
   queue.Charge("greedy", 25);  // has nothing waiting now
   queue.Push(6, "greedy", 0, 1);
-  EXPECT_THAT(Turns(queue), ElementsAre(2, 3, 4, 6, 5));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(2, 3, 4, 6, 5));
 }
 
 TEST(FairQueueTest, TheHeadIsNotOvertakenWhileItWaits) {
@@ -106,7 +106,7 @@ TEST(FairQueueTest, TheHeadIsNotOvertakenWhileItWaits) {
   EXPECT_EQ(queue.Head(All), 1u);
   EXPECT_TRUE(queue.Remove(1));
   EXPECT_FALSE(queue.Remove(1));
-  EXPECT_THAT(Turns(queue), ElementsAre(3, 2));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(3, 2));
 }
 
 TEST(FairQueueTest, AnOwnerWhoseFirstMayNotStartIsPassedOver) {

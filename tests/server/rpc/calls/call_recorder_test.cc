@@ -10,8 +10,8 @@
 namespace tvq {
 namespace {
 
-constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
-constexpr MethodInfo kScore{"GenerationService/Score", Permission::kGenerate};
+constexpr MethodInfo kRecordedGenerate{"GenerationService/Generate", Permission::kGenerate};
+constexpr MethodInfo kRecordedScore{"GenerationService/Score", Permission::kGenerate};
 
 std::map<std::string, int64_t> Finished(const CallRecorder& recorder) {
   std::map<std::string, int64_t> counts;
@@ -25,10 +25,10 @@ TEST(CallRecorderTest, CountsByMethodAndCode) {
   CallRecorder recorder(nullptr);
   const Caller caller;
   const absl::Status late = absl::DeadlineExceededError("late");
-  recorder.Finished({kGenerate, caller, absl::OkStatus(), absl::Seconds(1)});
-  recorder.Finished({kGenerate, caller, absl::OkStatus(), absl::Seconds(1)});
-  recorder.Finished({kGenerate, caller, late, absl::Seconds(1)});
-  recorder.Finished({kScore, caller, late, absl::Seconds(1)});
+  recorder.Finished({kRecordedGenerate, caller, absl::OkStatus(), absl::Seconds(1)});
+  recorder.Finished({kRecordedGenerate, caller, absl::OkStatus(), absl::Seconds(1)});
+  recorder.Finished({kRecordedGenerate, caller, late, absl::Seconds(1)});
+  recorder.Finished({kRecordedScore, caller, late, absl::Seconds(1)});
   EXPECT_THAT(Finished(recorder),
               testing::UnorderedElementsAre(
                   testing::Pair("GenerationService/Generate OK", 2),
@@ -56,7 +56,7 @@ TEST(CallRecorderTest, LogsEveryCall) {
     lines.push_back(call.caller.request_id + " " + call.caller.owner + " " + call.method.name);
   });
   const Caller caller{.owner = "ana", .request_id = "r1"};
-  recorder.Finished({kScore, caller, absl::OkStatus(), absl::Seconds(1)});
+  recorder.Finished({kRecordedScore, caller, absl::OkStatus(), absl::Seconds(1)});
   EXPECT_THAT(lines, testing::ElementsAre("r1 ana GenerationService/Score"));
 }
 

@@ -9,12 +9,12 @@
 namespace tvq {
 namespace {
 
+using fixtures::TestRecord;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::TestRecord;
 
 SessionRecord Record(int64_t version, const std::vector<int64_t>& marks = {}) {
-  return TestRecord(testing::TestId(1), version, marks);
+  return TestRecord(fixtures::TestId(1), version, marks);
 }
 
 TEST(StoredSessionTest, ContinuesFromTheLatestVersion) {
@@ -95,7 +95,7 @@ TEST(StoredSessionTest, MarksKeepTheirNamesWhereTheNewestRecordIsLost) {
   session.Add(8, Record(8), 1);
   session.damaged()[9] = {absl::DataLossError("torn"), 1, std::nullopt};
   std::vector<std::string> names;
-  const auto current = session.Current(testing::TestId(1));
+  const auto current = session.Current(fixtures::TestId(1));
   for (const MarkRecord& mark : current->marks) {
     names.push_back(absl::StrCat(mark.version, ": ", mark.name));
   }

@@ -10,8 +10,8 @@
 namespace tvq {
 namespace {
 
-using testing::AppendTo;
-using testing::Bytes;
+using fixtures::AppendTo;
+using fixtures::Bytes;
 
 Bytes RandomBytes(size_t size) {
   std::mt19937 random(static_cast<unsigned>(size));

@@ -14,13 +14,13 @@
 namespace tvq {
 namespace {
 
-using testing::AppendTo;
-using testing::Bytes;
-using testing::BytesSource;
-using testing::Fed;
-using testing::FeedTokens;
+using fixtures::AppendTo;
+using fixtures::Bytes;
+using fixtures::BytesSource;
+using fixtures::Fed;
+using fixtures::FeedTokens;
+using fixtures::TinyModel;
 using ::testing::HasSubstr;
-using testing::TinyModel;
 
 SnapshotHead Head(int64_t position) {
   SnapshotHead head;

@@ -16,14 +16,14 @@
 namespace tvq {
 namespace {
 
-using testing::AppendTo;
-using testing::Bytes;
-using testing::BytesSource;
-using testing::Fed;
-using testing::FeedTokens;
+using fixtures::AppendTo;
+using fixtures::Bytes;
+using fixtures::BytesSource;
+using fixtures::Fed;
+using fixtures::FeedTokens;
+using fixtures::StepOnce;
+using fixtures::TinyModel;
 using ::testing::HasSubstr;
-using testing::StepOnce;
-using testing::TinyModel;
 
 Bytes Image(const Model& model, const StateContent& content) {
   Bytes bytes;

@@ -22,13 +22,13 @@ constexpr auto kResets = ResetLimiter::Reason::kResets;
 constexpr auto kStreams = ResetLimiter::Reason::kStreams;
 
 const ConnectionLimits kLimits{.max_resets_per_second = 100, .max_streams = 1000};
-const std::string kAna(4, 'a');
+const std::string kAnasAddress(4, 'a');
 const std::string kBob(4, 'b');
 
 // Connections whose clients open streams and reset some, under a limiter.
 class ResetLimiterTest : public testing::Test {
  protected:
-  Connection& Open(int64_t id, const std::string& ip = kAna) {
+  Connection& Open(int64_t id, const std::string& ip = kAnasAddress) {
     open_.push_back({.id = id, .peer = {.ip = ip, .port = static_cast<int>(id)}});
     return open_.back();
   }

@@ -16,18 +16,18 @@
 namespace tvq {
 namespace {
 
-using testing::Bytes;
-using testing::CheckVersion;
+using fixtures::Bytes;
+using fixtures::CheckVersion;
+using fixtures::PutNewest;
+using fixtures::PutVersion;
+using fixtures::TempDir;
+using fixtures::TestId;
+using fixtures::TestRecord;
+using fixtures::TestSnapshot;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using testing::PutNewest;
-using testing::PutVersion;
-using testing::TempDir;
-using testing::TestId;
-using testing::TestRecord;
-using testing::TestSnapshot;
 
 std::unique_ptr<DiskTier> Open(const std::string& dir, int64_t budget = 0) {
   auto tier = DiskTier::Open(dir, budget);

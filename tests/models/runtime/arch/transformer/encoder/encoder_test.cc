@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kWidth = 12, kVocab = 29;
 
-nlohmann::json Config(const std::string& block) {
+nlohmann::json EncoderConfig(const std::string& block) {
   nlohmann::json json = {{"model_type", "vq_encoder"},
                          {"block", block},
                          {"vocab_size", kVocab},
@@ -51,7 +51,7 @@ class EncoderTest : public ::testing::TestWithParam<const char*> {
     LoadOptions options;
     options.device = MakeDevice("cpu", 2).value();
     options.max_model_len = 200'000;
-    const auto config = tvq::Config::Parse(Config(GetParam()).dump(), "test").value();
+    const auto config = tvq::Config::Parse(EncoderConfig(GetParam()).dump(), "test").value();
     auto model = BuildModel(config, *weights_, nullptr, options);
     EXPECT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);

@@ -16,7 +16,7 @@
 namespace tvq::transformer {
 namespace {
 
-TransformerConfig SmallConfig() {
+TransformerConfig LinearConfig() {
   TransformerConfig config;
   config.d_k = 3;
   config.d_v = 5;
@@ -46,7 +46,7 @@ class LinearLayoutTest : public testing::Test {
     return std::string(status.message());
   }
 
-  const LinearLayout layout_{SmallConfig(), 3};
+  const LinearLayout layout_{LinearConfig(), 3};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 

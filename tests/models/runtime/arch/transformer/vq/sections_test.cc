@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Two layers, two key/value heads, three codes, a window of five, values of five.
-TransformerConfig SmallConfig() {
+TransformerConfig SectionsConfig() {
   TransformerConfig config;
   config.d_v = 5;
   config.n_code = 3;
@@ -43,7 +43,7 @@ void Set(Content& content, const std::string& section, size_t index, T value) {
 class SectionsTest : public testing::TestWithParam<LayoutCase> {
  protected:
   SectionsTest()
-      : layout_(SmallConfig(), GetParam().dtype, GetParam().read),
+      : layout_(SectionsConfig(), GetParam().dtype, GetParam().read),
         device_(MakeDevice("cpu", 1).value()) {}
 
   std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
