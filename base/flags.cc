@@ -99,9 +99,9 @@ Option Command::AddSizeSetting(const std::string& name, T& value, const std::str
   return option.TypeName("BYTES");
 }
 template <typename T>
-Option Command::AddFunction(const std::string& name, std::function<void(const T&)> set,
+Option Command::AddFunction(const std::string& name, const std::function<void(const T&)>& set,
                             const std::string& help) const {
-  return Option(app_->add_option_function<T>(name, std::move(set), help));
+  return Option(app_->add_option_function<T>(name, set, help));
 }
 
 template Option Command::Add(const std::string&, std::string&, const std::string&) const;
@@ -125,9 +125,10 @@ template Option Command::Add(const std::string&, std::vector<int64_t>&, const st
 template Option Command::Add(const std::string&, std::vector<float>&, const std::string&) const;
 template Option Command::AddSizeSetting(const std::string&, int64_t&, const std::string&) const;
 template Option Command::AddSizeSetting(const std::string&, uint64_t&, const std::string&) const;
-template Option Command::AddFunction(const std::string&, std::function<void(const double&)>,
+template Option Command::AddFunction(const std::string&, const std::function<void(const double&)>&,
                                      const std::string&) const;
-template Option Command::AddFunction(const std::string&, std::function<void(const std::string&)>,
+template Option Command::AddFunction(const std::string&,
+                                     const std::function<void(const std::string&)>&,
                                      const std::string&) const;
 
 Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) const {

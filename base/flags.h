@@ -72,7 +72,7 @@ class Command {
   Option Add(const std::string& name, T& value, const std::string& help) const;
   // Calls `set` instead. T: std::string or double.
   template <typename T>
-  Option AddFunction(const std::string& name, std::function<void(const T&)> set,
+  Option AddFunction(const std::string& name, const std::function<void(const T&)>& set,
                      const std::string& help) const;
   // Without a value.
   Option AddFlag(const std::string& name, bool& value, const std::string& help) const;

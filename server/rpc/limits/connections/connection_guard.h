@@ -29,8 +29,8 @@ class ConnectionGuard {
   const int64_t calls_worth_a_look_;
   ResetLimiter limiter_;
   int64_t calls_ = 0;  // that had been started when the connections were looked at last
-  Time next_look_{};   // at the connections
-  Time next_line_{};   // of the log
+  Time next_look_;     // at the connections
+  Time next_line_;     // of the log
   std::atomic<int64_t> closed_ = 0;
   Ticker ticker_;  // last: it uses all of the above
 };
