@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr MethodInfo kRecordedScore{"GenerationService/Score", Permission::kGene
 std::map<std::string, int64_t> Finished(const CallRecorder& recorder) {
   std::map<std::string, int64_t> counts;
   for (const auto& [method, code, count] : recorder.counts().finished) {
-    counts[method + " " + code] = count;
+    counts[absl::StrCat(method, " ", code)] = count;
   }
   return counts;
 }

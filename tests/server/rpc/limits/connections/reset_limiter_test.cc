@@ -47,6 +47,7 @@ class ResetLimiterTest : public testing::Test {
     now_ += after;
     verdicts_ = limiter_->Look(open_, now_);
     std::vector<int64_t> ids;
+    ids.reserve(verdicts_.size());
     for (const auto& verdict : verdicts_) ids.push_back(verdict.connection.id);
     return ids;
   }
