@@ -60,6 +60,7 @@ void ConnectionGuard::Look() {
 
 void ConnectionGuard::Close(const std::vector<ResetLimiter::Verdict>& verdicts, Time now) {
   std::vector<Connection> connections;
+  connections.reserve(verdicts.size());
   for (const auto& verdict : verdicts) connections.push_back(verdict.connection);
   closed_ += CloseConnections(connections);
   if (now < next_line_) return;
