@@ -97,6 +97,9 @@ __global__ void __launch_bounds__(kRowThreads)
   const Row& row = rows[n];
   const float* logits = all_logits + row.logits_row * vocab;
   float* work = all_work + n * vocab;
+  // All results travel, also those that nobody asks for.
+  TokenLogprob* out = results + n * (1 + max_top);
+  for (int64_t i = threadIdx.x; i <= max_top; i += kRowThreads) out[i] = {};
   const auto end = [&](Outcome outcome) {
     if (threadIdx.x == 0) outcomes[n] = outcome;
   };
@@ -116,7 +119,6 @@ __global__ void __launch_bounds__(kRowThreads)
     const double uniform = DrawUniform(row.seed, row.sample_index, row.position);
     id = static_cast<int32_t>(DrawRow(work, vocab, kept, uniform, shared.filter));
   }
-  TokenLogprob* out = results + n * (1 + max_top);
   TokenLogprob chosen{id, 0, 0};
   if (row.top_logprobs >= 0) chosen = LogprobOf(logits, vocab, id, softmax, shared.row);
   if (threadIdx.x == 0) out[0] = chosen;
