@@ -73,8 +73,18 @@ class Twins {
   std::unique_ptr<State> fork_;
 };
 
-// Of families that can take back what they were fed, on devices that can.
+// Families that can take back what they were fed, on devices that can.
 bool Drafts(const Case& on) { return on.shape.vq() && !on.backend.name.starts_with("cuda"); }
+
+std::vector<Case> DraftingCases() {
+  std::vector<Case> cases = Cases();
+  std::erase_if(cases, [](const Case& on) { return !Drafts(on); });
+  return cases;
+}
+
+class DraftsTest : public ModelTest {};
+
+INSTANTIATE_TEST_SUITE_P(Devices, DraftsTest, testing::ValuesIn(DraftingCases()), CaseName);
 
 Fixture MakeDrafting(const Case& on, DType dtype, const StateReads& reads = {}) {
   return Fixture(on.shape, on.backend, dtype, 2, {}, reads, kDraftRows);
@@ -86,8 +96,7 @@ TEST_P(ModelTest, SaysHowManyDraftsACallMayHold) {
             Drafts(GetParam()) ? kDraftRows : 0);
 }
 
-TEST_P(ModelTest, DraftsHaveTheBitsOfStepsOfTheirOwnAndLeaveNoTraceWhenTakenBack) {
-  if (!Drafts(GetParam())) GTEST_SKIP() << "takes nothing back";
+TEST_P(DraftsTest, HaveTheBitsOfStepsOfTheirOwnAndLeaveNoTraceWhenTakenBack) {
   const bool few = naive() || GetParam().backend.variant == kAmxStandIn.variant;
   std::vector<std::pair<DType, StateReads>> cases{
       {DType::kFloat32, {}}, {DType::kBFloat16, {}}, {DType::kInt8, Reads().back()}};
@@ -111,8 +120,8 @@ TEST_P(ModelTest, DraftsHaveTheBitsOfStepsOfTheirOwnAndLeaveNoTraceWhenTakenBack
 }
 
 // Rows of a call are computed 64 at a time, or a chunk, where that is more.
-TEST_P(ModelTest, DraftsMayCrossAStepsTile) {
-  if (!Drafts(GetParam()) || naive()) GTEST_SKIP() << "takes nothing back, or long";
+TEST_P(DraftsTest, MayCrossAStepsTile) {
+  if (naive()) GTEST_SKIP() << "takes long";
   Fixture f = MakeDrafting(GetParam(), DType::kFloat32);
   std::vector<size_t> positions(65, 1);
   positions[62] = 2 * window();
@@ -126,8 +135,7 @@ TEST_P(ModelTest, DraftsMayCrossAStepsTile) {
   }
 }
 
-TEST_P(ModelTest, TakesBackNothingElse) {
-  if (!Drafts(GetParam())) GTEST_SKIP() << "takes nothing back";
+TEST_P(DraftsTest, TakesBackNothingElse) {
   Fixture f = MakeDrafting(GetParam(), DType::kFloat32);
   const std::unique_ptr<State> state = f.NewState(), other = f.NewState();
   Logits logits = f.model().NewLogits(kDraftRows + 2).value();

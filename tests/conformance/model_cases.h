@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "kernels/ops/attention/linear_attention.h"
@@ -20,6 +21,11 @@ struct Case {
   Shape shape;
   DeviceCase backend;
 };
+
+// Every shape on every device that has it and is not too slow for it.
+std::vector<Case> Cases();
+
+std::string CaseName(const testing::TestParamInfo<Case>& info);
 
 // Its tests lie in model_test.cc, session_bits_test.cc and draft_rows_test.cc.
 class ModelTest : public testing::TestWithParam<Case> {
