@@ -70,6 +70,10 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
         busy.message(), "; if that is the first call with this idempotency_key, try again"));
   }
   if (shares_storage() && !entry.claimed) return absl::OkStatus();
+  // The reply to a retry may be known only after loading; any other call must not disturb the next.
+  if (call.idempotency_key.empty()) {
+    if (auto status = CheckVersion(call, record); !status.ok()) return status;
+  }
   const Recount recount(this, entry);
   entry.leased = true;
   begun.hold.emplace(this, begun.entry);

@@ -117,7 +117,8 @@ def _cancel_once(server, random, tracked, counts):
     call = Call(tuple(random.choices(range(3, 259), k=random.choice([1, 5, 40]))), random.choice([4, 50, 300]),
                 random.getrandbits(32), random.choice([0.0, 1.0]))
     keep = random.random() < 0.5
-    use = server.api.session.SessionCall(session_id=tracked.id, commit_on_cancel=keep)
+    begun_at = tracked.version
+    use = server.api.session.SessionCall(session_id=tracked.id, expected_version=begun_at, commit_on_cancel=keep)
     stream = server.generation.Generate(call.request(server.api, use), metadata=server.metadata)
     try:
         for _ in range(random.choice([0, 0, 1, 3, 30])):
@@ -126,33 +127,33 @@ def _cancel_once(server, random, tracked, counts):
     except StopIteration:
         pass
     stream.cancel()
-    session = _settled(server, tracked)
-    if session.version == tracked.version:
+    session = _settle(server, tracked)
+    if session.version == begun_at:
         assert session.position == tracked.node.position
         counts["not at all"] += 1
-        return
-    generated = session.position - tracked.node.position - len(call.prompt)
-    assert session.version == tracked.version + 1
-    assert generated == call.tokens or keep, "a cancelled call was kept that nobody asked to keep"
-    assert 0 <= generated <= call.tokens
-    counts["whole" if generated == call.tokens else "in part"] += 1
-    tracked.node = tracked.node.then(Call(call.prompt, generated, call.seed, call.temperature))
-    tracked.version = session.version
+    else:
+        generated = session.position - tracked.node.position - len(call.prompt)
+        assert session.version == begun_at + 1
+        assert generated == call.tokens or keep, "a cancelled call was kept that nobody asked to keep"
+        assert 0 <= generated <= call.tokens
+        counts["whole" if generated == call.tokens else "in part"] += 1
+        tracked.node = tracked.node.then(Call(call.prompt, generated, call.seed, call.temperature))
+    tracked.version = session.version + 1  # settling wrote, too
 
 
-def _settled(server, tracked):
-    """The session when no call works on it any more."""
+def _settle(server, tracked):
+    """The session as a cancelled call left it. Marks it there, so that the call comes too late if it is still on its
+    way: the session is not at the version any more that the call expects."""
     api = server.api
     while True:
         session = server.sessions.GetSession(api.session.GetSessionRequest(session_id=tracked.id),
                                              metadata=server.metadata).session
-        request = api.session.UnmarkSessionRequest(
-            session=api.session.SessionCall(session_id=tracked.id, expected_version=session.version), name="none")
+        request = api.session.MarkSessionRequest(
+            session=api.session.SessionCall(session_id=tracked.id, expected_version=session.version), name="settled")
         try:
-            server.sessions.UnmarkSession(request, metadata=server.metadata)
-        except grpc.RpcError as error:
-            if error.code() == grpc.StatusCode.NOT_FOUND:  # there is no such mark, and no other call
-                return session
+            server.sessions.MarkSession(request, metadata=server.metadata)
+            return session
+        except grpc.RpcError as error:  # another call works on it, or has worked on it since
             assert error.code() == grpc.StatusCode.ABORTED, error
             time.sleep(0.001)
 

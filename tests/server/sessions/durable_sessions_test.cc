@@ -438,6 +438,21 @@ TEST(DurableSessionsTest, ForgetsWhatACallLoadedAndDidNotChange) {
   h.ExpectHolds(call, "text");
 }
 
+TEST(DurableSessionsTest, RefusesACallForAnotherVersionBeforeItLoads) {
+  DurableHarness h;
+  SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, "text").ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.Restart();
+  call.expected_version = 1;
+  EXPECT_EQ(h.store->Acquire(call).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(h.store->UnloadParked(), 0);
+  // Whether it is the retry of one that was answered, only the stored session says.
+  call.idempotency_key = "k";
+  EXPECT_EQ(h.store->Acquire(call).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(h.store->UnloadParked(), 1);
+}
+
 TEST(DurableSessionsTest, LeavesSessionsOfOtherModelsStored) {
   DurableHarness h;
   const SessionCall call{.id = h.Create()};
