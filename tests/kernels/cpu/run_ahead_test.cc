@@ -28,7 +28,9 @@ TEST(GuidedRangesTest, CoversAllInRangesThatShrinkToOne) {
         taken = range.end;
       }
       EXPECT_EQ(taken, count);
-      if (count > 0) EXPECT_EQ(last, 1);
+      if (count > 0) {
+        EXPECT_EQ(last, 1);
+      }
       EXPECT_EQ(ranges.Take().begin, count);
     }
   }
@@ -52,7 +54,9 @@ TEST_P(RunAheadTest, RunAheadSaysWhatComesNext) {
       RunAhead(cpu(), tasks, work, [&](int64_t task, int64_t next) {
         thread_local std::pair<const void*, int64_t> expected;
         const void* call = runs.data();
-        if (expected.first == call) EXPECT_EQ(expected.second, task);
+        if (expected.first == call) {
+          EXPECT_EQ(expected.second, task);
+        }
         expected = {next < tasks ? call : nullptr, next};
         runs[static_cast<size_t>(task)].fetch_add(1);
         if (next == tasks) ends.fetch_add(1);

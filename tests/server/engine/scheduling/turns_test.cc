@@ -185,7 +185,9 @@ TEST(TurnsTest, RandomWorldsServeEveryEntryAndShareByWeight) {
     }
     for (const auto& [a, owner] : owner_of) {
       for (const auto& [b, other] : owner_of) {
-        if (owner == other) ASSERT_LE(std::abs(turns_of[a] - turns_of[b]), 1) << seed;
+        if (owner == other) {
+          ASSERT_LE(std::abs(turns_of[a] - turns_of[b]), 1) << seed;
+        }
       }
     }
   }
