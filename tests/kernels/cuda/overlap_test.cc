@@ -12,7 +12,7 @@
 namespace tvq::cuda_host {
 namespace {
 
-constexpr unsigned kThreads = 64, kBlocks = 3, kCount = kThreads * kBlocks;
+constexpr unsigned kOverlapThreads = 64, kBlocks = 3, kCount = kOverlapThreads * kBlocks;
 
 // out[i] = weight[i] * x[i], x being what the kernel before wrote.
 class OverlapTest : public testing::Test {
@@ -32,18 +32,18 @@ class OverlapTest : public testing::Test {
     for (float* array : {weight_, x_, out_}) cudaFree(array);
   }
 
-  static unsigned Index() { return blockIdx.x * kThreads + threadIdx.x; }
+  static unsigned Index() { return blockIdx.x * kOverlapThreads + threadIdx.x; }
 
   // `kernel` behind one that writes x[i] = i.
   std::vector<float> RunBehindAnother(const std::function<void()>& kernel) {
     RunGrid(
-        "Before", {kBlocks}, {kThreads}, 0,
+        "Before", {kBlocks}, {kOverlapThreads}, 0,
         [&] {
           WaitForGrid();
           x_[Index()] = static_cast<float>(Index());
         },
         true);
-    RunGrid("Behind", {kBlocks}, {kThreads}, kThreads * sizeof(float), kernel, true);
+    RunGrid("Behind", {kBlocks}, {kOverlapThreads}, kOverlapThreads * sizeof(float), kernel, true);
     const DeviceMemoryAccess access;
     return {out_, out_ + kCount};
   }
@@ -58,7 +58,7 @@ TEST_F(OverlapTest, WeightsMayBeReadAheadOfTheWait) {
     auto* shared = static_cast<float*>(DynamicSharedMemory());
     shared[threadIdx.x] = weight_[Index()];
     __syncthreads();
-    const float weight = shared[kThreads - 1 - threadIdx.x];
+    const float weight = shared[kOverlapThreads - 1 - threadIdx.x];
     WaitForGrid();
     out_[Index()] = weight * x_[Index()];
   });
@@ -78,7 +78,7 @@ TEST_F(OverlapTest, WhatTheKernelBeforeWroteMayNot) {
 TEST_F(OverlapTest, NorWhatAnEarlierOneWrote) {
   RunBehindAnother([&] { WaitForGrid(); });
   RunGrid(
-      "Third", {kBlocks}, {kThreads}, 0,
+      "Third", {kBlocks}, {kOverlapThreads}, 0,
       [&] {
         const float x = x_[Index()];
         WaitForGrid();
@@ -124,7 +124,7 @@ TEST_F(OverlapTest, FreedMemoryIsForgotten) {
     for (unsigned i = 0; i < kCount; ++i) x_[i] = 5;
   }
   RunGrid(
-      "Reads", {kBlocks}, {kThreads}, 0,
+      "Reads", {kBlocks}, {kOverlapThreads}, 0,
       [&] {
         const float x = x_[Index()];
         WaitForGrid();

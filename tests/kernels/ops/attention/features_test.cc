@@ -16,17 +16,18 @@ namespace {
 constexpr FeatureMap kWithRows[] = {FeatureMap::kSoftAssignment, FeatureMap::kPositive};
 
 // Heads of x, key/value heads, rows of a table.
-struct Shape {
+struct FeaturesShape {
   int64_t tokens, heads, kv_heads, key, features;
 };
 
 // Own and shared tables; sizes of one, of no whole vector, of several and a bit.
-constexpr Shape kShapes[] = {{0, 2, 1, 4, 5},    {1, 1, 1, 1, 1},    {3, 4, 2, 7, 13},
-                             {70, 3, 1, 16, 33}, {2, 2, 2, 33, 272}, {9, 6, 3, 64, 16}};
+constexpr FeaturesShape kFeaturesShapes[] = {{0, 2, 1, 4, 5},    {1, 1, 1, 1, 1},
+                                             {3, 4, 2, 7, 13},   {70, 3, 1, 16, 33},
+                                             {2, 2, 2, 33, 272}, {9, 6, 3, 64, 16}};
 
 // Queries or keys of the length that layers give them, K^(1/4), and rows as models have them.
-struct Inputs {
-  Inputs(const Shape& s, FeatureMap map_, float sigma_ = 0.4F)
+struct FeaturesInputs {
+  FeaturesInputs(const FeaturesShape& s, FeatureMap map_, float sigma_ = 0.4F)
       : shape(s),
         map(map_),
         sigma(sigma_),
@@ -61,7 +62,7 @@ struct Inputs {
   }
   std::vector<float> Run(Device& device) const { return Run(device, 0, shape.tokens); }
 
-  Shape shape;
+  FeaturesShape shape;
   FeatureMap map;
   float sigma;
   std::vector<float> x, rows;
@@ -77,7 +78,8 @@ struct HeadBound {
 // A dot product of K terms is off by gamma_K of their sizes; so is |x|^2. Half norms are rounded
 // once; the difference of two numbers once, and of the largest exponent likewise; with sigma, its
 // square, the quotient and the product are rounded.
-HeadBound BoundOf(const Inputs& in, const float* x, const float* rows, const float* shares) {
+HeadBound BoundOf(const FeaturesInputs& in, const float* x, const float* rows,
+                  const float* shares) {
   const int64_t key = in.shape.key;
   HeadBound bound;
   std::vector<double> value, error;
@@ -124,8 +126,8 @@ class FeaturesTest : public ::testing::TestWithParam<DeviceCase> {
 
   void ExpectBitsOfAHeadAlone(FeatureMap map) {
     const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam(), 1);
-    const Shape shape{90, 4, 2, 20, 70};
-    const Inputs in(shape, map);
+    const FeaturesShape shape{90, 4, 2, 20, 70};
+    const FeaturesInputs in(shape, map);
     const std::vector<float> all = in.Run(*device_);
     EXPECT_EQ(in.Run(*one_thread), all);
     for (const int64_t row : {int64_t{0}, int64_t{41}, shape.tokens - 1}) {
@@ -144,9 +146,9 @@ class EluPlusOneTest : public FeaturesTest {};
 
 // The exponential itself is good to 2e-7, which is less than 4 roundings.
 TEST_P(FeaturesTest, AgreeWithTheReference) {
-  for (const Shape& shape : kShapes) {
+  for (const FeaturesShape& shape : kFeaturesShapes) {
     for (const FeatureMap map : kWithRows) {
-      const Inputs in(shape, map);
+      const FeaturesInputs in(shape, map);
       const std::vector<float> got = in.Run(*device_), want = in.Run(*reference_);
       ASSERT_EQ(got.size(), want.size());
       for (int64_t head = 0; head < shape.tokens * shape.heads; ++head) {
@@ -167,8 +169,8 @@ TEST_P(FeaturesTest, AgreeWithTheReference) {
 }
 
 TEST_P(EluPlusOneTest, IsPositiveAndAccurate) {
-  for (const Shape& shape : kShapes) {
-    Inputs in(shape, FeatureMap::kEluPlusOne);
+  for (const FeaturesShape& shape : kFeaturesShapes) {
+    FeaturesInputs in(shape, FeatureMap::kEluPlusOne);
     for (size_t i = 0; i < in.x.size(); ++i) in.x[i] *= i % 3 == 0 ? 40.0F : 1.0F;
     const std::vector<float> got = in.Run(*device_);
     for (size_t i = 0; i < got.size(); ++i) {
@@ -188,9 +190,9 @@ TEST_P(FeaturesTest, AHeadsBitsDependOnThatHeadAlone) {
 
 // The limit of a small sigma: all of a key belongs to the code that VqAssign finds.
 TEST_P(FeaturesTest, AVerySmallSigmaIsHardAssignment) {
-  const Shape shape{60, 3, 3, 12, 37};
+  const FeaturesShape shape{60, 3, 3, 12, 37};
   for (const float sigma : {1e-4F, 1e-15F}) {
-    const Inputs in(shape, FeatureMap::kSoftAssignment, sigma);
+    const FeaturesInputs in(shape, FeatureMap::kSoftAssignment, sigma);
     const HeadKeys table =
         PackHeadKeys(*device_, {in.rows.data(), {shape.kv_heads, shape.features, shape.key}})
             .value();
@@ -208,8 +210,8 @@ TEST_P(FeaturesTest, AVerySmallSigmaIsHardAssignment) {
 }
 
 TEST_P(FeaturesTest, AVeryLargeSigmaSharesEqually) {
-  const Shape shape{5, 2, 1, 8, 40};
-  const Inputs in(shape, FeatureMap::kSoftAssignment, 1e15F);
+  const FeaturesShape shape{5, 2, 1, 8, 40};
+  const FeaturesInputs in(shape, FeatureMap::kSoftAssignment, 1e15F);
   for (const float share : in.Run(*device_)) ASSERT_NEAR(share, 1.0 / 40, 50 * kRounding / 40);
 }
 

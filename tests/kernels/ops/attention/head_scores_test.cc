@@ -14,19 +14,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Shape {
+struct HeadShape {
   int64_t rows, heads, key_heads, keys, width;
 };
 
 // One row and many; tails of rows, of panels and of groups of panels; shared and own key heads.
-constexpr Shape kShapes[] = {
+constexpr HeadShape kHeadShapes[] = {
     {1, 1, 1, 512, 128}, {1, 1, 1, 1, 1},     {3, 3, 3, 17, 5},    {7, 4, 2, 100, 24},
     {2, 3, 1, 65, 33},   {65, 1, 1, 513, 16}, {200, 2, 1, 40, 8},  {5, 6, 3, 31, 128},
     {9, 2, 1, 40, 300},  {37, 2, 2, 70, 64},  {18, 1, 1, 33, 256},
 };
 
 struct Data {
-  explicit Data(const Shape& s)
+  explicit Data(const HeadShape& s)
       : shape(s),
         x(RandomFloats(s.rows * s.heads * s.width, 1)),
         keys(RandomFloats(s.key_heads * s.keys * s.width, 2)) {}
@@ -62,7 +62,7 @@ struct Data {
     return sum;
   }
 
-  Shape shape;
+  HeadShape shape;
   std::vector<float> x, keys;
 };
 
@@ -90,7 +90,7 @@ class HeadScoresTest : public ::testing::TestWithParam<DeviceCase> {
 };
 
 TEST_P(HeadScoresTest, MatchesReference) {
-  for (const Shape& shape : kShapes) {
+  for (const HeadShape& shape : kHeadShapes) {
     const Data data(shape);
     const auto got = data.Scores(*device_, data.Pack(*device_), 0, shape.rows);
     const auto want = data.Scores(*reference_, data.Pack(*reference_), 0, shape.rows);
@@ -106,7 +106,7 @@ TEST_P(HeadScoresTest, MatchesReference) {
 }
 
 TEST_P(HeadScoresTest, ARowHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
-  for (const Shape& shape : kShapes) {
+  for (const HeadShape& shape : kHeadShapes) {
     const Data data(shape);
     const HeadKeys packed = data.Pack(*device_);
     const auto all = data.Scores(*device_, packed, 0, shape.rows);
@@ -121,7 +121,7 @@ TEST_P(HeadScoresTest, ARowHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
 }
 
 TEST_P(HeadScoresTest, AssignsTheNearestCode) {
-  for (const Shape& shape : kShapes) {
+  for (const HeadShape& shape : kHeadShapes) {
     if (shape.heads != shape.key_heads) continue;
     const Data data(shape);
     const HeadKeys codebook = data.Pack(*device_);

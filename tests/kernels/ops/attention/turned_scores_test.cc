@@ -15,18 +15,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Shape {
+struct TurnedShape {
   int64_t tokens, heads, kv_heads, key, codes, window;
 };
 
 // A reach of 0, one that is longer than the context, keys of one pair, of no whole vector and of
 // several; shared heads.
-constexpr Shape kShapes[] = {
+constexpr TurnedShape kTurnedShapes[] = {
     {5, 1, 1, 2, 3, 1}, {30, 4, 2, 10, 7, 9}, {20, 3, 1, 64, 16, 33}, {40, 2, 2, 70, 5, 17}};
 
 // One session's positions.
-struct Inputs {
-  explicit Inputs(const Shape& s)
+struct TurnedInputs {
+  explicit TurnedInputs(const TurnedShape& s)
       : shape(s),
         state_shape{s.kv_heads, s.codes, s.window, 4, DType::kFloat32},
         q(RandomFloats(s.tokens * s.heads * s.key, 1)),
@@ -36,7 +36,7 @@ struct Inputs {
 
   // What a device needs for all calls.
   struct Memory {
-    Memory(Device& device_, const Inputs& in)
+    Memory(Device& device_, const TurnedInputs& in)
         : device(device_),
           codebook(device_, in.codebook),
           turns(device_, in.turns),
@@ -149,7 +149,7 @@ struct Inputs {
     }
   }
 
-  Shape shape;
+  TurnedShape shape;
   VqShape state_shape;
   std::vector<float> q, codebook, turns;
   std::vector<int32_t> codes;
@@ -162,9 +162,9 @@ class TurnedScoresTest : public testing::TestWithParam<DeviceCase> {
 
 TEST_P(TurnedScoresTest, PrefillIsTheFormulaHoweverItIsCut) {
   const auto device = MakeTestDevice(GetParam());
-  for (const Shape& shape : kShapes) {
-    const Inputs in(shape);
-    const Inputs::Memory whole(*device, in), cut(*device, in);
+  for (const TurnedShape& shape : kTurnedShapes) {
+    const TurnedInputs in(shape);
+    const TurnedInputs::Memory whole(*device, in), cut(*device, in);
     const std::vector<float> expected = in.Prefill(whole, 0, shape.tokens);
     for (int64_t t = 0; t < shape.tokens; ++t) in.ExpectRow(t, expected.data() + t * in.RowSize());
     std::vector<float> found;
@@ -180,9 +180,9 @@ TEST_P(TurnedScoresTest, PrefillIsTheFormulaHoweverItIsCut) {
 
 TEST_P(TurnedScoresTest, DecodeHasTheBitsOfPrefill) {
   const auto device = MakeTestDevice(GetParam());
-  for (const Shape& shape : kShapes) {
-    const Inputs in(shape);
-    const Inputs::Memory memory(*device, in);
+  for (const TurnedShape& shape : kTurnedShapes) {
+    const TurnedInputs in(shape);
+    const TurnedInputs::Memory memory(*device, in);
     const std::vector<float> expected = in.Prefill(memory, 0, shape.tokens);
     for (int64_t t = 0; t < shape.tokens; ++t) {
       const auto row = expected.begin() + t * in.RowSize();
@@ -194,8 +194,8 @@ TEST_P(TurnedScoresTest, DecodeHasTheBitsOfPrefill) {
 
 TEST_P(TurnedScoresTest, NamesWhatIsWrong) {
   const auto device = MakeTestDevice(GetParam());
-  const Inputs in(kShapes[1]);
-  const Inputs::Memory memory(*device, in);
+  const TurnedInputs in(kTurnedShapes[1]);
+  const TurnedInputs::Memory memory(*device, in);
   const DeviceArray<float> q(*device, in.q), out(*device, std::vector<float>(4 * 9));
   const DeviceArray<int32_t> codes(*device, in.codes);
   const TurnedPrefillScoresArgs good{

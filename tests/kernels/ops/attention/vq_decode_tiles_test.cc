@@ -10,19 +10,19 @@
 namespace tvq {
 namespace {
 
-struct Case {
+struct TilesCase {
   int64_t heads, value;
 };
 
 // Heads that share rows and one that has its own; one tile and several; a part of a vector left.
-constexpr Case kCases[] = {{1, 2101}, {1, 4160}, {2, 805}};
+constexpr TilesCase kTilesCases[] = {{1, 2101}, {1, 4160}, {2, 805}};
 
 class VqDecodeTilesTest : public ::testing::TestWithParam<VqRead> {};
 
 TEST_P(VqDecodeTilesTest, BitsDoNotDependOnThreads) {
   constexpr int64_t kTokens = 90, kDecoded = 2;
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
-    for (const Case& c : kCases) {
+    for (const TilesCase& c : kTilesCases) {
       const VqShape shape{1, 40, 33, c.value, dtype, GetParam()};
       const VqInputs inputs(shape, c.heads, kTokens, 3);
       const auto decode = [&](int threads) {

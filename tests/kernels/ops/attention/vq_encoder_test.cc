@@ -12,19 +12,20 @@
 namespace tvq {
 namespace {
 
-struct Case {
+struct EncoderCase {
   int64_t heads, kv_heads, codes, value, tokens;
   CodeSumsShape Shape() const { return {kv_heads, codes, value}; }
 };
 
 // Own and shared key/value heads; codes and values of one, of no whole vector, of a tile and a bit;
 // codes that no position has.
-constexpr Case kCases[] = {{1, 1, 1, 1, 1},      {3, 3, 7, 13, 70},    {4, 2, 33, 64, 130},
-                           {6, 1, 128, 100, 50}, {2, 1, 300, 270, 90}, {1, 1, 16, 5, 200}};
+constexpr EncoderCase kEncoderCases[] = {{1, 1, 1, 1, 1},      {3, 3, 7, 13, 70},
+                                         {4, 2, 33, 64, 130},  {6, 1, 128, 100, 50},
+                                         {2, 1, 300, 270, 90}, {1, 1, 16, 5, 200}};
 
 // What a layer would give attention for a text.
 struct Text {
-  Text(const Case& c, uint32_t seed)
+  Text(const EncoderCase& c, uint32_t seed)
       : shape(c.Shape()),
         heads(c.heads),
         tokens(c.tokens),
@@ -136,7 +137,7 @@ class VqEncoderTest : public ::testing::TestWithParam<DeviceCase> {
 };
 
 TEST_P(VqEncoderTest, IsSoftmaxAttentionToEveryPosition) {
-  for (const Case& c : kCases) {
+  for (const EncoderCase& c : kEncoderCases) {
     const Text text(c, 1);
     const std::vector<double> want = text.Quadratic();
     const double bound = text.Bound();
@@ -150,7 +151,7 @@ TEST_P(VqEncoderTest, IsSoftmaxAttentionToEveryPosition) {
 
 TEST_P(VqEncoderTest, HowATextIsCutChangesNoBits) {
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam(), 1);
-  for (const Case& c : {kCases[2], kCases[4]}) {
+  for (const EncoderCase& c : {kEncoderCases[2], kEncoderCases[4]}) {
     const Text text(c, 2);
     OwnedSums whole(*device_, text.shape), pieces(*device_, text.shape);
     Collect(*device_, text, 0, c.tokens, whole);

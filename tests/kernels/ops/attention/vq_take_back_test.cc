@@ -181,7 +181,7 @@ TEST_P(VqTakeBackTest, RowsOfOneStateMustBeConsecutive) {
             "state");
 }
 
-std::vector<TakeBackCase> Cases() {
+std::vector<TakeBackCase> TakeBackCases() {
   std::vector<DeviceCase> devices{{"reference", ""}};
   for (const std::string& isa : AvailableIsas()) devices.push_back({"cpu", isa});
   std::vector<TakeBackCase> cases;
@@ -196,7 +196,7 @@ std::vector<TakeBackCase> Cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, VqTakeBackTest, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Devices, VqTakeBackTest, testing::ValuesIn(TakeBackCases()),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
