@@ -57,7 +57,8 @@ REASONS = {
 
 def tests_of(program) -> list:
     """["ModelTest.Name/case", ...]"""
-    listed = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True).stdout
+    every = [program, "--gtest_list_tests", "--gtest_filter=*"]  # whatever GTEST_FILTER says
+    listed = subprocess.run(every, check=True, capture_output=True, text=True).stdout
     names, suite = [], ""
     for line in listed.splitlines():
         name = line.split("#")[0].strip()

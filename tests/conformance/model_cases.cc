@@ -103,6 +103,8 @@ std::vector<DeviceCase> Backends() {
   return found;
 }
 
+}  // namespace
+
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const DeviceCase& backend : Backends()) {
@@ -127,5 +129,4 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, ModelTest, testing::ValuesIn(Cases()), CaseName);
 
-}  // namespace
 }  // namespace tvq::conformance
