@@ -32,8 +32,7 @@ void AddHttp(flags::Command app, GatewayOptions& options) {
       .Within(0, 65535);
   const flags::Option certificate = app.AddSetting(
       "--ssl-certfile", options.certificate_file,
-      "The gateway's certificates in PEM, its own first; empty: no TLS. SIGHUP has it "
-      "read again");
+      "The gateway's certificates in PEM, its own first; empty: no TLS. SIGHUP has it read again");
   const flags::Option key =
       app.AddSetting("--ssl-keyfile", options.key_file, "The key of --ssl-certfile in PEM");
   certificate.Needs(key);

@@ -33,8 +33,8 @@ struct ModelSources {
   std::string dir;
 };
 
-// Not Add: the two are one choice, which the environment makes only if no flag does, and only the
-// environment separates models by commas, which a path may hold.
+// Not AddSetting: the two are one choice, which the environment makes only if no flag does, and
+// only the environment separates models by commas, which a path may hold.
 void AddModelSources(flags::Command app, ModelSources& sources) {
   app.Add("--model", sources.models,
           "A model to serve, NAME=DIR; repeatable (Env:TVQ_MODEL, separated by commas)")
@@ -60,13 +60,11 @@ void AddModelFlags(flags::Command app, Flags& flags) {
       .OneOf({"float32", "bfloat16"});
   app.AddSetting("--state-read-dtype", flags.state_read_dtype,
                  "What decode reads of a Transformer-VQ's session: exact, or an int8 copy, which "
-                 "takes memory "
-                 "and less time; without effect on other families")
+                 "takes memory and less time; without effect on other families")
       .OneOf({"exact", "int8"});
   app.AddSetting("--attention-skip-mass", flags.attention_skip_mass,
                  "Softmax mass that decode may leave out of a Transformer-VQ's attention, to read "
-                 "fewer rows "
-                 "of values: 0 (exact) to less than 1; without effect on other families")
+                 "fewer rows of values: 0 (exact) to less than 1; without effect on other families")
       .Check(
           [](const std::string& text) {
             float mass = 0;
@@ -121,13 +119,11 @@ void AddSecurityFlags(flags::Command app, ServerOptions& server) {
       .Within(0.0, 1e6);
   app.AddSetting("--max-num-seqs-per-key", server.gate.limits.max_num_seqs,
                  "Sequences of a key, or of all without keys, that compute in one step, if the "
-                 "file of keys "
-                 "does not say; 0: no limit")
+                 "file of keys does not say; 0: no limit")
       .Within(0, 1 << 20);
   app.AddSetting("--max-num-admitted-seqs-per-key", server.gate.limits.max_num_admitted_seqs,
                  "Sequences of a key, or of all without keys, that are admitted at once, if the "
-                 "file of keys "
-                 "does not say; the requests of others wait; 0: no limit")
+                 "file of keys does not say; the requests of others wait; 0: no limit")
       .Within(0, 1 << 20);
 }
 
@@ -137,8 +133,7 @@ void AddEngineFlags(flags::Command app, EngineOptions& engine) {
       .Within(1, 65536);
   app.AddSetting("--max-num-admitted-seqs", engine.max_num_admitted_seqs,
                  "Sequences that are admitted at once, if the memory of states has room for them; "
-                 "0: 4096, or "
-                 "--max-num-seqs if that is more")
+                 "0: 4096, or --max-num-seqs if that is more")
       .Within(0, 1 << 20);
   app.AddSetting("--max-num-queued-reqs", engine.max_num_queued_reqs,
                  "Requests that wait; more are refused with RESOURCE_EXHAUSTED")
@@ -150,9 +145,7 @@ void AddEngineFlags(flags::Command app, EngineOptions& engine) {
       .Within(int64_t{1}, kMany);
   app.AddSetting("--stream-interval", engine.stream_interval,
                  "Tokens of a stream that go out together while more sequences want to compute "
-                 "than one step "
-                 "has; 1: each at "
-                 "once, always")
+                 "than one step has; 1: each at once, always")
       .Within(int64_t{1}, kMany);
   app.AddSwitchSetting(
       "--enforce-eager", engine.enforce_eager,
@@ -170,8 +163,7 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
       "--session-dir", sessions.dir, "Directory where sessions outlive the server; empty: none");
   app.AddSetting("--redis", sessions.redis,
                  "Redis where sessions outlive the server, "
-                 "redis://[user:password@]host[:port][/database] or "
-                 "unix://path; empty: none")
+                 "redis://[user:password@]host[:port][/database] or unix://path; empty: none")
       .Excludes(dir);
   app.AddSizeSetting(
          "--session-disk-bytes", sessions.disk_bytes,
@@ -185,8 +177,7 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
       .NotNegative();
   app.AddSetting("--session-ttl", sessions.ttl,
                  "Seconds after which a session that is not used is deleted, if its creator does "
-                 "not say; 0: "
-                 "never")
+                 "not say; 0: never")
       .Within(0.0, 1e10);
   app.AddSwitchSetting(
       "--session-transcripts", options.keep_transcript,
@@ -237,8 +228,7 @@ void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepaliv
       .Within(int64_t{1}, int64_t{1} << 30);
   app.AddSetting("--max-resets-per-second", server.connections.max_resets_per_second,
                  "Calls that a client may begin and give up in a second; its connection is closed "
-                 "beyond it, "
-                 "or those of its address beyond four times that; 0: no limit")
+                 "beyond it, or those of its address beyond four times that; 0: no limit")
       .Within(0.0, 1e9);
   app.AddSetting("--keepalive-time", keepalive_time, "Seconds of silence before a client is pinged")
       .Within(1, 86400);

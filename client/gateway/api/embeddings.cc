@@ -20,8 +20,8 @@
 namespace tvq::gateway {
 namespace {
 
-// EncodeCalls of one request at a time: the server always has its next text, and a long list does
-// not fill the server's queue.
+// Calls of one request at a time: the server always has its next text, and a long list does not
+// fill the server's queue.
 constexpr size_t kAtOnce = 8;
 // Bytes of memory for each byte of vectors on the wire while the JSON is made: the numbers, whose
 // array may double, and sixteen characters for each four bytes.

@@ -70,7 +70,8 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
         busy.message(), "; if that is the first call with this idempotency_key, try again"));
   }
   if (shares_storage() && !entry.claimed) return absl::OkStatus();
-  // The reply to a retry may be known only after loading; any other call must not disturb the next.
+  // Before it leases, so that no other call hears that the session is busy. A retry loads first:
+  // only then is its reply known.
   if (call.idempotency_key.empty()) {
     if (auto status = CheckVersion(call, record); !status.ok()) return status;
   }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/sessions/durable/redis/tier_redis.h"
+#include "tests/server/sessions/message.h"
 #include "tests/server/sessions/redis_process.h"
 
 namespace tvq {
@@ -19,8 +20,6 @@ namespace tvq {
 inline constexpr int64_t kPieceBytes = 1024;
 
 inline const std::string kId(32, '1');
-
-inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 class TierRedis : public ::testing::Test {
  protected:

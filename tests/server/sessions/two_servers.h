@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "tests/server/sessions/memory_tier.h"
+#include "tests/server/sessions/message.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
-
-inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 // What the servers share.
 class Shared {
