@@ -80,15 +80,18 @@ class HangUps {
     Wait();
   }
 
-  // Of the loop, which ends when nothing waits any more.
-  void Stop() { signals_.cancel(); }
+  // Of the loop, which ends when nothing waits any more. One that has come may be answered still.
+  void Stop() {
+    stopped_ = true;
+    signals_.cancel();
+  }
 
  private:
   void Wait() {
     signals_.async_wait([this](const ErrorCode& error, int) {
       if (error) return;
       Reload();
-      Wait();
+      if (!stopped_) Wait();
     });
   }
 
@@ -102,6 +105,7 @@ class HangUps {
 
   std::optional<TlsFiles>& tls_;
   asio::signal_set signals_;
+  bool stopped_ = false;
 };
 
 // The first signal lets requests finish for a time, the second ends them.
