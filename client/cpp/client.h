@@ -60,7 +60,7 @@ class Client {
   virtual absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,
                                                             const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {}) = 0;
-  // An empty name stands for the server's only model.
+  // An empty name stands for the server's first model.
   virtual absl::StatusOr<v1::Model> GetModel(const std::string& name,
                                              const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(

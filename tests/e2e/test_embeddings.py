@@ -155,7 +155,8 @@ def test_a_model_that_does_not_encode_is_named(refused):
     assert error["message"] == 'model: "vq" has no encoder; it generates and scores'
     error = refused(404, model="nobody", input="1 2")
     assert (error["code"], error["param"]) == ("model_not_found", "model")
-    assert refused(400, model=None, input="1 2")["message"] == "model: is empty, must be one of: vq, encoder"
+    # Left out, it is the server's first.
+    assert refused(400, model=None, input="1 2")["message"] == 'model: "vq" has no encoder; it generates and scores'
 
 
 @pytest.mark.parametrize("body, param, message", [

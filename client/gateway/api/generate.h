@@ -35,7 +35,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
                                   std::vector<v1::GenerateRequest>& requests,
                                   const CallError& to_error, std::unique_ptr<Whole> whole);
 
-// `name`, or if it is empty the server's only model.
+// `name`, or if it is empty the server's first model.
 asio::awaitable<absl::StatusOr<std::string>> ModelNamed(Services& services, Exchange& exchange,
                                                         std::string name);
 

@@ -32,7 +32,7 @@ struct RequestSettings {
 class Target {
  public:
   virtual ~Target() = default;
-  // An empty name stands for the server's only model.
+  // An empty name stands for the server's first model.
   virtual absl::StatusOr<ModelInfo> GetModel(const std::string& name) = 0;
   virtual absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
                                                         const std::string& text) = 0;

@@ -24,7 +24,7 @@ class Client:
     """A connection to a server; calls may be made from several threads. Every call may raise tvq.Error.
 
     `api_key`: for a server that wants one. `tls`: True, or Tls with files. `timeout`: seconds that each call may
-    take; None: no limit. Where a model is asked for, its name may be left out if the server has only one.
+    take; None: no limit. Where a model is asked for, its name may be left out: the server's first.
     """
 
     def __init__(self, address: str = "127.0.0.1:50051", *, api_key: Optional[str] = None,
@@ -88,6 +88,8 @@ class Client:
         A character outside the model's vocabulary is an error, here as wherever text is given; with allow_unknown it
         becomes the model's unknown token.
         """
+        if not isinstance(text, str):
+            raise TypeError("must be a str")
         request = generation_pb2.TokenizeRequest(model=model, text=text, allow_unknown=allow_unknown)
         return list(self._transport.unary("GenerationService/Tokenize", request,
                                           generation_pb2.TokenizeResponse).token_ids)

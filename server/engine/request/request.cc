@@ -150,10 +150,15 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
                                                    " tokens, must be at most ", limit,
                                                    ", the model's context length"));
   }
+  std::string more;
+  if (max_tokens == 1) {
+    more = ", and one more is to be generated";  // what is left of a default
+  } else if (generates) {
+    more = absl::StrCat(", and max_tokens is ", max_tokens);
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(request.prompt_field, ": has ", prompt, " tokens",
-                   before > 0 ? absl::StrCat(", the context before it has ", before) : "",
-                   generates ? absl::StrCat(", and max_tokens is ", max_tokens) : "",
+                   before > 0 ? absl::StrCat(", the context before it has ", before) : "", more,
                    "; together they must be at most ", limit, ", the model's context length"));
 }
 

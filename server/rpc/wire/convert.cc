@@ -110,7 +110,7 @@ absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& st
 // Tokens of an answer in a context without an end, where neither request nor model say how many.
 constexpr int64_t kEndlessMaxTokens = 4096;
 
-// SamplingParams.limit_to_context. `given`: max_tokens is the request's or the model's.
+// Cuts max_tokens to what the context leaves; where it is not `given`, it is all of that.
 void LimitToContext(const ModelInfo& model, const ContextStart& start, bool given,
                     Request* request) {
   const int64_t context = model.config.max_position;
@@ -184,15 +184,12 @@ void ToProto(const TokenizerConfig& pixels, v1::ImageShape* message) {
 
 absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
                                              const std::string& name) {
-  if (name.empty() && models.size() == 1) return &models.front();
+  if (name.empty() && !models.empty()) return &models.front();
   for (const ServedModel& model : models) {
     if (model.name == name) return &model;
   }
   const std::string names =
       absl::StrJoin(models, ", ", [](std::string* out, const ServedModel& m) { *out += m.name; });
-  if (name.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("model: is empty, must be one of: ", names));
-  }
   return absl::NotFoundError(
       absl::StrCat("model: there is no ", Quoted(name), "; this server has: ", names));
 }
@@ -308,9 +305,11 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   const ModelInfo& info = model.model->info();
   request.sampling = DefaultSampling(info.generation);
   ApplySampling(message.sampling(), &request.sampling);
-  if (message.sampling().limit_to_context()) {
-    const bool given = message.sampling().has_max_tokens() || info.generation.max_tokens;
-    LimitToContext(info, start, given, &request);
+  const bool is_default = !message.sampling().has_max_tokens();
+  const bool asked = message.sampling().limit_to_context();
+  if (asked || is_default) {
+    const bool to_the_end = asked && is_default && !info.generation.max_tokens;
+    LimitToContext(info, start, !to_the_end, &request);
   }
   if (start.of != ContextStart::kNothing && request.sampling.n != 1) {
     return absl::InvalidArgumentError(

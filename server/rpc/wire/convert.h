@@ -26,8 +26,7 @@ struct RequestLimits {
   int64_t max_prompt_tokens = 0;  // 0: none
 };
 
-// The model served under `name`, or the only one if `name` is empty. NOT_FOUND says which there
-// are.
+// The model served under `name`, or the first if `name` is empty. NOT_FOUND says which there are.
 absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
                                              const std::string& name);
 

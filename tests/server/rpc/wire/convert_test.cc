@@ -88,13 +88,13 @@ ServedModel MakeModel(const std::string& name, std::optional<int32_t> eos,
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-TEST(FindModelTest, EmptyNameMeansTheOnlyModel) {
+TEST(FindModelTest, EmptyNameMeansTheFirstModel) {
   const std::vector<ServedModel> one = {MakeModel("a", 1)};
   const std::vector<ServedModel> two = {MakeModel("a", 1), MakeModel("b", 1)};
   EXPECT_EQ((*FindModel(one, ""))->name, "a");
   EXPECT_EQ((*FindModel(two, "b"))->name, "b");
-  const auto empty = FindModel(two, "");
-  EXPECT_EQ(empty.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*FindModel(two, ""))->name, "a");
+  EXPECT_EQ(FindModel({}, "").status().code(), absl::StatusCode::kNotFound);
   const auto unknown = FindModel(two, "c");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Message(unknown.status()), HasSubstr("\"c\"; this server has: a, b"));
@@ -310,6 +310,23 @@ TEST(ToRequestTest, RequestGoesBeforeModelDefaultsBeforeOurs) {
   const auto defaults = ToRequest(message, model, {});
   EXPECT_EQ(defaults->sampling.temperature, 0.5);
   EXPECT_FALSE(defaults->sampling.seed.has_value());
+}
+
+TEST(ToRequestTest, CutsADefaultToWhatTheContextLeaves) {
+  const ContextStart session{ContextStart::kSession, 60};
+  const auto max_tokens = [&](const ServedModel& model, std::optional<int32_t> asked) {
+    v1::GenerateRequest message;
+    message.set_text(std::string(30, 'a'));
+    if (asked) message.mutable_sampling()->set_max_tokens(*asked);
+    return ToRequest(message, model, {}, session)->sampling.max_tokens;
+  };
+  const ServedModel with_default = MakeModel("m", 1, {.max_tokens = 50}, 100);
+  EXPECT_EQ(max_tokens(with_default, std::nullopt), 10);
+  EXPECT_EQ(max_tokens(with_default, 50), 50);  // the engine refuses it
+  EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 100), std::nullopt), 10);
+  EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 200), std::nullopt), 16);
+  EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 90), std::nullopt), 1);
+  EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 50}), std::nullopt), 50);
 }
 
 TEST(ToRequestTest, LimitToContextLeavesWhatTheContextHolds) {
