@@ -152,6 +152,45 @@ def test_body_too_large(gateway):
         assert status_of(read_all(sock)) == 413
 
 
+CHUNKS = b"4\r\n{\"a\"\r\n3\r\n:1}\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("head, status", [
+    (b"POST /v1/nothing HTTP/1.1\r\nHost: h\r\n", 404),
+    (b"POST /version HTTP/1.1\r\nHost: h\r\n", 405),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Encoding: gzip\r\n", 415),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nOrigin: http://elsewhere\r\nSec-Fetch-Site: cross-site\r\n", 403),
+])
+@pytest.mark.parametrize("body, whole", [
+    (b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS, True),
+    (b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS[:-5], False),
+    (b"Transfer-Encoding: chunked\r\n\r\n" + b"40000\r\n" + b"x" * 0x40000 + b"\r\n" + CHUNKS, False),
+    (b"Transfer-Encoding: chunked\r\n\r\nno size\r\n", False),
+    (b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n", False),
+    (b"Content-Length: 7\r\n\r\n{\"a\":1}", True),
+    (b"Content-Length: 7\r\n\r\n{", False),
+    (b"Content-Length: 3000000\r\n\r\n{", False),
+])
+def test_an_early_refusal_says_whether_the_connection_closes(gateway, head, status, body, whole):
+    with gateway.raw() as sock:
+        sock.sendall(head + body)
+        sock.settimeout(10)
+        first = sock.recv(65536)
+        assert status_of(first) == status
+        assert (b"\r\nConnection: close\r\n" in first) == (not whole)
+        if whole:
+            sock.sendall(LAST)
+            assert status_of(sock.recv(65536)) == 200
+
+
+def test_a_chunked_body_over_the_limit_says_that_the_connection_closes(gateway):
+    with gateway.raw() as sock:
+        sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+        sock.sendall((b"20000\r\n" + b"x" * 0x20000 + b"\r\n") * 9 + CHUNKS[:-5])
+        first = sock.recv(65536)
+        assert status_of(first) == 413 and b"\r\nConnection: close\r\n" in first
+
+
 # Read beside the loop.
 def test_large_bodies(gateway):
     answer = gateway.complete("x" * 900_000, max_tokens=1)

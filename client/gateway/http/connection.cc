@@ -213,12 +213,8 @@ asio::awaitable<void> Connection::Serve() {
   if (chunk_.capacity() > kKeptBytes) std::string().swap(chunk_);
   hooks_.finished(
       {request_, request_id_, route_, gone_ ? 499 : status_, Clock::now() - started_, bytes_sent_});
-  if (!ended_) co_return;
   // What was refused early may still be on its way here, and would take the answer with it.
-  if (!parser_->body_done()) {
-    if (keep_alive_) keep_alive_ = co_await SkipBody();
-    lingers_ = !keep_alive_;
-  }
+  if (ended_) lingers_ = !parser_->body_done();
 }
 
 // False: there is more of it, or it cannot be read.
@@ -370,9 +366,11 @@ std::string Connection::Head(const Response& response, std::optional<uint64_t> l
 }
 
 asio::awaitable<void> Connection::Respond(Response response) {
-  if (!parser_->body_done() && ((parser_->expects_continue() && !continue_sent_) ||
-                                parser_->content_length().value_or(0) > kSkipBytes)) {
-    keep_alive_ = false;
+  if (keep_alive_ && !parser_->body_done()) {
+    incoming_->Unwatch();
+    // Ahead of the answer, which says whether the connection goes on behind it.
+    keep_alive_ = co_await SkipBody();
+    timed_out_ = false;
   }
   std::string answer = Head(response, response.body.size());
   status_ = response.status;
@@ -385,6 +383,7 @@ asio::awaitable<void> Connection::Respond(Response response) {
 }
 
 asio::awaitable<bool> Connection::Begin(Response head, std::optional<uint64_t> length) {
+  if (!parser_->body_done()) keep_alive_ = false;
   const std::string text = Head(head, length);
   status_ = head.status;
   const bool sent = co_await Send(text);
