@@ -1,6 +1,7 @@
 """HTTP through tvq-gateway: completions as OpenAI's clients ask for them."""
 
 import contextlib
+import json
 
 import pytest
 from gateway_process import GatewayProcess, text_of
@@ -47,13 +48,26 @@ def test_stream_is_the_same_text(gateway):
     stream = gateway.stream(prompt="Once", max_tokens=30, seed=7, n=2, stream_options={"include_usage": True})
     events = list(stream)
     assert stream.done
-    assert stream.response.headers["Content-Type"] == "text/event-stream"
+    assert stream.response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     assert [text_of(events, i) for i in (0, 1)] == [choice["text"] for choice in whole["choices"]]
     assert events[-1]["choices"] == [] and events[-1]["usage"] == whole["usage"]
     assert all(event["usage"] is None for event in events[:-1])
     assert {event["id"] for event in events} == {events[0]["id"]}
     finish = [choice["finish_reason"] for event in events for choice in event["choices"]]
     assert finish.count("length") == 2 and set(finish) <= {None, "length"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_lines_end_where_every_client_says(gateway, stream):
+    """Python's splitlines, by which some clients read events, ends a line at more than JSON does."""
+    prompt = "a\x85b\u2028c\u2029d"
+    answer = gateway.post("/v1/completions", {"model": "bytes", "prompt": prompt, "echo": True, "max_tokens": 1,
+                                              "stream": stream})
+    body = answer.body.decode()
+    assert not set("\x85\u2028\u2029") & set(body)
+    documents = [line.removeprefix("data: ") for line in body.splitlines() if line not in ("", "data: [DONE]")]
+    text = "".join(choice["text"] for line in documents for choice in json.loads(line)["choices"])
+    assert text.startswith(prompt)
 
 
 def test_prompts_in_their_order(gateway):

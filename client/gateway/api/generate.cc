@@ -111,7 +111,7 @@ class GenerateCalls {
 constexpr char kOrStream[] = ", or stream";
 
 Response EventStream() {
-  return {.content_type = "text/event-stream",
+  return {.content_type = "text/event-stream; charset=utf-8",
           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
 }
 

@@ -37,6 +37,19 @@ void AppendEscaped(char c, std::string* out) {
   }
 }
 
+// Some clients end a line of an event at those that Unicode calls ends of lines.
+void AppendCharacter(std::string_view character, std::string* out) {
+  if (character == "\xC2\x85") {
+    *out += "\\u0085";
+  } else if (character == "\xE2\x80\xA8") {
+    *out += "\\u2028";
+  } else if (character == "\xE2\x80\xA9") {
+    *out += "\\u2029";
+  } else {
+    *out += character;
+  }
+}
+
 }  // namespace
 
 // Table 3-7 of the Unicode standard.
@@ -85,7 +98,7 @@ void AppendJsonString(std::string_view text, std::string* out) {
       out->push_back(text[i]);
       ++i;
     } else if (const size_t size = CharacterBytes(text.substr(i)); size > 0) {
-      out->append(text, i, size);
+      AppendCharacter(text.substr(i, size), out);
       i += size;
     } else {
       *out += kReplacement;

@@ -21,6 +21,11 @@ TEST(JsonTextTest, EveryCharacterComesBack) {
   EXPECT_EQ(nlohmann::json::parse(Quoted(text)).get<std::string>(), text);
 }
 
+TEST(JsonTextTest, EndsOfLinesAreEscapedToo) {
+  EXPECT_EQ(Quoted("a\xC2\x85\xE2\x80\xA8\xE2\x80\xA9\xC2\x86"),
+            "\"a\\u0085\\u2028\\u2029\xC2\x86\"");
+}
+
 TEST(JsonTextTest, BytesThatAreNoCharacterAreReplaced) {
   for (const char* bytes : {"\x80", "\xC0", "\xC1", "\xF5", "\xFF"}) {
     EXPECT_EQ(Quoted(bytes), "\"\xEF\xBF\xBD\"");
