@@ -1,16 +1,24 @@
 #include "base/read_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
 
 namespace tvq {
+namespace {
+
+constexpr int kPatienceMs = 1000;
+
+}  // namespace
 
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path) {
   // Without O_NONBLOCK the open of a named pipe would wait for a writer.
@@ -43,6 +51,34 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   }
   content.resize(done);
   return content;
+}
+
+absl::StatusOr<std::string> ReadNamedFile(const std::string& what, const std::string& file,
+                                          int64_t max_bytes) {
+  const auto failed = [&](std::string_view why) {
+    return absl::NotFoundError(
+        absl::StrCat(what, " ", file, ": cannot be read: ", std::string(why)));
+  };
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return failed(std::strerror(errno));
+  const absl::Cleanup closer = [&] { close(descriptor); };
+  std::string text;
+  std::array<char, 4096> piece;
+  while (true) {
+    // A regular file is always ready; so is a pipe at its end, but not before anybody writes to it.
+    pollfd wanted{.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int ready = poll(&wanted, 1, kPatienceMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return failed("it is a pipe to which nobody writes");
+    const ssize_t got = read(descriptor, piece.data(), piece.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return failed(std::strerror(errno));
+    if (got == 0) return text;
+    text.append(piece.data(), static_cast<size_t>(got));
+    if (static_cast<int64_t>(text.size()) > max_bytes) {
+      return failed(absl::StrCat("it has more than ", max_bytes, " bytes"));
+    }
+  }
 }
 
 absl::Status CheckPlainFileName(std::string_view what, std::string_view name) {

@@ -6,13 +6,15 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/read_file.h"
 #include "server/rpc/access/api_keys.h"
-#include "server/rpc/access/read_file.h"
 #include "server/sessions/durable/disk/tier_disk.h"
 #include "server/sessions/durable/redis/tier_redis.h"
 
 namespace tvq {
 namespace {
+
+constexpr int64_t kMaxPromptBytes = int64_t{1} << 28;
 
 absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags) {
   if (!flags.redis.empty()) {
@@ -38,7 +40,7 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
   SessionOptions options = flags.options;
   if (flags.ttl > 0) options.default_ttl = absl::Seconds(flags.ttl);
   for (const std::string& file : flags.shared_prompt_files) {
-    auto prompt = ReadFile("--shared-prompt-file", file);
+    auto prompt = ReadNamedFile("--shared-prompt-file", file, kMaxPromptBytes);
     if (!prompt.ok()) return prompt.status();
     options.shared_prompts.push_back(*std::move(prompt));
   }

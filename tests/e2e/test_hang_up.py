@@ -64,6 +64,30 @@ def test_certificates_are_read_again(start, tmp_path):
     assert name_shown(server, authority.ca) == "successor"
 
 
+def test_a_pipe_for_a_file_holds_nothing_up(start, tmp_path):
+    authority = Authority(tmp_path / "ca")
+    files = [shutil.copy(file, tmp_path / file.name) for file in authority.issue("server")]
+    keys = tmp_path / "keys.txt"
+    keys.write_text(line("ana", "alpha"))
+    server = start("--api-key-file", keys, "--ssl-certfile", files[0], "--ssl-keyfile", files[1])
+    with GatewayProcess(server.address, "--server-ssl-ca-certs", authority.ca, "--ssl-certfile", files[0],
+                        "--ssl-keyfile", files[1]) as gateway:
+        for what, file in [("api key", keys), ("certificate", files[0]), ("key", files[1])]:
+            why = f"{what} file {file}: cannot be read: it is a pipe to which nobody writes"
+            kept = file.read_bytes()
+            file.unlink()
+            os.mkfifo(file)
+            hang_up(server, f"SIGHUP: credentials read again, the old ones stay: {why}")
+            if file != keys:
+                hang_up(gateway, f"SIGHUP: the certificates were read again, those in use stay: {why}")
+            file.unlink()
+            file.write_bytes(kept)
+            hang_up(server, "SIGHUP: credentials read again: 1 key")
+        hang_up(gateway, "SIGHUP: the certificates were read again\n")
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+
+
 def test_without_files_it_does_nothing(start):
     server = start()
     hang_up(server, "SIGHUP: this server has no file of keys and no certificates to read again")
@@ -132,3 +156,12 @@ def test_outlives_its_terminal(api, server, name):
             program.process.send_signal(signal.SIGHUP)
         program.process.send_signal(signal.SIGTERM)
         assert program.process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_many_do_not_keep_the_gateway_from_its_end(server):
+    for _ in range(40):
+        with GatewayProcess(server.address) as gateway:
+            for _ in range(50):
+                gateway.process.send_signal(signal.SIGHUP)
+            gateway.process.send_signal(signal.SIGTERM)
+            assert gateway.process.wait(PATIENCE_SECONDS) == 0

@@ -2,12 +2,14 @@
 
 #include <openssl/ssl.h>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/system/error_code.hpp>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/read_file.h"
 
 namespace tvq::gateway {
 namespace {
@@ -65,13 +67,17 @@ absl::Status TlsFiles::Read() {
                        asio::ssl::context::no_tlsv1_1);
   SSL_CTX_set_alpn_select_cb(context->native_handle(), ChooseProtocol, nullptr);
   boost::system::error_code error;
-  context->use_certificate_chain_file(certificate_file_, error);
+  const auto certificates = ReadNamedFile("certificate file", certificate_file_);
+  if (!certificates.ok()) return certificates.status();
+  const auto key = ReadNamedFile("key file", key_file_);
+  if (!key.ok()) return key.status();
+  context->use_certificate_chain(asio::buffer(*certificates), error);
   if (error) {
     return absl::InvalidArgumentError(absl::StrCat("certificate file ", certificate_file_, ": ",
                                                    error.message(),
                                                    "; must be certificates in PEM"));
   }
-  context->use_private_key_file(key_file_, asio::ssl::context::pem, error);
+  context->use_private_key(asio::buffer(*key), asio::ssl::context::pem, error);
   if (!error && SSL_CTX_check_private_key(context->native_handle()) == 1) {
     context_ = std::move(context);
     stamp_ = std::move(stamp);

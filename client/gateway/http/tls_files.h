@@ -22,8 +22,8 @@ class TlsFiles {
   // Hears of files that changed: OK when they are in use, else why they are not.
   using Report = std::function<void(const absl::Status&)>;
 
-  // INVALID_ARGUMENT names the file: it cannot be read, is no PEM, or the key is another
-  // certificate's.
+  // NOT_FOUND or INVALID_ARGUMENT names the file: it cannot be read, is no PEM, or the key is
+  // another certificate's.
   static absl::StatusOr<TlsFiles> Load(const std::string& certificate_file,
                                        const std::string& key_file, Report report);
 

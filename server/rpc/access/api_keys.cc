@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "server/rpc/access/read_file.h"
+#include "base/read_file.h"
 
 namespace tvq {
 namespace {
@@ -141,7 +141,7 @@ OwnerLimits ApiKey::LimitsOver(OwnerLimits limits) const {
 }
 
 absl::StatusOr<ApiKeys> ApiKeys::Read(const std::string& file) {
-  absl::StatusOr<std::string> text = ReadFile("api key file", file);
+  absl::StatusOr<std::string> text = ReadNamedFile("api key file", file);
   if (!text.ok()) return text.status();
   return Parse(*text, file);
 }

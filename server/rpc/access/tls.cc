@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/access/read_file.h"
+#include "base/read_file.h"
 
 namespace tvq {
 namespace {
@@ -65,9 +65,9 @@ absl::StatusOr<PrivateKey> ReadKey(const std::string& file, const std::string& t
 }  // namespace
 
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options) {
-  auto certificates = ReadFile("certificate file", options.certificate_file);
+  auto certificates = ReadNamedFile("certificate file", options.certificate_file);
   if (!certificates.ok()) return certificates.status();
-  auto key_text = ReadFile("key file", options.key_file);
+  auto key_text = ReadNamedFile("key file", options.key_file);
   if (!key_text.ok()) return key_text.status();
   const auto chain = ReadCertificates(options.certificate_file, *certificates);
   if (!chain.ok()) return chain.status();
@@ -81,7 +81,7 @@ absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options) {
   }
   TlsTexts texts{.certificates = *std::move(certificates), .key = *std::move(key_text)};
   if (options.ca_file.empty()) return texts;
-  auto ca = ReadFile("certificate file", options.ca_file);
+  auto ca = ReadNamedFile("certificate file", options.ca_file);
   if (!ca.ok()) return ca.status();
   if (const auto known = ReadCertificates(options.ca_file, *ca); !known.ok()) return known.status();
   texts.ca = *std::move(ca);

@@ -1,0 +1,60 @@
+#include "base/read_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace tvq {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ReadNamedFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "tvq.XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Complaint(const std::string& file, int64_t max_bytes = 100) {
+    const auto text = ReadNamedFile("key file", file, max_bytes);
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kNotFound) << text.status();
+    EXPECT_THAT(std::string(text.status().message()),
+                HasSubstr("key file " + file + ": cannot be read: "));
+    return std::string(text.status().message());
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ReadNamedFileTest, ReadsTheWholeOfASmallFile) {
+  const std::string file = folder_ + "/file";
+  std::ofstream(file) << std::string(5000, 'x');
+  EXPECT_EQ(*ReadNamedFile("key file", file), std::string(5000, 'x'));
+  EXPECT_EQ(*ReadNamedFile("key file", file, 5000), std::string(5000, 'x'));
+  EXPECT_THAT(Complaint(file, 4999), HasSubstr("more than 4999 bytes"));
+  EXPECT_THAT(Complaint("/dev/zero"), HasSubstr("more than 100 bytes"));
+  EXPECT_THAT(Complaint(folder_), HasSubstr("directory"));
+  EXPECT_THAT(Complaint(folder_ + "/none"), HasSubstr("No such file"));
+  EXPECT_EQ(*ReadNamedFile("key file", "/dev/null"), "");
+}
+
+TEST_F(ReadNamedFileTest, ReadsAPipeAndWaitsForNobody) {
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(Complaint(pipe), HasSubstr("a pipe to which nobody writes"));
+  std::thread writer([&] { std::ofstream(pipe) << "key"; });
+  EXPECT_EQ(*ReadNamedFile("key file", pipe), "key");
+  writer.join();
+}
+
+}  // namespace
+}  // namespace tvq
