@@ -5,9 +5,13 @@
 
 namespace tvq::client {
 
+// Of a server whose address names none.
+inline constexpr int kDefaultPort = 50051;
+
 // Where the server is and how to trust one another.
 struct ConnectOptions {
-  std::string address;  // HOST:PORT
+  // HOST or HOST:PORT, also behind http:// or https:// (which asks for TLS); see base/host_port.h.
+  std::string address;
 
   // Sent with every call as a bearer key; printable ASCII. Empty: none. Without TLS whoever sees
   // the traffic sees the key.

@@ -19,11 +19,13 @@ using grpc::health::v1::HealthCheckResponse;
 
 }  // namespace
 
-absl::StatusOr<Health> CheckHealth(const ConnectOptions& connect, const CallOptions& options) {
+absl::StatusOr<Health> CheckHealth(const ConnectOptions& given, const CallOptions& options) {
+  const auto connect = Checked(given);
+  if (!connect.ok()) return connect.status();
   const auto seen = std::make_shared<std::atomic<bool>>(false);
-  const auto credentials = UnverifiedCredentials(connect, seen);
+  const auto credentials = UnverifiedCredentials(*connect, seen);
   if (!credentials.ok()) return credentials.status();
-  const Transport transport = {grpc::CreateChannel(connect.address, *credentials), ""};
+  const Transport transport = {NewChannel(*connect, *credentials), ""};
   const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
                                          grpc::internal::RpcMethod::NORMAL_RPC, transport.channel);
   const auto answer = Unary<HealthCheckResponse>(

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "client/cpp/unverified_credentials.h"
 
 namespace tvq::client {
@@ -113,7 +114,25 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> UnverifiedCredentials(
   return tls::TlsCredentials(unverified);
 }
 
-absl::StatusOr<Transport> Open(const ConnectOptions& options) {
+absl::StatusOr<ConnectOptions> Checked(ConnectOptions options) {
+  const auto server = ParseServerAddress(options.address, kDefaultPort);
+  if (!server.ok()) return server.status();
+  options.address = server->address;
+  options.tls = options.tls || server->tls;
+  return options;
+}
+
+std::shared_ptr<grpc::Channel> NewChannel(
+    const ConnectOptions& checked, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    grpc::ChannelArguments arguments) {
+  if (IsLoopback(checked.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(checked.address, credentials, arguments);
+}
+
+absl::StatusOr<Transport> Open(const ConnectOptions& given) {
+  const auto checked = Checked(given);
+  if (!checked.ok()) return checked.status();
+  const ConnectOptions& options = *checked;
   if (!FitsHeader(options.api_key)) {
     return absl::InvalidArgumentError("api_key: must be printable ASCII without spaces");
   }
@@ -123,7 +142,7 @@ absl::StatusOr<Transport> Open(const ConnectOptions& options) {
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveMs);
   Transport transport;
-  transport.channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
+  transport.channel = NewChannel(options, *credentials, arguments);
   if (!options.api_key.empty()) transport.authorization = "Bearer " + options.api_key;
   return transport;
 }

@@ -23,6 +23,15 @@ struct Transport {
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
     const ConnectOptions& options);
 
+// The options with an address as gRPC takes it, and with `tls` where the address asks for it.
+absl::StatusOr<ConnectOptions> Checked(ConnectOptions options);
+
+// A channel to a checked address. Calls to this machine never go through a proxy, whatever
+// http_proxy and the like say.
+std::shared_ptr<grpc::Channel> NewChannel(
+    const ConnectOptions& checked, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    grpc::ChannelArguments arguments = {});
+
 // INVALID_ARGUMENT for options that do not fit together, NOT_FOUND for a file that cannot be read.
 absl::StatusOr<Transport> Open(const ConnectOptions& options);
 

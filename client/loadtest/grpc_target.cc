@@ -65,12 +65,14 @@ class GrpcTarget final : public Target {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Target>> OpenGrpcTarget(const client::ConnectOptions& options,
+absl::StatusOr<std::unique_ptr<Target>> OpenGrpcTarget(const client::ConnectOptions& given,
                                                        int connections) {
-  auto client = client::Client::Connect(options);
+  const auto options = client::Checked(given);
+  if (!options.ok()) return options.status();
+  auto client = client::Client::Connect(*options);
   if (!client.ok()) return client.status();
-  auto transport = client::Open(options);
-  auto credentials = client::Credentials(options);
+  auto transport = client::Open(*options);
+  auto credentials = client::Credentials(*options);
   if (!transport.ok()) return transport.status();
   if (!credentials.ok()) return credentials.status();
   std::vector<client::Transport> transports;
@@ -78,10 +80,10 @@ absl::StatusOr<std::unique_ptr<Target>> OpenGrpcTarget(const client::ConnectOpti
     grpc::ChannelArguments arguments;
     // Channels of equal arguments would share one connection.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    transport->channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
+    transport->channel = client::NewChannel(*options, *credentials, arguments);
     transports.push_back(*transport);
   }
-  return std::make_unique<GrpcTarget>(options.address, std::move(*client), std::move(transports));
+  return std::make_unique<GrpcTarget>(options->address, std::move(*client), std::move(transports));
 }
 
 }  // namespace tvq::loadtest

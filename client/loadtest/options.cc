@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
+#include "base/host_port.h"
 
 namespace tvq::loadtest {
 namespace {
@@ -55,7 +56,7 @@ void AddTarget(flags::Command app, Options& options, Texts& texts) {
               "Load another machine than this one. It must be yours: to whom it belongs this is an "
               "attack, and what is measured is the network, too")
       .Group(group);
-  app.Add("--model", options.request.model, "May be left out where there is only one")
+  app.Add("--model", options.request.model, "Left out: the server's first")
       .TypeName("NAME")
       .Group(group);
   app.Add("--connections", options.connections, "gRPC: connections that share the calls")
@@ -84,8 +85,8 @@ void AddLoad(flags::Command app, Options& options, Texts& texts) {
       .TypeName("N,...")
       .Group(group);
   app.Add("--rate", texts.rate,
-          "Open loop: requests per second, at random (Poisson), whatever becomes of those "
-          "before; R..R: a ramp; 5,10,20: one step after the other")
+          "Open loop: requests per second, at random (Poisson), whatever becomes of those before; "
+          "R..R: a ramp; 5,10,20: one step after the other")
       .TypeName("R,...")
       .Group(group);
   const auto seconds = [&](const char* name, double& value, const char* help) {
@@ -149,8 +150,8 @@ void AddClients(flags::Command app, Options& options, Texts& texts) {
   fraction("--cancels", options.workload.cancels,
            "Requests that are cancelled in mid-stream, after a token drawn at random");
   app.Add("--retries", options.workload.retries,
-          "Send a request again, so often, when the server refused it and said when to come "
-          "back; its latency counts on")
+          "Send a request again, so often, when the server refused it and said when to come back; "
+          "its latency counts on")
       .Within(0, 1000)
       .ShowDefault()
       .Group(group);

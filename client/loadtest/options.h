@@ -56,8 +56,6 @@ absl::StatusOr<std::vector<Rate>> ParseRates(std::string_view text);
 absl::StatusOr<std::vector<int64_t>> ParseUsers(std::string_view text);
 // "10" or "1%".
 absl::StatusOr<MaxErrors> ParseMaxErrors(std::string_view text);
-// Whether HOST:PORT is this machine by its name: localhost, 127.x.x.x, ::1 or a Unix socket.
-bool IsLoopback(std::string_view address);
 
 }  // namespace tvq::loadtest
 

@@ -75,15 +75,4 @@ absl::StatusOr<MaxErrors> ParseMaxErrors(std::string_view text) {
   return Wrong(text, "a number of requests, or 0% to 100% of them");
 }
 
-bool IsLoopback(std::string_view address) {
-  if (address.starts_with("unix:")) return true;
-  std::string_view host = address.substr(0, address.rfind(':'));
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host == "localhost" || host == "::1") return true;
-  // An address, not a name that begins like one.
-  return host.starts_with("127.") && std::all_of(host.begin(), host.end(), [](char c) {
-           return c == '.' || (c >= '0' && c <= '9');
-         });
-}
-
 }  // namespace tvq::loadtest

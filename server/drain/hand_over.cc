@@ -1,8 +1,6 @@
 #include "server/drain/hand_over.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
-#include <netinet/in.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "server/rpc/wire/grpc_time.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -36,19 +35,6 @@ constexpr int kSenders = 4;
 
 absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
-
-// Whether HOST:PORT is this machine for certain.
-bool IsLoopback(const std::string& address) {
-  std::string host = address.substr(0, address.rfind(':'));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  in_addr v4;
-  in6_addr v6;
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
-  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
-  return host == "localhost";
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const PeerOptions& peer) {
@@ -80,6 +66,14 @@ std::optional<std::chrono::milliseconds> Pushback(const grpc::ClientContext& con
   return std::chrono::milliseconds(ms);
 }
 
+// To this machine past any proxy that the environment names.
+std::shared_ptr<grpc::Channel> ChannelTo(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  grpc::ChannelArguments arguments;
+  if (IsLoopback(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
 struct Sent {
   absl::Status status;
   std::optional<std::chrono::milliseconds> again_in;  // the peer has no room at the moment
@@ -94,7 +88,7 @@ class Sender {
         key_(peer.key),
         until_(until),
         stop_(std::move(stop)),
-        stub_(v1::AdminService::NewStub(grpc::CreateChannel(peer.address, credentials))) {}
+        stub_(v1::AdminService::NewStub(ChannelTo(peer.address, credentials))) {}
 
   // Where the peer has one of this id already it cannot be known whether that is the same: what is
   // here stays, and counts as left.

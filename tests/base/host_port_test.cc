@@ -13,5 +13,37 @@ TEST(HostPortTest, PutsAnIpv6AddressIntoBrackets) {
   EXPECT_EQ(HostPort("", 1), ":1");
 }
 
+TEST(HostPortTest, OnlyThisMachineIsLoopback) {
+  for (const char* address : {"localhost", "localhost:1", "127.0.0.1:80", "127.8.0.1", "[::1]:5",
+                              "[::1]", "::1", "unix:/tmp/s"}) {
+    EXPECT_TRUE(IsLoopback(address)) << address;
+  }
+  for (const char* address : {"10.0.0.1:80", "example.com:80", "127.0.0.1.example.com:80",
+                              "0.0.0.0:1", "[::2]:5", "localhost.example.com:1", ""}) {
+    EXPECT_FALSE(IsLoopback(address)) << address;
+  }
+}
+
+TEST(HostPortTest, TakesAnAddressAsPeopleWriteIt) {
+  const auto parsed = [](const char* text) {
+    const auto server = ParseServerAddress(text, 50051);
+    return server.ok() ? server->address + (server->tls ? " tls" : "") : "";
+  };
+  EXPECT_EQ(parsed("localhost:1"), "localhost:1");
+  EXPECT_EQ(parsed("localhost"), "localhost:50051");
+  EXPECT_EQ(parsed("http://10.0.0.1:7/"), "10.0.0.1:7");
+  EXPECT_EQ(parsed("https://tvq.example.com"), "tvq.example.com:50051 tls");
+  EXPECT_EQ(parsed("::1"), "[::1]:50051");
+  EXPECT_EQ(parsed("[::1]"), "[::1]:50051");
+  EXPECT_EQ(parsed("[::1]:9"), "[::1]:9");
+  EXPECT_EQ(parsed("unix:/tmp/socket"), "unix:/tmp/socket");
+  EXPECT_EQ(parsed("dns:///name:5"), "dns:///name:5");
+  for (const char* wrong : {"", ":50051", "host:", "host:0", "host:65536", "host:port",
+                            "host:1/path", "http://", "ftp://host:1", "two words:1"}) {
+    EXPECT_EQ(ParseServerAddress(wrong, 50051).status().code(), absl::StatusCode::kInvalidArgument)
+        << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace tvq

@@ -21,9 +21,12 @@ constexpr int kAheadBytes = 256 << 10;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOptions& options,
+absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOptions& given,
                                                          int connections,
                                                          asio::any_io_executor loop) {
+  const auto checked = client::Checked(given);
+  if (!checked.ok()) return checked.status();
+  const client::ConnectOptions& options = *checked;
   auto credentials = client::Credentials(options);
   if (!credentials.ok()) return credentials.status();
   grpc::ChannelArguments arguments;
@@ -43,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
   std::unique_ptr<Upstream> upstream(new Upstream(std::move(loop)));
   for (int i = 0; i < connections; ++i) {
     Stubs stubs;
-    stubs.channel = grpc::CreateCustomChannel(options.address, *credentials, arguments);
+    stubs.channel = client::NewChannel(options, *credentials, arguments);
     stubs.generation = v1::GenerationService::NewStub(stubs.channel);
     stubs.sessions = v1::SessionService::NewStub(stubs.channel);
     stubs.models = v1::ModelService::NewStub(stubs.channel);

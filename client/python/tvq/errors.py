@@ -6,6 +6,8 @@ from typing import Optional
 
 import grpc
 
+from tvq.address import unreachable
+
 
 class Error(Exception):
     """A call failed. `code` is gRPC's name of the reason, such as "NOT_FOUND"."""
@@ -105,7 +107,14 @@ def from_rpc(error: grpc.RpcError, answered: bool = False) -> Error:
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-retry-pushback-ms" and int(value) >= 0:
             retry_after = int(value) / 1000
-    return _CLASSES.get(code, Error)(error.details() or "", code.name, retry_after)
+    message = error.details() or ""
+    if code == grpc.StatusCode.UNAVAILABLE:
+        message = unreachable(message) or message
+    if code == grpc.StatusCode.UNIMPLEMENTED and not message:  # gRPC's answer for a service that is not there
+        message = "this server does not take such calls; it takes admin calls only if it has keys (--api-key-file)"
+    if code == grpc.StatusCode.UNAUTHENTICATED and "this server needs a key" in message:
+        message = "This server needs a key: Client(api_key=...)"
+    return _CLASSES.get(code, Error)(message, code.name, retry_after)
 
 
 def _given_up(begun: bool) -> Error:

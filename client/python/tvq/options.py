@@ -77,6 +77,8 @@ def set_input(request: Any, value: Prompt) -> None:
     """Sets the `text` or the `token_ids` of a request."""
     if isinstance(value, str):
         request.text = value
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError("must be a str or token ids, not bytes; decode them")
     else:
         request.token_ids.ids.extend(value)
 

@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from tvq import errors
+from tvq.address import is_loopback, parse_address
 from tvq.options import Tls
 
 #: Largest piece of a snapshot in one message.
@@ -19,8 +20,12 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 
 def open_channel(address: str, tls: Union[Tls, bool]) -> grpc.Channel:
+    address, asks_for_tls = parse_address(address)
+    tls = tls or asks_for_tls
     # A server that was started again elsewhere may have another address.
     options = [("grpc.max_receive_message_length", -1), ("grpc.dns_min_time_between_resolutions_ms", 1000)]
+    if is_loopback(address):
+        options.append(("grpc.enable_http_proxy", 0))
     if tls is False:
         return grpc.insecure_channel(address, options)
     files = tls if isinstance(tls, Tls) else Tls()
@@ -40,6 +45,9 @@ class Transport:
     def __init__(self, channel: grpc.Channel, api_key: Optional[str], timeout: Optional[float]) -> None:
         self.channel = channel
         self.timeout = timeout
+        api_key = (api_key or "").strip()
+        if not all("!" <= character <= "~" for character in api_key):
+            raise ValueError("api_key: must be printable ASCII without spaces")
         self.metadata = [("authorization", f"Bearer {api_key}")] if api_key else []
         self._methods: dict[str, Callable[..., Any]] = {}
 

@@ -33,17 +33,6 @@ TEST(Options, MaxErrors) {
     EXPECT_FALSE(ParseMaxErrors(text).ok()) << text;
 }
 
-TEST(Options, OnlyThisMachineIsLoopback) {
-  for (const char* address :
-       {"localhost:1", "127.0.0.1:80", "127.8.0.1:80", "[::1]:5", "unix:/tmp/s"}) {
-    EXPECT_TRUE(IsLoopback(address)) << address;
-  }
-  for (const char* address : {"10.0.0.1:80", "example.com:80", "127.0.0.1.example.com:80",
-                              "0.0.0.0:1", "[::2]:5", "localhost.example.com:1", ""}) {
-    EXPECT_FALSE(IsLoopback(address)) << address;
-  }
-}
-
 // Parses a command line that must fail, and returns what it says.
 std::string Complaint(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "tvq-loadtest");

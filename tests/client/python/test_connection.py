@@ -1,6 +1,8 @@
 """Keys, TLS, errors, admin calls."""
 
+import http.server
 import subprocess
+import threading
 
 import grpc
 import pytest
@@ -15,6 +17,57 @@ def test_key(tvq, fake):
         assert client.generate("a", max_tokens=1).text() == "A"
         assert client.import_session(b"".join(client.create_session().export())).id == "s2"
         assert client.generate_with_state("a", max_tokens=1).text() == "A"
+
+
+def test_a_key_as_files_hold_it(tvq, fake):
+    fake.keys = {"Key-1"}
+    with tvq.Client(fake.address, api_key="Key-1\n") as client:
+        client.models()
+    for wrong in ("two words", "two\nlines", "Schlüssel"):
+        with pytest.raises(ValueError, match="api_key"):
+            tvq.Client(fake.address, api_key=wrong)
+
+
+def test_addresses_as_people_write_them(tvq, fake):
+    from tvq.address import is_loopback, parse_address
+    with tvq.Client(f"http://{fake.address}/") as client:
+        client.models()
+    for text, address in [("localhost", "localhost:50051"), ("::1", "[::1]:50051"), ("[::1]:9", "[::1]:9"),
+                          ("unix:/tmp/s", "unix:/tmp/s"), ("dns:///name:5", "dns:///name:5")]:
+        assert parse_address(text) == (address, False)
+    assert parse_address("https://tvq.example.com") == ("tvq.example.com:50051", True)
+    for wrong in ("", ":1", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://", "ftp://host:1"):
+        with pytest.raises(ValueError, match="must be HOST:PORT"):
+            tvq.Client(wrong)
+    assert [is_loopback(address) for address in ("localhost:1", "127.8.0.1:1", "[::1]:1", "10.0.0.1:1", "127.a.b:1")] == [
+        True, True, True, False, False]
+
+
+def test_no_server(tvq, fake, monkeypatch):
+    with tvq.Client("127.0.0.1:1") as client, pytest.raises(tvq.Unavailable) as away:
+        client.models()
+    assert away.value.message == "No server at 127.0.0.1:1. Is tvq-server running?"
+    with tvq.Client("nosuch.invalid") as client, pytest.raises(tvq.Unavailable, match="there is no such name"):
+        client.models()
+    # Calls to this machine go past a proxy, others do not.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with tvq.Client(fake.address) as client:
+        client.models()
+    with tvq.Client("10.254.254.254:1234") as client, pytest.raises(tvq.Unavailable, match="the proxy of http_proxy"):
+        client.models()
+
+
+def test_a_gateway_is_no_server(tvq):
+    class Hello(http.server.BaseHTTPRequestHandler):
+        def handle_one_request(self):
+            self.wfile.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.close_connection = True
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) as gateway:
+        threading.Thread(target=gateway.serve_forever, daemon=True).start()
+        with tvq.Client(f"127.0.0.1:{gateway.server_port}") as client, pytest.raises(tvq.Unavailable, match="HTTP"):
+            client.models()
+        gateway.shutdown()
 
 
 def test_every_code_has_its_class(client, fake, tvq):

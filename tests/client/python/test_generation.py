@@ -17,6 +17,13 @@ def test_deltas_and_text(client, fake, tvq):
     assert client.generate([100, 101], max_tokens=2).text() == "AB"
 
 
+def test_bytes_are_neither_text_nor_ids(client):
+    session = client.create_session()
+    for call in (client.generate, client.score, client.encode, client.tokenize, session.append, session.generate):
+        with pytest.raises(TypeError):
+            call(b"Hi")
+
+
 def test_samples(client, fake):
     from tvq.v1 import generation_pb2
 
