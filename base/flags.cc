@@ -4,8 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iostream>
+#include <limits>
+#include <system_error>
+#include <type_traits>
+
+#include "base/nearest.h"
+#include "base/output_file.h"
 
 namespace tvq::flags {
 namespace {
@@ -27,18 +35,74 @@ void RefuseEmptyNumbers(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) RefuseEmptyNumbers(*command);
 }
 
-// CLI11 asks for what is missing, also when something else stands in its place.
-std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
-  const std::vector<std::string> left = app->remaining(/*recurse=*/true);
-  if (error.get_name() != "RequiredError" || left.empty())
-    return CLI::FailureMessage::simple(app, error);
-  return "\"" + left.front() + "\" is no " +
-         (left.front().starts_with('-') ? "option" : "command") +
-         " here\nRun with --help for more information.\n";
+// What a command line has that no program knows; `app` is the program.
+std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
+  std::vector<std::string> options, commands;
+  while (true) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    }
+    const std::vector<CLI::App*> chosen = app->get_subcommands();
+    if (chosen.empty()) break;
+    app = chosen.back();
+  }
+  for (const CLI::App* command : app->get_subcommands({})) {
+    if (!command->get_name().empty()) commands.push_back(command->get_name());  // no option group
+  }
+  const auto option = std::find_if(left.begin(), left.end(),
+                                   [](const std::string& word) { return word.starts_with("-"); });
+  const bool is_option = option != left.end();
+  std::string word = is_option ? *option : left.front();
+  if (is_option) word = word.substr(0, word.find('='));
+  const std::string kind = is_option
+                               ? "Unknown option "
+                               : (commands.empty() ? "Unexpected argument " : "Unknown command ");
+  const std::string meant = Nearest(word, is_option ? options : commands);
+  return kind + word + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
-}  // namespace
+// CLI11 lists what nobody knows, and asks for what is missing also where something else stands in
+// its place.
+std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
+  const std::vector<std::string> left = app->remaining(/*recurse=*/true);
+  const int code = error.get_exit_code();
+  const bool is_left = code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+                       code == static_cast<int>(CLI::ExitCodes::RequiredError);
+  if (!is_left || left.empty()) return CLI::FailureMessage::simple(app, error);
+  return Unknown(app, left) + "\nRun with --help for more information.\n";
+}
 
+template <typename T>
+struct Element {
+  using Type = T;
+};
+template <typename T>
+struct Element<std::optional<T>> {
+  using Type = T;
+};
+template <typename T>
+struct Element<std::vector<T>> {
+  using Type = T;
+};
+
+// CLI11 takes the largest number for one that is larger, and -1 for the largest.
+template <typename T>
+std::string NotWhole(const std::string& text) {
+  T number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error == std::errc::result_out_of_range) {
+    return text + " is too " +
+           (text.starts_with('-')
+                ? "small (at least " + std::to_string(std::numeric_limits<T>::min())
+                : "large (at most " + std::to_string(std::numeric_limits<T>::max())) +
+           ")";
+  }
+  if (error == std::errc() && end == last) return "";
+  return text + " is no whole number" + (std::is_unsigned_v<T> ? " from 0 on" : "");
+}
+
+// "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
 std::string EnvironmentName(std::string_view flag) {
   std::string name = "TVQ_";
   for (const char c : flag.substr(2)) {
@@ -46,6 +110,8 @@ std::string EnvironmentName(std::string_view flag) {
   }
   return name;
 }
+
+}  // namespace
 
 Option Option::TypeName(const std::string& name) const { return Option(option_->type_name(name)); }
 Option Option::Group(const std::string& heading) const { return Option(option_->group(heading)); }
@@ -90,7 +156,13 @@ Option Option::Check(const Complaint& complaint, const std::string& description)
 
 template <typename T>
 Option Command::Add(const std::string& name, T& value, const std::string& help) const {
-  return Option(app_->add_option(name, value, help));
+  CLI::Option* const option = app_->add_option(name, value, help);
+  using Number = typename Element<T>::Type;
+  if constexpr (std::is_integral_v<Number>) {
+    // A transformation only in that it comes before the checks.
+    option->transform(CLI::Validator([](std::string& text) { return NotWhole<Number>(text); }, ""));
+  }
+  return Option(option);
 }
 template <typename T>
 Option Command::AddSizeSetting(const std::string& name, T& value, const std::string& help) const {
@@ -187,7 +259,10 @@ std::optional<int> Program::Parse(int argc, const char* const* argv) const {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app_->exit(e) == 0 ? 0 : kUsageError;
+    if (app_->exit(e) != 0) return kUsageError;
+    const absl::Status written = FlushStdout();  // of --help or --version
+    if (!written.ok()) std::cerr << app_->get_name() << ": " << written.message() << "\n";
+    return written.ok() ? 0 : kUsageError;
   }
   return std::nullopt;
 }

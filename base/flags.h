@@ -21,9 +21,6 @@ namespace tvq::flags {
 // Says what is wrong with the text that an option was given; "" if nothing is.
 using Complaint = std::function<std::string(const std::string&)>;
 
-// "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
-std::string EnvironmentName(std::string_view flag);
-
 // An option of a command, or one of its arguments if its name has no dashes. This is a handle,
 // which is valid as long as the program. Each method returns the option itself.
 class Option {
@@ -38,7 +35,7 @@ class Option {
 
   // The environment variable that gives its value where the command line does not.
   Option Environment(const std::string& variable) const;
-  Option Environment() const;  // EnvironmentName of its name
+  Option Environment() const;  // TVQ_MAX_NUM_SEQS of --max-num-seqs
 
   // What a command line may hold.
   Option Required() const;

@@ -39,6 +39,10 @@ struct Globals {
   // Explain the failure of a call, or of what was asked for, on stderr.
   int Fail(const absl::Status& status) const;
   int FailUsage(const absl::Status& status) const;
+
+ private:
+  // The message of a call that failed, with the options that would help.
+  std::string Told(const absl::Status& status) const;
 };
 
 // Each adds its subcommand; parsing it sets globals.run. `globals` must outlive the app.

@@ -16,6 +16,7 @@ class ConnectFlags {
   // Reads the file of --api-key @FILE; NOT_FOUND if that cannot be read.
   absl::StatusOr<client::ConnectOptions> Options() const;
   const client::ConnectOptions& OptionsWithoutKey() const { return options_; }
+  bool has_key() const { return !api_key_.empty(); }
 
  private:
   client::ConnectOptions options_ = {.address = "127.0.0.1:50051"};

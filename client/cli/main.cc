@@ -4,11 +4,14 @@
 #include <cstdio>
 #include <iostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
+#include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/io/seconds.h"
+#include "client/cpp/unreachable.h"
 
 namespace tvq::cli {
 
@@ -18,11 +21,19 @@ client::CallOptions Globals::Call() const {
   return options;
 }
 
+std::string Globals::Told(const absl::Status& status) const {
+  std::string message(status.message());
+  if (absl::IsUnauthenticated(status) && sends_key && !connect.has_key()) {
+    return "This server needs a key: --api-key @FILE or TVQ_API_KEY";
+  }
+  if (absl::EndsWith(message, client::kIsItRunning)) message += " (--server, TVQ_SERVER)";
+  return message;
+}
+
 int Globals::Fail(const absl::Status& status) const {
   if (absl::IsCancelled(status) && interrupt->happened()) return kInterrupted;
   std::fflush(stdout);
-  std::cerr << "tvq: " << absl::StatusCodeToString(status.code()) << ": " << status.message()
-            << "\n";
+  std::cerr << "tvq: " << absl::StatusCodeToString(status.code()) << ": " << Told(status) << "\n";
   if (const auto retry = client::RetryAfter(status)) {
     std::cerr << "tvq: the server asks to try again in " << absl::FormatDuration(*retry) << "\n";
   }
@@ -43,8 +54,7 @@ int Globals::FailUsage(const absl::Status& status) const {
 }
 
 flags::Option AddModel(flags::Command command, std::string& model) {
-  return command.Add("--model", model, "The model; may be left out where there is only one")
-      .TypeName("NAME");
+  return command.Add("--model", model, "The model; left out: the server's first").TypeName("NAME");
 }
 
 flags::Option AddAllowUnknown(flags::Command command, bool& allow) {
@@ -75,7 +85,7 @@ int Main(int argc, char** argv) {
   app.AddFlag("--json", globals.json, "Print one JSON object instead of text");
   AsSeconds(app.Add("--timeout", globals.timeout, "How long the call may take; 0: no limit"));
   app.RequireCommand();
-  app.OptionsMayFollow();  // the options above may follow the subcommand
+  app.OptionsMayFollow();
   AddGenerate(app, globals);
   AddScore(app, globals);
   AddDraw(app, globals);
@@ -97,7 +107,9 @@ int Main(int argc, char** argv) {
   auto client = client::Client::Connect(*options);
   if (!client.ok()) return globals.FailUsage(client.status());
   globals.client = std::move(*client);
-  return globals.run();
+  const int code = globals.run();
+  const absl::Status written = FlushStdout();
+  return code == kOk && !written.ok() ? globals.FailUsage(written) : code;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "client/cli/sampling_options.h"
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace tvq::cli {
 namespace {
@@ -22,7 +23,7 @@ std::string ProblemWithBias(const std::string& text) {
 
 }  // namespace
 
-void SamplingOptions::AddTo(flags::Command command) {
+void SamplingOptions::AddTo(flags::Command command, bool samples) {
   const auto add = [&](const char* name, auto& value, const char* help) {
     return command.Add(name, value, help).Group(kSamplingGroup);
   };
@@ -45,13 +46,19 @@ void SamplingOptions::AddTo(flags::Command command) {
       .Check(ProblemWithBias);
   add("--logprobs", logprobs_, "With --json: log-probabilities, and so many alternatives");
   add("--prompt-logprobs", prompt_logprobs_, "The same for the prompt");
-  add("--n", n_, "Independent samples");
+  if (samples) add("--n", n_, "Independent samples");
   command.AddFlag("--include-stop", include_stop_, "Show the stop text").Group(kSamplingGroup);
   command.AddFlag("--ignore-eos", ignore_eos_, "Go on after the end of a text")
       .Group(kSamplingGroup);
   command.AddFlag("--echo", echo_, "Show the prompt first").Group(kSamplingGroup);
   command.AddFlag("--limit-to-context", limit_to_context_, "At most what the context holds")
       .Group(kSamplingGroup);
+}
+
+absl::Status SamplingOptions::CheckShown(bool as_json) const {
+  if (as_json || (!logprobs_ && !prompt_logprobs_)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(logprobs_ ? "--logprobs" : "--prompt-logprobs", ": only --json shows them"));
 }
 
 void SamplingOptions::Fill(v1::SamplingParams* p) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/flags.h"
 #include "tvq/v1/generation.pb.h"
 
@@ -15,7 +16,10 @@ namespace tvq::cli {
 // checks.
 class SamplingOptions {
  public:
-  void AddTo(flags::Command command);
+  // `samples`: how many there may be is an option, too.
+  void AddTo(flags::Command command, bool samples = true);
+  // Whether what was asked for would be shown.
+  absl::Status CheckShown(bool as_json) const;
   void Fill(v1::SamplingParams* params) const;
 
  private:

@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <csignal>
-#include <fstream>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/output_file.h"
 #include "client/loadtest/grpc_target.h"
 #include "client/loadtest/make_prompts.h"
 #include "client/loadtest/options.h"
@@ -87,19 +87,33 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-int Write(const std::string& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << content;
-  file.close();
-  if (file) return kOk;
-  std::cerr << "tvq-loadtest: cannot write " << path << "\n";
-  return kFailed;
-}
+// A report that is written to a file, unless `path` is empty. Opened before the load, so that it
+// does not turn out afterwards that nothing can be written there.
+class ReportFile {
+ public:
+  explicit ReportFile(const std::string& path) {
+    if (!path.empty()) file_.emplace(path, Readers::kUmask);
+  }
+  absl::Status Open() { return file_ ? file_->Open() : absl::OkStatus(); }
+  absl::Status Write(std::string (*render)(const Report&), const Report& report) {
+    if (!file_) return absl::OkStatus();
+    absl::Status status = file_->Write(render(report));
+    if (status.ok()) status = file_->Commit();
+    return status;
+  }
+
+ private:
+  std::optional<OutputFile> file_;
+};
 
 int Main(int argc, char** argv) {
   int exit_code = kOk;
   std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
+  ReportFile json(options->json_file), html(options->html_file);
+  for (ReportFile* file : {&json, &html}) {
+    if (auto status = file->Open(); !status.ok()) return Fail(status, kUsage);
+  }
   auto target = options->http ? OpenHttpTarget(*options->http)
                               : OpenGrpcTarget(options->connect, options->connections);
   if (!target.ok()) return Fail(target.status(), kUsage);
@@ -124,12 +138,13 @@ int Main(int argc, char** argv) {
     report.steps.push_back(RunStep(*options, i, *transport, &next_id));
   }
   report.interrupted = interrupted;
-  std::cout << AsTable(report) << std::flush;
-  if (!options->json_file.empty()) exit_code = Write(options->json_file, AsJson(report));
-  if (!options->html_file.empty()) {
-    exit_code = std::max(exit_code, Write(options->html_file, AsHtml(report)));
+  std::cout << AsTable(report);
+  exit_code = ExitCode(*options, report);
+  for (const absl::Status& status :
+       {FlushStdout(), json.Write(AsJson, report), html.Write(AsHtml, report)}) {
+    if (!status.ok()) exit_code = Fail(status, kUsage);
   }
-  return std::max(exit_code, ExitCode(*options, report));
+  return exit_code;
 }
 
 }  // namespace

@@ -77,7 +77,56 @@ TEST(FlagsTest, WhatNobodyKnowsIsNamedBeforeWhatIsMissing) {
   const Program app("", "program");
   app.Add("FILE", file, "").Required();
   EXPECT_EQ(Complaint(app, {}), "FILE is required");
-  EXPECT_EQ(Complaint(app, {"--unknown"}), "\"--unknown\" is no option here");
+  EXPECT_EQ(Complaint(app, {"--unknown"}), "Unknown option --unknown");
+}
+
+TEST(FlagsTest, WhatNobodyKnowsIsNamedWithWhatIsLikeIt) {
+  int tokens = 0;
+  std::string file;
+  const Program app("", "program");
+  app.Add("--other", file, "");
+  const Command command = app.AddCommand("generate", "");
+  command.Add("--max-tokens", tokens, "");
+  app.AddCommand("session", "").AddCommand("show", "");
+  app.OptionsMayFollow();
+  for (const char* flag : {"--max_tokens", "--max-token", "--max_tokens=5"}) {
+    EXPECT_EQ(Complaint(app, {"generate", flag, "5", "text"}),
+              "Unknown option " + std::string(flag).substr(0, std::string(flag).find('=')) +
+                  "; did you mean --max-tokens?");
+  }
+  EXPECT_EQ(Complaint(app, {"generate", "--othr", "x"}),
+            "Unknown option --othr; did you mean --other?");
+  EXPECT_EQ(Complaint(app, {"generate", "--verbose"}), "Unknown option --verbose");
+  EXPECT_EQ(Complaint(app, {"generate", "text", "more"}), "Unexpected argument text");
+  EXPECT_EQ(Complaint(app, {"generte"}), "Unknown command generte; did you mean generate?");
+  EXPECT_EQ(Complaint(app, {"session", "shwo"}), "Unknown command shwo; did you mean show?");
+}
+
+TEST(FlagsTest, AWholeNumberIsTakenAsItIsOrRefused) {
+  int integer = 1;
+  uint64_t natural = 1;
+  std::optional<int64_t> large;
+  std::vector<int32_t> list;
+  const Program app("", "program");
+  app.Add("--integer", integer, "");
+  app.Add("--natural", natural, "");
+  app.Add("--large", large, "");
+  app.Add("--list", list, "").SplitAt(',');
+  EXPECT_EQ(Complaint(app, {"--natural", "18446744073709551615"}), "");
+  EXPECT_EQ(natural, UINT64_MAX);
+  EXPECT_EQ(Complaint(app, {"--natural", "18446744073709551616"}),
+            "--natural: 18446744073709551616 is too large (at most 18446744073709551615)");
+  EXPECT_EQ(Complaint(app, {"--natural", "-1"}), "--natural: -1 is no whole number from 0 on");
+  EXPECT_EQ(Complaint(app, {"--integer", "2147483648"}),
+            "--integer: 2147483648 is too large (at most 2147483647)");
+  EXPECT_EQ(Complaint(app, {"--integer", "-3"}), "");
+  EXPECT_EQ(integer, -3);
+  EXPECT_EQ(Complaint(app, {"--large", "-9223372036854775809"}),
+            "--large: -9223372036854775809 is too small (at least -9223372036854775808)");
+  for (const char* text : {"1.5", "1e3", "0x10", "3 ", "three", "+1"}) {
+    EXPECT_EQ(Complaint(app, {"--list", std::string("1,").append(text).c_str()}),
+              "--list: " + std::string(text) + " is no whole number");
+  }
 }
 
 TEST(FlagsTest, AChoiceIsOfOne) {

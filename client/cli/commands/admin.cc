@@ -14,12 +14,18 @@ struct Options {
   std::string peer;
 };
 
+int FailAdmin(const Globals& globals, const absl::Status& status) {
+  if (!absl::IsUnimplemented(status)) return globals.Fail(status);
+  return globals.Fail(absl::UnimplementedError(
+      "this server takes no admin calls, for it has no keys (tvq-server --api-key-file)"));
+}
+
 int RunDrain(const Globals& globals, const Options& options) {
   v1::DrainRequest request;
   if (options.shutdown_timeout) *request.mutable_timeout() = ToDuration(*options.shutdown_timeout);
   request.set_peer(options.peer);
   const auto response = globals.client->admin().Drain(request, globals.Call());
-  if (!response.ok()) return globals.Fail(response.status());
+  if (!response.ok()) return FailAdmin(globals, response.status());
   const int64_t running = response->requests_running();
   if (globals.json) {
     std::printf("%s\n", nlohmann::json({{"requests_running", running}}).dump(2).c_str());
@@ -31,7 +37,7 @@ int RunDrain(const Globals& globals, const Options& options) {
 
 int RunReload(const Globals& globals) {
   const auto response = globals.client->admin().ReloadCredentials(globals.Call());
-  if (!response.ok()) return globals.Fail(response.status());
+  if (!response.ok()) return FailAdmin(globals, response.status());
   if (globals.json) {
     const nlohmann::json json = {{"keys", response->keys()},
                                  {"certificates_reloaded", response->certificates_reloaded()}};

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/output_file.h"
 #include "client/cli/io/output.h"
 #include "client/cli/io/session_text.h"
 
@@ -49,6 +50,7 @@ int Chat::Run() {
     const bool command = line.starts_with('/') && !line.starts_with("//");
     if (command && absl::StripAsciiWhitespace(absl::string_view(line)) == "/quit") return kOk;
     const absl::Status status = command ? Command(line) : Answer(line);
+    if (const auto written = FlushStdout(); !written.ok()) return globals_.FailUsage(written);
     if (status.ok()) continue;
     const int code = globals_.Fail(status);
     if (!terminal_) return code;
@@ -101,9 +103,7 @@ absl::Status Chat::Stream(const v1::GenerateRequest& request) {
   Output output(!globals_.json);
   const auto stream = globals_.client->Generate(request, globals_.Call());
   const Interrupt::Guard guard(*globals_.interrupt, [&] { stream->Cancel(); });
-  v1::GenerateResponse response;
-  while (stream->Next(&response)) output.Add(response);
-  const absl::Status status = stream->Finish();
+  const absl::Status status = output.Add(*stream);
   const bool interrupted = absl::IsCancelled(status) && globals_.interrupt->happened();
   if (!status.ok() && !interrupted) return status;
   interrupted_ = interrupted;

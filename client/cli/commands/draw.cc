@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
-#include "client/cli/io/output_file.h"
 #include "client/cli/io/picture.h"
 
 namespace tvq::cli {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
 #include "client/cli/io/output.h"
@@ -40,6 +41,9 @@ absl::Status SetPrompt(const GenerateOptions& options, v1::GenerateRequest* requ
 }
 
 int RunGenerate(const Globals& globals, const GenerateOptions& options) {
+  if (const auto status = options.sampling.CheckShown(globals.json); !status.ok()) {
+    return globals.FailUsage(status);
+  }
   v1::GenerateRequest request;
   request.set_model(options.model);
   options.sampling.Fill(request.mutable_sampling());
@@ -51,9 +55,9 @@ int RunGenerate(const Globals& globals, const GenerateOptions& options) {
   Output output(single && !globals.json);
   const auto stream = globals.client->Generate(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
-  v1::GenerateResponse response;
-  while (stream->Next(&response)) output.Add(response);
-  if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
+  const absl::Status status = output.Add(*stream);
+  if (const absl::Status written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
+  if (!status.ok()) return globals.Fail(status);
 
   if (globals.json) {
     std::printf("%s\n", output.ToJson().dump(2).c_str());

@@ -33,6 +33,9 @@ absl::StatusOr<v1::Session> Open(const Globals& globals, const Options& options)
 }
 
 int Run(const Globals& globals, Options& options) {
+  if (const auto status = options.chat.sampling.CheckShown(globals.json); !status.ok()) {
+    return globals.FailUsage(status);
+  }
   options.chat.durability = options.create.durability();
   const auto session = Open(globals, options);
   if (!session.ok()) return globals.Fail(session.status());
@@ -55,10 +58,10 @@ void AddSessionChat(flags::Command session, Globals& globals) {
       "chat", "A conversation: a line in, an answer out; /help inside tells more");
   command.Add("id", options->chat.id, "The session; without it: a new one").TypeName("");
   command.Add("--suffix", options->suffix,
-              "Follows each line; default: a line is a message as the model's chat template "
-              "has it, or is followed by a newline if there is none");
+              "Follows each line; default: a line is a message as the model's chat template has "
+              "it, or is followed by a newline if there is none");
   options->create.AddTo(command);
-  options->chat.sampling.AddTo(command);
+  options->chat.sampling.AddTo(command, /*samples=*/false);
   command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return Run(globals, *options); };
   });

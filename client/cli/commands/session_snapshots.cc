@@ -3,10 +3,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
 #include "client/cli/io/input.h"
-#include "client/cli/io/output_file.h"
 #include "client/cli/io/session_text.h"
 #include "client/cli/session_call_options.h"
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/output_file.h"
 #include "client/cli/io/session_text.h"
 
 namespace tvq::cli {
@@ -37,7 +38,7 @@ nlohmann::json LogprobsJson(const v1::TokenLogprobs& token) {
 
 }  // namespace
 
-void Output::Add(const v1::GenerateResponse& response) {
+absl::Status Output::Add(const v1::GenerateResponse& response) {
   for (const auto& token : response.prompt_logprobs()) {
     prompt_logprobs_.push_back(LogprobsJson(token));
   }
@@ -47,6 +48,16 @@ void Output::Add(const v1::GenerateResponse& response) {
   }
   if (response.has_usage()) usage_ = response.usage();
   if (response.has_session()) session_ = cli::ToJson(response.session());
+  return print_ ? FlushStdout() : absl::OkStatus();
+}
+
+absl::Status Output::Add(client::Stream<v1::GenerateResponse>& call) {
+  v1::GenerateResponse response;
+  absl::Status written;
+  while (written.ok() && call.Next(&response)) written = Add(response);
+  if (!written.ok()) call.Cancel();
+  const absl::Status status = call.Finish();
+  return written.ok() ? status : written;
 }
 
 void Output::Add(const v1::SampleDelta& delta) {
@@ -60,9 +71,7 @@ void Output::Add(const v1::SampleDelta& delta) {
   }
   if (delta.has_stop_string()) sample.stop_reason = delta.stop_string();
   if (delta.has_stop_token_id()) sample.stop_reason = delta.stop_token_id();
-  if (!print_) return;
-  std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
-  std::fflush(stdout);
+  if (print_) std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
 }
 
 double Output::Milliseconds() const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "client/cpp/call.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq::cli {
@@ -28,7 +30,10 @@ class Output {
  public:
   explicit Output(bool print) : print_(print) {}
 
-  void Add(const v1::GenerateResponse& response);
+  // An error where its text cannot be written.
+  absl::Status Add(const v1::GenerateResponse& response);
+  // All of a call's messages. Cancels it where its text cannot be written, and returns why.
+  absl::Status Add(client::Stream<v1::GenerateResponse>& call);
 
   const std::map<int32_t, Sample>& samples() const { return samples_; }
   nlohmann::json ToJson() const;

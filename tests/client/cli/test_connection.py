@@ -1,7 +1,9 @@
 """Keys, TLS, admin calls, exit codes."""
 
 import os
+import socket
 import subprocess
+import threading
 
 import grpc
 import pytest
@@ -59,6 +61,54 @@ def test_exit_codes(cli, fake, at):
     fake.token_seconds = 0.05
     slow = cli.run("--timeout", 0.3, "generate", "--prompt", "a", "--max-tokens", 1_000_000)
     assert slow.returncode == 4
+
+
+def test_no_server(at, cli, fake):
+    away = at("127.0.0.1:1").run("info")
+    assert away.returncode == 3
+    assert b"No server at 127.0.0.1:1. Is tvq-server running? (--server, TVQ_SERVER)\n" in away.stderr
+    unknown = at("nosuch.invalid").run("info")
+    assert unknown.returncode == 3 and b"No server at nosuch.invalid:50051: there is no such name" in unknown.stderr
+    for wrong in ("", "host:0", "ftp://host:1", "two words"):
+        done = at(wrong).run("info")
+        assert done.returncode == 2 and b"must be HOST:PORT" in done.stderr, done.stderr
+
+
+def test_addresses_as_people_write_them(at, fake):
+    assert "f1ngerpr1nt" in at(f"http://{fake.address}/").ok("info")
+    assert at(f"https://{fake.address}").run("info").returncode == 3
+
+
+def test_this_machine_is_called_past_proxies(cli, at):
+    proxy = environment(http_proxy="http://127.0.0.1:1", https_proxy="http://127.0.0.1:1")
+    assert "f1ngerpr1nt" in cli.ok("info", env=proxy)
+    elsewhere = at("10.254.254.254:1234").run("info", env=proxy)
+    assert elsewhere.returncode == 3 and b"the proxy of https_proxy" in elsewhere.stderr, elsewhere.stderr
+
+
+def test_a_gateway_is_no_server(at):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        done = at(f"127.0.0.1:{listener.getsockname()[1]}").run("info")
+        assert done.returncode == 3 and b"speaks HTTP, as tvq-gateway does" in done.stderr, done.stderr
+
+
+def test_the_key_that_is_missing(cli, fake):
+    fake.keys = {"Key-1"}
+    done = cli.run("info")
+    assert done.returncode == 1
+    assert b"This server needs a key: --api-key @FILE or TVQ_API_KEY" in done.stderr
+    wrong = cli.run("info", "--api-key", "other")
+    assert wrong.returncode == 1 and b"needs a key" not in wrong.stderr
 
 
 @pytest.mark.parametrize("arguments", [

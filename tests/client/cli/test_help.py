@@ -63,9 +63,9 @@ def test_help_describes_all_there_is(cli):
     (["generate", "--logit-bias", "x"], '--logit-bias: "x" is not ID=BIAS'),
     (["session", "create", "--transcript", "--no-transcript"], "excludes"),
     (["score", "--session", "s1", "--commit-on-cancel"], "--commit-on-cancel"),
-    (["frob"], '"frob" is no command here'),
-    (["session", "frob"], '"frob" is no command here'),
-    (["session", "show", "--frob"], '"--frob" is no option here'),
+    (["frob"], "Unknown command frob"),
+    (["session", "frob"], "Unknown command frob"),
+    (["session", "show", "--frob"], "Unknown option --frob"),
     (["session"], "A subcommand is required"),
     (["session", "mark", "s1"], "name is required"),
 ])

@@ -1,4 +1,4 @@
-#include "client/cli/io/output_file.h"
+#include "base/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,10 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 
 #include "absl/strings/str_cat.h"
 
-namespace tvq::cli {
+namespace tvq {
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,4 +81,15 @@ absl::Status OutputFile::Commit() {
   return synced;
 }
 
-}  // namespace tvq::cli
+absl::Status FlushStdout() {
+  static int reason = 0;  // of the first failure, from when on nothing can be relied on
+  if (reason == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush())) {
+    // Where it failed earlier, errno may be of something else by now.
+    const bool is_of_writing = errno == ENOSPC || errno == EDQUOT || errno == EPIPE;
+    reason = is_of_writing ? errno : EIO;
+  }
+  if (reason == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(reason, "cannot write stdout");
+}
+
+}  // namespace tvq

@@ -1,5 +1,5 @@
-#ifndef TVQ_CLIENT_CLI_IO_OUTPUT_FILE_H_
-#define TVQ_CLIENT_CLI_IO_OUTPUT_FILE_H_
+#ifndef TVQ_BASE_OUTPUT_FILE_H_
+#define TVQ_BASE_OUTPUT_FILE_H_
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace tvq::cli {
+namespace tvq {
 
 // Who may read a file: its owner alone, as what a session holds, or whom the umask lets.
 enum class Readers : uint8_t { kOwner, kUmask };
@@ -40,6 +40,10 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-}  // namespace tvq::cli
+// Sends what was printed to stdout on its way. The system's reason where that, or an earlier part,
+// cannot be written; EPIPE, say, where whoever read it has gone and SIGPIPE is ignored.
+absl::Status FlushStdout();
 
-#endif  // TVQ_CLIENT_CLI_IO_OUTPUT_FILE_H_
+}  // namespace tvq
+
+#endif  // TVQ_BASE_OUTPUT_FILE_H_
