@@ -113,6 +113,32 @@ it('makes a new session of its text when the server has lost the old one', async
   await expect.poll(async () => (await tab.page.locator('.given').allTextContents()).join('')).toBe(before);
 });
 
+it('keeps the text through a reload when the server has lost the session', async () => {
+  tab.expectStatus(404);
+  await write('The captain said', 8);
+  await done();
+  const before = `The captain said${await written()}`;
+  await box('Your words next').fill(' and so');
+  await tab.evaluate(() => fetch(`/v1/sessions/${sessionStorage.getItem('tvq.write.session')}`, { method: 'DELETE' }));
+  await tab.page.reload();
+  await tab.page.getByText('has this session no more').waitFor();
+  await expect.poll(() => box('Opening').inputValue()).toBe(`${before} and so`);
+  await button('Write').click();
+  await done();
+});
+
+it('takes nothing for a story that is none', async () => {
+  await tab.evaluate(() => {
+    for (const name of ['write.story', 'sampling.write', 'names', 'forks', 'rewound']) {
+      sessionStorage.setItem(`tvq.${name}`, 'null');
+      localStorage.setItem(`tvq.${name}`, 'null');
+    }
+  });
+  await tab.page.reload();
+  await write('The captain said', 8);
+  await done();
+});
+
 it('shows what the session holds when that is not what was written here', async () => {
   tab.expectStatus(409);
   await write('The captain said', 8);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../src/api/types.ts';
 import type { Piece } from '../src/text/align.ts';
-import { keep, recall, unheld, type KeptStory } from '../src/pages/write/kept.ts';
+import { keep, recall, textOf, unheld, type KeptStory } from '../src/pages/write/kept.ts';
 import { Manuscript } from '../src/pages/write/manuscript.ts';
 
 const at = (version: number, more: Partial<Session> = {}): Session =>
@@ -109,5 +109,18 @@ describe('a story that is kept', () => {
     const likely = (piece: Piece): number[] => piece.tokens.map(({ top }) => top.length);
     expect(pieces.map(likely)).toEqual([[], [0], [2], [], [2]]);
     expect(pieces[1]!.tokens[0]!.logprob).toBe(-0.5);
+  });
+});
+
+describe('what is kept', () => {
+  it('is the whole text, also without its session', () => {
+    expect(textOf(kept())).toBe(TEXT);
+    expect(textOf(kept(4, true))).toBe(TEXT);
+  });
+
+  it('is nothing where it is no story', () => {
+    expect(textOf({} as KeptStory)).toBe('');
+    expect(authors(recall({ session: 's', version: 1 } as KeptStory, at(1), 'Once'))).toEqual([['unknown', 'Once']]);
+    expect(unheld({ session: 's', version: 1, writing: true } as KeptStory, at(1))).toBe('');
   });
 });

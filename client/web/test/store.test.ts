@@ -28,3 +28,12 @@ it('answers what was set last, when the browser has no room for it too', () => {
   visit.set('words', 'third');
   expect(visit.get('words')).toBe('third');
 });
+
+it('takes what is of another kind for nothing', () => {
+  for (const text of ['null', '5', '"text"', '[1]', '{', '']) {
+    visit.set('figures', text);
+    expect(visit.getJson('figures', { one: 1 })).toEqual({ one: 1 });
+  }
+  visit.set('figures', '{"two":2}');
+  expect(visit.getJson('figures', { one: 1 })).toEqual({ two: 2 });
+});

@@ -22,9 +22,13 @@ class Kept {
     }
   }
 
-  getJson<T>(name: string, otherwise: T): T {
+  /** `otherwise` also where there is something of another kind: an older page's, or a person's. */
+  getJson<T extends object | null>(name: string, otherwise: T): T {
     try {
-      return JSON.parse(this.get(name) ?? '') as T;
+      const value: unknown = JSON.parse(this.get(name) ?? '');
+      const isOfItsKind =
+        typeof value === 'object' && value !== null && Array.isArray(value) === Array.isArray(otherwise);
+      return isOfItsKind ? (value as T) : otherwise;
     } catch {
       return otherwise;
     }

@@ -14,7 +14,7 @@ import { Sampling } from '../../ui/sampling.ts';
 import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
 import { BranchForm } from './branch_form.ts';
-import { keep, recall, unheld, type KeptStory } from './kept.ts';
+import { keep, recall, textOf, unheld, type KeptStory } from './kept.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
 import { Paper } from './paper.ts';
@@ -203,9 +203,10 @@ class WritePage implements Page {
       text = await this.story.open(id, kept?.session === id && kept.writing ? kept.version : undefined);
     } catch (error) {
       const gone = error instanceof ApiError && error.status === 404;
-      if (asked || !gone) throw error;
-      // The story of the last visit is gone: a new one begins.
-      this.forget();
+      const told = gone && kept?.session === id ? textOf(kept) : '';
+      if (told === '' && (asked || !gone)) throw error;
+      if (told !== '') this.lostSession(told);
+      else this.forget(); // the story of the last visit: a new one begins
       if (this.box.value === '') this.setBox(OPENING);
       return;
     }
@@ -334,7 +335,7 @@ class WritePage implements Page {
       this.setBox(prompt + this.box.value);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
       const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
-      if (gone) this.lostSession();
+      if (gone) this.lostSession(this.paper.manuscript.text);
       else if (written !== '') this.paper.aside('lost', written);
       this.paper.settle();
       this.keep();
@@ -368,8 +369,8 @@ class WritePage implements Page {
   }
 
   /** The server has the session no more: its text goes into the box, from where a new one begins. */
-  private lostSession(): void {
-    this.setBox(this.paper.manuscript.text + this.box.value);
+  private lostSession(text: string): void {
+    this.setBox(text + this.box.value);
     this.forget();
     this.notice.say(
       'The server has this session no more. The text is in the box below: writing on makes a new session of it.',
