@@ -1,7 +1,6 @@
 #include "base/read_file.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +15,10 @@
 namespace tvq {
 namespace {
 
-constexpr int kPatienceMs = 1000;
+bool IsPipe(int descriptor) {
+  struct stat info;
+  return fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode);
+}
 
 }  // namespace
 
@@ -54,24 +56,24 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 }
 
 absl::StatusOr<std::string> ReadNamedFile(const std::string& what, const std::string& file,
-                                          int64_t max_bytes) {
+                                          Pipes pipes, int64_t max_bytes) {
   const auto failed = [&](std::string_view why) {
     return absl::NotFoundError(
         absl::StrCat(what, " ", file, ": cannot be read: ", std::string(why)));
   };
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool waits = pipes == Pipes::kWait;
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK));
   if (descriptor < 0) return failed(std::strerror(errno));
   const absl::Cleanup closer = [&] { close(descriptor); };
   std::string text;
   std::array<char, 4096> piece;
   while (true) {
-    // A regular file is always ready; so is a pipe at its end, but not before anybody writes to it.
-    pollfd wanted{.fd = descriptor, .events = POLLIN, .revents = 0};
-    const int ready = poll(&wanted, 1, kPatienceMs);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return failed("it is a pipe to which nobody writes");
     const ssize_t got = read(descriptor, piece.data(), piece.size());
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0 && errno == EINTR) continue;
+    // Without a writer it is at its end.
+    const bool is_silent =
+        got < 0 ? errno == EAGAIN : got == 0 && text.empty() && IsPipe(descriptor);
+    if (is_silent && !waits) return failed("it is a pipe through which nothing comes");
     if (got < 0) return failed(std::strerror(errno));
     if (got == 0) return text;
     text.append(piece.data(), static_cast<size_t>(got));

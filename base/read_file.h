@@ -22,11 +22,15 @@ absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path);
 // The whole file; INVALID_ARGUMENT if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
+// Whether to wait for what comes through a pipe, as the start of a program may, for
+// --api-key-file <(...); a server at work does not.
+enum class Pipes : uint8_t { kWait, kDoNotWait };
+
 // The whole of a file that an operator names, such as keys or certificates, and that may be a pipe.
 // NOT_FOUND says that `what` (as "key file") at `file`, perhaps a directory, cannot be read, and
-// why: no more than `max_bytes` and, of a pipe, no longer than a second of silence.
+// why: it has more than `max_bytes`, say.
 absl::StatusOr<std::string> ReadNamedFile(const std::string& what, const std::string& file,
-                                          int64_t max_bytes = int64_t{1} << 20);
+                                          Pipes pipes, int64_t max_bytes = int64_t{1} << 24);
 
 // OK if `name`, taken from a model's own files, is a plain file name: not empty, no directory part.
 // So a model can name only what lies in its directory. `what` opens the message.

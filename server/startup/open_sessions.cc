@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags)
 
 // Nothing if the file is wrong, of which the server has complained.
 std::optional<ApiKeys> KeysOf(const std::string& file) {
-  auto keys = ApiKeys::Read(file);
+  auto keys = ApiKeys::Read(file, Pipes::kDoNotWait);
   return keys.ok() ? std::optional<ApiKeys>(*std::move(keys)) : std::nullopt;
 }
 
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
   SessionOptions options = flags.options;
   if (flags.ttl > 0) options.default_ttl = absl::Seconds(flags.ttl);
   for (const std::string& file : flags.shared_prompt_files) {
-    auto prompt = ReadNamedFile("--shared-prompt-file", file, kMaxPromptBytes);
+    auto prompt = ReadNamedFile("--shared-prompt-file", file, Pipes::kWait, kMaxPromptBytes);
     if (!prompt.ok()) return prompt.status();
     options.shared_prompts.push_back(*std::move(prompt));
   }

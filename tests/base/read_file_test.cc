@@ -1,12 +1,15 @@
 #include "base/read_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -25,7 +28,7 @@ class ReadNamedFileTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string Complaint(const std::string& file, int64_t max_bytes = 100) {
-    const auto text = ReadNamedFile("key file", file, max_bytes);
+    const auto text = ReadNamedFile("key file", file, Pipes::kDoNotWait, max_bytes);
     EXPECT_EQ(text.status().code(), absl::StatusCode::kNotFound) << text.status();
     EXPECT_THAT(std::string(text.status().message()),
                 HasSubstr("key file " + file + ": cannot be read: "));
@@ -38,22 +41,32 @@ class ReadNamedFileTest : public testing::Test {
 TEST_F(ReadNamedFileTest, ReadsTheWholeOfASmallFile) {
   const std::string file = folder_ + "/file";
   std::ofstream(file) << std::string(5000, 'x');
-  EXPECT_EQ(*ReadNamedFile("key file", file), std::string(5000, 'x'));
-  EXPECT_EQ(*ReadNamedFile("key file", file, 5000), std::string(5000, 'x'));
+  EXPECT_EQ(*ReadNamedFile("key file", file, Pipes::kWait), std::string(5000, 'x'));
+  EXPECT_EQ(*ReadNamedFile("key file", file, Pipes::kDoNotWait, 5000), std::string(5000, 'x'));
   EXPECT_THAT(Complaint(file, 4999), HasSubstr("more than 4999 bytes"));
   EXPECT_THAT(Complaint("/dev/zero"), HasSubstr("more than 100 bytes"));
   EXPECT_THAT(Complaint(folder_), HasSubstr("directory"));
   EXPECT_THAT(Complaint(folder_ + "/none"), HasSubstr("No such file"));
-  EXPECT_EQ(*ReadNamedFile("key file", "/dev/null"), "");
+  EXPECT_EQ(*ReadNamedFile("key file", "/dev/null", Pipes::kDoNotWait), "");
 }
 
-TEST_F(ReadNamedFileTest, ReadsAPipeAndWaitsForNobody) {
+TEST_F(ReadNamedFileTest, WaitsForWhatComesThroughAPipeIfItMay) {
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(Complaint(pipe), HasSubstr("a pipe to which nobody writes"));
-  std::thread writer([&] { std::ofstream(pipe) << "key"; });
-  EXPECT_EQ(*ReadNamedFile("key file", pipe), "key");
+  EXPECT_THAT(Complaint(pipe), HasSubstr("a pipe through which nothing comes")) << "no writer";
+  std::promise<void> begun;
+  std::thread writer([&] {
+    std::ofstream out(pipe);
+    begun.get_future().wait();
+    out << "key";
+  });
+  const int reader = open(pipe.c_str(), O_RDONLY);  // lets the writer open it
+  EXPECT_THAT(Complaint(pipe), HasSubstr("a pipe through which nothing comes")) << "a silent one";
+  std::thread opener([&] { begun.set_value(); });
+  EXPECT_EQ(*ReadNamedFile("key file", pipe, Pipes::kWait), "key");
+  opener.join();
   writer.join();
+  close(reader);
 }
 
 }  // namespace

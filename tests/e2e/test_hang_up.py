@@ -73,7 +73,7 @@ def test_a_pipe_for_a_file_holds_nothing_up(start, tmp_path):
     with GatewayProcess(server.address, "--server-ssl-ca-certs", authority.ca, "--ssl-certfile", files[0],
                         "--ssl-keyfile", files[1]) as gateway:
         for what, file in [("api key", keys), ("certificate", files[0]), ("key", files[1])]:
-            why = f"{what} file {file}: cannot be read: it is a pipe to which nobody writes"
+            why = f"{what} file {file}: cannot be read: it is a pipe through which nothing comes"
             kept = file.read_bytes()
             file.unlink()
             os.mkfifo(file)

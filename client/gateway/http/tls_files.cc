@@ -67,9 +67,10 @@ absl::Status TlsFiles::Read() {
                        asio::ssl::context::no_tlsv1_1);
   SSL_CTX_set_alpn_select_cb(context->native_handle(), ChooseProtocol, nullptr);
   boost::system::error_code error;
-  const auto certificates = ReadNamedFile("certificate file", certificate_file_);
+  const Pipes pipes = context_ == nullptr ? Pipes::kWait : Pipes::kDoNotWait;
+  const auto certificates = ReadNamedFile("certificate file", certificate_file_, pipes);
   if (!certificates.ok()) return certificates.status();
-  const auto key = ReadNamedFile("key file", key_file_);
+  const auto key = ReadNamedFile("key file", key_file_, pipes);
   if (!key.ok()) return key.status();
   context->use_certificate_chain(asio::buffer(*certificates), error);
   if (error) {

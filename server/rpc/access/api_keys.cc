@@ -11,7 +11,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/read_file.h"
 
 namespace tvq {
 namespace {
@@ -140,8 +139,8 @@ OwnerLimits ApiKey::LimitsOver(OwnerLimits limits) const {
   return limits;
 }
 
-absl::StatusOr<ApiKeys> ApiKeys::Read(const std::string& file) {
-  absl::StatusOr<std::string> text = ReadNamedFile("api key file", file);
+absl::StatusOr<ApiKeys> ApiKeys::Read(const std::string& file, Pipes pipes) {
+  absl::StatusOr<std::string> text = ReadNamedFile("api key file", file, pipes);
   if (!text.ok()) return text.status();
   return Parse(*text, file);
 }

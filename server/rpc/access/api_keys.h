@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/read_file.h"
 #include "server/engine/request/owner_limits.h"
 #include "server/rpc/access/caller.h"
 
@@ -46,7 +47,7 @@ class ApiKeys {
  public:
   // INVALID_ARGUMENT names `file` and the line, or NOT_FOUND the file that cannot be read. A file
   // without keys is an error: nobody could call.
-  static absl::StatusOr<ApiKeys> Read(const std::string& file);
+  static absl::StatusOr<ApiKeys> Read(const std::string& file, Pipes pipes);
   static absl::StatusOr<ApiKeys> Parse(std::string_view text, const std::string& file);
 
   // Nothing for a key that is not in the file. The time it takes tells nothing about the keys.

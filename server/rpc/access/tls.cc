@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/read_file.h"
 
 namespace tvq {
 namespace {
@@ -64,10 +63,10 @@ absl::StatusOr<PrivateKey> ReadKey(const std::string& file, const std::string& t
 
 }  // namespace
 
-absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options) {
-  auto certificates = ReadNamedFile("certificate file", options.certificate_file);
+absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options, Pipes pipes) {
+  auto certificates = ReadNamedFile("certificate file", options.certificate_file, pipes);
   if (!certificates.ok()) return certificates.status();
-  auto key_text = ReadNamedFile("key file", options.key_file);
+  auto key_text = ReadNamedFile("key file", options.key_file, pipes);
   if (!key_text.ok()) return key_text.status();
   const auto chain = ReadCertificates(options.certificate_file, *certificates);
   if (!chain.ok()) return chain.status();
@@ -81,7 +80,7 @@ absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options) {
   }
   TlsTexts texts{.certificates = *std::move(certificates), .key = *std::move(key_text)};
   if (options.ca_file.empty()) return texts;
-  auto ca = ReadNamedFile("certificate file", options.ca_file);
+  auto ca = ReadNamedFile("certificate file", options.ca_file, pipes);
   if (!ca.ok()) return ca.status();
   if (const auto known = ReadCertificates(options.ca_file, *ca); !known.ok()) return known.status();
   texts.ca = *std::move(ca);
@@ -118,7 +117,9 @@ absl::StatusOr<bool> Tls::Reload() {
 
 // One thread at a time, so that the last to read is the last to show.
 absl::StatusOr<bool> Tls::Refresh() {
-  absl::StatusOr<TlsTexts> texts = ReadTlsFiles(options_);
+  const bool is_first = shown_.certificates.empty();
+  absl::StatusOr<TlsTexts> texts =
+      ReadTlsFiles(options_, is_first ? Pipes::kWait : Pipes::kDoNotWait);
   if (!texts.ok()) return texts.status();
   if (*texts == shown_) return false;
   if (auto status = Show(*texts); !status.ok()) return status;

@@ -95,7 +95,8 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
 
 absl::StatusOr<std::shared_ptr<const ApiKeys>> CallGate::ReadKeys() const {
   if (!has_keys()) return nullptr;
-  absl::StatusOr<ApiKeys> keys = ApiKeys::Read(options_.api_key_file);
+  absl::StatusOr<ApiKeys> keys = ApiKeys::Read(
+      options_.api_key_file, this->keys() == nullptr ? Pipes::kWait : Pipes::kDoNotWait);
   if (!keys.ok()) return keys.status();
   return std::make_shared<const ApiKeys>(*std::move(keys));
 }

@@ -121,7 +121,7 @@ TEST(ApiKeysTest, RefusesAFileWithoutKeys) {
 TEST(ApiKeysTest, NamesTheFileThatCannotBeRead) {
   for (const std::string& file :
        {std::string("no/such/file"), std::filesystem::current_path().string()}) {
-    const auto keys = ApiKeys::Read(file);
+    const auto keys = ApiKeys::Read(file, Pipes::kWait);
     EXPECT_EQ(keys.status().code(), absl::StatusCode::kNotFound) << keys.status();
     EXPECT_THAT(std::string(keys.status().message()), HasSubstr(file));
   }
