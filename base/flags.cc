@@ -85,12 +85,17 @@ struct Element<std::vector<T>> {
   using Type = T;
 };
 
-// CLI11 takes the largest number for one that is larger, and -1 for the largest.
+// Reads a whole number in decimal digits, blanks around it and a + before it left out, and writes
+// it into `text` as it is meant. CLI11 takes the largest number for one that is larger, -1 for the
+// largest, and one that begins with 0 for an octal one. Returns what is wrong.
 template <typename T>
-std::string NotWhole(const std::string& text) {
+std::string TakeWhole(std::string& text) {
+  const size_t begin = std::min(text.find_first_not_of(" \t\n"), text.size());
+  text = text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
   T number = 0;
   const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const char* const first = text.data() + (text.starts_with("+") ? 1 : 0);
+  const auto [end, error] = std::from_chars(first, last, number);
   if (error == std::errc::result_out_of_range) {
     return text + " is too " +
            (text.starts_with('-')
@@ -98,7 +103,10 @@ std::string NotWhole(const std::string& text) {
                 : "large (at most " + std::to_string(std::numeric_limits<T>::max())) +
            ")";
   }
-  if (error == std::errc() && end == last) return "";
+  if (error == std::errc() && end == last) {
+    text = std::to_string(number);
+    return "";
+  }
   return text + " is no whole number" + (std::is_unsigned_v<T> ? " from 0 on" : "");
 }
 
@@ -160,7 +168,8 @@ Option Command::Add(const std::string& name, T& value, const std::string& help) 
   using Number = typename Element<T>::Type;
   if constexpr (std::is_integral_v<Number>) {
     // A transformation only in that it comes before the checks.
-    option->transform(CLI::Validator([](std::string& text) { return NotWhole<Number>(text); }, ""));
+    option->transform(
+        CLI::Validator([](std::string& text) { return TakeWhole<Number>(text); }, ""));
   }
   return Option(option);
 }
@@ -168,6 +177,14 @@ template <typename T>
 Option Command::AddSizeSetting(const std::string& name, T& value, const std::string& help) const {
   const Option option = AddSetting(name, value, help);
   option.option_->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  option.option_->transform(CLI::Validator(
+      [](std::string& text) {
+        const size_t digits = text.find_first_not_of('0');  // CLI11 takes 010 for an octal number
+        if (digits != std::string::npos && digits > 0) text.erase(0, digits - 1);
+        if (text.size() > 1 && text[0] == '0' && text[1] >= '1' && text[1] <= '9') text.erase(0, 1);
+        return text.starts_with("-") ? text + " is no number of bytes" : "";
+      },
+      ""));
   return option.TypeName("BYTES");
 }
 template <typename T>

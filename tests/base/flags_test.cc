@@ -123,7 +123,13 @@ TEST(FlagsTest, AWholeNumberIsTakenAsItIsOrRefused) {
   EXPECT_EQ(integer, -3);
   EXPECT_EQ(Complaint(app, {"--large", "-9223372036854775809"}),
             "--large: -9223372036854775809 is too small (at least -9223372036854775808)");
-  for (const char* text : {"1.5", "1e3", "0x10", "3 ", "three", "+1"}) {
+  for (const char* text : {"010", " 10", "10\n", "+10"}) {
+    EXPECT_EQ(Complaint(app, {"--integer", text}), "");
+    EXPECT_EQ(integer, 10) << text;
+  }
+  EXPECT_EQ(Complaint(app, {"--list", "5, 08, -2"}), "");
+  EXPECT_THAT(list, testing::ElementsAre(5, 8, -2));
+  for (const char* text : {"1.5", "1e3", "0x10", "3 4", "three", "++1"}) {
     EXPECT_EQ(Complaint(app, {"--list", std::string("1,").append(text).c_str()}),
               "--list: " + std::string(text) + " is no whole number");
   }
