@@ -19,6 +19,8 @@ constexpr size_t kSliceBytes = size_t{256} << 10;  // of an answer, that write_t
 constexpr size_t kPieceBytes = size_t{1} << 20;    // that body_timeout is for
 constexpr size_t kKeptBytes = 4096;                // by an idle connection, for its next answer
 constexpr std::chrono::seconds kLingerTime{2};
+// For the rest of a body ahead of the answer to it: some clients send it only when they have that.
+constexpr std::chrono::milliseconds kSkipTime{200};
 
 bool IsRequestId(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
@@ -224,7 +226,7 @@ asio::awaitable<bool> Connection::SkipBody() {
   if (parser_->content_length().value_or(0) > kSkipBytes) co_return false;
   std::vector<char> ignored(size_t{16} << 10);
   size_t skipped = 0;
-  deadline_->Set(kLingerTime);
+  deadline_->Set(kSkipTime);
   while (!parser_->body_done() && skipped < kSkipBytes) {
     size_t consumed = 0, written = 0;
     const auto result =
@@ -257,6 +259,12 @@ asio::awaitable<void> Connection::Linger() {
 }
 
 asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) {
+  auto piece = co_await TakePiece(size);
+  if (!piece.ok()) BodyDone();  // nobody has it
+  co_return piece;
+}
+
+asio::awaitable<absl::StatusOr<std::string>> Connection::TakePiece(size_t size) {
   std::string piece;
   if (parser_->body_done()) co_return piece;
   if (parser_->expects_continue() && !std::exchange(continue_sent_, true) &&

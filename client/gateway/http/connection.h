@@ -86,6 +86,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<bool> ReadHeader();
   asio::awaitable<void> Serve();
   asio::awaitable<void> Refuse(int status, std::string_view message);
+  asio::awaitable<absl::StatusOr<std::string>> TakePiece(size_t size);
   asio::awaitable<bool> SkipBody();
   asio::awaitable<void> Linger();
 
