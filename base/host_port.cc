@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,8 +22,20 @@ bool IsBareIpv6(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
+// Of a name as gRPC knows them, which takes it as it is.
+bool HasScheme(absl::string_view address) {
+  for (const char* scheme :
+       {"unix:", "unix-abstract:", "vsock:", "dns:", "ipv4:", "ipv6:", "xds:"}) {
+    if (absl::StartsWith(address, scheme)) return true;
+  }
+  return false;
+}
+
 std::string HostOf(std::string_view address) {
-  std::string host(address);
+  absl::string_view rest(address.data(), address.size());
+  for (const char* scheme : {"dns:", "ipv4:", "ipv6:"}) absl::ConsumePrefix(&rest, scheme);
+  absl::ConsumePrefix(&rest, "///");
+  std::string host = absl::AsciiStrToLower(rest);
   if (IsBareIpv6(host)) return host;
   const size_t colon = host.rfind(':');
   if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
@@ -39,7 +53,7 @@ std::string HostPort(const std::string& host, int port) {
 }
 
 bool IsLoopback(std::string_view address) {
-  if (address.starts_with("unix:")) return true;
+  if (address.starts_with("unix:") || address.starts_with("unix-abstract:")) return true;
   const std::string host = HostOf(address);
   in_addr v4;
   in6_addr v6;
@@ -58,8 +72,8 @@ absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int defa
   server.tls = absl::ConsumePrefix(&rest, "https://");
   if (server.tls || absl::ConsumePrefix(&rest, "http://")) absl::ConsumeSuffix(&rest, "/");
   server.address = std::string(rest);
-  if (absl::StartsWith(rest, "unix:") || absl::StrContains(rest, ":///")) return server;
-  if (rest.empty() || absl::StrContains(rest, "/") || absl::StrContains(rest, " ")) return wrong();
+  if (HasScheme(rest)) return server;
+  if (rest.empty() || rest.find_first_of("/ \t\n") != absl::string_view::npos) return wrong();
   const size_t colon = rest.rfind(':');
   const bool has_port = colon != absl::string_view::npos && !IsBareIpv6(server.address) &&
                         rest.find(']', colon) == absl::string_view::npos;
@@ -67,8 +81,13 @@ absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int defa
     server.address = HostPort(server.address, default_port);
     return server;
   }
+  const absl::string_view host = rest.substr(0, colon), digits = rest.substr(colon + 1);
+  const bool is_host = absl::StartsWith(host, "[") == absl::EndsWith(host, "]") &&
+                       (absl::StartsWith(host, "[") || !absl::StrContains(host, ":"));
+  const bool is_number = std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit);
   int port = 0;
-  if (colon == 0 || !absl::SimpleAtoi(rest.substr(colon + 1), &port) || port < 1 || port > 65535) {
+  if (host.empty() || !is_host || !is_number || !absl::SimpleAtoi(digits, &port) || port < 1 ||
+      port > 65535) {
     return wrong();
   }
   return server;

@@ -1,11 +1,12 @@
 #include "client/cpp/unreachable.h"
 
-#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace tvq::client {
@@ -41,25 +42,37 @@ std::string Unreachable(std::string_view message) {
   absl::string_view rest(message.data(), message.size());
   if (absl::ConsumePrefix(&rest, "DNS resolution failed for ")) {
     const absl::string_view name = rest.substr(0, rest.find(": "));
-    return absl::StrCat("No server at ", name, ": there is no such name. ", kIsItRunning);
+    const bool is_unknown = absl::StrContains(rest, "Domain name not found") ||
+                            absl::StrContains(rest, "Name or service not known");
+    return absl::StrCat("No server at ", name, ": ",
+                        is_unknown ? "there is no such name" : "the name cannot be looked up", ". ",
+                        kIsItRunning);
   }
-  if (!absl::ConsumePrefix(&rest, "failed to connect to all addresses; last error: ")) return "";
   // CODE: TARGET: REASON
-  rest.remove_prefix(std::min(rest.size(), rest.find(": ") + 2));
-  const size_t end = std::min(rest.size(), rest.find(": "));
-  const std::string address = AddressOf(rest.substr(0, end));
-  absl::string_view reason = rest.substr(std::min(rest.size(), end + 2));
+  if (!absl::ConsumePrefix(&rest, "failed to connect to all addresses; last error: ")) return "";
+  const std::pair<absl::string_view, absl::string_view> code =
+      absl::StrSplit(rest, absl::MaxSplits(": ", 1));
+  const std::pair<absl::string_view, absl::string_view> target =
+      absl::StrSplit(code.second, absl::MaxSplits(": ", 1));
+  if (target.second.empty()) return "";
+  const std::string address = AddressOf(target.first);
+  absl::string_view reason = target.second;
   absl::ConsumePrefix(&reason, "Failed to connect to remote host: ");
-  const bool is_http =
-      absl::StrContains(reason, "Failed parsing HTTP/2") || absl::StrContains(reason, "http1");
-  if (is_http) {
+  absl::ConsumePrefix(&reason, "connect: ");      // of newer versions
+  reason = reason.substr(0, reason.rfind(" ("));  // which add the number
+  if (absl::StrContains(reason, "Failed parsing HTTP/2") || absl::StrContains(reason, "http1")) {
     return absl::StrCat(address,
                         " speaks HTTP, as tvq-gateway does. Give the address of tvq-server "
                         "itself, of which the port is 50051 by default.");
   }
   const bool is_nobody = reason == "Connection refused" || reason == "No such file or directory";
-  return absl::StrCat("No server at ", address, is_nobody ? "" : absl::StrCat(" (", reason, ")"),
-                      ".", OfProxy(address), " ", kIsItRunning);
+  if (is_nobody || absl::StrContains(reason, "route") || absl::StrContains(reason, "unreachable") ||
+      absl::StrContains(reason, "timed out")) {
+    return absl::StrCat("No server at ", address, is_nobody ? "" : absl::StrCat(" (", reason, ")"),
+                        ".", OfProxy(address), " ", kIsItRunning);
+  }
+  return absl::StrCat("Cannot connect to ", address, ": ", reason,
+                      ". Does the server speak TLS, or not, and who signed its certificate?");
 }
 
 }  // namespace tvq::client

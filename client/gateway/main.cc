@@ -16,8 +16,8 @@
 #include <string>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
+#include "base/host_port.h"
 #include "client/gateway/gateway.h"
 #include "client/gateway/heap_trimmer.h"
 #include "client/gateway/http/probe.h"
@@ -42,11 +42,6 @@ void AllowManyFiles() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::string HostPort(const std::string& host, int port) {
-  const bool ipv6 = absl::StrContains(host, ":");
-  return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 // Of a name that stands for several addresses.

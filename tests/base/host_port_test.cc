@@ -14,8 +14,9 @@ TEST(HostPortTest, PutsAnIpv6AddressIntoBrackets) {
 }
 
 TEST(HostPortTest, OnlyThisMachineIsLoopback) {
-  for (const char* address : {"localhost", "localhost:1", "127.0.0.1:80", "127.8.0.1", "[::1]:5",
-                              "[::1]", "::1", "unix:/tmp/s"}) {
+  for (const char* address :
+       {"localhost", "localhost:1", "127.0.0.1:80", "127.8.0.1", "[::1]:5", "[::1]", "::1",
+        "unix:/tmp/s", "LOCALHOST:1", "dns:///localhost:1", "ipv4:127.0.0.1:1"}) {
     EXPECT_TRUE(IsLoopback(address)) << address;
   }
   for (const char* address : {"10.0.0.1:80", "example.com:80", "127.0.0.1.example.com:80",
@@ -38,8 +39,10 @@ TEST(HostPortTest, TakesAnAddressAsPeopleWriteIt) {
   EXPECT_EQ(parsed("[::1]:9"), "[::1]:9");
   EXPECT_EQ(parsed("unix:/tmp/socket"), "unix:/tmp/socket");
   EXPECT_EQ(parsed("dns:///name:5"), "dns:///name:5");
-  for (const char* wrong : {"", ":50051", "host:", "host:0", "host:65536", "host:port",
-                            "host:1/path", "http://", "ftp://host:1", "two words:1"}) {
+  EXPECT_EQ(parsed("ipv4:10.0.0.1:1,10.0.0.2:1"), "ipv4:10.0.0.1:1,10.0.0.2:1");
+  for (const char* wrong :
+       {"", ":50051", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://",
+        "ftp://host:1", "two words:1", "a:b:5", "[::1", "::1:50051:1x", "host:+5", "host:5\n"}) {
     EXPECT_EQ(ParseServerAddress(wrong, 50051).status().code(), absl::StatusCode::kInvalidArgument)
         << wrong;
   }

@@ -17,7 +17,7 @@ def parse_address(text: str) -> tuple[str, bool]:
     """
     tls = text.startswith("https://")
     address = re.sub(r"^https?://(.*?)/?$", r"\1", text)
-    if address.startswith("unix:") or ":///" in address:
+    if re.match(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):", address):
         return address, tls
     if _is_ipv6(address):
         return f"[{address}]:{DEFAULT_PORT}", tls
@@ -30,9 +30,9 @@ def parse_address(text: str) -> tuple[str, bool]:
 
 def is_loopback(address: str) -> bool:
     """Whether an address that parse_address gave is this machine for certain."""
-    if address.startswith("unix:"):
+    if address.startswith(("unix:", "unix-abstract:")):
         return True
-    host = address.rsplit(":", 1)[0].strip("[]")
+    host = re.sub(r"^(dns|ipv4|ipv6):(///)?", "", address).rsplit(":", 1)[0].strip("[]").lower()
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -41,19 +41,24 @@ def is_loopback(address: str) -> bool:
 
 def unreachable(message: str) -> str:
     """What to tell instead of gRPC's message about a call that did not reach a server; "" for any other message."""
-    name = re.match(r"DNS resolution failed for (.*?): ", message)
+    name = re.match(r"DNS resolution failed for (.*?): (.*)", message)
     if name:
-        return f"No server at {name[1]}: there is no such name. Is tvq-server running?"
-    failed = re.match(r"failed to connect to all addresses; last error: \w+: (?:ipv[46]:)?(.*?): (.*)", message)
+        unknown = "Domain name not found" in name[2] or "Name or service not known" in name[2]
+        why = "there is no such name" if unknown else "the name cannot be looked up"
+        return f"No server at {name[1]}: {why}. Is tvq-server running?"
+    failed = re.match(r"failed to connect to all addresses; last error: \w+: (?:ipv[46]:)?(.*?): (.+)", message)
     if not failed:
         return ""
     address = failed[1].replace("%5B", "[").replace("%5D", "]")
-    reason = failed[2].removeprefix("Failed to connect to remote host: ")
+    # Newer versions add "connect: " and the number.
+    reason = failed[2].removeprefix("Failed to connect to remote host: ").removeprefix("connect: ").rsplit(" (", 1)[0]
     if "Failed parsing HTTP/2" in reason or "http1" in reason:
         return (f"{address} speaks HTTP, as tvq-gateway does. Give the address of tvq-server itself, of which the port "
                 f"is {DEFAULT_PORT} by default.")
     known = reason in ("Connection refused", "No such file or directory")
-    return f"No server at {address}{'' if known else f' ({reason})'}.{_of_proxy(address)} Is tvq-server running?"
+    if known or any(word in reason for word in ("route", "unreachable", "timed out")):
+        return f"No server at {address}{'' if known else f' ({reason})'}.{_of_proxy(address)} Is tvq-server running?"
+    return f"Cannot connect to {address}: {reason}. Does the server speak TLS, or not, and who signed its certificate?"
 
 
 def _of_proxy(address: str) -> str:

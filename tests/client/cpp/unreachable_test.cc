@@ -27,6 +27,23 @@ TEST(UnreachableTest, SaysWhereThereIsNoServer) {
             "No server at nosuch:50051: there is no such name. Is tvq-server running?");
 }
 
+TEST(UnreachableTest, TellsAServerThatRefusesFromNone) {
+  EXPECT_EQ(
+      Unreachable("failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:1: "
+                  "Ssl handshake failed: SSL_ERROR_SSL"),
+      "Cannot connect to 10.0.0.1:1: Ssl handshake failed: SSL_ERROR_SSL. Does the server speak "
+      "TLS, or not, and who signed its certificate?");
+  EXPECT_EQ(Unreachable("DNS resolution failed for a:1: Could not contact DNS servers"),
+            "No server at a:1: the name cannot be looked up. Is tvq-server running?");
+}
+
+TEST(UnreachableTest, TakesTheWordsOfNewerVersions) {
+  EXPECT_EQ(
+      Unreachable("failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: "
+                  "Failed to connect to remote host: connect: Connection refused (111)"),
+      "No server at 127.0.0.1:1. Is tvq-server running?");
+}
+
 TEST(UnreachableTest, KnowsTheGateway) {
   EXPECT_EQ(Unreachable("failed to connect to all addresses; last error: UNAVAILABLE: "
                         "ipv4:127.0.0.1:8000: Failed parsing HTTP/2"),
@@ -37,10 +54,12 @@ TEST(UnreachableTest, KnowsTheGateway) {
 TEST(UnreachableTest, LeavesOtherMessagesAlone) {
   EXPECT_EQ(Unreachable(""), "");
   EXPECT_EQ(Unreachable("the server is draining"), "");
-  EXPECT_NE(Unreachable("failed to connect to all addresses; last error: "), "");
+  EXPECT_EQ(Unreachable("failed to connect to all addresses; last error: "), "");
+  EXPECT_EQ(Unreachable("failed to connect to all addresses; last error: UNKNOWN: x"), "");
 }
 
 TEST(UnreachableTest, NamesTheVariableOfAProxy) {
+  for (const char* variable : {"grpc_proxy", "https_proxy"}) unsetenv(variable);
   ASSERT_EQ(setenv("http_proxy", "http://127.0.0.1:91/", /*overwrite=*/1), 0);
   EXPECT_EQ(Unreachable(kRefused),
             "No server at 127.0.0.1:91. It is the proxy of http_proxy; calls go past it to servers "

@@ -33,10 +33,12 @@ def test_addresses_as_people_write_them(tvq, fake):
     with tvq.Client(f"http://{fake.address}/") as client:
         client.models()
     for text, address in [("localhost", "localhost:50051"), ("::1", "[::1]:50051"), ("[::1]:9", "[::1]:9"),
-                          ("unix:/tmp/s", "unix:/tmp/s"), ("dns:///name:5", "dns:///name:5")]:
+                          ("unix:/tmp/s", "unix:/tmp/s"), ("dns:///name:5", "dns:///name:5"),
+                          ("ipv4:10.0.0.1:1,10.0.0.2:1", "ipv4:10.0.0.1:1,10.0.0.2:1")]:
         assert parse_address(text) == (address, False)
     assert parse_address("https://tvq.example.com") == ("tvq.example.com:50051", True)
-    for wrong in ("", ":1", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://", "ftp://host:1"):
+    for wrong in ("", ":1", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://", "ftp://host:1",
+                  "a:b:5", "[::1", "host:+5", "host:5\n"):
         with pytest.raises(ValueError, match="must be HOST:PORT"):
             tvq.Client(wrong)
     assert [is_loopback(address) for address in ("localhost:1", "127.8.0.1:1", "[::1]:1", "10.0.0.1:1", "127.a.b:1")] == [
@@ -50,6 +52,8 @@ def test_no_server(tvq, fake, monkeypatch):
     with tvq.Client("nosuch.invalid") as client, pytest.raises(tvq.Unavailable, match="there is no such name"):
         client.models()
     # Calls to this machine go past a proxy, others do not.
+    for variable in ("grpc_proxy", "https_proxy", "no_proxy", "no_grpc_proxy"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with tvq.Client(fake.address) as client:
         client.models()
