@@ -110,6 +110,8 @@ int Main(int argc, char** argv) {
   int exit_code = kOk;
   std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
+  std::signal(SIGINT, Interrupt);
+  std::signal(SIGTERM, Interrupt);
   ReportFile json(options->json_file), html(options->html_file);
   for (ReportFile* file : {&json, &html}) {
     if (auto status = file->Open(); !status.ok()) return Fail(status, kUsage);
@@ -124,8 +126,6 @@ int Main(int argc, char** argv) {
   if (!prompts.ok()) return Fail(prompts.status(), kUsage);
   options->workload.prompts = *prompts;
 
-  std::signal(SIGINT, Interrupt);
-  std::signal(SIGTERM, Interrupt);
   Report report{.target = (*target)->Description(),
                 .server = model->server,
                 .model = model->name,
@@ -138,10 +138,11 @@ int Main(int argc, char** argv) {
     report.steps.push_back(RunStep(*options, i, *transport, &next_id));
   }
   report.interrupted = interrupted;
-  std::cout << AsTable(report);
   exit_code = ExitCode(*options, report);
-  for (const absl::Status& status :
-       {FlushStdout(), json.Write(AsJson, report), html.Write(AsHtml, report)}) {
+  // Files first: whoever reads stdout may have gone.
+  const absl::Status written[] = {json.Write(AsJson, report), html.Write(AsHtml, report)};
+  std::cout << AsTable(report);
+  for (const absl::Status& status : {written[0], written[1], FlushStdout()}) {
     if (!status.ok()) exit_code = Fail(status, kUsage);
   }
   return exit_code;

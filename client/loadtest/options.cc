@@ -202,8 +202,13 @@ absl::Status ReadTarget(const Texts& texts, Options& options) {
   }
   absl::Status status = ReadKey(texts.api_key, &options.connect.api_key);
   if (!status.ok()) return status;
-  std::string address = options.connect.address;
-  if (!texts.http.empty()) {
+  std::string address;
+  if (texts.http.empty()) {
+    const auto server = ParseServerAddress(options.connect.address, client::kDefaultPort);
+    if (!server.ok()) return About("--grpc", server.status());
+    address = options.connect.address = server->address;
+    options.connect.tls = options.connect.tls || server->tls;
+  } else {
     const auto url = ParseUrl(texts.http);
     if (!url.ok()) return About("--http", url.status());
     options.http = {.url = *url,
@@ -308,7 +313,8 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   AddReport(app, options, texts);
   app.Footer(
       "Exit codes: 0 done, 1 more requests failed than --max-errors or the server cannot be\n"
-      "reached, 2 wrong usage. docs/load-testing.md tells what is measured, and how.");
+      "reached, 2 wrong usage, or a report that cannot be written. docs/load-testing.md tells what "
+      "is measured, and how.");
   if (const std::optional<int> ends = app.Parse(argc, argv)) {
     *exit_code = *ends;
     return std::nullopt;
