@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../src/api/types.ts';
 import type { Piece } from '../src/text/align.ts';
-import { keep, recall, textOf, unheld, type KeptStory } from '../src/pages/write/kept.ts';
+import { keep, recall, storyOf, textOf, unheld, type KeptStory } from '../src/pages/write/kept.ts';
 import { Manuscript } from '../src/pages/write/manuscript.ts';
 
 const at = (version: number, more: Partial<Session> = {}): Session =>
@@ -119,8 +119,9 @@ describe('what is kept', () => {
   });
 
   it('is nothing where it is no story', () => {
-    expect(textOf({} as KeptStory)).toBe('');
-    expect(authors(recall({ session: 's', version: 1 } as KeptStory, at(1), 'Once'))).toEqual([['unknown', 'Once']]);
-    expect(unheld({ session: 's', version: 1, writing: true } as KeptStory, at(1))).toBe('');
+    expect(storyOf(kept())).toEqual(kept());
+    for (const parts of [undefined, 5, [1], [null], [['given', 5]], [['given', [5]]], [['given', [['text', 5]]]]])
+      expect(storyOf({ ...kept(), parts } as unknown as KeptStory)).toBeNull();
+    expect(storyOf(null)).toBeNull();
   });
 });

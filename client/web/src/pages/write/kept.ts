@@ -73,15 +73,25 @@ function unpackedToken([text, logprob, ...others]: KeptToken): Token {
   return { text, logprob, top };
 }
 
-/** The text that was shown; "" where what is kept is none of this page's. */
+/** What is kept, if it is a story. */
+export function storyOf(kept: KeptStory | null): KeptStory | null {
+  const isText = (value: unknown): boolean => typeof value === 'string';
+  const isPiece = (piece: unknown): boolean =>
+    isText(piece) ||
+    (Array.isArray(piece) && isText(piece[0]) && piece.slice(1).every((token) => Array.isArray(token)));
+  const isPart = (part: unknown): boolean =>
+    Array.isArray(part) && isText(part[0]) && Array.isArray(part[1]) && part[1].every(isPiece);
+  return kept !== null && Array.isArray(kept.parts) && kept.parts.every(isPart) ? kept : null;
+}
+
+/** The text that was shown. */
 export function textOf({ parts }: KeptStory): string {
-  if (!Array.isArray(parts)) return '';
   return parts.flatMap(([, pieces]) => pieces.map((piece) => unpacked(piece).text)).join('');
 }
 
 /** Whether the session may hold what is kept: it is the same, or a branch of it. */
 const isOf = (kept: KeptStory, session: Session): boolean =>
-  Array.isArray(kept.parts) && (kept.session === session.id || kept.session === session.parent_id);
+  kept.session === session.id || kept.session === session.parent_id;
 
 /** What is known of a session's text; `kept` is whatever the browser has. */
 export function recall(kept: KeptStory | null, session: Session, text: string): Manuscript {
@@ -112,7 +122,6 @@ export function recall(kept: KeptStory | null, session: Session, text: string): 
 /** The words of a turn that was being written, of which the session holds nothing. */
 export function unheld(kept: KeptStory | null, session: Session): string {
   if (!kept?.writing || kept.session !== session.id || kept.version !== session.version) return '';
-  if (!Array.isArray(kept.parts)) return '';
   const [by, pieces] = kept.parts[kept.turn] ?? ['written', []];
   return by === 'given' ? pieces.map((piece) => unpacked(piece).text).join('') : '';
 }

@@ -14,7 +14,7 @@ import { Sampling } from '../../ui/sampling.ts';
 import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
 import { BranchForm } from './branch_form.ts';
-import { keep, recall, textOf, unheld, type KeptStory } from './kept.ts';
+import { keep, recall, storyOf, textOf, unheld, type KeptStory } from './kept.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
 import { Paper } from './paper.ts';
@@ -196,8 +196,9 @@ class WritePage implements Page {
     if (this.wanted !== null) await this.openWanted(); // asked for meanwhile
   }
 
-  private async open(id: string, asked: boolean): Promise<void> {
-    const kept = visit.getJson<KeptStory | null>('write.story', null);
+  /** False: the server has the session no more, which has been told. */
+  private async open(id: string, asked: boolean): Promise<boolean> {
+    const kept = storyOf(visit.getJson<KeptStory | null>('write.story', null));
     let text: string | null;
     try {
       text = await this.story.open(id, kept?.session === id && kept.writing ? kept.version : undefined);
@@ -208,7 +209,7 @@ class WritePage implements Page {
       if (told !== '') this.lostSession(told);
       else this.forget(); // the story of the last visit: a new one begins
       if (this.box.value === '') this.setBox(OPENING);
-      return;
+      return false;
     }
     const session = this.story.session!;
     this.opened = id;
@@ -222,6 +223,7 @@ class WritePage implements Page {
     this.live.reset();
     this.live.state(session.position, session.bytes);
     this.follow(true);
+    return true;
   }
 
   /** Has the browser keep the story, for a reload. */
@@ -357,10 +359,10 @@ class WritePage implements Page {
     this.loading = true;
     this.update();
     try {
-      await this.open(this.story.session!.id, true);
-      this.notice.say(
-        'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
-      );
+      if (await this.open(this.story.session!.id, true))
+        this.notice.say(
+          'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
+        );
     } catch (error) {
       this.notice.fail(error);
     }
