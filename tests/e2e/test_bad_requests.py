@@ -72,8 +72,9 @@ def test_prompt_that_no_queue_would_take(start):
     fails(server.stream("x" * 11, max_tokens=1), INVALID, "text: has 11 tokens", "10")
 
 
-def test_no_model_where_there_are_two(server):
-    fails(server.stream("Once", model=""), INVALID, "model")
+def test_without_a_model_it_is_the_first(server):
+    texts = [server.generate("Once", model=model, seed=1, max_tokens=9)[0][0].text for model in ("", "bytes")]
+    assert texts[0] == texts[1]
 
 
 def test_empty_prompt_without_an_end_id(server):
