@@ -32,10 +32,7 @@ bool HasScheme(absl::string_view address) {
 }
 
 std::string HostOf(std::string_view address) {
-  absl::string_view rest(address.data(), address.size());
-  for (const char* scheme : {"dns:", "ipv4:", "ipv6:"}) absl::ConsumePrefix(&rest, scheme);
-  absl::ConsumePrefix(&rest, "///");
-  std::string host = absl::AsciiStrToLower(rest);
+  std::string host = absl::AsciiStrToLower(absl::string_view(address.data(), address.size()));
   if (IsBareIpv6(host)) return host;
   const size_t colon = host.rfind(':');
   if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);

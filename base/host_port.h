@@ -13,7 +13,8 @@ namespace tvq {
 std::string HostPort(const std::string& host, int port);
 
 // Whether a host, HOST:PORT or [HOST]:PORT is this machine for certain: localhost, 127.x.x.x, ::1
-// or a Unix socket (unix:PATH).
+// or a Unix socket (unix:PATH). Not what gRPC's other schemes name, such
+// as dns:.
 bool IsLoopback(std::string_view address);
 
 struct ServerAddress {

@@ -32,7 +32,7 @@ def is_loopback(address: str) -> bool:
     """Whether an address that parse_address gave is this machine for certain."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
-    host = re.sub(r"^(dns|ipv4|ipv6):(///)?", "", address).rsplit(":", 1)[0].strip("[]").lower()
+    host = address.rsplit(":", 1)[0].strip("[]").lower()
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
