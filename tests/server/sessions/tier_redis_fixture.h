@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/sessions/durable/redis/tier_redis.h"
-#include "tests/server/sessions/message.h"
+#include "tests/server/message.h"
 #include "tests/server/sessions/redis_process.h"
 
 namespace tvq {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/server/message.h"
 #include "tests/server/sessions/memory_tier.h"
-#include "tests/server/sessions/message.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/server/message.h"
+
 namespace tvq {
 namespace {
 
@@ -85,8 +87,6 @@ ServedModel MakeModel(const std::string& name, std::optional<int32_t> eos,
   info.generation = std::move(defaults);
   return {name, std::make_shared<IdleModel>(info)};
 }
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(FindModelTest, EmptyNameMeansTheFirstModel) {
   const std::vector<ServedModel> one = {MakeModel("a", 1)};

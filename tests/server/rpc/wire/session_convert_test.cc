@@ -6,13 +6,12 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "tests/server/message.h"
 
 namespace tvq {
 namespace {
 
 using testing::StartsWith;
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(ToSessionCallTest, KeepsWhatIsSet) {
   v1::SessionCall message;

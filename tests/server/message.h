@@ -1,5 +1,5 @@
-#ifndef TVQ_TESTS_SERVER_SESSIONS_MESSAGE_H_
-#define TVQ_TESTS_SERVER_SESSIONS_MESSAGE_H_
+#ifndef TVQ_TESTS_SERVER_MESSAGE_H_
+#define TVQ_TESTS_SERVER_MESSAGE_H_
 
 #include <string>
 
@@ -12,4 +12,4 @@ inline std::string Message(const absl::Status& status) { return std::string(stat
 
 }  // namespace tvq
 
-#endif  // TVQ_TESTS_SERVER_SESSIONS_MESSAGE_H_
+#endif  // TVQ_TESTS_SERVER_MESSAGE_H_
