@@ -127,17 +127,21 @@ it('keeps the text through a reload when the server has lost the session', async
   await done();
 });
 
-it('takes nothing for a story that is none', async () => {
-  await tab.evaluate(() => {
-    for (const name of ['write.story', 'sampling.write', 'names', 'forks', 'rewound']) {
-      sessionStorage.setItem(`tvq.${name}`, 'null');
-      localStorage.setItem(`tvq.${name}`, 'null');
-    }
-  });
-  await tab.page.reload();
-  await write('The captain said', 8);
-  await done();
-});
+it.each(['null', '5', '[null]', '{"stop":5,"max_tokens":null,"parts":[[5]]}'])(
+  'takes nothing for a story that is none: %s',
+  async (nonsense) => {
+    await tab.evaluate((text) => {
+      for (const name of ['write.story', 'sampling.write', 'names', 'forks', 'rewound']) {
+        sessionStorage.setItem(`tvq.${name}`, text);
+        localStorage.setItem(`tvq.${name}`, text);
+      }
+    }, nonsense);
+    await tab.page.reload();
+    expect(await tab.page.getByLabel('max_tokens', { exact: true }).inputValue()).toBe('200');
+    await write('The captain said', 8);
+    await done();
+  },
+);
 
 it('shows what the session holds when that is not what was written here', async () => {
   tab.expectStatus(409);

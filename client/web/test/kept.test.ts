@@ -122,6 +122,19 @@ describe('what is kept', () => {
     expect(storyOf(kept())).toEqual(kept());
     for (const parts of [undefined, 5, [1], [null], [['given', 5]], [['given', [5]]], [['given', [['text', 5]]]]])
       expect(storyOf({ ...kept(), parts } as unknown as KeptStory)).toBeNull();
+    for (const wrong of [
+      { session: 5 },
+      { version: '4' },
+      { writing: null },
+      { turn: 'x' },
+      { turn: -1 },
+      { turn: 9 },
+      { parts: [['nobody', ['text']]] },
+      { parts: [['written', [['text', [5, -1]]]]] },
+      { parts: [['written', [['text', ['t', 'x']]]]] },
+      { parts: [['written', [['text', ['t', -1, 'other', null]]]]] },
+    ])
+      expect(storyOf({ ...kept(), ...wrong } as unknown as KeptStory)).toBeNull();
     expect(storyOf(null)).toBeNull();
   });
 });

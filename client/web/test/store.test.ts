@@ -29,6 +29,14 @@ it('answers what was set last, when the browser has no room for it too', () => {
   expect(visit.get('words')).toBe('third');
 });
 
+it('leaves out entries of another type', () => {
+  visit.set('names', '{"a":"one","b":5,"c":null,"d":["x"],"e":{}}');
+  expect(visit.getAll('names', 'string')).toEqual({ a: 'one' });
+  expect(visit.getAll('names', 'number')).toEqual({ b: 5 });
+  visit.set('names', 'null');
+  expect(visit.getAll('names', 'string')).toEqual({});
+});
+
 it('takes what is of another kind for nothing', () => {
   for (const text of ['null', '5', '"text"', '[1]', '{', '']) {
     visit.set('figures', text);

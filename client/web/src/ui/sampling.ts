@@ -125,7 +125,7 @@ export class Sampling {
     own: Record<string, string>,
     names: string[] = SPECS.map(({ name }) => name),
   ) {
-    const kept = browser.getJson<Record<string, string>>(`sampling.${page}`, own);
+    const kept = { ...own, ...browser.getAll(`sampling.${page}`, 'string') };
     this.controls = SPECS.filter(({ name }) => names.includes(name)).map((spec) => this.control(spec, kept[spec.name]));
     const rows = (more: boolean): HTMLElement[] =>
       this.controls.filter(({ spec }) => !!spec.more === more).map(({ row }) => row);

@@ -34,6 +34,14 @@ class Kept {
     }
   }
 
+  /** The entries of an object that are of this type; others are an older page's, or a person's. */
+  getAll(name: string, type: 'string'): Record<string, string>;
+  getAll(name: string, type: 'number'): Record<string, number>;
+  getAll(name: string, type: string): Record<string, unknown> {
+    const all = Object.entries(this.getJson<Record<string, unknown>>(name, {}));
+    return Object.fromEntries(all.filter(([, value]) => typeof value === type));
+  }
+
   setJson(name: string, value: unknown): void {
     this.set(name, JSON.stringify(value));
   }

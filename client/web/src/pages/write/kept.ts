@@ -73,15 +73,35 @@ function unpackedToken([text, logprob, ...others]: KeptToken): Token {
   return { text, logprob, top };
 }
 
+const isText = (value: unknown): boolean => typeof value === 'string';
+const isNumber = (value: unknown): boolean => typeof value === 'number';
+/** Its alternatives are a text and a number in turn. */
+const isToken = (token: unknown): boolean =>
+  Array.isArray(token) &&
+  token.length >= 2 &&
+  token.every((value, i) => (i % 2 === 0 ? isText(value) : isNumber(value) || (i === 1 && value === null)));
+const isPiece = (piece: unknown): boolean =>
+  isText(piece) || (Array.isArray(piece) && isText(piece[0]) && piece.slice(1).every(isToken));
+const isPart = (part: unknown): boolean =>
+  Array.isArray(part) &&
+  ['given', 'written', 'unknown'].includes(part[0] as string) &&
+  Array.isArray(part[1]) &&
+  part[1].every(isPiece);
+
 /** What is kept, if it is a story. */
 export function storyOf(kept: KeptStory | null): KeptStory | null {
-  const isText = (value: unknown): boolean => typeof value === 'string';
-  const isPiece = (piece: unknown): boolean =>
-    isText(piece) ||
-    (Array.isArray(piece) && isText(piece[0]) && piece.slice(1).every((token) => Array.isArray(token)));
-  const isPart = (part: unknown): boolean =>
-    Array.isArray(part) && isText(part[0]) && Array.isArray(part[1]) && part[1].every(isPiece);
-  return kept !== null && Array.isArray(kept.parts) && kept.parts.every(isPart) ? kept : null;
+  if (kept === null) return null;
+  const { session, version, writing, turn, parts } = kept;
+  const isWhole =
+    isText(session) &&
+    isNumber(version) &&
+    typeof writing === 'boolean' &&
+    Array.isArray(parts) &&
+    parts.every(isPart) &&
+    Number.isInteger(turn) &&
+    turn >= 0 &&
+    turn <= parts.length;
+  return isWhole ? kept : null;
 }
 
 /** The text that was shown. */
