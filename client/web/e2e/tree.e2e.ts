@@ -178,6 +178,47 @@ it('saves to the durable tier, and opens in Write', async () => {
   await expect.poll(() => tab.page.locator('.frame .text').textContent()).toContain('the carriage stopped');
 });
 
+it('says that the chosen session is gone, and leaves what was read of it', async () => {
+  tab.expectStatus(404);
+  const reading = tab.page.locator('.reading .text');
+  await expect.poll(() => reading.textContent()).toContain('the carriage stopped');
+  await call(url, 'DELETE', `/v1/sessions/${story}`);
+  await button('Refresh').click();
+  await tab.page.getByText('What was read of it last is here still').waitFor();
+  expect(await reading.textContent()).toContain('the carriage stopped');
+  await tab.page.reload();
+  await tab.page.getByText('This session is not on the server any more').waitFor();
+});
+
+it('shows the session that the address names, of whatever model, also after a visit to another page', async () => {
+  const label = `couplet ${name}`;
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'couplets', label, keep_transcript: true });
+  await tab.go(`tree?session=${id}`);
+  await tab.page.getByRole('heading', { name: label }).waitFor();
+  expect(await tab.page.getByLabel('Model').inputValue()).toBe('couplets');
+  await tab.page.getByRole('link', { name: 'Server' }).click();
+  await tab.page.getByRole('link', { name: 'Tree' }).click();
+  await tab.page.reload();
+  await tab.page.getByRole('heading', { name: label }).waitFor();
+});
+
+it('keeps what is typed while the panel is drawn anew', async () => {
+  const before = await position();
+  const field = (label: string) => tab.page.getByRole('region', { name: 'The chosen session' }).getByLabel(label);
+  await field('mark').fill('at the door');
+  await field('tokens').fill('5');
+  await button('Rename').click();
+  await field('Name').fill('another name');
+  await button('Continue').click();
+  await item(`${name}, ${before + 5} tokens`).waitFor();
+  expect(await field('mark').inputValue()).toBe('at the door');
+  expect(await field('tokens').inputValue()).toBe('5');
+  expect(await field('Name').inputValue()).toBe('another name');
+  await button('Mark').click();
+  await item(/at the door/).waitFor();
+  expect(await field('mark').inputValue()).toBe('');
+});
+
 it('refuses a file that is no session, in a sentence', async () => {
   tab.expectStatus(400);
   await tab.page

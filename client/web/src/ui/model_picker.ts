@@ -42,11 +42,13 @@ export class ModelPicker {
     return true;
   }
 
-  pick(id: string): void {
+  /** False if there is no such model, and the one that was chosen stays. */
+  pick(id: string): boolean {
+    const model = this.usable.find((known) => known.id === id);
+    if (!model) return false;
     this.select.value = id;
-    const { model } = this;
-    if (!model) return;
     visit.set(`model.${this.page}`, id);
     this.onPick(model);
+    return true;
   }
 }

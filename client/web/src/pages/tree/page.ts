@@ -1,9 +1,9 @@
 // Tree: the sessions of a model, their forks and marks.
 
 import type { App, Page } from '../../app.ts';
-import { wantsKey } from '../../api/errors.ts';
-import { importSession, listSessions } from '../../api/sessions.ts';
-import type { Session } from '../../api/types.ts';
+import { ApiError, mayPass, wantsKey } from '../../api/errors.ts';
+import { getSession, importSession, listSessions } from '../../api/sessions.ts';
+import type { Model, Session } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { plural } from '../../text/format.ts';
 import { Again } from '../../ui/again.ts';
@@ -37,7 +37,7 @@ class TreePage implements Page {
       app,
       'tree',
       (model) => !model.image,
-      () => void this.refresh(),
+      (model) => void this.picked(model),
     );
     this.panel = new Panel({
       api: app.api,
@@ -106,8 +106,8 @@ class TreePage implements Page {
 
   show(parameters: URLSearchParams): void {
     const chosen = parameters.get('session');
-    if (chosen !== null) this.chosen = chosen;
-    this.comparedWith = parameters.get('with');
+    if (chosen === null) this.tell();
+    else [this.chosen, this.comparedWith] = [chosen, parameters.get('with')];
     this.again.show();
     void this.begin();
   }
@@ -128,15 +128,34 @@ class TreePage implements Page {
     }
   }
 
-  /** The address says what is shown, so that it can be kept and gone back to. */
+  private async picked(model: Model): Promise<void> {
+    const chosen = this.find(this.chosen);
+    if (chosen && chosen.model !== model.id) {
+      [this.chosen, this.comparedWith] = ['', null];
+      this.tell();
+    }
+    await this.refresh();
+  }
+
+  private find(id: string | null): Session | undefined {
+    return this.sessions.find((session) => session.id === id);
+  }
+
   private go(session: string, other: string | null): void {
-    const query = new URLSearchParams({ ...(session ? { session } : {}), ...(other ? { with: other } : {}) });
-    const hash = `#/tree${query.size > 0 ? `?${query}` : ''}`;
     this.chosen = session;
     this.comparedWith = other;
-    if (location.hash !== hash) history.replaceState(null, '', hash);
+    this.tell();
     this.draw();
     if (other) this.compare.node.scrollIntoView({ block: 'nearest' });
+  }
+
+  /** The address says what is shown, so that it can be kept and gone back to, and outlives a reload. */
+  private tell(): void {
+    const query = new URLSearchParams();
+    if (this.chosen) query.set('session', this.chosen);
+    if (this.comparedWith) query.set('with', this.comparedWith);
+    const hash = `#/tree${query.size > 0 ? `?${query}` : ''}`;
+    if (location.hash !== hash) history.replaceState(null, '', hash);
   }
 
   private async refresh(): Promise<void> {
@@ -149,17 +168,29 @@ class TreePage implements Page {
       if (turn !== this.loading) return; // a later answer is on its way
       this.notice.clear();
       this.sessions = sessions;
+      if (this.chosen !== '' && !this.find(this.chosen) && (await this.isElsewhere(this.chosen))) return;
       this.draw();
     } catch (error) {
       this.app.forget(); // a server that was started anew may have other models
       this.notice.fail(error);
+      if (mayPass(error)) this.again.later();
     }
   }
 
+  /** Whether the session is one of another model, which is shown then. */
+  private async isElsewhere(id: string): Promise<boolean> {
+    try {
+      const { model } = await getSession(this.app.api, id);
+      if (id === this.chosen && model !== this.picker.model?.id) return this.picker.pick(model);
+    } catch (error) {
+      if (!(error instanceof ApiError) || (error.status !== 400 && error.status !== 404)) throw error;
+    }
+    return false;
+  }
+
   private draw(): void {
-    const find = (id: string | null): Session | undefined => this.sessions.find((session) => session.id === id);
-    const session = find(this.chosen);
-    const other = find(this.comparedWith);
+    const session = this.find(this.chosen);
+    const other = this.find(this.comparedWith);
     this.view.select(this.chosen);
     this.view.draw(this.sessions, other?.id ?? null);
     const none = this.sessions.length === 0;
@@ -169,7 +200,10 @@ class TreePage implements Page {
       none ? 'No sessions yet. ' : `${plural(this.sessions.length, 'session')}.`,
       none && el('a', { href: '#/write' }, 'Write something first.'),
     );
-    this.panel.show(session ?? null);
+    if (session || this.chosen === '') this.panel.show(session ?? null);
+    else this.panel.gone(this.chosen);
+    if (session && this.comparedWith && !other)
+      this.notice.say('The session that this one was compared with is not on the server any more.');
     if (session && other) void this.compare.show(session, other);
     else this.compare.close();
   }
@@ -179,10 +213,10 @@ class TreePage implements Page {
     if (!model) return;
     try {
       const made = await importSession(this.app.api, file, model.id, file.name.replace(/\.tvq$/, ''));
-      this.notice.say(`“${made.label}” is imported.`);
-      this.chosen = made.id;
-      this.go(made.id, null);
+      [this.chosen, this.comparedWith] = [made.id, null];
+      this.tell();
       await this.refresh();
+      this.notice.say(`“${made.label}” is imported.`);
     } catch (error) {
       this.notice.fail(error);
     }

@@ -3,7 +3,7 @@
 import * as calls from '../../api/sessions.ts';
 import type { Api } from '../../api/client.ts';
 import type { Session } from '../../api/types.ts';
-import { el, fill, newId, type Child } from '../../dom.ts';
+import { el, fill, newId, type Attributes, type Child } from '../../dom.ts';
 import { ago, bytes, count, duration, plural } from '../../text/format.ts';
 import { download } from '../../ui/download.ts';
 import { announce, Notice } from '../../ui/notice.ts';
@@ -35,6 +35,8 @@ export class Panel {
   private session: Session | null = null;
   private running: AbortController | null = null;
   private shownVersion = '';
+  /** What was typed for this session, by the field. */
+  private readonly typed = new Map<string, string>();
   /** A rewind keeps what it leaves. */
   private keepsBranch = true;
 
@@ -48,6 +50,7 @@ export class Panel {
       this.running?.abort();
       this.notice.clear();
       this.shownVersion = '';
+      this.typed.clear();
     }
     this.session = session;
     if (!session) {
@@ -81,6 +84,39 @@ export class Panel {
     void this.read(session, TAIL);
   }
 
+  /** The server does not have the session: what was read of it stays. */
+  gone(id: string): void {
+    if (this.running) return; // asked for again when it ends
+    const known = this.session?.id === id ? this.session : null;
+    if (!known) this.show(null);
+    this.notice.say('This session is not on the server any more.', known && ' What was read of it last is here still.');
+    if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement);
+    else fill(this.node, this.notice.node);
+  }
+
+  /** A field whose text stays when the panel is drawn anew. */
+  private field(key: string, value: string, attributes: Attributes): HTMLInputElement {
+    const input = el('input', {
+      id: newId(key),
+      'data-key': key,
+      ...attributes,
+      oninput: () => this.typed.set(key, input.value),
+    });
+    input.value = this.typed.get(key) ?? value;
+    return input;
+  }
+
+  private numberField(
+    key: string,
+    value: number,
+    min: number,
+    max: number,
+  ): { node: HTMLElement; value: () => number } {
+    const input = this.field(key, String(value), { type: 'number', min, max, step: 1 });
+    const read = (): number => Math.min(max, Math.max(min, Math.round(Number(input.value)) || value));
+    return { node: el('span', { class: 'field' }, el('label', { for: input.id }, key), input), value: read };
+  }
+
   private async read(session: Session, most: number): Promise<void> {
     const version = `${session.id} ${session.version} ${most}`;
     if (version === this.shownVersion) return;
@@ -106,23 +142,24 @@ export class Panel {
   }
 
   private title(session: Session): HTMLElement {
-    const id = newId('name');
     const form = el('form', { class: 'inline-form' });
-    form.hidden = true;
-    const name = el('input', { id, value: nameOf(session), maxlength: 120 });
+    form.hidden = !this.typed.has('name');
+    const name = this.field('name', nameOf(session), { maxlength: 120 });
     const rename = button('Rename', 'rename', () => {
       form.hidden = false;
+      this.typed.set('name', name.value);
       name.select();
       name.focus();
     });
     form.append(
-      el('label', { for: id }, 'Name (kept in this browser)'),
+      el('label', { for: name.id }, 'Name (kept in this browser)'),
       name,
       el('button', { class: 'primary' }, 'Keep'),
     );
     form.onsubmit = (event) => {
       event.preventDefault();
       giveName(session, name.value);
+      this.typed.delete('name');
       void this.host.changed();
     };
     return el('div', {}, el('div', { class: 'bar-head' }, el('h2', {}, nameOf(session)), rename), form);
@@ -158,7 +195,7 @@ export class Panel {
   }
 
   private onward(session: Session): HTMLElement {
-    const tokens = numberField('tokens', 60, 1, 100_000);
+    const tokens = this.numberField('tokens', 60, 1, 100_000);
     const go: HTMLButtonElement = button(
       'Continue',
       'go',
@@ -194,9 +231,8 @@ export class Panel {
 
   private branching(session: Session): HTMLElement {
     const { api } = this.host;
-    const copies = numberField('copies', 2, 1, 128);
-    const id = newId('mark');
-    const name = el('input', { id, maxlength: 120, placeholder: `at ${count(session.position)}` });
+    const copies = this.numberField('copies', 2, 1, 128);
+    const name = this.field('mark', '', { maxlength: 120, placeholder: `at ${count(session.position)}` });
     const fork = (number: number, mark?: string) => async (): Promise<void> => {
       const label = `${nameOf(session).slice(0, 80)}, fork`;
       const ttl = session.expires === null ? {} : { ttl: calls.KEPT_SECONDS };
@@ -241,9 +277,10 @@ export class Panel {
         'Branch',
         copies.node,
         this.act('Fork', 'fork', () => fork(copies.value())()),
-        el('span', { class: 'field' }, el('label', { for: id }, 'mark'), name),
-        this.act('Mark', 'mark', async () => {
+        el('span', { class: 'field' }, el('label', { for: name.id }, 'mark'), name),
+        this.act('Mark', 'make-mark', async () => {
           await calls.markSession(api, session.id, name.value.trim() || name.placeholder);
+          this.typed.delete('mark');
           this.done('Marked.');
         }),
       ),
@@ -346,16 +383,4 @@ function button(text: string, key: string, onclick: () => void, className = ''):
 
 function group(legend: string, ...children: Child[]): HTMLElement {
   return el('fieldset', { class: 'actions' }, el('legend', {}, legend), el('div', { class: 'row' }, ...children));
-}
-
-function numberField(
-  label: string,
-  value: number,
-  min: number,
-  max: number,
-): { node: HTMLElement; value: () => number } {
-  const id = newId('n');
-  const input = el('input', { id, type: 'number', min, max, step: 1, value });
-  const read = (): number => Math.min(max, Math.max(min, Math.round(Number(input.value)) || value));
-  return { node: el('span', { class: 'field' }, el('label', { for: id }, label), input), value: read };
 }
