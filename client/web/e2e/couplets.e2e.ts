@@ -60,3 +60,34 @@ it('names the characters that the model does not know', async () => {
   await answer().click();
   await tab.page.getByText('does not know “龍”, “鬥”').waitFor();
 });
+
+it('has after a reload what was found and chosen, and takes nonsense for nothing', async () => {
+  await tab.page.getByLabel('First line', { exact: true }).fill('风弦未拨心先乱');
+  await tab.page.getByLabel('candidates').fill('3');
+  await answer().click();
+  await tab.page.getByText('likeliest').first().waitFor();
+  await tab.page.getByText('How the model was trained').click();
+  await tab.page.getByLabel('between the lines').selectOption('tab');
+  await tab.page.getByLabel('As long as the first line').uncheck();
+  const found = async () => [
+    await tab.page.locator('.scrolls .first').textContent(),
+    await tab.page.locator('.second').allTextContents(),
+    await tab.page.locator('.note').allTextContents(),
+  ];
+  const before = await found();
+  await tab.page.reload();
+  await expect.poll(found).toEqual(before);
+  expect(await tab.page.getByLabel('First line', { exact: true }).inputValue()).toBe('风弦未拨心先乱');
+  expect(await tab.page.getByLabel('candidates').inputValue()).toBe('3');
+  expect(await tab.page.getByLabel('As long as the first line').isChecked()).toBe(false);
+  expect(await tab.page.locator('select', { hasText: 'newline' }).inputValue()).toBe('tab');
+  for (const nonsense of ['null', '[5]', '{"first":"x","lines":[[5]],"candidates":{}}']) {
+    await tab.evaluate((text) => {
+      for (const name of ['couplets.lines', 'couplets.choices']) sessionStorage.setItem(`tvq.${name}`, text);
+    }, nonsense);
+    await tab.page.reload();
+    await expect.poll(() => answer().isEnabled()).toBe(true);
+    expect(await tab.page.locator('.second').count()).toBe(0);
+    expect(await tab.page.getByLabel('candidates').inputValue()).toBe('6');
+  }
+});

@@ -132,3 +132,31 @@ it('hands the focus to Stop and back, for those who have keys alone', async () =
   await tab.page.keyboard.press('Enter');
   await expect.poll(focused).toBe('Draw');
 });
+
+it('has after a reload what was drawn, by hand and by the model, and takes nonsense for nothing', async () => {
+  await button('Draw the digit 7 as an example').click();
+  await tab.page.getByLabel('Rows that you give').fill('10');
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('2');
+  await button('Complete it').click();
+  await expect.poll(() => whole().count()).toBe(2);
+  await expect.poll(() => button('Complete it').isEnabled()).toBe(true);
+  const state = async () => ({
+    pad: await pixels('.pad canvas'),
+    tiles: [await pixels('.tile canvas', 0), await pixels('.tile canvas', 1)],
+    rows: await tab.page.getByLabel('Rows that you give').inputValue(),
+    images: await tab.page.getByRole('spinbutton', { name: 'images' }).inputValue(),
+  });
+  const before = await state();
+  await tab.page.reload();
+  await expect.poll(() => button('Complete it').isEnabled()).toBe(true);
+  expect(await state()).toEqual(before);
+  for (const nonsense of ['null', '{"shape":5,"images":[5],"rows":{}}', 'zz']) {
+    await tab.evaluate((text) => {
+      for (const name of ['draw.images', 'draw.choices', 'draw.pad.28x28']) sessionStorage.setItem(`tvq.${name}`, text);
+    }, nonsense);
+    await tab.page.reload();
+    await expect.poll(() => button('Draw').isEnabled()).toBe(true);
+    expect(await tab.page.locator('.tile').count()).toBe(9);
+    expect(Math.min(...(await upper()))).toBe(255);
+  }
+});

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Api } from '../src/api/client.ts';
 import type { Model } from '../src/api/types.ts';
+import { linesOf, type KeptLines } from '../src/pages/couplets/kept.ts';
 import { allowedIds, constraint, unknownTo, vocabularyOf, type Vocabulary } from '../src/pages/couplets/vocabulary.ts';
 
 const CHARACTERS = ['\n', '，', '！', '风', '月', '山', '水', 'a', '7'];
@@ -47,4 +48,12 @@ describe('the second line', () => {
   it('cannot answer what the model does not know', () => {
     expect(unknownTo(vocabulary, '风雪月雪')).toEqual(['雪']);
   });
+});
+
+it('takes for lines only what is lines', () => {
+  const kept: KeptLines = { first: '风月', lines: [['山水', -0.5, -1], ['']] };
+  expect(linesOf(JSON.parse(JSON.stringify(kept)) as KeptLines)).toEqual(kept);
+  for (const wrong of [{ first: 5 }, { lines: {} }, { lines: [5] }, { lines: [[]] }, { lines: [['山', null]] }])
+    expect(linesOf({ ...kept, ...wrong } as unknown as KeptLines)).toBeNull();
+  expect(linesOf(null)).toBeNull();
 });

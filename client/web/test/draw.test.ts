@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ImageShape, Model } from '../src/api/types.ts';
 import { colour, constraint, Levels, plan, tokensOf } from '../src/pages/draw/image.ts';
+import { imagesOf, pack, unpack, type KeptImages } from '../src/pages/draw/kept.ts';
 import { dab, digits, drawDigit, levelsOf, newGrid } from '../src/pages/draw/strokes.ts';
 
 const grey: ImageShape = { height: 4, width: 3, channels: 1, levels: 16, first_token_id: 2 };
@@ -60,6 +61,37 @@ describe('plan', () => {
   });
 
   it('counts channels', () => expect(tokensOf(rgb)).toBe(12));
+});
+
+describe('images that are kept', () => {
+  const kept: KeptImages = { shape: grey, given: 2, ink: true, images: ['0123456789ab', 'ff', ''] };
+
+  it('come back level by level, whole and in part', () => {
+    for (const levels of [2, 16, 17, 256, 257]) {
+      const values = [0, 1, levels - 1];
+      expect(unpack(levels, pack(levels, values), 3)).toEqual(values);
+    }
+    expect(pack(16, [0, 15, 3])).toBe('0f3');
+    expect(imagesOf(JSON.parse(JSON.stringify(kept)) as KeptImages)).toEqual(kept);
+  });
+
+  it('are nothing where they are no images', () => {
+    for (const text of [null, 5, 'xyz', '012', '00'.repeat(13)]) expect(unpack(256, text, 12)).toBeNull();
+    for (const wrong of [
+      { shape: null },
+      { shape: 'large' },
+      { shape: { ...grey, width: 0 } },
+      { shape: { ...grey, height: 1e9 } },
+      { shape: { ...grey, first_token_id: '2' } },
+      { given: 5 },
+      { ink: 'yes' },
+      { images: '0' },
+      { images: [null] },
+      { images: ['0'.repeat(13)] },
+    ])
+      expect(imagesOf({ ...kept, ...wrong } as unknown as KeptImages)).toBeNull();
+    expect(imagesOf(null)).toBeNull();
+  });
 });
 
 describe('strokes', () => {

@@ -1,13 +1,13 @@
 // Couplets: a first line in, second lines out, several at once.
 
 import type { App, Page } from '../../app.ts';
-import type { Piece } from '../../api/completions.ts';
 import type { Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { percent, plural } from '../../text/format.ts';
 import { announce } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
 import { Workbench } from '../../ui/workbench.ts';
+import { linesOf, type KeptLines } from './kept.ts';
 import { constraint, unknownTo, vocabularyOf, type Vocabulary } from './vocabulary.ts';
 
 const EXAMPLES = ['晋世文章昌二陆', '风弦未拨心先乱', '一句相思吟岁月'];
@@ -59,12 +59,15 @@ class CoupletsPage implements Page {
       oninput: () => this.take(this.first.value),
     });
     this.take(visit.get('couplets.first') ?? EXAMPLES[0]!);
-    this.answersWanted = el('input', { id: countId, type: 'number', min: 1, max: MOST, step: 1, value: 6 });
-    this.sameLength = el('input', { type: 'checkbox', checked: true });
+    const chosen = visit.getAll('couplets.choices', 'string');
+    const onchange = (): void => this.keepChoices();
+    const value = chosen['candidates'] ?? 6;
+    this.answersWanted = el('input', { id: countId, type: 'number', min: 1, max: MOST, step: 1, value, onchange });
+    this.sameLength = el('input', { type: 'checkbox', checked: chosen['length'] !== 'any', onchange });
     this.separator = el(
       'select',
-      { id: separatorId },
-      ...Object.keys(SEPARATORS).map((name) => el('option', {}, name)),
+      { id: separatorId, onchange },
+      ...Object.keys(SEPARATORS).map((name) => el('option', { selected: name === chosen['separator'] }, name)),
     );
     const form = el(
       'form',
@@ -106,6 +109,8 @@ class CoupletsPage implements Page {
       ),
     );
     this.node = this.bench.page(body, [this.go]);
+    const kept = linesOf(visit.getJson<KeptLines | null>('couplets.lines', null));
+    if (kept) this.showKept(kept);
   }
 
   show(): void {
@@ -114,6 +119,20 @@ class CoupletsPage implements Page {
 
   hide(): void {
     this.bench.hide();
+  }
+
+  private keepChoices(): void {
+    visit.setJson('couplets.choices', {
+      candidates: this.answersWanted.value,
+      length: this.sameLength.checked ? 'same' : 'any',
+      separator: this.separator.value,
+    });
+  }
+
+  private showKept({ first, lines }: KeptLines): void {
+    const answers = this.lay(first, lines.length);
+    lines.forEach(([text, ...logprobs], i) => add(answers[i], text, logprobs));
+    rank(answers);
   }
 
   private take(line: string): void {
@@ -159,6 +178,35 @@ class CoupletsPage implements Page {
     }
     const n = Math.min(MOST, Math.max(1, Math.round(Number(this.answersWanted.value)) || 1));
     const length = this.sameLength.checked ? [...first].length : null;
+    const answers = this.lay(first, n);
+    announce(`Looking for ${plural(n, 'second line')}.`);
+    try {
+      await this.bench.complete(
+        model,
+        {
+          prompt: first + (SEPARATORS[this.separator.value] ?? '\n'),
+          n,
+          logprobs: 1,
+          ...constraint(vocabulary, first, length),
+        },
+        ({ index, text, tokens }) =>
+          add(
+            answers[index],
+            text,
+            tokens.flatMap(({ logprob }) => (logprob === null ? [] : [logprob])),
+          ),
+        signal,
+      );
+    } finally {
+      const lines = answers.map(({ text, logprobs }): [string, ...number[]] => [text, ...logprobs]);
+      visit.setJson('couplets.lines', { first, lines } satisfies KeptLines);
+    }
+    rank(answers);
+    announce(`${plural(n, 'second line')} found.`);
+  }
+
+  /** Room for `n` second lines to the first. */
+  private lay(first: string, n: number): Answer[] {
     const answers = Array.from({ length: n }, (_, i) => newAnswer(i + 1));
     const upright = isHan(first);
     this.scrolls.classList.toggle('upright', upright);
@@ -167,20 +215,7 @@ class CoupletsPage implements Page {
       el('p', { class: 'first', lang: upright ? 'zh' : undefined }, ...byCharacter(first)),
       el('ol', { 'aria-label': 'Second lines', lang: upright ? 'zh' : undefined }, ...answers.map(({ node }) => node)),
     );
-    announce(`Looking for ${plural(n, 'second line')}.`);
-    await this.bench.complete(
-      model,
-      {
-        prompt: first + (SEPARATORS[this.separator.value] ?? '\n'),
-        n,
-        logprobs: 1,
-        ...constraint(vocabulary, first, length),
-      },
-      (piece) => add(answers[piece.index], piece),
-      signal,
-    );
-    rank(answers);
-    announce(`${plural(n, 'second line')} found.`);
+    return answers;
   }
 }
 
@@ -207,11 +242,11 @@ function newAnswer(number: number): Answer {
   return answer;
 }
 
-function add(answer: Answer | undefined, piece: Piece): void {
+function add(answer: Answer | undefined, text: string, logprobs: number[]): void {
   if (!answer) return;
-  answer.text += piece.text;
-  answer.line.append(...byCharacter(piece.text));
-  answer.logprobs.push(...piece.tokens.flatMap(({ logprob }) => (logprob === null ? [] : [logprob])));
+  answer.text += text;
+  answer.line.append(...byCharacter(text));
+  answer.logprobs.push(...logprobs);
 }
 
 /** Says how likely each line is, a character, and which is the likeliest. */

@@ -1,7 +1,12 @@
 // The pad on which one draws what the model is to complete: by mouse, finger or keys.
 
 import { el } from '../../dom.ts';
+import { visit } from '../../ui/store.ts';
+import { pack, unpack } from './kept.ts';
 import { dab, drawDigit, levelsOf, line, newGrid, type Grid } from './strokes.ts';
+
+/** Greys of a drawing that is kept. */
+const LEVELS = 256;
 
 export class Pad {
   readonly node: HTMLElement;
@@ -20,7 +25,8 @@ export class Pad {
       'aria-describedby': describedBy,
       onpointerdown: (event) => this.down(event),
       onpointermove: (event) => this.move(event),
-      onpointerup: () => (this.last = null),
+      onpointerup: () => this.up(),
+      onpointercancel: () => this.up(),
       onkeydown: (event) => this.key(event),
       onfocusout: () => {
         this.cursor = null;
@@ -33,6 +39,8 @@ export class Pad {
   resize(width: number, height: number): void {
     if (this.grid.width === width && this.grid.height === height) return;
     this.grid = newGrid(width, height);
+    const kept = unpack(LEVELS, visit.get(this.place), width * height);
+    if (kept?.length === width * height) this.grid.values.set(kept.map((value) => value / (LEVELS - 1)));
     this.canvas.width = width;
     this.canvas.height = height;
     this.node.style.setProperty('--ratio', `${width} / ${height}`);
@@ -57,12 +65,29 @@ export class Pad {
   clear(): void {
     this.grid.values.fill(0);
     this.draw();
+    this.keep();
   }
 
   example(digit: string): void {
     this.grid.values.fill(0);
     drawDigit(this.grid, digit);
     this.draw();
+    this.keep();
+  }
+
+  /** Where a drawing of this size is kept, for a reload. */
+  private get place(): string {
+    return `draw.pad.${this.grid.width}x${this.grid.height}`;
+  }
+
+  private keep(): void {
+    visit.set(
+      this.place,
+      pack(
+        LEVELS,
+        this.grid.values.map((value) => Math.round(value * (LEVELS - 1))),
+      ),
+    );
   }
 
   private at(event: PointerEvent): [number, number] {
@@ -92,6 +117,11 @@ export class Pad {
     this.draw();
   }
 
+  private up(): void {
+    this.last = null;
+    this.keep();
+  }
+
   private key(event: KeyboardEvent): void {
     const steps: Record<string, [number, number]> = {
       ArrowLeft: [-1, 0],
@@ -116,6 +146,7 @@ export class Pad {
     }
     event.preventDefault();
     this.draw();
+    this.keep();
   }
 
   private draw(): void {

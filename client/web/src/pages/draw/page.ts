@@ -7,9 +7,11 @@ import { el, fill, newId } from '../../dom.ts';
 import { count, plural, significant } from '../../text/format.ts';
 import { Frames } from '../../ui/frames.ts';
 import { announce } from '../../ui/notice.ts';
+import { visit } from '../../ui/store.ts';
 import { Workbench } from '../../ui/workbench.ts';
 import { Meter } from '../write/meter.ts';
-import { constraint, plan, type Look } from './image.ts';
+import { constraint, plan, tokensOf } from './image.ts';
+import { imagesOf, unpack, type KeptImages } from './kept.ts';
 import { Pad } from './pad.ts';
 import { digits } from './strokes.ts';
 import { Tile } from './tile.ts';
@@ -28,6 +30,7 @@ class DrawPage implements Page {
   private readonly rows: HTMLInputElement;
   private readonly images: HTMLInputElement;
   private readonly white: HTMLInputElement;
+  private readonly chosen = visit.getAll('draw.choices', 'string');
   private drawn = false;
   private pickedKey = '';
 
@@ -55,6 +58,7 @@ class DrawPage implements Page {
       min: 1,
       step: 1,
       oninput: () => this.pad.give(Number(this.rows.value)),
+      onchange: () => this.keepChoices(),
     });
     this.images = el('input', {
       type: 'number',
@@ -62,10 +66,17 @@ class DrawPage implements Page {
       min: 1,
       max: MOST_IMAGES,
       step: 1,
-      value: 9,
-      onchange: () => this.blank(),
+      value: this.chosen['images'] ?? 9,
+      onchange: () => {
+        this.keepChoices();
+        this.blank();
+      },
     });
-    this.white = el('input', { type: 'checkbox' });
+    this.white = el('input', {
+      type: 'checkbox',
+      checked: this.chosen['paper'] === 'black',
+      onchange: () => this.keepChoices(),
+    });
     const fresh = button('Draw', () => void this.draw([]), 'primary');
     const finish = button('Complete it', () => void this.completeHalf(), 'primary');
     const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
@@ -127,6 +138,8 @@ class DrawPage implements Page {
       ),
     );
     this.node = this.bench.page(body, [fresh, finish]);
+    const kept = imagesOf(visit.getJson<KeptImages | null>('draw.images', null));
+    if (kept) this.showKept(kept);
   }
 
   show(): void {
@@ -144,30 +157,46 @@ class DrawPage implements Page {
     const { height, width, channels } = model.image!;
     this.pad.resize(width, height);
     this.rows.max = String(height - 1);
-    if (this.rows.value === '' || Number(this.rows.value) >= height || !this.rows.dataset['set']) {
-      this.rows.dataset['set'] = 'yes';
-      this.rows.value = String(Math.floor(height / 2));
-    }
+    const rows = Number(this.chosen['rows']);
+    this.rows.value = String(rows >= 1 && rows < height ? rows : Math.floor(height / 2));
     this.pad.give(Number(this.rows.value));
     this.white.closest('label')!.hidden = channels !== 1;
-    this.drawn = false;
     this.blank();
+  }
+
+  private keepChoices(): void {
+    this.chosen['rows'] = this.rows.value;
+    this.chosen['images'] = this.images.value;
+    this.chosen['paper'] = this.white.checked ? 'black' : 'white';
+    visit.setJson('draw.choices', this.chosen);
   }
 
   /** Sheets of paper, until something is drawn on them. */
   private blank(): void {
     const shape = this.bench.picker.model?.image;
-    if (shape && !this.drawn) this.lay(shape, 0);
+    if (shape && !this.drawn) this.lay(shape, 0, this.wanted, !this.white.checked);
   }
 
-  private lay(shape: ImageShape, givenRows: number): Tile[] {
-    const n = Math.min(MOST_IMAGES, Math.max(1, Math.round(Number(this.images.value)) || 1));
-    const look: Look = { ink: !this.white.checked };
-    const tiles = Array.from({ length: n }, (_, i) => new Tile(shape, i + 1, givenRows, look));
+  /** How many images. */
+  private get wanted(): number {
+    return Math.min(MOST_IMAGES, Math.max(1, Math.round(Number(this.images.value)) || 1));
+  }
+
+  private lay(shape: ImageShape, given: number, n: number, ink: boolean): Tile[] {
+    const tiles = Array.from({ length: n }, (_, i) => new Tile(shape, i + 1, given, { ink }));
     fill(this.sheet, ...tiles.map(({ node }) => node));
     // Square numbers lie as squares, as far as there is room.
     this.sheet.style.setProperty('--across', String(Math.min(8, Math.ceil(Math.sqrt(n)))));
     return tiles;
+  }
+
+  private showKept({ shape, given, ink, images }: KeptImages): void {
+    const tiles = this.lay(shape, given, images.length, ink);
+    images.forEach((image, i) => {
+      const levels = unpack(shape.levels, image, tokensOf(shape)) ?? [];
+      tiles[i]!.push(levels.map((level) => shape.first_token_id + level));
+    });
+    this.drawn = true;
   }
 
   private async completeHalf(): Promise<void> {
@@ -185,8 +214,10 @@ class DrawPage implements Page {
     const shape = model?.image;
     if (!model || !shape || this.bench.busy) return;
     const { prompt, given: ids, rest } = plan(model, shape, given);
-    const tiles = this.lay(shape, Math.floor(given.length / (shape.width * shape.channels)));
-    const n = tiles.length;
+    const rows = Math.floor(given.length / (shape.width * shape.channels));
+    const ink = !this.white.checked;
+    const n = this.wanted;
+    const tiles = this.lay(shape, rows, n, ink);
     tiles.forEach((tile) => tile.push(ids));
     this.drawn = true;
     announce(`Drawing ${plural(n, 'image')}.`);
@@ -199,6 +230,8 @@ class DrawPage implements Page {
       frames.ask();
     };
     const well = await this.bench.run((signal) => this.bench.complete(model, request, show, signal));
+    const images = tiles.map(({ packed }) => packed);
+    visit.setJson('draw.images', { shape, given: rows, ink, images } satisfies KeptImages);
     announce(well ? `${plural(n, 'image')} drawn.` : 'Stopped.');
   }
 

@@ -4,6 +4,7 @@ import type { ImageShape } from '../../api/types.ts';
 import { el } from '../../dom.ts';
 import { download } from '../../ui/download.ts';
 import { colour, Levels, type Look } from './image.ts';
+import { pack } from './kept.ts';
 
 export class Tile {
   readonly node: HTMLElement;
@@ -49,6 +50,11 @@ export class Tile {
 
   get known(): number {
     return this.levels.known;
+  }
+
+  /** What there is of the image, to be kept. */
+  get packed(): string {
+    return pack(this.levels.shape.levels, this.levels.values.slice(0, this.known));
   }
 
   push(ids: number[]): void {
