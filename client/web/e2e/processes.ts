@@ -44,6 +44,15 @@ class Running {
     });
   }
 
+  /** Ends it as a crash does. */
+  kill(): Promise<void> {
+    this.child.removeAllListeners('exit');
+    return new Promise((done) => {
+      this.child.once('exit', () => done());
+      this.child.kill('SIGKILL');
+    });
+  }
+
   stop(): Promise<void> {
     return new Promise((done) => {
       if (this.child.exitCode !== null || this.child.signalCode !== null) return done();
@@ -114,6 +123,11 @@ export class Service {
   async serveInstead(models: string[]): Promise<void> {
     await this.server.stop();
     this.server = await serve(this.folder, this.server.address.replace(/.*:/, ''), models);
+  }
+
+  /** The server ends as by a crash; the gateway stays. */
+  serverDies(): Promise<void> {
+    return this.server.kill();
   }
 
   async stop(): Promise<void> {

@@ -25,6 +25,11 @@ export class ModelPicker {
     return this.usable.find((model) => model.id === this.select.value) ?? null;
   }
 
+  /** Whether the server serves it, and the page can use it. */
+  has(id: string): boolean {
+    return this.usable.some((model) => model.id === id);
+  }
+
   /** Asks the server; false if it serves no model that fits, which may be another time. Throws what the server answers. */
   async load(): Promise<boolean> {
     const before = this.model?.id ?? visit.get(`model.${this.page}`);

@@ -158,12 +158,13 @@ class WritePage implements Page {
     this.wanted = session;
     this.again.stop();
     try {
+      await this.app.models();
+      this.notice.clear(); // what is said of the models that there are comes afterwards
       if (!(await this.picker.load())) {
         this.notice.say('This server serves no model that writes text.');
         this.again.later();
         return;
       }
-      this.notice.clear();
     } catch (error) {
       this.notice.fail(error);
       this.update();
@@ -206,7 +207,7 @@ class WritePage implements Page {
       const gone = error instanceof ApiError && error.status === 404;
       const told = gone && kept?.session === id ? textOf(kept) : '';
       if (told === '' && (asked || !gone)) throw error;
-      if (told !== '') this.lostSession(told);
+      if (told !== '') this.lose(told);
       else this.forget(); // the story of the last visit: a new one begins
       if (this.box.value === '') this.setBox(OPENING);
       return false;
@@ -255,7 +256,10 @@ class WritePage implements Page {
 
   private picked(model: Model): void {
     this.sampling.defaultsOf(model);
-    if (this.story.session && this.story.session.model !== model.id && !this.running) this.startOver();
+    const { session } = this.story;
+    if (!session || session.model === model.id || this.running) return;
+    if (this.picker.has(session.model)) this.startOver();
+    else this.lose(this.paper.manuscript.text, `the model “${session.model}”`);
   }
 
   private async go(): Promise<void> {
@@ -337,7 +341,7 @@ class WritePage implements Page {
       this.setBox(prompt + this.box.value);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
       const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
-      if (gone) this.lostSession(this.paper.manuscript.text);
+      if (gone) this.lose(this.paper.manuscript.text);
       else if (written !== '') this.paper.aside('lost', written);
       this.paper.settle();
       this.keep();
@@ -370,12 +374,12 @@ class WritePage implements Page {
     this.update();
   }
 
-  /** The server has the session no more: its text goes into the box, from where a new one begins. */
-  private lostSession(text: string): void {
+  /** The server has no more what the session needs: its text goes into the box, from where a new one begins. */
+  private lose(text: string, what = 'this session'): void {
     this.setBox(text + this.box.value);
     this.forget();
     this.notice.say(
-      'The server has this session no more. The text is in the box below: writing on makes a new session of it.',
+      `The server has ${what} no more. The text is in the box below: writing on makes a new session of it.`,
     );
   }
 

@@ -1,0 +1,106 @@
+// What the pages have after the server was killed and started anew: all that a person made.
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { Chromium, type Tab } from './browser.ts';
+import { call, type Session } from './calls.ts';
+import { Service } from './processes.ts';
+
+const MODELS = ['couplets', 'digits', 'novels'];
+const chromium = new Chromium();
+let service: Service;
+let tab: Tab;
+
+beforeAll(async () => {
+  service = await Service.start({ models: MODELS });
+});
+afterAll(async () => {
+  await chromium.close();
+  await service.stop();
+});
+beforeEach(async () => {
+  await service.serveInstead(MODELS);
+});
+afterEach(async () => {
+  await tab.close();
+  expect(tab.errors).toEqual([]);
+});
+
+async function open(path: string): Promise<void> {
+  tab = await chromium.open(service.url, path);
+  for (const status of [404, 500, 503]) tab.expectStatus(status);
+}
+
+const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+const alerts = () => tab.page.getByRole('alert').filter({ hasText: /\w/ });
+
+it('Tree shows the session again by itself', async () => {
+  const session = await call<Session>(service.url, 'POST', '/v1/sessions', {
+    model: 'novels',
+    label: 'The old house',
+    keep_transcript: true,
+  });
+  await call(service.url, 'POST', `/v1/sessions/${session.id}/append`, { text: 'It was late.' });
+  await call(service.url, 'POST', `/v1/sessions/${session.id}/save`, {});
+  await open(`tree?session=${session.id}`);
+  await expect.poll(() => tab.page.locator('.reading .text').textContent()).toBe('It was late.');
+  await service.serverDies();
+  await button('Refresh').click();
+  await alerts().first().waitFor();
+  expect(await tab.page.locator('.reading .text').textContent()).toBe('It was late.');
+  await service.serveInstead(MODELS);
+  await expect.poll(() => alerts().count()).toBe(0);
+  await button('Continue').click();
+  await expect.poll(async () => (await tab.page.locator('.reading .text').textContent())!.length).toBeGreaterThan(20);
+});
+
+it('Draw has the drawing and the images, and draws again', async () => {
+  await open('draw');
+  await button('Draw the digit 3 as an example').click();
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('2');
+  await button('Complete it').click();
+  const whole = () => tab.page.getByRole('img', { name: /^Image \d+$/ }).count();
+  await expect.poll(whole).toBe(2);
+  await expect.poll(() => button('Complete it').isEnabled()).toBe(true);
+  await service.serverDies();
+  await tab.page.reload();
+  await alerts().first().waitFor();
+  expect(await whole()).toBe(2);
+  await service.serveInstead(MODELS);
+  await expect.poll(() => button('Complete it').isEnabled()).toBe(true);
+  await button('Complete it').click(); // the digit is on the pad still
+  await expect.poll(() => button('Complete it').isEnabled()).toBe(true);
+  expect(await alerts().count()).toBe(0);
+  expect(await whole()).toBe(2);
+});
+
+it('Couplets has its lines, and answers again', async () => {
+  await open('couplets');
+  await button('Answer').click();
+  await tab.page.getByText('likeliest').first().waitFor();
+  const lines = await tab.page.locator('.second').allTextContents();
+  await service.serverDies();
+  await tab.page.reload();
+  await alerts().first().waitFor();
+  expect(await tab.page.locator('.second').allTextContents()).toEqual(lines);
+  await service.serveInstead(MODELS);
+  await expect.poll(() => button('Answer').isEnabled()).toBe(true);
+  await button('Answer').click();
+  await expect.poll(() => tab.page.locator('.second').allTextContents()).not.toEqual(lines);
+  expect(await alerts().count()).toBe(0);
+});
+
+it('Write has the text in the box where its model is served no more', async () => {
+  await open('write');
+  await tab.page.getByLabel('Opening').fill('The captain said');
+  await tab.page.getByLabel('max_tokens', { exact: true }).fill('8');
+  await button('Write').click();
+  await button('Continue').waitFor();
+  const text = await tab.page.locator('.frame .text').textContent();
+  await service.serveInstead(['couplets']);
+  await tab.page.getByRole('link', { name: 'Server' }).click();
+  await expect.poll(() => tab.page.getByRole('heading', { name: 'novels' }).count()).toBe(0);
+  await tab.page.getByRole('heading', { name: 'couplets' }).waitFor();
+  await tab.page.getByRole('link', { name: 'Write', exact: true }).click();
+  await tab.page.getByText('The server has the model “novels” no more').waitFor();
+  expect(await tab.page.getByLabel('Opening').inputValue()).toBe(text);
+});
