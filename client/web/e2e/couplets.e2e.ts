@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, inject, it, onTestFinished } from 'vitest';
 import type { Tab } from './browser.ts';
 import { completionsGivenUp, keepBusy, requestsRunning } from './calls.ts';
@@ -90,4 +91,23 @@ it('has after a reload what was found and chosen, and takes nonsense for nothing
     expect(await tab.page.locator('.second').count()).toBe(0);
     expect(await tab.page.getByLabel('candidates').inputValue()).toBe('6');
   }
+});
+
+it('copies the lines and hands them out as a file', async () => {
+  await tab.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await tab.page.getByLabel('candidates').fill('3');
+  await answer().click();
+  await tab.page.getByText('likeliest').first().waitFor();
+  const lines = await tab.page.locator('.second').allTextContents();
+  const copied = async (name: string): Promise<string> => {
+    await tab.page.getByRole('button', { name, exact: true }).click();
+    await tab.page.getByText('Copied', { exact: true }).first().waitFor();
+    return tab.evaluate(() => navigator.clipboard.readText());
+  };
+  expect(await copied('Copy second line 2')).toBe(lines[1]);
+  const all = ['晋世文章昌二陆', ...lines, ''].join('\n');
+  await expect.poll(() => copied('Copy all lines')).toBe(all);
+  const coming = tab.page.waitForEvent('download');
+  await tab.page.getByRole('button', { name: 'Download', exact: true }).click();
+  expect(readFileSync(await (await coming).path(), 'utf8')).toBe(all);
 });

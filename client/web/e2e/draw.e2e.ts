@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, inject, it, onTestFinished } from 'vitest';
 import type { Tab } from './browser.ts';
 import { completionsGivenUp, keepBusy, requestsRunning } from './calls.ts';
@@ -159,4 +160,21 @@ it('has after a reload what was drawn, by hand and by the model, and takes nonse
     expect(await tab.page.locator('.tile').count()).toBe(9);
     expect(Math.min(...(await upper()))).toBe(255);
   }
+});
+
+it('hands out each image, and all as one', async () => {
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('5');
+  expect(await button('Download all').isDisabled()).toBe(true);
+  await button('Draw').click();
+  await expect.poll(() => whole().count()).toBe(5);
+  /** Name, width and height of the PNG that a click brings. */
+  const png = async (name: string): Promise<unknown[]> => {
+    const coming = tab.page.waitForEvent('download');
+    await button(name).click();
+    const download = await coming;
+    const file = readFileSync(await download.path());
+    return [download.suggestedFilename(), file.readUInt32BE(16), file.readUInt32BE(20)];
+  };
+  expect(await png('Download all')).toEqual(['images.png', 3 * SIDE + 2, 2 * SIDE + 1]);
+  expect(await png('Save image 5 as PNG')).toEqual(['image-5.png', SIDE, SIDE]);
 });

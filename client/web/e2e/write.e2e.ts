@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { aWord, type Tab } from './browser.ts';
 import { eachInTab } from './each_test.ts';
@@ -275,4 +276,32 @@ it('writes nothing while a session is being opened', async () => {
   release();
   await expect.poll(text).toBe('Another text');
   await expect.poll(() => button('Continue').isDisabled()).toBe(false);
+});
+
+it('copies the text and hands it out as a file', async () => {
+  await tab.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  expect(await button('Copy').isDisabled()).toBe(true);
+  await write('The captain said', 8);
+  await done();
+  const shown = await text();
+  await button('Copy').click();
+  await button('Copied').waitFor();
+  expect(await tab.evaluate(() => navigator.clipboard.readText())).toBe(shown);
+  const coming = tab.page.waitForEvent('download');
+  await button('Download').click();
+  const download = await coming;
+  expect(download.suggestedFilename()).toBe('The-captain-said.txt');
+  expect(readFileSync(await download.path(), 'utf8')).toBe(shown);
+});
+
+it('copies where the browser gives the page no clipboard, as without TLS', async () => {
+  await write('The captain said', 8);
+  await done();
+  const shown = await text();
+  await tab.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
+  await button('Copy').click();
+  await button('Copied').waitFor();
+  await box('Your words next').focus();
+  await tab.page.keyboard.press('Control+V');
+  expect(await box('Your words next').inputValue()).toBe(shown);
 });

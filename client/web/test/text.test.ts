@@ -3,6 +3,7 @@ import type { Token } from '../src/api/completions.ts';
 import { Aligner } from '../src/text/align.ts';
 import { commonPrefix, diff, tidy, words } from '../src/text/diff.ts';
 import { bytes, duration, percent, short, significant } from '../src/text/format.ts';
+import { fileName } from '../src/ui/download.ts';
 
 const token = (text: string): Token => ({ text, logprob: -1, top: [] });
 const shape = (pieces: { text: string; tokens: Token[] }[]): [string, number][] =>
@@ -132,4 +133,10 @@ describe('tidy', () => {
   it('keeps what both have at their ends', () => {
     expect(tidy(diff(words('a b'), words('a c'))).map(({ change }) => change)).toEqual(['same', 'left', 'right']);
   });
+});
+
+it('names a file by the letters and digits of a title', () => {
+  expect(fileName(' The old house / 2: "end"?', 'text')).toBe('The-old-house-2-end');
+  expect(fileName('晋世文章 7', 'text')).toBe('晋世文章-7');
+  expect(fileName('../..', 'text')).toBe('text');
 });

@@ -6,3 +6,10 @@ export function download(blob: Blob, name: string): void {
   el('a', { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
+
+export const downloadText = (text: string, name: string): void =>
+  download(new Blob([text], { type: 'text/plain;charset=utf-8' }), name);
+
+/** A name that every file system takes, from the letters and digits of `title`. */
+export const fileName = (title: string, otherwise: string): string =>
+  title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-+|-+$/g, '') || otherwise;

@@ -4,6 +4,8 @@ import type { App, Page } from '../../app.ts';
 import type { Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { percent, plural } from '../../text/format.ts';
+import { copyButton } from '../../ui/copy.ts';
+import { downloadText } from '../../ui/download.ts';
 import { announce } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
 import { Workbench } from '../../ui/workbench.ts';
@@ -34,6 +36,16 @@ class CoupletsPage implements Page {
   private readonly separator: HTMLSelectElement;
   private readonly go = el('button', { class: 'primary' }, 'Answer');
   private readonly scrolls = el('div', { class: 'scrolls' });
+  private readonly takeAway = [
+    copyButton(() => this.found, 'Copy all lines'),
+    el(
+      'button',
+      { type: 'button', onclick: () => downloadText(this.found, 'couplets.txt') },
+      'Download',
+    ),
+  ];
+  /** The first line and those that were found, a line each. */
+  private found = '';
   private readonly vocabularies = new Map<string, Promise<Vocabulary>>();
 
   constructor(private readonly app: App) {
@@ -58,6 +70,7 @@ class CoupletsPage implements Page {
       maxlength: 60,
       oninput: () => this.take(this.first.value),
     });
+    for (const button of this.takeAway) button.disabled = true;
     this.take(visit.get('couplets.first') ?? EXAMPLES[0]!);
     const chosen = visit.getAll('couplets.choices', 'string');
     const onchange = (): void => this.keepChoices();
@@ -86,6 +99,7 @@ class CoupletsPage implements Page {
         this.bench.stop,
         el('span', { class: 'field' }, el('label', { for: countId }, 'candidates'), this.answersWanted),
         el('label', { class: 'tick' }, this.sameLength, el('span', {}, 'As long as the first line')),
+        ...this.takeAway,
       ),
     );
     form.onsubmit = (event) => {
@@ -133,6 +147,7 @@ class CoupletsPage implements Page {
     const answers = this.lay(first, lines.length);
     lines.forEach(([text, ...logprobs], i) => add(answers[i], text, logprobs));
     rank(answers);
+    this.hand(first, answers);
   }
 
   private take(line: string): void {
@@ -200,9 +215,16 @@ class CoupletsPage implements Page {
     } finally {
       const lines = answers.map(({ text, logprobs }): [string, ...number[]] => [text, ...logprobs]);
       visit.setJson('couplets.lines', { first, lines } satisfies KeptLines);
+      this.hand(first, answers);
     }
     rank(answers);
     announce(`${plural(n, 'second line')} found.`);
+  }
+
+  /** These are what can be taken away. */
+  private hand(first: string, answers: Answer[]): void {
+    this.found = [first, ...answers.map(({ text }) => text), ''].join('\n');
+    for (const button of this.takeAway) button.disabled = false;
   }
 
   /** Room for `n` second lines to the first. */
@@ -227,17 +249,7 @@ function newAnswer(number: number): Answer {
   const line = el('p', { class: 'second' });
   const note = el('p', { class: 'note' });
   const answer: Answer = { node: el('li', {}), line, note, text: '', logprobs: [] };
-  const copy = el(
-    'button',
-    {
-      type: 'button',
-      'aria-label': `Copy second line ${number}`,
-      onclick: () => {
-        void navigator.clipboard?.writeText(answer.text).then(() => announce('Copied.'));
-      },
-    },
-    'Copy',
-  );
+  const copy = copyButton(() => answer.text, `Copy second line ${number}`);
   answer.node.append(line, el('div', { class: 'foot' }, note, copy));
   return answer;
 }

@@ -5,6 +5,7 @@ import type { Piece } from '../../api/completions.ts';
 import type { ImageShape, Model } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { count, plural, significant } from '../../text/format.ts';
+import { download } from '../../ui/download.ts';
 import { Frames } from '../../ui/frames.ts';
 import { announce } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
@@ -13,6 +14,7 @@ import { Meter } from '../write/meter.ts';
 import { constraint, plan, tokensOf } from './image.ts';
 import { imagesOf, unpack, type KeptImages } from './kept.ts';
 import { Pad } from './pad.ts';
+import { sheetOf } from './sheet.ts';
 import { digits } from './strokes.ts';
 import { Tile } from './tile.ts';
 
@@ -31,6 +33,8 @@ class DrawPage implements Page {
   private readonly images: HTMLInputElement;
   private readonly white: HTMLInputElement;
   private readonly chosen = visit.getAll('draw.choices', 'string');
+  private readonly all = button('Download all', () => this.download());
+  private tiles: Tile[] = [];
   private drawn = false;
   private pickedKey = '';
 
@@ -77,6 +81,7 @@ class DrawPage implements Page {
       checked: this.chosen['paper'] === 'black',
       onchange: () => this.keepChoices(),
     });
+    this.all.disabled = true;
     const fresh = button('Draw', () => void this.draw([]), 'primary');
     const finish = button('Complete it', () => void this.completeHalf(), 'primary');
     const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
@@ -104,6 +109,7 @@ class DrawPage implements Page {
           this.bench.stop,
           el('span', { class: 'field' }, el('label', { for: imagesId }, 'images'), this.images),
           el('label', { class: 'tick' }, this.white, el('span', {}, 'White on black')),
+          this.all,
         ),
         this.bench.notice.node,
         this.figures,
@@ -185,9 +191,14 @@ class DrawPage implements Page {
   private lay(shape: ImageShape, given: number, n: number, ink: boolean): Tile[] {
     const tiles = Array.from({ length: n }, (_, i) => new Tile(shape, i + 1, given, { ink }));
     fill(this.sheet, ...tiles.map(({ node }) => node));
-    // Square numbers lie as squares, as far as there is room.
-    this.sheet.style.setProperty('--across', String(Math.min(8, Math.ceil(Math.sqrt(n)))));
+    this.sheet.style.setProperty('--across', String(across(n)));
+    this.tiles = tiles;
     return tiles;
+  }
+
+  private download(): void {
+    const { shape } = this.tiles[0]!;
+    sheetOf(this.tiles, shape, across(this.tiles.length)).toBlob((blob) => blob && download(blob, 'images.png'));
   }
 
   private showKept({ shape, given, ink, images }: KeptImages): void {
@@ -196,7 +207,13 @@ class DrawPage implements Page {
       const levels = unpack(shape.levels, image, tokensOf(shape)) ?? [];
       tiles[i]!.push(levels.map((level) => shape.first_token_id + level));
     });
+    this.begun();
+  }
+
+  /** What lies there is images from now on. */
+  private begun(): void {
     this.drawn = true;
+    this.all.disabled = false;
   }
 
   private async completeHalf(): Promise<void> {
@@ -219,7 +236,7 @@ class DrawPage implements Page {
     const n = this.wanted;
     const tiles = this.lay(shape, rows, n, ink);
     tiles.forEach((tile) => tile.push(ids));
-    this.drawn = true;
+    this.begun();
     announce(`Drawing ${plural(n, 'image')}.`);
     const meter = new Meter();
     const frames = new Frames(() => this.tell(tiles, shape, ids.length, meter));
@@ -244,6 +261,9 @@ class DrawPage implements Page {
     this.figures.textContent = `${count(done)} of ${count(whole * tiles.length)} ${unit}${speed}`;
   }
 }
+
+/** Square numbers lie as squares, as far as there is room. */
+const across = (images: number): number => Math.min(8, Math.ceil(Math.sqrt(images)));
 
 function button(text: string, onclick: () => void, className = ''): HTMLButtonElement {
   return el('button', { type: 'button', class: className, onclick }, text);

@@ -8,7 +8,7 @@ import { pack } from './kept.ts';
 
 export class Tile {
   readonly node: HTMLElement;
-  private readonly canvas: HTMLCanvasElement;
+  readonly canvas: HTMLCanvasElement;
   private readonly context: CanvasRenderingContext2D;
   private readonly save: HTMLButtonElement;
   private readonly levels: Levels;
@@ -46,6 +46,10 @@ export class Tile {
       this.node.style.setProperty('--given', `${(givenRows / shape.height) * 100}%`);
     }
     this.node.style.setProperty('--ratio', `${shape.width} / ${shape.height}`);
+  }
+
+  get shape(): ImageShape {
+    return this.levels.shape;
   }
 
   get known(): number {

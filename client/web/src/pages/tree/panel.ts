@@ -5,7 +5,8 @@ import type { Api } from '../../api/client.ts';
 import type { Session } from '../../api/types.ts';
 import { el, fill, newId, type Attributes, type Child } from '../../dom.ts';
 import { ago, bytes, count, duration, plural } from '../../text/format.ts';
-import { download } from '../../ui/download.ts';
+import { copyButton } from '../../ui/copy.ts';
+import { download, fileName } from '../../ui/download.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { giveName, nameOf, rememberForks } from './names.ts';
 import { rewind } from './rewind.ts';
@@ -90,7 +91,8 @@ export class Panel {
     const known = this.session?.id === id ? this.session : null;
     if (!known) this.show(null);
     this.notice.say('This session is not on the server any more.', known && ' What was read of it last is here still.');
-    if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement);
+    const copy = copyButton(() => this.text.textContent ?? '');
+    if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement, copy);
     else fill(this.node, this.notice.node);
   }
 
@@ -316,10 +318,7 @@ export class Panel {
         this.done('Saved.');
       }),
       this.act('Export', 'export', async () => {
-        const name =
-          nameOf(session)
-            .replace(/[^\p{L}\p{N}]+/gu, '-')
-            .replace(/^-+|-+$/g, '') || 'session';
+        const name = fileName(nameOf(session), 'session');
         download(await calls.exportSession(api, session.id), `${name}.tvq`);
         this.done('Exported.');
       }),

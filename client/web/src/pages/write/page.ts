@@ -7,6 +7,8 @@ import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
 import { plural } from '../../text/format.ts';
 import { Again } from '../../ui/again.ts';
+import { copyButton } from '../../ui/copy.ts';
+import { downloadText, fileName } from '../../ui/download.ts';
 import { Frames } from '../../ui/frames.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { announce, Notice } from '../../ui/notice.ts';
@@ -45,6 +47,11 @@ class WritePage implements Page {
   private readonly box: HTMLTextAreaElement;
   private readonly boxLabel: HTMLLabelElement;
   private readonly buttons = {
+    copy: copyButton(() => this.paper.manuscript.text),
+    download: button('Download', () => {
+      const title = fileName(this.story.session?.label ?? '', 'text');
+      downloadText(this.paper.manuscript.text, `${title}.txt`);
+    }),
     go: button('Write', () => void this.go(), 'primary'),
     stop: button('Stop', () => this.stop()),
     again: button('Try again', () => void this.tryAgain()),
@@ -96,7 +103,7 @@ class WritePage implements Page {
       },
     });
     this.text.classList.toggle('coloured', colour.checked);
-    const { go, stop, again, fresh, branch } = this.buttons;
+    const { copy, download, go, stop, again, fresh, branch } = this.buttons;
     this.node = el(
       'div',
       { class: 'page write' },
@@ -108,6 +115,13 @@ class WritePage implements Page {
           'div',
           { class: 'desk' },
           this.frame,
+          el(
+            'div',
+            { class: 'row sheet-foot' },
+            el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise')),
+            copy,
+            download,
+          ),
           el(
             'div',
             { class: 'composer' },
@@ -127,7 +141,6 @@ class WritePage implements Page {
               again,
               branch,
               fresh,
-              el('label', { class: 'tick' }, colour, el('span', {}, 'Colour by surprise')),
             ),
             this.branchForm.node,
           ),
@@ -455,7 +468,7 @@ class WritePage implements Page {
     const running = this.running !== null;
     const busy = running || this.loading;
     const begun = this.story.session !== null;
-    const { go, stop, again, fresh, branch } = this.buttons;
+    const { copy, download, go, stop, again, fresh, branch } = this.buttons;
     // A button that goes takes the focus with it; the one that comes in its place gets it.
     const focused = document.activeElement;
     go.textContent = begun ? 'Continue' : 'Write';
@@ -468,6 +481,7 @@ class WritePage implements Page {
     branch.disabled = busy || !begun;
     if (branch.disabled) this.branchForm.close(); // what it would have saved is another text soon
     fresh.disabled = busy || !begun;
+    copy.disabled = download.disabled = this.paper.manuscript.parts.length === 0;
     this.boxLabel.textContent = begun ? 'Your words next (may stay empty)' : 'Opening';
     this.text.setAttribute('aria-busy', String(running));
     this.frame.classList.toggle('empty', !begun && !running);
