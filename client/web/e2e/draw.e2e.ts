@@ -178,3 +178,16 @@ it('hands out each image, and all as one', async () => {
   expect(await png('Download all')).toEqual(['images.png', 3 * SIDE + 2, 2 * SIDE + 1]);
   expect(await png('Save image 5 as PNG')).toEqual(['image-5.png', SIDE, SIDE]);
 });
+
+it.each(['Draw', 'Complete it'])('stops where it was begun: %s', async (name) => {
+  onTestFinished(await keepBusy(url)); // else all may be drawn before
+  await button('Draw the digit 3 as an example').click();
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('32');
+  const place = await button(name).boundingBox();
+  await button(name).click();
+  await button('Stop').waitFor();
+  const stop = await button('Stop').boundingBox();
+  expect([stop!.x, stop!.width]).toEqual([place!.x, place!.width]);
+  await button('Stop').click();
+  await expect.poll(() => button(name).isEnabled()).toBe(true);
+});

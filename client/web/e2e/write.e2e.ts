@@ -305,3 +305,17 @@ it('copies where the browser gives the page no clipboard, as without TLS', async
   await tab.page.keyboard.press('Control+V');
   expect(await box('Your words next').inputValue()).toBe(shown);
 });
+
+it('stops where it was begun: a second click at the same place, which is no double click', async () => {
+  const place = await button('Write').boundingBox();
+  const beside = await button('Try again').boundingBox();
+  await tab.page.getByLabel('max_tokens', { exact: true }).fill('100000');
+  const centre = [place!.x + place!.width / 2, place!.y + place!.height / 2] as const;
+  await tab.page.mouse.dblclick(...centre);
+  await expect.poll(async () => (await written()).length).toBeGreaterThan(20); // it goes on
+  expect(await button('Stop').boundingBox()).toEqual(place);
+  expect(await button('Try again').boundingBox()).toEqual(beside);
+  await tab.page.mouse.click(...centre);
+  await done();
+  expect(await tab.page.getByRole('alert').count()).toBe(0);
+});

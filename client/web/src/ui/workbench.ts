@@ -6,6 +6,7 @@ import type { App } from '../app.ts';
 import { wantsKey } from '../api/errors.ts';
 import type { Model } from '../api/types.ts';
 import { el, fill, type Child } from '../dom.ts';
+import { Action } from './action.ts';
 import { Again } from './again.ts';
 import { ModelPicker } from './model_picker.ts';
 import { Notice } from './notice.ts';
@@ -29,13 +30,11 @@ export class Workbench {
   readonly notice = new Notice();
   readonly sampling: Sampling;
   readonly picker: ModelPicker;
-  readonly stop: HTMLButtonElement;
   private readonly none = el('div', { class: 'empty-note', hidden: true });
   private body: HTMLElement | null = null;
-  /** What begins a request: rests while one runs, and until there is a model for it. */
-  private starters: HTMLButtonElement[] = [];
-  /** The one that had the focus when the request began. */
-  private starter: HTMLButtonElement | null = null;
+  /** What begins a request: the one that did stops it, the others rest meanwhile, and all until there is a model. */
+  private readonly actions: Action[] = [];
+  private begun: Action | null = null;
   private running: AbortController | null = null;
   private readonly again = new Again(
     () => void this.load(),
@@ -52,13 +51,25 @@ export class Workbench {
       this.sampling.defaultsOf(model);
       kind.picked?.(model);
     });
-    this.stop = el('button', { type: 'button', hidden: true, onclick: () => this.running?.abort() }, 'Stop');
   }
 
-  /** The page around `body`, which is shown where there is a model for it; `starters` are what begins a request. */
-  page(body: HTMLElement, starters: HTMLButtonElement[]): HTMLElement {
+  /** A button that does `work`, which is to `run` something. */
+  action(text: string, work: () => Promise<void>): HTMLButtonElement {
+    const action = new Action(
+      text,
+      () => {
+        this.begun = action;
+        void work();
+      },
+      () => this.running?.abort(),
+    );
+    this.actions.push(action);
+    return action.node;
+  }
+
+  /** The page around `body`, which is shown where there is a model for it. */
+  page(body: HTMLElement): HTMLElement {
     this.body = body;
-    this.starters = starters;
     body.inert = true; // until the models are known: they say what can be drawn on, and what is understood
     this.update();
     const head = el('div', { class: 'head' }, el('h1', {}, this.kind.title), this.picker.node);
@@ -132,14 +143,11 @@ export class Workbench {
   }
 
   private update(): void {
-    const focused = document.activeElement;
-    this.stop.hidden = !this.busy;
-    for (const starter of this.starters) starter.disabled = this.busy || this.picker.model === null;
-    // A button that goes takes the focus with it; the one that comes in its place gets it.
-    if (this.busy) {
-      this.starter = this.starters.find((starter) => starter === focused) ?? null;
-      if (this.starter) this.stop.focus();
-    } else if (focused === this.stop) (this.starter ?? this.starters[0])?.focus({ preventScroll: true });
+    for (const action of this.actions) {
+      const runs = this.busy && action === this.begun;
+      action.run(runs);
+      action.node.disabled = !runs && (this.busy || this.picker.model === null);
+    }
   }
 
   private missing(): HTMLElement[] {

@@ -34,7 +34,6 @@ class CoupletsPage implements Page {
   private readonly answersWanted: HTMLInputElement;
   private readonly sameLength: HTMLInputElement;
   private readonly separator: HTMLSelectElement;
-  private readonly go = el('button', { class: 'primary' }, 'Answer');
   private readonly scrolls = el('div', { class: 'scrolls' });
   private readonly takeAway = [
     copyButton(() => this.found, 'Copy all lines'),
@@ -64,11 +63,15 @@ class CoupletsPage implements Page {
       example: 'couplets',
     });
     const [firstId, countId, separatorId] = [newId('first'), newId('count'), newId('separator')];
+    const go = this.bench.action('Answer', () => this.answer());
     this.first = el('input', {
       id: firstId,
       autocomplete: 'off',
       maxlength: 60,
       oninput: () => this.take(this.first.value),
+      onkeydown: (event) => {
+        if (event.key === 'Enter' && !event.isComposing && !this.bench.busy) go.click();
+      },
     });
     for (const button of this.takeAway) button.disabled = true;
     this.take(visit.get('couplets.first') ?? EXAMPLES[0]!);
@@ -83,8 +86,8 @@ class CoupletsPage implements Page {
       ...Object.keys(SEPARATORS).map((name) => el('option', { selected: name === chosen['separator'] }, name)),
     );
     const form = el(
-      'form',
-      {},
+      'div',
+      { class: 'form' },
       el('label', { for: firstId }, 'First line'),
       this.first,
       el(
@@ -95,17 +98,12 @@ class CoupletsPage implements Page {
       el(
         'div',
         { class: 'row' },
-        this.go,
-        this.bench.stop,
+        go,
         el('span', { class: 'field' }, el('label', { for: countId }, 'candidates'), this.answersWanted),
         el('label', { class: 'tick' }, this.sameLength, el('span', {}, 'As long as the first line')),
         ...this.takeAway,
       ),
     );
-    form.onsubmit = (event) => {
-      event.preventDefault();
-      void this.answer();
-    };
     const body = el(
       'div',
       { class: 'columns' },
@@ -122,7 +120,7 @@ class CoupletsPage implements Page {
         ),
       ),
     );
-    this.node = this.bench.page(body, [this.go]);
+    this.node = this.bench.page(body);
     const kept = linesOf(visit.getJson<KeptLines | null>('couplets.lines', null));
     if (kept) this.showKept(kept);
   }

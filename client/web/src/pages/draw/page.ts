@@ -82,8 +82,6 @@ class DrawPage implements Page {
       onchange: () => this.keepChoices(),
     });
     this.all.disabled = true;
-    const fresh = button('Draw', () => void this.draw([]), 'primary');
-    const finish = button('Complete it', () => void this.completeHalf(), 'primary');
     const eraser = el('input', { type: 'checkbox', onchange: () => (this.pad.erasing = eraser.checked) });
     const examples = digits.map((digit) =>
       el(
@@ -105,8 +103,7 @@ class DrawPage implements Page {
         el(
           'div',
           { class: 'row ask' },
-          fresh,
-          this.bench.stop,
+          this.bench.action('Draw', () => this.draw([])),
           el('span', { class: 'field' }, el('label', { for: imagesId }, 'images'), this.images),
           el('label', { class: 'tick' }, this.white, el('span', {}, 'White on black')),
           this.all,
@@ -138,12 +135,12 @@ class DrawPage implements Page {
             el('label', { class: 'tick' }, eraser, el('span', {}, 'Eraser')),
           ),
           el('div', { class: 'rows' }, el('label', { for: rowsId }, 'Rows that you give'), this.rows),
-          el('div', { class: 'row' }, finish),
+          el('div', { class: 'row' }, this.bench.action('Complete it', () => this.completeHalf())),
         ),
         this.bench.sampling.node,
       ),
     );
-    this.node = this.bench.page(body, [fresh, finish]);
+    this.node = this.bench.page(body);
     const kept = imagesOf(visit.getJson<KeptImages | null>('draw.images', null));
     if (kept) this.showKept(kept);
   }
@@ -265,6 +262,6 @@ class DrawPage implements Page {
 /** Square numbers lie as squares, as far as there is room. */
 const across = (images: number): number => Math.min(8, Math.ceil(Math.sqrt(images)));
 
-function button(text: string, onclick: () => void, className = ''): HTMLButtonElement {
-  return el('button', { type: 'button', class: className, onclick }, text);
+function button(text: string, onclick: () => void): HTMLButtonElement {
+  return el('button', { type: 'button', onclick }, text);
 }

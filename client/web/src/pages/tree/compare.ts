@@ -5,6 +5,7 @@ import type { Session } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { diff, tidy, words, type Run } from '../../text/diff.ts';
 import { plural } from '../../text/format.ts';
+import { Action } from '../../ui/action.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { nameOf } from './names.ts';
 import { continueSession, pairOf } from './text.ts';
@@ -65,23 +66,16 @@ export class Compare {
   private head(sessions: Session[], fresh: HTMLElement[] = []): HTMLElement {
     const id = newId('tokens');
     const tokens = el('input', { id, type: 'number', min: 1, step: 1, value: 60 });
-    const go = el(
-      'button',
-      {
-        type: 'button',
-        class: 'primary',
-        onclick: () => {
-          if (this.running) this.running.abort();
-          else void this.continueBoth(sessions, fresh, Number(tokens.value) || 60, go);
-        },
-      },
+    const go: Action = new Action(
       'Continue both',
+      () => void this.continueBoth(sessions, fresh, Number(tokens.value) || 60, go),
+      () => this.running?.abort(),
     );
     return el(
       'div',
       { class: 'bar-head' },
       el('h2', {}, 'Side by side'),
-      sessions.length > 0 && el('div', { class: 'row' }, el('label', { for: id }, 'tokens'), tokens, go),
+      sessions.length > 0 && el('div', { class: 'row' }, el('label', { for: id }, 'tokens'), tokens, go.node),
       el('button', { type: 'button', onclick: () => this.onClose() }, 'Close'),
     );
   }
@@ -90,12 +84,12 @@ export class Compare {
     sessions: Session[],
     fresh: HTMLElement[],
     tokens: number,
-    go: HTMLElement,
+    go: Action,
   ): Promise<void> {
     const control = new AbortController();
     this.running = control;
     this.notice.clear();
-    go.textContent = 'Stop';
+    go.run(true);
     try {
       await Promise.all(
         sessions.map((session, i) =>
@@ -108,7 +102,7 @@ export class Compare {
       this.notice.fail(error);
     }
     this.running = null;
-    go.textContent = 'Continue both';
+    go.run(false);
     await this.onChange();
   }
 }

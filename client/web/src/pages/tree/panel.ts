@@ -5,6 +5,7 @@ import type { Api } from '../../api/client.ts';
 import type { Session } from '../../api/types.ts';
 import { el, fill, newId, type Attributes, type Child } from '../../dom.ts';
 import { ago, bytes, count, duration, plural } from '../../text/format.ts';
+import { Action } from '../../ui/action.ts';
 import { copyButton } from '../../ui/copy.ts';
 import { download, fileName } from '../../ui/download.ts';
 import { announce, Notice } from '../../ui/notice.ts';
@@ -198,16 +199,13 @@ export class Panel {
 
   private onward(session: Session): HTMLElement {
     const tokens = this.numberField('tokens', 60, 1, 100_000);
-    const go: HTMLButtonElement = button(
+    const go: Action = new Action(
       'Continue',
-      'go',
-      () => {
-        if (this.running) this.running.abort();
-        else void this.goOn(session, tokens.value(), go);
-      },
-      'primary',
+      () => void this.goOn(session, tokens.value(), go),
+      () => this.running?.abort(),
     );
-    go.disabled = session.position === 0;
+    go.node.dataset['key'] = 'go';
+    go.node.disabled = session.position === 0;
     const others = this.host.others(session);
     const id = newId('with');
     const select = el(
@@ -225,7 +223,7 @@ export class Panel {
     return group(
       'Go on',
       tokens.node,
-      go,
+      go.node,
       el('a', { class: 'button', href: `#/write?session=${encodeURIComponent(session.id)}` }, 'Open in Write'),
       others.length > 0 && el('span', { class: 'field' }, el('label', { for: id }, 'compare with'), select),
     );
@@ -351,10 +349,10 @@ export class Panel {
     }
   }
 
-  private async goOn(session: Session, tokens: number, go: HTMLButtonElement): Promise<void> {
+  private async goOn(session: Session, tokens: number, go: Action): Promise<void> {
     const control = new AbortController();
     this.running = control;
-    go.textContent = 'Stop';
+    go.run(true);
     const fresh = el('span', { class: 'fresh' });
     this.text.append(fresh);
     const reading = this.text.parentElement!;
@@ -372,6 +370,7 @@ export class Panel {
       announce('Continued.');
     });
     if (this.running === control) this.running = null;
+    go.run(false);
     await this.host.changed();
   }
 }

@@ -6,6 +6,7 @@ import type { Model } from '../../api/types.ts';
 import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
 import { plural } from '../../text/format.ts';
+import { Action } from '../../ui/action.ts';
 import { Again } from '../../ui/again.ts';
 import { copyButton } from '../../ui/copy.ts';
 import { downloadText, fileName } from '../../ui/download.ts';
@@ -52,14 +53,17 @@ class WritePage implements Page {
       const title = fileName(this.story.session?.label ?? '', 'text');
       downloadText(this.paper.manuscript.text, `${title}.txt`);
     }),
-    go: button('Write', () => void this.go(), 'primary'),
-    stop: button('Stop', () => this.stop()),
     again: button('Try again', () => void this.tryAgain()),
     fresh: button('Start over', () => this.startOver()),
     branch: button('Save as a branch', () =>
       this.branchForm.ask(`branch of ${this.story.session?.label || 'the text'}`),
     ),
   };
+  private readonly action = new Action(
+    'Write',
+    () => void this.go(),
+    () => this.stop(),
+  );
   private readonly branchForm = new BranchForm(
     (name) => void this.saveBranch(name),
     () => this.buttons.branch.focus(),
@@ -103,7 +107,7 @@ class WritePage implements Page {
       },
     });
     this.text.classList.toggle('coloured', colour.checked);
-    const { copy, download, go, stop, again, fresh, branch } = this.buttons;
+    const { copy, download, again, fresh, branch } = this.buttons;
     this.node = el(
       'div',
       { class: 'page write' },
@@ -136,8 +140,7 @@ class WritePage implements Page {
             el(
               'div',
               { class: 'row' },
-              go,
-              stop,
+              this.action.node,
               again,
               branch,
               fresh,
@@ -468,15 +471,10 @@ class WritePage implements Page {
     const running = this.running !== null;
     const busy = running || this.loading;
     const begun = this.story.session !== null;
-    const { copy, download, go, stop, again, fresh, branch } = this.buttons;
-    // A button that goes takes the focus with it; the one that comes in its place gets it.
-    const focused = document.activeElement;
-    go.textContent = begun ? 'Continue' : 'Write';
-    go.hidden = running;
-    stop.hidden = !running;
-    if (running && focused === go) stop.focus();
-    if (!running && focused === stop) go.focus();
-    go.disabled = this.loading || this.picker.model === null;
+    const { copy, download, again, fresh, branch } = this.buttons;
+    this.action.say(begun ? 'Continue' : 'Write');
+    this.action.run(running);
+    this.action.node.disabled = !running && (this.loading || this.picker.model === null);
     again.disabled = busy || !this.paper.canUndo;
     branch.disabled = busy || !begun;
     if (branch.disabled) this.branchForm.close(); // what it would have saved is another text soon
@@ -488,6 +486,6 @@ class WritePage implements Page {
   }
 }
 
-function button(text: string, onclick: () => void, className = ''): HTMLButtonElement {
-  return el('button', { type: 'button', class: className, onclick }, text);
+function button(text: string, onclick: () => void): HTMLButtonElement {
+  return el('button', { type: 'button', onclick }, text);
 }
