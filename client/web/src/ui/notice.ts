@@ -1,4 +1,5 @@
-// A place on the page for what went wrong or was done, beside what it is about.
+// A place on the page for what went wrong or was done, beside what it is about. It is there when it says nothing, too,
+// so that nothing moves when a message comes or goes.
 
 import { explain, isAbort } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
@@ -8,6 +9,7 @@ export class Notice {
 
   clear(): void {
     this.node.className = 'notice';
+    this.node.setAttribute('role', 'status');
     fill(this.node);
   }
 

@@ -230,6 +230,7 @@ class CoupletsPage implements Page {
     const answers = Array.from({ length: n }, (_, i) => newAnswer(i + 1));
     const upright = isHan(first);
     this.scrolls.classList.toggle('upright', upright);
+    this.scrolls.style.setProperty('--length', String([...first].length));
     fill(
       this.scrolls,
       el('p', { class: 'first', lang: upright ? 'zh' : undefined }, ...byCharacter(first)),

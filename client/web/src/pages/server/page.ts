@@ -21,14 +21,24 @@ const TIERS: { key: keyof ByTier; name: string; className: string }[] = [
   { key: 'durable', name: 'durable', className: 'c' },
 ];
 
+/** What is told of the server in figures and words; some of it is long. */
+const FACTS: [name: string, className?: string][] = [
+  ['state'],
+  ['up'],
+  ['version'],
+  ['tokens written'],
+  ['tokens read'],
+  ['device', 'long'],
+  ['build', 'long'],
+];
+
 export const serverPage = (app: App): Page => new ServerPage(app);
 
 class ServerPage implements Page {
   readonly title = 'Server';
   readonly node: HTMLElement;
   private readonly notice = new Notice();
-  private readonly state = el('dd');
-  private readonly facts = el('dl', { class: 'facts wide' });
+  private readonly facts = new Map(FACTS.map(([name]) => [name, el('dd', {}, '–')] as const));
   private readonly models = el('div', { class: 'models' });
   private readonly speed = new TimePlot(
     'Tokens per second',
@@ -63,7 +73,11 @@ class ServerPage implements Page {
       { class: 'page server' },
       el('div', { class: 'head' }, el('h1', {}, 'Server')),
       this.notice.node,
-      this.facts,
+      el(
+        'dl',
+        { class: 'facts wide' },
+        ...FACTS.map(([name, className]) => el('div', { class: className }, el('dt', {}, name), this.facts.get(name))),
+      ),
       el(
         'section',
         {},
@@ -107,7 +121,7 @@ class ServerPage implements Page {
     } catch (error) {
       this.looks = 0;
       this.before = null;
-      this.state.textContent = 'no answer';
+      this.say('state', 'no answer');
       this.notice.fail(whyNot(error));
     } finally {
       this.looking = false;
@@ -116,17 +130,13 @@ class ServerPage implements Page {
 
   private tell(info: ServerInfo): void {
     const at = performance.now() / 1000;
-    this.state.textContent = info.draining ? 'draining: takes nothing new' : 'serving';
-    fill(
-      this.facts,
-      el('div', {}, el('dt', {}, 'state'), this.state),
-      fact('up', duration(info.uptime)),
-      fact('version', info.version),
-      fact('device', info.device),
-      fact('build', info.build),
-      fact('tokens written', count(info.generation_tokens)),
-      fact('tokens read', count(info.prefill_tokens_computed)),
-    );
+    this.say('state', info.draining ? 'draining: takes nothing new' : 'serving');
+    this.say('up', duration(info.uptime));
+    this.say('version', info.version);
+    this.say('tokens written', count(info.generation_tokens));
+    this.say('tokens read', count(info.prefill_tokens_computed));
+    this.say('device', info.device);
+    this.say('build', info.build);
     const rate = this.before && rates(this.before.info, info, at - this.before.at);
     if (rate) this.speed.add(at, [rate.generated, rate.computed, rate.reused]);
     else if (this.before) this.speed.clear();
@@ -135,6 +145,10 @@ class ServerPage implements Page {
     this.sessions.add(at, [sessions.device, sessions.host, sessions.durable]);
     this.states.add(at, [states.device, states.host, states.durable]);
     this.before = { info, at };
+  }
+
+  private say(name: string, value: string): void {
+    this.facts.get(name)!.textContent = value;
   }
 }
 

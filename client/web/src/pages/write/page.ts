@@ -136,7 +136,6 @@ class WritePage implements Page {
               el('span', { class: 'hint keys', id: `${id}-hint` }, 'Ctrl + Enter writes, Esc stops'),
             ),
             this.box,
-            this.notice.node,
             el(
               'div',
               { class: 'row' },
@@ -146,6 +145,7 @@ class WritePage implements Page {
               fresh,
             ),
             this.branchForm.node,
+            this.notice.node,
           ),
         ),
         el('aside', { 'aria-label': 'Figures and controls' }, this.live.node, this.sampling.node),
