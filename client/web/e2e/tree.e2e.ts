@@ -226,3 +226,29 @@ it('refuses a file that is no session, in a sentence', async () => {
     .setInputFiles({ name: 'x.tvq', mimeType: '', buffer: Buffer.from('nonsense') });
   await tab.page.getByRole('alert').filter({ hasText: /\w+\./ }).first().waitFor();
 });
+
+it('brings the chosen session into view on a phone, and stays at the tree while one walks by the arrow keys', async () => {
+  const label = (i: number): string => `session ${i} of ${name}`;
+  for (let i = 0; i < 12; i += 1)
+    await call(url, 'POST', '/v1/sessions', { model: 'novels', label: label(i), keep_transcript: true });
+  const phone = await chromium.open(url, 'tree', { width: 360, height: 740 });
+  const inView = (text: string) =>
+    phone.page.getByRole('heading', { name: text }).evaluate((node) => {
+      const { top, bottom } = node.getBoundingClientRect();
+      return top >= 0 && bottom <= window.innerHeight;
+    });
+  const node = (i: number) => phone.page.getByRole('treeitem', { name: label(i) });
+  await node(2).click();
+  await expect.poll(() => inView(label(2))).toBe(true);
+  await phone.evaluate(() => window.scrollTo(0, 0));
+  await node(2).focus();
+  await phone.page.keyboard.press('ArrowDown');
+  await phone.page.getByRole('heading', { name: label(3) }).waitFor();
+  expect(await inView(label(3))).toBe(false);
+  await phone.page.keyboard.press('Enter');
+  await expect.poll(() => inView(label(3))).toBe(true);
+  await phone.page.reload(); // the address names it
+  await expect.poll(() => inView(label(3))).toBe(true);
+  await phone.close();
+  expect(phone.errors).toEqual([]);
+});

@@ -22,7 +22,10 @@ class TreePage implements Page {
   readonly node: HTMLElement;
   private readonly notice = new Notice();
   private readonly picker: ModelPicker;
-  private readonly view = new TreeView((session) => this.go(session.id, null));
+  private readonly view = new TreeView((session, stays) => {
+    this.go(session.id, null);
+    if (stays) this.reveal();
+  });
   private readonly summary = el('p', { class: 'hint' });
   private readonly panel: Panel;
   private readonly compare: Compare;
@@ -30,6 +33,8 @@ class TreePage implements Page {
   private chosen = '';
   private comparedWith: string | null = null;
   private loading = 0;
+  /** The page was opened with a session chosen, which is still to be looked at. */
+  private toReveal = false;
   private readonly again = new Again(() => void this.begin());
 
   constructor(private readonly app: App) {
@@ -108,6 +113,7 @@ class TreePage implements Page {
     const chosen = parameters.get('session');
     if (chosen === null) this.tell();
     else [this.chosen, this.comparedWith] = [chosen, parameters.get('with')];
+    this.toReveal = this.chosen !== '';
     this.again.show();
     void this.begin();
   }
@@ -188,6 +194,13 @@ class TreePage implements Page {
     return false;
   }
 
+  /** Brings the chosen session into view where it stands below the tree, as on a phone. */
+  private reveal(): void {
+    this.toReveal = false;
+    const { top } = this.panel.node.getBoundingClientRect();
+    if (top > window.innerHeight / 2) this.panel.node.scrollIntoView({ block: 'start' });
+  }
+
   private draw(): void {
     const session = this.find(this.chosen);
     const other = this.find(this.comparedWith);
@@ -204,6 +217,7 @@ class TreePage implements Page {
     else this.panel.gone(this.chosen);
     if (session && this.comparedWith && !other)
       this.notice.say('The session that this one was compared with is not on the server any more.');
+    if (session && this.toReveal) this.reveal();
     if (session && other) void this.compare.show(session, other);
     else this.compare.close();
   }

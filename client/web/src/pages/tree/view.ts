@@ -16,7 +16,8 @@ export class TreeView {
   private items: HTMLElement[] = [];
   private selected = '';
 
-  constructor(private readonly onSelect: (session: Session, mark: Mark | null) => void) {
+  /** `onSelect` is told whether the person is there to stay: not while walking past by the arrow keys. */
+  constructor(private readonly onSelect: (session: Session, stays: boolean) => void) {
     this.node = el('ul', {
       class: 'tree',
       role: 'tree',
@@ -67,7 +68,7 @@ export class TreeView {
         'aria-label': `${what.name}, ${what.detail}${row.orphan ? ', forked from a session that was deleted' : ''}`,
         onclick: () => {
           this.items[index]!.focus();
-          this.choose(index);
+          this.choose(index, true);
         },
       },
       el('span', { class: 'stem' }, rails(row), el('span', { class: 'name' }, what.name)),
@@ -76,12 +77,12 @@ export class TreeView {
     );
   }
 
-  private choose(index: number): void {
+  private choose(index: number, stays: boolean): void {
     const row = this.rows[index];
     if (!row) return;
     this.selected = keyOf(row);
     this.mark();
-    this.onSelect(row.session, row.mark);
+    this.onSelect(row.session, stays);
   }
 
   private key(event: KeyboardEvent): void {
@@ -94,7 +95,7 @@ export class TreeView {
     if (!item) return;
     item.focus();
     item.scrollIntoView({ block: 'nearest' });
-    this.choose(to);
+    this.choose(to, to === at);
   }
 
   private target(key: string, at: number): number | null {
