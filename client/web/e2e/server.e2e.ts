@@ -30,8 +30,19 @@ it('asks for the key of a server that has keys, and works with it', async () => 
   const tab = await chromium.open(service.url, 'write');
   try {
     await tab.page.getByRole('alert').filter({ hasText: 'This server wants a key' }).waitFor();
-    await tab.page.getByText('Settings').click();
-    await tab.page.getByLabel('API key').fill(key);
+    const field = tab.page.getByLabel('API key');
+    const isReady = (): Promise<boolean> => field.evaluate((node) => node === document.activeElement);
+    for (const wrong of ['wrong', 'ключ']) {
+      await tab.page.getByRole('button', { name: 'Enter the key' }).click();
+      await expect.poll(isReady).toBe(true);
+      await field.fill(wrong);
+      await tab.page.keyboard.press('Tab');
+      await tab.page.getByRole('alert').filter({ hasText: 'does not know the key' }).waitFor();
+      await tab.page.getByRole('heading', { name: 'Write' }).click(); // the settings close
+      await expect.poll(() => field.isVisible()).toBe(false);
+    }
+    await tab.page.getByRole('button', { name: 'Enter the key' }).click();
+    await field.fill(key);
     await tab.page.keyboard.press('Tab');
     await tab.page.getByLabel('max_tokens', { exact: true }).fill('8');
     await expect.poll(() => tab.page.getByRole('button', { name: 'Write', exact: true }).isEnabled()).toBe(true);

@@ -3,6 +3,7 @@
 import type { Page } from './app.ts';
 import { el, fill, newId, svg } from './dom.ts';
 import { themeSwitch } from './theme.ts';
+import { keyIsEntered } from './ui/key.ts';
 import { announcer } from './ui/notice.ts';
 import { visit } from './ui/store.ts';
 
@@ -143,6 +144,11 @@ export class Shell {
         themeSwitch(),
       ),
     );
+    keyIsEntered(() => {
+      box.open = true;
+      input.focus();
+      input.select();
+    });
     box.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || !box.open) return;
       box.open = false;

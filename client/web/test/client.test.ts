@@ -40,6 +40,14 @@ describe('Api.json', () => {
     expect(gateway.calls[0]!.headers.get('content-type')).toBe('application/json');
   });
 
+  it('takes a key that no header can carry for one that the server does not know', async () => {
+    const gateway = new FakeGateway();
+    const api = new Api({ key: () => 'ключ', fetch: gateway.fetch });
+    const error = await failureOf(api.json('/v1/models'));
+    expect([error.status, explain(error)]).toEqual([401, expect.stringContaining('does not know the key')]);
+    expect(gateway.calls).toEqual([]);
+  });
+
   it('has one idempotency key for all attempts of a call that changes something', async () => {
     const gateway = new FakeGateway();
     gateway.queue.push(failure(503, 'stopping'));
@@ -182,6 +190,7 @@ describe('an error within a stream', () => {
 describe('explain', () => {
   it('makes sentences, and names the field of the key', () => {
     expect(explain(new ApiError(400, 'top_p: 2 is not in (0, 1]'))).toBe('Top_p: 2 is not in (0, 1].');
-    expect(explain(new ApiError(401, 'no key'))).toContain('API key');
+    expect(explain(new ApiError(401, 'no key'))).toMatch(/wants a key.*API key/);
+    expect(explain(new ApiError(401, 'authorization: the key is not known here'))).toMatch(/not know the key.*API key/);
   });
 });

@@ -99,6 +99,8 @@ export class Api {
   private async once(path: string, options: CallOptions): Promise<Response> {
     const headers: Record<string, string> = { ...options.headers };
     const key = this.key();
+    // No header can carry it, so that no server has it.
+    if (!/^[ -~]*$/.test(key)) throw new ApiError(401, 'the key is not known here');
     if (key) headers['Authorization'] = `Bearer ${key}`;
     const init: RequestInit = { method: options.method ?? 'GET', headers };
     if (options.signal) init.signal = options.signal;

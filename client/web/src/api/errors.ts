@@ -84,7 +84,9 @@ export function explain(error: unknown): string {
     case 0:
       return 'The gateway does not answer. Your text is kept; try again when it is back.';
     case 401:
-      return 'This server wants a key. Enter yours in the field “API key” at the top of the page.';
+      return error.message.includes('not known')
+        ? 'This server does not know the key in the field “API key” of the settings.'
+        : 'This server wants a key. Enter yours in the field “API key” of the settings.';
     case 403:
       return `Your key does not permit this. ${sentence(error.message)}`;
     case 409:

@@ -1,8 +1,9 @@
 // A place on the page for what went wrong or was done, beside what it is about. It is there when it says nothing, too,
 // so that nothing moves when a message comes or goes.
 
-import { explain, isAbort } from '../api/errors.ts';
+import { explain, isAbort, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
+import { keyButton } from './key.ts';
 
 export class Notice {
   readonly node = el('div', { class: 'notice', role: 'status' });
@@ -15,7 +16,7 @@ export class Notice {
 
   fail(error: unknown): void {
     if (isAbort(error)) return;
-    this.show('bad', explain(error));
+    this.show('bad', explain(error), wantsKey(error) && ' ', wantsKey(error) && keyButton());
   }
 
   say(...children: Child[]): void {
@@ -27,12 +28,13 @@ export class Notice {
   }
 
   private show(kind: string, ...children: Child[]): void {
-    // What is written anew is read aloud anew.
-    const text = children.length === 1 && typeof children[0] === 'string' ? children[0] : null;
-    if (text !== null && this.node.className === `notice ${kind}` && this.node.textContent === text) return;
+    const message = el('p', {}, ...children);
+    // What is written anew is read aloud anew. Links differ where texts do not.
+    const isSame = this.node.className === `notice ${kind}` && this.node.textContent === message.textContent;
+    if (isSame && !message.querySelector('a')) return;
     this.node.className = `notice ${kind}`;
     this.node.setAttribute('role', kind === 'bad' ? 'alert' : 'status');
-    fill(this.node, el('p', {}, ...children));
+    fill(this.node, message);
   }
 }
 
