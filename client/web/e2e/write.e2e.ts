@@ -319,3 +319,13 @@ it('stops where it was begun: a second click at the same place, which is no doub
   await done();
   expect(await tab.page.getByRole('alert').count()).toBe(0);
 });
+
+it('labels both scales of the plot', async () => {
+  const marks = (kind: string) => tab.page.locator(`.scale.${kind} li`).allTextContents();
+  expect(await marks('climbing')).toEqual(['–', '–', '–']);
+  await write('The captain said', 40);
+  await done();
+  await expect.poll(() => marks('climbing')).toEqual(['100', '50', '0']);
+  expect((await marks('flat'))[0]).toMatch(/^\d+ [kM]B$/);
+  expect((await marks('flat'))[2]).toBe('0 B');
+});

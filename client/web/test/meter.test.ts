@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { scales } from '../src/pages/write/live.ts';
 import { Meter } from '../src/pages/write/meter.ts';
 import { niceTop, path } from '../src/ui/plot.ts';
 
@@ -57,4 +58,17 @@ it('draws from the origin up to the top', () => {
     ),
   ).toBe('M0.0 50.0L50.0 25.0L100.0 0.0');
   expect([0, 0.3, 1, 1.2, 4, 7, 60].map(niceTop)).toEqual([1, 0.5, 1, 2, 5, 10, 100]);
+});
+
+it('has a scale for tokens and one for bytes, which end at round figures', () => {
+  expect(scales(241, 1_572_864)).toEqual({
+    tokens: { top: 500, marks: ['500', '250', '0'] },
+    bytes: { top: 5e6, marks: ['5 MB', '2.5 MB', '0 B'] },
+  });
+  expect(scales(300_000, 59_000).tokens.marks).toEqual(['500 k', '250 k', '0']);
+  expect(scales(12_005, 59_000)).toMatchObject({
+    tokens: { marks: ['20 k', '10 k', '0'] },
+    bytes: { marks: ['100 kB', '50 kB', '0 B'] },
+  });
+  expect(scales(0, 0)).toMatchObject({ tokens: { marks: ['10', '5', '0'] }, bytes: { marks: ['10 B', '5 B', '0 B'] } });
 });

@@ -29,6 +29,10 @@ export function short(n: number): string {
   return n >= 10_000 ? `${significant(n / 1e3)} k` : grouped.format(n);
 }
 
+/** A figure without zeros at its end that say nothing: 5 MB, 2.5 MB, 10 k. */
+export const plain = (figure: string): string =>
+  figure.replace(/\.(\d*?)0+(?!\d)/, (_, kept: string) => (kept === '' ? '' : `.${kept}`));
+
 export function percent(p: number): string {
   if (p >= 0.9995) return p >= 0.99995 ? '100%' : '99.9%';
   if (p >= 0.0995) return `${(p * 100).toFixed(0)}%`;

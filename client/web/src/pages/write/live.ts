@@ -1,19 +1,43 @@
 // The live line: speed, context, and the bytes of state, which stay the same while the context grows.
 
 import { el, svg } from '../../dom.ts';
-import { bytes, count, significant } from '../../text/format.ts';
-import { path, type Point } from '../../ui/plot.ts';
+import { bytes, count, plain, short, significant } from '../../text/format.ts';
+import { niceTop, path, type Point } from '../../ui/plot.ts';
 
 const WIDTH = 300;
 const HEIGHT = 72;
 /** Samples kept; when there are more, every second one goes. */
 const MOST_POINTS = 600;
 
+export interface Scale {
+  top: number;
+  /** At its top, its middle and its zero. */
+  marks: string[];
+}
+
+const scaleTo = (top: number, format: (value: number) => string): Scale => ({
+  top,
+  marks: [top, top / 2, 0].map((value) => plain(format(value))),
+});
+
+/** From zero; that of bytes so that their line is at six tenths of the height at most, and both are seen. */
+export const scales = (tokens: number, stateBytes: number): { tokens: Scale; bytes: Scale } => ({
+  tokens: scaleTo(niceTop(Math.max(tokens, 10)), short),
+  bytes: scaleTo(niceTop(Math.max(stateBytes / 0.6, 10)), bytes),
+});
+
+const marksOf = (className: string): { node: HTMLElement; marks: HTMLElement[] } => {
+  const marks = [0, 1, 2].map(() => el('li', {}, '–'));
+  return { node: el('ul', { class: `scale ${className}`, 'aria-hidden': 'true' }, ...marks), marks };
+};
+
 export class LiveLine {
   readonly node: HTMLElement;
   private readonly figures = new Map<string, HTMLElement>();
   private readonly contextLine = svg('path', { class: 'line climbing', fill: 'none' });
   private readonly bytesLine = svg('path', { class: 'line flat', fill: 'none' });
+  private readonly tokenMarks = marksOf('climbing');
+  private readonly byteMarks = marksOf('flat');
   private context: Point[] = [];
   private bytes: Point[] = [];
   private clock = 0;
@@ -39,6 +63,13 @@ export class LiveLine {
       el(
         'figure',
         { class: 'duo' },
+        el(
+          'figcaption',
+          { 'aria-hidden': 'true' },
+          el('span', { class: 'climbing' }, 'tokens of context'),
+          el('span', { class: 'flat' }, 'bytes of state'),
+        ),
+        this.tokenMarks.node,
         svg(
           'svg',
           {
@@ -47,16 +78,11 @@ export class LiveLine {
             role: 'img',
             'aria-label': 'The context climbs with every token; the bytes of state stay the same.',
           },
-          svg('line', { class: 'grid', x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT }),
+          ...[0, HEIGHT / 2, HEIGHT].map((y) => svg('line', { class: 'grid', x1: 0, x2: WIDTH, y1: y, y2: y })),
           this.contextLine,
           this.bytesLine,
         ),
-        el(
-          'figcaption',
-          { 'aria-hidden': 'true' },
-          el('span', { class: 'climbing' }, 'context'),
-          el('span', { class: 'flat' }, 'bytes of state'),
-        ),
+        this.byteMarks.node,
       ),
     );
   }
@@ -102,12 +128,17 @@ export class LiveLine {
     this.figures.get(key)!.textContent = text;
   }
 
-  /** Each series on its own scale, from zero; bytes at six tenths of the height, so that both are seen. */
+  /** Each series on its own scale: tokens on the left one, bytes on the right one. */
   private draw(): void {
-    const most = (points: Point[]): number => Math.max(1, ...points.map(({ y }) => y));
+    const most = (points: Point[]): number => Math.max(0, ...points.map(({ y }) => y));
     const begin = this.context[0]?.x ?? 0;
     const end = Math.max(this.clock, begin + 1);
-    this.contextLine.setAttribute('d', path(this.context, begin, end, most(this.context), WIDTH, HEIGHT));
-    this.bytesLine.setAttribute('d', path(this.bytes, begin, end, most(this.bytes) / 0.6, WIDTH, HEIGHT));
+    const { tokens, bytes: ofState } = scales(most(this.context), most(this.bytes));
+    this.contextLine.setAttribute('d', path(this.context, begin, end, tokens.top, WIDTH, HEIGHT));
+    this.bytesLine.setAttribute('d', path(this.bytes, begin, end, ofState.top, WIDTH, HEIGHT));
+    const say = (marks: HTMLElement[], points: Point[], scale: Scale): void =>
+      marks.forEach((mark, i) => (mark.textContent = points.length > 0 ? scale.marks[i]! : '–'));
+    say(this.tokenMarks.marks, this.context, tokens);
+    say(this.byteMarks.marks, this.bytes, ofState);
   }
 }
