@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, expect, inject, it } from 'vitest';
 import { Chromium, PATIENCE_MS } from './browser.ts';
+import { call } from './calls.ts';
 import { Service } from './processes.ts';
 
 const url = inject('url');
@@ -18,7 +19,7 @@ it('shows the models and plots what is done', async () => {
   await expect
     .poll(async () => Number((await generated.textContent())?.replace(/\D/g, '')))
     .toBeGreaterThanOrEqual(400);
-  await expect.poll(() => tab.page.locator('.plot .line').first().getAttribute('d')).toContain('L');
+  await expect.poll(() => tab.page.locator('.plot .line:not(.mean)').first().getAttribute('d')).toContain('L');
   expect(tab.errors).toEqual([]);
   await tab.close();
 });
@@ -83,4 +84,23 @@ it('says once on the page of the server that nobody answers', async () => {
   await expect.poll(() => failures, { timeout: PATIENCE_MS }).toBeGreaterThan(seen + 1);
   expect(await alert.getAttribute('data-first')).toBe('');
   await tab.close();
+});
+
+it("reaches back to the server's start by the mean since then", async () => {
+  const service = await Service.start({ models: ['novels'] });
+  const body = { model: 'novels', prompt: 'Once', max_tokens: 400, ignore_eos: true };
+  await call(service.url, 'POST', '/v1/completions', body);
+  const tab = await chromium.open(service.url, 'server');
+  const speed = tab.page.locator('.plot', { hasText: 'Tokens per second' });
+  /** First and last place of the line of what was written: 0 is the left edge, 320 the right one. */
+  const ends = async (line: string): Promise<number[]> =>
+    [...((await speed.locator(line).first().getAttribute('d')) ?? '').matchAll(/[ML]([\d.]+) /g)].map(([, x]) => Number(x));
+  await expect.poll(async () => (await ends('.line.mean')).length).toBe(2);
+  const [from, to] = await ends('.line.mean');
+  expect(from).toBeGreaterThan(0); // less than a minute ago
+  expect(to).toBeGreaterThan(from!);
+  await expect.poll(async () => (await ends('.line.b:not(.mean)')).length).toBeGreaterThan(1);
+  await tab.page.getByText('the mean speed since its start').waitFor();
+  await tab.close();
+  await service.stop();
 });

@@ -40,6 +40,9 @@ export class TimePlot {
   readonly node: HTMLElement;
   private readonly points: Point[][];
   private readonly lines: SVGPathElement[];
+  /** Means of the time before the first point. */
+  private earlier: { from: number; to: number; values: number[] } | null = null;
+  private readonly earlierLines: SVGPathElement[];
   private readonly values: HTMLElement[];
   private readonly topLabel = el('span', { class: 'plot-top', 'aria-hidden': 'true' });
 
@@ -52,6 +55,7 @@ export class TimePlot {
   ) {
     this.points = series.map(() => []);
     this.lines = series.map(({ className }) => svg('path', { class: `line ${className}`, fill: 'none' }));
+    this.earlierLines = series.map(({ className }) => svg('path', { class: `line mean ${className}`, fill: 'none' }));
     this.values = series.map(() => el('b', {}, '–'));
     const grid = [0, 0.5, 1].map((at) =>
       svg('line', { class: 'grid', x1: 0, x2: WIDTH, y1: at * HEIGHT, y2: at * HEIGHT }),
@@ -60,6 +64,7 @@ export class TimePlot {
       'svg',
       { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
       ...grid,
+      ...this.earlierLines,
       ...this.lines,
     );
     const legend = series.map(({ name, className }, i) =>
@@ -80,19 +85,37 @@ export class TimePlot {
       while (points.length > 0 && points[0]!.x < x - this.seconds) points.shift();
       this.values[i]!.textContent = this.format(y);
     });
-    const highest = Math.max(...this.points.flat().map(({ y }) => y));
-    const top = niceTop(this.integers ? Math.max(highest, 1) : highest);
-    this.topLabel.textContent = this.format(top);
-    // Until the time is full, what there is takes the room, but a minute at least.
-    const begin = Math.max(x - this.seconds, Math.min(this.points[0]?.[0]?.x ?? x, x - 60));
-    this.series.forEach((_, i) => {
-      this.lines[i]!.setAttribute('d', path(this.points[i]!, begin, x, top, WIDTH, HEIGHT));
-    });
+    this.draw(x);
+  }
+
+  /** Begins anew with what is known of the time before `to`: the values' means since `from`. */
+  begin(from: number, to: number, values: number[]): void {
+    this.clear();
+    this.earlier = { from, to, values };
+    this.draw(to);
   }
 
   clear(): void {
+    this.earlier = null;
     this.points.forEach((points) => points.splice(0));
-    this.lines.forEach((line) => line.removeAttribute('d'));
+    [...this.lines, ...this.earlierLines].forEach((line) => line.removeAttribute('d'));
     this.values.forEach((value) => fill(value, '–'));
+  }
+
+  private draw(now: number): void {
+    if (this.earlier && this.earlier.to < now - this.seconds) this.earlier = null;
+    const { earlier } = this;
+    const highest = Math.max(...this.points.flat().map(({ y }) => y), ...(earlier?.values ?? []));
+    const top = niceTop(this.integers ? Math.max(highest, 1) : highest);
+    this.topLabel.textContent = this.format(top);
+    // Until the time is full, what there is takes the room, but a minute at least.
+    const first = earlier?.from ?? this.points[0]?.[0]?.x ?? now;
+    const begin = Math.max(now - this.seconds, Math.min(first, now - 60));
+    this.series.forEach((_, i) => {
+      this.lines[i]!.setAttribute('d', path(this.points[i]!, begin, now, top, WIDTH, HEIGHT));
+      const y = earlier?.values[i] ?? 0;
+      const mean = earlier ? [Math.max(begin, earlier.from), earlier.to].map((x) => ({ x, y })) : [];
+      this.earlierLines[i]!.setAttribute('d', path(mean, begin, now, top, WIDTH, HEIGHT));
+    });
   }
 }

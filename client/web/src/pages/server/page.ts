@@ -8,7 +8,7 @@ import { el, fill } from '../../dom.ts';
 import { bytes, count, duration, plural, short, significant } from '../../text/format.ts';
 import { Notice } from '../../ui/notice.ts';
 import { TimePlot } from '../../ui/plot.ts';
-import { rates } from './rates.ts';
+import { rates, ratesSinceStart, type Rates } from './rates.ts';
 
 const LOOK_MS = 2000;
 const WINDOW_SECONDS = 300;
@@ -82,6 +82,11 @@ class ServerPage implements Page {
         'section',
         {},
         el('h2', {}, 'The last five minutes'),
+        el(
+          'p',
+          { class: 'hint' },
+          'As this page saw them: the server keeps no history. Dashed is what it tells of the time before, the mean speed since its start.',
+        ),
         el('div', { class: 'plots' }, this.speed.node, this.queue.node, this.sessions.node, this.states.node),
       ),
       el('section', {}, el('h2', {}, 'Models'), this.models),
@@ -120,7 +125,6 @@ class ServerPage implements Page {
       this.notice.clear();
     } catch (error) {
       this.looks = 0;
-      this.before = null;
       this.say('state', 'no answer');
       this.notice.fail(whyNot(error));
     } finally {
@@ -138,8 +142,8 @@ class ServerPage implements Page {
     this.say('device', info.device);
     this.say('build', info.build);
     const rate = this.before && rates(this.before.info, info, at - this.before.at);
-    if (rate) this.speed.add(at, [rate.generated, rate.computed, rate.reused]);
-    else if (this.before) this.speed.clear();
+    if (rate) this.speed.add(at, figures(rate));
+    else this.beginSpeed(info, at);
     this.queue.add(at, [info.requests_running, info.requests_waiting]);
     const { sessions, state_bytes: states } = info;
     this.sessions.add(at, [sessions.device, sessions.host, sessions.durable]);
@@ -147,10 +151,19 @@ class ServerPage implements Page {
     this.before = { info, at };
   }
 
+  /** The server keeps no history: its counters tell a mean since its start. */
+  private beginSpeed(info: ServerInfo, at: number): void {
+    const mean = ratesSinceStart(info);
+    if (mean) this.speed.begin(at - info.uptime, at, figures(mean));
+    else this.speed.clear();
+  }
+
   private say(name: string, value: string): void {
     this.facts.get(name)!.textContent = value;
   }
 }
+
+const figures = ({ generated, computed, reused }: Rates): number[] => [generated, computed, reused];
 
 function fact(name: string, value: string, title?: string): HTMLElement {
   return el('div', {}, el('dt', {}, name), el('dd', { title }, value));
