@@ -1,7 +1,9 @@
 """HTTP itself through tvq-gateway: keep-alive, pipelining, limits, clients that are slow, gone or hostile."""
 
+import gzip
 import http.client
 import json
+import re
 import socket
 import time
 
@@ -333,6 +335,32 @@ def test_files_of_the_page(gateway):
     assert "immutable" in answer.headers["Cache-Control"]
     assert gateway.get("/../main.cc").status == 404
     assert gateway.post("/", {}).status == 405
+
+
+def test_files_of_the_page_are_compressed_for_those_who_take_it(gateway):
+    page = gateway.get("/").body.decode()
+    paths = ["/", "/icon.svg", "/openapi.json", *re.findall(r'(?:src|href)="\.(/assets/[^"]+)"', page)]
+    assert len(paths) >= 5
+    for path in paths:
+        plain = gateway.get(path)
+        small = gateway.get(path, headers={"Accept-Encoding": "br, gzip;q=0.5"})
+        assert plain.headers["Content-Encoding"] is None and small.headers["Content-Encoding"] == "gzip", path
+        assert gzip.decompress(small.body) == plain.body and len(small.body) < len(plain.body)
+        assert small.headers["Vary"] == plain.headers["Vary"] == "Accept-Encoding"
+        assert small.headers["Content-Type"] == plain.headers["Content-Type"]
+        assert small.headers["ETag"] != plain.headers["ETag"]
+        for answer, encoding in (plain, "identity"), (small, "gzip"):
+            asked = {"If-None-Match": answer.headers["ETag"], "Accept-Encoding": encoding}
+            again = gateway.get(path, headers=asked)
+            assert (again.status, again.headers["ETag"], again.body) == (304, answer.headers["ETag"], b"")
+            assert again.headers["Vary"] == "Accept-Encoding" and again.headers["Content-Encoding"] is None
+        stale = {"If-None-Match": plain.headers["ETag"], "Accept-Encoding": "gzip"}
+        assert gateway.get(path, headers=stale).status == 200
+    style = next(path for path in paths if path.endswith(".css"))
+    font = re.search(r"[\w-]+\.woff2", gateway.get(style).body.decode()).group()
+    whole = gateway.get(f"/assets/{font}", headers={"Accept-Encoding": "gzip"})
+    assert whole.status == 200
+    assert whole.headers["Content-Encoding"] is None and whole.headers["Vary"] is None
 
 
 def test_http_client_reads_chunks(gateway):
