@@ -104,3 +104,22 @@ it('Write has the text in the box where its model is served no more', async () =
   await tab.page.getByText('The server has the model “novels” no more').waitFor();
   expect(await tab.page.getByLabel('Opening').inputValue()).toBe(text);
 });
+
+it.each(['write', 'tree', 'couplets', 'draw', 'server'])(
+  'says at once that there is no server, how to start one, and goes on when there is: %s',
+  async (name) => {
+    await service.serverDies();
+    await open('nope');
+    let asked = 0;
+    tab.page.on('request', (request) => {
+      if (/v1\/(models|server)$/.test(request.url())) asked += 1;
+    });
+    await tab.go(name);
+    const alert = alerts().filter({ hasText: 'Is tvq-server running? Start one:' });
+    await alert.waitFor();
+    expect(asked).toBeLessThan(3);
+    expect(await alert.locator('code').textContent()).toMatch(/^tvq-server --model NAME=DIRECTORY --port \d+$/);
+    await service.serveInstead(MODELS);
+    await expect.poll(() => alerts().count()).toBe(0);
+  },
+);

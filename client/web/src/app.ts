@@ -4,13 +4,17 @@ import type { Api, CallOptions } from './api/client.ts';
 import { models as listModels } from './api/sessions.ts';
 import type { Model } from './api/types.ts';
 
+/** A server that takes longer does not answer. */
+const PATIENCE_MS = 5000;
+
 export class App {
   private known: Promise<Model[]> | null = null;
   constructor(readonly api: Api) {}
 
-  /** The served models; asked once, again after an error or `forget`. */
+  /** The served models; asked once, again after an error or `forget`. Says at once when there is no answer. */
   models(options: CallOptions = {}): Promise<Model[]> {
-    this.known ??= listModels(this.api, options).catch((error: unknown) => {
+    const once = { attempts: 1, signal: AbortSignal.timeout(PATIENCE_MS), ...options };
+    this.known ??= listModels(this.api, once).catch((error: unknown) => {
       this.known = null;
       throw error;
     });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Api } from '../src/api/client.ts';
-import { ApiError, errorWithin, explain, isTimeout } from '../src/api/errors.ts';
+import { ApiError, errorWithin, explain, hasNoServer, isTimeout, serverCommand } from '../src/api/errors.ts';
 import { errorObject, failure, FakeGateway } from './fake_gateway.ts';
 
 function apiOn(gateway: FakeGateway): { api: Api; waits: number[] } {
@@ -38,6 +38,19 @@ describe('Api.json', () => {
     expect(await api.json('/tokenize', call)).toEqual({ tokens: [97, 98] });
     expect(gateway.calls[0]!.headers.get('authorization')).toBe('Bearer k1');
     expect(gateway.calls[0]!.headers.get('content-type')).toBe('application/json');
+  });
+
+  it('says at once that there is no server, and how to start one', async () => {
+    const gateway = new FakeGateway();
+    gateway.queue.push(failure(503, 'No server at [::1]:50052. Is tvq-server running?'));
+    const { api, waits } = apiOn(gateway);
+    const error = await failureOf(api.json('/v1/models'));
+    expect([hasNoServer(error), waits, explain(error)]).toEqual([true, [], error.message]);
+    expect(serverCommand(error)).toBe('tvq-server --model NAME=DIRECTORY --port 50052');
+    const unknown = new ApiError(503, 'No server at name: the name cannot be looked up. Is tvq-server running?');
+    expect(serverCommand(unknown)).toBe('tvq-server --model NAME=DIRECTORY');
+    const words = readFileSync(new URL('../../cpp/unreachable.h', import.meta.url), 'utf8');
+    expect(error.message.endsWith(/kIsItRunning\[\] = "(.*)"/.exec(words)![1]!)).toBe(true);
   });
 
   it('takes a key that no header can carry for one that the server does not know', async () => {

@@ -1,6 +1,6 @@
 // One way to the gateway: keys, errors, retries, streams.
 
-import { ApiError, errorFrom, errorWithin, isAbort, isTimeout } from './errors.ts';
+import { ApiError, errorFrom, errorWithin, hasNoServer, isAbort, isTimeout } from './errors.ts';
 import { readEvents } from './sse.ts';
 
 export interface CallOptions {
@@ -89,7 +89,8 @@ export class Api {
       if (response.ok) return response;
       const error = errorFrom(response.status, await bodyOf(response), retryAfter(response.headers));
       const wait = error.retryAfterMs ?? 250 * 2 ** attempt * (0.75 + this.random() / 2);
-      const refused = error.status === 429 || error.status === 503;
+      // Where there is no server a person is told at once: somebody has to start one.
+      const refused = error.status === 429 || (error.status === 503 && !hasNoServer(error));
       if (!refused || attempt >= (options.attempts ?? ATTEMPTS) || wait > LONGEST_WAIT_MS) throw error;
       options.onWait?.(wait);
       await this.sleep(wait, options.signal);

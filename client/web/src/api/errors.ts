@@ -32,6 +32,18 @@ export const wantsKey = (error: unknown): boolean =>
 export const mayPass = (error: unknown): boolean =>
   isTimeout(error) || (error instanceof ApiError && [0, 429, 503].includes(error.status));
 
+/** The gateway's words for it that nobody listens where its server should be. */
+const NO_SERVER = 'Is tvq-server running?';
+
+export const hasNoServer = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.status === 503 && error.message.endsWith(NO_SERVER);
+
+/** How to start the server that is not there, at the port that the gateway asks. */
+export function serverCommand({ message }: ApiError): string {
+  const port = /:(\d+)(?=[.:\s])/.exec(message)?.[1];
+  return `tvq-server --model NAME=DIRECTORY${port === undefined ? '' : ` --port ${port}`}`;
+}
+
 interface ErrorBody {
   error?: { message?: unknown; type?: unknown; param?: unknown; code?: unknown };
 }
@@ -80,9 +92,10 @@ function sentence(message: string): string {
 export function explain(error: unknown): string {
   if (isTimeout(error)) return 'The server takes long to answer. Try again in a while.';
   if (!(error instanceof ApiError)) return sentence(error instanceof Error ? error.message : String(error));
+  if (hasNoServer(error)) return sentence(error.message);
   switch (error.status) {
     case 0:
-      return 'The gateway does not answer. Your text is kept; try again when it is back.';
+      return 'The gateway does not answer. Is tvq-gateway running? Your text is kept; try again when it is back.';
     case 401:
       return error.message.includes('not known')
         ? 'This server does not know the key in the field “API key” of the settings.'

@@ -1,7 +1,7 @@
 // A place on the page for what went wrong or was done, beside what it is about. It is there when it says nothing, too,
 // so that nothing moves when a message comes or goes.
 
-import { explain, isAbort, wantsKey } from '../api/errors.ts';
+import { explain, hasNoServer, isAbort, serverCommand, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
 import { keyButton } from './key.ts';
 
@@ -16,7 +16,7 @@ export class Notice {
 
   fail(error: unknown): void {
     if (isAbort(error)) return;
-    this.show('bad', explain(error), wantsKey(error) && ' ', wantsKey(error) && keyButton());
+    this.show('bad', explain(error), ...help(error));
   }
 
   say(...children: Child[]): void {
@@ -36,6 +36,12 @@ export class Notice {
     this.node.setAttribute('role', kind === 'bad' ? 'alert' : 'status');
     fill(this.node, message);
   }
+}
+
+/** What a person can do about it, after the sentence that says what it is. */
+function help(error: unknown): Child[] {
+  if (wantsKey(error)) return [' ', keyButton()];
+  return hasNoServer(error) ? [' Start one: ', el('code', {}, serverCommand(error))] : [];
 }
 
 /** One line that screen readers read aloud; used for beginnings and ends, never for each token. */
