@@ -123,3 +123,27 @@ it.each(['write', 'tree', 'couplets', 'draw', 'server'])(
     await expect.poll(() => alerts().count()).toBe(0);
   },
 );
+
+it('Write tells the context that the session holds when the server was killed in the midst of a text', async () => {
+  await open('write');
+  const context = async (): Promise<string | null> =>
+    tab.page.locator('.live div', { hasText: 'context, tokens' }).locator('dd').textContent();
+  await tab.page.getByLabel('max_tokens', { exact: true }).fill('20');
+  await button('Write').click();
+  await button('Continue').waitFor();
+  const id = await tab.evaluate(() => sessionStorage.getItem('tvq.write.session'));
+  await call(service.url, 'POST', `/v1/sessions/${id}/save`, {});
+  const { position } = await call<Session>(service.url, 'GET', `/v1/sessions/${id}`);
+  await expect.poll(context).toBe(position.toLocaleString('en'));
+  const text = await tab.page.locator('.frame .text').textContent();
+  await tab.page.getByLabel('max_tokens', { exact: true }).fill('100000');
+  await button('Continue').click();
+  await expect.poll(async () => Number((await context())!.replace(/\D/g, ''))).toBeGreaterThan(position + 50);
+  await service.serverDies();
+  await button('Continue').waitFor();
+  await expect.poll(context).toBe(position.toLocaleString('en'));
+  await service.serveInstead(MODELS);
+  await tab.page.reload();
+  await expect.poll(() => tab.page.locator('.frame .text').textContent()).toBe(text);
+  await expect.poll(context).toBe(position.toLocaleString('en'));
+});

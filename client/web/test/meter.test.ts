@@ -9,7 +9,6 @@ it('measures from the first arrival on, which waited for the prompt', () => {
   expect(meter.recent()).toBeNull();
   now = 5000;
   meter.add(1);
-  expect(meter.overall()).toBeNull();
   for (let i = 1; i <= 100; i += 1) {
     now = 5000 + i * 20;
     meter.add(1);
@@ -25,21 +24,40 @@ it('measures from the first arrival on, which waited for the prompt', () => {
 it('counts tokens that come together', () => {
   let now = 0;
   const meter = new Meter(() => now);
-  for (const at of [0, 100, 200]) {
+  for (const at of [0, 500, 1000]) {
     now = at;
     meter.add(10);
   }
-  expect(meter.overall()).toBeCloseTo(100, 6);
+  expect(meter.overall()).toBeCloseTo(20, 6);
 });
 
-it('tells no speed of a text that was read at once', () => {
+it('measures a short answer over its whole request, in whatever pieces the browser read it', () => {
+  // A request that is sent at 1000 and whose last token of 80 is read at 1040.
+  const speed = (pieces: [at: number, tokens: number][]): (number | null)[] => {
+    let now = 0;
+    const meter = new Meter(() => now);
+    now = 1000;
+    meter.start();
+    for (const [at, tokens] of pieces) {
+      now = at;
+      meter.add(tokens);
+    }
+    return [meter.recent(), meter.overall(), meter.tokens];
+  };
+  const even = Array.from({ length: 80 }, (_, i): [number, number] => [1000.5 + i * 0.5, 1]);
+  for (const pieces of [[[1040, 80]], [[1039, 79], [1040, 1]], [[1002, 1], [1040, 79]], even] as [number, number][][])
+    expect(speed(pieces)).toEqual([2000, 2000, 80]);
+  expect(speed([[1000, 80]])).toEqual([null, null, 80]); // no time at all
+});
+
+it('leaves the reading of a prompt out where the writing takes long enough to be measured', () => {
   let now = 0;
   const meter = new Meter(() => now);
-  for (let i = 0; i < 80; i += 1) {
-    now += 0.005;
+  for (let i = 0; i <= 50; i += 1) {
+    now = 26_000 + i * 10;
     meter.add(1);
   }
-  expect([meter.recent(), meter.overall(), meter.tokens]).toEqual([null, null, 80]);
+  expect(meter.overall()).toBeCloseTo(100, 6);
 });
 
 it('draws from the origin up to the top', () => {

@@ -10,6 +10,7 @@ class Watched implements TurnWatch {
   text = '';
   states: [number, number][] = [];
   after: () => void = () => undefined;
+  onSend: TurnWatch['onSend'] = () => undefined;
   onPiece: TurnWatch['onPiece'] = (piece) => {
     this.text += piece.text;
     this.after();
@@ -74,6 +75,18 @@ describe('Story', () => {
     expect(await story.parted(error)).toBe(true);
     expect(await story.open(session.id)).toBe(textOf(session.transcript));
     expect((await turn(story, 'x', 5)).kind).toBe('done');
+  });
+
+  it('knows after a break that the session has lost its end', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    const session = gateway.sessions.get(story.session!.id)!;
+    gateway.breakAfter = 3;
+    const watch = new Watched();
+    watch.after = () => Object.assign(session, { transcript: session.transcript.slice(0, 4), position: 4, version: 2 });
+    expect(await turn(story, 'x', 5, watch)).toEqual({ kind: 'parted' });
+    expect(await story.open(session.id)).toBe('Once');
+    expect(story.session!.position).toBe(4);
   });
 
   it('deletes no session that went on elsewhere', async () => {

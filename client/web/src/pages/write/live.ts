@@ -44,10 +44,10 @@ export class LiveLine {
   private last = 0;
 
   constructor() {
-    const figure = (key: string, label: string, className = ''): HTMLElement => {
+    const figure = (key: string, label: string, className = '', title?: string): HTMLElement => {
       const value = el('dd', {}, '–');
       this.figures.set(key, value);
-      return el('div', { class: className }, el('dt', {}, label), value);
+      return el('div', { class: className, title }, el('dt', {}, label), value);
     };
     this.node = el(
       'section',
@@ -55,7 +55,12 @@ export class LiveLine {
       el(
         'dl',
         {},
-        figure('speed', 'tokens/s'),
+        figure(
+          'speed',
+          'tokens/s',
+          '',
+          'From the first tokens to the last; of an answer that came within half a second, over the whole request',
+        ),
         figure('each', 'ms a token'),
         figure('context', 'context, tokens', 'climbing'),
         figure('bytes', 'state', 'flat'),

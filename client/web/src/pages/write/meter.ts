@@ -1,17 +1,25 @@
 // How fast tokens come: over the last moments, so that it follows, and over all of a run.
 
 const WINDOW_MS = 2000;
-/** What comes within less was read at once, however long it took to write. */
-const LEAST_MS = 20;
+/** When tokens that come within less arrive is due to the line and the browser more than to the model. */
+const STEADY_MS = 500;
 
 export class Meter {
   private arrivals: { at: number; tokens: number }[] = [];
+  private sent: number;
   private begin: number | null = null;
   private end = 0;
   private total = 0;
   private early = 0;
 
-  constructor(private readonly now: () => number = () => performance.now()) {}
+  constructor(private readonly now: () => number = () => performance.now()) {
+    this.sent = now();
+  }
+
+  /** The request is sent now, if that is not when the meter was made. */
+  start(): void {
+    this.sent = this.now();
+  }
 
   add(tokens: number): void {
     if (tokens === 0) return;
@@ -31,18 +39,24 @@ export class Meter {
     return this.total;
   }
 
-  /** Tokens per second of the last moments; null while there is too little time to divide by. */
+  /** Tokens per second of the last moments; of all while these are few. */
   recent(): number | null {
     const first = this.arrivals[0];
     const last = this.arrivals.at(-1);
-    if (!first || !last || last.at - first.at < LEAST_MS) return null;
+    if (!first || !last || last.at - first.at < STEADY_MS) return this.overall();
     const tokens = this.arrivals.slice(1).reduce((sum, arrival) => sum + arrival.tokens, 0);
     return (tokens * 1000) / (last.at - first.at);
   }
 
-  /** Tokens per second of the whole run; null as above. */
+  /**
+   * Tokens per second from the first tokens to the last; of an answer that came within half a second, all its tokens
+   * over the whole request, the reading of the prompt included. Null before there are any.
+   */
   overall(): number | null {
-    if (this.begin === null || this.end - this.begin < LEAST_MS) return null;
-    return ((this.total - this.early) * 1000) / (this.end - this.begin);
+    if (this.begin === null) return null;
+    const writing = this.end - this.begin;
+    if (writing >= STEADY_MS) return ((this.total - this.early) * 1000) / writing;
+    const whole = this.end - this.sent;
+    return whole > 0 ? (this.total * 1000) / whole : null;
   }
 }

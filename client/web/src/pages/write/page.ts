@@ -238,7 +238,7 @@ class WritePage implements Page {
     this.setBox(unheld(kept, session) + this.box.value);
     this.keep();
     this.live.reset();
-    this.live.state(session.position, session.bytes);
+    this.tellState();
     this.follow(true);
     return true;
   }
@@ -249,6 +249,13 @@ class WritePage implements Page {
     visit.set('write.session', session?.id ?? '');
     if (session) visit.setJson('write.story', keep(session, version, this.paper.manuscript, this.writing));
     else visit.set('write.story', '');
+  }
+
+  /** What the session holds, as the server told it last; nothing of what was on its way. */
+  private tellState(): void {
+    const { session } = this.story;
+    if (session) this.live.state(session.position, session.bytes);
+    else this.live.reset();
   }
 
   /** The page goes: what it has of a turn is kept, too. */
@@ -320,6 +327,7 @@ class WritePage implements Page {
       prompt,
       this.sampling.values(),
       {
+        onSend: () => meter.start(),
         onPiece: (piece) => {
           meter.add(piece.tokens.length || piece.ids.length);
           came.push(...aligner.push(piece.text, piece.tokens));
@@ -361,6 +369,7 @@ class WritePage implements Page {
       else if (written !== '') this.paper.aside('lost', written);
       this.paper.settle();
       this.keep();
+      this.tellState();
       announce('Nothing was added.');
       return;
     }

@@ -16,6 +16,8 @@ const SETTLE_TRIES = 40;
 const SETTLE_MS = 75;
 
 export interface TurnWatch {
+  /** The text is asked for now. */
+  onSend: () => void;
   onPiece: (piece: Piece) => void;
   /** Tokens that the session holds, those on their way included; its bytes as told last. */
   onState: (tokens: number, bytes: number) => void;
@@ -62,6 +64,7 @@ export class Story {
       watch.onState(this.turnStart, this.session!.bytes);
       const looking = this.lookWhile(() => watch.onState(tokens(), this.session?.bytes ?? 0));
       sent = true;
+      watch.onSend();
       try {
         const { session } = await complete(
           this.api,
@@ -203,6 +206,7 @@ export class Story {
   ): Promise<Ending> {
     try {
       const kept = await this.settled(this.session!, isAbort(error) && seen > 0);
+      if (kept.position < this.turnStart) return { kind: 'parted' }; // by a server that lost its end
       if (kept.position <= this.turnStart) {
         if (made && kept.position === 0) await this.drop();
         return { kind: 'undone', error };
