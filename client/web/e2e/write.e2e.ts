@@ -329,3 +329,12 @@ it('labels both scales of the plot', async () => {
   expect((await marks('flat'))[0]).toMatch(/^\d+ [kM]B$/);
   expect((await marks('flat'))[2]).toBe('0 B');
 });
+
+it('shows that a long text is being read', async () => {
+  const release = await hold('**/v1/completions');
+  await write('The captain said that it was late. '.repeat(1000), 8);
+  await tab.page.getByRole('progressbar', { name: 'Reading the text.' }).waitFor();
+  release();
+  await done();
+  expect(await tab.page.getByRole('progressbar').count()).toBe(0);
+});

@@ -54,6 +54,10 @@ export class FakeGateway {
   late = false;
   /** What completions write is told and then lost, as by a server that ends before it has stored it. */
   loses = false;
+  /** What `/v1/server` tells: prompt tokens that were read, and requests that run beside those of the test. */
+  read = 0;
+  others = 0;
+  private running = 0;
   private made = 0;
 
   readonly fetch = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
@@ -69,6 +73,13 @@ export class FakeGateway {
     const path = url.pathname;
     if (path === '/tokenize') return json({ tokens: idsOf(String(body['prompt'])) });
     if (path === '/detokenize') return json({ prompt: textOf(body['tokens'] as number[]) });
+    if (path === '/v1/server')
+      return json({
+        prefill_tokens_computed: this.read,
+        prefill_tokens_reused: 0,
+        requests_running: this.running + this.others,
+        requests_waiting: 0,
+      });
     if (path === '/v1/completions') {
       const session = this.sessions.get(String(body['session_id']));
       return (session && moved(session, body['expected_version'])) ?? this.complete(body, signal);
@@ -180,6 +191,7 @@ export class FakeGateway {
     const most = Number(body['max_tokens'] ?? 16);
     const before = [...(session?.transcript ?? []), ...prompt];
     const made: number[] = [];
+    this.running += 1;
     let held = '';
     const encoder = new TextEncoder();
     const gateway = this;
@@ -227,6 +239,7 @@ export class FakeGateway {
           if (session && gateway.loses) Object.assign(session, old);
           controller.enqueue(say({ choices: [choice], ...(last && position ? { session: position } : {}) }));
           if (!last) return;
+          gateway.running -= 1;
           controller.enqueue(
             say({ choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: made.length } }),
           );

@@ -11,6 +11,8 @@ class Watched implements TurnWatch {
   states: [number, number][] = [];
   after: () => void = () => undefined;
   onSend: TurnWatch['onSend'] = () => undefined;
+  read: (number | null)[] = [];
+  onRead: TurnWatch['onRead'] = (tokens) => this.read.push(tokens);
   onPiece: TurnWatch['onPiece'] = (piece) => {
     this.text += piece.text;
     this.after();
@@ -29,9 +31,11 @@ async function turn(
   return story.turn(model, prompt, { max_tokens: most }, watch, signal ?? new AbortController().signal);
 }
 
+const LOOK_MS = 5;
+
 function fresh(): { gateway: FakeGateway; story: Story } {
   const gateway = new FakeGateway();
-  return { gateway, story: new Story(new Api({ fetch: gateway.fetch, sleep: () => Promise.resolve() })) };
+  return { gateway, story: new Story(new Api({ fetch: gateway.fetch, sleep: () => Promise.resolve() }), LOOK_MS) };
 }
 
 describe('Story', () => {
@@ -87,6 +91,29 @@ describe('Story', () => {
     expect(await turn(story, 'x', 5, watch)).toEqual({ kind: 'parted' });
     expect(await story.open(session.id)).toBe('Once');
     expect(story.session!.position).toBe(4);
+  });
+
+  it.each([
+    ['how far a long prompt is read', 5000, 0, [1000, 2000, 3000]],
+    ['that it cannot tell, where others run', 5000, 1, [null, null, null]],
+    ['nothing of a short one', 50, 0, []],
+  ])('tells %s', async (_, length, others, expected) => {
+    const { gateway, story } = fresh();
+    const watch = new Watched();
+    gateway.others = others;
+    let paces = 0;
+    gateway.pace = async () => {
+      paces += 1;
+      if (paces > 1) return;
+      const seen = (): number => (others > 0 ? watch.read.length : new Set(watch.read).size);
+      for (let tries = 0; tries < (expected.length > 0 ? 5000 : 50) && seen() < 3; tries += 1) {
+        gateway.read = 1000 * (seen() + 1);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    };
+    expect((await turn(story, 'x'.repeat(length), 5, watch)).kind).toBe('done');
+    expect([...new Set(watch.read)]).toEqual([...new Set(expected)]);
+    expect(watch.states.at(-1)![0]).toBe(length + 5);
   });
 
   it('deletes no session that went on elsewhere', async () => {

@@ -3,6 +3,7 @@
 
 import { explain, hasNoServer, isAbort, serverCommand, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
+import { count, plural } from '../text/format.ts';
 import { keyButton } from './key.ts';
 
 export class Notice {
@@ -21,6 +22,17 @@ export class Notice {
 
   say(...children: Child[]): void {
     this.show('good', ...children);
+  }
+
+  /** How far something is; null: nobody knows. Not read aloud each time. */
+  progress(what: string, done: number | null, of: number): void {
+    const figures = done === null ? plural(of, 'token') : `${count(done)} of ${plural(of, 'token')}`;
+    this.show(
+      'wait',
+      what,
+      el('progress', { 'aria-label': what, max: of, value: done }),
+      el('span', { 'aria-hidden': 'true' }, figures),
+    );
   }
 
   wait(ms: number): void {

@@ -312,6 +312,7 @@ class WritePage implements Page {
     let came: Piece[] = [];
     let state: [number, number] | null = null;
     let begun = false;
+    let reads = false;
     const draw = (): void => {
       const follow = this.nearEnd();
       this.paper.write(came);
@@ -328,7 +329,13 @@ class WritePage implements Page {
       this.sampling.values(),
       {
         onSend: () => meter.start(),
+        onRead: (tokens, of) => {
+          reads = true;
+          this.notice.progress('Reading the text.', tokens, of);
+        },
         onPiece: (piece) => {
+          if (reads) this.notice.clear();
+          reads = false;
           meter.add(piece.tokens.length || piece.ids.length);
           came.push(...aligner.push(piece.text, piece.tokens));
           frames.ask();
@@ -344,6 +351,7 @@ class WritePage implements Page {
       control.signal,
     );
     if (this.left) return;
+    if (reads) this.notice.clear();
     came.push(...aligner.finish());
     draw();
     this.running = null;

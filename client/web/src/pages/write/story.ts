@@ -6,6 +6,7 @@ import { complete, type Piece } from '../../api/completions.ts';
 import { ApiError, isAbort } from '../../api/errors.ts';
 import * as sessions from '../../api/sessions.ts';
 import type { Model, Session } from '../../api/types.ts';
+import { Reading } from './reading.ts';
 
 /** Sessions of this page that nobody saves go after a day without use. */
 const TTL_SECONDS = 86_400;
@@ -15,10 +16,15 @@ export const BEFORE = 'before the last turn';
 const SETTLE_TRIES = 40;
 const SETTLE_MS = 75;
 
+/** Prompts of more tokens take long enough to be told of while they are read. */
+const LONG_PROMPT = 4096;
+
 export interface TurnWatch {
   /** The text is asked for now. */
   onSend: () => void;
   onPiece: (piece: Piece) => void;
+  /** While a long prompt is read: how many of its tokens are, null where nobody knows. */
+  onRead: (tokens: number | null, of: number) => void;
   /** Tokens that the session holds, those on their way included; its bytes as told last. */
   onState: (tokens: number, bytes: number) => void;
   onWait: (ms: number) => void;
@@ -39,7 +45,11 @@ export class Story {
   version = 0;
   private turnStart = 0;
 
-  constructor(private readonly api: Api) {}
+  constructor(
+    private readonly api: Api,
+    /** How often the server is asked while a turn is on its way. */
+    private readonly lookMs = 1000,
+  ) {}
 
   /** One turn: feeds `prompt`, then generates. Does not throw: the ending says what happened. */
   async turn(
@@ -60,9 +70,17 @@ export class Story {
       await this.markTurn();
       promptTokens = prompt === '' ? 0 : (await sessions.tokenize(this.api, model.id, prompt)).length;
       signal.throwIfAborted();
-      const tokens = (): number => this.turnStart + promptTokens + seen;
+      const reading = promptTokens > LONG_PROMPT ? await Reading.begin(this.api, promptTokens) : null;
+      let read: number | null = reading ? 0 : promptTokens;
+      const tokens = (): number => this.turnStart + (seen > 0 ? promptTokens + seen : (read ?? 0));
       watch.onState(this.turnStart, this.session!.bytes);
-      const looking = this.lookWhile(() => watch.onState(tokens(), this.session?.bytes ?? 0));
+      const looking = this.lookWhile(async () => {
+        if (reading && seen === 0) {
+          read = await reading.done();
+          if (seen === 0) watch.onRead(read, promptTokens);
+        }
+        return () => watch.onState(tokens(), this.session?.bytes ?? 0);
+      });
       sent = true;
       watch.onSend();
       try {
@@ -180,15 +198,15 @@ export class Story {
     this.session = await sessions.getSession(this.api, this.session!.id);
   }
 
-  /** Asks for the session once a second, for its bytes; returns what ends it. */
-  private lookWhile(onLook: () => void): () => void {
+  /** Asks for the session again and again, for its bytes, and has `onLook` tell of it; returns what ends it. */
+  private lookWhile(onLook: () => Promise<() => void>): () => void {
     let on = true;
     const timer = setInterval(() => {
-      this.refresh().then(
-        () => on && onLook(),
+      Promise.all([this.refresh(), onLook()]).then(
+        ([, tell]) => on && tell(),
         () => undefined, // the turn itself tells when the server is away
       );
-    }, 1000);
+    }, this.lookMs);
     return () => {
       on = false;
       clearInterval(timer);
