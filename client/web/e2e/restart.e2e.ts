@@ -62,6 +62,9 @@ it('Draw has the drawing and the images, and draws again', async () => {
   await expect.poll(whole).toBe(2);
   await expect.poll(() => button('Complete it').isEnabled()).toBe(true);
   await service.serverDies();
+  await button('Draw').click();
+  await alerts().first().waitFor();
+  expect(await whole()).toBe(2); // none came in their place
   await tab.page.reload();
   await alerts().first().waitFor();
   expect(await whole()).toBe(2);
@@ -79,6 +82,9 @@ it('Couplets has its lines, and answers again', async () => {
   await tab.page.getByText('likeliest').first().waitFor();
   const lines = await tab.page.locator('.second').allTextContents();
   await service.serverDies();
+  await button('Answer').click();
+  await alerts().first().waitFor();
+  await expect.poll(() => tab.page.locator('.second').allTextContents()).toEqual(lines);
   await tab.page.reload();
   await alerts().first().waitFor();
   expect(await tab.page.locator('.second').allTextContents()).toEqual(lines);

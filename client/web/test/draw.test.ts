@@ -87,6 +87,7 @@ describe('images that are kept', () => {
       { ink: 'yes' },
       { images: '0' },
       { images: [null] },
+      { images: [] },
       { images: ['0'.repeat(13)] },
     ])
       expect(imagesOf({ ...kept, ...wrong } as unknown as KeptImages)).toBeNull();

@@ -121,8 +121,7 @@ class CoupletsPage implements Page {
       ),
     );
     this.node = this.bench.page(body);
-    const kept = linesOf(visit.getJson<KeptLines | null>('couplets.lines', null));
-    if (kept) this.showKept(kept);
+    this.showKept();
   }
 
   show(): void {
@@ -141,7 +140,10 @@ class CoupletsPage implements Page {
     });
   }
 
-  private showKept({ first, lines }: KeptLines): void {
+  private showKept(): void {
+    const kept = linesOf(visit.getJson<KeptLines | null>('couplets.lines', null));
+    if (!kept) return;
+    const { first, lines } = kept;
     const answers = this.lay(first, lines.length);
     lines.forEach(([text, ...logprobs], i) => add(answers[i], text, logprobs));
     rank(answers);
@@ -210,13 +212,20 @@ class CoupletsPage implements Page {
           ),
         signal,
       );
-    } finally {
-      const lines = answers.map(({ text, logprobs }): [string, ...number[]] => [text, ...logprobs]);
-      visit.setJson('couplets.lines', { first, lines } satisfies KeptLines);
-      this.hand(first, answers);
+    } catch (error) {
+      if (answers.some(({ text }) => text !== '')) this.keep(first, answers);
+      else this.showKept(); // nothing came: those before are there still
+      throw error;
     }
     rank(answers);
+    this.keep(first, answers);
     announce(`${plural(n, 'second line')} found.`);
+  }
+
+  private keep(first: string, answers: Answer[]): void {
+    const lines = answers.map(({ text, logprobs }): [string, ...number[]] => [text, ...logprobs]);
+    visit.setJson('couplets.lines', { first, lines } satisfies KeptLines);
+    this.hand(first, answers);
   }
 
   /** These are what can be taken away. */

@@ -42,6 +42,7 @@ export function imagesOf(kept: KeptImages | null): KeptImages | null {
     isCount(levels, 2, 65_536) &&
     isCount(first, 0, Number.MAX_SAFE_INTEGER) &&
     isCount(given, 0, height) &&
+    isCount(images.length, 1, 64) &&
     images.every((image) => unpack(levels, image, tokensOf(shape)) !== null);
   return fits ? kept : null;
 }

@@ -141,8 +141,7 @@ class DrawPage implements Page {
       ),
     );
     this.node = this.bench.page(body);
-    const kept = imagesOf(visit.getJson<KeptImages | null>('draw.images', null));
-    if (kept) this.showKept(kept);
+    this.showKept();
   }
 
   show(): void {
@@ -198,7 +197,10 @@ class DrawPage implements Page {
     sheetOf(this.tiles, shape, across(this.tiles.length)).toBlob((blob) => blob && download(blob, 'images.png'));
   }
 
-  private showKept({ shape, given, ink, images }: KeptImages): void {
+  private showKept(): void {
+    const kept = imagesOf(visit.getJson<KeptImages | null>('draw.images', null));
+    if (!kept) return;
+    const { shape, given, ink, images } = kept;
     const tiles = this.lay(shape, given, images.length, ink);
     images.forEach((image, i) => {
       const levels = unpack(shape.levels, image, tokensOf(shape)) ?? [];
@@ -245,7 +247,9 @@ class DrawPage implements Page {
     };
     const well = await this.bench.run((signal) => this.bench.complete(model, request, show, signal));
     const images = tiles.map(({ packed }) => packed);
-    visit.setJson('draw.images', { shape, given: rows, ink, images } satisfies KeptImages);
+    if (tiles.some(({ known }) => known > ids.length))
+      visit.setJson('draw.images', { shape, given: rows, ink, images } satisfies KeptImages);
+    else this.showKept(); // nothing came: those before are there still
     announce(well ? `${plural(n, 'image')} drawn.` : 'Stopped.');
   }
 
