@@ -20,8 +20,8 @@ struct StaticFile {
 std::span<const StaticFile> EmbeddedFiles();
 
 // The file at a path of a URL, "/" being index.html; nothing if there is none. Compressed where the
-// client takes that. A client that names the version it has, in If-None-Match, is told that it is the
-// same.
+// client takes that. A client that names the version it has, in If-None-Match, is told that it is
+// the same.
 std::optional<Response> ServeStatic(const Request& request);
 
 }  // namespace tvq::gateway

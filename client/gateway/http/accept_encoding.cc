@@ -17,7 +17,8 @@ namespace {
 bool HasWeight(absl::string_view parameter) {
   parameter = absl::StripAsciiWhitespace(parameter);
   if (parameter.empty()) return true;
-  if (!absl::ConsumePrefix(&parameter, "q=") && !absl::ConsumePrefix(&parameter, "Q=")) return false;
+  if (!absl::ConsumePrefix(&parameter, "q=") && !absl::ConsumePrefix(&parameter, "Q="))
+    return false;
   double weight = 0;
   return absl::SimpleAtod(parameter, &weight) && weight > 0;
 }

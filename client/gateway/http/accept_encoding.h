@@ -6,7 +6,8 @@
 
 namespace tvq::gateway {
 
-// Whether it takes gzip: Accept-Encoding names gzip, or "*", with a weight above 0 (RFC 9110, 12.5.3).
+// Whether it takes gzip: Accept-Encoding names gzip, or "*", with a weight above 0 (RFC
+// 9110, 12.5.3).
 bool AcceptsGzip(const Request& request);
 
 }  // namespace tvq::gateway

@@ -94,7 +94,9 @@ it("reaches back to the server's start by the mean since then", async () => {
   const speed = tab.page.locator('.plot', { hasText: 'Tokens per second' });
   /** First and last place of the line of what was written: 0 is the left edge, 320 the right one. */
   const ends = async (line: string): Promise<number[]> =>
-    [...((await speed.locator(line).first().getAttribute('d')) ?? '').matchAll(/[ML]([\d.]+) /g)].map(([, x]) => Number(x));
+    [...((await speed.locator(line).first().getAttribute('d')) ?? '').matchAll(/[ML]([\d.]+) /g)].map(([, x]) =>
+      Number(x),
+    );
   await expect.poll(async () => (await ends('.line.mean')).length).toBe(2);
   const [from, to] = await ends('.line.mean');
   expect(from).toBeGreaterThan(0); // less than a minute ago

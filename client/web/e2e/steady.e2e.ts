@@ -56,7 +56,11 @@ const SCENES: Record<string, (tab: Tab) => Promise<string[]>> = {
     return shifts();
   },
   tree: async (tab) => {
-    const session = await call<Session>(url, 'POST', '/v1/sessions', { model: 'novels', label: 'steady', keep_transcript: true });
+    const session = await call<Session>(url, 'POST', '/v1/sessions', {
+      model: 'novels',
+      label: 'steady',
+      keep_transcript: true,
+    });
     await call(url, 'POST', `/v1/sessions/${session.id}/append`, { text: 'It was late.' });
     await tab.go(`tree?session=${session.id}`);
     await tab.page.getByRole('heading', { name: 'steady' }).waitFor();

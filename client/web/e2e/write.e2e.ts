@@ -323,7 +323,7 @@ it('stops where it was begun: a second click at the same place, which is no doub
 it('labels both scales of the plot', async () => {
   const marks = (kind: string) => tab.page.locator(`.scale.${kind} li`).allTextContents();
   expect(await marks('climbing')).toEqual(['–', '–', '–']);
-  await write('The captain said', 40);
+  await write('The captain said', 60);
   await done();
   await expect.poll(() => marks('climbing')).toEqual(['100', '50', '0']);
   expect((await marks('flat'))[0]).toMatch(/^\d+ [kM]B$/);

@@ -45,7 +45,18 @@ it('measures a short answer over its whole request, in whatever pieces the brows
     return [meter.recent(), meter.overall(), meter.tokens];
   };
   const even = Array.from({ length: 80 }, (_, i): [number, number] => [1000.5 + i * 0.5, 1]);
-  for (const pieces of [[[1040, 80]], [[1039, 79], [1040, 1]], [[1002, 1], [1040, 79]], even] as [number, number][][])
+  for (const pieces of [
+    [[1040, 80]],
+    [
+      [1039, 79],
+      [1040, 1],
+    ],
+    [
+      [1002, 1],
+      [1040, 79],
+    ],
+    even,
+  ] as [number, number][][])
     expect(speed(pieces)).toEqual([2000, 2000, 80]);
   expect(speed([[1000, 80]])).toEqual([null, null, 80]); // no time at all
 });

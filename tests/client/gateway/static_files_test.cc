@@ -15,7 +15,8 @@ std::string ValueOf(const Response& response, std::string_view name) {
 }
 
 Response Get(std::string path, std::vector<Header> headers = {}) {
-  auto response = ServeStatic({.method = "GET", .path = std::move(path), .headers = std::move(headers)});
+  auto response =
+      ServeStatic({.method = "GET", .path = std::move(path), .headers = std::move(headers)});
   return response ? *response : Response{.status = 404};
 }
 
@@ -39,9 +40,11 @@ TEST(StaticFilesTest, EachFormHasATagOfItsOwn) {
   EXPECT_EQ(ValueOf(small, "Content-Encoding"), "gzip");
   EXPECT_LT(small.body.size(), plain.body.size());
   EXPECT_NE(ValueOf(plain, "ETag"), ValueOf(small, "ETag"));
-  for (const Response& response : {plain, small}) EXPECT_EQ(ValueOf(response, "Vary"), "Accept-Encoding");
+  for (const Response& response : {plain, small})
+    EXPECT_EQ(ValueOf(response, "Vary"), "Accept-Encoding");
   const auto again = [](const Response& known, const char* encoding) {
-    return Get("/", {{"If-None-Match", ValueOf(known, "ETag")}, {"Accept-Encoding", encoding}}).status;
+    return Get("/", {{"If-None-Match", ValueOf(known, "ETag")}, {"Accept-Encoding", encoding}})
+        .status;
   };
   EXPECT_EQ(again(plain, "identity"), 304);
   EXPECT_EQ(again(small, "gzip"), 304);

@@ -35,12 +35,13 @@ export const mayPass = (error: unknown): boolean =>
 /** The gateway's words for it that nobody listens where its server should be. */
 const NO_SERVER = 'Is tvq-server running?';
 
-export const hasNoServer = (error: unknown): error is ApiError =>
+export const hasNoServer = (error: unknown): boolean =>
   error instanceof ApiError && error.status === 503 && error.message.endsWith(NO_SERVER);
 
-/** How to start the server that is not there, at the port that the gateway asks. */
-export function serverCommand({ message }: ApiError): string {
-  const port = /:(\d+)(?=[.:\s])/.exec(message)?.[1];
+/** How to start the server that is not there, at the port that the gateway asks; null where that is not what is wrong. */
+export function serverCommand(error: unknown): string | null {
+  if (!hasNoServer(error)) return null;
+  const port = /:(\d+)(?=[.:\s])/.exec((error as ApiError).message)?.[1];
   return `tvq-server --model NAME=DIRECTORY${port === undefined ? '' : ` --port ${port}`}`;
 }
 

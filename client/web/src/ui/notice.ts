@@ -1,7 +1,7 @@
 // A place on the page for what went wrong or was done, beside what it is about. It is there when it says nothing, too,
 // so that nothing moves when a message comes or goes.
 
-import { explain, hasNoServer, isAbort, serverCommand, wantsKey } from '../api/errors.ts';
+import { explain, isAbort, serverCommand, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
 import { count, plural } from '../text/format.ts';
 import { keyButton } from './key.ts';
@@ -53,7 +53,8 @@ export class Notice {
 /** What a person can do about it, after the sentence that says what it is. */
 function help(error: unknown): Child[] {
   if (wantsKey(error)) return [' ', keyButton()];
-  return hasNoServer(error) ? [' Start one: ', el('code', {}, serverCommand(error))] : [];
+  const command = serverCommand(error);
+  return command === null ? [] : [' Start one: ', el('code', {}, command)];
 }
 
 /** One line that screen readers read aloud; used for beginnings and ends, never for each token. */

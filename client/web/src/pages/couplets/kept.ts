@@ -9,7 +9,9 @@ export interface KeptLines {
 /** What is kept, if it is lines. */
 export function linesOf(kept: KeptLines | null): KeptLines | null {
   const isLine = (line: unknown): boolean =>
-    Array.isArray(line) && line.every((value, i) => typeof value === (i === 0 ? 'string' : 'number')) && line.length > 0;
+    Array.isArray(line) &&
+    line.every((value, i) => typeof value === (i === 0 ? 'string' : 'number')) &&
+    line.length > 0;
   const fits = typeof kept?.first === 'string' && Array.isArray(kept.lines) && kept.lines.every(isLine);
   return fits ? kept : null;
 }

@@ -37,11 +37,7 @@ class CoupletsPage implements Page {
   private readonly scrolls = el('div', { class: 'scrolls' });
   private readonly takeAway = [
     copyButton(() => this.found, 'Copy all lines'),
-    el(
-      'button',
-      { type: 'button', onclick: () => downloadText(this.found, 'couplets.txt') },
-      'Download',
-    ),
+    el('button', { type: 'button', onclick: () => downloadText(this.found, 'couplets.txt') }, 'Download'),
   ];
   /** The first line and those that were found, a line each. */
   private found = '';

@@ -135,7 +135,11 @@ class DrawPage implements Page {
             el('label', { class: 'tick' }, eraser, el('span', {}, 'Eraser')),
           ),
           el('div', { class: 'rows' }, el('label', { for: rowsId }, 'Rows that you give'), this.rows),
-          el('div', { class: 'row' }, this.bench.action('Complete it', () => this.completeHalf())),
+          el(
+            'div',
+            { class: 'row' },
+            this.bench.action('Complete it', () => this.completeHalf()),
+          ),
         ),
         this.bench.sampling.node,
       ),

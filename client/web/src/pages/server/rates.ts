@@ -10,11 +10,7 @@ export interface Rates {
 
 /** Tokens per second from the server's start to this look: all that it tells of the time before the first look. */
 export const ratesSinceStart = (now: ServerInfo): Rates | null =>
-  rates(
-    { ...now, generation_tokens: 0, prefill_tokens_computed: 0, prefill_tokens_reused: 0 },
-    now,
-    now.uptime,
-  );
+  rates({ ...now, generation_tokens: 0, prefill_tokens_computed: 0, prefill_tokens_reused: 0 }, now, now.uptime);
 
 /** Tokens per second between two looks; null if the server has started anew or no time has passed. */
 export function rates(before: ServerInfo, now: ServerInfo, seconds: number): Rates | null {

@@ -80,12 +80,7 @@ export class Compare {
     );
   }
 
-  private async continueBoth(
-    sessions: Session[],
-    fresh: HTMLElement[],
-    tokens: number,
-    go: Action,
-  ): Promise<void> {
+  private async continueBoth(sessions: Session[], fresh: HTMLElement[], tokens: number, go: Action): Promise<void> {
     const control = new AbortController();
     this.running = control;
     this.notice.clear();
