@@ -1,11 +1,14 @@
 """scripts/run in a terminal: what it prints, and how it ends."""
 
+import contextlib
 import json
 import os
 import pty
 import re
 import select
+import shutil
 import signal
+import socket
 import subprocess
 import threading
 import urllib.request
@@ -15,6 +18,7 @@ import pytest
 from server_process import BIN, PATIENCE_SECONDS, ROOT, wait_until
 
 CTRL_C = b"\x03"
+ANYWHERE = ["--port", "0", "--http-port", "0"]  # other tests run beside this one
 
 
 class Terminal:
@@ -24,7 +28,7 @@ class Terminal:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.environ["TVQ_BIN_DIR"] = str(BIN)
-            os.execv(ROOT / "scripts" / "run", ["run", "--max-tokens", "5"])
+            os.execv(ROOT / "scripts" / "run", ["run", "--max-tokens", "5", *ANYWHERE])
         self.text, self.code, self.closing = "", None, False
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -113,11 +117,41 @@ def test_serves_every_model_that_is_there(terminal):
     assert info.returncode == 0 and "novels" in info.stdout
 
 
-def run_with(folder):
+def run_with(folder, ports=ANYWHERE, inside=()):
     """scripts/run outside of a terminal with the programs in `folder`; the finished process."""
-    return subprocess.run([ROOT / "scripts" / "run", "--max-tokens", "2"], capture_output=True, text=True,
+    return subprocess.run([*inside, ROOT / "scripts" / "run", "--max-tokens", "2", *ports], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS,
                           env={**os.environ, "TVQ_BIN_DIR": str(folder)})
+
+
+def test_takes_the_ports_of_the_documents():
+    alone = ["unshare", "--map-root-user", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh"]
+    if shutil.which("ip") is None or subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+        pytest.skip("the system allows no network namespace, in which all ports are free")
+    done = run_with(BIN, ports=[], inside=alone)
+    assert done.returncode == 0, done.stderr
+    assert "The server's address is 127.0.0.1:50051. " in done.stdout
+    assert "The page is at http://127.0.0.1:8000/\n" in done.stdout
+
+
+def test_takes_free_ports_where_those_of_the_documents_are_taken():
+    with contextlib.ExitStack() as taken:
+        for port in (50051, 8000):
+            with contextlib.suppress(OSError):  # another program has it
+                taken.enter_context(socket.create_server(("127.0.0.1", port)))
+        done = run_with(BIN, ports=[])
+    assert done.returncode == 0, done.stderr
+    assert "Port 50051 is taken, so tvq-server takes another.\n" in done.stdout
+    assert "Port 8000 is taken, so tvq-gateway takes another.\n" in done.stdout
+    assert "127.0.0.1:50051" not in done.stdout and "127.0.0.1:8000" not in done.stdout
+
+
+def test_a_port_that_was_asked_for_is_that_or_none():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_with(BIN, ports=["--port", str(port)])
+    assert done.returncode == 1
+    assert "run: tvq-server ended at once" in done.stderr and f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
 
 def test_writes_nothing_beside_the_programs(tmp_path):
