@@ -35,9 +35,45 @@ void RefuseEmptyNumbers(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) RefuseEmptyNumbers(*command);
 }
 
+constexpr char kOptions[] = "Options";  // CLI11's name for those without a group of their own
+constexpr char kMore[] = "\nRun with --help for more information.\n";
+
+// With a subcommand's options it shows those of the commands above that may follow it.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  // Behind the options. Of a command that is only named among others, `mode` is another.
+  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override {
+    std::string text;
+    const CLI::App* above = mode == CLI::AppFormatMode::Normal ? app : nullptr;
+    while (above != nullptr && above->get_fallthrough() && above->get_parent() != nullptr) {
+      above = above->get_parent();
+      for (const std::string& group : above->get_groups()) {
+        const auto options = above->get_options([&](const CLI::Option* option) {
+          return option->get_group() == group && option->nonpositional();
+        });
+        if (group != kOptions && !options.empty()) text += "\n" + make_group(group, false, options);
+      }
+    }
+    return text + CLI::Formatter::make_subcommands(app, mode);
+  }
+};
+
+// The subcommands that can be named.
+std::vector<const CLI::App*> CommandsOf(const CLI::App* app) {
+  return app->get_subcommands([](const CLI::App* command) { return !command->get_name().empty(); });
+}
+
+std::string UnknownCommand(const CLI::App* app, const std::string& word) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : CommandsOf(app)) commands.push_back(command->get_name());
+  const std::string meant = Nearest(word, commands);
+  return (commands.empty() ? "Unexpected argument " : "Unknown command ") + word +
+         (meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
 // What a command line has that no program knows; `app` is the program.
 std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
-  std::vector<std::string> options, commands;
+  std::vector<std::string> options;
   while (true) {
     for (const CLI::Option* option : app->get_options()) {
       for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
@@ -46,19 +82,12 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
     if (chosen.empty()) break;
     app = chosen.back();
   }
-  for (const CLI::App* command : app->get_subcommands({})) {
-    if (!command->get_name().empty()) commands.push_back(command->get_name());  // no option group
-  }
   const auto option = std::find_if(left.begin(), left.end(),
                                    [](const std::string& word) { return word.starts_with("-"); });
-  const bool is_option = option != left.end();
-  std::string word = is_option ? *option : left.front();
-  if (is_option) word = word.substr(0, word.find('='));
-  const std::string kind = is_option
-                               ? "Unknown option "
-                               : (commands.empty() ? "Unexpected argument " : "Unknown command ");
-  const std::string meant = Nearest(word, is_option ? options : commands);
-  return kind + word + (meant.empty() ? "" : "; did you mean " + meant + "?");
+  if (option == left.end()) return UnknownCommand(app, left.front());
+  const std::string name = option->substr(0, option->find('='));
+  const std::string meant = Nearest(name, options);
+  return "Unknown option " + name + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
 // CLI11 lists what nobody knows, and asks for what is missing also where something else stands in
@@ -69,7 +98,7 @@ std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
   const bool is_left = code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
                        code == static_cast<int>(CLI::ExitCodes::RequiredError);
   if (!is_left || left.empty()) return CLI::FailureMessage::simple(app, error);
-  return Unknown(app, left) + "\nRun with --help for more information.\n";
+  return Unknown(app, left) + kMore;
 }
 
 template <typename T>
@@ -264,6 +293,7 @@ Program::Program(const std::string& description, const std::string& name)
     : Command(nullptr), owned_(std::make_unique<CLI::App>(description, name)) {
   app_ = owned_.get();
   app_->failure_message(FailureMessage);
+  app_->formatter(std::make_shared<HelpFormatter>());
 }
 Program::~Program() = default;
 
@@ -271,17 +301,44 @@ void Program::Version(const std::string& version) const {
   app_->set_version_flag("--version", version);
 }
 
+void Program::AddHelp() {
+  help_ = AddCommand("help", "What a command does, and its options");
+  help_->Add("command", helped_, "Such as: session chat; without it: all there is").TypeName("");
+}
+
 std::optional<int> Program::Parse(int argc, const char* const* argv) const {
   RefuseEmptyNumbers(*app_);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (app_->exit(e) != 0) return kUsageError;
-    const absl::Status written = FlushStdout();  // of --help or --version
-    if (!written.ok()) std::cerr << app_->get_name() << ": " << written.message() << "\n";
-    return written.ok() ? 0 : kUsageError;
+    return app_->exit(e) == 0 ? Told() : kUsageError;  // 0: after --help or --version
   }
+  if (help_ && help_->parsed()) return Help();
   return std::nullopt;
+}
+
+int Program::Help() const {
+  const CLI::App* command = app_;
+  std::string name = app_->get_name();
+  for (const std::string& word : helped_) {
+    const std::vector<const CLI::App*> commands = CommandsOf(command);
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&](const CLI::App* one) { return one->get_name() == word; });
+    if (found == commands.end()) {
+      std::cerr << UnknownCommand(command, word) << kMore;
+      return kUsageError;
+    }
+    command = *found;
+    name += " " + word;
+  }
+  std::cout << command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
+  return Told();
+}
+
+int Program::Told() const {
+  const absl::Status written = FlushStdout();
+  if (!written.ok()) std::cerr << app_->get_name() << ": " << written.message() << "\n";
+  return written.ok() ? 0 : kUsageError;
 }
 
 int Program::Lacks(const std::string& what) const {

@@ -95,7 +95,8 @@ class Command {
 
   Command AddCommand(const std::string& name, const std::string& help) const;
   void RequireCommand() const;
-  // Options of this command may follow a subcommand's.
+  // Options of this command may follow a subcommand's, whose --help shows them, but for those
+  // without a group of their own. Subcommands that are added later.
   void OptionsMayFollow() const;
   void Footer(const std::string& text) const;
   // Calls `run` when a command line with this command has been parsed.
@@ -117,17 +118,25 @@ class Program : public Command {
 
   // --version.
   void Version(const std::string& version) const;
+  // The subcommand `help`: `PROGRAM help COMMAND...` is `PROGRAM COMMAND... --help`.
+  void AddHelp();
 
   // Nothing: the program goes on. Otherwise it has told on stdout or stderr what it was asked for
   // or what is wrong, and ends with this exit code: 0 after --help, kUsageError for a wrong command
-  // line.
+  // line, and where stdout cannot be written.
   static constexpr int kUsageError = 2;
   std::optional<int> Parse(int argc, const char* const* argv) const;
   // Says that `what` is required; returns kUsageError.
   int Lacks(const std::string& what) const;
 
  private:
+  int Help() const;
+  // Ends what was printed to stdout; returns the exit code.
+  int Told() const;
+
   std::unique_ptr<CLI::App> owned_;
+  std::optional<Command> help_;      // the subcommand, if there is one
+  std::vector<std::string> helped_;  // the words behind it
 };
 
 }  // namespace tvq::flags

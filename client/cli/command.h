@@ -52,7 +52,7 @@ void AddDraw(flags::Command app, Globals& globals);
 void AddEncode(flags::Command app, Globals& globals);
 void AddTokenize(flags::Command app, Globals& globals);
 void AddDetokenize(flags::Command app, Globals& globals);
-void AddInfo(flags::Command app, Globals& globals);
+void AddInfo(flags::Command app, Globals& globals);  // also as `models`
 void AddSession(flags::Command app, Globals& globals);
 void AddAdmin(flags::Command app, Globals& globals);
 
@@ -60,7 +60,7 @@ void AddAdmin(flags::Command app, Globals& globals);
 void AddSessionQueries(flags::Command session, Globals& globals);
 void AddSessionWrites(flags::Command session, Globals& globals);
 void AddSessionSnapshots(flags::Command session, Globals& globals);
-void AddSessionChat(flags::Command session, Globals& globals);
+void AddSessionChat(flags::Command session, Globals& globals);  // also one of `tvq`
 
 // --model, for a command that needs one.
 flags::Option AddModel(flags::Command command, std::string& model);

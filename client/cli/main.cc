@@ -73,17 +73,20 @@ std::string Counted(int64_t count, std::string_view noun) {
 
 namespace {
 
+constexpr char kCommonGroup[] = "Common";
+
 int Main(int argc, char** argv) {
   Interrupt interrupt;  // before any thread starts
   // It prints every text that is not UTF-8, which the server refuses and tells where it is not.
   google::protobuf::SetLogHandler(nullptr);
   Globals globals;
   globals.interrupt = &interrupt;
-  const flags::Program app("Talks to a tvq server.", "tvq");
+  flags::Program app("Talks to a tvq server.", "tvq");
   app.Version(TVQ_VERSION);
+  app.AddFlag("--json", globals.json, "Print JSON instead of text").Group(kCommonGroup);
+  AsSeconds(app.Add("--timeout", globals.timeout, "How long the call may take; 0: no limit"))
+      .Group(kCommonGroup);
   globals.connect.AddTo(app);
-  app.AddFlag("--json", globals.json, "Print one JSON object instead of text");
-  AsSeconds(app.Add("--timeout", globals.timeout, "How long the call may take; 0: no limit"));
   app.RequireCommand();
   app.OptionsMayFollow();
   AddGenerate(app, globals);
@@ -95,11 +98,13 @@ int Main(int argc, char** argv) {
   AddInfo(app, globals);
   AddHealth(app, globals);
   AddSession(app, globals);
+  AddSessionChat(app, globals);  // for short
   AddAdmin(app, globals);
+  app.AddHelp();
   app.Footer(
       "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 the server cannot be\n"
       "reached or is stopping, 4 --timeout passed or the output was taken too slowly,\n"
-      "130 interrupted. `tvq COMMAND --help` tells more.");
+      "130 interrupted. `tvq COMMAND --help` and `tvq help COMMAND` tell more.");
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
   const absl::StatusOr<client::ConnectOptions> options =
       globals.sends_key ? globals.connect.Options() : globals.connect.OptionsWithoutKey();

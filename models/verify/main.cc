@@ -198,6 +198,7 @@ int main(int argc, char** argv) {
   tvq::verify::Options options;
   const tvq::flags::Program app("Compares a model's log-probabilities with expected ones.",
                                 "tvq-verify");
+  app.Version(TVQ_VERSION);
   app.Footer("Exit codes: 0 within the tolerance, 1 beyond it, 2 wrong usage or unreadable files.");
   app.Add("MODEL_DIR", options.model_dir, "Model directory").Required();
   app.Add("EXPECTED", options.expected_path, "Expected log-probabilities (safetensors)").Required();

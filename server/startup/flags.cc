@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -237,12 +239,25 @@ void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepaliv
       .Within(1, 86400);
 }
 
+// What was probably meant by a folder without a name: it, under the name that --model-dir would
+// give it, or the models in it.
+std::string Meant(const std::string& dir) {
+  if (FindModels(dir).ok()) return absl::StrCat("; --model-dir ", dir, " serves all that are in it");
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
+  const std::string name = path.filename().string();
+  return name.empty() ? "" : absl::StrCat(", such as ", name, "=", dir);
+}
+
 // NAME=DIR.
 absl::StatusOr<ModelFlag> ParseModel(const std::string& argument) {
   const size_t equals = argument.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--model: is \"", argument, "\", must be NAME=DIR"));
+    const bool is_dir = equals == std::string::npos && !argument.empty();
+    return absl::InvalidArgumentError(absl::StrCat("--model: is \"", argument,
+                                                   "\", must be NAME=DIR",
+                                                   is_dir ? Meant(argument) : ""));
   }
   return ModelFlag{.name = argument.substr(0, equals), .dir = argument.substr(equals + 1)};
 }

@@ -135,6 +135,43 @@ TEST(FlagsTest, AWholeNumberIsTakenAsItIsOrRefused) {
   }
 }
 
+// What a program prints on stdout before it ends well.
+std::string Printed(const Program& program, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "program");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(program.Parse(static_cast<int>(arguments.size()), arguments.data()), 0);
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(FlagsTest, ASubcommandsHelpShowsWhatMayFollowIt) {
+  std::string server, name;
+  const Program app("", "program");
+  app.Add("--server", server, "Where it is").Group("Connection");
+  app.OptionsMayFollow();
+  const Command session = app.AddCommand("session", "");
+  session.AddCommand("show", "").Add("--name", name, "Its name");
+  for (const auto& words : std::vector<std::vector<const char*>>{{"session", "--help"},
+                                                                 {"session", "show", "--help"}}) {
+    EXPECT_THAT(Printed(app, words), testing::ContainsRegex("\nConnection:\n  --server TEXT +Where"));
+  }
+  EXPECT_EQ(Complaint(app, {"session", "show", "--server", "here"}), "");
+  EXPECT_EQ(server, "here");
+}
+
+TEST(FlagsTest, HelpIsACommandToo) {
+  std::string name;
+  Program app("", "program");
+  app.AddCommand("session", "").AddCommand("show", "").Add("--name", name, "Its name");
+  app.RequireCommand();
+  app.AddHelp();
+  EXPECT_EQ(Printed(app, {"help"}), Printed(app, {"--help"}));
+  EXPECT_EQ(Printed(app, {"help", "session"}), Printed(app, {"session", "--help"}));
+  EXPECT_EQ(Printed(app, {"help", "session", "show"}), Printed(app, {"session", "show", "--help"}));
+  EXPECT_THAT(Printed(app, {"help", "session", "show"}), testing::HasSubstr("--name TEXT"));
+  EXPECT_EQ(Complaint(app, {"help", "sesion"}), "Unknown command sesion; did you mean session?");
+  EXPECT_EQ(Complaint(app, {"help", "session", "show", "more"}), "Unexpected argument more");
+}
+
 TEST(FlagsTest, AChoiceIsOfOne) {
   std::string text, file;
   const Program app("", "program");

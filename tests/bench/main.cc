@@ -156,6 +156,7 @@ int Main(int argc, char** argv) {
 
   const flags::Program app(
       "Measures a model on this machine, after checking that it computes correctly.", "tvq-bench");
+  app.Version(TVQ_VERSION);
   app.RequireCommand();
   app.Footer("Exit codes: 0 measured, 1 a check failed, 2 wrong usage or other trouble.");
 

@@ -2,8 +2,11 @@
 
 import json
 import math
+import re
+import subprocess
 
 import pytest
+from server_process import BIN, GOLDEN, ServerProcess
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +73,40 @@ def test_model_may_be_left_out_where_there_is_one(start, tvq):
     server = start()
     done = tvq("generate", "--prompt", "Once", "--max-tokens", 3, "--ignore-eos", env={"TVQ_SERVER": server.address})
     assert done.returncode == 0, done.stderr
+
+
+def test_a_model_that_is_not_named_is_the_first(call, tvq, api, server, tmp_path):
+    (tmp_path / "pairs").write_text("a\tb\n")
+    assert json.loads(call("generate", "--prompt", "Once", "--seed", 7, "--max-tokens", 9, "--json").stdout)["text"] == (
+        server.generate("Once", seed=7, max_tokens=9)[0][0].text)
+    assert json.loads(call("score", "--json", input=b"a text").stdout)["model"] == "bytes"
+    pairs = call("score", "--pairs", tmp_path / "pairs", "--json").stdout.splitlines()
+    assert json.loads(pairs[-1])["model"] == "bytes"
+    assert call("tokenize", "--text", "a").stdout == b"100\n" and call("detokenize", "100").stdout == b"a"
+    for command in (["session", "create", "--json"], ["session", "chat", "--max-tokens", 1, "--ignore-eos"]):
+        done = call(*command, input=b"Once\n")
+        assert done.returncode == 0, done.stderr
+    sessions = json.loads(call("session", "list", "--json").stdout)["sessions"]
+    assert [session["model"] for session in sessions[-2:]] == ["bytes", "bytes"]
+    with ServerProcess(api, "--model", f"pixels={GOLDEN / 'pixels_abs'}") as pixels:
+        assert tvq("--server", pixels.address, "draw", "--out", tmp_path / "a.png").returncode == 0
+
+
+def test_what_the_first_model_cannot_do_is_told(call, tmp_path):
+    done = call("draw", "--out", tmp_path / "a.png")
+    assert done.returncode == 2 and b"--model: the tokens of bytes are no pixels" in done.stderr
+    done = call("encode", "--text", "a")
+    assert done.returncode == 1 and b'model: "bytes" has no encoder' in done.stderr and b"can_encode" in done.stderr
+    session = call("session", "create").stdout.decode().strip()
+    for command in (["save", session], ["append", session, "--text", "a", "--durability", "disk"]):
+        done = call("session", *command)
+        assert done.returncode == 1 and b"--session-dir" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("program", ["tvq", "tvq-server", "tvq-gateway", "tvq-loadtest", "tvq-bench", "tvq-verify"])
+def test_every_program_tells_its_version(program):
+    done = subprocess.run([BIN / program, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (0, "") and re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout), done.stdout
 
 
 def test_exit_codes(call, tvq, tmp_path):

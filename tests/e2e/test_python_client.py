@@ -70,7 +70,7 @@ with tvq.Client("127.0.0.1:50051") as client:
 def test_program_runs(api, package, tmp_path, program):
     encodes = "client.encode(" in program
     model = GOLDEN / "families" / "encoder_gated_multi_query" if encodes else GOLDEN / "bytes_untied"
-    with ServerProcess(api, "--model", f"model={model}") as server:
+    with ServerProcess(api, "--model", f"novels={model}") as server:
         program = program.replace("127.0.0.1:50051", server.address)
         done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
                               timeout=300, env={**os.environ, "PYTHONPATH": str(package)})

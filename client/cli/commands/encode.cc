@@ -59,6 +59,11 @@ int RunEncode(const Globals& globals, const EncodeOptions& options) {
   request.set_pooling(options.pooling);
   if (auto status = options.input.Fill(&request); !status.ok()) return globals.FailUsage(status);
   const auto response = globals.client->Encode(request, globals.Call());
+  if (absl::IsUnimplemented(response.status())) {
+    return globals.Fail(absl::UnimplementedError(absl::StrCat(
+        response.status().message(),
+        ". --model must name one that encodes, which `tvq info --json` shows as can_encode")));
+  }
   if (!response.ok()) return globals.Fail(response.status());
   Print(globals, *response);
   return kOk;

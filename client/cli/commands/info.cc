@@ -1,4 +1,4 @@
-// tvq info: what the server is and serves.
+// tvq info, also as tvq models: what the server is and serves.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -90,8 +90,13 @@ int RunInfo(const Globals& globals) {
 }  // namespace
 
 void AddInfo(flags::Command app, Globals& globals) {
-  const flags::Command command = app.AddCommand("info", "The server, its models and how much fits");
-  command.OnParsed([&globals] { globals.run = [&globals] { return RunInfo(globals); }; });
+  const auto add = [&](const char* name, const char* help) {
+    app.AddCommand(name, help).OnParsed([&globals] {
+      globals.run = [&globals] { return RunInfo(globals); };
+    });
+  };
+  add("info", "The server, its models and how much fits");
+  add("models", "The same as info");
 }
 
 }  // namespace tvq::cli

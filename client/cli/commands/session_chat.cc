@@ -1,4 +1,4 @@
-// tvq session chat: a conversation in the terminal.
+// tvq session chat, for short tvq chat: a conversation in the terminal.
 #include <iostream>
 #include <optional>
 #include <string>

@@ -44,12 +44,35 @@ def commands(cli, *words):
 
 def test_help_describes_all_there_is(cli):
     found = dict(commands(cli))
-    assert len(found) == 26
+    assert len(found) == 29
     for words, text in found.items():
         assert f"Usage: {' '.join(('tvq', *words))} [OPTIONS]" in text
         for title, lines in sections(text).items():
             for name, description in described(lines):
                 assert description, f"{words}: {title}: {name}"
+
+
+def test_help_of_every_command_tells_how_to_connect(cli):
+    for words, text in commands(cli):
+        for option in ("--server HOST:PORT", "--api-key KEY|@FILE", "--tls", "--ssl-ca-certs FILE", "--ssl-certfile FILE",
+                       "--ssl-keyfile FILE", "--json", "--timeout SECONDS"):
+            assert text.count(f"  {option}") == 1, (words, option)
+
+
+@pytest.mark.parametrize("words", [["generate"], ["session"], ["session", "show"], ["admin", "drain"], []])
+def test_help_is_a_command(cli, words):
+    assert cli.ok("help", *words) == cli.ok(*words, "--help")
+
+
+def test_help_of_what_is_no_command(cli):
+    done = cli.run("help", "sesion")
+    assert done.returncode == 2 and done.stderr.startswith(b"Unknown command sesion; did you mean session?\n")
+
+
+def test_short_names(cli, fake):
+    assert cli.json("models") == cli.json("info")
+    assert cli.ok("chat", "--max-tokens", 3, "--suffix", "", input=b"ab\n") == "ABA"
+    assert fake.sessions["s1"].text == "abABA"
 
 
 @pytest.mark.parametrize("arguments, words", [

@@ -142,6 +142,21 @@ TEST_F(ModelDirTest, RefusesWhatHoldsNoModels) {
   EXPECT_EQ(Models({"--model", "a=here", "--model", "a=there"}), std::nullopt) << "a twice";
 }
 
+TEST_F(ModelDirTest, AModelWithoutANameIsToldHowToNameIt) {
+  const auto complaint = [](const std::string& model) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(Models({"--model", model}), std::nullopt);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  for (const std::string end : {"a", "a/", "b/../a"}) {
+    EXPECT_EQ(complaint(root_ + end), "--model: is \"" + root_ + end +
+                                          "\", must be NAME=DIR, such as a=" + root_ + end + "\n");
+  }
+  EXPECT_EQ(complaint(root_), "--model: is \"" + root_ + "\", must be NAME=DIR; --model-dir " +
+                                  root_ + " serves all that are in it\n");
+  EXPECT_EQ(complaint("a="), "--model: is \"a=\", must be NAME=DIR\n");
+}
+
 TEST_F(ModelDirTest, ANamedModelTakesTheFoldersPlace) {
   EXPECT_EQ(Models({"--model-dir", root_, "--model", "a=" + root_ + "c"}, root_),
             (Served{"a=c instead of a", "b=b"}));
