@@ -139,6 +139,15 @@ std::string TakeWhole(std::string& text) {
   return text + " is no whole number" + (std::is_unsigned_v<T> ? " from 0 on" : "");
 }
 
+// The same of a number that may be as small as int64's and as large as uint64's.
+std::string TakeBits(std::string& text) {
+  const std::string wrong = TakeWhole<int64_t>(text);
+  const bool has_digits_alone = text.find_first_not_of("+0123456789") == std::string::npos;
+  if (!wrong.empty()) return has_digits_alone ? TakeWhole<uint64_t>(text) : wrong;
+  if (text.starts_with('-')) text = std::to_string(static_cast<uint64_t>(std::stoll(text)));
+  return "";
+}
+
 // "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
 std::string EnvironmentName(std::string_view flag) {
   std::string name = "TVQ_";
@@ -248,6 +257,14 @@ template Option Command::AddFunction(const std::string&, const std::function<voi
 template Option Command::AddFunction(const std::string&,
                                      const std::function<void(const std::string&)>&,
                                      const std::string&) const;
+
+Option Command::AddBits(const std::string& name, std::optional<uint64_t>& value,
+                        const std::string& help) const {
+  CLI::Option* const option = app_->add_option(name, value, help);
+  // A transformation only in that it comes before the checks.
+  option->transform(CLI::Validator(TakeBits, ""));
+  return Option(option->type_name("INT"));
+}
 
 Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) const {
   return Option(app_->add_flag(name, value, help));

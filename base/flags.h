@@ -3,6 +3,7 @@
 #ifndef TVQ_BASE_FLAGS_H_
 #define TVQ_BASE_FLAGS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -74,6 +75,10 @@ class Command {
   // Without a value.
   Option AddFlag(const std::string& name, bool& value, const std::string& help) const;
   Option AddFlag(const std::string& name, std::function<void()> set, const std::string& help) const;
+
+  // A number of 64 bits, with a sign or without: a negative one stands for its two's complement.
+  Option AddBits(const std::string& name, std::optional<uint64_t>& value,
+                 const std::string& help) const;
 
   // An option that the environment may give, too; the command line wins. --help shows its default.
   template <typename T>

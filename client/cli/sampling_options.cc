@@ -29,7 +29,7 @@ void SamplingOptions::AddTo(flags::Command command, bool samples) {
   };
   add("--max-tokens", max_tokens_, "Tokens to generate");
   add("--temperature", temperature_, "0: always the most likely token");
-  add("--seed", seed_, "The same seed gives the same text");
+  command.AddBits("--seed", seed_, "The same seed gives the same text").Group(kSamplingGroup);
   add("--top-k", top_k_, "Only the k most likely tokens; 0: all");
   add("--top-p", top_p_, "Only the most likely tokens that reach this probability");
   add("--min-p", min_p_, "Only tokens at least this fraction as likely as the most likely");

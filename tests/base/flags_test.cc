@@ -135,6 +135,27 @@ TEST(FlagsTest, AWholeNumberIsTakenAsItIsOrRefused) {
   }
 }
 
+TEST(FlagsTest, ANumberOfBitsMayHaveASign) {
+  std::optional<uint64_t> seed;
+  const Program app("", "program");
+  app.AddBits("--seed", seed, "");
+  const std::pair<const char*, uint64_t> taken[] = {{"0", 0},
+                                                    {" +07", 7},
+                                                    {"-1", UINT64_MAX},
+                                                    {"-9223372036854775808", uint64_t{1} << 63},
+                                                    {"18446744073709551615", UINT64_MAX}};
+  for (const auto& [text, value] : taken) {
+    EXPECT_EQ(Complaint(app, {"--seed", text}), "");
+    EXPECT_EQ(seed, value) << text;
+  }
+  EXPECT_EQ(Complaint(app, {"--seed", "18446744073709551616"}),
+            "--seed: 18446744073709551616 is too large (at most 18446744073709551615)");
+  EXPECT_EQ(Complaint(app, {"--seed", "-9223372036854775809"}),
+            "--seed: -9223372036854775809 is too small (at least -9223372036854775808)");
+  EXPECT_EQ(Complaint(app, {"--seed", "one"}), "--seed: one is no whole number");
+  EXPECT_EQ(Complaint(app, {"--seed", ""}), "--seed: it is empty, must be a number");
+}
+
 // What a program prints on stdout before it ends well.
 std::string Printed(const Program& program, std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "program");

@@ -135,7 +135,7 @@ void AddDraw(flags::Command app, Globals& globals) {
   command.Add("--temperature", options->temperature, "0: always the most likely value");
   command.Add("--top-p", options->top_p, "Only the likeliest values that reach this");
   command.Add("--top-k", options->top_k, "Only the k likeliest values; 0: all");
-  command.Add("--seed", options->seed, "The same seed draws the same images");
+  command.AddBits("--seed", options->seed, "The same seed draws the same images");
   command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunDraw(globals, *options); };
   });

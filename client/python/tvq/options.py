@@ -64,6 +64,8 @@ def generate_request(model: str, prompt: Prompt, priority: int, sampling: Sampli
     given: dict[str, Any] = dict(sampling)
     if isinstance(given.get("stop"), str):
         given["stop"] = [given["stop"]]
+    if isinstance(given.get("seed"), int) and -2**63 <= given["seed"] < 0:
+        given["seed"] += 2**64  # its 64 bits, as the gateway takes it
     unknown = given.keys() - Sampling.__annotations__.keys()
     if unknown:
         raise TypeError(f"unknown sampling parameter: {', '.join(sorted(unknown))}")

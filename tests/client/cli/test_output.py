@@ -67,3 +67,11 @@ def test_a_chat_has_one_answer(cli, fake):
     done = cli.run("session", "chat", "--n", 2, input=b"a\n")
     assert done.returncode == 2 and b"Unknown option --n" in done.stderr
     assert not any(type(request).__name__ == "CreateSessionRequest" for request in fake.requests)
+
+
+def test_seeds_may_be_negative(cli, fake):
+    for seed, bits in ((-1, 2**64 - 1), (-2**63, 2**63), (2**64 - 1, 2**64 - 1)):
+        cli.ok("generate", "--prompt", "a", "--max-tokens", 1, "--seed", seed)
+        assert fake.requests[-1].sampling.seed == bits
+    too_small = cli.run("generate", "--prompt", "a", "--seed", -2**63 - 1)
+    assert too_small.returncode == 2 and b"--seed: -9223372036854775809 is too small" in too_small.stderr

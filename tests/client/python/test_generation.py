@@ -69,6 +69,14 @@ def test_sampling_parameters(client, fake, tvq):
     assert {f.name for f in type(params).DESCRIPTOR.fields} == tvq.Sampling.__annotations__.keys()
 
 
+def test_seeds_may_be_negative(client, fake):
+    for seed, bits in ((-1, 2**64 - 1), (-2**63, 2**63), (2**64 - 1, 2**64 - 1)):
+        client.generate("a", max_tokens=1, seed=seed).text()
+        assert fake.requests[-1].sampling.seed == bits
+    with pytest.raises(ValueError):
+        client.generate("a", max_tokens=1, seed=-2**63 - 1)
+
+
 def test_cancel_ends_the_iteration(client, fake):
     fake.token_seconds = 0.005
     generation = client.generate("ab", max_tokens=1_000_000)
