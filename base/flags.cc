@@ -339,8 +339,9 @@ int Program::Help() const {
   std::string name = app_->get_name();
   for (const std::string& word : helped_) {
     const std::vector<const CLI::App*> commands = CommandsOf(command);
-    const auto found = std::find_if(commands.begin(), commands.end(),
-                                    [&](const CLI::App* one) { return one->get_name() == word; });
+    const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* one) {
+      return one->get_name() == word;
+    });
     if (found == commands.end()) {
       std::cerr << UnknownCommand(command, word) << kMore;
       return kUsageError;

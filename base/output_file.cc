@@ -81,6 +81,8 @@ absl::Status OutputFile::Commit() {
   return synced;
 }
 
+bool OutputFile::IsTerminal() const { return isatty(descriptor_) == 1; }
+
 absl::Status FlushStdout() {
   static int reason = 0;  // of the first failure, from when on nothing can be relied on
   if (reason == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush())) {

@@ -28,6 +28,8 @@ class OutputFile {
   absl::Status Open();
   absl::Status Write(std::string_view bytes);
   absl::Status Commit();
+  // Whether what was opened is a terminal.
+  bool IsTerminal() const;
 
  private:
   absl::Status Opened(int descriptor);

@@ -43,7 +43,9 @@ absl::StatusOr<client::ConnectOptions> ConnectFlags::Options() const {
   options.api_key = api_key_;
   if (!api_key_.starts_with('@')) return options;
   const std::string path = api_key_.substr(1);
-  if (const absl::Status status = ReadInput(path, &options.api_key); !status.ok()) return status;
+  if (const absl::Status status = ReadInput(path, &options.api_key, "key"); !status.ok()) {
+    return status;
+  }
   options.api_key.resize(std::min(options.api_key.find('\n'), options.api_key.size()));
   absl::StripAsciiWhitespace(&options.api_key);
   if (options.api_key.empty()) {

@@ -11,6 +11,7 @@
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/io/seconds.h"
+#include "client/cli/io/terminal.h"
 #include "client/cpp/unreachable.h"
 
 namespace tvq::cli {
@@ -31,7 +32,10 @@ std::string Globals::Told(const absl::Status& status) const {
 }
 
 int Globals::Fail(const absl::Status& status) const {
-  if (absl::IsCancelled(status) && interrupt->happened()) return kInterrupted;
+  if (absl::IsCancelled(status) && interrupt->happened()) {
+    EndTerminalLine();
+    return kInterrupted;
+  }
   std::fflush(stdout);
   std::cerr << "tvq: " << absl::StatusCodeToString(status.code()) << ": " << Told(status) << "\n";
   if (const auto retry = client::RetryAfter(status)) {

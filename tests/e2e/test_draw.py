@@ -1,21 +1,29 @@
 """tvq draw: what the server samples, as PNG; and half of an image, completed."""
 
 import json
+import os
+import pty
+import select
 import shutil
 import stat
 import struct
+import subprocess
 import zlib
 
 import pytest
 
-from server_process import GOLDEN
+from server_process import BIN, GOLDEN
 
 SIZE, LEVELS = 14, 16  # of tests/golden/pixels_abs; level n shows as n * 17
 
 
 @pytest.fixture(scope="module")
 def draw(server, tvq):
-    return lambda *arguments, **how: tvq("--server", server.address, "draw", "--model", "pixels", *arguments, **how)
+    def run(*arguments, **how):
+        return tvq("--server", server.address, "draw", "--model", "pixels", *arguments, **how)
+
+    run.address = server.address
+    return run
 
 
 def chunk(kind, data):
@@ -69,6 +77,30 @@ def test_draws_what_generate_gives(draw, server, tmp_path):
     levels = [0, *sample.ids]
     assert pixels((tmp_path / "a.png").read_bytes()) == [
         [17 * level for level in levels[SIZE * y:SIZE * (y + 1)]] for y in range(SIZE)]
+
+
+def test_tells_what_it_wrote(draw, tmp_path):
+    done = draw("--out", tmp_path / "a.png", "--count", 3, "--columns", 3, "--gap", 1, "--scale", 2)
+    width, height = 3 * 2 * SIZE + 2, 2 * SIZE
+    assert (done.stdout, done.stderr.decode()) == (b"", f"{tmp_path / 'a.png'}: 3 images, {width} x {height} pixels\n")
+    done = draw("--out", tmp_path / "a.png", "--json")
+    assert json.loads(done.stdout) == {"file": str(tmp_path / "a.png"), "images": 1, "width": SIZE, "height": SIZE}
+    done = draw("--out", "-", "--json")
+    assert len(pixels(done.stdout)) == SIZE and done.stderr.decode() == f"stdout: 1 image, {SIZE} x {SIZE} pixels\n"
+
+
+def test_draws_nothing_into_a_terminal(draw):
+    master, slave = pty.openpty()
+    try:
+        for out in ("-", "/dev/stdout"):
+            done = subprocess.run([BIN / "tvq", "--server", draw.address, "draw", "--model", "pixels", "--out", out],
+                                  stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE)
+            assert done.returncode == 2
+            assert b"--out: a terminal cannot show a PNG file; name a file" in done.stderr
+        assert not select.select([master], [], [], 0)[0]
+    finally:
+        os.close(master)
+        os.close(slave)
 
 
 def test_whom_the_umask_lets_may_read_it(draw, tmp_path):

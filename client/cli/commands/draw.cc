@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
@@ -38,7 +39,7 @@ absl::StatusOr<std::vector<int32_t>> GivenRows(const DrawOptions& options,
                                                    shape.height(), ", one must be left"));
   }
   std::string bytes;
-  if (auto status = ReadInput(options.complete, &bytes); !status.ok()) return status;
+  if (auto status = ReadInput(options.complete, &bytes, "PNG file"); !status.ok()) return status;
   const auto bitmap = DecodePng(bytes, options.complete);
   if (!bitmap.ok()) return bitmap.status();
   return TokensOf(*bitmap, shape, rows, options.complete);
@@ -70,6 +71,19 @@ v1::GenerateRequest MakeRequest(const DrawOptions& options, const v1::Model& mod
   return request;
 }
 
+// What was written. stdout may be the file.
+void Tell(const Globals& globals, const DrawOptions& options, const Bitmap& bitmap) {
+  const bool is_stdout = options.out == "-";
+  std::fprintf(stderr, "%s: %s, %d x %d pixels\n", is_stdout ? "stdout" : options.out.c_str(),
+               Counted(options.count, "image").c_str(), bitmap.width, bitmap.height);
+  if (!globals.json || is_stdout) return;
+  const nlohmann::json json = {{"file", options.out},
+                               {"images", options.count},
+                               {"width", bitmap.width},
+                               {"height", bitmap.height}};
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
 int RunDraw(const Globals& globals, const DrawOptions& options) {
   const auto model = globals.client->GetModel(options.model, globals.Call());
   if (!model.ok()) return globals.Fail(model.status());
@@ -82,6 +96,10 @@ int RunDraw(const Globals& globals, const DrawOptions& options) {
   }
   OutputFile file(options.out, Readers::kUmask);
   if (const auto status = file.Open(); !status.ok()) return globals.FailUsage(status);
+  if (file.IsTerminal()) {
+    return globals.FailUsage(absl::InvalidArgumentError(
+        "--out: a terminal cannot show a PNG file; name a file, or send stdout into one"));
+  }
 
   const auto stream =
       globals.client->Generate(MakeRequest(options, *model, *given), globals.Call());
@@ -107,9 +125,12 @@ int RunDraw(const Globals& globals, const DrawOptions& options) {
       options.columns > 0
           ? options.columns
           : static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(options.count))));
-  auto status = file.Write(EncodePng(Sheet(images, model->image(), sheet)));
+  const Bitmap bitmap = Sheet(images, model->image(), sheet);
+  auto status = file.Write(EncodePng(bitmap));
   if (status.ok()) status = file.Commit();
-  return status.ok() ? kOk : globals.FailUsage(status);
+  if (!status.ok()) return globals.FailUsage(status);
+  Tell(globals, options, bitmap);
+  return kOk;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
 #include "client/cli/io/output.h"
+#include "client/cli/io/terminal.h"
 #include "client/cli/sampling_options.h"
 #include "client/cli/session_call_options.h"
 
@@ -34,10 +35,11 @@ absl::Status SetPrompt(const GenerateOptions& options, v1::GenerateRequest* requ
     request->set_text(*options.prompt);
     return absl::OkStatus();
   }
-  const bool from_stdin = options.prompt || isatty(STDIN_FILENO) == 0;
-  if (options.prompt_file.empty() && !from_stdin) return absl::OkStatus();
+  const bool is_named = options.prompt || !options.prompt_file.empty();
+  const bool goes_on = options.session.given() && isatty(STDIN_FILENO) == 1;
+  if (!is_named && goes_on) return absl::OkStatus();  // what the session holds is the prompt
   const std::string path = options.prompt_file.empty() ? "-" : options.prompt_file;
-  return ReadInput(path, request->mutable_text());
+  return ReadInput(path, request->mutable_text(), "prompt");
 }
 
 int RunGenerate(const Globals& globals, const GenerateOptions& options) {
@@ -57,7 +59,11 @@ int RunGenerate(const Globals& globals, const GenerateOptions& options) {
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
   const absl::Status status = output.Add(*stream);
   if (const absl::Status written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
-  if (!status.ok()) return globals.Fail(status);
+  if (!status.ok()) {
+    const bool broke_off = !output.samples().empty() && !absl::IsCancelled(status);
+    if (broke_off) EndTerminalLine();
+    return globals.Fail(status);
+  }
 
   if (globals.json) {
     std::printf("%s\n", output.ToJson().dump(2).c_str());
@@ -79,7 +85,8 @@ void AddGenerate(flags::Command app, Globals& globals) {
   AddModel(command, options->model);
   const flags::Option prompt = command.Add(
       "--prompt", options->prompt,
-      "Text to continue; - or nothing: from stdin, every byte of it. Empty: starts a new text");
+      "Text to continue; - or nothing: from stdin, every byte of it, but nothing in a terminal with "
+      "--session. Empty: starts a new text");
   const flags::Option file =
       command.Add("--prompt-file", options->prompt_file, "File that holds the text");
   file.TypeName("FILE");

@@ -176,7 +176,8 @@ int ScoreExamples(const Globals& globals, const ExampleOptions& options, bool al
                   const v1::Model& model) {
   std::string bytes;
   const std::string& path = options.pairs.empty() ? options.images : options.pairs;
-  if (auto status = ReadInput(path, &bytes); !status.ok()) return globals.FailUsage(status);
+  const char* const what = options.pairs.empty() ? "images" : "pairs";
+  if (auto status = ReadInput(path, &bytes, what); !status.ok()) return globals.FailUsage(status);
   return options.pairs.empty() ? ScoreImages(globals, options, model, bytes)
                                : ScorePairs(globals, options, allow_unknown, model, bytes);
 }

@@ -39,6 +39,10 @@ int SaveToFile(const Globals& globals, const SaveOptions& options) {
   OutputFile file(options.file, Readers::kOwner);
   absl::Status written = file.Open();
   if (!written.ok()) return globals.FailUsage(written);
+  if (file.IsTerminal()) {
+    return globals.FailUsage(absl::InvalidArgumentError(
+        "file: a terminal cannot show a snapshot; name a file, or send stdout into one"));
+  }
   int64_t bytes = 0;
   const auto stream = globals.client->sessions().Export(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
@@ -62,7 +66,7 @@ int SaveToFile(const Globals& globals, const SaveOptions& options) {
 }
 
 int RunLoad(const Globals& globals, const LoadOptions& options) {
-  Input file(options.file);
+  Input file(options.file, "snapshot");
   absl::Status read = file.Open();
   if (!read.ok()) return globals.FailUsage(read);
   const auto source = [&] {

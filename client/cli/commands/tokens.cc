@@ -50,7 +50,8 @@ int RunDetokenize(const Globals& globals, const TokenOptions& options) {
   request.mutable_token_ids()->Add(options.ids.begin(), options.ids.end());
   if (options.ids.empty()) {
     std::string input;
-    if (auto status = ReadInput("-", &input); !status.ok()) return globals.FailUsage(status);
+    if (auto status = ReadInput("-", &input, "token ids"); !status.ok())
+      return globals.FailUsage(status);
     std::istringstream words(input);
     int32_t id;
     while (words >> id) request.add_token_ids(id);

@@ -1,5 +1,7 @@
 #include "client/cli/io/input.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <utility>
 
@@ -12,8 +14,9 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 }  // namespace
 
-Input::Input(std::string path)
+Input::Input(std::string path, std::string what)
     : path_(std::move(path)),
+      what_(std::move(what)),
       file_(nullptr, [](std::FILE* file) { return file == stdin ? 0 : std::fclose(file); }) {}
 
 absl::Status Input::Failure() const {
@@ -21,19 +24,24 @@ absl::Status Input::Failure() const {
 }
 
 absl::Status Input::Open() {
+  if (path_ == "-" && isatty(STDIN_FILENO) == 1) {
+    std::fprintf(stderr, "tvq: type the %s; Ctrl-D at the beginning of a line ends it\n",
+                 what_.c_str());
+  }
   file_.reset(path_ == "-" ? stdin : std::fopen(path_.c_str(), "rb"));
   return file_ ? absl::OkStatus() : Failure();
 }
 
 absl::StatusOr<std::string> Input::Read() {
+  if (std::feof(file_.get()) != 0) return "";  // a terminal would be asked for another Ctrl-D
   std::string piece(kPieceBytes, '\0');
   piece.resize(std::fread(piece.data(), 1, piece.size(), file_.get()));
   if (std::ferror(file_.get()) != 0) return Failure();
   return piece;
 }
 
-absl::Status ReadInput(const std::string& path, std::string* content) {
-  Input input(path);
+absl::Status ReadInput(const std::string& path, std::string* content, const std::string& what) {
+  Input input(path, what);
   if (const absl::Status status = input.Open(); !status.ok()) return status;
   content->clear();
   while (true) {

@@ -13,7 +13,8 @@ namespace tvq::cli {
 // A file that is read, or stdin for "-".
 class Input {
  public:
-  explicit Input(std::string path);
+  // `what` is read; a terminal that it is to come from is told so.
+  explicit Input(std::string path, std::string what = "text");
 
   // Each names the file and the system's reason when it fails: a folder opens and cannot be read.
   absl::Status Open();
@@ -24,11 +25,13 @@ class Input {
   absl::Status Failure() const;
 
   const std::string path_;
+  const std::string what_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
 // The whole of it.
-absl::Status ReadInput(const std::string& path, std::string* content);
+absl::Status ReadInput(const std::string& path, std::string* content,
+                       const std::string& what = "text");
 
 }  // namespace tvq::cli
 

@@ -1,5 +1,7 @@
 #include "client/cli/io/interrupt.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
@@ -7,6 +9,17 @@
 #include <utility>
 
 namespace tvq::cli {
+namespace {
+
+[[noreturn]] void End() {
+  // Behind the ^C that the terminal shows. Not through stdio, which another thread may hold.
+  if (isatty(STDERR_FILENO) == 1) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, "\n", 1);
+  }
+  std::_Exit(128 + SIGINT);
+}
+
+}  // namespace
 
 struct Interrupt::Shared {
   std::mutex mutex;
@@ -16,7 +29,7 @@ struct Interrupt::Shared {
 
   void Receive() {
     const std::lock_guard lock(mutex);
-    if (happened || !cancel) std::_Exit(128 + SIGINT);
+    if (happened || !cancel) End();
     happened = true;
     cancel();
   }

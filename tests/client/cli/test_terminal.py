@@ -1,0 +1,129 @@
+"""What is said in a terminal, and nowhere else."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+from command_line import TVQ
+
+
+class Terminal:
+    """tvq as the only program of a terminal; `stdin`, `stdout`: other files than the terminal."""
+
+    def __init__(self, address, *arguments, **others):
+        self.master, slave = pty.openpty()
+        files = {"stdin": slave, "stdout": slave, "stderr": slave, **others}
+        self.process = subprocess.Popen([TVQ, "--server", address, *map(str, arguments)], start_new_session=True, **files)
+        os.close(slave)
+        self.text = ""
+
+    def wait_for(self, words):
+        while words not in self.text:
+            assert select.select([self.master], [], [], 60)[0], self.text
+            self.text += os.read(self.master, 4096).decode()
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self):
+        """The exit code, when all has been read."""
+        try:
+            while data := os.read(self.master, 4096):
+                self.text += data.decode()
+        except OSError:  # nobody has the other end open
+            pass
+        return self.process.wait(60)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def terminal(fake):
+    opened = []
+
+    def start(*arguments, **others):
+        opened.append(Terminal(fake.address, *arguments, **others))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+@pytest.mark.parametrize("arguments, what", [
+    (["generate", "--max-tokens", 3], "prompt"),
+    (["generate", "--max-tokens", 3, "--prompt", "-"], "prompt"),
+    (["score"], "text"),
+    (["tokenize"], "text"),
+    (["detokenize"], "token ids"),
+    (["encode"], "text"),
+    (["session", "append", "s1"], "text"),
+])
+def test_says_what_is_to_be_typed(terminal, fake, arguments, what):
+    fake.new_session()
+    run = terminal(*arguments)
+    run.wait_for(f"tvq: type the {what}; Ctrl-D at the beginning of a line ends it\r\n")
+    run.type("100\n\x04")
+    assert run.end() == 0, run.text
+
+
+def test_what_is_typed_is_the_prompt(terminal, fake):
+    run = terminal("generate", "--max-tokens", 4)
+    run.wait_for("type the prompt")
+    run.type("ab\n\x04")
+    assert run.end() == 0 and fake.requests[-1].text == "ab\n"
+
+
+def test_a_session_goes_on_without_a_prompt(terminal, fake):
+    fake.new_session(text="abc")
+    run = terminal("generate", "--session", "s1", "--max-tokens", 2)
+    assert run.end() == 0 and run.text == "..\r\n"
+
+
+def test_nothing_is_said_elsewhere(cli):
+    done = cli.run("generate", "--max-tokens", 3, input=b"ab")
+    assert (done.stdout, done.stderr) == (b"ABA", b"")
+
+
+@pytest.mark.parametrize("flags", [[], ["--n", 2]])
+def test_the_line_ends_after_an_interrupt(terminal, fake, flags):
+    fake.token_seconds = 0.005
+    run = terminal("generate", "--prompt", "ab", "--max-tokens", 1_000_000, *flags)
+    while "Generate" not in fake.calls:
+        time.sleep(0.01)
+    if not flags:
+        run.wait_for("ABAB")
+    run.interrupt()
+    assert run.end() == 130 and run.text.endswith("\r\n") and not run.text.endswith("\r\n\r\n")
+
+
+def test_the_line_ends_where_nothing_runs_yet(terminal):
+    run = terminal("tokenize")
+    run.wait_for("ends it\r\n")
+    run.interrupt()
+    assert run.end() == 130 and run.text.endswith("ends it\r\n\r\n")
+
+
+def test_an_error_has_a_line_of_its_own(terminal, fake):
+    fake.token_seconds = 0.01
+    run = terminal("--timeout", 1, "generate", "--prompt", "ab", "--max-tokens", 1_000_000)
+    assert run.end() == 4 and "\r\ntvq: DEADLINE_EXCEEDED" in run.text
+
+
+def test_no_snapshot_in_a_terminal(terminal, fake):
+    fake.new_session()
+    for name in ("-", "/dev/stdout"):
+        run = terminal("session", "save", "s1", name)
+        assert run.end() == 2 and "file: a terminal cannot show a snapshot" in run.text
+    assert "ExportSession" not in fake.calls
