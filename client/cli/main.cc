@@ -87,7 +87,7 @@ int Main(int argc, char** argv) {
   globals.interrupt = &interrupt;
   flags::Program app("Talks to a tvq server.", "tvq");
   app.Version(TVQ_VERSION);
-  app.AddFlag("--json", globals.json, "Print JSON instead of text").Group(kCommonGroup);
+  app.AddFlag("--json", globals.json, "Print JSON instead of text: an object, or one a line of each result as it comes").Group(kCommonGroup);
   AsSeconds(app.Add("--timeout", globals.timeout, "How long the call may take; 0: no limit"))
       .Group(kCommonGroup);
   globals.connect.AddTo(app);

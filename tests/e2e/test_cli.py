@@ -35,8 +35,8 @@ def test_generate_reads_stdin(call, server):
 def test_samples_and_logprobs(call):
     done = call("generate", "--model", "bytes", "--prompt", "Once", "--n", 3, "--seed", 1, "--logprobs", 2,
                 "--max-tokens", 4, "--ignore-eos", "--json")
-    samples = json.loads(done.stdout)["samples"]
-    assert [s["index"] for s in samples] == [0, 1, 2]
+    *samples, rest = map(json.loads, done.stdout.splitlines())
+    assert sorted(s["index"] for s in samples) == [0, 1, 2] and rest["usage"]["completion_tokens"] == 12
     assert all(len(s["logprobs"]) == 4 and len(s["logprobs"][0]["top"]) == 2 for s in samples)
 
 

@@ -45,12 +45,17 @@ def test_perplexity_of_pairs_is_the_trainers(score, tmp_path):
     (tmp_path / "pairs.tsv").write_text("".join(f"{first}\t{second}\n" for first, second in PAIRS), encoding="utf-8")
     done = score("--model", "bytes", "--pairs", tmp_path / "pairs.tsv", "--json")
     assert done.returncode == 0, done.stderr
-    got = json.loads(done.stdout)
+    *lines, got = map(json.loads, done.stdout.splitlines())
+    assert [line["line"] for line in lines] == [1, 2, 3, 4]
+    assert sum(line["scored_tokens"] for line in lines) == got["scored_tokens"]
+    assert sum(line["scored_tokens"] * line["bits_per_token"] for line in lines) == pytest.approx(
+        got["scored_tokens"] * got["bits_per_token"])
     latin = [tuple(text.encode().decode("latin-1") for text in pair) for pair in PAIRS]  # the measure counts characters
     expected = couplets.second_lines(load_model(GOLDEN / "bytes_untied"), Latin, latin)
     assert got["pairs"] == len(PAIRS) and got["scored_tokens"] == expected["characters"]
     assert got["perplexity"] == pytest.approx(np.exp(expected["nats"]), rel=1e-4)
-    first = json.loads(score("--model", "bytes", "--pairs", tmp_path / "pairs.tsv", "--count", 1, "--json").stdout)
+    _, first = map(json.loads, score("--model", "bytes", "--pairs", tmp_path / "pairs.tsv", "--count", 1,
+                                     "--json").stdout.splitlines())
     assert first["pairs"] == 1 and first["scored_tokens"] == len(PAIRS[0][1])
     text = score("--model", "bytes", "--pairs", tmp_path / "pairs.tsv").stdout.decode()
     assert text == f"4 pairs, {got['scored_tokens']} tokens scored: perplexity {got['perplexity']:.4f} of a second text's token\n"
@@ -60,7 +65,8 @@ def test_bits_per_dimension_are_the_trainers(score, tmp_path, pictures):
     (tmp_path / "images").write_bytes(idx(pictures))
     done = score("--model", "pixels", "--images", tmp_path / "images", "--json")
     assert done.returncode == 0, done.stderr
-    got = json.loads(done.stdout)
+    *lines, got = map(json.loads, done.stdout.splitlines())
+    assert [line["image"] for line in lines] == [0, 1, 2, 3, 4]
     # The model has no id to begin from: what its first pixel says of the others.
     levels = images.to_levels(pictures, 16).reshape(len(pictures), -1)
     expected = images.image_bits(load_model(GOLDEN / "pixels_abs"), levels)
@@ -71,7 +77,7 @@ def test_bits_per_dimension_are_the_trainers(score, tmp_path, pictures):
 def test_one_png_is_scored_as_the_same_image_of_an_idx_file(score, tmp_path, pictures):
     (tmp_path / "images").write_bytes(idx(pictures))
     (tmp_path / "one.png").write_bytes(png(pictures[0].tolist()))
-    both = [json.loads(score("--model", "pixels", "--images", tmp_path / name, "--count", 1, "--json").stdout)
+    both = [score("--model", "pixels", "--images", tmp_path / name, "--count", 1, "--json").stdout
             for name in ("images", "one.png")]
     assert both[0] == both[1]
 

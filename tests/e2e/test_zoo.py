@@ -63,7 +63,7 @@ def test_a_couplet_ends_by_itself(call):
 def test_perplexity_of_couplets_is_the_trainers(call, tmp_path):
     pairs = [(first, first[::-1]) for first in FIRST_LINES] + [("一句相思吟岁月", "千杯美酒醉风情")]
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
-    got = json.loads(call("score", "--model", "couplets", "--pairs", tmp_path / "pairs.tsv", "--json").stdout)
+    got = json.loads(call("score", "--model", "couplets", "--pairs", tmp_path / "pairs.tsv", "--json").stdout.splitlines()[-1])
     model = load_model(ZOO / "couplets")
     expected = couplets.second_lines(model, load_tokenizer(ZOO / "couplets", model.config), pairs)
     assert got["perplexity"] == pytest.approx(np.exp(expected["nats"]), rel=1e-3)
@@ -111,7 +111,7 @@ def test_a_digit_is_drawn_and_its_bits_are_the_trainers(call, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = np.array(pixels((tmp_path / "digit.png").read_bytes()))
     assert rows.shape == (28, 28) and 0.02 < (rows > 127).mean() < 0.5 and (rows[0] == 0).mean() > 0.5
-    got = json.loads(call("score", "--model", "digits", "--images", tmp_path / "digit.png", "--json").stdout)
+    got = json.loads(call("score", "--model", "digits", "--images", tmp_path / "digit.png", "--json").stdout.splitlines()[-1])
     expected = images.image_bits(load_model(ZOO / "digits"), images.sequences_of(rows[None].astype(np.uint8), 256))
     assert got["scored_tokens"] == 784
     assert got["bits_per_token"] == pytest.approx(expected[0], rel=1e-3)

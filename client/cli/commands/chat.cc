@@ -11,6 +11,7 @@
 #include "base/output_file.h"
 #include "client/cli/io/output.h"
 #include "client/cli/io/session_text.h"
+#include "client/cli/io/terminal.h"
 
 namespace tvq::cli {
 namespace {
@@ -100,7 +101,7 @@ absl::StatusOr<std::vector<chat::Place>> Chat::Ask(const std::string& line,
 }
 
 absl::Status Chat::Stream(const v1::GenerateRequest& request) {
-  Output output(!globals_.json);
+  Output output(globals_.json ? Output::Printed::kNothing : Output::Printed::kText);
   const auto stream = globals_.client->Generate(request, globals_.Call());
   const Interrupt::Guard guard(*globals_.interrupt, [&] { stream->Cancel(); });
   const absl::Status status = output.Add(*stream);
@@ -108,6 +109,7 @@ absl::Status Chat::Stream(const v1::GenerateRequest& request) {
   if (!status.ok() && !interrupted) return status;
   interrupted_ = interrupted;
   if (globals_.json) {
+    if (interrupted) EndTerminalLine();
     nlohmann::json json = output.ToJson();
     json.erase("samples");  // there is one, and its fields stand beside
     if (interrupted) json["finish_reason"] = "cancelled";

@@ -42,6 +42,25 @@ absl::Status SetPrompt(const GenerateOptions& options, v1::GenerateRequest* requ
   return ReadInput(path, request->mutable_text(), "prompt");
 }
 
+Output::Printed PrintedAsItComes(const Globals& globals, bool single) {
+  if (globals.json) return single ? Output::Printed::kNothing : Output::Printed::kSamples;
+  return single ? Output::Printed::kText : Output::Printed::kNothing;
+}
+
+// What was not printed as it came.
+void PrintRest(const Globals& globals, const Output& output, bool single, bool broke_off) {
+  if (globals.json) {
+    // Of several samples each has its line already.
+    std::printf("%s\n", (single ? output.ToJson().dump(2) : output.CallJson().dump()).c_str());
+  } else if (!single) {
+    for (const auto& [index, sample] : output.samples()) {
+      std::printf("--- %d\n%s\n", index, sample.text.c_str());
+    }
+  } else if (!broke_off && isatty(STDOUT_FILENO) == 1) {
+    std::printf("\n");
+  }
+}
+
 int RunGenerate(const Globals& globals, const GenerateOptions& options) {
   if (const auto status = options.sampling.CheckShown(globals.json); !status.ok()) {
     return globals.FailUsage(status);
@@ -54,27 +73,19 @@ int RunGenerate(const Globals& globals, const GenerateOptions& options) {
     return globals.FailUsage(status);
   }
   const bool single = request.sampling().n() <= 1;
-  Output output(single && !globals.json);
+  Output output(PrintedAsItComes(globals, single));
   const auto stream = globals.client->Generate(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
   const absl::Status status = output.Add(*stream);
   if (const absl::Status written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
-  if (!status.ok()) {
-    const bool broke_off = !output.samples().empty() && !absl::IsCancelled(status);
-    if (broke_off) EndTerminalLine();
-    return globals.Fail(status);
-  }
-
-  if (globals.json) {
-    std::printf("%s\n", output.ToJson().dump(2).c_str());
-  } else if (!single) {
-    for (const auto& [index, sample] : output.samples()) {
-      std::printf("--- %d\n%s\n", index, sample.text.c_str());
-    }
-  } else if (isatty(STDOUT_FILENO) == 1) {
-    std::printf("\n");
-  }
-  return kOk;
+  const bool interrupted = absl::IsCancelled(status) && globals.interrupt->happened();
+  const bool broke_off = !status.ok() && !output.samples().empty();
+  const bool is_mid_line = interrupted || (broke_off && single && !globals.json);
+  if (is_mid_line) EndTerminalLine();
+  if (broke_off) output.BreakOff(interrupted ? "cancelled" : "error");
+  if (broke_off || status.ok()) PrintRest(globals, output, single, broke_off);
+  if (interrupted) return kInterrupted;
+  return status.ok() ? kOk : globals.Fail(status);
 }
 
 }  // namespace

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/output_file.h"
 #include "client/cli/io/examples.h"
 #include "client/cli/io/input.h"
 #include "client/cli/io/picture.h"
+#include "client/cli/io/terminal.h"
 
 namespace tvq::cli {
 namespace {
@@ -27,6 +29,13 @@ struct Total {
   int64_t tokens = 0;   // that counted
   int64_t unknown = 0;  // of these
   double nats = 0;
+
+  void Add(const Total& other) {
+    examples += other.examples;
+    tokens += other.tokens;
+    unknown += other.unknown;
+    nats += other.nats;
+  }
 };
 
 absl::StatusOr<v1::TokenizeResponse> Tokenized(const Globals& globals, const std::string& model,
@@ -45,10 +54,13 @@ absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& mod
     return absl::Status(status.code(), absl::StrCat(name, ": line ", pair.line, ": ", which, " ",
                                                     status.message()));
   };
+  const Interrupt::Guard guard(*globals.interrupt,
+                               [] {});  // what was scored is told before the end
   const auto first = Tokenized(globals, model, absl::StrCat(pair.first, "\n"), allow_unknown);
   if (!first.ok()) return failed(first.status(), "first");
   const auto second = Tokenized(globals, model, pair.second, allow_unknown);
   if (!second.ok()) return failed(second.status(), "second");
+  if (globals.interrupt->happened()) return absl::CancelledError("interrupted");
   Example example{{first->token_ids().begin(), first->token_ids().end()},
                   static_cast<size_t>(first->token_ids_size())};
   example.ids.insert(example.ids.end(), second->token_ids().begin(), second->token_ids().end());
@@ -58,8 +70,8 @@ absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& mod
 
 // An example without given tokens begins, as all that is drawn does, behind the end-of-sequence id,
 // if there is one.
-absl::Status Add(const Globals& globals, const v1::Model& model, const Example& example,
-                 Total& total) {
+absl::StatusOr<Total> Score(const Globals& globals, const v1::Model& model,
+                            const Example& example) {
   v1::ScoreRequest request;
   request.set_model(model.name());
   request.mutable_token_ids()->mutable_ids()->Add(example.ids.begin(), example.ids.end());
@@ -67,6 +79,7 @@ absl::Status Add(const Globals& globals, const v1::Model& model, const Example& 
   const auto stream = globals.client->Score(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
   v1::ScoreResponse response;
+  Total total{.examples = 1, .unknown = example.unknown};
   size_t at = 0;
   while (stream->Next(&response)) {
     for (const v1::TokenLogprobs& token : response.tokens()) {
@@ -75,38 +88,85 @@ absl::Status Add(const Globals& globals, const v1::Model& model, const Example& 
       ++total.tokens;
     }
   }
-  total.unknown += example.unknown;
-  ++total.examples;
-  return stream->Finish();
+  if (absl::Status status = stream->Finish(); !status.ok()) return status;
+  return total;
 }
 
-void ShowProgress(const Total& total, size_t all) {
-  if (isatty(STDERR_FILENO) != 1) return;
-  std::fprintf(stderr, "\r%lld of %zu", static_cast<long long>(total.examples), all);
-  if (static_cast<size_t>(total.examples) == all) std::fprintf(stderr, "\r\033[K");
-}
-
-// `noun`: what one example is called.
-void Print(const Globals& globals, const std::string& model, const char* noun, const Total& total) {
+nlohmann::json ToJson(const Total& total) {
   const double nats = total.nats / static_cast<double>(total.tokens);
-  if (globals.json) {
-    const nlohmann::json json = {{"model", model},
-                                 {absl::StrCat(noun, "s"), total.examples},
-                                 {"scored_tokens", total.tokens},
-                                 {"unknown_tokens", total.unknown},
-                                 {"bits_per_token", nats / std::log(2.0)},
-                                 {"perplexity", std::exp(nats)}};
-    std::printf("%s\n", json.dump(2).c_str());
-    return;
-  }
-  std::printf("%s, %s scored%s: ", Counted(total.examples, noun).c_str(),
-              Counted(total.tokens, "token").c_str(), OfThemUnknown(total.unknown).c_str());
-  if (std::string_view(noun) == "image") {
-    std::printf("%.4f bits per dimension\n", nats / std::log(2.0));
-  } else {
-    std::printf("perplexity %.4f of a second text's token\n", std::exp(nats));
-  }
+  return {{"scored_tokens", total.tokens},
+          {"unknown_tokens", total.unknown},
+          {"bits_per_token", nats / std::log(2.0)},
+          {"perplexity", std::exp(nats)}};
 }
+
+// Scores examples one after the other, and tells how well the model predicts them together. `noun`:
+// what one is called.
+class Scoring {
+ public:
+  Scoring(const Globals& globals, const v1::Model& model, const char* noun, size_t all)
+      : globals_(globals),
+        model_(model),
+        noun_(noun),
+        all_(all),
+        // Not among lines of the same terminal.
+        progress_(isatty(STDERR_FILENO) == 1 && !(globals.json && isatty(STDOUT_FILENO) == 1)) {}
+
+  // `place`: the line of a pair, the number of an image.
+  absl::Status Add(const absl::StatusOr<Example>& example, const char* name, int64_t place) {
+    if (!example.ok()) return example.status();
+    const absl::StatusOr<Total> one = Score(globals_, model_, *example);
+    if (!one.ok()) return one.status();
+    total_.Add(*one);
+    if (globals_.json) {
+      nlohmann::json json = ToJson(*one);
+      json[name] = place;
+      std::printf("%s\n", json.dump().c_str());
+      if (const auto written = FlushStdout(); !written.ok()) return written;
+    }
+    if (progress_) {
+      std::fprintf(stderr, "\r%lld of %zu", static_cast<long long>(total_.examples), all_);
+    }
+    return absl::OkStatus();
+  }
+
+  // After the last one, or the one that failed. Returns the exit code.
+  int End(const absl::Status& status) {
+    if (progress_) std::fprintf(stderr, "\r\033[K");
+    if (const auto written = FlushStdout(); !written.ok()) return globals_.FailUsage(written);
+    const bool interrupted = absl::IsCancelled(status) && globals_.interrupt->happened();
+    if (interrupted) EndTerminalLine();
+    if (status.ok() || (interrupted && total_.examples > 0)) Print();
+    if (interrupted) return kInterrupted;
+    return status.ok() ? kOk : globals_.Fail(status);
+  }
+
+ private:
+  void Print() const {
+    if (globals_.json) {
+      nlohmann::json json = ToJson(total_);
+      json["model"] = model_.name();
+      json[absl::StrCat(noun_, "s")] = total_.examples;
+      std::printf("%s\n", json.dump().c_str());
+      return;
+    }
+    std::printf("%s, %s scored%s: ", Counted(total_.examples, noun_).c_str(),
+                Counted(total_.tokens, "token").c_str(), OfThemUnknown(total_.unknown).c_str());
+    const double nats = total_.nats / static_cast<double>(total_.tokens);
+    if (std::string_view(noun_) == "image") {
+      std::printf("%.4f bits per dimension\n", nats / std::log(2.0));
+    } else {
+      std::printf("perplexity %.4f of a second text's token\n", std::exp(nats));
+    }
+  }
+
+  const Globals& globals_;
+  const v1::Model& model_;
+  const char* const noun_;
+  const size_t all_;
+  const bool progress_;
+  Total total_;
+};
 
 // The first `count`, or all.
 template <typename T>
@@ -119,15 +179,14 @@ int ScorePairs(const Globals& globals, const ExampleOptions& options, bool allow
   auto pairs = ParsePairs(bytes, options.pairs);
   if (!pairs.ok()) return globals.FailUsage(pairs.status());
   Keep(options.count, *pairs);
-  Total total;
-  for (const Pair& pair : *pairs) {
-    const auto example = ExampleOf(globals, model.name(), pair, options.pairs, allow_unknown);
-    if (!example.ok()) return globals.Fail(example.status());
-    if (auto s = Add(globals, model, *example, total); !s.ok()) return globals.Fail(s);
-    ShowProgress(total, pairs->size());
+  Scoring scoring(globals, model, "pair", pairs->size());
+  absl::Status status;
+  for (size_t i = 0; i < pairs->size() && status.ok(); ++i) {
+    const Pair& pair = (*pairs)[i];
+    status = scoring.Add(ExampleOf(globals, model.name(), pair, options.pairs, allow_unknown),
+                         "line", pair.line);
   }
-  Print(globals, model.name(), "pair", total);
-  return kOk;
+  return scoring.End(status);
 }
 
 int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1::Model& model,
@@ -136,16 +195,14 @@ int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1:
   auto images = ParseImages(bytes, options.images);
   if (!images.ok()) return globals.FailUsage(images.status());
   Keep(options.count, *images);
-  Total total;
-  for (const Bitmap& image : *images) {
-    auto ids = TokensOf(image, model.image(), model.image().height(), options.images);
+  Scoring scoring(globals, model, "image", images->size());
+  absl::Status status;
+  for (size_t i = 0; i < images->size() && status.ok(); ++i) {
+    auto ids = TokensOf((*images)[i], model.image(), model.image().height(), options.images);
     if (!ids.ok()) return globals.FailUsage(ids.status());
-    const Example example{*std::move(ids), 0};
-    if (auto s = Add(globals, model, example, total); !s.ok()) return globals.Fail(s);
-    ShowProgress(total, images->size());
+    status = scoring.Add(Example{*std::move(ids), 0}, "image", static_cast<int64_t>(i));
   }
-  Print(globals, model.name(), "image", total);
-  return kOk;
+  return scoring.End(status);
 }
 
 }  // namespace

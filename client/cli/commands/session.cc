@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/commands/session_tree.h"
 #include "client/cli/create_options.h"
@@ -97,9 +98,8 @@ int RunDelete(const Globals& globals, const Query& query) {
     request.mutable_session()->set_session_id(id);
     const absl::Status status = globals.client->sessions().Delete(request, globals.Call());
     if (!status.ok()) return globals.Fail(status);
-  }
-  if (globals.json) {
-    std::printf("%s\n", nlohmann::json({{"deleted", query.ids}}).dump(2).c_str());
+    if (globals.json) std::printf("%s\n", nlohmann::json({{"deleted", id}}).dump().c_str());
+    if (const auto written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
   }
   return kOk;
 }

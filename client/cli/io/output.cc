@@ -24,6 +24,16 @@ const char* FinishName(v1::FinishReason reason) {
   }
 }
 
+nlohmann::json SampleJson(int32_t index, const Sample& sample) {
+  nlohmann::json json = {{"index", index},
+                         {"text", sample.text},
+                         {"token_ids", sample.token_ids},
+                         {"finish_reason", sample.finish_reason},
+                         {"stop_reason", sample.stop_reason}};
+  if (!sample.logprobs.empty()) json["logprobs"] = sample.logprobs;
+  return json;
+}
+
 nlohmann::json LogprobsJson(const v1::TokenLogprobs& token) {
   nlohmann::json json = {{"token_id", token.token().token_id()}, {"logprob", nullptr}};
   if (token.has_logprob()) {
@@ -48,7 +58,7 @@ absl::Status Output::Add(const v1::GenerateResponse& response) {
   }
   if (response.has_usage()) usage_ = response.usage();
   if (response.has_session()) session_ = cli::ToJson(response.session());
-  return print_ ? FlushStdout() : absl::OkStatus();
+  return printed_ == Printed::kNothing ? absl::OkStatus() : FlushStdout();
 }
 
 absl::Status Output::Add(client::Stream<v1::GenerateResponse>& call) {
@@ -71,7 +81,21 @@ void Output::Add(const v1::SampleDelta& delta) {
   }
   if (delta.has_stop_string()) sample.stop_reason = delta.stop_string();
   if (delta.has_stop_token_id()) sample.stop_reason = delta.stop_token_id();
-  if (print_) std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
+  if (printed_ == Printed::kText) std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
+  if (!sample.finish_reason.empty()) PrintEnded(delta.index());
+}
+
+void Output::PrintEnded(int32_t index) const {
+  if (printed_ != Printed::kSamples) return;
+  std::printf("%s\n", SampleJson(index, samples_.at(index)).dump().c_str());
+}
+
+void Output::BreakOff(const std::string& reason) {
+  for (auto& [index, sample] : samples_) {
+    if (!sample.finish_reason.empty()) continue;
+    sample.finish_reason = reason;
+    PrintEnded(index);
+  }
 }
 
 double Output::Milliseconds() const {
@@ -84,20 +108,23 @@ nlohmann::json Output::ToJson() const {
   // A call that was cancelled early has an empty sample.
   const std::map<int32_t, Sample> none = {{0, Sample()}};
   for (const auto& [index, sample] : samples_.empty() ? none : samples_) {
-    nlohmann::json one = {{"index", index},
-                          {"text", sample.text},
-                          {"token_ids", sample.token_ids},
-                          {"finish_reason", sample.finish_reason},
-                          {"stop_reason", sample.stop_reason}};
-    if (!sample.logprobs.empty()) one["logprobs"] = sample.logprobs;
+    nlohmann::json one = SampleJson(index, sample);
     if (index == 0) json.update(one);
     json["samples"].push_back(std::move(one));
   }
   json.erase("index");
+  json.update(CallJson());
+  return json;
+}
+
+nlohmann::json Output::CallJson() const {
+  nlohmann::json json = nlohmann::json::object();
   if (!prompt_logprobs_.empty()) json["prompt_logprobs"] = prompt_logprobs_;
-  json["usage"] = {{"prompt_tokens", usage_.prompt_tokens()},
-                   {"cached_tokens", usage_.cached_tokens()},
-                   {"completion_tokens", usage_.completion_tokens()}};
+  if (usage_) {
+    json["usage"] = {{"prompt_tokens", usage_->prompt_tokens()},
+                     {"cached_tokens", usage_->cached_tokens()},
+                     {"completion_tokens", usage_->completion_tokens()}};
+  }
   if (first_token_ms_) json["ms_to_first_token"] = *first_token_ms_;
   if (!session_.is_null()) json["session"] = session_;
   return json;

@@ -24,30 +24,42 @@ struct Sample {
   nlohmann::json stop_reason;  // null, a string or an id
 };
 
-// Collects the stream of a Generate call, and prints its text to stdout as it comes. Made right
-// before the call, from when on it counts time.
+// Collects the stream of a Generate call, and prints it to stdout as it comes. Made right before the
+// call, from when on it counts time.
 class Output {
  public:
-  explicit Output(bool print) : print_(print) {}
+  enum class Printed : uint8_t {
+    kText,     // each piece of text
+    kSamples,  // each sample that has ended, as an object in a line of its own
+    kNothing
+  };
+  explicit Output(Printed printed) : printed_(printed) {}
 
   // An error where its text cannot be written.
   absl::Status Add(const v1::GenerateResponse& response);
   // All of a call's messages. Cancels it where its text cannot be written, and returns why.
   absl::Status Add(client::Stream<v1::GenerateResponse>& call);
 
+  // The call has ended before its samples did, which is what `reason` says of them.
+  void BreakOff(const std::string& reason);
+
   const std::map<int32_t, Sample>& samples() const { return samples_; }
+  // All that came.
   nlohmann::json ToJson() const;
+  // What is not of a sample: usage, times, the prompt's log-probabilities.
+  nlohmann::json CallJson() const;
 
  private:
   void Add(const v1::SampleDelta& delta);
+  void PrintEnded(int32_t index) const;
   double Milliseconds() const;  // since the call
 
-  const bool print_;
+  const Printed printed_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<double> first_token_ms_;
   std::map<int32_t, Sample> samples_;
   std::vector<nlohmann::json> prompt_logprobs_;
-  v1::Usage usage_;
+  std::optional<v1::Usage> usage_;
   nlohmann::json session_;  // null without one
 };
 

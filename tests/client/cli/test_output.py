@@ -1,5 +1,6 @@
-"""Output that cannot be written."""
+"""Output: what comes when, and what cannot be written."""
 
+import json
 import signal
 import subprocess
 import time
@@ -75,3 +76,89 @@ def test_seeds_may_be_negative(cli, fake):
         assert fake.requests[-1].sampling.seed == bits
     too_small = cli.run("generate", "--prompt", "a", "--seed", -2**63 - 1)
     assert too_small.returncode == 2 and b"--seed: -9223372036854775809 is too small" in too_small.stderr
+
+
+def lines(text):
+    return list(map(json.loads, text.splitlines()))
+
+
+def samples(fake, endless=False):
+    """Has Generate answer with three samples, of which the second ends first; or the others do not end."""
+    from tvq.v1 import generation_pb2
+
+    def answer(request, context):
+        length = generation_pb2.FINISH_REASON_LENGTH
+        yield generation_pb2.GenerateResponse(deltas=[{"index": i, "text": "a", "token_ids": [5]} for i in range(3)])
+        yield generation_pb2.GenerateResponse(deltas=[{"index": 1, "text": "b", "token_ids": [6], "finish_reason": length}])
+        while endless and context.is_active():
+            time.sleep(0.01)
+        yield generation_pb2.GenerateResponse(deltas=[{"index": i, "finish_reason": length} for i in (0, 2)])
+        yield generation_pb2.GenerateResponse(usage=generation_pb2.Usage(prompt_tokens=1, completion_tokens=4))
+
+    fake.Generate = answer
+
+
+def test_a_line_for_each_sample(cli, fake):
+    samples(fake)
+    second, first, third, rest = lines(cli.ok("--json", "generate", "--prompt", "a", "--n", 3))
+    assert [(s["index"], s["text"], s["finish_reason"]) for s in (first, second, third)] == [
+        (0, "a", "length"), (1, "ab", "length"), (2, "a", "length")]
+    assert rest["usage"] == {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 4}
+
+
+def test_an_interrupt_keeps_what_came(cli, fake):
+    samples(fake, endless=True)
+    run = cli.start("--json", "generate", "--prompt", "a", "--n", 3)
+    second = json.loads(run.stdout.readline())  # before the others end
+    run.send_signal(signal.SIGINT)
+    first, third, _ = lines(run.communicate(timeout=60)[0])
+    assert run.returncode == 130
+    assert [(s["index"], s["text"], s["finish_reason"]) for s in (first, second, third)] == [
+        (0, "a", "cancelled"), (1, "ab", "length"), (2, "a", "cancelled")]
+
+
+def test_an_interrupt_keeps_what_came_of_one_sample(cli, fake):
+    fake.token_seconds = 0.01
+    run = cli.start("--json", "generate", "--prompt", "ab", "--max-tokens", 1_000_000)
+    while "Generate" not in fake.calls:
+        time.sleep(0.01)
+    time.sleep(1)  # for some of it to come
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 130
+    answer = json.loads(out)
+    assert answer["text"].startswith("AB") and answer["finish_reason"] == "cancelled" and "usage" not in answer
+
+
+def test_a_failure_keeps_what_came(cli, fake):
+    samples(fake, endless=True)
+    done = cli.run("--json", "--timeout", 1, "generate", "--prompt", "a", "--n", 3)
+    assert done.returncode == 4 and b"DEADLINE_EXCEEDED" in done.stderr
+    assert [s["finish_reason"] for s in lines(done.stdout)[:3]] == ["length", "error", "error"]
+
+
+def test_an_interrupt_keeps_what_was_scored(cli, fake, tmp_path):
+    score = fake.Score
+
+    def answer(request, context):
+        if fake.calls.count("Score") > 2:
+            while context.is_active():
+                time.sleep(0.01)
+        return score(request, context)
+
+    fake.Score = answer
+    (tmp_path / "pairs").write_text("a\tbc\n\nd\te\nf\tg\n")
+    for flags in (["--json"], []):
+        fake.calls.clear()
+        run = cli.start(*flags, "score", "--pairs", tmp_path / "pairs")
+        while fake.calls.count("Score") < 3:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=60)
+        assert run.returncode == 130
+        if flags:
+            first, second, total = lines(out)
+            assert (first["line"], first["scored_tokens"], second["line"], second["scored_tokens"]) == (1, 2, 3, 1)
+            assert (total["pairs"], total["scored_tokens"]) == (2, 3)
+        else:
+            assert out.startswith(b"2 pairs, 3 tokens scored: ")

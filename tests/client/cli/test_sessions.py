@@ -233,5 +233,12 @@ def test_unknown_session(cli):
 
 def test_delete_as_json(cli, fake):
     fake.new_session()
-    assert json.loads(cli.ok("session", "delete", "s1", "--json")) == {"deleted": ["s1"]}
+    fake.new_session()
+    assert cli.ok("session", "delete", "s1", "s2", "--json") == '{"deleted":"s1"}\n{"deleted":"s2"}'
     assert fake.sessions == {}
+
+
+def test_delete_tells_what_it_did_before_it_failed(cli, fake):
+    fake.new_session()
+    done = cli.run("session", "delete", "s1", "nothing", "--json")
+    assert done.returncode == 1 and done.stdout == b'{"deleted":"s1"}\n' and b"nothing" in done.stderr
