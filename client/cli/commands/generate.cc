@@ -9,6 +9,7 @@
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
 #include "client/cli/io/output.h"
+#include "client/cli/io/reading.h"
 #include "client/cli/io/terminal.h"
 #include "client/cli/sampling_options.h"
 #include "client/cli/session_call_options.h"
@@ -74,9 +75,11 @@ int RunGenerate(const Globals& globals, const GenerateOptions& options) {
   }
   const bool single = request.sampling().n() <= 1;
   Output output(PrintedAsItComes(globals, single));
+  std::optional<Reading> reading(SizeOf(request));
   const auto stream = globals.client->Generate(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
-  const absl::Status status = output.Add(*stream);
+  const absl::Status status = output.Add(*stream, [&] { reading->Done(); });
+  reading.reset();
   if (const absl::Status written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
   const bool interrupted = absl::IsCancelled(status) && globals.interrupt->happened();
   const bool broke_off = !status.ok() && !output.samples().empty();
@@ -94,10 +97,10 @@ void AddGenerate(flags::Command app, Globals& globals) {
   auto options = std::make_shared<GenerateOptions>();
   const flags::Command command = app.AddCommand("generate", "Continue a prompt; streams the text");
   AddModel(command, options->model);
-  const flags::Option prompt = command.Add(
-      "--prompt", options->prompt,
-      "Text to continue; - or nothing: from stdin, every byte of it, but nothing in a terminal with "
-      "--session. Empty: starts a new text");
+  const flags::Option prompt = command.Add("--prompt", options->prompt,
+                                           "Text to continue; - or nothing: from stdin, every byte "
+                                           "of it, but nothing in a terminal with "
+                                           "--session. Empty: starts a new text");
   const flags::Option file =
       command.Add("--prompt-file", options->prompt_file, "File that holds the text");
   file.TypeName("FILE");

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
 #include "client/cli/commands/score_examples.h"
 #include "client/cli/io/input.h"
+#include "client/cli/io/reading.h"
 #include "client/cli/io/session_text.h"
 #include "client/cli/session_call_options.h"
 
@@ -74,6 +76,20 @@ void PrintScore(const Globals& globals, const std::string& model, const v1::Scor
               static_cast<double>(summary.tokens()) / seconds);
 }
 
+// How many tokens the text has, for the server says how many of them it has read. Asked where
+// somebody sees it.
+PromptSize ShownSize(const Globals& globals, const v1::ScoreRequest& request) {
+  const PromptSize size = SizeOf(request);
+  if (!size.IsLong() || isatty(STDERR_FILENO) == 0) return size;
+  v1::TokenizeRequest tokenize;
+  tokenize.set_model(request.model());
+  tokenize.set_text(request.text());
+  tokenize.set_allow_unknown(request.allow_unknown());
+  const auto tokens = globals.client->Tokenize(tokenize, globals.Call());
+  if (!tokens.ok()) return size;  // the score will say why
+  return {tokens->token_ids_size(), /*is_tokens=*/true};
+}
+
 int RunScore(const Globals& globals, const ScoreOptions& options) {
   v1::ScoreRequest request;
   if (!options.examples.given()) {
@@ -94,18 +110,16 @@ int RunScore(const Globals& globals, const ScoreOptions& options) {
     request.set_prepend_eos(model->has_eos_token_id() && !options.no_eos);
   }
 
+  std::optional<Reading> reading(ShownSize(globals, request));
   const absl::Time start = absl::Now();
-  const bool progress = isatty(STDERR_FILENO) == 1;
   const auto stream = globals.client->Score(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
   v1::ScoreResponse response, last;
   while (stream->Next(&response)) {
-    if (progress) {
-      std::fprintf(stderr, "\r%lld tokens", static_cast<long long>(response.tokens_done()));
-    }
+    reading->Show(response.tokens_done());
     if (response.has_summary()) last = response;
   }
-  if (progress) std::fprintf(stderr, "\r\033[K");
+  reading.reset();
   if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
   PrintScore(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
   return kOk;

@@ -5,6 +5,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
+#include "client/cli/io/reading.h"
 #include "client/cli/io/seconds.h"
 #include "client/cli/io/session_text.h"
 #include "client/cli/io/text_input.h"
@@ -35,7 +36,10 @@ int RunAppend(const Globals& globals, const WriteOptions& options) {
   v1::AppendSessionRequest request;
   options.session.Fill(request.mutable_session());
   if (auto status = options.input.Fill(&request); !status.ok()) return globals.FailUsage(status);
+  std::optional<Reading> reading(SizeOf(request));
   const auto response = globals.client->sessions().Append(request, globals.Call());
+  if (response.ok()) reading->Done();
+  reading.reset();
   if (!response.ok()) return globals.Fail(response.status());
   if (globals.json) {
     nlohmann::json json = ToJson(response->session());

@@ -61,10 +61,14 @@ absl::Status Output::Add(const v1::GenerateResponse& response) {
   return printed_ == Printed::kNothing ? absl::OkStatus() : FlushStdout();
 }
 
-absl::Status Output::Add(client::Stream<v1::GenerateResponse>& call) {
+absl::Status Output::Add(client::Stream<v1::GenerateResponse>& call,
+                         const std::function<void()>& begun) {
   v1::GenerateResponse response;
   absl::Status written;
-  while (written.ok() && call.Next(&response)) written = Add(response);
+  for (bool first = true; written.ok() && call.Next(&response); first = false) {
+    if (first && begun) begun();
+    written = Add(response);
+  }
   if (!written.ok()) call.Cancel();
   const absl::Status status = call.Finish();
   return written.ok() ? status : written;

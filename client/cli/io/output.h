@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,8 +25,8 @@ struct Sample {
   nlohmann::json stop_reason;  // null, a string or an id
 };
 
-// Collects the stream of a Generate call, and prints it to stdout as it comes. Made right before the
-// call, from when on it counts time.
+// Collects the stream of a Generate call, and prints it to stdout as it comes. Made right before
+// the call, from when on it counts time.
 class Output {
  public:
   enum class Printed : uint8_t {
@@ -37,8 +38,10 @@ class Output {
 
   // An error where its text cannot be written.
   absl::Status Add(const v1::GenerateResponse& response);
-  // All of a call's messages. Cancels it where its text cannot be written, and returns why.
-  absl::Status Add(client::Stream<v1::GenerateResponse>& call);
+  // All of a call's messages; calls `begun` before the first. Cancels the call where its text
+  // cannot be written, and returns why.
+  absl::Status Add(client::Stream<v1::GenerateResponse>& call,
+                   const std::function<void()>& begun = nullptr);
 
   // The call has ended before its samples did, which is what `reason` says of them.
   void BreakOff(const std::string& reason);

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from command_line import TVQ
 
 
 class Terminal:
-    """tvq as the only program of a terminal; `stdin`, `stdout`: other files than the terminal."""
+    """tvq as the only program of a terminal; `others`: other files than the terminal for stdin, stdout or stderr."""
 
     def __init__(self, address, *arguments, **others):
         self.master, slave = pty.openpty()
@@ -127,3 +128,61 @@ def test_no_snapshot_in_a_terminal(terminal, fake):
         run = terminal("session", "save", "s1", name)
         assert run.end() == 2 and "file: a terminal cannot show a snapshot" in run.text
     assert "ExportSession" not in fake.calls
+
+
+LONG = "a" * 10_000
+
+
+def slow(answer, seconds=1.5):
+    """The same answer of a server that first reads for so long."""
+    def answer_later(request, context):
+        time.sleep(seconds)
+        return answer(request, context)
+
+    return answer_later
+
+
+def test_shows_that_a_long_prompt_is_read(terminal, fake, tmp_path):
+    (tmp_path / "long").write_text(LONG)
+    fake.Generate = slow(fake.Generate)
+    run = terminal("generate", "--prompt-file", tmp_path / "long", "--max-tokens", 3)
+    run.wait_for("\rreading 10,000 bytes … 1 s")
+    assert run.end() == 0
+    assert re.search(r"\r\x1b\[Kread 10,000 bytes in \d\.\d s \([\d,]+ bytes/s\)\r\nAAA\r\n$", run.text), run.text
+
+
+def test_shows_that_a_session_reads_a_long_text(terminal, fake, tmp_path):
+    (tmp_path / "long").write_text(LONG)
+    fake.new_session()
+    fake.AppendSession = slow(fake.AppendSession)
+    run = terminal("session", "append", "s1", "--file", tmp_path / "long")
+    run.wait_for("\rreading 10,000 bytes … 1 s")
+    assert run.end() == 0 and re.search(r"read 10,000 bytes in .*\r\n10000 tokens: position 10000", run.text), run.text
+
+
+def test_shows_how_much_of_a_text_is_scored(terminal, fake, tmp_path):
+    from tvq.v1 import generation_pb2
+    (tmp_path / "long").write_text(LONG)
+    score = fake.Score
+
+    def answer(request, context):
+        yield generation_pb2.ScoreResponse(tokens_done=4_000)
+        time.sleep(1.5)
+        yield from score(request, context)
+
+    fake.Score = answer
+    run = terminal("score", "--file", tmp_path / "long")
+    run.wait_for("\rreading 10,000 tokens [##########               ] 40%, ")
+    assert run.end() == 0
+    assert re.search(r"40%, [\d,]+ tokens/s, 1 s.*\r\x1b\[K\d\.\d+ bits per byte", run.text, re.DOTALL), run.text
+
+
+@pytest.mark.parametrize("prompt, stderr", [("a", True), (LONG, False)])
+def test_shows_nothing_of_a_short_prompt_or_elsewhere(terminal, fake, tmp_path, prompt, stderr):
+    (tmp_path / "prompt").write_text(prompt)
+    fake.Generate = slow(fake.Generate)
+    with open(tmp_path / "stderr", "w+") as file:
+        run = terminal("generate", "--prompt-file", tmp_path / "prompt", "--max-tokens", 3,
+                       **({} if stderr else {"stderr": file}))
+        assert run.end() == 0 and "read" not in run.text
+        assert (tmp_path / "stderr").read_text() == ""
