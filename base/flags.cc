@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <system_error>
@@ -14,6 +15,7 @@
 
 #include "base/nearest.h"
 #include "base/output_file.h"
+#include "base/variables.h"
 
 namespace tvq::flags {
 namespace {
@@ -90,15 +92,37 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
   return "Unknown option " + name + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
+// What is wrong with the value of an option. Where the environment gave it, the option being on no
+// command line, it names the variable, and says what a value of Kubernetes' is.
+std::string Reason(const CLI::App* app, const CLI::Error& error,
+                   const std::vector<std::string>& words) {
+  const std::string reason = error.what();
+  for (const CLI::Option* option : app->get_options()) {
+    const std::string& variable = option->get_envname();
+    const std::string begin = option->get_name() + ": ";
+    const char* const value = variable.empty() ? nullptr : std::getenv(variable.c_str());
+    if (value == nullptr || *value == '\0' || !reason.starts_with(begin)) continue;
+    const bool is_on_line = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+      return word.starts_with("--") && option->check_lname(word.substr(2, word.find('=') - 2));
+    });
+    if (is_on_line) break;
+    const std::string text = variable + ": " + reason.substr(begin.size());
+    if (!IsServiceUrl(value)) return text;
+    return text + ". Kubernetes sets it for a service of that name: give " + option->get_name() +
+           ", or set enableServiceLinks: false in the pod's spec, or name the service otherwise";
+  }
+  return reason;
+}
+
 // CLI11 lists what nobody knows, and asks for what is missing also where something else stands in
 // its place.
-std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
+std::string FailureMessage(const CLI::App* app, const CLI::Error& error,
+                           const std::vector<std::string>& words) {
   const std::vector<std::string> left = app->remaining(/*recurse=*/true);
   const int code = error.get_exit_code();
   const bool is_left = code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
                        code == static_cast<int>(CLI::ExitCodes::RequiredError);
-  if (!is_left || left.empty()) return CLI::FailureMessage::simple(app, error);
-  return Unknown(app, left) + kMore;
+  return (!is_left || left.empty() ? Reason(app, error, words) : Unknown(app, left)) + kMore;
 }
 
 template <typename T>
@@ -309,7 +333,6 @@ bool Command::parsed() const { return app_->parsed(); }
 Program::Program(const std::string& description, const std::string& name)
     : Command(nullptr), owned_(std::make_unique<CLI::App>(description, name)) {
   app_ = owned_.get();
-  app_->failure_message(FailureMessage);
   app_->formatter(std::make_shared<HelpFormatter>());
 }
 Program::~Program() = default;
@@ -328,7 +351,12 @@ std::optional<int> Program::Parse(int argc, const char* const* argv) const {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app_->exit(e) == 0 ? Told() : kUsageError;  // 0: after --help or --version
+    if (e.get_exit_code() == 0) {  // after --help or --version
+      app_->exit(e);
+      return Told();
+    }
+    std::cerr << FailureMessage(app_, e, {argv, argv + argc});
+    return kUsageError;
   }
   if (help_ && help_->parsed()) return Help();
   return std::nullopt;
@@ -339,9 +367,8 @@ int Program::Help() const {
   std::string name = app_->get_name();
   for (const std::string& word : helped_) {
     const std::vector<const CLI::App*> commands = CommandsOf(command);
-    const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* one) {
-      return one->get_name() == word;
-    });
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&](const CLI::App* one) { return one->get_name() == word; });
     if (found == commands.end()) {
       std::cerr << UnknownCommand(command, word) << kMore;
       return kUsageError;
@@ -360,7 +387,7 @@ int Program::Told() const {
 }
 
 int Program::Lacks(const std::string& what) const {
-  app_->exit(CLI::RequiredError(what));
+  std::cerr << FailureMessage(app_, CLI::RequiredError(what), {});
   return kUsageError;
 }
 

@@ -1,5 +1,6 @@
 // tvq-server: loads models, serves them, stops gracefully.
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -16,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/host_port.h"
 #include "base/memory_return.h"
+#include "base/variables.h"
 #include "kernels/device/device.h"
 #include "server/engine/engine.h"
 #include "server/rpc/calls/credentials.h"
@@ -170,6 +172,7 @@ int main(int argc, char** argv) {
   const auto flags = tvq::ParseFlags(argc, argv, &exit_code);
   if (!flags) return exit_code;
   tvq::SetUpLogs(flags->logs);
+  for (const std::string& unknown : tvq::UnknownVariables(environ)) spdlog::warn("{}", unknown);
   const absl::Status status = Run(*flags, signals, hang_ups);
   if (status.ok()) return 0;
   spdlog::critical("{}", std::string(status.message()));

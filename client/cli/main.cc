@@ -1,5 +1,6 @@
 // tvq: the command line of a tvq server.
 #include <google/protobuf/stubs/logging.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
 #include "base/output_file.h"
+#include "base/variables.h"
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/io/seconds.h"
@@ -87,7 +89,9 @@ int Main(int argc, char** argv) {
   globals.interrupt = &interrupt;
   flags::Program app("Talks to a tvq server.", "tvq");
   app.Version(TVQ_VERSION);
-  app.AddFlag("--json", globals.json, "Print JSON instead of text: an object, or one a line of each result as it comes").Group(kCommonGroup);
+  app.AddFlag("--json", globals.json,
+              "Print JSON instead of text: an object, or one a line of each result as it comes")
+      .Group(kCommonGroup);
   AsSeconds(app.Add("--timeout", globals.timeout, "How long the call may take; 0: no limit"))
       .Group(kCommonGroup);
   globals.connect.AddTo(app);
@@ -110,6 +114,9 @@ int Main(int argc, char** argv) {
       "reached or is stopping, 4 --timeout passed or the output was taken too slowly,\n"
       "130 interrupted. `tvq COMMAND --help` and `tvq help COMMAND` tell more.");
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
+  for (const std::string& unknown : UnknownVariables(environ)) {
+    std::cerr << "tvq: " << unknown << "\n";
+  }
   const absl::StatusOr<client::ConnectOptions> options =
       globals.sends_key ? globals.connect.Options() : globals.connect.OptionsWithoutKey();
   if (!options.ok()) return globals.FailUsage(options.status());

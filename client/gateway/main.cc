@@ -1,6 +1,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
@@ -18,6 +19,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "base/host_port.h"
+#include "base/variables.h"
 #include "client/gateway/gateway.h"
 #include "client/gateway/heap_trimmer.h"
 #include "client/gateway/http/probe.h"
@@ -244,6 +246,7 @@ int main(int argc, char** argv) {
   if (options->check) return tvq::gateway::Check(*options);
   spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
   spdlog::set_level(spdlog::level::from_str(options->log_level));
+  for (const std::string& unknown : tvq::UnknownVariables(environ)) spdlog::warn("{}", unknown);
   tvq::gateway::AllowManyFiles();
   return tvq::gateway::Run(*options);
 }

@@ -1,5 +1,6 @@
 // tvq-loadtest: puts a server under load and measures what its clients see.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/output_file.h"
+#include "base/variables.h"
 #include "client/loadtest/grpc_target.h"
 #include "client/loadtest/make_prompts.h"
 #include "client/loadtest/options.h"
@@ -110,6 +112,9 @@ int Main(int argc, char** argv) {
   int exit_code = kOk;
   std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
+  for (const std::string& unknown : UnknownVariables(environ)) {
+    std::cerr << "tvq-loadtest: " << unknown << "\n";
+  }
   std::signal(SIGINT, Interrupt);
   std::signal(SIGTERM, Interrupt);
   ReportFile json(options->json_file), html(options->html_file);

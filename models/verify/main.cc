@@ -7,6 +7,8 @@
 // float32 flips a code are compared by --codes-of, which forces the codes that another device
 // chose.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
+#include "base/variables.h"
 #include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "models/verify/compare.h"
@@ -219,6 +222,9 @@ int main(int argc, char** argv) {
   app.Add("--codes-of", options.codes_of, "Force the codes that this device assigns");
   app.Add("--threads", options.threads, "0: all cores").ShowDefault();
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
+  for (const std::string& unknown : tvq::UnknownVariables(environ)) {
+    std::fprintf(stderr, "tvq-verify: %s\n", unknown.c_str());
+  }
   const absl::StatusOr<bool> ok = tvq::verify::Run(options);
   if (!ok.ok()) {
     std::fprintf(stderr, "tvq-verify: %s\n", std::string(ok.status().message()).c_str());

@@ -72,6 +72,28 @@ TEST(FlagsTest, AnEmptyVariableIsNoValue) {
   ASSERT_EQ(unsetenv("TVQ_SOME_BYTES"), 0);
 }
 
+TEST(FlagsTest, AWrongVariableIsNamedAsWhatItIs) {
+  int port = 1;
+  bool tls = false;
+  const Program app("", "program");
+  app.AddSetting("--port", port, "").Within(0, 65535);
+  app.AddSwitchSetting("--tls", tls, "");
+  ASSERT_EQ(setenv("TVQ_PORT", "many", /*overwrite=*/1), 0);
+  EXPECT_EQ(Complaint(app, {}), "TVQ_PORT: many is no whole number");
+  EXPECT_EQ(Complaint(app, {"--port", "few"}), "--port: few is no whole number");
+  EXPECT_EQ(Complaint(app, {"--port=few"}), "--port: few is no whole number");
+  ASSERT_EQ(setenv("TVQ_PORT", "70000", /*overwrite=*/1), 0);
+  EXPECT_EQ(Complaint(app, {}), "TVQ_PORT: Value 70000 not in range 0 to 65535");
+  ASSERT_EQ(setenv("TVQ_PORT", "tcp://10.0.0.1:50051", /*overwrite=*/1), 0);
+  EXPECT_EQ(
+      Complaint(app, {}),
+      "TVQ_PORT: tcp://10.0.0.1:50051 is no whole number. Kubernetes sets it for a service of "
+      "that name: give --port, or set enableServiceLinks: false in the pod's spec, or name "
+      "the service otherwise");
+  EXPECT_EQ(Complaint(app, {"--port", "3"}), "");
+  ASSERT_EQ(unsetenv("TVQ_PORT"), 0);
+}
+
 TEST(FlagsTest, WhatNobodyKnowsIsNamedBeforeWhatIsMissing) {
   std::string file;
   const Program app("", "program");
@@ -173,7 +195,8 @@ TEST(FlagsTest, ASubcommandsHelpShowsWhatMayFollowIt) {
   session.AddCommand("show", "").Add("--name", name, "Its name");
   for (const auto& words : std::vector<std::vector<const char*>>{{"session", "--help"},
                                                                  {"session", "show", "--help"}}) {
-    EXPECT_THAT(Printed(app, words), testing::ContainsRegex("\nConnection:\n  --server TEXT +Where"));
+    EXPECT_THAT(Printed(app, words),
+                testing::ContainsRegex("\nConnection:\n  --server TEXT +Where"));
   }
   EXPECT_EQ(Complaint(app, {"session", "show", "--server", "here"}), "");
   EXPECT_EQ(server, "here");

@@ -2,6 +2,8 @@
 //
 // Checks come first: what computes wrongly is not timed.
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/flags.h"
+#include "base/variables.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/kept_rows.h"
 #include "tests/bench/options.h"
@@ -267,6 +270,9 @@ int Main(int argc, char** argv) {
   AddFamiliesOptions(families, options);
 
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
+  for (const std::string& unknown : UnknownVariables(environ)) {
+    std::fprintf(stderr, "tvq-bench: %s\n", unknown.c_str());
+  }
   if (!families.parsed() && options.preset.empty() && options.model_dir.empty()) {
     return app.Lacks("--preset or --model");
   }
