@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -220,6 +222,7 @@ int Run(const GatewayOptions& options) {
   std::printf("listening on http%s://%s\n", has_tls ? "s" : "",
               HostPort(options.http.host, server.port()).c_str());
   std::fflush(stdout);
+  asio::co_spawn(loop, LookForServer(services, loop.get_executor()), asio::detached);
   loop.run();
   if (FinishCalls(loop)) {
     spdlog::info("stopped");

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from gateway_process import GatewayProcess
-from server_process import GOLDEN, ServerProcess, wait_until
+from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess, dead_addresses, wait_until
 
 ENDLESS = {"prompt": "Once", "max_tokens": 100_000_000, "ignore_eos": True}
 
@@ -37,6 +37,22 @@ def test_server_away_and_back(api, tmp_path):
             wait_until(lambda: gateway.get("/v1/health/ready").status == 200, "the gateway found the server")
             assert gateway.complete("Once", max_tokens=2)["usage"]["completion_tokens"] == 2
             assert gateway.get(f"/v1/sessions/{session}").json["position"] == 4
+
+
+def test_no_server_is_told_at_the_start_and_with_each_answer(server):
+    with dead_addresses(1) as [address], GatewayProcess(address) as gateway:
+        nobody = f"No server at {address}. Is tvq-server running?"
+        wait_until(lambda: nobody in gateway.stderr(), "the gateway warns")
+        assert f"{nobody} (--server, TVQ_SERVER) Until it is there, requests are answered with 503\n" in gateway.stderr()
+        answer = gateway.post("/v1/completions", {"prompt": "a"})
+        assert (answer.status, answer.error["message"]) == (503, nobody)
+        answer = gateway.get("/v1/models")
+        assert (answer.status, answer.error["message"]) == (503, nobody)
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE_SECONDS) == 0 and gateway.stderr().count(nobody) == 1
+    with GatewayProcess(server.address) as gateway:
+        assert gateway.complete("Once", max_tokens=2)
+    assert "No server" not in gateway.stderr()
 
 
 def test_server_that_stops_is_not_ready(start):

@@ -73,7 +73,9 @@ def test_port_in_use():
         port = taken.getsockname()[1]
         done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", port=port)
     assert done.returncode == 1
-    assert str(port) in done.stderr
+    *before, last = done.stderr.splitlines()
+    assert last.endswith(f"cannot listen on 127.0.0.1:{port}: the port is in use")
+    assert all(re.match(r"\[\d{4}-\d\d-\d\d [\d:.]+\] \[tvq-server\]", line) for line in before), "gRPC's own lines"
 
 
 def test_sigterm_finishes_what_runs(start):

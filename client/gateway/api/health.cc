@@ -1,8 +1,12 @@
 // GET /health, /v1/health/live, /v1/health/ready, /version
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/models_json.h"
@@ -25,19 +29,22 @@ bool SaysServing(const grpc::ByteBuffer& response) {
   return slice.begin()[0] == 0x08 && slice.begin()[1] == 0x01;
 }
 
-// The server's health, as its standard service says. It needs no key.
+// Makes a call for the server's health, as its standard service says. It needs no key.
+auto Prepare(const Stubs& stubs) {
+  return [&stubs](grpc::ClientContext* context) {
+    const grpc::Slice empty;
+    const grpc::ByteBuffer request(&empty, 1);
+    return grpc::GenericStub(stubs.channel)
+        .PrepareUnaryCall(context, "/grpc.health.v1.Health/Check", request, stubs.queue);
+  };
+}
+
 asio::awaitable<bool> Serving(Services& services, Exchange& exchange) {
   CallHeaders headers;
   headers.request_id = exchange.request_id();
   headers.peer = exchange.peer();
   headers.deadline = std::chrono::steady_clock::now() + kPatience;
-  const Stubs& stubs = services.upstream.Next();
-  grpc::GenericStub stub(stubs.channel);
-  const grpc::Slice empty;
-  const grpc::ByteBuffer request(&empty, 1);
-  const auto prepare = [&](grpc::ClientContext* context) {
-    return stub.PrepareUnaryCall(context, "/grpc.health.v1.Health/Check", request, stubs.queue);
-  };
+  const auto prepare = Prepare(services.upstream.Next());
   const auto response = co_await Ask<grpc::ByteBuffer>(exchange, headers, prepare);
   co_return response.ok() && SaysServing(*response);
 }
@@ -57,6 +64,22 @@ asio::awaitable<void> Version(Services& services, Exchange& exchange) {
 }
 
 }  // namespace
+
+asio::awaitable<void> LookForServer(Services& services, asio::any_io_executor executor) {
+  CallHeaders headers;
+  headers.request_id = "start";
+  headers.deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto question = std::make_shared<Question<grpc::ByteBuffer>>(headers, std::move(executor));
+  question->Start(Prepare(services.upstream.Next()));
+  const auto answer = co_await question->Answer();
+  if (absl::IsUnavailable(answer.status())) {
+    spdlog::warn("{} (--server, TVQ_SERVER) Until it is there, requests are answered with 503",
+                 std::string(answer.status().message()));
+  } else if (absl::IsDeadlineExceeded(answer.status())) {
+    spdlog::warn("the server (--server, TVQ_SERVER) does not answer within {} s",
+                 std::chrono::duration<double>(kPatience).count());
+  }
+}
 
 void AddHealth(Services& services, Router* router) {
   for (const char* path : {"/health", "/v1/health/live"}) {

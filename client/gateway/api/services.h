@@ -35,6 +35,9 @@ void AddTokens(Services& services, Router* router);
 void AddSessions(Services& services, Router* router);
 void AddSnapshots(Services& services, Router* router);
 
+// Warns in the log if no server answers: the gateway goes on, and finds it when it comes.
+asio::awaitable<void> LookForServer(Services& services, asio::any_io_executor executor);
+
 }  // namespace tvq::gateway
 
 #endif  // TVQ_CLIENT_GATEWAY_API_SERVICES_H_

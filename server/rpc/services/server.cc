@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/can_listen.h"
 #include "base/host_port.h"
 #include "base/usable_cores.h"
 #include "grpc/health/v1/health.pb.h"
@@ -294,6 +295,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionSto
     if (!tls.ok()) return tls.status();
     parts.tls = *std::move(tls);
   }
+  if (auto status = CanListen(options.host, options.port); !status.ok()) return status;
   auto impl =
       std::make_unique<Impl>(engine, sessions, std::move(parts), std::move(description), options);
   if (auto status = impl->Start(options); !status.ok()) return status;
