@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "base/quoted.h"
 
 namespace tvq {
@@ -77,7 +78,9 @@ PeerOptions PeerOf(const Flags& flags) {
 
 absl::Status CheckOrder(const DrainOrder& order, const Flags& flags) {
   const std::string& peer = flags.sessions.drain_peer;
-  if (order.peer.empty() || order.peer == peer) return absl::OkStatus();
+  const auto ordered = ParseServerAddress(order.peer, ServerOptions().port);
+  const bool is_same = ordered.ok() && ordered->address == peer;
+  if (order.peer.empty() || is_same) return absl::OkStatus();
   if (peer.empty()) {
     return absl::InvalidArgumentError(
         "peer: must be empty, the server was started without --drain-peer");

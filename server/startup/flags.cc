@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/flags.h"
+#include "base/host_port.h"
 #include "models/runtime/registry.h"
 #include "server/drain/hand_over.h"
 #include "server/startup/find_models.h"
@@ -204,7 +205,8 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
                  "File with a prompt whose states all keys may use; repeatable");
   app.AddSetting(
       "--drain-peer", sessions.drain_peer,
-      "HOST:PORT of a server that takes over the sessions when this one stops; empty: none");
+      "HOST:PORT of a server that takes over the sessions when this one stops, HOST alone means "
+      "port 50051; empty: none");
   app.AddSetting(
       "--drain-peer-key", sessions.drain_peer_key,
       "Key with the peer's admin permission; needs TLS unless the peer is on this machine");
@@ -242,7 +244,8 @@ void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepaliv
 // What was probably meant by a folder without a name: it, under the name that --model-dir would
 // give it, or the models in it.
 std::string Meant(const std::string& dir) {
-  if (FindModels(dir).ok()) return absl::StrCat("; --model-dir ", dir, " serves all that are in it");
+  if (FindModels(dir).ok())
+    return absl::StrCat("; --model-dir ", dir, " serves all that are in it");
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
@@ -255,9 +258,8 @@ absl::StatusOr<ModelFlag> ParseModel(const std::string& argument) {
   const size_t equals = argument.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
     const bool is_dir = equals == std::string::npos && !argument.empty();
-    return absl::InvalidArgumentError(absl::StrCat("--model: is \"", argument,
-                                                   "\", must be NAME=DIR",
-                                                   is_dir ? Meant(argument) : ""));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--model: is \"", argument, "\", must be NAME=DIR", is_dir ? Meant(argument) : ""));
   }
   return ModelFlag{.name = argument.substr(0, equals), .dir = argument.substr(equals + 1)};
 }
@@ -303,6 +305,22 @@ absl::StatusOr<std::vector<ModelFlag>> ModelsOf(ModelSources sources) {
   }
   if (models.empty()) return absl::InvalidArgumentError("--model or --model-dir is required");
   return models;
+}
+
+// Understands --drain-peer and checks what belongs to it.
+absl::Status ReadPeer(const ServerOptions& server, SessionFlags* sessions) {
+  if (sessions->drain_peer.empty()) return absl::OkStatus();
+  const auto peer = ParseServerAddress(sessions->drain_peer, ServerOptions().port);
+  if (!peer.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--drain-peer: ", peer.status().message()));
+  }
+  if (peer->tls && !server.tls.enabled()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--drain-peer: ", sessions->drain_peer,
+                     " asks for TLS, which this server has not; see --ssl-certfile"));
+  }
+  sessions->drain_peer = peer->address;
+  return CheckPeer({.address = peer->address, .key = sessions->drain_peer_key, .tls = server.tls});
 }
 
 }  // namespace
@@ -361,12 +379,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   auto models = ModelsOf(std::move(sources));
   if (!models.ok()) return refuse(models.status());
   flags.models = *std::move(models);
-  if (auto status = CheckPeer({.address = flags.sessions.drain_peer,
-                               .key = flags.sessions.drain_peer_key,
-                               .tls = flags.server.tls});
-      !flags.sessions.drain_peer.empty() && !status.ok()) {
-    return refuse(status);
-  }
+  if (auto status = ReadPeer(flags.server, &flags.sessions); !status.ok()) return refuse(status);
   flags.server.keepalive_time = std::chrono::seconds(keepalive_time);
   flags.server.keepalive_timeout = std::chrono::seconds(keepalive_timeout);
   flags.engine.paused_timeout = std::chrono::seconds(paused_timeout);

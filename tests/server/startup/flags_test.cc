@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/startup/drain.h"
+
 namespace tvq {
 namespace {
 
@@ -93,6 +95,31 @@ TEST(FlagsTest, WhatIsNoNumberIsRefusedByName) {
   }
   EXPECT_THAT(Complaint({"--max-prompt-tokens", "-1"}),
               StartsWith("--max-prompt-tokens: Value -1 not in range 0 to 1152921504606846976"));
+}
+
+TEST(FlagsTest, APeerIsAnAddressAsPeopleWriteIt) {
+  const auto peer = [](const std::string& text) {
+    const auto flags = Parse({"--drain-peer", text});
+    return flags ? flags->sessions.drain_peer : "";
+  };
+  EXPECT_EQ(peer("other"), "other:50051");
+  EXPECT_EQ(peer("http://other:7/"), "other:7");
+  EXPECT_EQ(peer("::1"), "[::1]:50051");
+  EXPECT_EQ(Complaint({"--drain-peer", "other:0"}),
+            "--drain-peer: \"other:0\" is no address of a server, must be HOST:PORT\n");
+  EXPECT_THAT(Complaint({"--drain-peer", "https://other"}),
+              StartsWith("--drain-peer: https://other asks for TLS, which this server has not"));
+}
+
+TEST(FlagsTest, AnOrderMayNameThePeerAsPeopleDo) {
+  const auto flags = Parse({"--drain-peer", "other"});
+  ASSERT_TRUE(flags);
+  for (const char* same : {"", "other", "other:50051", "http://other"}) {
+    EXPECT_TRUE(CheckOrder({.peer = same}, *flags).ok()) << same;
+  }
+  for (const char* another : {"other:50052", "another", "other:0"}) {
+    EXPECT_FALSE(CheckOrder({.peer = another}, *flags).ok()) << another;
+  }
 }
 
 TEST(FlagsTest, TranscriptsAreASwitch) {
