@@ -164,7 +164,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
 
 int main(int argc, char** argv) {
   tvq::ShutdownSignals signals;  // before any thread starts, and so is the other one
-  tvq::HangUps hang_ups;
+  tvq::HangUps hang_ups;         // takes also what came since the process began (hold_hang_ups.h)
   std::signal(SIGPIPE, SIG_IGN);
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

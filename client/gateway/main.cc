@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
+#include "base/hold_hang_ups.h"
 #include "base/host_port.h"
 #include "base/variables.h"
 #include "client/gateway/gateway.h"
@@ -241,6 +242,7 @@ int Run(const GatewayOptions& options) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until HangUps hears it: no file has been read yet
+  tvq::ReleaseHangUps();
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from certificates import Authority
 from gateway_process import GatewayProcess
-from server_process import BIN, GOLDEN, PATIENCE_SECONDS, wait_until
+from server_process import BIN, GOLDEN, PATIENCE_SECONDS, ServerProcess, wait_until
 from test_keys import bearer, code_of, line
 from test_tls import name_shown
 
@@ -156,6 +156,26 @@ def test_outlives_its_terminal(api, server, name):
             program.process.send_signal(signal.SIGHUP)
         program.process.send_signal(signal.SIGTERM)
         assert program.process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.fixture(scope="module")
+def early(tmp_path_factory):
+    """A library that has its program sent SIGHUP before main is called."""
+    folder = tmp_path_factory.mktemp("early")
+    (folder / "early.c").write_text("""
+        #include <signal.h>
+        #include <unistd.h>
+        __attribute__((constructor)) static void hang_up(void) { kill(getpid(), SIGHUP); }
+        """)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "early.so", folder / "early.c"], check=True)
+    return {"LD_PRELOAD": str(folder / "early.so")}
+
+
+def test_one_that_comes_before_main_ends_nothing(api, server, early):
+    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", environment=early) as process:
+        wait_until(lambda: "SIGHUP: this server has no file of keys" in process.stderr(), "the server answers it")
+    with GatewayProcess(server.address, environment=early) as gateway:
+        hang_up(gateway, "SIGHUP: this gateway has no certificates to read again")
 
 
 def test_many_do_not_keep_the_gateway_from_its_end(server):
