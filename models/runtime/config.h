@@ -102,7 +102,7 @@ struct ChatTemplate {
 };
 
 // generation_config.json: defaults of sampling parameters, by their API names. Unset: the server's
-// own.
+// own. And how contexts begin (begin_id.h).
 struct GenerationDefaults {
   std::optional<double> temperature;
   std::optional<int64_t> top_k;
@@ -113,10 +113,14 @@ struct GenerationDefaults {
   std::optional<double> frequency_penalty;
   std::optional<int64_t> max_tokens;
   std::optional<ChatTemplate> chat_template;  // unset: not made for conversations
+  std::optional<int32_t> bos_token_id;        // unset: config.json's
+  bool add_bos_token = false;
 };
 
-// Reads DIR/generation_config.json; all unset if there is none.
-absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir);
+// Reads DIR/generation_config.json, which stands beside a config.json that says `common`; all unset
+// if there is none.
+absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir,
+                                                          const CommonConfig& common);
 
 }  // namespace tvq
 

@@ -71,9 +71,26 @@ absl::StatusOr<ChatTemplate> ReadChatTemplate(const Config& config) {
   return result;
 }
 
+absl::Status ReadBosToken(const Config& config, const CommonConfig& common,
+                          GenerationDefaults* result) {
+  if (config.Has("bos_token_id")) {
+    absl::StatusOr<int64_t> id = config.Int("bos_token_id", 0, common.vocab_size - 1);
+    if (!id.ok()) return id.status();
+    result->bos_token_id = static_cast<int32_t>(*id);
+  }
+  absl::StatusOr<bool> add = config.Bool("add_bos_token", false);
+  if (!add.ok()) return add.status();
+  result->add_bos_token = *add;
+  if (!*add || result->bos_token_id || common.bos_token_id) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(config.source(), ": field \"add_bos_token\" is true; it must be false, or this ",
+                   "file or config.json must have a bos_token_id"));
+}
+
 }  // namespace
 
-absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir) {
+absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir,
+                                                          const CommonConfig& common) {
   const std::string path = absl::StrCat(dir, "/generation_config.json");
   absl::StatusOr<std::string> text = ReadFile(path, kLargestFileBytes);
   if (absl::IsNotFound(text.status())) return GenerationDefaults{};
@@ -95,6 +112,7 @@ absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir
     if (!value.ok()) return value.status();
     result.*field.target = *value;
   }
+  if (auto status = ReadBosToken(*config, common, &result); !status.ok()) return status;
   if (!config->Has("chat_template")) return result;
   absl::StatusOr<Config> object = config->Object("chat_template");
   if (!object.ok()) return object.status();

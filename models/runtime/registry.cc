@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!config.ok()) return config.status();
   absl::StatusOr<CommonConfig> common = config->Common();
   if (!common.ok()) return common.status();
-  absl::StatusOr<GenerationDefaults> generation = LoadGenerationDefaults(dir);
+  absl::StatusOr<GenerationDefaults> generation = LoadGenerationDefaults(dir, *common);
   if (!generation.ok()) return generation.status();
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(dir, *common);
   if (!tokenizer.ok()) return tokenizer.status();

@@ -71,6 +71,7 @@ struct CreateOptions {
   std::string model;  // a served name; of an import: empty, or the model that the snapshot must fit
   std::optional<absl::Duration> ttl;
   std::optional<bool> keep_transcript;
+  std::optional<bool> add_special_tokens;  // unset: true, or as the snapshot says
   std::string label;
   Durability durability = Durability::kDefault;
   std::string idempotency_key;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/runtime/tokenizer/types.h"
@@ -32,6 +33,8 @@ class IdleModel : public Model {
   IdleModel() {
     info_.config.vocab_size = kVocab;
     info_.config.eos_token_id = 1;
+    info_.generation.bos_token_id = 1;
+    info_.generation.add_bos_token = true;
     info_.config.max_position = 1000;
     tokenizer_ = MakeBytesTokenizer(info_.config).value();
   }
@@ -108,10 +111,15 @@ void CheckGenerate(const v1::GenerateRequest& m) {
   if (m.has_session()) CheckCall(m);
 }
 
-void CheckScore(const v1::ScoreRequest& m) { Check(ToRequest(m, TheModel(), kLimits), TheInfo()); }
+void CheckScore(const v1::ScoreRequest& m) {
+  absl::StatusOr<ScoreInput> input = ToRequest(m, TheModel(), kLimits);
+  if (!input.ok()) return;
+  Expect(input->before <= 1 && input->before < std::ssize(input->request.prompt));
+  Check(std::move(input->request), TheInfo());
+}
 
 void CheckAppend(const v1::AppendSessionRequest& m) {
-  Check(ToRequest(m, TheModel(), kLimits), TheInfo());
+  Check(ToRequest(m, TheModel(), kLimits, {ContextStart::kSession, 0}), TheInfo());
   CheckCall(m);
 }
 

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 KERNELS = ["kernels/device", "kernels/host", "kernels/numbers", "kernels/ops"]
-MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/tokenizer"]
+MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/begin_id.h",
+         "models/runtime/tokenizer"]
 ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", "linear", "softmax", "encoder")]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 ENGINE = [f"server/engine{room}" for room in ("", "/request", "/memory", "/scheduling", "/sequence")]
@@ -52,7 +53,7 @@ ALLOWED = {
     "server/sessions/durable/redis": DURABLE,
     "server/sessions/placement": ENGINE + ["models/runtime/model.h", "models/runtime/state.h"] + SESSIONS
                                  + ["server/sessions/durable"],
-    "server/sessions/store": ENGINE + ["models/runtime/model.h", "models/runtime/state.h"] + STORE,
+    "server/sessions/store": ENGINE + MODEL + STORE,
     "server/metrics": ["server/engine/engine_stats.h", "server/sessions/record/session_stats.h"],
     "server/rpc/wire": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto"],
     "server/rpc/limits": ["server/rpc/wire"],

@@ -130,8 +130,8 @@ struct Request {
   OwnerLimits owner_limits;
   int32_t priority = 0;  // among the owner's requests: lower starts and computes first
   Purpose purpose = Purpose::kGenerate;
-  // At least one token, unless `start` has something to sample from: where a model has an
-  // end-of-sequence id, the RPC layer puts it in the place of an empty prompt.
+  // At least one token, unless `start` has something to sample from: the RPC layer puts the id that
+  // begins a context before the text, or in the place of an empty one.
   std::vector<int32_t> prompt;
   // What the client calls `prompt` and `sampling.prompt_logprobs`, for messages; literals.
   const char* prompt_field = "prompt";

@@ -41,7 +41,7 @@ void AppendCall::Open(const grpc::ByteBuffer& bytes) {
   if (*replay) return Replay(**replay);
   const auto model = FindModel(context().engine->models(), "", session_->record());
   if (!model.ok()) return GiveUp(model.status());
-  auto request = ToRequest(message, **model, context().limits);
+  auto request = ToRequest(message, **model, context().limits, StartOf(&session_->record()));
   if (!request.ok()) return GiveUp(request.status());
   Submit(*std::move(request));
 }

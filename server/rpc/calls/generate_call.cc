@@ -27,11 +27,7 @@ absl::StatusOr<Request> GenerateCall::Convert(const SessionRecord* session) {
   const v1::GenerateRequest message = std::move(message_);
   const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
-  ContextStart start;
-  if (session != nullptr) {
-    start = {ContextStart::kSession, session->position, session->answer_end};
-  }
-  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits, start);
+  auto request = ToRequest(message, **model, context().limits, StartOf(session));
   if (!request.ok()) return request;
   output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value());
   return request;

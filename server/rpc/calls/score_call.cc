@@ -36,21 +36,22 @@ absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
   const v1::ScoreRequest message = std::move(message_);
   const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
-  absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);
-  if (!request.ok()) return request;
+  const ContextStart start = StartOf(session);
+  auto input = ToRequest(message, **model, context().limits, start);
+  if (!input.ok()) return input.status();
+  const std::vector<int32_t>& prompt = input->request.prompt;
   tokenizer_ = &(*model)->model->tokenizer();
-  prepend_eos_ = message.prepend_eos();
+  before_ = input->before;
   summary_only_ = message.summary_only();
-  tokens_ = static_cast<int64_t>(request->prompt.size()) - (prepend_eos_ ? 1 : 0);
-  const bool empty_context = session == nullptr || session->position == 0;
-  scored_tokens_ = tokens_ - (empty_context && !prepend_eos_ ? 1 : 0);
+  tokens_ = static_cast<int64_t>(prompt.size()) - before_;
+  scored_tokens_ = tokens_ - (start.position + before_ == 0 ? 1 : 0);
   bytes_ = TextBytes(message, *tokenizer_);
-  unknown_tokens_ = UnknownTokens(request->prompt, *tokenizer_);
-  return request;
+  unknown_tokens_ = UnknownTokens(prompt, *tokenizer_);
+  return std::move(input->request);
 }
 
 void ScoreCall::Filter(int64_t first, std::vector<TokenEvent>* events) {
-  if (first == 0 && prepend_eos_ && !events->empty()) events->erase(events->begin());
+  if (first == 0 && before_ > 0 && !events->empty()) events->erase(events->begin());
   {
     absl::MutexLock lock(&sum_mutex_);
     for (const TokenEvent& event : *events) total_logprob_ += event.token.logprob;
@@ -74,7 +75,7 @@ absl::StatusOr<grpc::ByteBuffer> ScoreCall::ToMessage(const Backlog& backlog) {
   for (const TokenEvent& event : backlog.prompt) {
     ToProto(event, *tokenizer_, message.add_tokens());
   }
-  if (backlog.prompt_done) message.set_tokens_done(*backlog.prompt_done - (prepend_eos_ ? 1 : 0));
+  if (backlog.prompt_done) message.set_tokens_done(*backlog.prompt_done - before_);
   if (backlog.usage) Summarize(&message);
   if (backlog.session) *message.mutable_session() = *backlog.session;
   return SerializeMessage(message);

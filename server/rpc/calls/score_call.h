@@ -40,7 +40,7 @@ class ScoreCall : public RequestCall {
 
   // Set by Convert, constant from then on.
   const Tokenizer* tokenizer_ = nullptr;
-  bool prepend_eos_ = false;
+  int64_t before_ = 0;  // ids that are fed before the input
   bool summary_only_ = false;
   int64_t tokens_ = 0;  // of the input
   int64_t scored_tokens_ = 0;

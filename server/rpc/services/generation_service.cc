@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/begin_id.h"
 #include "server/rpc/calls/encode_call.h"
 #include "server/rpc/calls/generate_call.h"
 #include "server/rpc/calls/score_call.h"
@@ -37,6 +38,9 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   }
   auto ids = TextTokens(request.text(), request.allow_unknown(), tokenizer);
   if (!ids.ok()) return ids.status();
+  if (!request.has_add_special_tokens() || request.add_special_tokens()) {
+    AddBosToken((*model)->model->info(), &*ids);
+  }
   response->mutable_token_ids()->Add(ids->begin(), ids->end());
   response->set_unknown_tokens(static_cast<int32_t>(UnknownTokens(*ids, tokenizer)));
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/quoted.h"
+#include "models/runtime/begin_id.h"
 #include "server/rpc/wire/answer_suffix.h"
 
 namespace tvq {
@@ -93,6 +94,20 @@ absl::StatusOr<std::vector<int32_t>> InputBehind(const AnswerEnd& end,
   return suffix.ok() ? ids : suffix;
 }
 
+// Puts the model's begin id before the tokens of a text that begins the context. True if it did.
+template <typename Message>
+absl::StatusOr<bool> BeginContext(const Message& message, const ServedModel& model,
+                                  const RequestLimits& limits, const ContextStart& start,
+                                  std::vector<int32_t>* ids) {
+  const bool wanted =
+      message.has_add_special_tokens() ? message.add_special_tokens() : start.add_special_tokens;
+  if (!wanted || start.position > 0 || message.has_token_ids()) return false;
+  if (!AddBosToken(model.model->info(), ids)) return false;
+  auto status = CheckTokenCount(static_cast<int64_t>(ids->size()), limits, InputField(message));
+  if (!status.ok()) return status;
+  return true;
+}
+
 // What stands for an empty prompt of an empty context.
 absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& start,
                                 const char* field) {
@@ -100,11 +115,12 @@ absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& st
     return absl::InvalidArgumentError(
         absl::StrCat(field, ": is empty, must have at least one token, for the session has none"));
   }
-  const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
-  if (eos) return *eos;
+  const ModelInfo& info = model.model->info();
+  if (const auto bos = BosTokenId(info)) return *bos;
+  if (const auto eos = info.config.eos_token_id) return *eos;
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": is empty, must have at least one token, for the model \"", model.name,
-                   "\" has no end-of-sequence id to start from"));
+                   "\" has no bos_token_id or end-of-sequence id to start from"));
 }
 
 // Tokens of an answer in a context without an end, where neither request nor model say how many.
@@ -207,6 +223,14 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
       "session: is of the model ", Quoted(session.model), ", which this server does not serve"));
 }
 
+ContextStart StartOf(const SessionRecord* session) {
+  if (session == nullptr) return {};
+  return {.of = ContextStart::kSession,
+          .position = session->position,
+          .answer_end = session->answer_end,
+          .add_special_tokens = session->add_special_tokens};
+}
+
 absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
                                                 const Tokenizer& tokenizer, const char* field) {
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text);
@@ -292,6 +316,8 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
                     ? InputBehind(*start.answer_end, message, model, limits)
                     : CheckedInput(message, model, limits);
   if (!prompt.ok()) return prompt.status();
+  const auto begun = BeginContext(message, model, limits, start, &*prompt);
+  if (!begun.ok()) return begun.status();
   if (prompt->empty() && start.position == 0) {
     const auto first = FirstId(model, start, InputField(message));
     if (!first.ok()) return first.status();
@@ -319,8 +345,8 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   return request;
 }
 
-absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits) {
+absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
+                                     const RequestLimits& limits, const ContextStart& start) {
   auto ids = CheckedInput(message, model, limits);
   if (!ids.ok()) return ids.status();
   if (ids->empty()) {
@@ -335,7 +361,11 @@ absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedM
     }
     ids->insert(ids->begin(), *eos);
   }
-  Request request;
+  const auto begun = message.prepend_eos() ? absl::StatusOr<bool>(true)
+                                           : BeginContext(message, model, limits, start, &*ids);
+  if (!begun.ok()) return begun.status();
+  ScoreInput input{.before = *begun ? 1 : 0};
+  Request& request = input.request;
   request.model = model.name;
   request.priority = message.priority();
   request.prompt = *std::move(ids);
@@ -343,7 +373,7 @@ absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedM
   request.prompt_logprobs_field = "logprobs";
   request.purpose = Purpose::kScore;
   request.sampling.prompt_logprobs = message.logprobs();
-  return request;
+  return input;
 }
 
 absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,
@@ -365,9 +395,13 @@ absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const Served
 }
 
 absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits) {
+                                  const RequestLimits& limits, const ContextStart& start) {
   auto ids = CheckedInput(message, model, limits);
   if (!ids.ok()) return ids.status();
+  if (message.has_text()) {
+    const auto begun = BeginContext(message, model, limits, start, &*ids);
+    if (!begun.ok()) return begun.status();
+  }
   if (ids->empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(InputField(message), ": is empty, must have at least one token to append"));
@@ -426,7 +460,7 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   message->set_max_prompt_tokens(limits.max_prompt_tokens);
   message->set_tokenizer(std::string(served.model->tokenizer().type()));
   if (config.pad_token_id) message->set_pad_token_id(*config.pad_token_id);
-  if (config.bos_token_id) message->set_bos_token_id(*config.bos_token_id);
+  if (const auto bos = BosTokenId(info)) message->set_bos_token_id(*bos);
   if (config.eos_token_id) message->set_eos_token_id(*config.eos_token_id);
   if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
   *message->mutable_default_sampling() = DefaultsMessage(info.generation);
@@ -436,6 +470,7 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
     ToProto(*info.generation.chat_template, message->mutable_chat_template());
   }
   message->set_can_encode(served.model->encoder() != nullptr);
+  message->set_add_bos_token(AddsBosToken(info));
 }
 
 SteadyTime ToSteady(std::chrono::system_clock::time_point deadline) {

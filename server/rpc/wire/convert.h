@@ -40,18 +40,27 @@ struct ContextStart {
   enum { kNothing, kUpload, kSession } of = kNothing;
   int64_t position = 0;                                // tokens it holds
   std::optional<AnswerEnd> answer_end = std::nullopt;  // unset: there is no answer
+  bool add_special_tokens = true;                      // where the request does not say
+};
+
+// Where a session is; null: an empty context without one.
+ContextStart StartOf(const SessionRecord* session);
+
+struct ScoreInput {
+  Request request;
+  int64_t before = 0;  // of the prompt, ids that are fed before what is to be scored
 };
 
 // Everything but id, owner, start, deadline and sink. Fields of the request go before the model's
 // generation defaults. The engine checks ranges.
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
                                   const RequestLimits& limits, const ContextStart& start = {});
-absl::StatusOr<Request> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits);
+absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
+                                     const RequestLimits& limits, const ContextStart& start = {});
 absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,
                                   const RequestLimits& limits);
 absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const ServedModel& model,
-                                  const RequestLimits& limits);
+                                  const RequestLimits& limits, const ContextStart& start);
 
 // The ids of the text of `field`. Without `allow_unknown` a character outside the vocabulary is
 // INVALID_ARGUMENT, as is what the tokenizer refuses.

@@ -105,6 +105,9 @@ absl::StatusOr<CreateOptions> ToCreateOptions(const v1::CreateSessionRequest& me
     options.ttl = *ttl;
   }
   if (message.has_keep_transcript()) options.keep_transcript = message.keep_transcript();
+  if (message.has_add_special_tokens()) {
+    options.add_special_tokens = message.add_special_tokens();
+  }
   if (auto status = CheckBytes(message.label(), kMaxLabelBytes, "label"); !status.ok()) {
     return status;
   }
@@ -184,6 +187,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
   }
   message->set_has_transcript(record.has_transcript);
   message->set_label(record.label);
+  message->set_add_special_tokens(record.add_special_tokens);
 }
 
 v1::SessionPosition PositionOf(const SessionRecord& record) {

@@ -25,6 +25,7 @@ constexpr int64_t kNever = -1;  // as a ttl
 constexpr char kAnswerTail[] = "answer_tail";
 constexpr char kAfterAnswer[] = "after_answer";
 constexpr char kAppended[] = "appended_since";
+constexpr char kSpecialTokens[] = "add_special_tokens";
 // What a mark's object has beside its name and the end of its answer, which has its tail besides.
 constexpr size_t kMostMarkFraming =
     std::string_view(R"({"name":"","position":,"version":},)").size() + 2 * 19;
@@ -106,6 +107,7 @@ json ToJson(const SessionRecord& record) {
                  {"marks", std::move(marks)},
                  {"creation_key", record.creation_key}};
   if (!record.creation_asked.empty()) object["creation_asked"] = record.creation_asked;
+  if (!record.add_special_tokens) object[kSpecialTokens] = false;
   Write(record.answer_end, &object);
   return object;
 }
@@ -138,6 +140,7 @@ absl::StatusOr<SessionRecord> RecordFromJson(const json& object, const std::stri
   const int64_t ttl = fields.Int("ttl_ns", kNever, kMost);
   record.ttl = ttl == kNever ? absl::InfiniteDuration() : absl::Nanoseconds(ttl);
   record.has_transcript = fields.Bool("has_transcript");
+  if (fields.Has(kSpecialTokens)) record.add_special_tokens = fields.Bool(kSpecialTokens);
   record.answer_end = ReadAnswerEnd(fields);
   record.marks = Marks(fields, where, record.version);
   record.creation_key = fields.String("creation_key");

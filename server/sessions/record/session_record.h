@@ -35,6 +35,7 @@ struct SessionRecord {
   absl::Time last_used;
   absl::Duration ttl = absl::InfiniteDuration();  // of wall time without use
   bool has_transcript = false;
+  bool add_special_tokens = true;       // what calls have that do not say (GenerateRequest)
   std::optional<AnswerEnd> answer_end;  // unset: nothing was generated, or it is not known
   std::vector<MarkRecord> marks;
   std::string creation_key;    // idempotency key of the call that made it

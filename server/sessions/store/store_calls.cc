@@ -241,6 +241,7 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
                     .created = clock_(),
                     .ttl = options.ttl.value_or(options_.default_ttl),
                     .has_transcript = options.keep_transcript.value_or(options_.keep_transcript),
+                    .add_special_tokens = options.add_special_tokens.value_or(true),
                     .creation_key = options.idempotency_key,
                     .creation_asked = AskedBy(CallKind::kCreate, options.request_hash)};
   const auto made = Made(content.record, options.durability);

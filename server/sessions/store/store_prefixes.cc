@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/begin_id.h"
 #include "server/sessions/store/store.h"
 
 namespace tvq {
@@ -44,6 +45,7 @@ absl::Status Store::FeedSharedPrompts() {
             absl::StrCat("shared_prompts: of ", served.name, ": ", known.message()));
       }
       if (prompt->empty()) continue;
+      AddBosToken(served.model->info(), &*prompt);
       const auto sink = std::make_shared<DoneSink>();
       Request request{.model = served.name,
                       .purpose = Purpose::kAppend,

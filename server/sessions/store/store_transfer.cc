@@ -252,6 +252,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
   auto content = ContentOf(*std::move(checked));
   if (!content.ok()) return content.status();
   const SessionRecord& from = content->record;
+  const bool add_special_tokens = options.add_special_tokens.value_or(from.add_special_tokens);
   content->record = {.id = NewSessionId(),
                      .owner = owner,
                      .model = from.model,
@@ -260,6 +261,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
                      .created = clock_(),
                      .ttl = options.ttl.value_or(options_.default_ttl),
                      .has_transcript = from.has_transcript,
+                     .add_special_tokens = add_special_tokens,
                      .answer_end = from.answer_end,
                      .creation_key = options.idempotency_key,
                      .creation_asked = asked};

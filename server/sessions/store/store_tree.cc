@@ -49,6 +49,7 @@ absl::StatusOr<SessionContent> Store::Child(const SessionContent& parent, const 
       .created = clock_(),
       .ttl = options.ttl.value_or(parent.record.ttl),
       .has_transcript = parent.record.has_transcript,
+      .add_special_tokens = parent.record.add_special_tokens,
       .answer_end = mark != nullptr ? mark->record.answer_end : parent.record.answer_end,
       .creation_key = call.idempotency_key,
       .creation_asked = AskedBy(CallKind::kFork, call.request_hash)};

@@ -181,7 +181,7 @@ TEST(ConfigTest, EveryTruncationIsRefused) {
 
 TEST(GenerationDefaultsTest, AbsentFileLeavesAllUnset) {
   const fixtures::TempDir dir;
-  const auto defaults = LoadGenerationDefaults(dir.path());
+  const auto defaults = LoadGenerationDefaults(dir.path(), {.vocab_size = 16});
   ASSERT_TRUE(defaults.ok()) << defaults.status();
   EXPECT_FALSE(defaults->temperature.has_value());
   EXPECT_FALSE(defaults->max_tokens.has_value());
@@ -193,7 +193,7 @@ TEST(GenerationDefaultsTest, ReadsApiNamesAndIgnoresOthers) {
             R"({"temperature": 0, "top_k": -1, "top_p": 0.9, "min_p": 0.05,
                 "repetition_penalty": 1.1, "presence_penalty": -2, "frequency_penalty": 0.5,
                 "max_tokens": 64, "do_sample": true})");
-  const auto defaults = LoadGenerationDefaults(dir.path());
+  const auto defaults = LoadGenerationDefaults(dir.path(), {.vocab_size = 16});
   ASSERT_TRUE(defaults.ok()) << defaults.status();
   EXPECT_EQ(defaults->temperature, 0.0);
   EXPECT_EQ(defaults->top_k, -1);
@@ -211,10 +211,40 @@ TEST(GenerationDefaultsTest, RefusesValuesTheApiWouldRefuse) {
                             "\"min_p\": -1", "\"repetition_penalty\": 0", "\"top_k\": -2",
                             "\"max_tokens\": 0", "\"presence_penalty\": 3", "\"top_k\": \"5\""}) {
     dir.Write("generation_config.json", std::string("{") + field + "}");
-    EXPECT_THAT(Message(LoadGenerationDefaults(dir.path()).status()),
+    EXPECT_THAT(Message(LoadGenerationDefaults(dir.path(), {.vocab_size = 16}).status()),
                 HasSubstr("generation_config.json: field"))
         << field;
   }
+}
+
+TEST(GenerationDefaultsTest, SaysHowContextsBegin) {
+  const fixtures::TempDir dir;
+  dir.Write("generation_config.json", R"({"bos_token_id": 15, "add_bos_token": true})");
+  const auto defaults = LoadGenerationDefaults(dir.path(), {.vocab_size = 16});
+  ASSERT_TRUE(defaults.ok()) << defaults.status();
+  EXPECT_EQ(defaults->bos_token_id, 15);
+  EXPECT_TRUE(defaults->add_bos_token);
+  dir.Write("generation_config.json", R"({"bos_token_id": null, "top_k": 1})");
+  const auto without = LoadGenerationDefaults(dir.path(), {.vocab_size = 16, .bos_token_id = 3});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->bos_token_id, std::nullopt);
+  EXPECT_FALSE(without->add_bos_token);
+}
+
+TEST(GenerationDefaultsTest, RefusesToAddATokenThatThereIsNot) {
+  const fixtures::TempDir dir;
+  const auto message = [&](const char* text, const CommonConfig& common) {
+    dir.Write("generation_config.json", text);
+    return Message(LoadGenerationDefaults(dir.path(), common).status());
+  };
+  EXPECT_THAT(message(R"({"bos_token_id": 16})", {.vocab_size = 16}),
+              HasSubstr("\"bos_token_id\" is 16; it must be an integer from 0 to 15"));
+  EXPECT_THAT(message(R"({"add_bos_token": 1})", {.vocab_size = 16}),
+              HasSubstr("\"add_bos_token\" is 1; it must be true or false"));
+  EXPECT_THAT(
+      message(R"({"add_bos_token": true})", {.vocab_size = 16}),
+      HasSubstr("\"add_bos_token\" is true; it must be false, or this file or config.json"));
+  EXPECT_TRUE(LoadGenerationDefaults(dir.path(), {.vocab_size = 16, .bos_token_id = 3}).ok());
 }
 
 }  // namespace

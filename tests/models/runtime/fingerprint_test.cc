@@ -82,7 +82,7 @@ TEST(FingerprintTest, SeedAndTokenizerFileCount) {
   EXPECT_NE(one, Fingerprint(config, *RandomWeights(1), "pieceS"));
 }
 
-std::string Loaded(const std::string& dir, DType dtype) {
+std::string FingerprintOf(const std::string& dir, DType dtype) {
   LoadOptions options;
   options.device = MakeDevice("cpu", 1).value();
   options.dtype = dtype;
@@ -94,22 +94,22 @@ std::string Loaded(const std::string& dir, DType dtype) {
 // The value is part of every stored snapshot: if it changes, no snapshot of before can be loaded.
 TEST(FingerprintTest, IsTheSameForEverAndForEveryDType) {
   constexpr char kExpected[] = "d671438892faba348c1cc0f22c0b3b19";
-  EXPECT_EQ(Loaded("tests/golden/heads_unequal", DType::kFloat32), kExpected);
-  EXPECT_EQ(Loaded("tests/golden/heads_unequal", DType::kBFloat16), kExpected);
+  EXPECT_EQ(FingerprintOf("tests/golden/heads_unequal", DType::kFloat32), kExpected);
+  EXPECT_EQ(FingerprintOf("tests/golden/heads_unequal", DType::kBFloat16), kExpected);
 }
 
 TEST(FingerprintTest, ReadsTheTokenizersFile) {
   const TempDir dir;
   const std::filesystem::path copy = std::filesystem::path(dir.path()) / "model";
   std::filesystem::copy("tests/golden/pieces_tied", copy);
-  const std::string before = Loaded(copy, DType::kFloat32);
-  EXPECT_EQ(before, Loaded("tests/golden/pieces_tied", DType::kFloat32));
+  const std::string before = FingerprintOf(copy, DType::kFloat32);
+  EXPECT_EQ(before, FingerprintOf("tests/golden/pieces_tied", DType::kFloat32));
   for (const auto& entry : std::filesystem::directory_iterator(copy)) {
     if (entry.path().extension() != ".model") continue;
     // An unknown field of the protocol buffer: the tokenizer stays the same, its bytes do not.
     std::ofstream(entry.path(), std::ios::binary | std::ios::app) << std::string("\xa2\x1f\x01x");
   }
-  EXPECT_NE(before, Loaded(copy, DType::kFloat32));
+  EXPECT_NE(before, FingerprintOf(copy, DType::kFloat32));
 }
 
 }  // namespace

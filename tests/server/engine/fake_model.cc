@@ -193,6 +193,8 @@ FakeModel::FakeModel(FakeOptions options) : options_(options) {
   info_.config.prefill_chunk = options.prefill_chunk;
   info_.config.max_position = options.max_position;
   info_.config.eos_token_id = kEos;
+  info_.generation = {.bos_token_id = options.add_bos_token ? std::optional(kEos) : std::nullopt,
+                      .add_bos_token = options.add_bos_token};
 }
 
 FakeModel::~FakeModel() { EXPECT_EQ(live_states, 0); }

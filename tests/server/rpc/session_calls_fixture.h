@@ -36,8 +36,8 @@ class SessionCallsTest : public testing::Test {
   }
 
   // The next Acquire gives this lease.
-  FakeLease* Expect() {
-    auto lease = std::make_unique<FakeLease>(Record(), &log_);
+  FakeLease* Expect(SessionRecord record = Record()) {
+    auto lease = std::make_unique<FakeLease>(std::move(record), &log_);
     FakeLease* const raw = lease.get();
     EXPECT_CALL(store_, Acquire(testing::_))
         .WillOnce(testing::Return(

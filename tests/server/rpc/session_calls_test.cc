@@ -35,6 +35,106 @@ TEST_F(SessionCallsTest, AppendCommitsWhatItFed) {
   EXPECT_EQ(log_.released, 1);
 }
 
+class BegunSessionCallsTest : public SessionCallsTest {
+ protected:
+  BegunSessionCallsTest() : SessionCallsTest({.add_bos_token = true}) {}
+
+  static std::vector<int32_t> Begun(std::string_view text) {
+    std::vector<int32_t> ids = Ids(text);
+    ids.insert(ids.begin(), kEos);
+    return ids;
+  }
+};
+
+TEST_F(BegunSessionCallsTest, EmptySessionBeginsWithTheModelsId) {
+  Expect();
+  v1::AppendSessionResponse appended;
+  ASSERT_TRUE(Append(&appended).ok());
+  EXPECT_EQ(log_.tokens, Begun("abc"));
+  EXPECT_EQ(appended.tokens(), 4);
+  EXPECT_EQ(appended.session().position(), 4);
+
+  Expect();
+  v1::GenerateRequest request = Prompt();
+  request.mutable_sampling()->set_prompt_logprobs(0);
+  request.mutable_sampling()->set_echo(true);
+  v1::GenerateResponse generated;
+  ASSERT_TRUE(Generate(request, &generated).ok());
+  EXPECT_EQ(generated.session().position(), 4 + 5);
+  EXPECT_EQ(generated.usage().prompt_tokens(), 4);
+  ASSERT_EQ(generated.prompt_logprobs_size(), 4);
+  EXPECT_EQ(generated.prompt_logprobs(0).token().token_id(), kEos);
+  EXPECT_FALSE(generated.prompt_logprobs(0).has_logprob());
+  EXPECT_TRUE(generated.prompt_logprobs(1).has_logprob());
+  std::string text;
+  for (const v1::SampleDelta& delta : generated.deltas()) text += delta.text();
+  EXPECT_THAT(text, testing::StartsWith("abc"));
+}
+
+TEST_F(BegunSessionCallsTest, SessionThatWasMadeWithoutItDoesNot) {
+  SessionRecord without = Record();
+  without.add_special_tokens = false;
+  Expect(without);
+  v1::AppendSessionResponse appended;
+  ASSERT_TRUE(Append(&appended).ok());
+  EXPECT_EQ(log_.tokens, Ids("abc"));
+  Expect(without);
+  v1::AppendSessionRequest asks = Feed();
+  asks.set_add_special_tokens(true);
+  grpc::ClientContext context;
+  ASSERT_TRUE(sessions_->AppendSession(&context, asks, &appended).ok());
+  EXPECT_EQ(log_.tokens, Begun("abc"));
+}
+
+TEST_F(BegunSessionCallsTest, SessionThatHoldsTokensGoesOn) {
+  SessionRecord later = Record();
+  later.position = 1;
+  Expect(later);
+  v1::AppendSessionResponse appended;
+  ASSERT_TRUE(Append(&appended).ok());
+  EXPECT_EQ(log_.tokens, Ids("abc"));
+}
+
+TEST_F(BegunSessionCallsTest, ScoreCountsTheTextAlone) {
+  for (const bool add : {true, false}) {
+    Expect();
+    v1::ScoreRequest request;
+    request.mutable_session()->set_session_id(kId);
+    request.set_text("abc");
+    request.set_add_special_tokens(add);
+    grpc::ClientContext context;
+    const auto reader = generation_->Score(&context, request);
+    v1::ScoreResponse all, message;
+    while (reader->Read(&message)) all.MergeFrom(message);
+    ASSERT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(log_.tokens, add ? Begun("abc") : Ids("abc"));
+    EXPECT_EQ(all.session().position(), add ? 4 : 3);
+    EXPECT_EQ(all.tokens_size(), 3);
+    EXPECT_EQ(all.tokens(0).token().token(), "a");
+    EXPECT_EQ(all.tokens(0).has_logprob(), add);
+    EXPECT_EQ(all.summary().tokens(), 3);
+    EXPECT_EQ(all.summary().scored_tokens(), add ? 3 : 2);
+    EXPECT_EQ(all.summary().bytes(), 3);
+  }
+}
+
+TEST_F(BegunSessionCallsTest, TokenizeHasTheTokensOfABeginning) {
+  v1::TokenizeRequest request;
+  request.set_text("abc");
+  const auto ids = [&] {
+    grpc::ClientContext context;
+    v1::TokenizeResponse response;
+    EXPECT_TRUE(generation_->Tokenize(&context, request, &response).ok());
+    return std::vector<int32_t>(response.token_ids().begin(), response.token_ids().end());
+  };
+  EXPECT_EQ(ids(), Begun("abc"));
+  request.set_add_special_tokens(false);
+  EXPECT_EQ(ids(), Ids("abc"));
+  request.set_add_special_tokens(true);
+  request.set_text("");
+  EXPECT_EQ(ids(), Begun(""));
+}
+
 TEST_F(SessionCallsTest, CallEndsWithTheStatusOfACommitThatFails) {
   Expect()->outcome = absl::ResourceExhaustedError("the disk is full");
   v1::AppendSessionResponse appended;

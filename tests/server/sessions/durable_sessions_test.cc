@@ -72,12 +72,14 @@ TEST(DurableSessionsTest, FindsWhatWasSavedAfterARestart) {
 
 TEST(DurableSessionsTest, KeepsEmptySessions) {
   DurableHarness h;
-  const auto created = h.store->Create("", {.durability = Durability::kDisk});
+  const auto created =
+      h.store->Create("", {.add_special_tokens = false, .durability = Durability::kDisk});
   ASSERT_TRUE(created.ok()) << created.status();
   EXPECT_EQ(created->record.persisted_version, 1);
   h.Restart();
   const SessionCall call{.id = created->record.id};
   h.ExpectHolds(call, "");
+  EXPECT_FALSE(h.store->Get("", call.id)->record.add_special_tokens);
   ASSERT_TRUE(h.Append(call, "now").ok());
   h.ExpectHolds(call, "now");
 }

@@ -118,6 +118,15 @@ TEST(SessionTransferTest, MovesEmptySessionsToo) {
   h.ExpectHolds({.id = imported->record.id}, "");
 }
 
+TEST(SessionTransferTest, CarriesWhetherSpecialTokensAreAdded) {
+  StoreHarness from, to;
+  const std::string id = from.Create({.add_special_tokens = false});
+  const std::string snapshot = Export(from, {.id = id});
+  EXPECT_FALSE(Import(to, snapshot)->record.add_special_tokens);
+  EXPECT_TRUE(Import(to, snapshot, {.add_special_tokens = true})->record.add_special_tokens);
+  EXPECT_FALSE(Adopt(to, from, id)->record.add_special_tokens);
+}
+
 TEST(SessionTransferTest, RefusesWhatIsNoSnapshotOfThisModel) {
   StoreHarness h;
   const SessionCall call{.id = h.Create()};

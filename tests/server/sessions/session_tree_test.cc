@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,6 +41,16 @@ TEST(SessionTreeTest, ForksShareNothingThatIsWritten) {
   }
   const auto listed = h.store->List("", {.parent_id = parent.id}, 0, "");
   EXPECT_EQ(listed->sessions.size(), 3u);
+}
+
+TEST(SessionTreeTest, ForksAddSpecialTokensAsTheirParentDoes) {
+  StoreHarness h;
+  for (const std::optional<bool> add : {std::optional<bool>(), std::optional(false)}) {
+    const SessionCall parent{.id = h.Create({.add_special_tokens = add})};
+    const auto forks = h.store->Fork(parent, {});
+    ASSERT_TRUE(forks.ok()) << forks.status();
+    EXPECT_EQ(forks->front().record.add_special_tokens, add.value_or(true));
+  }
 }
 
 TEST(SessionTreeTest, ForksOnceForOneKey) {

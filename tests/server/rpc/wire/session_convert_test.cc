@@ -94,6 +94,18 @@ TEST(ToCreateOptionsTest, TimeToLive) {
   }
 }
 
+TEST(ToCreateOptionsTest, SaysOfSpecialTokensOnlyWhatTheMessageSays) {
+  v1::CreateSessionRequest message;
+  EXPECT_EQ(ToCreateOptions(message)->add_special_tokens, std::nullopt);
+  for (const bool add : {false, true}) {
+    message.set_add_special_tokens(add);
+    EXPECT_EQ(ToCreateOptions(message)->add_special_tokens, add);
+    v1::Session session;
+    ToProto(SessionView{.record = {.id = "s", .add_special_tokens = add}}, &session);
+    EXPECT_EQ(session.add_special_tokens(), add);
+  }
+}
+
 TEST(ToForkOptionsTest, ZeroMeansOne) {
   v1::ForkSessionRequest message;
   EXPECT_EQ(ToForkOptions(message)->count, 1);

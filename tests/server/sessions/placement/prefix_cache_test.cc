@@ -3,6 +3,7 @@
 
 #include <latch>
 
+#include "models/runtime/begin_id.h"
 #include "tests/server/sessions/store_harness.h"
 
 namespace tvq {
@@ -11,10 +12,12 @@ namespace {
 constexpr int64_t kChunk = 8;  // FakeOptions
 
 struct PrefixHarness : StoreHarness {
-  explicit PrefixHarness(int64_t prefix_bytes = 100'000, std::vector<std::string> shared = {})
+  explicit PrefixHarness(int64_t prefix_bytes = 100'000, std::vector<std::string> shared = {},
+                         FakeOptions fake = {})
       : StoreHarness({.host_bytes = 300'000,
                       .prefix_bytes = prefix_bytes,
-                      .shared_prompts = std::move(shared)}) {
+                      .shared_prompts = std::move(shared)},
+                     fake) {
     session = Create();
     EXPECT_TRUE(Append({.id = session}, "some").ok());
   }
@@ -31,6 +34,7 @@ struct PrefixHarness : StoreHarness {
     Settle();
     auto sink = std::make_shared<RecordingSink>();
     Request request = tvq::Ask(sink, prompt, std::move(sampling));
+    AddBosToken(model->info(), &request.prompt);  // as the RPC layer does
     request.owner = owner;
     request.sampling.seed = 7;
     if (use) store->UsePrefixes(&request);
@@ -103,6 +107,11 @@ TEST(PrefixCacheTest, KeepsOwnersApart) {
   for (const char* owner : {"ann", "bob"}) {
     EXPECT_EQ(h.Ask(owner, "operator's system prompt, and more").usage.cached_tokens, 24);
   }
+}
+
+TEST(PrefixCacheTest, SharesPromptsAsTheyBeginAContext) {
+  PrefixHarness h(100'000, {kLong}, {.add_bos_token = true});
+  EXPECT_EQ(h.Ask("bob", kLong + " more").usage.cached_tokens, 2 * kChunk);
 }
 
 TEST(PrefixCacheTest, ScoresEveryToken) {
