@@ -71,6 +71,7 @@ OrderedJson ToJson(const v1::Model& model) {
           {"bos_token_id", IdOrNull(model.has_bos_token_id(), model.bos_token_id())},
           {"eos_token_id", IdOrNull(model.has_eos_token_id(), model.eos_token_id())},
           {"unk_token_id", IdOrNull(model.has_unk_token_id(), model.unk_token_id())},
+          {"add_bos_token", model.add_bos_token()},
           {"default_sampling", ToJson(model.default_sampling())},
           {"can_encode", model.can_encode()},
           {"fingerprint", model.fingerprint()},

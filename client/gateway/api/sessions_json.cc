@@ -41,6 +41,7 @@ OrderedJson ToJson(const v1::Session& session) {
       session.has_expire_time() ? OrderedJson(session.expire_time().seconds()) : OrderedJson();
   json["marks"] = std::move(marks);
   json["has_transcript"] = session.has_transcript();
+  json["add_special_tokens"] = session.add_special_tokens();
   json["label"] = session.label();
   return json;
 }

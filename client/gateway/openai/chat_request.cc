@@ -92,6 +92,7 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   v1::GenerateRequest& call = request.call;
   call.set_model(fields.String("model").value_or(""));
   call.set_priority(fields.Int32("priority").value_or(0));
+  ReadSpecialTokens(fields, &call);
   v1::SamplingParams* const sampling = call.mutable_sampling();
   ReadSampling(fields, sampling);
   if (fields.Has("max_completion_tokens")) request.max_tokens_field = "max_completion_tokens";

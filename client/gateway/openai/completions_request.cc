@@ -35,6 +35,7 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
   v1::GenerateRequest call;
   call.set_model(request.model);
   call.set_priority(fields.Int32("priority").value_or(0));
+  ReadSpecialTokens(fields, &call);
   v1::SamplingParams* const sampling = call.mutable_sampling();
   ReadSampling(fields, sampling);
   if (const auto max_tokens = fields.Int32("max_tokens")) sampling->set_max_tokens(*max_tokens);

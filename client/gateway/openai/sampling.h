@@ -1,4 +1,5 @@
-// The fields that say how tokens are chosen, which completions and chat have in common.
+// The fields that say how tokens are chosen, which completions and chat have in common, and others
+// that several bodies have.
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_SAMPLING_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_SAMPLING_H_
 
@@ -25,6 +26,12 @@ void CheckResponseFormat(Fields& fields);
 
 // "memory" or "disk".
 v1::Durability ReadDurability(Fields& fields);
+
+// add_special_tokens of any message that has the field; left out, it stays unset.
+template <typename Message>
+void ReadSpecialTokens(Fields& fields, Message* message) {
+  if (const auto add = fields.Bool("add_special_tokens")) message->set_add_special_tokens(*add);
+}
 
 struct StreamOptions {
   bool stream = false;

@@ -64,6 +64,7 @@ void ReadCreate(Fields& fields, const std::string& idempotency_key,
   create->set_model(fields.String("model").value_or(""));
   ReadTtl(fields, create);
   if (const auto keep = fields.Bool("keep_transcript")) create->set_keep_transcript(*keep);
+  ReadSpecialTokens(fields, create);
   create->set_label(fields.String("label").value_or(""));
   create->set_durability(ReadDurability(fields));
   create->set_idempotency_key(idempotency_key);
@@ -99,6 +100,7 @@ absl::StatusOr<v1::AppendSessionRequest> ParseAppend(std::string_view body,
                                                      const SessionTarget& target) {
   return Parse<v1::AppendSessionRequest>(Object(body), [&](Fields& fields, auto* append) {
     ReadCall(fields, target, append->mutable_session());
+    ReadSpecialTokens(fields, append);
     auto text = fields.String("text");
     const bool has_ids = fields.Has("token_ids");
     if (text.has_value() == has_ids) fields.Fail("text", "must be given, or token_ids instead");
@@ -177,6 +179,7 @@ absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body) {
     request->set_model(fields.String("model").value_or(""));
     request->set_text(Required(fields, "prompt"));
     request->set_allow_unknown(fields.Bool("allow_unknown").value_or(false));
+    ReadSpecialTokens(fields, request);
   });
 }
 

@@ -36,7 +36,7 @@ TEST(CompletionsRequestTest, ReadsEveryField) {
     "min_tokens": 2, "allowed_token_ids": [1, 2.0], "logprobs": 3, "prompt_logprobs": 4,
     "logit_bias": {"8": -100}, "ignore_eos": true, "n": 6, "echo": true, "priority": 9,
     "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true},
-    "return_token_ids": true, "user": "u", "something": {"else": [1]}})");
+    "return_token_ids": true, "add_special_tokens": false, "user": "u", "something": {"else": [1]}})");
   EXPECT_EQ(request.model, "m");
   EXPECT_EQ(request.n, 6);
   EXPECT_TRUE(request.stream && request.include_usage && request.echo && request.logprobs &&
@@ -46,6 +46,7 @@ TEST(CompletionsRequestTest, ReadsEveryField) {
   EXPECT_EQ(call.model(), "m");
   EXPECT_EQ(call.text(), "a");
   EXPECT_EQ(call.priority(), 9);
+  EXPECT_TRUE(call.has_add_special_tokens() && !call.add_special_tokens());
   EXPECT_FALSE(call.has_session());
   const v1::SamplingParams& sampling = call.sampling();
   EXPECT_EQ(sampling.max_tokens(), 5);
