@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -67,6 +68,9 @@ flags::Option AddModel(flags::Command command, std::string& model);
 
 // --allow-unknown, for a command that has text tokenized.
 flags::Option AddAllowUnknown(flags::Command command, bool& allow);
+
+// --add-special-tokens and --no-add-special-tokens, for a command whose text may begin a context.
+void AddSpecialTokens(flags::Command command, std::optional<bool>& add);
 
 // ", 3 of them unknown" behind a number of tokens; nothing if there are none.
 std::string OfThemUnknown(int64_t count);

@@ -20,6 +20,7 @@ void CreateOptions::AddTo(flags::Command command) {
   command.AddFlag(
              "--no-transcript", [this] { transcript_ = false; }, "Do not keep them")
       .Excludes(transcript);
+  AddSpecialTokens(command, add_special_tokens_);
   AddDurability(command, durability_);
   command
       .Add("--idempotency-key", idempotency_key_, "A call repeated with the same key is done once")
@@ -31,6 +32,7 @@ void CreateOptions::Fill(v1::CreateSessionRequest* request) const {
   request->set_label(label_);
   if (ttl_) *request->mutable_ttl() = ToDuration(*ttl_);
   if (transcript_) request->set_keep_transcript(*transcript_);
+  if (add_special_tokens_) request->set_add_special_tokens(*add_special_tokens_);
   request->set_durability(durability_);
   request->set_idempotency_key(idempotency_key_);
 }

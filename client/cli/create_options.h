@@ -22,6 +22,7 @@ class CreateOptions {
   std::string label_;
   std::optional<double> ttl_;  // seconds
   std::optional<bool> transcript_;
+  std::optional<bool> add_special_tokens_;  // of calls on it that do not say
   v1::Durability durability_ = v1::DURABILITY_UNSPECIFIED;
   std::string idempotency_key_;
 };

@@ -69,6 +69,16 @@ flags::Option AddAllowUnknown(flags::Command command, bool& allow) {
                          "without this they are an error");
 }
 
+void AddSpecialTokens(flags::Command command, std::optional<bool>& add) {
+  const flags::Option with = command.AddFlag(
+      "--add-special-tokens", [&add] { add = true; },
+      "Begin an empty context with the model's bos_token_id, if it adds one; the default, unless a "
+      "session was created otherwise");
+  command.AddFlag(
+             "--no-add-special-tokens", [&add] { add = false; }, "Do not begin it so")
+      .Excludes(with);
+}
+
 std::string OfThemUnknown(int64_t count) {
   return count == 0 ? "" : absl::StrCat(", ", count, " of them unknown");
 }

@@ -42,6 +42,7 @@ class GrpcTarget final : public Target {
     v1::TokenizeRequest request;
     request.set_model(model);
     request.set_text(text);
+    request.set_add_special_tokens(false);  // pieces are cut anywhere
     const auto response = client_->Tokenize(request, {.timeout = kSetUpTimeout});
     if (!response.ok()) return Named(response.status());
     return std::vector<int32_t>(response->token_ids().begin(), response->token_ids().end());

@@ -22,6 +22,7 @@ struct GenerateOptions {
   std::optional<std::string> prompt;
   std::string prompt_file;
   std::vector<int32_t> prompt_ids;
+  std::optional<bool> add_special_tokens;
   SamplingOptions sampling;
   SessionCallOptions session;
 };
@@ -70,6 +71,7 @@ int RunGenerate(const Globals& globals, const GenerateOptions& options) {
   request.set_model(options.model);
   options.sampling.Fill(request.mutable_sampling());
   if (options.session.given()) options.session.Fill(request.mutable_session());
+  if (options.add_special_tokens) request.set_add_special_tokens(*options.add_special_tokens);
   if (auto status = SetPrompt(options, &request); !status.ok()) {
     return globals.FailUsage(status);
   }
@@ -109,6 +111,7 @@ void AddGenerate(flags::Command app, Globals& globals) {
   ids.SplitAt(',');
   prompt.Excludes(file).Excludes(ids);
   file.Excludes(ids);
+  AddSpecialTokens(command, options->add_special_tokens);
   options->sampling.AddTo(command);
   options->session.AddTo(command);
   options->session.AddCommitOnCancel(command);

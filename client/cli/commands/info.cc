@@ -27,7 +27,10 @@ nlohmann::json ModelJson(const v1::Model& m) {
                          {"tokenizer", m.tokenizer()},
                          {"can_encode", m.can_encode()},
                          {"fingerprint", m.fingerprint()},
+                         {"add_bos_token", m.add_bos_token()},
+                         {"bos_token_id", nullptr},
                          {"eos_token_id", nullptr}};
+  if (m.has_bos_token_id()) json["bos_token_id"] = m.bos_token_id();
   if (m.has_eos_token_id()) json["eos_token_id"] = m.eos_token_id();
   return json;
 }

@@ -20,7 +20,7 @@ namespace {
 struct ScoreOptions {
   std::string model;
   std::string file = "-";
-  bool no_eos = false;
+  std::optional<bool> add_special_tokens;
   bool allow_unknown = false;
   ExampleOptions examples;
   SessionCallOptions session;
@@ -104,10 +104,13 @@ int RunScore(const Globals& globals, const ScoreOptions& options) {
   request.set_model(model->name());
   request.set_summary_only(true);
   request.set_allow_unknown(options.allow_unknown);
+  if (options.add_special_tokens) request.set_add_special_tokens(*options.add_special_tokens);
   if (options.session.given()) {
     options.session.Fill(request.mutable_session());  // the text continues what the session holds
   } else {
-    request.set_prepend_eos(model->has_eos_token_id() && !options.no_eos);
+    // Something to predict the first token from.
+    request.set_prepend_eos(model->has_eos_token_id() && !model->add_bos_token() &&
+                            options.add_special_tokens.value_or(true));
   }
 
   std::optional<Reading> reading(ShownSize(globals, request));
@@ -138,8 +141,13 @@ void AddScore(flags::Command app, Globals& globals) {
                                  .ShowDefault();
   options->session.AddTo(command);
   options->examples.AddTo(command, {file, command.Find("--session")});
-  command.AddFlag("--no-eos", options->no_eos,
-                  "Do not feed the end-of-sequence id first; the first token is then not scored");
+  AddSpecialTokens(command, options->add_special_tokens);
+  command
+      .AddFlag(
+          "--no-eos", [options = options.get()] { options->add_special_tokens = false; },
+          "Feed neither bos_token_id nor the end-of-sequence id first; the first token is then not "
+          "scored")
+      .Excludes(command.Find("--add-special-tokens"));
   AddAllowUnknown(command, options->allow_unknown);
   command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunScore(globals, *options); };

@@ -39,10 +39,12 @@ struct Total {
 };
 
 absl::StatusOr<v1::TokenizeResponse> Tokenized(const Globals& globals, const std::string& model,
-                                               const std::string& text, bool allow_unknown) {
+                                               const std::string& text, bool begins,
+                                               bool allow_unknown) {
   v1::TokenizeRequest request;
   request.set_model(model);
   request.set_text(text);
+  request.set_add_special_tokens(begins);
   request.set_allow_unknown(allow_unknown);
   return globals.client->Tokenize(request, globals.Call());
 }
@@ -56,9 +58,10 @@ absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& mod
   };
   const Interrupt::Guard guard(*globals.interrupt,
                                [] {});  // what was scored is told before the end
-  const auto first = Tokenized(globals, model, absl::StrCat(pair.first, "\n"), allow_unknown);
+  const auto first =
+      Tokenized(globals, model, absl::StrCat(pair.first, "\n"), /*begins=*/true, allow_unknown);
   if (!first.ok()) return failed(first.status(), "first");
-  const auto second = Tokenized(globals, model, pair.second, allow_unknown);
+  const auto second = Tokenized(globals, model, pair.second, /*begins=*/false, allow_unknown);
   if (!second.ok()) return failed(second.status(), "second");
   if (globals.interrupt->happened()) return absl::CancelledError("interrupted");
   Example example{{first->token_ids().begin(), first->token_ids().end()},
@@ -68,8 +71,7 @@ absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& mod
   return example;
 }
 
-// An example without given tokens begins, as all that is drawn does, behind the end-of-sequence id,
-// if there is one.
+// An example without given tokens begins behind the end-of-sequence id, if there is one.
 absl::StatusOr<Total> Score(const Globals& globals, const v1::Model& model,
                             const Example& example) {
   v1::ScoreRequest request;
@@ -200,7 +202,12 @@ int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1:
   for (size_t i = 0; i < images->size() && status.ok(); ++i) {
     auto ids = TokensOf((*images)[i], model.image(), model.image().height(), options.images);
     if (!ids.ok()) return globals.FailUsage(ids.status());
-    status = scoring.Add(Example{*std::move(ids), 0}, "image", static_cast<int64_t>(i));
+    Example example{*std::move(ids), 0};
+    if (model.has_bos_token_id()) {
+      example.ids.insert(example.ids.begin(), model.bos_token_id());
+      example.given = 1;
+    }
+    status = scoring.Add(example, "image", static_cast<int64_t>(i));
   }
   return scoring.End(status);
 }

@@ -16,7 +16,9 @@ namespace {
 
 struct WriteOptions {
   SessionCallOptions session;
-  TextInput input;  // append
+  // append
+  TextInput input;
+  std::optional<bool> add_special_tokens;
   // fork
   int32_t count = 1;
   std::string label;
@@ -35,6 +37,7 @@ int Done(const Globals& globals, const absl::StatusOr<v1::SessionPosition>& posi
 int RunAppend(const Globals& globals, const WriteOptions& options) {
   v1::AppendSessionRequest request;
   options.session.Fill(request.mutable_session());
+  if (options.add_special_tokens) request.set_add_special_tokens(*options.add_special_tokens);
   if (auto status = options.input.Fill(&request); !status.ok()) return globals.FailUsage(status);
   std::optional<Reading> reading(SizeOf(request));
   const auto response = globals.client->sessions().Append(request, globals.Call());
@@ -104,6 +107,7 @@ void AddSessionWrites(flags::Command session, Globals& globals) {
   };
   const auto [append, fed] = add("append", "Feeds a text without generating", RunAppend);
   fed->input.AddTo(append);
+  AddSpecialTokens(append, fed->add_special_tokens);
 
   const auto [fork, forks] =
       add("fork", "Exact copies that go their own ways; prints ids", RunFork);

@@ -15,6 +15,7 @@ struct TokenOptions {
   std::string model;
   std::optional<std::string> text;
   bool allow_unknown = false;
+  std::optional<bool> add_special_tokens;
   std::vector<int32_t> ids;
 };
 
@@ -22,6 +23,7 @@ int RunTokenize(const Globals& globals, const TokenOptions& options) {
   v1::TokenizeRequest request;
   request.set_model(options.model);
   request.set_allow_unknown(options.allow_unknown);
+  if (options.add_special_tokens) request.set_add_special_tokens(*options.add_special_tokens);
   if (options.text) {
     request.set_text(*options.text);
   } else if (auto status = ReadInput("-", request.mutable_text()); !status.ok()) {
@@ -72,10 +74,12 @@ int RunDetokenize(const Globals& globals, const TokenOptions& options) {
 
 void AddTokenize(flags::Command app, Globals& globals) {
   auto options = std::make_shared<TokenOptions>();
-  const flags::Command command = app.AddCommand("tokenize", "Text to token ids");
+  const flags::Command command =
+      app.AddCommand("tokenize", "Text that begins a context to token ids");
   AddModel(command, options->model);
   command.Add("--text", options->text, "The text; without it: from stdin");
   AddAllowUnknown(command, options->allow_unknown);
+  AddSpecialTokens(command, options->add_special_tokens);
   command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunTokenize(globals, *options); };
   });

@@ -68,6 +68,7 @@ nlohmann::json ToJson(const v1::Session& s) {
                          {"expire_time", nullptr},
                          {"marks", nlohmann::json::array()},
                          {"has_transcript", s.has_transcript()},
+                         {"add_special_tokens", s.add_special_tokens()},
                          {"label", s.label()}};
   if (!s.parent_id().empty()) {
     json["parent_id"] = s.parent_id();

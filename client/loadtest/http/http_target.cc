@@ -68,7 +68,8 @@ class HttpTarget final : public Target {
 
   absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
                                                 const std::string& text) override {
-    const Json body = {{"model", model}, {"prompt", text}};
+    // Pieces are cut anywhere, not where a context begins.
+    const Json body = {{"model", model}, {"prompt", text}, {"add_special_tokens", false}};
     const auto json =
         Fetch("POST", "/tokenize", body.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!json.ok()) return json.status();
