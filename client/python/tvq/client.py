@@ -43,35 +43,41 @@ class Client:
                  traceback: Optional[TracebackType]) -> None:
         self.close()
 
-    def generate(self, prompt: Prompt = "", *, model: str = "", priority: int = 0, timeout: Optional[float] = None,
-                 **sampling: Unpack[Sampling]) -> Generation:
-        """Continues a prompt. Iterate over the result, or call its text(); sampling parameters are vLLM's."""
-        request = options.generate_request(model, prompt, priority, sampling)
+    def generate(self, prompt: Prompt = "", *, model: str = "", add_special_tokens: Optional[bool] = None,
+                 priority: int = 0, timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> Generation:
+        """Continues a prompt. Iterate over the result, or call its text(); sampling parameters are vLLM's.
+
+        A text that begins a context is given the model's bos_token_id as first token, if the model adds one
+        (Model.add_bos_token) and add_special_tokens is not False; here as wherever text is given.
+        """
+        request = options.generate_request(model, prompt, add_special_tokens, priority, sampling)
         replies = self._transport.server_stream("GenerationService/Generate", request,
                                                 generation_pb2.GenerateResponse, timeout)
         return Generation(replies, replies.cancel)
 
     def generate_with_state(self, prompt: Prompt = "", state: Optional[Snapshot] = None, *, model: str = "",
-                            priority: int = 0, timeout: Optional[float] = None,
-                            **sampling: Unpack[Sampling]) -> StatefulGeneration:
+                            add_special_tokens: Optional[bool] = None, priority: int = 0,
+                            timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> StatefulGeneration:
         """Continues a state that the client keeps: the server keeps nothing. None: an empty context."""
         first = generation_pb2.GenerateWithStateRequest(
-            generate=options.generate_request(model, prompt, priority, sampling))
+            generate=options.generate_request(model, prompt, add_special_tokens, priority, sampling))
         kind = generation_pb2.GenerateWithStateRequest
         requests = RequestStream(first, _pieces(b"" if state is None else state), kind)
         return StatefulGeneration(self._transport.both_stream(
             "GenerationService/GenerateWithState", requests, kind, generation_pb2.GenerateWithStateResponse, timeout))
 
-    def score(self, text: Prompt, *, model: str = "", prepend_eos: bool = False, logprobs: Optional[int] = None,
+    def score(self, text: Prompt, *, model: str = "", prepend_eos: bool = False,
+              add_special_tokens: Optional[bool] = None, logprobs: Optional[int] = None,
               allow_unknown: bool = False, timeout: Optional[float] = None) -> Score:
         """How well the model predicts a text, the whole of it being one context.
 
-        prepend_eos feeds the end-of-sequence id first, so that the first token is scored too. logprobs asks for
-        every token's log-probability, beside so many alternatives. allow_unknown as in tokenize.
+        The first token is scored if something is fed before it: what add_special_tokens puts there, as in generate,
+        or with prepend_eos the end-of-sequence id. logprobs asks for every token's log-probability, beside so many
+        alternatives. allow_unknown as in tokenize.
         """
         request = generation_pb2.ScoreRequest(model=model, prepend_eos=prepend_eos, summary_only=logprobs is None,
                                               logprobs=logprobs or 0, allow_unknown=allow_unknown)
-        options.set_input(request, text)
+        options.set_input(request, text, add_special_tokens)
         return read_score(self._transport, request, timeout)
 
     def encode(self, text: Prompt, *, model: str = "", pooling: Pooling = "per_token",
@@ -82,15 +88,17 @@ class Client:
         return values.encoding(self._transport.unary("GenerationService/Encode", request,
                                                      generation_pb2.EncodeResponse, timeout))
 
-    def tokenize(self, text: str, *, model: str = "", allow_unknown: bool = False) -> list[int]:
-        """The token ids of a text.
+    def tokenize(self, text: str, *, model: str = "", add_special_tokens: Optional[bool] = None,
+                 allow_unknown: bool = False) -> list[int]:
+        """The token ids of a text that begins a context; with add_special_tokens=False, of one that continues it.
 
         A character outside the model's vocabulary is an error, here as wherever text is given; with allow_unknown it
         becomes the model's unknown token.
         """
         if not isinstance(text, str):
             raise TypeError("must be a str")
-        request = generation_pb2.TokenizeRequest(model=model, text=text, allow_unknown=allow_unknown)
+        request = generation_pb2.TokenizeRequest(model=model, text=text, allow_unknown=allow_unknown,
+                                                 add_special_tokens=add_special_tokens)
         return list(self._transport.unary("GenerationService/Tokenize", request,
                                           generation_pb2.TokenizeResponse).token_ids)
 
@@ -115,10 +123,13 @@ class Client:
             "ModelService/GetServerInfo", model_pb2.GetServerInfoRequest(), model_pb2.GetServerInfoResponse))
 
     def create_session(self, *, model: str = "", label: str = "", ttl: Optional[Seconds] = None,
-                       keep_transcript: Optional[bool] = None, durability: Optional[Durability] = None,
-                       idempotency_key: str = "") -> Session:
-        """A new session at position 0. `ttl`: it is deleted when unused for so long; None: the server's default."""
-        request = _create_request(model, label, ttl, keep_transcript, durability, idempotency_key)
+                       keep_transcript: Optional[bool] = None, add_special_tokens: Optional[bool] = None,
+                       durability: Optional[Durability] = None, idempotency_key: str = "") -> Session:
+        """A new session at position 0. `ttl`: it is deleted when unused for so long; None: the server's default.
+
+        add_special_tokens is what calls on it, and on its forks, have that do not say.
+        """
+        request = _create_request(model, label, ttl, keep_transcript, add_special_tokens, durability, idempotency_key)
         reply = self._transport.unary("SessionService/CreateSession", request, session_pb2.CreateSessionResponse)
         return Session(self._transport, values.session_info(reply.session))
 
@@ -139,10 +150,11 @@ class Client:
             request.page_token = page.next_page_token
 
     def import_session(self, snapshot: Snapshot, *, model: str = "", label: str = "", ttl: Optional[Seconds] = None,
-                       keep_transcript: Optional[bool] = None, durability: Optional[Durability] = None,
-                       idempotency_key: str = "", timeout: Optional[float] = None) -> Session:
+                       keep_transcript: Optional[bool] = None, add_special_tokens: Optional[bool] = None,
+                       durability: Optional[Durability] = None, idempotency_key: str = "",
+                       timeout: Optional[float] = None) -> Session:
         """A new session from a snapshot: the bytes or pieces of Session.export, or the path of a file."""
-        create = _create_request(model, label, ttl, keep_transcript, durability, idempotency_key)
+        create = _create_request(model, label, ttl, keep_transcript, add_special_tokens, durability, idempotency_key)
         kind = session_pb2.ImportSessionRequest
         requests = RequestStream(kind(create=create), _pieces(snapshot), kind)
         reply = self._transport.client_stream("SessionService/ImportSession", requests, kind,
@@ -151,10 +163,11 @@ class Client:
 
 
 def _create_request(model: str, label: str, ttl: Optional[Seconds], keep_transcript: Optional[bool],
-                    durability: Optional[Durability], idempotency_key: str) -> session_pb2.CreateSessionRequest:
+                    add_special_tokens: Optional[bool], durability: Optional[Durability],
+                    idempotency_key: str) -> session_pb2.CreateSessionRequest:
     request = session_pb2.CreateSessionRequest(
         model=model, label=label, ttl=options.duration(ttl), durability=options.durability_value(durability),
-        idempotency_key=idempotency_key)
+        idempotency_key=idempotency_key, add_special_tokens=add_special_tokens)
     if keep_transcript is not None:
         request.keep_transcript = keep_transcript
     return request

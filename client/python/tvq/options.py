@@ -60,7 +60,8 @@ class Tls:
     key: Optional[Path] = None
 
 
-def generate_request(model: str, prompt: Prompt, priority: int, sampling: Sampling) -> generation_pb2.GenerateRequest:
+def generate_request(model: str, prompt: Prompt, add_special_tokens: Optional[bool], priority: int,
+                     sampling: Sampling) -> generation_pb2.GenerateRequest:
     given: dict[str, Any] = dict(sampling)
     if isinstance(given.get("stop"), str):
         given["stop"] = [given["stop"]]
@@ -71,12 +72,14 @@ def generate_request(model: str, prompt: Prompt, priority: int, sampling: Sampli
         raise TypeError(f"unknown sampling parameter: {', '.join(sorted(unknown))}")
     request = generation_pb2.GenerateRequest(
         model=model, priority=priority, sampling=generation_pb2.SamplingParams(**given))
-    set_input(request, prompt)
+    set_input(request, prompt, add_special_tokens)
     return request
 
 
-def set_input(request: Any, value: Prompt) -> None:
-    """Sets the `text` or the `token_ids` of a request."""
+def set_input(request: Any, value: Prompt, add_special_tokens: Optional[bool] = None) -> None:
+    """Sets the `text` or the `token_ids` of a request, and how its text begins a context."""
+    if add_special_tokens is not None:
+        request.add_special_tokens = add_special_tokens
     if isinstance(value, str):
         request.text = value
     elif isinstance(value, (bytes, bytearray, memoryview)):

@@ -73,24 +73,25 @@ class Session:
             if not reply.transcript or len(ids) >= reply.session.position:
                 return ids
 
-    def append(self, prompt: Prompt, **call: Unpack[Call]) -> Position:
-        """Feeds a text or token ids without generating."""
+    def append(self, prompt: Prompt, *, add_special_tokens: Optional[bool] = None,
+               **call: Unpack[Call]) -> Position:
+        """Feeds a text or token ids without generating. add_special_tokens as in Client.generate."""
         request = session_pb2.AppendSessionRequest(session=self._call(call))
-        options.set_input(request, prompt)
+        options.set_input(request, prompt, add_special_tokens)
         return self._write("AppendSession", request, session_pb2.AppendSessionResponse, call)
 
     def generate(self, prompt: Prompt = "", *, expected_version: Optional[int] = None,
                  durability: Optional[Durability] = None, idempotency_key: str = "", commit_on_cancel: bool = False,
-                 answer_suffix: Optional[str] = None, priority: int = 0, timeout: Optional[float] = None,
-                 **sampling: Unpack[Sampling]) -> Generation:
+                 answer_suffix: Optional[str] = None, add_special_tokens: Optional[bool] = None, priority: int = 0,
+                 timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> Generation:
         """Continues the session, which then holds the prompt and the output.
 
-        The prompt may be empty unless the session is. The session changes when the output is complete, and not if
+        The prompt may be empty unless the session is, and add_special_tokens, as in Client.generate, adds nothing. The session changes when the output is complete, and not if
         the call fails. With commit_on_cancel it keeps what came before Generation.cancel(); info() then tells where
         it stands. answer_suffix, of a conversation, is what closes the session's last answer before the prompt: it
         stands there once, whatever ended the answer.
         """
-        request = options.generate_request("", prompt, priority, sampling)
+        request = options.generate_request("", prompt, add_special_tokens, priority, sampling)
         if answer_suffix is not None:
             request.answer_suffix = answer_suffix
         request.session.CopyFrom(self._call({"expected_version": expected_version, "durability": durability,
@@ -100,12 +101,12 @@ class Session:
                                                 generation_pb2.GenerateResponse, timeout)
         return Generation(replies, replies.cancel, self._update)
 
-    def score(self, text: Prompt, *, logprobs: Optional[int] = None, allow_unknown: bool = False,
-              **call: Unpack[Call]) -> Score:
+    def score(self, text: Prompt, *, add_special_tokens: Optional[bool] = None, logprobs: Optional[int] = None,
+              allow_unknown: bool = False, **call: Unpack[Call]) -> Score:
         """How likely a text is as the continuation of the session, which then holds it too."""
         request = generation_pb2.ScoreRequest(session=self._call(call), summary_only=logprobs is None,
                                               logprobs=logprobs or 0, allow_unknown=allow_unknown)
-        options.set_input(request, text)
+        options.set_input(request, text, add_special_tokens)
         score = read_score(self._transport, request, call.get("timeout"))
         if score.position is not None:
             self._update(score.position)

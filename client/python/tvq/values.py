@@ -107,6 +107,8 @@ class SessionInfo:
     marks: tuple[Mark, ...]
     has_transcript: bool
     label: str
+    #: What calls on it have that do not say.
+    add_special_tokens: bool
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,8 @@ class Model:
     tokenizer: str
     can_encode: bool
     fingerprint: str
+    #: A text that begins a context is given bos_token_id as first token.
+    add_bos_token: bool
     pad_token_id: Optional[int] = None
     bos_token_id: Optional[int] = None
     eos_token_id: Optional[int] = None

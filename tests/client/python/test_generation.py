@@ -106,6 +106,22 @@ def test_score(client, fake):
     assert fake.requests[-1].allow_unknown
 
 
+def test_special_tokens_are_asked_for_as_the_caller_says(client, fake):
+    session = client.create_session()
+    calls = [lambda **said: client.generate("a", max_tokens=1, **said).text(),
+             lambda **said: client.score("a", **said), lambda **said: client.tokenize("a", **said),
+             lambda **said: session.append("a", **said), lambda **said: session.score("a", **said),
+             lambda **said: session.generate("a", max_tokens=1, **said).text(),
+             lambda **said: client.create_session(**said)]
+    for call in calls:
+        call()
+        assert not fake.requests[-1].HasField("add_special_tokens")
+        for said in (False, True):
+            call(add_special_tokens=said)
+            asked = fake.requests[-1]
+            assert asked.HasField("add_special_tokens") and asked.add_special_tokens is said
+
+
 def test_encode(client, fake):
     encoding = client.encode("ab", model="fake")
     assert (encoding.tokens, encoding.width, encoding.vectors) == (2, 2, [[97, 48.5], [98, 49]])
