@@ -1,9 +1,10 @@
 """Model directories: config.json and model.safetensors from a PyTorch model, and back.
 
-    python3 -m models.training.export RUN/best.pt MODEL_DIR [--tokenizer FILE] [--bfloat16]
+    python3 -m models.training.export RUN/best.pt MODEL_DIR [--tokenizer FILE] [--bfloat16] [--add-bos-token]
 """
 
 import argparse
+import json
 import pathlib
 import shutil
 
@@ -48,6 +49,8 @@ def main():
     parser.add_argument("model_dir", type=pathlib.Path)
     parser.add_argument("--tokenizer", type=pathlib.Path, help="the tokenizer's file, for kinds that have one")
     parser.add_argument("--bfloat16", action="store_true", help="round everything but the codebooks")
+    parser.add_argument("--add-bos-token", action="store_true",
+                        help="texts begin with the end-of-sequence id, as in training: generation_config.json says so")
     arguments = parser.parse_args()
     saved = checkpoint.load(arguments.checkpoint)
     model = Model(ModelConfig.from_json(saved["config"]))
@@ -58,6 +61,9 @@ def main():
     write_model(arguments.model_dir, model.config, tensors_of(model, arguments.bfloat16))
     if wants:
         shutil.copyfile(arguments.tokenizer, arguments.model_dir / wants)
+    if arguments.add_bos_token:
+        begin = {"bos_token_id": model.config.eos_token_id, "add_bos_token": True}
+        (arguments.model_dir / "generation_config.json").write_text(json.dumps(begin, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from conftest import random_model
+from models.training import export
 from models.training.evaluate import by_position
 from models.training.export import load_model, tensors_of
-from models.training.files import safetensors
+from models.training.files import checkpoint, safetensors
 from models.training.files.directory import write_model
 from models.training.generate import generate
 from models.training.token_bits import token_bits
@@ -20,6 +21,17 @@ def test_round_trip(tmp_path):
     assert again.config == model.config
     tokens = torch.randint(50, (1, 40))
     assert torch.equal(again(tokens, again.initial_state(1)).logits, model(tokens, model.initial_state(1)).logits)
+
+
+def test_says_how_texts_begin_where_that_is_asked_for(tmp_path, monkeypatch):
+    model = random_model(eos_token_id=49, tokenizer={"type": "ids"})
+    checkpoint.save(tmp_path / "best.pt", {"config": model.config.to_json(), "model": model.state_dict()})
+    for name, flags in [("without", []), ("with", ["--add-bos-token"])]:
+        monkeypatch.setattr("sys.argv", ["export", str(tmp_path / "best.pt"), str(tmp_path / name), *flags])
+        export.main()
+    assert not (tmp_path / "without" / "generation_config.json").exists()
+    begin = json.loads((tmp_path / "with" / "generation_config.json").read_text())
+    assert begin == {"bos_token_id": 49, "add_bos_token": True}
 
 
 def test_names_and_shapes_are_those_of_the_format():
