@@ -164,6 +164,7 @@ def test_session_that_is_created_without(server, client):
 
 def test_state_of_the_clients_own(server, client):
     first, state = stateless(server, text=TEXT, **SAMPLING)
+    assert first.usage.prompt_tokens == 1 + len(TEXT)
     second, _ = stateless(server, state, text=" and", **SAMPLING)
     session = client.create()
     assert first.ids == client.generate(session.id, text=TEXT, **SAMPLING).ids
