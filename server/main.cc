@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/descriptors.h"
 #include "base/host_port.h"
 #include "base/memory_return.h"
 #include "base/variables.h"
@@ -121,6 +122,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
 
   tvq::ServerOptions options = flags.server;
   options.stall_timeout = flags.engine.paused_timeout;
+  options.max_descriptors = tvq::RaiseDescriptorLimit();
   options.log_call = tvq::CallLog(flags.logs);
   options.drain = [&](const tvq::DrainOrder& order) { return BeginDrain(signals, order, flags); };
   auto server = tvq::Server::Start(engine->get(), sessions->get(),

@@ -1,6 +1,5 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +16,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
+#include "base/descriptors.h"
 #include "base/hold_hang_ups.h"
 #include "base/host_port.h"
 #include "base/variables.h"
@@ -41,13 +42,20 @@ int SideThreadCount() {
 // For calls that were cancelled to end.
 constexpr std::chrono::seconds kCallsEnd{5};
 
-// A connection is a file.
-void AllowManyFiles() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
+// A line now and then, for as long as it lasts.
+class Shortage {
+ public:
+  void operator()(std::string_view why) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_line_) return;
+    next_line_ = now + kBetweenLines;
+    spdlog::warn("clients wait for a connection: {}", why);
+  }
+
+ private:
+  static constexpr std::chrono::seconds kBetweenLines{10};
+  std::chrono::steady_clock::time_point next_line_;
+};
 
 // Of a name that stands for several addresses.
 void TellAddresses(const std::string& host, const Listeners& listeners) {
@@ -208,8 +216,9 @@ int Run(const GatewayOptions& options) {
     }
     tls = *std::move(files);
   }
-  HttpServer server(loop, options.http, gateway.Hooks(),
-                    [&]() { return tls ? tls->Current() : nullptr; });
+  HttpServer server(
+      loop, options.http, gateway.Hooks(), [&]() { return tls ? tls->Current() : nullptr; },
+      Shortage());
   gateway.CountConnections([&] { return server.connections(); });
   if (const absl::Status status = server.Listen(); !status.ok()) {
     spdlog::critical("{}", std::string(status.message()));
@@ -252,6 +261,6 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
   spdlog::set_level(spdlog::level::from_str(options->log_level));
   for (const std::string& unknown : tvq::UnknownVariables(environ)) spdlog::warn("{}", unknown);
-  tvq::gateway::AllowManyFiles();
+  tvq::RaiseDescriptorLimit();  // a connection is a file
   return tvq::gateway::Run(*options);
 }

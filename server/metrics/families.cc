@@ -76,9 +76,11 @@ void AddServer(const MetricsSnapshot& snapshot, Families& out) {
   for (const auto& [reason, count] : snapshot.rejections) {
     out.Add(static_cast<double>(count), {{"reason", reason}});
   }
-  out.Counter("tvq_connections_closed_total",
-              "Connections closed for resets or streams beyond their limits.",
-              snapshot.closed_connections);
+  out.Counter(
+      "tvq_connections_closed_total",
+      "Connections closed for resets or streams beyond their limits, or as descriptors were "
+      "short.",
+      snapshot.closed_connections);
 }
 
 void AddModels(const std::vector<ModelStats>& models, Families& out) {

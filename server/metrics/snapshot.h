@@ -46,7 +46,7 @@ struct MetricsSnapshot {
   std::vector<ModelStats> models;
   std::vector<MethodStats> methods;
   std::vector<RejectionStats> rejections;
-  int64_t closed_connections = 0;  // whose clients kept to no limit of streams or resets
+  int64_t closed_connections = 0;  // beyond limits, or as descriptors were short
 };
 
 }  // namespace tvq

@@ -33,16 +33,19 @@ class Answer:
 
 
 class GatewayProcess:
-    def __init__(self, server, *flags, environment=None):
+    """`inside`: a command before the gateway's own, such as one that sets limits."""
+
+    def __init__(self, server, *flags, environment=None, inside=()):
         self.server = server  # HOST:PORT
+        self.inside = inside
         self.flags = [str(flag) for flag in flags]
         self.environment = {**os.environ, **(environment or {})}
         self.context = None  # of TLS
 
     def __enter__(self):
         self.stderr_file = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([BIN / "tvq-gateway", "--port", "0", "--server", self.server, *self.flags],
-                                        text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*self.inside, BIN / "tvq-gateway", "--port", "0", "--server", self.server,
+                                         *self.flags], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.stderr_file, env=self.environment)
         line = self.process.stdout.readline()
         assert line.startswith("listening on http"), f"{line!r}; stderr: {self.stderr()}"

@@ -58,11 +58,12 @@ ALLOWED = {
     "server/rpc/wire": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto"],
     "server/rpc/limits": ["server/rpc/wire"],
     "server/rpc/limits/connections": [],
+    "server/rpc/listen": ["server/rpc/limits/connections"],
     "server/rpc/transport": ["proto", "server/rpc/wire", "server/rpc/limits"],
     "server/rpc/access": ["server/engine/request", "server/rpc/wire", "server/rpc/limits"],
     "server/rpc/calls": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto"] + RPC[:4],
     "server/rpc/calls/snapshots": ENGINE + MODEL + SESSIONS + ["proto"] + RPC[:5],
-    "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections"] + RPC,
+    "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections", "server/rpc/listen"] + RPC,
     "server/drain": ["proto", "server/rpc/access", "server/rpc/wire"] + SESSIONS,
     "server/startup": KERNELS + ENGINE + STORE + RPC + ["models/runtime", "models/runtime/tokenizer",
                        "server/sessions/durable/disk", "server/sessions/durable/redis", "server/metrics", "server/drain"],
@@ -100,8 +101,8 @@ THIRD_PARTY = {
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["base"],
     r"hiredis/": ["server/sessions/durable/redis"],
-    r"spdlog/": ["server/main.cc", "server/startup", *RPC, "server/rpc/limits/connections", "server/drain", "client/gateway",
-                 "client/loadtest"],
+    r"spdlog/": ["server/main.cc", "server/startup", *RPC, "server/rpc/limits/connections", "server/rpc/listen", "server/drain",
+                 "client/gateway", "client/loadtest"],
 }
 
 # Names of families, as code spells them. Only where they are listed and the attention kinds themselves may. One is also the

@@ -21,11 +21,12 @@ constexpr std::chrono::milliseconds kShort{50};  // of descriptors or memory: wa
 }  // namespace
 
 HttpServer::HttpServer(asio::io_context& loop, const HttpOptions& options, ConnectionHooks hooks,
-                       TlsSource tls)
+                       TlsSource tls, OnFull on_full)
     : loop_(loop),
       options_(options),
       hooks_(std::move(hooks)),
       tls_(std::move(tls)),
+      on_full_(std::move(on_full)),
       budget_(options.max_buffered_bytes),
       peers_(options.limits.max_connections_per_address) {}
 
@@ -53,6 +54,7 @@ asio::awaitable<void> HttpServer::Accept(tcp::acceptor& acceptor) {
     if (stopping_) break;
     // Looked at when there is one to take: other acceptors take them, too.
     const bool full = connections() >= options_.limits.max_connections;
+    if (!error && full) on_full_("as many are open as --max-connections says");
     if (!error && !full && Take(acceptor)) continue;
     pause.expires_after(kShort);
     co_await pause.async_wait(kAwait);
@@ -64,7 +66,10 @@ bool HttpServer::Take(tcp::acceptor& acceptor) {
   tcp::socket socket(loop_);
   tcp::endpoint from;
   acceptor.accept(socket, from, error);
-  if (error) return false;
+  if (error) {
+    if (error != asio::error::would_block) on_full_(error.message());
+    return false;
+  }
   socket.set_option(tcp::no_delay(true), ignored);
   try {
     auto peer = peers_.Connect(from.address(), std::chrono::steady_clock::now());
@@ -84,7 +89,8 @@ bool HttpServer::Take(tcp::acceptor& acceptor) {
     std::move(forget).Cancel();
     std::move(disconnect).Cancel();
     return true;
-  } catch (const std::exception&) {
+  } catch (const std::exception& problem) {
+    on_full_(problem.what());
     return false;
   }
 }

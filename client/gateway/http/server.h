@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -33,9 +34,11 @@ class HttpServer {
  public:
   // The context that a new connection is to use; nullptr: no TLS.
   using TlsSource = std::function<std::shared_ptr<asio::ssl::context>()>;
+  // Hears each time that clients have to wait, and why: descriptors have run out, for example.
+  using OnFull = std::function<void(std::string_view why)>;
 
   HttpServer(asio::io_context& loop, const HttpOptions& options, ConnectionHooks hooks,
-             TlsSource tls);
+             TlsSource tls, OnFull on_full);
 
   // On all addresses of the host. UNAVAILABLE, naming the address, if it cannot.
   absl::Status Listen();
@@ -65,6 +68,7 @@ class HttpServer {
   const HttpOptions options_;
   const ConnectionHooks hooks_;
   const TlsSource tls_;
+  const OnFull on_full_;
   Listeners listeners_;
   BodyBudget budget_;
   Peers peers_;

@@ -16,13 +16,13 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "base/can_listen.h"
-#include "base/host_port.h"
 #include "base/usable_cores.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/rpc/listen/listener.h"
+#include "server/rpc/listen/listening_sockets.h"
+#include "server/rpc/listen/room.h"
 #include "server/rpc/services/admin_service.h"
 #include "server/rpc/services/generation_service.h"
 #include "server/rpc/services/session_service.h"
@@ -31,6 +31,8 @@
 
 namespace tvq {
 namespace {
+
+using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
 // Streams are short work for a writer: two keep up with several hundred thousand messages/s. One
 // spends less time on each, as it sleeps less often in between, which counts where the model takes
@@ -90,6 +92,12 @@ int64_t ConnectionBytes(const ServerOptions& options) {
   return kDefaultRequestsInMemory * options.max_message_bytes;
 }
 
+ListenerOptions ListenerOptionsOf(const ServerOptions& options) {
+  return {.tls = options.tls.enabled(),
+          .acknowledge = options.keepalive_timeout,
+          .max_descriptors = options.max_descriptors};
+}
+
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("tvq");
   quota.Resize(static_cast<size_t>(ConnectionBytes(options)));
@@ -107,8 +115,7 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   // What the guard of the connections reads.
   builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
   builder->AddChannelArgument(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
-  // A second server on the port is a mistake, not a share of the load.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(Room::kHandshake));
   // Health and reflection are the only synchronous services.
   builder->SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
 }
@@ -164,10 +171,13 @@ class Server::Impl {
     // have.
     google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    auto listening = ListenOn(options.host, options.port);
+    if (!listening.ok()) return listening.status();
+    port_ = listening->port;
     grpc::ServerBuilder builder;
-    const std::string address = HostPort(options.host, options.port);
-    builder.AddListeningPort(
-        address, tls_ == nullptr ? grpc::InsecureServerCredentials() : tls_->Credentials(), &port_);
+    const std::shared_ptr<Acceptor> acceptor = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        tls_ == nullptr ? grpc::InsecureServerCredentials() : tls_->Credentials());
     builder.RegisterService(&generation_);
     if (context_.sessions != nullptr) builder.RegisterService(&sessions_);
     builder.RegisterService(&models_);
@@ -176,13 +186,14 @@ class Server::Impl {
     writers_.AddTo(&builder, Writers(options));
     server_ = builder.BuildAndStart();
     writers_.Start();
-    if (server_ == nullptr || port_ == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", address,
-                       ": the port is in use, or the host is no address of this machine"));
-    }
+    if (server_ == nullptr) return absl::InternalError("gRPC's server does not start");
     generation_.Take(&writers_);
     guard_.emplace(options.connections);
+    listener_.emplace(*std::move(listening), ListenerOptionsOf(options), [acceptor](Descriptor fd) {
+      Acceptor::NewConnectionParameters connection;
+      connection.fd = fd.Release();
+      acceptor->HandleNewConnection(&connection);
+    });
     SetProgressing(true);
     return absl::OkStatus();
   }
@@ -190,7 +201,7 @@ class Server::Impl {
   int port() const { return port_; }
   CallCounts call_counts() const { return recorder_->counts(); }
   Credentials& credentials() { return credentials_; }
-  int64_t closed_connections() const { return guard_->closed(); }
+  int64_t closed_connections() const { return guard_->closed() + listener_->closed(); }
 
   void SetDraining() {
     draining_ = true;
@@ -210,6 +221,7 @@ class Server::Impl {
 
   void StopListening() {
     if (closing_.joinable()) return;
+    listener_->Stop();
     closing_ = std::thread([this] {
       server_->Shutdown();  // however long it takes
       closed_.Notify();
@@ -226,6 +238,7 @@ class Server::Impl {
  private:
   void ShutdownServer(SteadyTime until) {
     const SteadyTime last = std::min(until, std::chrono::steady_clock::now() + kLastBytes);
+    listener_->Stop();
     if (!closing_.joinable()) {
       server_->Shutdown(ToGrpcTime(last));
       return;
@@ -273,6 +286,7 @@ class Server::Impl {
   std::unique_ptr<grpc::Server> server_;
   WakefulPollers pollers_;
   std::optional<ConnectionGuard> guard_;
+  std::optional<Listener> listener_;
   std::thread closing_;  // if the port closed before all calls had ended
   absl::Notification closed_;
   absl::Mutex health_mutex_;
@@ -295,7 +309,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionSto
     if (!tls.ok()) return tls.status();
     parts.tls = *std::move(tls);
   }
-  if (auto status = CanListen(options.host, options.port); !status.ok()) return status;
   auto impl =
       std::make_unique<Impl>(engine, sessions, std::move(parts), std::move(description), options);
   if (auto status = impl->Start(options); !status.ok()) return status;

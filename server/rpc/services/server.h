@@ -30,6 +30,7 @@ struct ServerOptions {
   std::chrono::seconds keepalive_time{60};          // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
+  int max_descriptors = 1024;  // that the process may have open: files, connections
   int writers = 0;  // threads that write streams; 0: two where more than four cores may be used
   ConnectionLimits connections;
   RequestLimits limits;
@@ -55,7 +56,8 @@ class Server {
   int port() const;
 
   CallCounts call_counts() const;
-  int64_t closed_connections() const;  // by their limits, since the start
+  // By their limits, or as descriptors were short, since the start.
+  int64_t closed_connections() const;
 
   // Health says NOT_SERVING from now on. The engine refuses what comes, once it drains.
   void SetDraining();

@@ -10,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
+#include "absl/time/time.h"
 
 namespace tvq {
 namespace {
@@ -51,17 +52,28 @@ std::optional<Address> AddressOf(const json& end) {
   return address;
 }
 
+// InfinitePast for what has not happened yet.
+absl::Time TimeOf(const json& value) {
+  absl::Time time = absl::InfinitePast();
+  if (value.is_string()) {
+    absl::ParseTime(absl::RFC3339_full, value.get_ref<const std::string&>(), &time, nullptr);
+  }
+  return time;
+}
+
 std::optional<Connection> Read(int64_t id) {
   const json answer = Take(grpc_channelz_get_socket(static_cast<intptr_t>(id)));
   const auto peer = AddressOf(At(answer, "/socket/remote"));
   const auto local = AddressOf(At(answer, "/socket/local"));
   if (!peer || !local) return std::nullopt;
-  return Connection{.id = id,
-                    .peer = *peer,
-                    .local_port = local->port,
-                    .started = Number(At(answer, "/socket/data/streamsStarted")),
-                    .succeeded = Number(At(answer, "/socket/data/streamsSucceeded")),
-                    .failed = Number(At(answer, "/socket/data/streamsFailed"))};
+  return Connection{
+      .id = id,
+      .peer = *peer,
+      .local_port = local->port,
+      .started = Number(At(answer, "/socket/data/streamsStarted")),
+      .succeeded = Number(At(answer, "/socket/data/streamsSucceeded")),
+      .failed = Number(At(answer, "/socket/data/streamsFailed")),
+      .last_started = TimeOf(At(answer, "/socket/data/lastRemoteStreamCreatedTimestamp"))};
 }
 
 // Calls `see` with each element of `array` in the pages that `get` answers, the first of which

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace tvq {
 
 // An end of a TCP connection.
@@ -22,6 +24,7 @@ struct Connection {
   int64_t started = 0;    // streams
   int64_t succeeded = 0;  // of them, those that the server answered with a status
   int64_t failed = 0;     // of them, those that ended without, as the client reset them
+  absl::Time last_started = absl::InfinitePast();  // when the last stream was
 
   // Streams that take memory: open, or reset and not taken apart yet.
   int64_t live() const { return started - succeeded - failed; }

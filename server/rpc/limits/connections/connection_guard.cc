@@ -1,17 +1,14 @@
 #include "server/rpc/limits/connections/connection_guard.h"
 
-#include <arpa/inet.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "server/rpc/limits/connections/channelz.h"
 #include "server/rpc/limits/connections/close_connections.h"
+#include "server/rpc/limits/connections/socket_address.h"
 
 namespace tvq {
 namespace {
@@ -30,13 +27,6 @@ constexpr std::chrono::seconds kBetweenLines{1};
 int64_t CallsWorthALook(const ConnectionLimits& limits) {
   const double resets = limits.max_resets_per_second / ResetLimiter::kLess;
   return resets > 0 ? std::max(int64_t{1}, static_cast<int64_t>(resets)) : limits.max_streams / 4;
-}
-
-std::string Text(const Address& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const int family = address.ip.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
-  inet_ntop(family, address.ip.data(), text.data(), text.size());
-  return absl::StrCat(text.data(), " port ", address.port);
 }
 
 }  // namespace
@@ -71,7 +61,7 @@ void ConnectionGuard::Close(const std::vector<ResetLimiter::Verdict>& verdicts, 
 void ConnectionGuard::Log(const ResetLimiter::Verdict& verdict) const {
   const bool resets = verdict.reason == ResetLimiter::Reason::kResets;
   spdlog::warn("closed the connection of {}: {} streams {}; {} closed since the start",
-               Text(verdict.connection.peer), verdict.count,
+               ToString(verdict.connection.peer), verdict.count,
                resets ? "opened and reset in a second or less (--max-resets-per-second)"
                       : "live at once, with others of its host (--max-streams-per-connection)",
                closed_.load());

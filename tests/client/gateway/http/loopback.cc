@@ -22,7 +22,7 @@ LoopbackServer::LoopbackServer(const HttpOptions& options, Handler handler,
                                  return Response{.status = status, .body = std::string(message)};
                                },
                            .finished = [](const FinishedRequest&) {}};
-  server_.emplace(loop_, options, std::move(hooks), std::move(tls));
+  server_.emplace(loop_, options, std::move(hooks), std::move(tls), [](std::string_view) {});
   const absl::Status listens = server_->Listen();
   EXPECT_TRUE(listens.ok()) << listens;
   thread_ = std::thread([this] { loop_.run(); });

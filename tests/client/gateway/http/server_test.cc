@@ -33,9 +33,10 @@ TEST(HttpServerTest, AddressesShareTheLimitOfConnections) {
     Response response;
     co_await exchange.Respond(std::move(response));
   };
-  server.emplace(loop, options,
-                 ConnectionHooks{.handler = handler, .error = {}, .finished = [](const auto&) {}},
-                 [] { return nullptr; });
+  server.emplace(
+      loop, options,
+      ConnectionHooks{.handler = handler, .error = {}, .finished = [](const auto&) {}},
+      [] { return nullptr; }, [](std::string_view) {});
   const absl::Status listens =
       server->ListenAt({{make_address("127.0.0.1"), 0}, {make_address("127.0.0.2"), 0}});
   ASSERT_TRUE(listens.ok()) << listens;

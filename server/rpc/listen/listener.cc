@@ -1,0 +1,254 @@
+#include "server/rpc/listen/listener.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+
+#include "server/rpc/limits/connections/socket_address.h"
+#include "server/rpc/listen/first_bytes.h"
+
+namespace tvq {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kEvents = 64;  // that are taken at once
+constexpr int kAccepts = 64;
+
+// For which a client that was told where to go may read it, and how much more of it is read.
+constexpr milliseconds kGoodbye{1000};
+
+// For which a client that has just connected may send its first bytes also when room is short.
+constexpr milliseconds kFair{500};
+
+// gRPC closes the descriptors of what was closed within this.
+constexpr milliseconds kSettle{10};
+// Descriptors, or the system's memory, are short, and nothing of ours can be closed.
+constexpr milliseconds kShort{100};
+
+constexpr std::chrono::seconds kBetweenLines{1};
+
+}  // namespace
+
+Listener::Listener(ListeningSockets listening, const ListenerOptions& options,
+                   std::function<void(Descriptor)> take)
+    : listening_(std::move(listening)),
+      options_(options),
+      take_(std::move(take)),
+      room_(listening_.port, options.tls, options.max_descriptors),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Watch(wake_.get(), EPOLLIN);
+  for (const Descriptor& socket : listening_.sockets) Watch(socket.get(), EPOLLIN);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Listener::Stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+  listening_.sockets.clear();
+  strangers_.clear();
+}
+
+void Listener::Watch(int fd, uint32_t events) const {
+  epoll_event event{.events = events, .data = {.fd = fd}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+  }
+}
+
+void Listener::Run() {
+  std::array<epoll_event, kEvents> events;
+  while (true) {
+    const int count =
+        epoll_wait(epoll_.get(), events.data(), kEvents, Timeout(steady_clock::now()));
+    if (stopping_) return;
+    const Time now = steady_clock::now();
+    if (paused_ && now >= *paused_) Resume();
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      const bool stranger = strangers_.contains(fd);
+      if (stranger) {
+        Look(fd, now);
+      } else if (!paused_) {
+        Accept(fd, now);
+      }
+    }
+    CloseLate(now);
+  }
+}
+
+int Listener::Timeout(Time now) const {
+  Time until = Time::max();
+  if (!ends_.empty()) until = ends_.begin()->first;
+  if (paused_) until = std::min(until, *paused_);
+  if (until == Time::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(until - now).count();
+  return static_cast<int>(std::max<int64_t>(left, 0));
+}
+
+void Listener::Accept(int listening, Time now) {
+  for (int i = 0; i < kAccepts && !paused_; ++i) {
+    Descriptor fd(accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.ok()) {
+      Enter(std::move(fd), now);
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      Pause(now + (MakeRoom(now) ? kSettle : kShort));
+      LogShortage(now);
+    } else if (errno == EINTR || errno == ECONNABORTED) {
+      continue;
+    }
+    return;
+  }
+}
+
+void Listener::Enter(Descriptor fd, Time now) {
+  const auto peer = PeerOf(fd.get());
+  if (!peer) return;  // has gone already
+  if (room_.IsShort(fd.get())) {
+    const bool made = MakeRoom(now) && !room_.IsFull(fd.get());
+    if (!made) {
+      ++refused_;
+      ++closed_;
+    }
+    Pause(now + (made ? kSettle : kShort));
+    LogShortage(now);
+    if (!made) return;
+  }
+  if (strangers_.size() >= kMaxStrangers) Leave(ends_.begin()->second);
+  const int yes = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  const auto acknowledge = static_cast<unsigned>(options_.acknowledge.count());
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &acknowledge, sizeof(acknowledge));
+  const int number = fd.get();
+  Stranger& stranger = strangers_[number];
+  stranger = {.fd = std::move(fd), .peer = *peer};
+  SetEnd(stranger, now + kFirstBytes);
+  // Once for what has come: it stays to be read.
+  Watch(number, EPOLLIN | EPOLLRDHUP | EPOLLET);
+}
+
+void Listener::SetEnd(Stranger& stranger, Time until) {
+  ends_.erase({stranger.until, stranger.fd.get()});
+  stranger.until = until;
+  ends_.emplace(until, stranger.fd.get());
+}
+
+Listener::Stranger Listener::Leave(int fd) {
+  const auto at = strangers_.find(fd);
+  Stranger stranger = std::move(at->second);
+  strangers_.erase(at);
+  ends_.erase({stranger.until, fd});
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  return stranger;
+}
+
+void Listener::Look(int fd, Time now) {
+  Stranger& stranger = strangers_.at(fd);
+  if (stranger.answered) {
+    if (!Drop(stranger)) Leave(fd);
+    return;
+  }
+  std::array<char, kTellingBytes> bytes;
+  const ssize_t count = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {
+    Leave(fd);
+    return;
+  }
+  switch (Recognise({bytes.data(), static_cast<size_t>(count)}, options_.tls)) {
+    case Speech::kUnknown:
+      return;
+    case Speech::kGrpc:
+      return HandOver(Leave(fd), now);
+    case Speech::kHttp1:
+      return Answer(stranger, now);
+    case Speech::kOther:
+      Leave(fd);
+  }
+}
+
+void Listener::HandOver(Stranger stranger, Time now) {
+  room_.HandedOver(stranger.peer, now);
+  take_(std::move(stranger.fd));
+}
+
+void Listener::Answer(Stranger& stranger, Time now) {
+  const std::string_view answer = AnswerToHttp1();
+  const int fd = stranger.fd.get();
+  send(fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  shutdown(fd, SHUT_WR);
+  stranger.answered = true;
+  SetEnd(stranger, now + kGoodbye);
+  if (!Drop(stranger)) Leave(fd);
+}
+
+bool Listener::Drop(const Stranger& stranger) {
+  constexpr size_t kMost = size_t{64} << 10;
+  ssize_t count = 0;
+  for (size_t dropped = 0; dropped < kMost; dropped += static_cast<size_t>(count)) {
+    count = recv(stranger.fd.get(), nullptr, kMost, MSG_TRUNC | MSG_DONTWAIT);
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count <= 0) return false;
+  }
+  return false;
+}
+
+void Listener::CloseLate(Time now) {
+  while (!ends_.empty() && ends_.begin()->first <= now) Leave(ends_.begin()->second);
+}
+
+bool Listener::MakeRoom(Time now) {
+  const bool being_made = now < room_.next();
+  int64_t closed = CloseStrangers(now - kFair);
+  if (closed == 0) closed = room_.Make(now);
+  if (closed == 0 && !being_made) closed = CloseStrangers(now);
+  closed_ += closed;
+  return closed > 0 || being_made;
+}
+
+int64_t Listener::CloseStrangers(Time before) {
+  const size_t most = (strangers_.size() + 1) / 2;
+  size_t closed = 0;
+  for (; closed < most && ends_.begin()->first <= before + kFirstBytes; ++closed) {
+    Leave(ends_.begin()->second);
+  }
+  return static_cast<int64_t>(closed);
+}
+
+void Listener::Pause(Time until) {
+  if (!paused_) {
+    for (const Descriptor& socket : listening_.sockets) Watch(socket.get(), 0);
+  }
+  paused_ = until;
+}
+
+void Listener::Resume() {
+  paused_.reset();
+  for (const Descriptor& socket : listening_.sockets) Watch(socket.get(), EPOLLIN);
+}
+
+void Listener::LogShortage(Time now) {
+  if (now < next_line_) return;
+  next_line_ = now + kBetweenLines;
+  spdlog::warn(
+      "nearly all of {} descriptors are in use (ulimit -n): closed {} connections since the start "
+      "that did nothing or could not be taken, {} of these as all others were busy",
+      options_.max_descriptors, closed_.load(), refused_);
+}
+
+}  // namespace tvq

@@ -1,0 +1,101 @@
+// Accepts the clients of the server's port, and hands to gRPC those that speak gRPC.
+#ifndef TVQ_SERVER_RPC_LISTEN_LISTENER_H_
+#define TVQ_SERVER_RPC_LISTEN_LISTENER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/descriptors.h"
+#include "server/rpc/listen/listening_sockets.h"
+#include "server/rpc/listen/room.h"
+
+namespace tvq {
+
+struct ListenerOptions {
+  bool tls = false;
+  // For which what was sent to a client may stay unacknowledged, until the connection ends.
+  std::chrono::milliseconds acknowledge{20'000};
+  int max_descriptors = 1024;  // that this process may have
+};
+
+// gRPC 1.51 stops to accept for ever once descriptors have run out, and takes any number of clients
+// that say nothing. So a thread of its own accepts. A client is a stranger until it has sent the
+// first bytes of HTTP/2, or of a TLS handshake; there are kMaxStrangers of them at most, each for
+// kFirstBytes at most. Then `take` owns the connection, from which nothing has been read. One that
+// speaks HTTP/1 is told where to go. When descriptors are short, strangers make room, the oldest
+// first; then connections that do nothing. When all are busy, new ones are closed at once.
+class Listener {
+ public:
+  static constexpr size_t kMaxStrangers = 1024;
+  static constexpr std::chrono::seconds kFirstBytes{10};
+
+  // `take` is called by the listener's thread.
+  Listener(ListeningSockets listening, const ListenerOptions& options,
+           std::function<void(Descriptor)> take);
+  ~Listener() { Stop(); }
+  Listener(const Listener&) = delete;
+
+  // Closes the port and the strangers. One thread.
+  void Stop();
+
+  // Connections closed as descriptors were short. Any thread.
+  int64_t closed() const { return closed_; }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Stranger {
+    Descriptor fd;
+    Address peer;
+    Time until;             // it is closed then
+    bool answered = false;  // what else it sends is dropped, so that it reads the answer
+  };
+
+  void Run();
+  void Watch(int fd, uint32_t events) const;
+  void Accept(int listening, Time now);
+  void Enter(Descriptor fd, Time now);
+  void Look(int fd, Time now);
+  void Answer(Stranger& stranger, Time now);
+  // Reads what an answered client still sends. False when it has ended.
+  static bool Drop(const Stranger& stranger);
+  void HandOver(Stranger stranger, Time now);
+  void SetEnd(Stranger& stranger, Time until);
+  Stranger Leave(int fd);
+  void CloseLate(Time now);
+  // Closes strangers, or connections that do nothing. False if there are none of either.
+  bool MakeRoom(Time now);
+  // Of those that came by `before`, the oldest, half of all at most. Returns how many.
+  int64_t CloseStrangers(Time before);
+  void Pause(Time until);
+  void Resume();
+  int Timeout(Time now) const;
+  void LogShortage(Time now);
+
+  ListeningSockets listening_;
+  const ListenerOptions options_;
+  const std::function<void(Descriptor)> take_;
+  Room room_;
+  const Descriptor epoll_;
+  const Descriptor wake_;
+  std::map<int, Stranger> strangers_;
+  std::set<std::pair<Time, int>> ends_;  // of the strangers
+  std::optional<Time> paused_;           // accepts nothing until then
+  Time next_line_;                       // of the log
+  int64_t refused_ = 0;
+  std::atomic<int64_t> closed_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_LISTEN_LISTENER_H_

@@ -1,0 +1,85 @@
+// Makes room among a process's descriptors for clients that connect.
+#ifndef TVQ_SERVER_RPC_LISTEN_ROOM_H_
+#define TVQ_SERVER_RPC_LISTEN_ROOM_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/descriptors.h"
+#include "server/rpc/limits/connections/connection.h"
+
+namespace tvq {
+
+// Of connections, those to close first where some have to be, at most `most`: those that never had
+// a stream, the oldest first, then those that have had none for kIdle, the longest first. None with
+// a stream that is live.
+constexpr absl::Duration kIdle = absl::Seconds(10);
+std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
+                                          size_t most);
+
+// The connections to one port, which gRPC serves. One thread, unless it says otherwise.
+class Room {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // gRPC closes what has not ended its TLS handshake, or sent no HTTP/2 settings, by then.
+  static constexpr std::chrono::seconds kHandshake{10};
+  // So many may be in their TLS handshake at once, which takes some 50 kB.
+  static constexpr size_t kMaxHandshakes = 1024;
+  // Left for the files of sessions, among others, where the limit leaves as many.
+  static constexpr int kReserve = 256;
+
+  // `port`: where clients connect. `max_descriptors`: that this process may have.
+  Room(int port, bool tls, int max_descriptors);
+
+  // Whether `fd`, the newest descriptor, is of the reserve. The system gives the smallest that is
+  // free, so all smaller ones are taken.
+  bool IsShort(int fd) const { return fd >= most_ - reserve_; }
+
+  // Whether it is of the reserve's second half, which clients do not get.
+  bool IsFull(int fd) const { return fd >= most_ - reserve_ / 2; }
+
+  // gRPC has this client's connection from now on.
+  void HandedOver(const Address& peer, Time now);
+
+  // Closes connections that do nothing: those in their handshake, the oldest first, else the
+  // idlest. Returns how many, whose descriptors are free a moment later.
+  int Make(Time now);
+
+  // Takes at most one part in kShareOfTime of a core's time: Make does nothing until then.
+  Time next() const { return next_; }
+
+ private:
+  struct Handshake {
+    Address peer;
+    Time since;
+  };
+
+  static constexpr int kShareOfTime = 5;
+  // Closing takes as many, of its own and of what is closed.
+  static constexpr size_t kSpares = 2;
+
+  std::vector<Connection> Open() const;
+  // Forgets the handshakes that have ended.
+  void Settle(const std::vector<Connection>& open, Time now);
+  int Close(const std::vector<Connection>& connections);
+  void KeepSpares();
+  // The oldest part of those that are under way.
+  std::vector<Connection> OldestHandshakes();
+
+  const int port_;
+  const bool tls_;
+  const int most_;
+  const int reserve_;
+  std::array<Descriptor, kSpares> spares_;  // for when there are no others
+  std::deque<Handshake> handshakes_;        // perhaps under way, the oldest first; with TLS alone
+  Time next_;
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_LISTEN_ROOM_H_

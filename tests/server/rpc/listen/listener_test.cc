@@ -1,0 +1,159 @@
+#include "server/rpc/listen/listener.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace tvq {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr std::string_view kHttp2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+class Client {
+ public:
+  explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+
+  void Send(std::string_view bytes) const {
+    EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
+  }
+
+  // All that comes until the server closes.
+  std::string Read() const {
+    std::string all;
+    std::array<char, 1024> bytes;
+    ssize_t count = 0;
+    while ((count = recv(fd_.get(), bytes.data(), bytes.size(), 0)) > 0) {
+      all.append(bytes.data(), static_cast<size_t>(count));
+    }
+    return all;
+  }
+
+ private:
+  Descriptor fd_;
+};
+
+class ListenerTest : public testing::Test {
+ protected:
+  void Start(const ListenerOptions& options) {
+    auto listening = ListenOn("127.0.0.1", 0);
+    ASSERT_TRUE(listening.ok()) << listening.status();
+    port_ = listening->port;
+    listener_ = std::make_unique<Listener>(*std::move(listening), options, [this](Descriptor fd) {
+      absl::MutexLock lock(&mutex_);
+      taken_.push_back(std::move(fd));
+    });
+  }
+
+  Client Connect() const { return Client(port_); }
+
+  // What the next client sent, which is all still there.
+  std::string Take(size_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    const auto some = [this] { return !taken_.empty(); };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&some), absl::Minutes(1))) {
+      ADD_FAILURE() << "no client is handed over";
+      return "";
+    }
+    std::string text(bytes, ' ');
+    EXPECT_EQ(recv(taken_.back().get(), text.data(), bytes, MSG_WAITALL), bytes);
+    taken_.pop_back();
+    return text;
+  }
+
+  size_t taken() {
+    absl::MutexLock lock(&mutex_);
+    return taken_.size();
+  }
+
+  absl::Mutex mutex_;
+  std::vector<Descriptor> taken_;
+  int port_ = 0;
+  std::unique_ptr<Listener> listener_;
+};
+
+TEST_F(ListenerTest, HandsOverWithAllThatWasSent) {
+  Start({});
+  const Client client = Connect();
+  for (const char c : kHttp2) client.Send({&c, 1});
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2);
+}
+
+TEST_F(ListenerTest, HandsOverATlsHandshakeAtItsFirstByte) {
+  Start({.tls = true});
+  const Client client = Connect();
+  client.Send("\x16");
+  EXPECT_EQ(Take(1), "\x16");
+}
+
+TEST_F(ListenerTest, AnswersHttp1AndReadsWhatElseComes) {
+  Start({});
+  const Client client = Connect();
+  client.Send("POST /v1/completions HTTP/1.1\r\nContent-Length: 30000\r\n\r\n");
+  client.Send(std::string(30'000, 'x'));
+  const std::string answer = client.Read();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(answer, HasSubstr("tvq-gateway"));
+  EXPECT_EQ(taken(), 0);
+}
+
+TEST_F(ListenerTest, ClosesWhatSpeaksNeither) {
+  Start({});
+  const Client client = Connect();
+  client.Send("SSH-2.0-OpenSSH_9.2\r\n");
+  EXPECT_THAT(client.Read(), IsEmpty());
+  EXPECT_EQ(taken(), 0);
+}
+
+TEST_F(ListenerTest, ClosesTheOldestOfTooManyStrangers) {
+  ASSERT_GT(RaiseDescriptorLimit(), 2 * Listener::kMaxStrangers + 600) << "the test has both ends";
+  Start({.max_descriptors = RaiseDescriptorLimit()});
+  const Client oldest = Connect();
+  std::vector<Client> strangers;
+  while (strangers.size() < Listener::kMaxStrangers) strangers.push_back(Connect());
+  EXPECT_THAT(oldest.Read(), IsEmpty());
+  strangers.front().Send(kHttp2);
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2) << "the second oldest stays";
+}
+
+TEST_F(ListenerTest, MakesRoomOfStrangersWhenDescriptorsAreShort) {
+  Start({.max_descriptors = 240});  // of which the clients here take more than 100, too
+  std::vector<Client> strangers;
+  while (strangers.size() < 100) strangers.push_back(Connect());
+  const Client last = Connect();
+  last.Send(kHttp2);
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2);
+  EXPECT_THAT(strangers.front().Read(), IsEmpty()) << "the oldest is closed";
+  EXPECT_GT(listener_->closed(), 0);
+}
+
+TEST_F(ListenerTest, ClosesItsPortAndItsStrangers) {
+  Start({});
+  const Client stranger = Connect();
+  const Client served = Connect();
+  served.Send(kHttp2);
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2);
+  listener_->Stop();
+  EXPECT_THAT(stranger.Read(), IsEmpty());
+  EXPECT_TRUE(ListenOn("127.0.0.1", port_).ok());
+}
+
+}  // namespace
+}  // namespace tvq

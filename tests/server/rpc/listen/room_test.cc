@@ -1,0 +1,69 @@
+#include "server/rpc/listen/room.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/server/rpc/limits/connections/grpc_connection.h"
+
+namespace tvq {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const absl::Time kNow = absl::FromUnixSeconds(1000);
+
+std::vector<int64_t> IdsOf(const std::vector<Connection>& connections) {
+  std::vector<int64_t> ids;
+  for (const Connection& connection : connections) ids.push_back(connection.id);
+  return ids;
+}
+
+TEST(IdlestConnectionsTest, BeginsWithThoseThatNeverCalled) {
+  const std::vector<Connection> open = {
+      {.id = 1, .started = 1, .succeeded = 1, .last_started = kNow - absl::Seconds(20)},
+      {.id = 2, .started = 9, .failed = 9, .last_started = kNow - absl::Seconds(30)},
+      {.id = 4},
+      {.id = 3},
+  };
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 9)), ElementsAre(3, 4, 2, 1));
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 3)), ElementsAre(3, 4, 2));
+}
+
+TEST(IdlestConnectionsTest, LeavesThoseWithACallOrAfterOne) {
+  const std::vector<Connection> open = {
+      {.id = 1, .started = 2, .succeeded = 1, .last_started = kNow - absl::Seconds(900)},
+      {.id = 2, .started = 1, .succeeded = 1, .last_started = kNow - absl::Seconds(9)},
+  };
+  EXPECT_THAT(IdlestConnections(open, kNow, 9), IsEmpty());
+}
+
+TEST(RoomTest, KeepsAPartOfTheDescriptors) {
+  EXPECT_FALSE(Room(1, false, 1024).IsShort(1024 - 256 - 1));
+  EXPECT_TRUE(Room(1, false, 1024).IsShort(1024 - 256));
+  EXPECT_FALSE(Room(1, false, 1024).IsFull(1024 - 128 - 1));
+  EXPECT_TRUE(Room(1, false, 1024).IsFull(1024 - 128)) << "half of it is not for clients";
+  EXPECT_FALSE(Room(1, false, 64).IsShort(47)) << "a quarter where there are few";
+  EXPECT_TRUE(Room(1, false, 64).IsShort(48));
+}
+
+TEST(RoomTest, ClosesOnlyWhatIsIdleAtItsPort) {
+  GrpcConnection other("127.0.0.1");
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call ended(other);
+  ended.Reset();
+  ended.Wait();
+  GrpcConnection::Call call(grpc);
+  Room room(grpc.port(), false, 1024);
+  EXPECT_EQ(room.Make(std::chrono::steady_clock::now()), 0);
+  EXPECT_EQ(grpc.open().size(), 1);
+  EXPECT_EQ(other.open().size(), 1);
+  call.Reset();
+  EXPECT_EQ(call.Wait(), grpc::StatusCode::CANCELLED);
+}
+
+}  // namespace
+}  // namespace tvq
