@@ -12,6 +12,7 @@ def pytest_terminal_summary(terminalreporter):
     told = collections.Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
-            told.update(value for name, value in getattr(report, "user_properties", ()) if name == "block")
+            if getattr(report, "when", None) == "call":
+                told.update(value for name, value in report.user_properties if name == "block")
     for what, count in sorted(told.items()):
         terminalreporter.write_line(f"{count:4} blocks {what}")
