@@ -8,14 +8,14 @@ const CHARACTERS = ['\n', '，', '！', '风', '月', '山', '水', 'a', '7'];
 const FIRST_ID = 3;
 const vocabulary: Vocabulary = new Map(CHARACTERS.map((c, i) => [c, FIRST_ID + i]));
 
-/** As the server does it: special and padding ids have no text. */
+/** As the server does it: special and padding ids have no text, and one of them begins a context. */
 const server =
   (idOf: (c: string) => number[]): typeof fetch =>
   (url, init) => {
-    const body = JSON.parse(String(init?.body)) as { tokens?: number[]; prompt?: string };
+    const body = JSON.parse(String(init?.body)) as { tokens?: number[]; prompt?: string; add_special_tokens?: boolean };
     const answer = String(url).endsWith('/detokenize')
       ? { prompt: body.tokens!.map((id) => CHARACTERS[id - FIRST_ID] ?? '').join('') }
-      : { tokens: [...body.prompt!].flatMap(idOf) };
+      : { tokens: [...(body.add_special_tokens === false ? [] : [1]), ...[...body.prompt!].flatMap(idOf)] };
     return Promise.resolve(new Response(JSON.stringify(answer)));
   };
 

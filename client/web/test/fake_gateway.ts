@@ -33,7 +33,9 @@ export const failure = (status: number, message: string, param: string | null = 
   json(errorObject(status, message, param), status, headers);
 
 export const idsOf = (text: string): number[] => [...text].map((c) => c.codePointAt(0)!);
-export const textOf = (ids: number[]): string => String.fromCodePoint(...ids);
+const BEGIN_ID = 0x110000;
+/** The id that begins a context has no text. */
+export const textOf = (ids: number[]): string => String.fromCodePoint(...ids.filter((id) => id !== BEGIN_ID));
 
 /** The answer to a call that expects another version. */
 function moved({ id, version }: Held, expected: unknown): Response | null {
@@ -57,6 +59,8 @@ export class FakeGateway {
   /** What `/v1/server` tells: prompt tokens that were read, and requests that run beside those of the test. */
   read = 0;
   others = 0;
+  /** A text that begins a context is given an id of its own before it. */
+  begins = false;
   private running = 0;
   private made = 0;
 
@@ -71,7 +75,7 @@ export class FakeGateway {
 
   private answer(url: URL, method: string, body: Record<string, unknown>, signal: AbortSignal | null): Response {
     const path = url.pathname;
-    if (path === '/tokenize') return json({ tokens: idsOf(String(body['prompt'])) });
+    if (path === '/tokenize') return json({ tokens: this.idsOf(body, body['add_special_tokens'] !== false) });
     if (path === '/detokenize') return json({ prompt: textOf(body['tokens'] as number[]) });
     if (path === '/v1/server')
       return json({
@@ -149,6 +153,11 @@ export class FakeGateway {
     return textOf(this.sessions.get(id)!.transcript);
   }
 
+  private idsOf({ prompt }: Record<string, unknown>, first: boolean): number[] {
+    if (Array.isArray(prompt)) return prompt as number[];
+    return [...(this.begins && first ? [BEGIN_ID] : []), ...idsOf(String(prompt))];
+  }
+
   private create(body: Record<string, unknown>): Held {
     this.made += 1;
     const held: Held = {
@@ -187,7 +196,7 @@ export class FakeGateway {
 
   private complete(body: Record<string, unknown>, signal: AbortSignal | null): Response {
     const session = this.sessions.get(String(body['session_id']));
-    const prompt = Array.isArray(body['prompt']) ? (body['prompt'] as number[]) : idsOf(String(body['prompt']));
+    const prompt = this.idsOf(body, (session?.position ?? 0) === 0);
     const most = Number(body['max_tokens'] ?? 16);
     const before = [...(session?.transcript ?? []), ...prompt];
     const made: number[] = [];

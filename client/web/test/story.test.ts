@@ -64,6 +64,24 @@ describe('Story', () => {
     expect(textOf(gateway.sessions.get(story.session!.id)!.transcript)).toBe(`Once${watch.text}${ending.rest}`);
   });
 
+  it.each(['', 'Once'])('counts the id that begins a context before %j, once', async (opening) => {
+    const { gateway, story } = fresh();
+    gateway.begins = true;
+    const watch = new Watched();
+    await turn(story, opening, 5, watch);
+    expect(watch.states.at(-2)![0]).toBe(1 + opening.length + 5);
+    const stop = new AbortController();
+    watch.after = () => {
+      if (watch.text.length === 8) stop.abort();
+    };
+    const ending = await turn(story, ' more', 50, watch, stop.signal);
+    if (ending.kind !== 'stopped') throw new Error(`ended as ${ending.kind}`);
+    expect(gateway.text(story.session!.id)).toBe(
+      `${opening}${watch.text.slice(0, 5)} more${watch.text.slice(5)}${ending.rest}`,
+    );
+    expect(ending.tokens).toBe(watch.text.length - 5 + ending.rest.length);
+  });
+
   it('goes on with nothing else than what is shown, whatever a server says that answers', async () => {
     const { gateway, story } = fresh();
     await turn(story, 'Once', 5);

@@ -76,8 +76,11 @@ export const exportSession = async (api: Api, id: string): Promise<Blob> =>
 export const importSession = (api: Api, file: Blob, model: string, label: string): Promise<Session> =>
   api.json<Session>(`/v1/sessions/import?${new URLSearchParams({ model, label })}`, { method: 'POST', body: file });
 
-export const tokenize = async (api: Api, model: string, prompt: string): Promise<number[]> =>
-  (await api.json<{ tokens: number[] }>('/tokenize', { method: 'POST', body: { model, prompt } })).tokens;
+/** With `begins`, as the first text of a context, which a model may begin with an id of its own. */
+export const tokenize = async (api: Api, model: string, prompt: string, begins: boolean): Promise<number[]> => {
+  const body = { model, prompt, add_special_tokens: begins };
+  return (await api.json<{ tokens: number[] }>('/tokenize', { method: 'POST', body })).tokens;
+};
 
 export const detokenize = async (api: Api, model: string, tokens: number[]): Promise<string> =>
   tokens.length === 0

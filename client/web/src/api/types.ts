@@ -28,6 +28,8 @@ export interface Model {
   tokenizer: string;
   pad_token_id?: number | null;
   bos_token_id?: number | null;
+  /** Text that begins a context is given `bos_token_id` before it. */
+  add_bos_token?: boolean;
   eos_token_id?: number | null;
   unk_token_id?: number | null;
   fingerprint?: string;

@@ -11,7 +11,7 @@ export async function vocabularyOf(api: Api, model: Model): Promise<Vocabulary> 
   const ids = Array.from({ length: model.vocab_size }, (_, id) => id);
   const text = await detokenize(api, model.id, ids);
   const characters = [...text];
-  const known = await tokenize(api, model.id, text);
+  const known = await tokenize(api, model.id, text, false);
   if (known.length !== characters.length) throw new Error(`The model ${model.id} does not read one character a token.`);
   return new Map(characters.map((character, i) => [character, known[i]!]));
 }

@@ -282,7 +282,7 @@ class WritePage implements Page {
     const { model } = this.picker;
     if (this.running || this.loading || !model) return;
     const prompt = this.box.value;
-    if (prompt === '' && !this.story.session && (model.eos_token_id ?? null) === null) {
+    if (prompt === '' && !this.story.session && !model.add_bos_token) {
       this.notice.say('Write an opening first: this model has no token to begin from.');
       this.box.focus();
       return;

@@ -68,7 +68,8 @@ export class Story {
     try {
       if (made) await this.make(model, prompt);
       await this.markTurn();
-      promptTokens = prompt === '' ? 0 : (await sessions.tokenize(this.api, model.id, prompt)).length;
+      const begins = this.turnStart === 0;
+      promptTokens = prompt || begins ? (await sessions.tokenize(this.api, model.id, prompt, begins)).length : 0;
       signal.throwIfAborted();
       const reading = promptTokens > LONG_PROMPT ? await Reading.begin(this.api, promptTokens) : null;
       let read: number | null = reading ? 0 : promptTokens;
