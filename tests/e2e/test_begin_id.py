@@ -266,7 +266,7 @@ def test_command_line(server, tvq):
 def test_pairs_are_scored_behind_it(server, tvq, tmp_path):
     (tmp_path / "pairs.tsv").write_text("ab\tcd\n")
     done = tvq("--server", server.address, "--json", "score", "--pairs", tmp_path / "pairs.tsv")
-    score = json.loads(done.stdout)
+    score = json.loads(done.stdout.splitlines()[-1])
     request = server.api.generation.ScoreRequest()
     request.token_ids.ids.extend([BOS] + [byte + 3 for byte in b"ab\ncd"])
     tokens = [token for response in server.generation.Score(request) for token in response.tokens]
