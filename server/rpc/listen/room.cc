@@ -55,14 +55,14 @@ int Room::Make(Time now) {
   if (now < next_) return 0;
   std::vector<Connection> open = Open();
   Settle(open, now);
-  std::vector<Connection> chosen = OldestHandshakes();
-  if (chosen.empty()) chosen = IdlestConnections(std::move(open), absl::Now(), kBatch);
-  const int closed = chosen.empty() ? 0 : Close(chosen);
+  int closed = Close(OldestHandshakes());
+  if (closed == 0) closed = Close(IdlestConnections(std::move(open), absl::Now(), kBatch));
   const Time end = std::chrono::steady_clock::now();
   next_ = end + (kShareOfTime - 1) * (end - now);
   return closed;
 }
 
+  if (connections.empty()) return 0;
 int Room::Close(const std::vector<Connection>& connections) {
   spares_ = {};
   const int closed = CloseConnections(connections);

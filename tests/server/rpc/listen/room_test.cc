@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "tests/server/rpc/limits/connections/connect.h"
 #include "tests/server/rpc/limits/connections/grpc_connection.h"
 
 namespace tvq {
@@ -48,6 +50,16 @@ TEST(RoomTest, KeepsAPartOfTheDescriptors) {
   EXPECT_TRUE(Room(1, false, 1024).IsFull(1024 - 128)) << "half of it is not for clients";
   EXPECT_FALSE(Room(1, false, 64).IsShort(47)) << "a quarter where there are few";
   EXPECT_TRUE(Room(1, false, 64).IsShort(48));
+}
+
+TEST(RoomTest, ClosesTheIdleWhereHandshakesHaveEndedByThemselves) {
+  GrpcConnection grpc("127.0.0.1");
+  const Descriptor idle = ConnectTo(grpc.port());
+  while (grpc.open().empty()) absl::SleepFor(absl::Milliseconds(1));
+  Room room(grpc.port(), /*tls=*/true, 1024);
+  const auto now = std::chrono::steady_clock::now();
+  room.HandedOver({.ip = {127, 0, 0, 1}, .port = 1}, now);
+  EXPECT_EQ(room.Make(now), 1);
 }
 
 TEST(RoomTest, ClosesOnlyWhatIsIdleAtItsPort) {

@@ -1,0 +1,23 @@
+#ifndef TVQ_TESTS_SERVER_RPC_LIMITS_CONNECTIONS_CONNECT_H_
+#define TVQ_TESTS_SERVER_RPC_LIMITS_CONNECTIONS_CONNECT_H_
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "base/descriptors.h"
+
+namespace tvq {
+
+// A client that says nothing, at a port of 127.0.0.1; none if it cannot connect.
+inline Descriptor ConnectTo(int port) {
+  Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool connected =
+      connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  return connected ? std::move(fd) : Descriptor();
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_TESTS_SERVER_RPC_LIMITS_CONNECTIONS_CONNECT_H_
