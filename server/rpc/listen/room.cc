@@ -23,12 +23,11 @@ constexpr size_t kBatch = 64;
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
                                           size_t most) {
   std::erase_if(open, [now](const Connection& connection) {
-    return connection.live() > 0 ||
-           (connection.started > 0 && now - connection.last_started < kIdle);
+    return connection.live() > 0 || (connection.started > 0 && now - connection.last_used < kIdle);
   });
   std::ranges::sort(open, {}, [](const Connection& connection) {
     const bool used = connection.started > 0;
-    return std::tuple(used, used ? connection.last_started : absl::InfinitePast(), connection.id);
+    return std::tuple(used, used ? connection.last_used : absl::InfinitePast(), connection.id);
   });
   if (open.size() > most) open.resize(most);
   return open;
@@ -62,8 +61,8 @@ int Room::Make(Time now) {
   return closed;
 }
 
-  if (connections.empty()) return 0;
 int Room::Close(const std::vector<Connection>& connections) {
+  if (connections.empty()) return 0;
   spares_ = {};
   const int closed = CloseConnections(connections);
   KeepSpares();

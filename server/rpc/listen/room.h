@@ -15,8 +15,8 @@
 namespace tvq {
 
 // Of connections, those to close first where some have to be, at most `most`: those that never had
-// a stream, the oldest first, then those that have had none for kIdle, the longest first. None with
-// a stream that is live.
+// a stream, the oldest first, then those that have not been used for kIdle, the longest first. None
+// with a stream that is live.
 constexpr absl::Duration kIdle = absl::Seconds(10);
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
                                           size_t most);

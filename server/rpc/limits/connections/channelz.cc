@@ -73,7 +73,8 @@ std::optional<Connection> Read(int64_t id) {
       .started = Number(At(answer, "/socket/data/streamsStarted")),
       .succeeded = Number(At(answer, "/socket/data/streamsSucceeded")),
       .failed = Number(At(answer, "/socket/data/streamsFailed")),
-      .last_started = TimeOf(At(answer, "/socket/data/lastRemoteStreamCreatedTimestamp"))};
+      .last_used = std::max(TimeOf(At(answer, "/socket/data/lastRemoteStreamCreatedTimestamp")),
+                            TimeOf(At(answer, "/socket/data/lastMessageSentTimestamp")))};
 }
 
 // Calls `see` with each element of `array` in the pages that `get` answers, the first of which

@@ -24,7 +24,8 @@ struct Connection {
   int64_t started = 0;    // streams
   int64_t succeeded = 0;  // of them, those that the server answered with a status
   int64_t failed = 0;     // of them, those that ended without, as the client reset them
-  absl::Time last_started = absl::InfinitePast();  // when the last stream was
+  // When the last stream was opened, or the last message sent to the client, if that came later.
+  absl::Time last_used = absl::InfinitePast();
 
   // Streams that take memory: open, or reset and not taken apart yet.
   int64_t live() const { return started - succeeded - failed; }

@@ -26,8 +26,8 @@ std::vector<int64_t> IdsOf(const std::vector<Connection>& connections) {
 
 TEST(IdlestConnectionsTest, BeginsWithThoseThatNeverCalled) {
   const std::vector<Connection> open = {
-      {.id = 1, .started = 1, .succeeded = 1, .last_started = kNow - absl::Seconds(20)},
-      {.id = 2, .started = 9, .failed = 9, .last_started = kNow - absl::Seconds(30)},
+      {.id = 1, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(20)},
+      {.id = 2, .started = 9, .failed = 9, .last_used = kNow - absl::Seconds(30)},
       {.id = 4},
       {.id = 3},
   };
@@ -37,8 +37,8 @@ TEST(IdlestConnectionsTest, BeginsWithThoseThatNeverCalled) {
 
 TEST(IdlestConnectionsTest, LeavesThoseWithACallOrAfterOne) {
   const std::vector<Connection> open = {
-      {.id = 1, .started = 2, .succeeded = 1, .last_started = kNow - absl::Seconds(900)},
-      {.id = 2, .started = 1, .succeeded = 1, .last_started = kNow - absl::Seconds(9)},
+      {.id = 1, .started = 2, .succeeded = 1, .last_used = kNow - absl::Seconds(900)},
+      {.id = 2, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(9)},
   };
   EXPECT_THAT(IdlestConnections(open, kNow, 9), IsEmpty());
 }

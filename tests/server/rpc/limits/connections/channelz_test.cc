@@ -1,16 +1,15 @@
 #include "server/rpc/limits/connections/channelz.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/server/rpc/limits/connections/connect.h"
 #include "tests/server/rpc/limits/connections/grpc_connection.h"
 
 namespace tvq {
@@ -40,33 +39,27 @@ TEST(ChannelzTest, CountsStreamsThatAreResetAsFailed) {
   EXPECT_EQ(grpc.open()[0].succeeded, 0);
 }
 
-class Socket {
- public:
-  explicit Socket(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  }
-  ~Socket() { close(fd_); }
-  Socket(const Socket&) = delete;
-  bool connected() const { return connected_; }
-
- private:
-  const int fd_;
-  bool connected_ = false;
-};
+TEST(ChannelzTest, AnAnswerIsUseOfAConnectionAsItsCallWas) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call call(grpc);
+  const absl::Time begun = grpc.open()[0].last_used;
+  EXPECT_GT(begun, absl::InfinitePast());
+  // gRPC's clock gives the same moment differently by some nanoseconds.
+  constexpr absl::Duration kLater = absl::Milliseconds(10);
+  absl::SleepFor(2 * kLater);
+  grpc.Answer();
+  EXPECT_EQ(call.Wait(), grpc::StatusCode::OK);
+  WaitUntil([&] { return grpc.open()[0].last_used > begun + kLater; });
+}
 
 TEST(ChannelzTest, ListsConnectionsBeyondAPage) {
   constexpr size_t kMany = 501;  // a page has 500
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
+  RaiseDescriptorLimit();
   GrpcConnection grpc("127.0.0.1");
-  std::vector<std::unique_ptr<Socket>> sockets;
+  std::vector<Descriptor> clients;
   for (size_t i = 0; i < kMany; ++i) {
-    sockets.push_back(std::make_unique<Socket>(grpc.port()));
-    ASSERT_TRUE(sockets.back()->connected());
+    clients.push_back(ConnectTo(grpc.port()));
+    ASSERT_TRUE(clients.back().ok());
   }
   WaitUntil([&] { return grpc.open().size() == kMany; });
 }

@@ -18,7 +18,7 @@
 
 namespace tvq {
 
-// Calls begin and are not answered.
+// Calls begin and are not answered until that is asked for.
 class SilentService : public grpc::CallbackGenericService {
  public:
   void WaitForCalls(int count) {
@@ -27,20 +27,33 @@ class SilentService : public grpc::CallbackGenericService {
     mutex_.Await(absl::Condition(&begun));
   }
 
+  // The latest call, with an empty message.
+  void Answer() {
+    absl::MutexLock lock(&mutex_);
+    latest_->Answer();
+  }
+
  private:
   class Reactor : public grpc::ServerGenericBidiReactor {
+   public:
+    void Answer() { StartWriteAndFinish(&empty_, grpc::WriteOptions(), grpc::Status::OK); }
+
+   private:
     void OnCancel() override { Finish(grpc::Status::CANCELLED); }
     void OnDone() override { delete this; }
+
+    const grpc::ByteBuffer empty_{nullptr, 0};
   };
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
     absl::MutexLock lock(&mutex_);
     ++begun_;
-    return new Reactor;
+    return latest_ = new Reactor;
   }
 
   absl::Mutex mutex_;
   int begun_ = 0;
+  Reactor* latest_ = nullptr;
 };
 
 class GrpcConnection {
@@ -57,6 +70,8 @@ class GrpcConnection {
   ~GrpcConnection() { server_->Shutdown(std::chrono::system_clock::now()); }
 
   int port() const { return port_; }
+
+  void Answer() { silent_.Answer(); }
 
   // Of the client, or of others that connected.
   std::vector<Connection> open() const {
