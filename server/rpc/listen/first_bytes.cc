@@ -10,7 +10,7 @@ namespace tvq {
 namespace {
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-static_assert(kPreface.size() == kTellingBytes);
+static_assert(kPreface.size() == kPrefaceBytes);
 
 constexpr char kTlsHandshake = 22;  // the type of the first record (RFC 8446, section 5.1)
 
@@ -22,18 +22,18 @@ constexpr std::string_view kBody =
 
 }  // namespace
 
-Speech Recognise(std::string_view bytes, bool tls) {
-  if (bytes.empty()) return Speech::kUnknown;
-  if (tls && bytes.front() == kTlsHandshake) return Speech::kGrpc;
-  if (!tls && bytes.starts_with(kPreface)) return Speech::kGrpc;
-  if (!tls && kPreface.starts_with(bytes)) return Speech::kUnknown;
+Protocol ProtocolOf(std::string_view bytes, bool tls) {
+  if (bytes.empty()) return Protocol::kUnknown;
+  if (tls && bytes.front() == kTlsHandshake) return Protocol::kGrpc;
+  if (!tls && bytes.starts_with(kPreface)) return Protocol::kGrpc;
+  if (!tls && kPreface.starts_with(bytes)) return Protocol::kUnknown;
   // A method and a space. That of the preface is none of HTTP/1.
-  if (bytes.starts_with("PRI ")) return Speech::kOther;
+  if (bytes.starts_with("PRI ")) return Protocol::kOther;
   const auto* const end = std::ranges::find_if_not(bytes, absl::ascii_isupper);
   if (end == bytes.end()) {
-    return bytes.size() < kTellingBytes ? Speech::kUnknown : Speech::kOther;
+    return bytes.size() < kPrefaceBytes ? Protocol::kUnknown : Protocol::kOther;
   }
-  return *end == ' ' && end != bytes.begin() ? Speech::kHttp1 : Speech::kOther;
+  return *end == ' ' && end != bytes.begin() ? Protocol::kHttp1 : Protocol::kOther;
 }
 
 std::string_view AnswerToHttp1() {

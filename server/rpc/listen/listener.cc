@@ -163,21 +163,21 @@ void Listener::Look(int fd, Time now) {
     if (!Drop(stranger)) Leave(fd);
     return;
   }
-  std::array<char, kTellingBytes> bytes;
+  std::array<char, kPrefaceBytes> bytes;
   const ssize_t count = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) {
     Leave(fd);
     return;
   }
-  switch (Recognise({bytes.data(), static_cast<size_t>(count)}, options_.tls)) {
-    case Speech::kUnknown:
+  switch (ProtocolOf({bytes.data(), static_cast<size_t>(count)}, options_.tls)) {
+    case Protocol::kUnknown:
       return;
-    case Speech::kGrpc:
+    case Protocol::kGrpc:
       return HandOver(Leave(fd), now);
-    case Speech::kHttp1:
+    case Protocol::kHttp1:
       return Answer(stranger, now);
-    case Speech::kOther:
+    case Protocol::kOther:
       Leave(fd);
   }
 }

@@ -13,27 +13,27 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 TEST(FirstBytesTest, KnowsThePrefaceWhenItIsWhole) {
   for (size_t size = 0; size < kPreface.size(); ++size) {
-    EXPECT_EQ(Recognise(kPreface.substr(0, size), false), Speech::kUnknown) << size;
+    EXPECT_EQ(ProtocolOf(kPreface.substr(0, size), false), Protocol::kUnknown) << size;
   }
-  EXPECT_EQ(Recognise(kPreface, false), Speech::kGrpc);
+  EXPECT_EQ(ProtocolOf(kPreface, false), Protocol::kGrpc);
 }
 
 TEST(FirstBytesTest, KnowsATlsHandshakeWhereThereIsTls) {
-  EXPECT_EQ(Recognise("", true), Speech::kUnknown);
-  EXPECT_EQ(Recognise("\x16", true), Speech::kGrpc);
-  EXPECT_EQ(Recognise("\x16\x03\x01", true), Speech::kGrpc);
-  EXPECT_EQ(Recognise("\x16\x03\x01", false), Speech::kOther);
-  EXPECT_EQ(Recognise(kPreface, true), Speech::kOther) << "a client without TLS";
+  EXPECT_EQ(ProtocolOf("", true), Protocol::kUnknown);
+  EXPECT_EQ(ProtocolOf("\x16", true), Protocol::kGrpc);
+  EXPECT_EQ(ProtocolOf("\x16\x03\x01", true), Protocol::kGrpc);
+  EXPECT_EQ(ProtocolOf("\x16\x03\x01", false), Protocol::kOther);
+  EXPECT_EQ(ProtocolOf(kPreface, true), Protocol::kOther) << "a client without TLS";
 }
 
 TEST(FirstBytesTest, KnowsHttp1ByItsMethod) {
   for (const bool tls : {false, true}) {
     for (const std::string_view request :
          {"GET / HTTP/1.1\r\n", "POST /v1/completions", "PUT /x", "OPTIONS *", "P /"}) {
-      EXPECT_EQ(Recognise(request, tls), Speech::kHttp1) << request;
+      EXPECT_EQ(ProtocolOf(request, tls), Protocol::kHttp1) << request;
     }
-    EXPECT_EQ(Recognise("PO", tls), Speech::kUnknown);
-    EXPECT_EQ(Recognise("OPTIONS", tls), Speech::kUnknown);
+    EXPECT_EQ(ProtocolOf("PO", tls), Protocol::kUnknown);
+    EXPECT_EQ(ProtocolOf("OPTIONS", tls), Protocol::kUnknown);
   }
 }
 
@@ -42,7 +42,7 @@ TEST(FirstBytesTest, TakesAllElseForNeither) {
        {std::string_view("\0", 1), std::string_view(" GET"), std::string_view("get / HTTP/1.1"),
         std::string_view("SSH-2.0-OpenSSH"), std::string_view("PRI * HTTP/2.1"),
         std::string_view("ABCDEFGHIJKLMNOPQRSTUVWX")}) {
-    EXPECT_EQ(Recognise(bytes, false), Speech::kOther) << bytes;
+    EXPECT_EQ(ProtocolOf(bytes, false), Protocol::kOther) << bytes;
   }
 }
 
