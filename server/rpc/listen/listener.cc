@@ -12,7 +12,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <string_view>
+#include <system_error>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "server/rpc/limits/connections/socket_address.h"
 #include "server/rpc/listen/first_bytes.h"
 
@@ -22,32 +25,47 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kEvents = 64;  // that are taken at once
+// Taken at once.
+constexpr int kEvents = 64;
 constexpr int kAccepts = 64;
 
-// For which a client that was told where to go may read it, and how much more of it is read.
+// How long a client of HTTP/1 may take to read the answer.
 constexpr milliseconds kGoodbye{1000};
 
-// For which a client that has just connected may send its first bytes also when room is short.
+// A stranger that is younger than this is closed only if nothing else can be.
 constexpr milliseconds kFair{500};
 
-// gRPC closes the descriptors of what was closed within this.
+// How long to wait before the next accept: for gRPC to close the descriptors of the connections
+// that were just ended, and where nothing could be.
 constexpr milliseconds kSettle{10};
-// Descriptors, or the system's memory, are short, and nothing of ours can be closed.
 constexpr milliseconds kShort{100};
 
 constexpr std::chrono::seconds kBetweenLines{1};
 
 }  // namespace
 
-Listener::Listener(ListeningSockets listening, const ListenerOptions& options,
-                   std::function<void(Descriptor)> take)
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(ListeningSockets listening,
+                                                           const ListenerOptions& options) {
+  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll.ok() || !wake.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot wait for clients: ", std::generic_category().message(errno)));
+  }
+  return std::unique_ptr<Listener>(
+      new Listener(std::move(listening), options, std::move(epoll), std::move(wake)));
+}
+
+Listener::Listener(ListeningSockets listening, const ListenerOptions& options, Descriptor epoll,
+                   Descriptor wake)
     : listening_(std::move(listening)),
       options_(options),
-      take_(std::move(take)),
       room_(listening_.port, options.tls, options.max_descriptors),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)) {}
+
+void Listener::Start(std::function<void(Descriptor)> take) {
+  take_ = std::move(take);
   Watch(wake_.get(), EPOLLIN);
   for (const Descriptor& socket : listening_.sockets) Watch(socket.get(), EPOLLIN);
   thread_ = std::thread([this] { Run(); });

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "base/descriptors.h"
 #include "server/rpc/listen/listening_sockets.h"
 #include "server/rpc/listen/room.h"
@@ -37,11 +39,14 @@ class Listener {
   static constexpr size_t kMaxStrangers = 1024;
   static constexpr std::chrono::seconds kFirstBytes{10};
 
-  // `take` is called by the listener's thread.
-  Listener(ListeningSockets listening, const ListenerOptions& options,
-           std::function<void(Descriptor)> take);
+  // UNAVAILABLE where there are no descriptors for it.
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(ListeningSockets listening,
+                                                          const ListenerOptions& options);
   ~Listener() { Stop(); }
   Listener(const Listener&) = delete;
+
+  // Accepts from now on, on a thread of its own, which calls `take`. Once.
+  void Start(std::function<void(Descriptor)> take);
 
   // Closes the port and the strangers. One thread.
   void Stop();
@@ -58,6 +63,9 @@ class Listener {
     Time until;             // it is closed then
     bool answered = false;  // what else it sends is dropped, so that it reads the answer
   };
+
+  Listener(ListeningSockets listening, const ListenerOptions& options, Descriptor epoll,
+           Descriptor wake);
 
   void Run();
   void Watch(int fd, uint32_t events) const;
@@ -82,7 +90,7 @@ class Listener {
 
   ListeningSockets listening_;
   const ListenerOptions options_;
-  const std::function<void(Descriptor)> take_;
+  std::function<void(Descriptor)> take_;  // constant once the thread runs
   Room room_;
   const Descriptor epoll_;
   const Descriptor wake_;

@@ -174,6 +174,9 @@ class Server::Impl {
     auto listening = ListenOn(options.host, options.port);
     if (!listening.ok()) return listening.status();
     port_ = listening->port;
+    auto listener = Listener::Create(*std::move(listening), ListenerOptionsOf(options));
+    if (!listener.ok()) return listener.status();
+    listener_ = *std::move(listener);
     grpc::ServerBuilder builder;
     const std::shared_ptr<Acceptor> acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -189,7 +192,7 @@ class Server::Impl {
     if (server_ == nullptr) return absl::InternalError("gRPC's server does not start");
     generation_.Take(&writers_);
     guard_.emplace(options.connections);
-    listener_.emplace(*std::move(listening), ListenerOptionsOf(options), [acceptor](Descriptor fd) {
+    listener_->Start([acceptor](Descriptor fd) {
       Acceptor::NewConnectionParameters connection;
       connection.fd = fd.Release();
       acceptor->HandleNewConnection(&connection);
@@ -286,7 +289,7 @@ class Server::Impl {
   std::unique_ptr<grpc::Server> server_;
   WakefulPollers pollers_;
   std::optional<ConnectionGuard> guard_;
-  std::optional<Listener> listener_;
+  std::unique_ptr<Listener> listener_;
   std::thread closing_;  // if the port closed before all calls had ended
   absl::Notification closed_;
   absl::Mutex health_mutex_;

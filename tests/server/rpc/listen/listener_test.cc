@@ -1,8 +1,8 @@
 #include "server/rpc/listen/listener.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -13,6 +13,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "tests/server/rpc/limits/connections/connect.h"
 
 namespace tvq {
 namespace {
@@ -25,11 +26,7 @@ constexpr std::string_view kHttp2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 class Client {
  public:
-  explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
+  explicit Client(int port) : fd_(ConnectTo(port)) { EXPECT_TRUE(fd_.ok()); }
 
   void Send(std::string_view bytes) const {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
@@ -56,7 +53,10 @@ class ListenerTest : public testing::Test {
     auto listening = ListenOn("127.0.0.1", 0);
     ASSERT_TRUE(listening.ok()) << listening.status();
     port_ = listening->port;
-    listener_ = std::make_unique<Listener>(*std::move(listening), options, [this](Descriptor fd) {
+    auto listener = Listener::Create(*std::move(listening), options);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    listener_ = *std::move(listener);
+    listener_->Start([this](Descriptor fd) {
       absl::MutexLock lock(&mutex_);
       taken_.push_back(std::move(fd));
     });
@@ -142,6 +142,33 @@ TEST_F(ListenerTest, MakesRoomOfStrangersWhenDescriptorsAreShort) {
   EXPECT_EQ(Take(kHttp2.size()), kHttp2);
   EXPECT_THAT(strangers.front().Read(), IsEmpty()) << "the oldest is closed";
   EXPECT_GT(listener_->closed(), 0);
+}
+
+// This process may have so many descriptors until the end.
+class Limit {
+ public:
+  explicit Limit(int descriptors) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit less = before_;
+    less.rlim_cur = static_cast<rlim_t>(descriptors);
+    setrlimit(RLIMIT_NOFILE, &less);
+  }
+  ~Limit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  Limit(const Limit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(ListenerCreateTest, TellsThatThereAreNoDescriptors) {
+  for (const int left : {0, 1}) {
+    auto listening = ListenOn("127.0.0.1", 0);
+    ASSERT_TRUE(listening.ok()) << listening.status();
+    const int next = ConnectTo(listening->port).get();  // the smallest that is free
+    const Limit limit(next + left);
+    EXPECT_EQ(Listener::Create(*std::move(listening), {}).status().message(),
+              "cannot wait for clients: Too many open files");
+  }
 }
 
 TEST_F(ListenerTest, ClosesItsPortAndItsStrangers) {
