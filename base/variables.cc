@@ -39,7 +39,7 @@ constexpr std::string_view kKnown[] = {
 
 // "..._PORT_50051_TCP", alone or with more behind it.
 bool NamesPortOfService(std::string_view name) {
-  const size_t port = name.find("PORT_");
+  const size_t port = name.rfind("PORT_");  // the service's own name may have one
   if (port == name.npos) return false;
   name.remove_prefix(port + 5);
   const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());

@@ -34,7 +34,8 @@ TEST(VariablesTest, WhatKubernetesSetsForServicesIsLeftAlone) {
                   "TVQ_PORT_50051_TCP=tcp://10.0.0.1:50051", "TVQ_PORT_50051_TCP_PROTO=tcp",
                   "TVQ_PORT_50051_TCP_PORT=50051", "TVQ_PORT_50051_TCP_ADDR=10.0.0.1",
                   "TVQ_GATEWAY_SERVICE_HOST=10.0.0.2", "TVQ_GATEWAY_PORT=tcp://10.0.0.2:8000",
-                  "TVQ_GATEWAY_PORT_8000_TCP_ADDR=10.0.0.2"}),
+                  "TVQ_GATEWAY_PORT_8000_TCP_ADDR=10.0.0.2",
+                  "TVQ_EXPORT_PORT_80_TCP_ADDR=10.0.0.3"}),
       IsEmpty());
   EXPECT_THAT(Complaints({"TVQ_GATEWAY_PORT=8000"}), testing::SizeIs(1));
 }
