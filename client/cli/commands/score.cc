@@ -140,14 +140,15 @@ void AddScore(flags::Command app, Globals& globals) {
                                  .TypeName("FILE")
                                  .ShowDefault();
   options->session.AddTo(command);
-  options->examples.AddTo(command, {file, command.Find("--session")});
   AddSpecialTokens(command, options->add_special_tokens);
-  command
-      .AddFlag(
-          "--no-eos", [options = options.get()] { options->add_special_tokens = false; },
-          "Feed neither bos_token_id nor the end-of-sequence id first; the first token is then not "
-          "scored")
-      .Excludes(command.Find("--add-special-tokens"));
+  const flags::Option add = command.Find("--add-special-tokens");
+  const flags::Option no_eos = command.AddFlag(
+      "--no-eos", [options = options.get()] { options->add_special_tokens = false; },
+      "Feed neither bos_token_id nor the end-of-sequence id first; the first token is then not "
+      "scored");
+  no_eos.Excludes(add);
+  options->examples.AddTo(command, {file, command.Find("--session"), add,
+                                    command.Find("--no-add-special-tokens"), no_eos});
   AddAllowUnknown(command, options->allow_unknown);
   command.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunScore(globals, *options); };

@@ -86,6 +86,8 @@ def test_short_names(cli, fake):
     (["generate", "--logit-bias", "x"], '--logit-bias: "x" is not ID=BIAS'),
     (["session", "create", "--transcript", "--no-transcript"], "excludes"),
     (["score", "--session", "s1", "--commit-on-cancel"], "--commit-on-cancel"),
+    (["score", "--pairs", "a", "--no-eos"], "--no-eos excludes --pairs"),
+    (["score", "--images", "a", "--no-add-special-tokens"], "--no-add-special-tokens excludes --images"),
     (["frob"], "Unknown command frob"),
     (["session", "frob"], "Unknown command frob"),
     (["session", "show", "--frob"], "Unknown option --frob"),
