@@ -85,6 +85,8 @@ def test_tells_what_it_wrote(draw, tmp_path):
     assert (done.stdout, done.stderr.decode()) == (b"", f"{tmp_path / 'a.png'}: 3 images, {width} x {height} pixels\n")
     done = draw("--out", tmp_path / "a.png", "--json")
     assert json.loads(done.stdout) == {"file": str(tmp_path / "a.png"), "images": 1, "width": SIZE, "height": SIZE}
+    done = draw("--out", tmp_path / "\udcff.png", "--json")  # the byte FF
+    assert done.returncode == 0 and json.loads(done.stdout)["file"] == str(tmp_path / "\ufffd.png")
     done = draw("--out", "-", "--json")
     assert len(pixels(done.stdout)) == SIZE and done.stderr.decode() == f"stdout: 1 image, {SIZE} x {SIZE} pixels\n"
 

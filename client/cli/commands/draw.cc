@@ -81,7 +81,9 @@ void Tell(const Globals& globals, const DrawOptions& options, const Bitmap& bitm
                                {"images", options.count},
                                {"width", bitmap.width},
                                {"height", bitmap.height}};
-  std::printf("%s\n", json.dump(2).c_str());
+  // A file's name may be no UTF-8.
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  std::printf("%s\n", json.dump(2, ' ', /*ensure_ascii=*/false, replace).c_str());
 }
 
 int RunDraw(const Globals& globals, const DrawOptions& options) {

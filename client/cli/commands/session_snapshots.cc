@@ -58,7 +58,9 @@ int SaveToFile(const Globals& globals, const SaveOptions& options) {
   if (globals.json) {
     const nlohmann::json json = {
         {"session_id", options.session.id()}, {"file", options.file}, {"bytes", bytes}};
-    std::printf("%s\n", json.dump(2).c_str());
+    // A file's name may be no UTF-8.
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    std::printf("%s\n", json.dump(2, ' ', /*ensure_ascii=*/false, replace).c_str());
   } else {
     std::printf("%lld bytes in %s\n", static_cast<long long>(bytes), options.file.c_str());
   }
