@@ -57,6 +57,8 @@ def main():
     wants = model.config.tokenizer.get("file")
     if bool(wants) != bool(arguments.tokenizer):
         parser.error(f"the model's tokenizer has {'the file ' + wants if wants else 'no file'}")
+    if arguments.add_bos_token and model.config.eos_token_id is None:
+        parser.error("--add-bos-token: the model has no end-of-sequence id")
     model.load_state_dict(saved["model"])
     write_model(arguments.model_dir, model.config, tensors_of(model, arguments.bfloat16))
     if wants:

@@ -34,6 +34,16 @@ def test_says_how_texts_begin_where_that_is_asked_for(tmp_path, monkeypatch):
     assert begin == {"bos_token_id": 49, "add_bos_token": True}
 
 
+def test_an_id_that_is_not_there_begins_no_text(tmp_path, monkeypatch, capsys):
+    model = random_model(tokenizer={"type": "ids"})
+    checkpoint.save(tmp_path / "best.pt", {"config": model.config.to_json(), "model": model.state_dict()})
+    monkeypatch.setattr("sys.argv", ["export", str(tmp_path / "best.pt"), str(tmp_path / "model"), "--add-bos-token"])
+    with pytest.raises(SystemExit):
+        export.main()
+    assert "--add-bos-token: the model has no end-of-sequence id" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
 def test_names_and_shapes_are_those_of_the_format():
     tensors = tensors_of(random_model(n_head=4, n_kv_head=2, pe_abs=True, output_norm=True, n_layer=1))
     assert {name: value.shape for name, value in tensors.items()} == {
