@@ -3,10 +3,9 @@
 
 namespace tvq {
 
-// A program that links this holds SIGHUP back, blocked, from before the initialisers of its
-// libraries on: main comes later than a supervisor may send it. From here on the calling thread,
-// and those that it starts, receive it. A program that is started before inherits that it is
-// blocked.
+// A program that links this blocks SIGHUP before the initialisers of its libraries run, because a
+// supervisor may send it before main begins. This unblocks it for the calling thread, and for those
+// that it starts. A child process that is started earlier inherits the blocked signal.
 void ReleaseHangUps();
 
 }  // namespace tvq

@@ -86,10 +86,11 @@ class Session:
                  timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> Generation:
         """Continues the session, which then holds the prompt and the output.
 
-        The prompt may be empty unless the session is, and add_special_tokens, as in Client.generate, adds nothing. The session changes when the output is complete, and not if
-        the call fails. With commit_on_cancel it keeps what came before Generation.cancel(); info() then tells where
-        it stands. answer_suffix, of a conversation, is what closes the session's last answer before the prompt: it
-        stands there once, whatever ended the answer.
+        The prompt may be empty if the session is not, or if add_special_tokens, as in Client.generate, gives it a
+        first token. The session changes when the output is complete, and not if the call fails. With
+        commit_on_cancel it keeps what came before Generation.cancel(); info() then tells where it stands.
+        answer_suffix, of a conversation, is what closes the session's last answer before the prompt: it stands
+        there once, whatever ended the answer.
         """
         request = options.generate_request("", prompt, add_special_tokens, priority, sampling)
         if answer_suffix is not None:
