@@ -175,6 +175,7 @@ export class FakeGateway {
       expires: null,
       marks: [],
       has_transcript: true,
+      add_special_tokens: body['add_special_tokens'] !== false,
       label: String(body['label'] ?? ''),
       transcript: [],
       kept: new Map(),
@@ -196,7 +197,7 @@ export class FakeGateway {
 
   private complete(body: Record<string, unknown>, signal: AbortSignal | null): Response {
     const session = this.sessions.get(String(body['session_id']));
-    const prompt = this.idsOf(body, (session?.position ?? 0) === 0);
+    const prompt = this.idsOf(body, !session || (session.position === 0 && session.add_special_tokens !== false));
     const most = Number(body['max_tokens'] ?? 16);
     const before = [...(session?.transcript ?? []), ...prompt];
     const made: number[] = [];

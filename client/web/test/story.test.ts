@@ -82,6 +82,23 @@ describe('Story', () => {
     expect(ending.tokens).toBe(watch.text.length - 5 + ending.rest.length);
   });
 
+  it('counts no id of its own in a session that was made without', async () => {
+    const { gateway, story } = fresh();
+    gateway.begins = true;
+    const made = { method: 'POST', body: JSON.stringify({ model: 'm', add_special_tokens: false }) };
+    await gateway.fetch('/v1/sessions', made);
+    await story.open('s1');
+    const stop = new AbortController();
+    const watch = new Watched();
+    watch.after = () => {
+      if (watch.text.length === 8) stop.abort();
+    };
+    const ending = await turn(story, 'Once', 50, watch, stop.signal);
+    if (ending.kind !== 'stopped') throw new Error(`ended as ${ending.kind}`);
+    expect(gateway.text('s1')).toBe(`Once${watch.text}${ending.rest}`);
+    expect(ending.tokens).toBe(watch.text.length + ending.rest.length);
+  });
+
   it('goes on with nothing else than what is shown, whatever a server says that answers', async () => {
     const { gateway, story } = fresh();
     await turn(story, 'Once', 5);

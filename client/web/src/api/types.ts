@@ -60,6 +60,8 @@ export interface Session {
   expires: number | null;
   marks: Mark[];
   has_transcript: boolean;
+  /** Whether text at position 0 is given the model's `bos_token_id`, if the model adds one. */
+  add_special_tokens?: boolean;
   label: string;
   transcript?: number[];
 }

@@ -68,7 +68,7 @@ export class Story {
     try {
       if (made) await this.make(model, prompt);
       await this.markTurn();
-      const begins = this.turnStart === 0;
+      const begins = this.turnStart === 0 && this.session!.add_special_tokens !== false;
       promptTokens = prompt || begins ? (await sessions.tokenize(this.api, model.id, prompt, begins)).length : 0;
       signal.throwIfAborted();
       const reading = promptTokens > LONG_PROMPT ? await Reading.begin(this.api, promptTokens) : null;
