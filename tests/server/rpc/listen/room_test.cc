@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -52,10 +54,14 @@ TEST(RoomTest, KeepsAPartOfTheDescriptors) {
   EXPECT_TRUE(Room(1, false, 64).IsShort(48));
 }
 
+void WaitForOpen(const GrpcConnection& grpc, size_t count) {
+  while (grpc.open().size() != count) absl::SleepFor(absl::Milliseconds(1));
+}
+
 TEST(RoomTest, ClosesTheIdleWhereHandshakesHaveEndedByThemselves) {
   GrpcConnection grpc("127.0.0.1");
   const Descriptor idle = ConnectTo(grpc.port());
-  while (grpc.open().empty()) absl::SleepFor(absl::Milliseconds(1));
+  WaitForOpen(grpc, 1);
   Room room(grpc.port(), /*tls=*/true, 1024);
   const auto now = std::chrono::steady_clock::now();
   room.HandedOver({.ip = {127, 0, 0, 1}, .port = 1}, now);
@@ -65,13 +71,16 @@ TEST(RoomTest, ClosesTheIdleWhereHandshakesHaveEndedByThemselves) {
 TEST(RoomTest, ClosesOnlyWhatIsIdleAtItsPort) {
   GrpcConnection other("127.0.0.1");
   GrpcConnection grpc("127.0.0.1");
-  GrpcConnection::Call ended(other);
-  ended.Reset();
-  ended.Wait();
+  const Descriptor elsewhere = ConnectTo(other.port());
+  WaitForOpen(other, 1);
   GrpcConnection::Call call(grpc);
   Room room(grpc.port(), false, 1024);
   EXPECT_EQ(room.Make(std::chrono::steady_clock::now()), 0);
-  EXPECT_EQ(grpc.open().size(), 1);
+  const Descriptor idle = ConnectTo(grpc.port());
+  WaitForOpen(grpc, 2);
+  std::this_thread::sleep_until(room.next());
+  EXPECT_EQ(room.Make(std::chrono::steady_clock::now()), 1);
+  WaitForOpen(grpc, 1);
   EXPECT_EQ(other.open().size(), 1);
   call.Reset();
   EXPECT_EQ(call.Wait(), grpc::StatusCode::CANCELLED);
