@@ -99,7 +99,7 @@ void Listener::Run() {
       const int fd = events[i].data.fd;
       const bool stranger = strangers_.contains(fd);
       if (stranger) {
-        Look(fd, now);
+        Look(fd, (events[i].events & EPOLLRDHUP) != 0, now);
       } else if (!paused_) {
         Accept(fd, now);
       }
@@ -175,7 +175,7 @@ Listener::Stranger Listener::Leave(int fd) {
   return stranger;
 }
 
-void Listener::Look(int fd, Time now) {
+void Listener::Look(int fd, bool ended, Time now) {
   Stranger& stranger = strangers_.at(fd);
   if (stranger.answered) {
     if (!Drop(stranger)) Leave(fd);
@@ -190,6 +190,7 @@ void Listener::Look(int fd, Time now) {
   }
   switch (ProtocolOf({bytes.data(), static_cast<size_t>(count)}, options_.tls)) {
     case Protocol::kUnknown:
+      if (ended) Leave(fd);
       return;
     case Protocol::kGrpc:
       return HandOver(Leave(fd), now);

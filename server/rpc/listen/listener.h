@@ -71,7 +71,8 @@ class Listener {
   void Watch(int fd, uint32_t events) const;
   void Accept(int listening, Time now);
   void Enter(Descriptor fd, Time now);
-  void Look(int fd, Time now);
+  // `ended`: the stranger sends no more.
+  void Look(int fd, bool ended, Time now);
   void Answer(Stranger& stranger, Time now);
   // Reads what an answered client still sends. False when it has ended.
   static bool Drop(const Stranger& stranger);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,6 +31,14 @@ class Client {
 
   void Send(std::string_view bytes) const {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
+  }
+
+  void End() const { shutdown(fd_.get(), SHUT_WR); }
+
+  // Whether the server has neither sent anything nor closed.
+  bool IsOpen() const {
+    char byte = 0;
+    return recv(fd_.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
   }
 
   // All that comes until the server closes.
@@ -120,6 +129,16 @@ TEST_F(ListenerTest, ClosesWhatSpeaksNeither) {
   client.Send("SSH-2.0-OpenSSH_9.2\r\n");
   EXPECT_THAT(client.Read(), IsEmpty());
   EXPECT_EQ(taken(), 0);
+}
+
+TEST_F(ListenerTest, ClosesAtOnceWhatEndsInThePreface) {
+  Start({});
+  const Client before = Connect();
+  const Client client = Connect();
+  client.Send(kHttp2.substr(0, 3));
+  client.End();
+  EXPECT_THAT(client.Read(), IsEmpty());
+  EXPECT_TRUE(before.IsOpen()) << "its time is not over, so that of the other was not";
 }
 
 TEST_F(ListenerTest, ClosesTheOldestOfTooManyStrangers) {
