@@ -1,7 +1,10 @@
 #include "base/variables.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <iostream>
 #include <iterator>
 
 #include "base/nearest.h"
@@ -92,6 +95,12 @@ std::vector<std::string> UnknownVariables(const char* const* environment) {
   }
   std::sort(complaints.begin(), complaints.end());
   return complaints;
+}
+
+void WarnOfUnknownVariables(std::string_view program) {
+  for (const std::string& unknown : UnknownVariables(environ)) {
+    std::cerr << program << ": " << unknown << "\n";
+  }
 }
 
 }  // namespace tvq

@@ -13,6 +13,9 @@ namespace tvq {
 // services. `environment` is as environ: NAME=VALUE, then null.
 std::vector<std::string> UnknownVariables(const char* const* environment);
 
+// Says it on stderr of this process's environment, each behind "PROGRAM: ".
+void WarnOfUnknownVariables(std::string_view program);
+
 // Whether it is what Kubernetes says of a service in variables that end with _PORT: a URL, such as
 // tcp://10.0.0.1:50051.
 bool IsServiceUrl(std::string_view value);

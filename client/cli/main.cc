@@ -1,6 +1,5 @@
 // tvq: the command line of a tvq server.
 #include <google/protobuf/stubs/logging.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
@@ -124,9 +123,7 @@ int Main(int argc, char** argv) {
       "reached or is stopping, 4 --timeout passed or the output was taken too slowly,\n"
       "130 interrupted. `tvq COMMAND --help` and `tvq help COMMAND` tell more.");
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
-  for (const std::string& unknown : UnknownVariables(environ)) {
-    std::cerr << "tvq: " << unknown << "\n";
-  }
+  WarnOfUnknownVariables("tvq");
   const absl::StatusOr<client::ConnectOptions> options =
       globals.sends_key ? globals.connect.Options() : globals.connect.OptionsWithoutKey();
   if (!options.ok()) return globals.FailUsage(options.status());

@@ -1,6 +1,5 @@
 // tvq-loadtest: puts a server under load and measures what its clients see.
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -112,9 +111,7 @@ int Main(int argc, char** argv) {
   int exit_code = kOk;
   std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
-  for (const std::string& unknown : UnknownVariables(environ)) {
-    std::cerr << "tvq-loadtest: " << unknown << "\n";
-  }
+  WarnOfUnknownVariables("tvq-loadtest");
   std::signal(SIGINT, Interrupt);
   std::signal(SIGTERM, Interrupt);
   ReportFile json(options->json_file), html(options->html_file);

@@ -7,8 +7,6 @@
 // float32 flips a code are compared by --codes-of, which forces the codes that another device
 // chose.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -222,9 +220,7 @@ int main(int argc, char** argv) {
   app.Add("--codes-of", options.codes_of, "Force the codes that this device assigns");
   app.Add("--threads", options.threads, "0: all cores").ShowDefault();
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
-  for (const std::string& unknown : tvq::UnknownVariables(environ)) {
-    std::fprintf(stderr, "tvq-verify: %s\n", unknown.c_str());
-  }
+  tvq::WarnOfUnknownVariables("tvq-verify");
   const absl::StatusOr<bool> ok = tvq::verify::Run(options);
   if (!ok.ok()) {
     std::fprintf(stderr, "tvq-verify: %s\n", std::string(ok.status().message()).c_str());

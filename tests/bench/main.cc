@@ -2,8 +2,6 @@
 //
 // Checks come first: what computes wrongly is not timed.
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -270,9 +268,7 @@ int Main(int argc, char** argv) {
   AddFamiliesOptions(families, options);
 
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
-  for (const std::string& unknown : UnknownVariables(environ)) {
-    std::fprintf(stderr, "tvq-bench: %s\n", unknown.c_str());
-  }
+  WarnOfUnknownVariables("tvq-bench");
   if (!families.parsed() && options.preset.empty() && options.model_dir.empty()) {
     return app.Lacks("--preset or --model");
   }
