@@ -22,6 +22,7 @@ const absl::Time kNow = absl::FromUnixSeconds(1000);
 
 std::vector<int64_t> IdsOf(const std::vector<Connection>& connections) {
   std::vector<int64_t> ids;
+  ids.reserve(connections.size());
   for (const Connection& connection : connections) ids.push_back(connection.id);
   return ids;
 }
