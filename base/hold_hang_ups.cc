@@ -13,11 +13,11 @@ namespace {
 constexpr uint64_t kHangUp = uint64_t{1} << (SIGHUP - 1);
 
 // By the kernel's own name: neither the C library nor a sanitizer need be ready.
-[[gnu::no_sanitize("address", "undefined", "thread")]] void Change(int how) {
+__attribute__((no_sanitize("address", "undefined", "thread"))) void Change(int how) {
   syscall(SYS_rt_sigprocmask, how, &kHangUp, nullptr, sizeof(kHangUp));
 }
 
-[[gnu::no_sanitize("address", "undefined", "thread")]] void Hold(int, char**, char**) {
+__attribute__((no_sanitize("address", "undefined", "thread"))) void Hold(int, char**, char**) {
   Change(SIG_BLOCK);
 }
 

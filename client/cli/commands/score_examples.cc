@@ -112,7 +112,7 @@ class Scoring {
         noun_(noun),
         all_(all),
         // Not among lines of the same terminal.
-        progress_(isatty(STDERR_FILENO) == 1 && !(globals.json && isatty(STDOUT_FILENO) == 1)) {}
+        progress_(isatty(STDERR_FILENO) == 1 && (!globals.json || isatty(STDOUT_FILENO) != 1)) {}
 
   // `place`: the line of a pair, the number of an image.
   absl::Status Add(const absl::StatusOr<Example>& example, const char* name, int64_t place) {

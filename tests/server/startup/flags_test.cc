@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/startup/drain.h"
 
 namespace tvq {
@@ -176,8 +177,9 @@ TEST_F(ModelDirTest, AModelWithoutANameIsToldHowToNameIt) {
     return ::testing::internal::GetCapturedStderr();
   };
   for (const std::string end : {"a", "a/", "b/../a"}) {
-    EXPECT_EQ(complaint(root_ + end), "--model: is \"" + root_ + end +
-                                          "\", must be NAME=DIR, such as a=" + root_ + end + "\n");
+    const std::string dir = absl::StrCat(root_, end);
+    EXPECT_EQ(complaint(dir),
+              absl::StrCat("--model: is \"", dir, "\", must be NAME=DIR, such as a=", dir, "\n"));
   }
   EXPECT_EQ(complaint(root_), "--model: is \"" + root_ + "\", must be NAME=DIR; --model-dir " +
                                   root_ + " serves all that are in it\n");
