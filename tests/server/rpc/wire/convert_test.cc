@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tests/server/message.h"
+#include "tests/server/rpc/wire/idle_model.h"
 
 namespace tvq {
 namespace {
@@ -17,76 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr int32_t kUnknown = '?';
-
-// Ids are the bytes, but that "#" is in no vocabulary.
-class ByteIds : public Tokenizer {
- public:
-  ByteIds() {
-    for (int i = 0; i < 256; ++i) bytes_.push_back(static_cast<char>(i));
-  }
-  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
-    if (text == "refused") return absl::InvalidArgumentError("character 0 has no id");
-    std::vector<int32_t> ids(text.begin(), text.end());
-    std::replace(ids.begin(), ids.end(), int32_t{'#'}, kUnknown);
-    return ids;
-  }
-  std::optional<int32_t> unknown_token() const override { return kUnknown; }
-  size_t TokenBegin(std::string_view, size_t index) const override { return index; }
-  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const override {
-    return std::string(ids.begin(), ids.end());
-  }
-  std::string_view TokenBytes(int32_t id) const override {
-    return std::string_view(bytes_).substr(id, 1);
-  }
-  bool IsSpecial(int32_t) const override { return false; }
-  bool StripsLeadingSpace() const override { return false; }
-  int32_t vocab_size() const override { return 256; }
-  std::string_view type() const override { return "bytes"; }
-
- private:
-  std::string bytes_;
-};
-
-// Has a config and a tokenizer, computes nothing.
-class IdleModel : public Model {
- public:
-  explicit IdleModel(ModelInfo info) : info_(std::move(info)) {}
-  const ModelInfo& info() const override { return info_; }
-  const Tokenizer& tokenizer() const override { return tokenizer_; }
-  int64_t StateBytes(int64_t) const override { return 1000; }
-  std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
-  int64_t WorkspaceBytes(int64_t) const override { return 0; }
-  absl::StatusOr<std::unique_ptr<State>> NewState() override {
-    return absl::UnimplementedError("idle");
-  }
-  absl::StatusOr<Logits> NewLogits(int64_t) override { return absl::UnimplementedError("idle"); }
-  absl::Status ReadLogits(const Logits&, int64_t, std::span<float>) override { return Idle(); }
-  absl::Status WriteLogits(std::span<const float>, Logits*, int64_t) override { return Idle(); }
-  absl::Status Prefill(const PrefillChunk&, Logits*) override { return Idle(); }
-  absl::Status Decode(std::span<const DecodeRow>, Logits*) override { return Idle(); }
-  absl::Status Sample(const Logits&, std::span<const SampleRow>, int64_t, std::span<TokenLogprob>,
-                      std::span<TokenLogprob>, std::span<absl::Status>) override {
-    return Idle();
-  }
-
- private:
-  static absl::Status Idle() { return absl::UnimplementedError("idle"); }
-  ModelInfo info_;
-  ByteIds tokenizer_;
-};
-
-ServedModel MakeModel(const std::string& name, std::optional<int32_t> eos,
-                      GenerationDefaults defaults = {}, int64_t max_position = 0) {
-  ModelInfo info;
-  info.family = "idle";
-  info.config.vocab_size = 256;
-  info.config.max_position = max_position;
-  info.config.eos_token_id = eos;
-  info.generation = std::move(defaults);
-  return {name, std::make_shared<IdleModel>(info)};
-}
 
 TEST(FindModelTest, EmptyNameMeansTheFirstModel) {
   const std::vector<ServedModel> one = {MakeModel("a", 1)};
@@ -420,112 +351,6 @@ TEST(ToRequestTest, Score) {
   EXPECT_EQ(request->request.sampling.prompt_logprobs, 3);
   EXPECT_THAT(Message(ToRequest(message, MakeModel("m", std::nullopt), {}).status()),
               HasSubstr("prepend_eos: must be false"));
-}
-
-constexpr int32_t kBos = '^';
-
-ServedModel BeginningModel(int64_t max_position = 0) {
-  return MakeModel("m", 1, {.bos_token_id = kBos, .add_bos_token = true}, max_position);
-}
-
-TEST(BeginIdTest, StandsBeforeTextThatBeginsAContext) {
-  v1::GenerateRequest message;
-  const auto prompt = [&](const ContextStart& start = {}) {
-    const auto request = ToRequest(message, BeginningModel(), {}, start);
-    EXPECT_TRUE(request.ok()) << request.status();
-    return request.ok() ? request->prompt : std::vector<int32_t>();
-  };
-  const ContextStart without{.of = ContextStart::kSession, .add_special_tokens = false};
-  message.set_text("ab");
-  EXPECT_THAT(prompt(), ElementsAre(kBos, 'a', 'b'));
-  EXPECT_THAT(prompt({ContextStart::kUpload, 0}), ElementsAre(kBos, 'a', 'b'));
-  EXPECT_THAT(prompt({ContextStart::kSession, 0}), ElementsAre(kBos, 'a', 'b'));
-  EXPECT_THAT(prompt({ContextStart::kSession, 1}), ElementsAre('a', 'b'));
-  EXPECT_THAT(prompt(without), ElementsAre('a', 'b'));
-  message.set_add_special_tokens(true);
-  EXPECT_THAT(prompt(without), ElementsAre(kBos, 'a', 'b'));
-  message.set_add_special_tokens(false);
-  EXPECT_THAT(prompt(), ElementsAre('a', 'b'));
-}
-
-TEST(BeginIdTest, IsNotDoubledAndNotGivenToTokenIds) {
-  v1::GenerateRequest message;
-  message.set_text("^a");
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {})->prompt, ElementsAre(kBos, 'a'));
-  message.mutable_token_ids()->add_ids('a');
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {})->prompt, ElementsAre('a'));
-}
-
-TEST(BeginIdTest, IsAnEmptyPromptOfAnEmptySession) {
-  v1::GenerateRequest message;
-  const ContextStart empty{ContextStart::kSession, 0};
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {}, empty)->prompt, ElementsAre(kBos));
-  message.set_text("");
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {}, empty)->prompt, ElementsAre(kBos));
-  message.set_add_special_tokens(false);
-  EXPECT_THAT(Message(ToRequest(message, BeginningModel(), {}, empty).status()),
-              HasSubstr("text: is empty"));
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {})->prompt, ElementsAre(kBos))
-      << "without a session something has to stand there";
-}
-
-TEST(BeginIdTest, CountsWherePromptsAreLimited) {
-  v1::GenerateRequest message;
-  message.set_text("abc");
-  EXPECT_TRUE(ToRequest(message, BeginningModel(), {.max_prompt_tokens = 4}).ok());
-  EXPECT_THAT(Message(ToRequest(message, BeginningModel(), {.max_prompt_tokens = 3}).status()),
-              HasSubstr("text: has 4 tokens, must have at most 3"));
-  message.mutable_sampling()->set_limit_to_context(true);
-  EXPECT_EQ(ToRequest(message, BeginningModel(/*max_position=*/10), {})->sampling.max_tokens, 6);
-  message.set_add_special_tokens(false);
-  EXPECT_EQ(ToRequest(message, BeginningModel(/*max_position=*/10), {})->sampling.max_tokens, 7);
-}
-
-TEST(BeginIdTest, OfWhatIsAppended) {
-  v1::AppendSessionRequest message;
-  const ContextStart empty{ContextStart::kSession, 0}, later{ContextStart::kSession, 1};
-  EXPECT_THAT(Message(ToRequest(message, BeginningModel(), {}, empty).status()),
-              HasSubstr("text: is empty"));
-  message.set_text("");
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {}, empty)->prompt, ElementsAre(kBos));
-  EXPECT_THAT(Message(ToRequest(message, BeginningModel(), {}, later).status()),
-              HasSubstr("text: is empty"));
-  message.set_text("a");
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {}, empty)->prompt, ElementsAre(kBos, 'a'));
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {}, later)->prompt, ElementsAre('a'));
-  message.set_add_special_tokens(false);
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {}, empty)->prompt, ElementsAre('a'));
-}
-
-TEST(BeginIdTest, OfWhatIsScored) {
-  v1::ScoreRequest message;
-  message.set_text("a");
-  const auto input = ToRequest(message, BeginningModel(), {});
-  ASSERT_TRUE(input.ok()) << input.status();
-  EXPECT_THAT(input->request.prompt, ElementsAre(kBos, 'a'));
-  EXPECT_EQ(input->before, 1);
-  const auto later = ToRequest(message, BeginningModel(), {}, {ContextStart::kSession, 1});
-  EXPECT_THAT(later->request.prompt, ElementsAre('a'));
-  EXPECT_EQ(later->before, 0);
-  message.set_prepend_eos(true);
-  EXPECT_THAT(ToRequest(message, BeginningModel(), {})->request.prompt, ElementsAre(1, 'a'));
-  message.set_prepend_eos(false);
-  message.set_add_special_tokens(false);
-  EXPECT_EQ(ToRequest(message, BeginningModel(), {})->before, 0);
-  message.clear_add_special_tokens();
-  message.set_text("^a");
-  EXPECT_EQ(ToRequest(message, BeginningModel(), {})->before, 0) << "it is scored with the text";
-}
-
-TEST(BeginIdTest, ModelsSayWhetherTheyAddIt) {
-  v1::Model message;
-  ToProto(BeginningModel(), {}, {}, &message);
-  EXPECT_EQ(message.bos_token_id(), kBos);
-  EXPECT_TRUE(message.add_bos_token());
-  v1::Model other;
-  ToProto(MakeModel("m", 1), {}, {}, &other);
-  EXPECT_FALSE(other.has_bos_token_id());
-  EXPECT_FALSE(other.add_bos_token());
 }
 
 TEST(ToProtoTest, DeltasOfASampleAreJoined) {
