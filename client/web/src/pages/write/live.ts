@@ -1,5 +1,6 @@
 // The live line: speed, context, and the bytes of state, which stay the same while the context grows.
 
+import type { Session } from '../../api/types.ts';
 import { el, svg } from '../../dom.ts';
 import { bytes, count, plain, short, significant } from '../../text/format.ts';
 import { niceTop, path, type Point } from '../../ui/plot.ts';
@@ -127,6 +128,12 @@ export class LiveLine {
       this.bytes = this.bytes.filter((_, i) => i % 2 === 0);
     }
     this.draw();
+  }
+
+  /** What the session holds, as the server told it last; nothing of what was on its way. */
+  tell(session: Session | null): void {
+    if (session) this.state(session.position, session.bytes);
+    else this.reset();
   }
 
   private set(key: string, text: string): void {

@@ -1,13 +1,12 @@
 // Write: text that the model continues, as it comes.
 
 import type { App, Page } from '../../app.ts';
-import { ApiError, mayPass, wantsKey } from '../../api/errors.ts';
+import { ApiError } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
 import { plural } from '../../text/format.ts';
 import { Action } from '../../ui/action.ts';
-import { Again } from '../../ui/again.ts';
 import { copyButton } from '../../ui/copy.ts';
 import { downloadText, fileName } from '../../ui/download.ts';
 import { Frames } from '../../ui/frames.ts';
@@ -16,15 +15,14 @@ import { announce, Notice } from '../../ui/notice.ts';
 import { Sampling } from '../../ui/sampling.ts';
 import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
+import { Box } from './box.ts';
 import { BranchForm } from './branch_form.ts';
-import { keep, recall, storyOf, textOf, unheld, type KeptStory } from './kept.ts';
 import { LiveLine } from './live.ts';
 import { Meter } from './meter.ts';
+import { Opener, OPENING } from './opener.ts';
 import { Paper } from './paper.ts';
 import { Story, type Ending } from './story.ts';
 import { TokenText } from './tokens.ts';
-
-const OPENING = 'It was late in the evening when the carriage stopped before the old house, and';
 
 export const writePage = (app: App): Page => new WritePage(app);
 
@@ -45,7 +43,7 @@ class WritePage implements Page {
   );
   private readonly frame = el('div', { class: 'frame' }, this.sheet);
   private readonly tokens = new TokenText(this.frame);
-  private readonly box: HTMLTextAreaElement;
+  private readonly box: Box;
   private readonly boxLabel: HTMLLabelElement;
   private readonly buttons = {
     copy: copyButton(() => this.paper.manuscript.text),
@@ -69,16 +67,11 @@ class WritePage implements Page {
     () => this.buttons.branch.focus(),
   );
   private running: AbortController | null = null;
-  /** A session's text is on its way. */
-  private loading = false;
-  /** The session that the address asks for, until it is opened. */
-  private wanted: string | null = null;
-  private readonly again = new Again(() => void this.begin(this.wanted));
   /** A turn is on its way. */
   private writing = false;
   /** The page goes in the midst of a turn: what becomes of that here tells nothing of the session any more. */
   private left = false;
-  private opened = '';
+  private readonly opener: Opener;
 
   constructor(private readonly app: App) {
     this.story = new Story(app.api);
@@ -90,14 +83,19 @@ class WritePage implements Page {
     );
     const id = newId('box');
     this.boxLabel = el('label', { for: id }, 'Opening');
-    this.box = el('textarea', {
-      id,
-      rows: 3,
-      'aria-describedby': `${id}-hint`,
-      oninput: () => visit.set('write.box', this.box.value),
-      onkeydown: (event) => this.key(event),
+    const text = visit.get('write.box') ?? (visit.get('write.session') ? '' : OPENING);
+    this.box = new Box(id, text, (event) => this.key(event));
+    this.opener = new Opener(app, {
+      story: this.story,
+      picker: this.picker,
+      paper: this.paper,
+      box: this.box,
+      live: this.live,
+      notice: this.notice,
+      running: () => this.running !== null,
+      update: () => this.update(),
+      scrollToEnd: () => this.follow(true),
     });
-    this.box.value = visit.get('write.box') ?? (visit.get('write.session') ? '' : OPENING);
     const colour = el('input', {
       type: 'checkbox',
       checked: browser.get('surprise') === 'on',
@@ -135,7 +133,7 @@ class WritePage implements Page {
               this.boxLabel,
               el('span', { class: 'hint keys', id: `${id}-hint` }, 'Ctrl + Enter writes, Esc stops'),
             ),
-            this.box,
+            this.box.node,
             el('div', { class: 'row' }, this.action.node, again, branch, fresh),
             this.branchForm.node,
             this.notice.node,
@@ -155,119 +153,19 @@ class WritePage implements Page {
   }
 
   show(parameters: URLSearchParams): void {
-    this.again.show();
-    void this.begin(parameters.get('session'));
+    this.opener.show(parameters.get('session'));
   }
 
   hide(): void {
-    this.again.hide();
-  }
-
-  private async begin(session: string | null): Promise<void> {
-    this.wanted = session;
-    this.again.stop();
-    try {
-      await this.app.models();
-      this.notice.clear(); // what is said of the models that there are comes afterwards
-      if (!(await this.picker.load())) {
-        this.notice.say('This server serves no model that writes text.');
-        this.again.later();
-        return;
-      }
-    } catch (error) {
-      this.notice.fail(error);
-      this.update();
-      if (!wantsKey(error)) this.again.later();
-      return;
-    }
-    await this.openWanted();
-  }
-
-  /** Opens what the address asks for, else the story of the last visit; not while another is written or opened. */
-  private async openWanted(): Promise<void> {
-    const asked = this.wanted !== null;
-    const id = this.wanted ?? (this.story.session ? null : visit.get('write.session'));
-    const open = id && id !== this.story.session?.id && id !== this.opened;
-    if (open && (this.running || this.loading)) {
-      if (asked) this.notice.say('The session that you chose opens when this one is done.');
-      return;
-    }
-    this.wanted = null;
-    if (open) {
-      this.loading = true;
-      this.update();
-      await this.open(id, asked).catch((error: unknown) => {
-        this.notice.fail(error);
-        if (!asked && mayPass(error)) this.again.later();
-      });
-      this.loading = false;
-    }
-    this.update();
-    if (this.wanted !== null) await this.openWanted(); // asked for meanwhile
-  }
-
-  /** False: the server has the session no more, which has been told. */
-  private async open(id: string, asked: boolean): Promise<boolean> {
-    const kept = storyOf(visit.getJson<KeptStory | null>('write.story', null));
-    let text: string | null;
-    try {
-      text = await this.story.open(id, kept?.session === id && kept.writing ? kept.version : undefined);
-    } catch (error) {
-      const gone = error instanceof ApiError && error.status === 404;
-      const told = gone && kept?.session === id ? textOf(kept) : '';
-      if (told === '' && (asked || !gone)) throw error;
-      if (told !== '') this.lose(told);
-      else this.forget(); // the story of the last visit: a new one begins
-      if (this.box.value === '') this.setBox(OPENING);
-      return false;
-    }
-    const session = this.story.session!;
-    this.opened = id;
-    this.picker.pick(session.model);
-    this.paper.clear();
-    if (text === null) this.paper.aside('note', `(${plural(session.position, 'token')} whose text was not kept)`);
-    else this.paper.show(recall(kept, session, text));
-    if (asked && this.box.value === OPENING) this.setBox('');
-    this.setBox(unheld(kept, session) + this.box.value);
-    this.keep();
-    this.live.reset();
-    this.tellState();
-    this.follow(true);
-    return true;
-  }
-
-  /** Has the browser keep the story, for a reload. */
-  private keep(): void {
-    const { session, version } = this.story;
-    visit.set('write.session', session?.id ?? '');
-    if (session) visit.setJson('write.story', keep(session, version, this.paper.manuscript, this.writing));
-    else visit.set('write.story', '');
-  }
-
-  /** What the session holds, as the server told it last; nothing of what was on its way. */
-  private tellState(): void {
-    const { session } = this.story;
-    if (session) this.live.state(session.position, session.bytes);
-    else this.live.reset();
+    this.opener.hide();
   }
 
   /** The page goes: what it has of a turn is kept, too. */
   private leave(): void {
     if (!this.writing || this.left) return;
-    this.keep();
+    this.opener.keep(true);
     this.left = true;
-    if (!this.story.session) visit.set('write.box', this.paper.manuscript.prompt + this.box.value);
-  }
-
-  /** The story ends here; its session stays with the server. */
-  private forget(): void {
-    this.story.session = null;
-    this.opened = '';
-    this.paper.clear();
-    this.live.reset();
-    this.keep();
-    // Nor does the address ask for it any more, at a reload.
-    if (location.hash.startsWith('#/write?')) history.replaceState(null, '', '#/write');
+    if (!this.story.session) visit.set('write.box', this.paper.manuscript.prompt + this.box.text);
   }
 
   private picked(model: Model): void {
@@ -275,19 +173,19 @@ class WritePage implements Page {
     const { session } = this.story;
     if (!session || session.model === model.id || this.running) return;
     if (this.picker.has(session.model)) this.startOver();
-    else this.lose(this.paper.manuscript.text, `the model “${session.model}”`);
+    else this.opener.lose(this.paper.manuscript.text, `the model “${session.model}”`);
   }
 
   private async go(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || this.loading || !model) return;
-    const prompt = this.box.value;
+    if (this.running || this.opener.busy || !model) return;
+    const prompt = this.box.text;
     if (prompt === '' && !this.story.session && !model.add_bos_token) {
       this.notice.say('Write an opening first: this model has no token to begin from.');
-      this.box.focus();
+      this.box.node.focus();
       return;
     }
-    this.setBox('');
+    this.box.set('');
     await this.run(model, prompt);
   }
 
@@ -334,7 +232,7 @@ class WritePage implements Page {
           frames.ask();
         },
         onState: (tokens, bytes) => {
-          if (!begun && !this.left) this.keep(); // the session is there
+          if (!begun && !this.left) this.opener.keep(true); // the session is there
           begun = true;
           state = [tokens, bytes];
           frames.ask();
@@ -352,10 +250,10 @@ class WritePage implements Page {
     this.live.speed(meter.overall());
     if (ending.kind === 'parted') {
       this.paper.undo();
-      this.keep();
+      this.opener.keep();
       await this.parted(prompt);
     } else this.ended(ending, prompt);
-    await this.openWanted();
+    await this.opener.openWanted();
   }
 
   private ended(ending: Exclude<Ending, { kind: 'parted' }>, prompt: string): void {
@@ -363,50 +261,30 @@ class WritePage implements Page {
       this.app.forget(); // a server that was started anew may have other models
       const { written } = this.paper.manuscript;
       this.paper.undo();
-      this.setBox(prompt + this.box.value);
+      this.box.putBefore(prompt);
       if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
       const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
-      if (gone) this.lose(this.paper.manuscript.text);
+      if (gone) this.opener.lose(this.paper.manuscript.text);
       else if (written !== '') this.paper.aside('lost', written);
       this.paper.settle();
-      this.keep();
-      this.tellState();
+      this.opener.keep();
+      this.live.tell(this.story.session);
       announce('Nothing was added.');
       return;
     }
     const follow = this.nearEnd();
     if (ending.kind === 'stopped') this.paper.add('written', ending.rest);
     else this.notice.clear();
-    this.keep();
+    this.opener.keep();
     this.follow(follow);
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
   }
 
   /** The session holds something else than what is shown: shows that, and keeps the words. */
   private async parted(prompt: string): Promise<void> {
-    this.setBox(prompt + this.box.value);
+    this.box.putBefore(prompt);
     announce('Nothing was added.');
-    this.loading = true;
-    this.update();
-    try {
-      if (await this.open(this.story.session!.id, true))
-        this.notice.say(
-          'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
-        );
-    } catch (error) {
-      this.notice.fail(error);
-    }
-    this.loading = false;
-    this.update();
-  }
-
-  /** The server has no more what the session needs: its text goes into the box, from where a new one begins. */
-  private lose(text: string, what = 'this session'): void {
-    this.setBox(text + this.box.value);
-    this.forget();
-    this.notice.say(
-      `The server has ${what} no more. The text is in the box below: writing on makes a new session of it.`,
-    );
+    await this.opener.reopen();
   }
 
   private stop(): void {
@@ -415,7 +293,7 @@ class WritePage implements Page {
 
   private async tryAgain(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || this.loading || !model || !this.paper.canUndo) return;
+    if (this.running || this.opener.busy || !model || !this.paper.canUndo) return;
     const control = new AbortController();
     this.running = control;
     this.update();
@@ -438,12 +316,12 @@ class WritePage implements Page {
   private startOver(): void {
     const kept = this.story.session;
     const { opening } = this.paper.manuscript;
-    this.forget();
-    if (this.box.value === '') this.setBox(opening);
+    this.opener.forget();
+    if (this.box.text === '') this.box.set(opening);
     const link = kept && el('a', { href: `#/tree?session=${kept.id}` }, 'Tree');
     if (link) this.notice.say('The text before is kept as a session: see ', link, '.');
     this.update();
-    this.box.focus();
+    this.box.node.focus();
   }
 
   private async saveBranch(label: string): Promise<void> {
@@ -456,11 +334,6 @@ class WritePage implements Page {
     } catch (error) {
       this.notice.fail(error);
     }
-  }
-
-  private setBox(text: string): void {
-    this.box.value = text;
-    visit.set('write.box', text);
   }
 
   private key(event: KeyboardEvent): void {
@@ -479,12 +352,12 @@ class WritePage implements Page {
 
   private update(): void {
     const running = this.running !== null;
-    const busy = running || this.loading;
+    const busy = running || this.opener.busy;
     const begun = this.story.session !== null;
     const { copy, download, again, fresh, branch } = this.buttons;
     this.action.say(begun ? 'Continue' : 'Write');
     this.action.run(running);
-    this.action.node.disabled = !running && (this.loading || this.picker.model === null);
+    this.action.node.disabled = !running && (this.opener.busy || this.picker.model === null);
     again.disabled = busy || !this.paper.canUndo;
     branch.disabled = busy || !begun;
     if (branch.disabled) this.branchForm.close(); // what it would have saved is another text soon
