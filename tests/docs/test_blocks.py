@@ -122,6 +122,7 @@ def test_nothing_is_written_into_the_tree(place):
 SERVING = """#!/usr/bin/env python3
 import signal, socket, sys
 if "--trouble" in sys.argv: sys.exit("trouble")
+if "--silence" in sys.argv: signal.pause()
 assert sys.argv[-2:] == ["--port", "0"], sys.argv
 open("started", "a").write(sys.argv[0].split("/")[-1] + " " + " ".join(sys.argv[1:-2]) + "\\n")
 here = socket.create_server(("127.0.0.1", 0))
@@ -161,3 +162,9 @@ def test_servers_of_the_document_and_of_its_own(stand_ins, place):
 def test_a_server_that_does_not_listen_fails(stand_ins, place):
     with pytest.raises(Failed, match="does not listen:\ntrouble"):
         place.run(planned("tvq-server --port 50051 --trouble"))
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_without_end(stand_ins, place, monkeypatch):
+    monkeypatch.setattr("workplace.PATIENCE_SECONDS", 1)
+    with pytest.raises(Failed, match="does not listen:\nIt says nothing for 1 s."):
+        place.run(planned("tvq-server --port 50051 --silence"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from first_line import first_line
 from plan import PYTHON, commands, serves
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,11 +57,14 @@ class Served:
         with open(folder / f"{name}.log", "w+") as log:
             self.process = subprocess.Popen(["bash", "-c", f"exec {command} --port 0"], cwd=folder, env=environment,
                                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
-            line = self.process.stdout.readline()
+            try:
+                line = first_line(self.process, PATIENCE_SECONDS)
+            except TimeoutError as late:
+                line = f"It {late}.\n"
             if not line.startswith("listening on "):
                 self.stop()
                 log.seek(0)
-                raise Failed(f"{command}\ndoes not listen:\n{log.read()}")
+                raise Failed(f"{command}\ndoes not listen:\n{line}{log.read()}")
         self.address = line.split()[-1].removeprefix("http://")
 
     def stop(self):

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import tempfile
 
+from first_line import first_line
 from server_process import BIN, PATIENCE_SECONDS
 
 
@@ -47,7 +48,7 @@ class GatewayProcess:
         self.process = subprocess.Popen([*self.inside, BIN / "tvq-gateway", "--port", "0", "--server", self.server,
                                          *self.flags], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.stderr_file, env=self.environment)
-        line = self.process.stdout.readline()
+        line = first_line(self.process, PATIENCE_SECONDS)
         assert line.startswith("listening on http"), f"{line!r}; stderr: {self.stderr()}"
         self.url = line.split()[-1]
         self.host, _, port = self.url.split("//")[1].rpartition(":")

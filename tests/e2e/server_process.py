@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import grpc
+from first_line import first_line
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -55,7 +56,7 @@ class ServerProcess:
         self.stderr_file = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(self.command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.stderr_file, env=self.environment)
-        line = self.process.stdout.readline()
+        line = first_line(self.process, PATIENCE_SECONDS)
         assert line.startswith("listening on "), f"{line!r}; stderr: {self.stderr()}"
         self.address = line.split()[-1]
         self.channel = grpc.insecure_channel(self.address, options=[("grpc.max_receive_message_length", -1),
