@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "TVQ_";
 
-// Without the prefix.
+// Without the prefix. tests/layering/test_variables.py compares it with what the tree reads.
 constexpr std::string_view kKnown[] = {
     // tvq-server
     "API_KEY_FILE", "ATTENTION_SKIP_MASS", "DEVICE", "DRAFT_TOKENS", "DRAIN_PEER", "DRAIN_PEER_KEY",
