@@ -56,8 +56,6 @@ absl::StatusOr<Example> ExampleOf(const Globals& globals, const std::string& mod
     return absl::Status(status.code(), absl::StrCat(name, ": line ", pair.line, ": ", which, " ",
                                                     status.message()));
   };
-  const Interrupt::Guard guard(*globals.interrupt,
-                               [] {});  // what was scored is told before the end
   const auto first =
       Tokenized(globals, model, absl::StrCat(pair.first, "\n"), /*begins=*/true, allow_unknown);
   if (!first.ok()) return failed(first.status(), "first");
@@ -102,8 +100,8 @@ nlohmann::json ToJson(const Total& total) {
           {"perplexity", std::exp(nats)}};
 }
 
-// Scores examples one after the other, and tells how well the model predicts them together. `noun`:
-// what one is called.
+// Scores examples one after the other, and tells how well the model predicts them together: also
+// when Ctrl-C comes, between two of them too. `noun`: what one is called.
 class Scoring {
  public:
   Scoring(const Globals& globals, const v1::Model& model, const char* noun, size_t all)
@@ -112,7 +110,8 @@ class Scoring {
         noun_(noun),
         all_(all),
         // Not among lines of the same terminal.
-        progress_(isatty(STDERR_FILENO) == 1 && (!globals.json || isatty(STDOUT_FILENO) != 1)) {}
+        progress_(isatty(STDERR_FILENO) == 1 && (!globals.json || isatty(STDOUT_FILENO) != 1)),
+        guard_(*globals.interrupt, [] {}) {}
 
   // `place`: the line of a pair, the number of an image.
   absl::Status Add(const absl::StatusOr<Example>& example, const char* name, int64_t place) {
@@ -167,6 +166,7 @@ class Scoring {
   const char* const noun_;
   const size_t all_;
   const bool progress_;
+  const Interrupt::Guard guard_;
   Total total_;
 };
 

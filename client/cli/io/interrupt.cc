@@ -51,14 +51,16 @@ Interrupt::Interrupt() : shared_(std::make_shared<Shared>()) {
 
 Interrupt::Guard::Guard(Interrupt& interrupt, std::function<void()> cancel)
     : interrupt_(interrupt) {
-  const std::lock_guard lock(interrupt_.shared_->mutex);
-  interrupt_.shared_->cancel = std::move(cancel);
-  interrupt_.shared_->happened = false;
+  Shared& shared = *interrupt_.shared_;
+  const std::lock_guard lock(shared.mutex);
+  outer_ = std::exchange(shared.cancel, std::move(cancel));
+  if (!outer_) shared.happened = false;
+  if (shared.happened) shared.cancel();
 }
 
 Interrupt::Guard::~Guard() {
   const std::lock_guard lock(interrupt_.shared_->mutex);
-  interrupt_.shared_->cancel = nullptr;
+  interrupt_.shared_->cancel = std::move(outer_);
 }
 
 bool Interrupt::happened() const {

@@ -13,8 +13,9 @@ class Interrupt {
  public:
   Interrupt();
 
-  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed. One at a
-  // time.
+  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed. Of guards
+  // that are made while another one lives, the latest is called, and is at once if Ctrl-C has come
+  // since the first was made.
   class Guard {
    public:
     Guard(Interrupt& interrupt, std::function<void()> cancel);
@@ -24,9 +25,10 @@ class Interrupt {
 
    private:
     Interrupt& interrupt_;
+    std::function<void()> outer_;  // what the guard around this one calls, if there is one
   };
 
-  // Whether Ctrl-C came since the latest guard was made.
+  // Whether Ctrl-C came since the latest guard was made that has none around it.
   bool happened() const;
 
  private:

@@ -1,5 +1,6 @@
 """Output: what comes when, and what cannot be written."""
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -135,6 +136,22 @@ def test_a_failure_keeps_what_came(cli, fake):
     done = cli.run("--json", "--timeout", 1, "generate", "--prompt", "a", "--n", 3)
     assert done.returncode == 4 and b"DEADLINE_EXCEEDED" in done.stderr
     assert [s["finish_reason"] for s in lines(done.stdout)[:3]] == ["length", "error", "error"]
+
+
+def test_an_interrupt_between_two_examples_keeps_what_was_scored(cli, fake, tmp_path):
+    (tmp_path / "pairs").write_text("a\tbc\n" * 1000)
+    run = cli.start("--json", "score", "--pairs", tmp_path / "pairs")
+    fcntl.fcntl(run.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    scored = None
+    while not scored or scored < fake.calls.count("Score"):  # until the pipe is full, and a line waits to be printed
+        scored = fake.calls.count("Score")
+        time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # for it to be heard before the line is taken
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 130
+    *pairs, total = lines(out)
+    assert 1 <= len(pairs) < 1000 and (total["pairs"], total["scored_tokens"]) == (len(pairs), 2 * len(pairs))
 
 
 def test_an_interrupt_keeps_what_was_scored(cli, fake, tmp_path):
