@@ -39,7 +39,10 @@ absl::StatusOr<std::vector<int32_t>> GivenRows(const DrawOptions& options,
                                                    shape.height(), ", one must be left"));
   }
   std::string bytes;
-  if (auto status = ReadInput(options.complete, &bytes, "PNG file"); !status.ok()) return status;
+  if (const absl::Status status = ReadInput(options.complete, &bytes, "PNG file", Content::kBinary);
+      !status.ok()) {
+    return status;
+  }
   const auto bitmap = DecodePng(bytes, options.complete);
   if (!bitmap.ok()) return bitmap.status();
   return TokensOf(*bitmap, shape, rows, options.complete);

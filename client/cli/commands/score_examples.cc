@@ -239,11 +239,13 @@ void ExampleOptions::AddTo(flags::Command command, std::initializer_list<flags::
 int ScoreExamples(const Globals& globals, const ExampleOptions& options, bool allow_unknown,
                   const v1::Model& model) {
   std::string bytes;
-  const std::string& path = options.pairs.empty() ? options.images : options.pairs;
-  const char* const what = options.pairs.empty() ? "images" : "pairs";
-  if (auto status = ReadInput(path, &bytes, what); !status.ok()) return globals.FailUsage(status);
-  return options.pairs.empty() ? ScoreImages(globals, options, model, bytes)
-                               : ScorePairs(globals, options, allow_unknown, model, bytes);
+  const bool are_pairs = !options.pairs.empty();
+  const absl::Status read = are_pairs
+                                ? ReadInput(options.pairs, &bytes, "pairs")
+                                : ReadInput(options.images, &bytes, "images", Content::kBinary);
+  if (!read.ok()) return globals.FailUsage(read);
+  return are_pairs ? ScorePairs(globals, options, allow_unknown, model, bytes)
+                   : ScoreImages(globals, options, model, bytes);
 }
 
 }  // namespace tvq::cli

@@ -68,7 +68,7 @@ int SaveToFile(const Globals& globals, const SaveOptions& options) {
 }
 
 int RunLoad(const Globals& globals, const LoadOptions& options) {
-  Input file(options.file, "snapshot");
+  Input file(options.file, "snapshot", Content::kBinary);
   absl::Status read = file.Open();
   if (!read.ok()) return globals.FailUsage(read);
   const auto source = [&] {

@@ -14,22 +14,29 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 }  // namespace
 
-Input::Input(std::string path, std::string what)
+Input::Input(std::string path, std::string what, Content content)
     : path_(std::move(path)),
       what_(std::move(what)),
+      content_(content),
       file_(nullptr, [](std::FILE* file) { return file == stdin ? 0 : std::fclose(file); }) {}
 
+std::string Input::Name() const { return path_ == "-" ? "stdin" : path_; }
+
 absl::Status Input::Failure() const {
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_ == "-" ? "stdin" : path_));
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", Name()));
 }
 
 absl::Status Input::Open() {
-  if (path_ == "-" && isatty(STDIN_FILENO) == 1) {
-    std::fprintf(stderr, "tvq: type the %s; Ctrl-D at the beginning of a line ends it\n",
-                 what_.c_str());
-  }
   file_.reset(path_ == "-" ? stdin : std::fopen(path_.c_str(), "rb"));
-  return file_ ? absl::OkStatus() : Failure();
+  if (!file_) return Failure();
+  if (isatty(fileno(file_.get())) != 1) return absl::OkStatus();
+  if (content_ == Content::kBinary) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(), ": a terminal cannot give the ", what_,
+                                                   "; name a file, or pipe one into stdin"));
+  }
+  std::fprintf(stderr, "tvq: type the %s; Ctrl-D at the beginning of a line ends it\n",
+               what_.c_str());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Input::Read() {
@@ -40,15 +47,16 @@ absl::StatusOr<std::string> Input::Read() {
   return piece;
 }
 
-absl::Status ReadInput(const std::string& path, std::string* content, const std::string& what) {
-  Input input(path, what);
+absl::Status ReadInput(const std::string& path, std::string* bytes, const std::string& what,
+                       Content content) {
+  Input input(path, what, content);
   if (const absl::Status status = input.Open(); !status.ok()) return status;
-  content->clear();
+  bytes->clear();
   while (true) {
     const absl::StatusOr<std::string> piece = input.Read();
     if (!piece.ok()) return piece.status();
     if (piece->empty()) return absl::OkStatus();
-    content->append(*piece);
+    bytes->append(*piece);
   }
 }
 

@@ -130,6 +130,27 @@ def test_no_snapshot_in_a_terminal(terminal, fake):
     assert "ExportSession" not in fake.calls
 
 
+def drawing(fake):
+    """The fake's model draws."""
+    from tvq.v1 import model_pb2
+    model = fake.model()
+    model.image.CopyFrom(model_pb2.ImageShape(height=4, width=4, channels=1, levels=2, first_token_id=3))
+    fake.model = lambda: model
+
+
+@pytest.mark.parametrize("arguments, what, call", [
+    (["session", "load"], "snapshot", "ImportSession"),
+    (["draw", "--out", os.devnull, "--complete"], "PNG file", "Generate"),
+    (["score", "--images"], "images", "Score"),
+])
+@pytest.mark.parametrize("name, said", [("-", "stdin"), ("/dev/stdin", "/dev/stdin")])
+def test_what_is_no_text_is_not_typed(terminal, fake, arguments, what, call, name, said):
+    drawing(fake)
+    run = terminal(*arguments, name)
+    run.wait_for(f"{said}: a terminal cannot give the {what}; name a file, or pipe one into stdin\r\n")
+    assert run.end() == 2 and "type the" not in run.text and call not in fake.calls
+
+
 LONG = "a" * 10_000
 
 
