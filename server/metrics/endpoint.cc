@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/ipv6.h"
 #include "server/metrics/families.h"
 
 namespace tvq {
@@ -48,9 +49,10 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     return std::unique_ptr<MetricsEndpoint>(
         new MetricsEndpoint(std::make_unique<Impl>(address, std::move(snapshot))));
   } catch (const std::exception&) {  // "null context when constructing CivetServer..."
+    const bool no_ipv6 = address.starts_with('[') && !HasIpv6();
     return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address,
-        " for metrics: the port is in use, or the host is no address of this machine"));
+        "cannot listen on ", address, " for metrics: ",
+        no_ipv6 ? kNoIpv6 : "the port is in use, or the host is no address of this machine"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/ipv6.h"
 
 namespace tvq::gateway {
 namespace {
@@ -19,7 +20,9 @@ constexpr int kBacklog = 4096;
 constexpr int kFreePortTries = 20;
 
 absl::Status CannotListen(const std::string& where, const ErrorCode& error) {
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", where, ": ", error.message()));
+  const bool no_ipv6 = error == asio::error::address_family_not_supported;
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", where, ": ", no_ipv6 ? kNoIpv6 : error.message()));
 }
 
 std::string ToString(const tcp::endpoint& endpoint) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/host_port.h"
+#include "base/ipv6.h"
 #include "server/rpc/limits/connections/socket_address.h"
 
 namespace tvq {
@@ -31,6 +32,7 @@ absl::Status CannotListen(const std::string& host, int port, const std::string& 
 std::string Why(int error) {
   if (error == EADDRINUSE) return "the port is in use";
   if (error == EADDRNOTAVAIL) return "the host is no address of this machine";
+  if (error == EAFNOSUPPORT) return kNoIpv6;
   return std::generic_category().message(error);
 }
 

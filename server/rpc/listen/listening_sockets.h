@@ -18,7 +18,7 @@ struct ListeningSockets {
 // Listens at every address of `host` that this machine has; 0.0.0.0 and :: are all of IPv4 and
 // IPv6, an IPv6 address may stand in brackets. `port` 0 is a free one. UNAVAILABLE, naming the
 // address and what is wrong with it: the port is in use, the host has no address of this machine or
-// none at all.
+// none at all, or is one of IPv6, which the system has not.
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& host, int port);
 
 }  // namespace tvq

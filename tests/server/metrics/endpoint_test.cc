@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "tests/base/without_ipv6.h"
+
 namespace tvq {
 namespace {
 
@@ -71,6 +73,16 @@ TEST(MetricsEndpointTest, ServesASnapshotOfTheMoment) {
   EXPECT_THAT(Get(port, "/metrics"), HasSubstr("\ntvq_engine_steps_total 1\n"));
   EXPECT_THAT(Get(port, "/metrics"), HasSubstr("\ntvq_engine_steps_total 2\n"));
   EXPECT_THAT(Get(port, "/"), HasSubstr("404"));
+}
+
+TEST(MetricsEndpointTest, SaysWhatIsRightWithoutIpv6) {
+  const bool without = WithoutIpv6([] {
+    const auto endpoint = MetricsEndpoint::Start("[::]:7", [] { return MetricsSnapshot(); });
+    EXPECT_THAT(
+        endpoint.status().message(),
+        HasSubstr("cannot listen on [::]:7 for metrics: this system has no IPv6; 0.0.0.0 "));
+  });
+  if (!without) GTEST_SKIP() << "this system filters no calls";
 }
 
 TEST(MetricsEndpointTest, NamesTheAddressItCannotHave) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/without_ipv6.h"
+
 namespace tvq::gateway {
 namespace {
 
@@ -76,6 +78,15 @@ TEST_F(ListenTest, AddressThatIsTakenFailsAll) {
       ListenOn(loop_.get_executor(), {At("127.0.0.3", port), At("127.0.0.2", port)});
   EXPECT_TRUE(absl::IsUnavailable(listeners.status()));
   EXPECT_THAT(listeners.status().message(), HasSubstr("cannot listen on 127.0.0.2:"));
+}
+
+TEST_F(ListenTest, SaysWhatIsRightWithoutIpv6) {
+  const bool without = WithoutIpv6([this] {
+    const auto listeners = ListenOn(loop_.get_executor(), {At("::", 8000)});
+    EXPECT_THAT(listeners.status().message(),
+                HasSubstr("cannot listen on [::]:8000: this system has no IPv6; 0.0.0.0 stands "));
+  });
+  if (!without) GTEST_SKIP() << "this system filters no calls";
 }
 
 TEST_F(ListenTest, NamesAndAddressesResolve) {

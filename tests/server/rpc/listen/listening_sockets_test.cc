@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/rpc/limits/connections/socket_address.h"
+#include "tests/base/without_ipv6.h"
 
 namespace tvq {
 namespace {
@@ -51,6 +52,17 @@ TEST(ListenOnTest, SaysWhatIsWrong) {
             "cannot listen on 203.0.113.1:7: the host is no address of this machine");
   EXPECT_THAT(ListenOn("no such host", 7).status().message(),
               HasSubstr("cannot listen on no such host:7: the host is unknown: "));
+}
+
+TEST(ListenOnTest, SaysWhatIsRightWithoutIpv6) {
+  const bool without = WithoutIpv6([] {
+    EXPECT_EQ(ListenOn("::", 7).status().message(),
+              "cannot listen on [::]:7: this system has no IPv6; 0.0.0.0 stands for all addresses "
+              "of IPv4, 127.0.0.1 for this machine alone");
+    EXPECT_THAT(ListenOn("::1", 7).status().message(), HasSubstr("this system has no IPv6"));
+    EXPECT_TRUE(ListenOn("0.0.0.0", 0).ok());
+  });
+  if (!without) GTEST_SKIP() << "this system filters no calls";
 }
 
 }  // namespace
