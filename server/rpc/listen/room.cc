@@ -18,6 +18,12 @@ namespace {
 // Closed at once: looking for them takes as long for one as for many.
 constexpr size_t kBatch = 64;
 
+int64_t NewestOf(const std::vector<Connection>& open) {
+  int64_t newest = 0;
+  for (const Connection& one : open) newest = std::max(newest, one.id);
+  return newest;
+}
+
 }  // namespace
 
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
@@ -33,6 +39,21 @@ std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Ti
   return open;
 }
 
+int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest) {
+  std::set<std::pair<std::string, int>> served;  // whose handshakes have ended since
+  return CloseConnections(chosen, [&](const Connection& one) {
+    if (one.id != 0) {
+      const auto now = ReadConnection(one.id);
+      return now && now->started == one.started;
+    }
+    for (const Connection& newer : OpenConnections(newest)) {
+      newest = std::max(newest, newer.id);
+      served.emplace(newer.peer.ip, newer.peer.port);
+    }
+    return !served.contains({one.peer.ip, one.peer.port});
+  });
+}
+
 Room::Room(int port, bool tls, int max_descriptors)
     : port_(port),
       tls_(tls),
@@ -44,8 +65,9 @@ Room::Room(int port, bool tls, int max_descriptors)
 void Room::HandedOver(const Address& peer, Time now) {
   if (!tls_) return;  // gRPC counts it at once
   if (handshakes_.size() >= kMaxHandshakes) {
-    Settle(Open(), now);
-    if (handshakes_.size() >= kMaxHandshakes) Close(OldestHandshakes());
+    const std::vector<Connection> open = Open();
+    Settle(open, now);
+    if (handshakes_.size() >= kMaxHandshakes) Close(OldestHandshakes(), NewestOf(open));
   }
   handshakes_.push_back({peer, now});
 }
@@ -53,18 +75,19 @@ void Room::HandedOver(const Address& peer, Time now) {
 int Room::Make(Time now) {
   if (now < next_) return 0;
   std::vector<Connection> open = Open();
+  const int64_t newest = NewestOf(open);
   Settle(open, now);
-  int closed = Close(OldestHandshakes());
-  if (closed == 0) closed = Close(IdlestConnections(std::move(open), absl::Now(), kBatch));
+  int closed = Close(OldestHandshakes(), newest);
+  if (closed == 0) closed = Close(IdlestConnections(std::move(open), absl::Now(), kBatch), newest);
   const Time end = std::chrono::steady_clock::now();
   next_ = end + (kShareOfTime - 1) * (end - now);
   return closed;
 }
 
-int Room::Close(const std::vector<Connection>& connections) {
-  if (connections.empty()) return 0;
+int Room::Close(const std::vector<Connection>& chosen, int64_t newest) {
+  if (chosen.empty()) return 0;
   spares_ = {};
-  const int closed = CloseConnections(connections);
+  const int closed = CloseStillIdle(chosen, newest);
   KeepSpares();
   return closed;
 }

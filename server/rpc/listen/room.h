@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -20,6 +21,11 @@ namespace tvq {
 constexpr absl::Duration kIdle = absl::Seconds(10);
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
                                           size_t most);
+
+// Closes those of `chosen` that still have had no call since, or are still in their handshake if
+// gRPC did not have them yet, whose id is then 0. `newest`: the largest id that gRPC had given when
+// they were chosen. Returns how many.
+int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest);
 
 // The connections to one port, which gRPC serves. One thread, unless it says otherwise.
 class Room {
@@ -66,7 +72,7 @@ class Room {
   std::vector<Connection> Open() const;
   // Forgets the handshakes that have ended.
   void Settle(const std::vector<Connection>& open, Time now);
-  int Close(const std::vector<Connection>& connections);
+  int Close(const std::vector<Connection>& chosen, int64_t newest);
   void KeepSpares();
   // The oldest part of those that are under way.
   std::vector<Connection> OldestHandshakes();

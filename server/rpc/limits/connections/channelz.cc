@@ -61,7 +61,29 @@ absl::Time TimeOf(const json& value) {
   return time;
 }
 
-std::optional<Connection> Read(int64_t id) {
+// Calls `see` with each element of `array` in the pages that `get` answers, the first of which
+// begins at the id `first`, and others after the last id, at `id` of an element, of the page
+// before.
+template <typename Get, typename See>
+void ForEach(const char* array, const char* id, intptr_t first, const Get& get, const See& see) {
+  while (true) {
+    const json page = Take(get(first));
+    for (const json& element : At(page, array)) {
+      first = std::max<intptr_t>(first, Number(At(element, id)) + 1);
+      see(element);
+    }
+    if (At(page, array).empty() || page.contains("end")) return;
+  }
+}
+
+template <typename See>
+void ForEachServer(const See& see) {
+  ForEach("/server", "/ref/serverId", 0, grpc_channelz_get_servers, see);
+}
+
+}  // namespace
+
+std::optional<Connection> ReadConnection(int64_t id) {
   const json answer = Take(grpc_channelz_get_socket(static_cast<intptr_t>(id)));
   const auto peer = AddressOf(At(answer, "/socket/remote"));
   const auto local = AddressOf(At(answer, "/socket/local"));
@@ -77,42 +99,22 @@ std::optional<Connection> Read(int64_t id) {
                             TimeOf(At(answer, "/socket/data/lastMessageSentTimestamp")))};
 }
 
-// Calls `see` with each element of `array` in the pages that `get` answers, the first of which
-// begins at the id 0, and others after the last id, at `id` of an element, of the page before.
-template <typename Get, typename See>
-void ForEach(const char* array, const char* id, const Get& get, const See& see) {
-  for (intptr_t first = 0;;) {
-    const json page = Take(get(first));
-    for (const json& element : At(page, array)) {
-      first = std::max<intptr_t>(first, Number(At(element, id)) + 1);
-      see(element);
-    }
-    if (At(page, array).empty() || page.contains("end")) return;
-  }
-}
-
-template <typename See>
-void ForEachServer(const See& see) {
-  ForEach("/server", "/ref/serverId", grpc_channelz_get_servers, see);
-}
-
-}  // namespace
-
 int64_t CallsStarted() {
   int64_t started = 0;
   ForEachServer([&](const json& server) { started += Number(At(server, "/data/callsStarted")); });
   return started;
 }
 
-std::vector<Connection> OpenConnections() {
+std::vector<Connection> OpenConnections(int64_t after) {
   std::vector<Connection> connections;
   ForEachServer([&](const json& server) {
     const auto id = static_cast<intptr_t>(Number(At(server, "/ref/serverId")));
     ForEach(
-        "/socketRef", "/socketId",
+        "/socketRef", "/socketId", static_cast<intptr_t>(after + 1),
         [id](intptr_t first) { return grpc_channelz_get_server_sockets(id, first, 0); },
         [&](const json& socket) {
-          if (auto read = Read(Number(At(socket, "/socketId")))) connections.push_back(*read);
+          const auto read = ReadConnection(Number(At(socket, "/socketId")));
+          if (read) connections.push_back(*read);
         });
   });
   return connections;

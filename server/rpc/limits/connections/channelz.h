@@ -4,6 +4,7 @@
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CHANNELZ_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "server/rpc/limits/connections/connection.h"
@@ -14,8 +15,12 @@ namespace tvq {
 // Some 20 us.
 int64_t CallsStarted();
 
-// Of all of the process's servers. Some 20 us each.
-std::vector<Connection> OpenConnections();
+// Of all of the process's servers, those that were opened after the one with the id `after`. Some
+// 20 us each.
+std::vector<Connection> OpenConnections(int64_t after = 0);
+
+// What is counted of it by now; nothing if it has gone. Some 20 us.
+std::optional<Connection> ReadConnection(int64_t id);
 
 }  // namespace tvq
 

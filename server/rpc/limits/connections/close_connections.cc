@@ -3,14 +3,13 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <filesystem>
-#include <optional>
-#include <system_error>
+#include <map>
+#include <string>
+#include <tuple>
 
-#include "absl/strings/numbers.h"
 #include "base/descriptors.h"
+#include "server/rpc/limits/connections/process_sockets.h"
 #include "server/rpc/limits/connections/socket_address.h"
 
 namespace tvq {
@@ -30,29 +29,33 @@ void End(int fd) {
   }
 }
 
-bool IsOneOf(int fd, const std::vector<Connection>& connections) {
-  const auto peer = PeerOf(fd);
-  const auto local = LocalOf(fd);
-  return peer && local && std::ranges::any_of(connections, [&](const Connection& connection) {
-           return connection.peer == *peer && connection.local_port == local->port;
-         });
-}
+// The two ends of a connection.
+using Ends = std::tuple<std::string, int, int>;
 
 }  // namespace
 
 int CloseConnections(const std::vector<Connection>& connections) {
-  int found = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    int number = -1;
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &number)) continue;
-    if (!PeerOf(number)) continue;  // most are no sockets that are connected
-    const Descriptor fd = Duplicate(number);
-    if (!fd.ok() || !IsOneOf(fd.get(), connections)) continue;
-    End(fd.get());
-    ++found;
+  return CloseConnections(connections, [](const Connection&) { return true; });
+}
+
+int CloseConnections(const std::vector<Connection>& connections,
+                     const std::function<bool(const Connection&)>& may) {
+  std::map<Ends, const Connection*> wanted;
+  for (const Connection& one : connections) {
+    wanted.emplace(Ends(one.peer.ip, one.peer.port, one.local_port), &one);
   }
-  return found;
+  int ended = 0;
+  ForEachConnected([&](int number) {
+    const Descriptor fd = Duplicate(number);
+    const auto peer = PeerOf(fd.get());
+    const auto local = LocalOf(fd.get());
+    if (!peer || !local) return;
+    const auto found = wanted.find(Ends(peer->ip, peer->port, local->port));
+    if (found == wanted.end() || !may(*found->second)) return;
+    End(fd.get());
+    ++ended;
+  });
+  return ended;
 }
 
 }  // namespace tvq

@@ -1,6 +1,7 @@
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CLOSE_CONNECTIONS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CLOSE_CONNECTIONS_H_
 
+#include <functional>
 #include <vector>
 
 #include "server/rpc/limits/connections/connection.h"
@@ -8,8 +9,12 @@
 namespace tvq {
 
 // Ends these connections of this process, which gRPC then finds closed by their clients: what has
-// come and was not read yet is dropped. Returns how many were found.
+// come and was not read yet is dropped. Returns how many were ended.
 int CloseConnections(const std::vector<Connection>& connections);
+
+// The same of those of which `may` says so right before.
+int CloseConnections(const std::vector<Connection>& connections,
+                     const std::function<bool(const Connection&)>& may);
 
 }  // namespace tvq
 

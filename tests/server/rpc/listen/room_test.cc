@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "server/rpc/limits/connections/socket_address.h"
 #include "tests/server/rpc/limits/connections/connect.h"
 #include "tests/server/rpc/limits/connections/grpc_connection.h"
 
@@ -85,6 +86,33 @@ TEST(RoomTest, ClosesOnlyWhatIsIdleAtItsPort) {
   EXPECT_EQ(other.open().size(), 1);
   call.Reset();
   EXPECT_EQ(call.Wait(), grpc::StatusCode::CANCELLED);
+}
+
+TEST(CloseStillIdleTest, LeavesWhatHasHadACallSince) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call first(grpc);
+  grpc.Answer();
+  EXPECT_EQ(first.Wait(), grpc::StatusCode::OK);
+  while (grpc.open()[0].live() > 0) absl::SleepFor(absl::Milliseconds(1));
+  const std::vector<Connection> idle = grpc.open();
+  GrpcConnection::Call second(grpc);
+  EXPECT_EQ(CloseStillIdle(idle, idle[0].id), 0);
+  grpc.Answer();
+  EXPECT_EQ(second.Wait(), grpc::StatusCode::OK);
+  EXPECT_EQ(CloseStillIdle(idle, idle[0].id), 0) << "it was used a moment ago";
+  EXPECT_EQ(CloseStillIdle(grpc.open(), idle[0].id), 1);
+}
+
+TEST(CloseStillIdleTest, LeavesWhoseHandshakeHasEndedSince) {
+  GrpcConnection grpc("127.0.0.1");
+  const Descriptor before = ConnectTo(grpc.port());
+  WaitForOpen(grpc, 1);
+  const int64_t newest = grpc.open()[0].id;
+  const Descriptor client = ConnectTo(grpc.port());
+  const Connection handshake{.peer = *LocalOf(client.get()), .local_port = grpc.port()};
+  WaitForOpen(grpc, 2);
+  EXPECT_EQ(CloseStillIdle({handshake}, newest), 0);
+  EXPECT_EQ(CloseStillIdle({handshake}, newest + 1000), 1) << "gRPC has nothing newer";
 }
 
 }  // namespace

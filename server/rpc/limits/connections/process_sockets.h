@@ -1,0 +1,15 @@
+// The connections of this process, whoever opened them.
+#ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
+#define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
+
+#include <functional>
+
+namespace tvq {
+
+// Calls `see` with each socket that is connected. It may be closed, and its number be used again,
+// at any time. Takes one descriptor; sees none where there is none.
+void ForEachConnected(const std::function<void(int fd)>& see);
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
