@@ -78,8 +78,8 @@ void AddServer(const MetricsSnapshot& snapshot, Families& out) {
   }
   out.Counter(
       "tvq_connections_closed_total",
-      "Connections closed for resets or streams beyond their limits, or as descriptors were "
-      "short.",
+      "Connections closed for resets or streams beyond their limits, as descriptors were short, or "
+      "as too many TLS handshakes were under way.",
       snapshot.closed_connections);
 }
 

@@ -42,6 +42,13 @@ constexpr milliseconds kShort{100};
 
 constexpr std::chrono::seconds kBetweenLines{1};
 
+// Whether a line may be written again; then the next one may be a while later.
+bool IsDue(steady_clock::time_point now, steady_clock::time_point& next) {
+  if (now < next) return false;
+  next = now + kBetweenLines;
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(ListeningSockets listening,
@@ -60,7 +67,7 @@ Listener::Listener(ListeningSockets listening, const ListenerOptions& options, D
                    Descriptor wake)
     : listening_(std::move(listening)),
       options_(options),
-      room_(listening_.port, options.tls, options.max_descriptors),
+      room_(listening_.port, options.tls, options.max_descriptors, options.max_handshakes),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)) {}
 
@@ -202,7 +209,10 @@ void Listener::Look(int fd, bool ended, Time now) {
 }
 
 void Listener::HandOver(Stranger stranger, Time now) {
-  room_.HandedOver(stranger.peer, now);
+  if (const int closed = room_.HandedOver(stranger.peer, now); closed > 0) {
+    closed_ += closed;
+    LogHandshakes(closed, now);
+  }
   take_(std::move(stranger.fd));
 }
 
@@ -262,12 +272,17 @@ void Listener::Resume() {
 }
 
 void Listener::LogShortage(Time now) {
-  if (now < next_line_) return;
-  next_line_ = now + kBetweenLines;
+  if (!IsDue(now, next_shortage_)) return;
   spdlog::warn(
       "nearly all of {} descriptors are in use (ulimit -n): closed {} connections since the start "
       "that did nothing or could not be taken, {} of these as all others were busy",
       options_.max_descriptors, closed_.load(), refused_);
+}
+
+void Listener::LogHandshakes(int closed, Time now) {
+  if (!IsDue(now, next_handshakes_)) return;
+  spdlog::warn("more than {} TLS handshakes were under way at once: closed the {} oldest",
+               options_.max_handshakes, closed);
 }
 
 }  // namespace tvq

@@ -26,6 +26,7 @@ struct ListenerOptions {
   // For which what was sent to a client may stay unacknowledged, until the connection ends.
   std::chrono::milliseconds acknowledge{20'000};
   int max_descriptors = 1024;  // that this process may have
+  size_t max_handshakes = Room::kMaxHandshakes;
 };
 
 // gRPC 1.51 stops to accept for ever once descriptors have run out, and takes any number of clients
@@ -51,7 +52,7 @@ class Listener {
   // Closes the port and the strangers. One thread.
   void Stop();
 
-  // Connections closed as descriptors were short. Any thread.
+  // Connections closed as descriptors were short, or handshakes too many. Any thread.
   int64_t closed() const { return closed_; }
 
  private:
@@ -88,6 +89,7 @@ class Listener {
   void Resume();
   int Timeout(Time now) const;
   void LogShortage(Time now);
+  void LogHandshakes(int closed, Time now);
 
   ListeningSockets listening_;
   const ListenerOptions options_;
@@ -98,7 +100,9 @@ class Listener {
   std::map<int, Stranger> strangers_;
   std::set<std::pair<Time, int>> ends_;  // of the strangers
   std::optional<Time> paused_;           // accepts nothing until then
-  Time next_line_;                       // of the log
+  // Of the log.
+  Time next_shortage_;
+  Time next_handshakes_;
   int64_t refused_ = 0;
   std::atomic<int64_t> closed_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "server/rpc/limits/connections/channelz.h"
 #include "server/rpc/limits/connections/close_connections.h"
+#include "server/rpc/limits/connections/process_sockets.h"
 
 namespace tvq {
 namespace {
@@ -54,22 +55,30 @@ int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest) {
   });
 }
 
-Room::Room(int port, bool tls, int max_descriptors)
+Room::Room(int port, bool tls, int max_descriptors, size_t max_handshakes)
     : port_(port),
       tls_(tls),
       most_(max_descriptors),
-      reserve_(std::min(kReserve, max_descriptors / 4)) {
+      reserve_(std::min(kReserve, max_descriptors / 4)),
+      max_handshakes_(max_handshakes),
+      settle_at_(max_handshakes + 1) {
   KeepSpares();
 }
 
-void Room::HandedOver(const Address& peer, Time now) {
-  if (!tls_) return;  // gRPC counts it at once
-  if (handshakes_.size() >= kMaxHandshakes) {
-    const std::vector<Connection> open = Open();
-    Settle(open, now);
-    if (handshakes_.size() >= kMaxHandshakes) Close(OldestHandshakes(), NewestOf(open));
-  }
+int Room::HandedOver(const Address& peer, Time now) {
+  if (!tls_) return 0;  // gRPC counts it at once
   handshakes_.push_back({peer, now});
+  if (handshakes_.size() < settle_at_) return 0;
+  const std::vector<Connection> open = Open();
+  Settle(open, now);
+  const size_t part = max_handshakes_ / 4;
+  int closed = 0;
+  if (handshakes_.size() > max_handshakes_) {
+    closed = Close(TakeHandshakes(handshakes_.size() - (max_handshakes_ - part)), NewestOf(open));
+  }
+  // Settling takes long, so some more clients come first.
+  settle_at_ = std::max(max_handshakes_ + 1, handshakes_.size() + part);
+  return closed;
 }
 
 int Room::Make(Time now) {
@@ -77,7 +86,7 @@ int Room::Make(Time now) {
   std::vector<Connection> open = Open();
   const int64_t newest = NewestOf(open);
   Settle(open, now);
-  int closed = Close(OldestHandshakes(), newest);
+  int closed = Close(TakeHandshakes(std::max(kBatch, handshakes_.size() / 4)), newest);
   if (closed == 0) closed = Close(IdlestConnections(std::move(open), absl::Now(), kBatch), newest);
   const Time end = std::chrono::steady_clock::now();
   next_ = end + (kShareOfTime - 1) * (end - now);
@@ -103,16 +112,20 @@ std::vector<Connection> Room::Open() const {
 }
 
 void Room::Settle(const std::vector<Connection>& open, Time now) {
-  std::set<std::pair<std::string, int>> served;
-  for (const Connection& one : open) served.emplace(one.peer.ip, one.peer.port);
+  if (handshakes_.empty()) return;
+  spares_ = {};
+  std::set<std::pair<std::string, int>> under_way;
+  for (const Address& peer : PeersAt(port_)) under_way.emplace(peer.ip, peer.port);
+  KeepSpares();
+  for (const Connection& one : open) under_way.erase({one.peer.ip, one.peer.port});
   std::erase_if(handshakes_, [&](const Handshake& handshake) {
     return now - handshake.since > kHandshake ||
-           served.contains({handshake.peer.ip, handshake.peer.port});
+           !under_way.contains({handshake.peer.ip, handshake.peer.port});
   });
 }
 
-std::vector<Connection> Room::OldestHandshakes() {
-  const size_t count = std::min(handshakes_.size(), std::max(kBatch, handshakes_.size() / 4));
+std::vector<Connection> Room::TakeHandshakes(size_t most) {
+  const size_t count = std::min(handshakes_.size(), most);
   std::vector<Connection> oldest;
   for (size_t i = 0; i < count; ++i) {
     oldest.push_back({.peer = std::move(handshakes_.front().peer), .local_port = port_});

@@ -34,13 +34,15 @@ class Room {
 
   // gRPC closes what has not ended its TLS handshake, or sent no HTTP/2 settings, by then.
   static constexpr std::chrono::seconds kHandshake{10};
-  // So many may be in their TLS handshake at once, which takes some 50 kB.
-  static constexpr size_t kMaxHandshakes = 1024;
+  // About so many may be in their TLS handshake at once. One takes some 50 kB, all 200 MB. A core
+  // ends some 1,000 a second, so that honest clients are as many only where thousands connect at
+  // the same moment.
+  static constexpr size_t kMaxHandshakes = 4096;
   // Left for the files of sessions, among others, where the limit leaves as many.
   static constexpr int kReserve = 256;
 
   // `port`: where clients connect. `max_descriptors`: that this process may have.
-  Room(int port, bool tls, int max_descriptors);
+  Room(int port, bool tls, int max_descriptors, size_t max_handshakes = kMaxHandshakes);
 
   // Whether `fd`, the newest descriptor, is of the reserve. The system gives the smallest that is
   // free, so all smaller ones are taken.
@@ -49,8 +51,9 @@ class Room {
   // Whether it is of the reserve's second half, which clients do not get.
   bool IsFull(int fd) const { return fd >= most_ - reserve_ / 2; }
 
-  // gRPC has this client's connection from now on.
-  void HandedOver(const Address& peer, Time now);
+  // gRPC has this client's connection from now on. Of too many that are in their handshake it
+  // closes the oldest; returns how many.
+  int HandedOver(const Address& peer, Time now);
 
   // Closes connections that do nothing: those in their handshake, the oldest first, else the
   // idlest. Returns how many, whose descriptors are free a moment later.
@@ -70,19 +73,21 @@ class Room {
   static constexpr size_t kSpares = 2;
 
   std::vector<Connection> Open() const;
-  // Forgets the handshakes that have ended.
+  // Forgets the handshakes that have ended, by themselves or with their connection.
   void Settle(const std::vector<Connection>& open, Time now);
   int Close(const std::vector<Connection>& chosen, int64_t newest);
   void KeepSpares();
-  // The oldest part of those that are under way.
-  std::vector<Connection> OldestHandshakes();
+  // Takes the oldest of those that are under way.
+  std::vector<Connection> TakeHandshakes(size_t most);
 
   const int port_;
   const bool tls_;
   const int most_;
   const int reserve_;
+  const size_t max_handshakes_;
   std::array<Descriptor, kSpares> spares_;  // for when there are no others
   std::deque<Handshake> handshakes_;        // perhaps under way, the oldest first; with TLS alone
+  size_t settle_at_;                        // so many of them
   Time next_;
 };
 

@@ -16,4 +16,14 @@ void ForEachConnected(const std::function<void(int fd)>& see) {
   }
 }
 
+std::vector<Address> PeersAt(int port) {
+  std::vector<Address> peers;
+  ForEachConnected([&](int fd) {
+    const auto peer = PeerOf(fd);
+    const auto local = LocalOf(fd);
+    if (peer && local && local->port == port) peers.push_back(*peer);
+  });
+  return peers;
+}
+
 }  // namespace tvq

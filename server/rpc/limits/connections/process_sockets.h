@@ -3,12 +3,18 @@
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
 
 #include <functional>
+#include <vector>
+
+#include "server/rpc/limits/connections/connection.h"
 
 namespace tvq {
 
 // Calls `see` with each socket that is connected. It may be closed, and its number be used again,
 // at any time. Takes one descriptor; sees none where there is none.
 void ForEachConnected(const std::function<void(int fd)>& see);
+
+// Who is connected to one of its ports.
+std::vector<Address> PeersAt(int port);
 
 }  // namespace tvq
 

@@ -2,17 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/server/rpc/limits/connections/connect.h"
 
@@ -161,6 +165,27 @@ TEST_F(ListenerTest, MakesRoomOfStrangersWhenDescriptorsAreShort) {
   EXPECT_EQ(Take(kHttp2.size()), kHttp2);
   EXPECT_THAT(strangers.front().Read(), IsEmpty()) << "the oldest is closed";
   EXPECT_GT(listener_->closed(), 0);
+}
+
+TEST_F(ListenerTest, ClosesAndLogsTheOldestOfTooManyHandshakes) {
+  std::ostringstream log;
+  const auto logger = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  Start({.tls = true, .max_handshakes = 4});
+  std::vector<Client> clients;
+  while (clients.size() < 5) {
+    clients.push_back(Connect());
+    clients.back().Send("\x16");
+    while (taken() < clients.size()) absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT(clients.front().Read(), IsEmpty());
+  EXPECT_TRUE(clients.back().IsOpen());
+  listener_->Stop();
+  spdlog::set_default_logger(logger);
+  EXPECT_EQ(listener_->closed(), 2);
+  EXPECT_THAT(log.str(), HasSubstr("more than 4 TLS handshakes were under way at once: closed the "
+                                   "2 oldest"));
 }
 
 // This process may have so many descriptors until the end.

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -10,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "server/rpc/limits/connections/socket_address.h"
+#include "server/rpc/listen/listening_sockets.h"
 #include "tests/server/rpc/limits/connections/connect.h"
 #include "tests/server/rpc/limits/connections/grpc_connection.h"
 
@@ -113,6 +116,48 @@ TEST(CloseStillIdleTest, LeavesWhoseHandshakeHasEndedSince) {
   WaitForOpen(grpc, 2);
   EXPECT_EQ(CloseStillIdle({handshake}, newest), 0);
   EXPECT_EQ(CloseStillIdle({handshake}, newest + 1000), 1) << "gRPC has nothing newer";
+}
+
+// Clients in their handshake at a port, and a room that allows eight.
+class HandshakesTest : public testing::Test {
+ protected:
+  struct BothEnds {
+    Descriptor client, server;
+
+    bool IsOpen() const {
+      char byte = 0;
+      return recv(client.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    }
+  };
+
+  BothEnds Connect() const {
+    const int listening = listening_->sockets[0].get();
+    BothEnds ends{.client = ConnectTo(listening_->port)};
+    while (!ends.server.ok()) ends.server = Descriptor(accept(listening, nullptr, nullptr));
+    return ends;
+  }
+
+  const absl::StatusOr<ListeningSockets> listening_ = ListenOn("127.0.0.1", 0);
+  Room room_{listening_->port, /*tls=*/true, 1024, /*max_handshakes=*/8};
+  const Room::Time now_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(HandshakesTest, ThoseOfClientsThatHaveGoneDoNotCount) {
+  const BothEnds slow = Connect();
+  room_.HandedOver(*PeerOf(slow.server.get()), now_);
+  for (int port = 1; port <= 100; ++port) {
+    EXPECT_EQ(room_.HandedOver({.ip = {127, 0, 0, 1}, .port = port}, now_), 0);
+  }
+  EXPECT_TRUE(slow.IsOpen());
+}
+
+TEST_F(HandshakesTest, TheOldestOfTooManyAreClosed) {
+  std::vector<BothEnds> all;
+  for (int i = 0; i < 9; ++i) {
+    all.push_back(Connect());
+    EXPECT_EQ(room_.HandedOver(*PeerOf(all.back().server.get()), now_), i < 8 ? 0 : 3) << i;
+  }
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(all[i].IsOpen(), i >= 3) << i;
 }
 
 }  // namespace
