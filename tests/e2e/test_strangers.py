@@ -111,7 +111,7 @@ def test_strangers_are_closed_after_a_time(start):
 def test_http_at_the_grpc_port_is_told_where_to_go(start):
     server = start()
     connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=60)
-    connection.request("POST", "/v1/completions", body=b"x" * 100_000)
+    connection.request("POST", "/v1/completions", body=b"x" * 10_000_000)
     response = connection.getresponse()
     assert response.status == 400
     assert "tvq-gateway" in json.loads(response.read())["error"]["message"]

@@ -29,8 +29,12 @@ using std::chrono::steady_clock;
 constexpr int kEvents = 64;
 constexpr int kAccepts = 64;
 
-// How long a client of HTTP/1 may take to read the answer.
+// How long a client of HTTP/1 may take to read the answer, from when it sent something last. It may
+// send kMostDropped, as much as four of the largest bodies that the gateway takes by default, and
+// for Listener::kFirstBytes.
 constexpr milliseconds kGoodbye{1000};
+constexpr size_t kDroppedAtOnce = size_t{256} << 10;
+constexpr size_t kMostDropped = size_t{64} << 20;
 
 // A stranger that is younger than this is closed only if nothing else can be.
 constexpr milliseconds kFair{500};
@@ -184,10 +188,7 @@ Listener::Stranger Listener::Leave(int fd) {
 
 void Listener::Look(int fd, bool ended, Time now) {
   Stranger& stranger = strangers_.at(fd);
-  if (stranger.answered) {
-    if (!Drop(stranger)) Leave(fd);
-    return;
-  }
+  if (stranger.answered) return Drop(fd, now);
   std::array<char, kPrefaceBytes> bytes;
   const ssize_t count = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -221,20 +222,21 @@ void Listener::Answer(Stranger& stranger, Time now) {
   const int fd = stranger.fd.get();
   send(fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(fd, SHUT_WR);
-  stranger.answered = true;
+  stranger.answered = now;
   SetEnd(stranger, now + kGoodbye);
-  if (!Drop(stranger)) Leave(fd);
+  Watch(fd, EPOLLIN | EPOLLRDHUP);  // as long as there is something
 }
 
-bool Listener::Drop(const Stranger& stranger) {
-  constexpr size_t kMost = size_t{64} << 10;
-  ssize_t count = 0;
-  for (size_t dropped = 0; dropped < kMost; dropped += static_cast<size_t>(count)) {
-    count = recv(stranger.fd.get(), nullptr, kMost, MSG_TRUNC | MSG_DONTWAIT);
-    if (count < 0 && errno == EAGAIN) return true;
-    if (count <= 0) return false;
+void Listener::Drop(int fd, Time now) {
+  Stranger& stranger = strangers_.at(fd);
+  const ssize_t count = recv(fd, nullptr, kDroppedAtOnce, MSG_TRUNC | MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count > 0) stranger.dropped += static_cast<size_t>(count);
+  if (count <= 0 || stranger.dropped >= kMostDropped) {
+    Leave(fd);
+    return;
   }
-  return false;
+  SetEnd(stranger, std::min(now + kGoodbye, *stranger.answered + kFirstBytes));
 }
 
 void Listener::CloseLate(Time now) {

@@ -61,8 +61,10 @@ class Listener {
   struct Stranger {
     Descriptor fd;
     Address peer;
-    Time until;             // it is closed then
-    bool answered = false;  // what else it sends is dropped, so that it reads the answer
+    Time until;  // it is closed then
+    // What else it sends is dropped, so that it reads the answer.
+    std::optional<Time> answered;
+    size_t dropped = 0;  // bytes
   };
 
   Listener(ListeningSockets listening, const ListenerOptions& options, Descriptor epoll,
@@ -75,8 +77,8 @@ class Listener {
   // `ended`: the stranger sends no more.
   void Look(int fd, bool ended, Time now);
   void Answer(Stranger& stranger, Time now);
-  // Reads what an answered client still sends. False when it has ended.
-  static bool Drop(const Stranger& stranger);
+  // Reads a part of what an answered client still sends: others have their turn before the next.
+  void Drop(int fd, Time now);
   void HandOver(Stranger stranger, Time now);
   void SetEnd(Stranger& stranger, Time until);
   Stranger Leave(int fd);

@@ -127,6 +127,26 @@ TEST_F(ListenerTest, AnswersHttp1AndReadsWhatElseComes) {
   EXPECT_EQ(taken(), 0);
 }
 
+TEST_F(ListenerTest, AnswersHttp1OfALargeBody) {
+  Start({});
+  const Client client = Connect();
+  client.Send("POST /v1/completions HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n");
+  client.Send(std::string(10'000'000, 'x'));
+  EXPECT_THAT(client.Read(), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(ListenerTest, ReadsNoHttp1WithoutEnd) {
+  Start({});
+  const Descriptor client = ConnectTo(port_);
+  const std::string piece = "POST / HTTP/1.1\r\n" + std::string(1 << 20, 'x');
+  size_t sent = 0;
+  ssize_t count = 0;
+  while ((count = send(client.get(), piece.data(), piece.size(), MSG_NOSIGNAL)) > 0) {
+    sent += static_cast<size_t>(count);
+  }
+  EXPECT_GT(sent, size_t{16} << 20);
+}
+
 TEST_F(ListenerTest, ClosesWhatSpeaksNeither) {
   Start({});
   const Client client = Connect();
