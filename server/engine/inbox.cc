@@ -11,8 +11,6 @@ int64_t Tokens(const Submission& s) { return static_cast<int64_t>(s.request.prom
 
 // An owner with a name may have at most so many times what is left for others.
 constexpr int64_t kQueueShare = 3;
-// Of the budget, what a request may need that overtakes one that waits for room.
-constexpr int64_t kSmall = 16;
 
 bool LeavesEnough(int64_t mine, int64_t left) {
   return mine / kQueueShare + (mine % kQueueShare > 0 ? 1 : 0) <= left;
@@ -43,6 +41,9 @@ absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
   const RequestHandle handle = ++last_handle_;
   submission.handle = handle;
   queued_tokens_ += tokens;
+  state_bytes_.insert(submission.need.state_bytes);
+  prompt_tokens_.insert(submission.need.prompt_tokens);
+  ++changes_;
   const Request& request = submission.request;
   order_.Push(handle, request.owner, request.priority, FirstCharge(request));
   if (request.deadline != SteadyTime::max()) deadlines_.emplace(request.deadline, handle);
@@ -149,52 +150,89 @@ Inbox::News Inbox::Take(SteadyTime now) {
   return std::exchange(news_, News{});
 }
 
-Inbox::Admission Inbox::Admit(Occupancy& occupancy, StateBudget& budget) {
+Inbox::Admission Inbox::Admit(Occupancy& occupancy, StateBudget& budget, SteadyTime now) {
   const std::lock_guard lock(mutex_);
   Admission result;
-  const auto may_start = [&](RequestHandle handle) {
-    const Submission& s = queue_.at(handle);
-    return occupancy.MayTake(s.request.owner, s.request.owner_limits, s.need);
-  };
-  while (occupancy.HasRoom({.sequences = 1})) {  // else nobody's turn has come yet
-    const std::optional<RequestHandle> head = order_.Head(may_start);
-    if (head && TryAdmit(*head, occupancy, budget, result)) continue;
-    if (head) AdmitBehindHead(occupancy, budget, result);
-    break;
+  const bool changed = seen_ != See(occupancy, budget) || now >= reservation_.look_again();
+  if (!queue_.empty() && changed) {
+    reservation_.Look(occupancy, now);
+    while (true) {
+      seen_ = See(occupancy, budget);  // what changes from here on is for the next time
+      const std::optional<RequestHandle> next = Next(occupancy, budget);
+      if (!next) break;
+      Start(*next, occupancy, budget, now, result);
+    }
   }
   result.crowded = !queue_.empty();
+  if (result.crowded) {
+    result.shortage = shortage_;
+    result.look_again = reservation_.look_again();
+  }
   return result;
 }
 
-bool Inbox::TryAdmit(RequestHandle handle, Occupancy& occupancy, StateBudget& budget,
-                     Admission& admission) {
-  const Need need = queue_.at(handle).need;
-  if (!occupancy.HasRoom(need)) return false;
-  std::optional<StateBudget::Share> share = budget.TryReserve(need.state_bytes);
-  if (!share) {
-    if (admission.head == 0) {
-      admission.head = handle;
-      admission.wanted = need.state_bytes;
-    }
-    return false;
-  }
-  order_.Pop(handle);
-  Submission& admitted = admission.admitted.emplace_back(TakeOut(handle));
-  admitted.share = *std::move(share);
-  occupancy.Add(admitted.request.owner, need);
-  return true;
+Inbox::Seen Inbox::See(const Occupancy& occupancy, const StateBudget& budget) const {
+  return {.changes = changes_, .taken = occupancy.taken(), .bytes = budget.used()};
 }
 
-void Inbox::AdmitBehindHead(Occupancy& occupancy, StateBudget& budget, Admission& admission) {
-  const auto may_overtake = [&](RequestHandle handle) {
-    const Submission& s = queue_.at(handle);
-    return !occupancy.TakesSomething(s.request.owner) &&
-           s.need.state_bytes <= budget.total() / kSmall &&
-           occupancy.MayTake(s.request.owner, s.request.owner_limits, s.need);
-  };
-  while (const std::optional<RequestHandle> next = order_.Behind(may_overtake)) {
-    if (!TryAdmit(*next, occupancy, budget, admission)) return;
+Waiter Inbox::WaiterOf(const Submission& submission) {
+  return {.id = submission.handle,
+          .owner = &submission.request.owner,
+          .limits = &submission.request.owner_limits,
+          .need = submission.need,
+          .since = submission.submitted};
+}
+
+Need Inbox::LeastNeed() const {
+  return {.sequences = 1,
+          .state_bytes = *state_bytes_.begin(),
+          .prompt_tokens = *prompt_tokens_.begin()};
+}
+
+std::optional<RequestHandle> Inbox::Next(const Occupancy& occupancy, const StateBudget& budget) {
+  shortage_ = {};
+  if (queue_.empty()) return std::nullopt;
+  const Need least = LeastNeed();
+  if (!occupancy.HasRoom(least, occupancy.taken())) return std::nullopt;  // for none of them
+  const int64_t free = budget.total() - budget.used();
+  using Visit = FairQueue::Visit;
+  if (const auto holder = reservation_.holder()) {
+    if (Consider(queue_.at(*holder), least, free, occupancy) == Visit::kTake) return holder;
   }
+  return order_.Find(
+      [&](RequestHandle handle) { return Consider(queue_.at(handle), least, free, occupancy); });
+}
+
+FairQueue::Visit Inbox::Consider(const Submission& submission, const Need& least, int64_t free,
+                                 const Occupancy& occupancy) {
+  using Visit = FairQueue::Visit;
+  const Waiter waiter = WaiterOf(submission);
+  const Occupancy::Taken taken = occupancy.TakenWith(*waiter.owner);
+  if (!occupancy.HasRoom(waiter.need, taken.all) ||
+      !occupancy.MayTake(*waiter.owner, *waiter.limits, waiter.need, taken)) {
+    reservation_.Offer(waiter);
+    const bool others = occupancy.MayTake(*waiter.owner, *waiter.limits, least, taken);
+    return others ? Visit::kNext : Visit::kNextOwner;
+  }
+  if (!reservation_.MayStart(waiter)) return Visit::kNext;
+  if (waiter.need.state_bytes <= free) return Visit::kTake;
+  reservation_.Offer(waiter);
+  if (shortage_.request == 0) {
+    shortage_ = {.request = waiter.id, .wanted = waiter.need.state_bytes};
+  }
+  return least.state_bytes <= free ? Visit::kNext : Visit::kEnd;
+}
+
+void Inbox::Start(RequestHandle handle, Occupancy& occupancy, StateBudget& budget, SteadyTime now,
+                  Admission& admission) {
+  const Submission& submission = queue_.at(handle);
+  const Waiter waiter = WaiterOf(submission);
+  std::optional<StateBudget::Share> share = budget.TryReserve(waiter.need.state_bytes);
+  if (!share) return;
+  occupancy.Add(handle, *waiter.owner, waiter.need, now);
+  reservation_.Started(waiter);
+  order_.Pop(handle);
+  admission.admitted.emplace_back(TakeOut(handle)).share = *std::move(share);
 }
 
 void Inbox::Charge(std::span<const Served> served) {
@@ -234,6 +272,10 @@ Submission Inbox::TakeOut(RequestHandle handle) {
   Submission submission = std::move(queue_.extract(handle).mapped());
   const int64_t tokens = Tokens(submission);
   queued_tokens_ -= tokens;
+  state_bytes_.erase(state_bytes_.find(submission.need.state_bytes));
+  prompt_tokens_.erase(prompt_tokens_.find(submission.need.prompt_tokens));
+  ++changes_;
+  reservation_.Left(handle);
   const auto waiting = waiting_.find(submission.request.owner);
   waiting->second.tokens -= tokens;
   if (--waiting->second.requests == 0) waiting_.erase(waiting);

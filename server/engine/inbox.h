@@ -17,6 +17,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/scheduling/fair_queue.h"
 #include "server/engine/scheduling/occupancy.h"
+#include "server/engine/scheduling/reservation.h"
 #include "server/engine/sequence/submission.h"
 
 namespace tvq {
@@ -61,18 +62,20 @@ class Inbox {
   };
   // What happened since the last call, and the queue's requests whose deadline is not after `now`.
   News Take(SteadyTime now);
+  // Of waiting requests, the first that fits but for idle states, and how many bytes it takes.
+  struct Shortage {
+    RequestHandle request = 0;  // none
+    int64_t wanted = 0;
+  };
   struct Admission {
     std::vector<Submission> admitted;  // with their shares
-    // The first of those that wait, if it waits for bytes of the budget, and how many it takes.
-    RequestHandle head = 0;
-    int64_t wanted = 0;
-    bool crowded = false;  // some wait on
+    Shortage shortage;
+    bool crowded = false;                       // some wait on
+    SteadyTime look_again = SteadyTime::max();  // when, if nothing happens
   };
-  // The requests whose turn it is, as many as there is room and bytes for, in FairQueue's order.
-  // They are added to `occupancy`. One that does not fit is overtaken only by small requests, of a
-  // sixteenth of the budget at most, of owners that take nothing now: each of those delays it by
-  // one at a time.
-  Admission Admit(Occupancy& occupancy, StateBudget& budget);
+  // The requests that fit, in FairQueue's order, but for those that a Reservation keeps from
+  // starting. They are added to `occupancy`.
+  Admission Admit(Occupancy& occupancy, StateBudget& budget, SteadyTime now);
   // Tokens that running requests were served beyond their prompts.
   struct Served {
     const std::string* owner = nullptr;
@@ -94,10 +97,24 @@ class Inbox {
 
   // These need mutex_.
   absl::Status CheckRoom(const Submission& submission) const;
-  // Lets it start if it fits.
-  bool TryAdmit(RequestHandle handle, Occupancy& occupancy, StateBudget& budget,
-                Admission& admission);
-  void AdmitBehindHead(Occupancy& occupancy, StateBudget& budget, Admission& admission);
+  // What the last Admit saw, as far as that decides who starts.
+  struct Seen {
+    uint64_t changes = 0;  // of the queue
+    Need taken;
+    int64_t bytes = 0;  // of the budget
+    bool operator==(const Seen&) const = default;
+  };
+  Seen See(const Occupancy& occupancy, const StateBudget& budget) const;
+  static Waiter WaiterOf(const Submission& submission);
+  // Of those that wait, the least of each kind.
+  Need LeastNeed() const;
+  // The next that may start and fits, if there is one.
+  std::optional<RequestHandle> Next(const Occupancy& occupancy, const StateBudget& budget);
+  FairQueue::Visit Consider(const Submission& submission, const Need& least, int64_t free,
+                            const Occupancy& occupancy);
+  // Unless its bytes were taken meanwhile.
+  void Start(RequestHandle handle, Occupancy& occupancy, StateBudget& budget, SteadyTime now,
+             Admission& admission);
   void End(RequestHandle handle, const absl::Status& status);
   void EndAll(const absl::Status& status);
   Submission TakeOut(RequestHandle handle);
@@ -112,7 +129,13 @@ class Inbox {
   // Guarded by mutex_.
   std::map<RequestHandle, Submission> queue_;
   FairQueue order_;                                           // of queue_
+  Reservation reservation_;                                   // of one in queue_
   std::set<std::pair<SteadyTime, RequestHandle>> deadlines_;  // of those in queue_ that have one
+  std::multiset<int64_t> state_bytes_;                        // that those in queue_ need
+  std::multiset<int64_t> prompt_tokens_;                      // likewise
+  uint64_t changes_ = 0;                                      // how often a request came or went
+  std::optional<Seen> seen_;                                  // by Admit
+  Shortage shortage_;                                         // likewise
   int64_t queued_tokens_ = 0;
   std::map<std::string, Waiting> waiting_;  // of owners that have something in queue_
   News news_;

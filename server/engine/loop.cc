@@ -39,7 +39,7 @@ void Loop::Run() {
       TakeFilled(news);
       if (news.woken) Resume();
     }
-    Admit();
+    Admit(now);
     const StepPlan plan = Plan(now);
     if (plan.empty()) {
       if (!stop || fills_ > 0) Wait();
@@ -104,21 +104,22 @@ void Loop::Resume() {
   for (const RequestHandle handle : running_.TakeResumed()) scheduler_.Resume(handle);
 }
 
-void Loop::Admit() {
+void Loop::Admit(SteadyTime now) {
   while (true) {
-    Inbox::Admission admission = inbox_.Admit(running_.occupancy(), budget_);
+    Inbox::Admission admission = inbox_.Admit(running_.occupancy(), budget_, now);
     for (Submission& s : admission.admitted) Start(std::move(s));
     crowded_ = admission.crowded;
-    if (!ReportIsDue(admission)) break;
-    budget_.ReportShortage(admission.wanted);
+    look_again_ = admission.look_again;
+    if (!ReportIsDue(admission.shortage)) break;
+    budget_.ReportShortage(admission.shortage.wanted);
   }
   Reap();
 }
 
-bool Loop::ReportIsDue(const Inbox::Admission& admission) {
-  const bool same = admission.head == reported_head_ && budget_.shortage();
-  reported_head_ = admission.head;
-  return admission.head != 0 && !same;
+bool Loop::ReportIsDue(const Inbox::Shortage& shortage) {
+  const bool same = shortage.request == reported_ && budget_.shortage();
+  reported_ = shortage.request;
+  return shortage.request != 0 && !same;
 }
 
 void Loop::Start(Submission submission) {
@@ -218,7 +219,7 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
         status, {.prompt_tokens = static_cast<int64_t>(submission.request.prompt.size())});
   }
   for (const auto& r : finished) TellEnd(*r);
-  if (!finished.empty()) reported_head_ = 0;  // what it kept may be given back
+  if (!finished.empty()) reported_ = 0;  // what it kept may be given back
   if (const auto count = ended.size() + finished.size(); count > 0) {
     inbox_.Done(static_cast<int64_t>(count));
   }
@@ -270,7 +271,7 @@ void Loop::Publish() {
 SteadyTime Loop::FirstDeadline() const {
   const SteadyTime pause = running_.first_pause();
   const SteadyTime too_long = pause == SteadyTime::max() ? pause : pause + paused_timeout_;
-  return std::min(running_.first_deadline(), too_long);
+  return std::min({running_.first_deadline(), too_long, look_again_});
 }
 
 EngineStats Loop::stats() const {

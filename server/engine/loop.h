@@ -47,9 +47,9 @@ class Loop {
   // Gives turns to those again whose readers were behind and want more now.
   void Resume();
   void TakeFilled(Inbox::News& news);
-  void Admit();
-  // Whether the head's lack of bytes is still to be reported, or again.
-  bool ReportIsDue(const Inbox::Admission& admission);
+  void Admit(SteadyTime now);
+  // Whether the lack of bytes is still to be reported, or again.
+  bool ReportIsDue(const Inbox::Shortage& shortage);
   void Start(Submission submission);
   StepPlan Plan(SteadyTime now);
   void Compute(const StepPlan& plan);
@@ -81,7 +81,8 @@ class Loop {
   std::vector<RequestHandle> done_;  // of running_, to be reaped
   bool crowded_ = false;             // requests wait for room
   int64_t fills_ = 0;                // states that others fill now
-  RequestHandle reported_head_ = 0;  // whose shortage was reported last; 0 when a request has ended
+  RequestHandle reported_ = 0;       // whose shortage was reported last; 0 when a request has ended
+  SteadyTime look_again_ = SteadyTime::max();  // at what waits
   EngineStats totals_;
 
   mutable std::mutex mutex_;

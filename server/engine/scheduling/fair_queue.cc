@@ -16,21 +16,6 @@ void FairQueue::Push(uint64_t id, const std::string& owner, int32_t priority, in
   places_.emplace(id, Place{&entry, priority, tokens});
 }
 
-std::optional<uint64_t> FairQueue::Head(const Condition& may_start) {
-  if (!head_) head_ = Find(may_start);
-  return head_;
-}
-
-std::optional<uint64_t> FairQueue::Behind(const Condition& may) { return Find(may); }
-
-std::optional<uint64_t> FairQueue::Find(const Condition& condition) const {
-  for (const auto& [served, turn, owner] : turns_) {
-    const uint64_t first = owner->second.requests.begin()->second;
-    if (first != head_ && condition(first)) return first;
-  }
-  return std::nullopt;
-}
-
 void FairQueue::Pop(uint64_t id) {
   const auto place = places_.find(id);
   Entry& owner = *place->second.owner;
@@ -49,7 +34,6 @@ bool FairQueue::Remove(uint64_t id) {
 }
 
 void FairQueue::Erase(std::unordered_map<uint64_t, Place>::iterator place) {
-  if (head_ == place->first) head_.reset();
   Entry& owner = *place->second.owner;
   owner.second.requests.erase({place->second.priority, place->first});
   if (owner.second.requests.empty()) turns_.erase(TurnOf(owner));

@@ -3,7 +3,6 @@
 #define TVQ_SERVER_ENGINE_SCHEDULING_FAIR_QUEUE_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,13 +26,16 @@ class FairQueue {
   // Ids ascend. `tokens` are charged to the owner when its turn comes.
   void Push(uint64_t id, const std::string& owner, int32_t priority, int64_t tokens);
 
-  using Condition = std::function<bool(uint64_t id)>;
-  // The next request, if there is one: the first of the owner whose turn it is, of the owners whose
-  // first `may_start`. It stays the next until it is popped or removed, or those that overtake it
-  // would starve one that needs much room.
-  std::optional<uint64_t> Head(const Condition& may_start);
-  // The first request behind the head, in the order of turns, that is its owner's first and `may`.
-  std::optional<uint64_t> Behind(const Condition& may);
+  enum class Visit {
+    kTake,       // this one
+    kNext,       // not this one
+    kNextOwner,  // nor another of its owner
+    kEnd,        // none
+  };
+  // The request that `visit` takes of those that it is shown: all, in the order of turns, each
+  // owner's before the next owner's.
+  template <typename Visitor>
+  std::optional<uint64_t> Find(const Visitor& visit) const;
   // One of these has its turn.
   void Pop(uint64_t id);
   // False if it does not wait.
@@ -58,16 +60,26 @@ class FairQueue {
   using Turn = std::tuple<int64_t, uint64_t, Entry*>;  // (served, turn, owner)
 
   static Turn TurnOf(Entry& owner) { return {owner.second.served, owner.second.turn, &owner}; }
-  // The first of an owner, in the order of turns, that is not the head and fulfils the condition.
-  std::optional<uint64_t> Find(const Condition& condition) const;
   void Erase(std::unordered_map<uint64_t, Place>::iterator place);
 
   std::map<std::string, Owner> owners_;  // those that wait or were charged since somebody waits
   std::set<Turn> turns_;                 // of owners that wait
   std::unordered_map<uint64_t, Place> places_;
-  std::optional<uint64_t> head_;
   uint64_t clock_ = 0;
 };
+
+template <typename Visitor>
+std::optional<uint64_t> FairQueue::Find(const Visitor& visit) const {
+  for (const auto& [served, turn, owner] : turns_) {
+    for (const auto& [priority, id] : owner->second.requests) {
+      const Visit answer = visit(id);
+      if (answer == Visit::kTake) return id;
+      if (answer == Visit::kEnd) return std::nullopt;
+      if (answer == Visit::kNextOwner) break;
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace tvq
 

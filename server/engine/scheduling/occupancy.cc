@@ -25,39 +25,52 @@ Need& Need::operator-=(const Need& other) {
   return *this;
 }
 
-bool Occupancy::HasRoom(const Need& need) const {
-  return need.sequences <= total_.sequences - taken_.sequences &&
-         need.prompt_tokens <= total_.prompt_tokens - taken_.prompt_tokens;
+Occupancy::Taken Occupancy::TakenWith(const std::string& owner) const {
+  const auto it = owners_.find(owner);
+  return {.all = taken_, .mine = it == owners_.end() ? Need{} : it->second};
 }
 
-bool Occupancy::MayTake(const std::string& owner, const OwnerLimits& limits,
-                        const Need& need) const {
-  const auto it = owners_.find(owner);
-  Need mine = it == owners_.end() ? Need{} : it->second;
-  const bool has_some = mine.sequences > 0;
+bool Occupancy::HasRoom(const Need& need, const Need& all) const {
+  return need.sequences <= total_.sequences - all.sequences &&
+         need.state_bytes <= total_.state_bytes - all.state_bytes &&
+         need.prompt_tokens <= total_.prompt_tokens - all.prompt_tokens;
+}
+
+bool Occupancy::MayTake(const std::string& owner, const OwnerLimits& limits, const Need& need,
+                        const Taken& taken) const {
+  Need mine = taken.mine;
   mine += need;
   if (limits.max_num_admitted_seqs > 0 && mine.sequences > limits.max_num_admitted_seqs) {
     return false;
   }
-  if (!has_some || owner.empty()) return true;
-  Need all = taken_;
+  if (taken.mine.sequences == 0 || owner.empty()) return true;
+  Need all = taken.all;
   all += need;
   return IsFair(mine.sequences, all.sequences, total_.sequences) &&
          IsFair(mine.state_bytes, all.state_bytes, total_.state_bytes) &&
          IsFair(mine.prompt_tokens, all.prompt_tokens, total_.prompt_tokens);
 }
 
-void Occupancy::Add(const std::string& owner, const Need& need) {
+void Occupancy::Add(uint64_t id, const std::string& owner, const Need& need, Time now) {
   taken_ += need;
-  const auto [it, fresh] = owners_.try_emplace(owner, need);
-  if (!fresh) it->second += need;
+  const auto mine = owners_.try_emplace(owner).first;
+  mine->second += need;
+  places_[id] = running_.insert(
+      running_.end(),
+      Running{.owner = &mine->first, .need = need, .started = now, .number = started_++});
 }
 
-void Occupancy::Release(const std::string& owner, const Need& need) {
+void Occupancy::Release(uint64_t id, const Need& need) {
+  const auto place = places_.find(id);
+  Running& running = *place->second;
+  const auto owner = owners_.find(*running.owner);
   taken_ -= need;
-  const auto it = owners_.find(owner);
-  it->second -= need;
-  if (it->second.sequences == 0) owners_.erase(it);
+  running.need -= need;
+  owner->second -= need;
+  if (running.need != Need{}) return;
+  running_.erase(place->second);
+  places_.erase(place);
+  if (owner->second == Need{}) owners_.erase(owner);
 }
 
 }  // namespace tvq

@@ -2,9 +2,12 @@
 #ifndef TVQ_SERVER_ENGINE_SCHEDULING_OCCUPANCY_H_
 #define TVQ_SERVER_ENGINE_SCHEDULING_OCCUPANCY_H_
 
+#include <chrono>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <string>
+#include <unordered_map>
 
 #include "server/engine/request/owner_limits.h"
 
@@ -30,25 +33,50 @@ inline constexpr int64_t kShare = 15;
 // Not thread-safe.
 class Occupancy {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   // `total`: the most of each kind.
   explicit Occupancy(const Need& total) : total_(total) {}
 
-  // Whether so much is left. Bytes are for the budget to say, which idle states take from, too.
-  bool HasRoom(const Need& need) const;
-  // Whether the owner may take so much more.
-  bool MayTake(const std::string& owner, const OwnerLimits& limits, const Need& need) const;
+  // What some requests take together, and what those of one owner take of it.
+  struct Taken {
+    Need all;
+    Need mine;
+  };
+  // What running requests take; `mine` is the owner's.
+  Taken TakenWith(const std::string& owner) const;
+  // Whether so much is left beside the requests that take `all`. Of bytes, idle states may take
+  // some of that: those are for the budget to say.
+  bool HasRoom(const Need& need, const Need& all) const;
+  // Whether the owner may take so much more beside what is taken.
+  bool MayTake(const std::string& owner, const OwnerLimits& limits, const Need& need,
+               const Taken& taken) const;
 
-  bool TakesSomething(const std::string& owner) const { return owners_.contains(owner); }
+  // A request starts. Times never go back.
+  void Add(uint64_t id, const std::string& owner, const Need& need, Time now);
+  // The request gives so much back, of what it took.
+  void Release(uint64_t id, const Need& need);
 
-  void Add(const std::string& owner, const Need& need);
-  void Release(const std::string& owner, const Need& need);
+  struct Running {
+    const std::string* owner = nullptr;
+    Need need;
+    Time started;
+    uint64_t number = 0;  // how many had started before it
+  };
+  // In the order in which they started.
+  const std::list<Running>& running() const { return running_; }
+  uint64_t started() const { return started_; }  // how many have, ever
 
+  const Need& total() const { return total_; }
   const Need& taken() const { return taken_; }
 
  private:
   const Need total_;
   Need taken_;
   std::map<std::string, Need> owners_;  // that take something
+  std::list<Running> running_;
+  std::unordered_map<uint64_t, std::list<Running>::iterator> places_;  // in running_
+  uint64_t started_ = 0;
 };
 
 }  // namespace tvq

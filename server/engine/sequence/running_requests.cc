@@ -43,7 +43,7 @@ void RunningRequests::Recount(const ActiveRequest& request) {
 void RunningRequests::Count(Record& record, const Need& reserved, int64_t state_bytes) {
   Need less = record.reserved;
   less -= reserved;
-  if (less != Need{}) occupancy_.Release(record.request->request().owner, less);
+  if (less != Need{}) occupancy_.Release(record.request->handle(), less);
   of_models_[record.request->model()] -= less.sequences;
   state_bytes_ += state_bytes - record.state_bytes;
   record.reserved = reserved;

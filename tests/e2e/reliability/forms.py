@@ -1,6 +1,6 @@
 """The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
 
-from reliability import canary, clock, disturbance, endurance, fairness, kill, nonfinite, operations, outage, replicas, resets
+from reliability import admission, canary, clock, disturbance, endurance, fairness, kill, nonfinite, operations, outage, replicas, resets
 from reliability.world import NOVELS
 
 # So little memory, for the tiny model and for the novels', that most of the sessions and their marks
@@ -33,6 +33,8 @@ FORMS = {
     "readers": (disturbance.run_slow_readers, {"readers": 16, "tokens": 20_000}, {"readers": 3, "tokens": 2_000}),
     "fairness": (fairness.run, {"streams": 70, "of_a_key": 500, "quick": 21, "seconds": 10},
                  {"streams": 70, "of_a_key": 500, "quick": 3, "seconds": 2}),
+    "admission": (admission.run, {"prompt": 9 << 20, "prompts": 1 << 24, "quick": 100, "large": 50},
+                  {"prompt": 9 << 10, "prompts": 1 << 14, "quick": 5, "large": 5}),
     "resets": (resets.run, {"storms": 10, "streams": 200_000, "at_once": 16},
                {"storms": 2, "streams": 100_000, "at_once": 2}),
     "queue": (canary.run_queue, {"requests": 10_000}, {"requests": 1_000}),
@@ -47,4 +49,4 @@ FORMS = {
 }
 
 # Names for several: what strangers may try on a server that others use.
-GROUPS = {"attacks": ["fairness", "resets"]}
+GROUPS = {"attacks": ["fairness", "admission", "resets"]}

@@ -120,7 +120,7 @@ TEST(EngineFillingTest, TheDestructorWaitsForWhoeverFills) {
 }
 
 TEST(EngineBudgetTest, AShortageIsReportedAndReliefLetsTheRequestRun) {
-  Harness h({}, {.max_num_seqs = 4, .state_memory_bytes = 3000});
+  Harness h({}, {.max_num_seqs = 4, .state_memory_bytes = 2999});
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<int64_t> wanted;
@@ -139,7 +139,7 @@ TEST(EngineBudgetTest, AShortageIsReportedAndReliefLetsTheRequestRun) {
     changed.wait(lock, [&] { return !wanted.empty(); });
     EXPECT_THAT(wanted, ElementsAre(2000));
   }
-  ASSERT_TRUE(h.engine->Submit(Ask(behind, "is not let past")).ok());
+  ASSERT_TRUE(h.engine->Submit(Ask(behind, "would not leave it enough")).ok());
   h.engine->Wake();
   kept->Shrink(1900);
   {

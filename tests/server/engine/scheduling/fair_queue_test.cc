@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,13 +15,17 @@ namespace {
 
 using ::testing::ElementsAre;
 
-bool All(uint64_t) { return true; }
+using Visit = FairQueue::Visit;
+
+std::optional<uint64_t> First(const FairQueue& queue) {
+  return queue.Find([](uint64_t) { return Visit::kTake; });
+}
 
 // Takes up to `count` turns.
 std::vector<uint64_t> NextTurns(FairQueue& queue, size_t count = 1000) {
   std::vector<uint64_t> ids;
-  while (ids.size() < count && queue.Head(All)) {
-    ids.push_back(*queue.Head(All));
+  while (ids.size() < count && First(queue)) {
+    ids.push_back(*First(queue));
     queue.Pop(ids.back());
   }
   return ids;
@@ -27,7 +33,7 @@ std::vector<uint64_t> NextTurns(FairQueue& queue, size_t count = 1000) {
 
 TEST(FairQueueTest, OneOwnersRequestsGoByPriorityThenInOrder) {
   FairQueue queue;
-  EXPECT_EQ(queue.Head(All), std::nullopt);
+  EXPECT_EQ(First(queue), std::nullopt);
   queue.Push(1, "a", 0, 10);
   queue.Push(2, "a", 5, 10);
   queue.Push(3, "a", 0, 10);
@@ -67,9 +73,8 @@ TEST(FairQueueTest, AHeavyOwnerDelaysAnothersSingleRequestByOneTurn) {
     uint64_t id = 0;
     for (int i = 0; i < 1000; ++i) queue.Push(++id, "heavy", 0, 1 + random() % 5000);
     for (int i = 0, n = static_cast<int>(random() % 900); i < n; ++i) {
-      if (random() % 2 == 0) queue.Head(All);
       if (random() % 2 == 0) queue.Charge("heavy", random() % 5000);
-      queue.Pop(*queue.Head(All));
+      queue.Pop(*First(queue));
     }
     queue.Push(++id, "light", 100, 5000);
     const std::vector<uint64_t> next = NextTurns(queue, 2);
@@ -96,44 +101,36 @@ TEST(FairQueueTest, WhoWasServedWhileOthersWaitedStaysBehind) {
   EXPECT_THAT(NextTurns(queue), ElementsAre(2, 3, 4, 6, 5));
 }
 
-TEST(FairQueueTest, TheHeadIsNotOvertakenWhileItWaits) {
-  FairQueue queue;
-  queue.Push(1, "a", 5, 1000);
-  EXPECT_EQ(queue.Head(All), 1u);
-  queue.Push(2, "a", 0, 1);
-  queue.Push(3, "b", 0, 1);
-  queue.Charge("a", 100);
-  EXPECT_EQ(queue.Head(All), 1u);
-  EXPECT_TRUE(queue.Remove(1));
-  EXPECT_FALSE(queue.Remove(1));
-  EXPECT_THAT(NextTurns(queue), ElementsAre(3, 2));
-}
-
-TEST(FairQueueTest, AnOwnerWhoseFirstMayNotStartIsPassedOver) {
+TEST(FairQueueTest, ShowsEachOwnersRequestsInTheOrderOfTurns) {
   FairQueue queue;
   queue.Push(1, "a", 0, 1);
   queue.Push(2, "b", 0, 1);
   queue.Push(3, "a", 0, 1);
-  const auto not_one = [](uint64_t id) { return id != 1; };
-  EXPECT_EQ(queue.Head(not_one), 2u) << "not 3, which is behind 1";
-  EXPECT_EQ(queue.Head(All), 2u) << "it stays the head";
-  queue.Pop(2);
-  EXPECT_EQ(queue.Head(not_one), std::nullopt);
-  EXPECT_EQ(queue.Head(All), 1u);
+  queue.Push(4, "a", -1, 1);
+  queue.Push(5, "b", 0, 1);
+  const auto seen = [&](const std::map<uint64_t, Visit>& answers) {
+    std::vector<uint64_t> ids;
+    const std::optional<uint64_t> found = queue.Find([&](uint64_t id) {
+      ids.push_back(id);
+      const auto it = answers.find(id);
+      return it == answers.end() ? Visit::kNext : it->second;
+    });
+    EXPECT_EQ(found.has_value(), !answers.empty() && answers.rbegin()->second == Visit::kTake);
+    return ids;
+  };
+  EXPECT_THAT(seen({}), ElementsAre(4, 1, 3, 2, 5));
+  EXPECT_THAT(seen({{3, Visit::kTake}}), ElementsAre(4, 1, 3));
+  EXPECT_THAT(seen({{1, Visit::kNextOwner}}), ElementsAre(4, 1, 2, 5));
+  EXPECT_THAT(seen({{2, Visit::kEnd}}), ElementsAre(4, 1, 3, 2));
 }
 
-TEST(FairQueueTest, FindsWhoIsBehindTheHead) {
+TEST(FairQueueTest, WhatIsRemovedWaitsNoLonger) {
   FairQueue queue;
   queue.Push(1, "a", 0, 1);
-  EXPECT_EQ(queue.Head(All), 1u);
-  EXPECT_EQ(queue.Behind(All), std::nullopt);
-  queue.Push(2, "a", -1, 1);
-  queue.Push(3, "b", 0, 1);
-  queue.Push(4, "c", 0, 1);
-  EXPECT_EQ(queue.Behind([](uint64_t id) { return id > 2; }), 3u);
-  queue.Pop(3);
-  EXPECT_EQ(queue.Behind([](uint64_t id) { return id > 2; }), 4u);
-  EXPECT_EQ(queue.Head(All), 1u);
+  queue.Push(2, "a", 0, 1);
+  EXPECT_TRUE(queue.Remove(1));
+  EXPECT_FALSE(queue.Remove(1));
+  EXPECT_THAT(NextTurns(queue), ElementsAre(2));
 }
 
 // Against the definition, by looking at all.
@@ -174,7 +171,7 @@ TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
       } else if (what == 5) {
         queue.Charge(owner, tokens);
         if (!waiting.empty()) served[owner] += tokens;
-      } else if (const auto head = queue.Head(All)) {
+      } else if (const auto head = First(queue)) {
         const auto it = std::find_if(waiting.begin(), waiting.end(),
                                      [&](const Item& i) { return i.id == *head; });
         ASSERT_NE(it, waiting.end());

@@ -10,22 +10,45 @@ namespace {
 
 constexpr Need kTotal{.sequences = 1600, .state_bytes = 16000, .prompt_tokens = 160};
 
-// How many requests like this the owner may have, one after the other.
-int64_t Most(Occupancy& occupancy, const std::string& owner, const Need& need,
-             const OwnerLimits& limits = {}) {
-  int64_t count = 0;
-  while (occupancy.HasRoom(need) && occupancy.MayTake(owner, limits, need) &&
-         occupancy.taken().state_bytes + need.state_bytes <= kTotal.state_bytes) {
-    occupancy.Add(owner, need);
-    ++count;
+// An occupancy, and the ids of what runs.
+class OccupancyBench {
+ public:
+  explicit OccupancyBench(const Need& total = kTotal) : occupancy(total) {}
+
+  bool HasRoom(const Need& need) const { return occupancy.HasRoom(need, occupancy.taken()); }
+  bool MayTake(const std::string& owner, const Need& need, const OwnerLimits& limits = {}) const {
+    return occupancy.MayTake(owner, limits, need, occupancy.TakenWith(owner));
   }
-  return count;
-}
+  uint64_t Add(const std::string& owner, const Need& need) {
+    occupancy.Add(++last_, owner, need, {});
+    return last_;
+  }
+  // How many requests like this the owner may have, one after the other.
+  int64_t Most(const std::string& owner, const Need& need, const OwnerLimits& limits = {}) {
+    int64_t count = 0;
+    for (; HasRoom(need) && MayTake(owner, need, limits); ++count) Add(owner, need);
+    return count;
+  }
+
+  Occupancy occupancy;
+
+ private:
+  uint64_t last_ = 0;
+};
 
 TEST(OccupancyTest, WithoutNamesAllMayBeTaken) {
-  Occupancy occupancy(kTotal);
-  EXPECT_EQ(Most(occupancy, "", {.sequences = 1, .state_bytes = 10}), 1600);
-  EXPECT_FALSE(occupancy.HasRoom({.sequences = 1}));
+  OccupancyBench bench;
+  EXPECT_EQ(bench.Most("", {.sequences = 1, .state_bytes = 10}), 1600);
+  EXPECT_FALSE(bench.HasRoom({.sequences = 1}));
+}
+
+TEST(OccupancyTest, RoomIsOfEachKind) {
+  OccupancyBench bench;
+  bench.Add("", {.sequences = 1, .state_bytes = 15'000, .prompt_tokens = 100});
+  EXPECT_TRUE(bench.HasRoom({.sequences = 1599, .state_bytes = 1000, .prompt_tokens = 60}));
+  EXPECT_FALSE(bench.HasRoom({.sequences = 1600}));
+  EXPECT_FALSE(bench.HasRoom({.state_bytes = 1001}));
+  EXPECT_FALSE(bench.HasRoom({.prompt_tokens = 61}));
 }
 
 TEST(OccupancyTest, AnOwnerAloneLeavesASixteenthOfEachKind) {
@@ -33,38 +56,50 @@ TEST(OccupancyTest, AnOwnerAloneLeavesASixteenthOfEachKind) {
       {.sequences = 1}, {.sequences = 1, .state_bytes = 160}, {.sequences = 1, .prompt_tokens = 1}};
   const int64_t most[] = {1500, 93, 150};  // 93 of 160 bytes: at most 15000
   for (size_t i = 0; i < 3; ++i) {
-    Occupancy occupancy(kTotal);
-    EXPECT_EQ(Most(occupancy, "a", one[i]), most[i]) << i;
-    EXPECT_GT(Most(occupancy, "b", one[i]), 0) << i;
-    EXPECT_GT(Most(occupancy, "c", one[i]), 0) << i;
+    OccupancyBench bench;
+    EXPECT_EQ(bench.Most("a", one[i]), most[i]) << i;
+    EXPECT_GT(bench.Most("b", one[i]), 0) << i;
+    EXPECT_GT(bench.Most("c", one[i]), 0) << i;
   }
 }
 
 TEST(OccupancyTest, AnOwnerThatTakesNothingMayTakeAll) {
-  Occupancy occupancy(kTotal);
-  EXPECT_TRUE(occupancy.MayTake("a", {}, kTotal));
-  occupancy.Add("a", {.sequences = 1, .state_bytes = 1});
-  EXPECT_TRUE(occupancy.TakesSomething("a"));
-  EXPECT_FALSE(occupancy.MayTake("a", {}, {.sequences = 1, .state_bytes = 15900}));
-  occupancy.Release("a", {.sequences = 1, .state_bytes = 1});
-  EXPECT_FALSE(occupancy.TakesSomething("a"));
-  EXPECT_TRUE(occupancy.MayTake("a", {}, kTotal));
+  OccupancyBench bench;
+  EXPECT_TRUE(bench.MayTake("a", kTotal));
+  const Need small{.sequences = 1, .state_bytes = 1};
+  const uint64_t id = bench.Add("a", small);
+  EXPECT_FALSE(bench.MayTake("a", {.sequences = 1, .state_bytes = 15900}));
+  bench.occupancy.Release(id, small);
+  EXPECT_TRUE(bench.MayTake("a", kTotal));
 }
 
 TEST(OccupancyTest, ALimitOfSequencesHoldsForNamedAndNameless) {
   for (const std::string owner : {"", "a"}) {
-    Occupancy occupancy(kTotal);
-    EXPECT_EQ(Most(occupancy, owner, {.sequences = 2}, {.max_num_admitted_seqs = 9}), 4);
-    EXPECT_TRUE(occupancy.MayTake(owner, {.max_num_admitted_seqs = 9}, {.sequences = 1}));
+    OccupancyBench bench;
+    EXPECT_EQ(bench.Most(owner, {.sequences = 2}, {.max_num_admitted_seqs = 9}), 4);
+    EXPECT_TRUE(bench.MayTake(owner, {.sequences = 1}, {.max_num_admitted_seqs = 9}));
   }
 }
 
 TEST(OccupancyTest, TheLargestNumbersDoNotOverflow) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  Occupancy occupancy({.sequences = 10, .state_bytes = kMost, .prompt_tokens = kMost});
-  occupancy.Add("a", {.sequences = 1, .state_bytes = kMost / 2});
-  EXPECT_TRUE(occupancy.MayTake("a", {}, {.sequences = 1, .state_bytes = kMost / 4}));
-  EXPECT_FALSE(occupancy.MayTake("a", {}, {.sequences = 1, .state_bytes = kMost / 2}));
+  OccupancyBench bench({.sequences = 10, .state_bytes = kMost, .prompt_tokens = kMost});
+  bench.Add("a", {.sequences = 1, .state_bytes = kMost / 2});
+  EXPECT_TRUE(bench.MayTake("a", {.sequences = 1, .state_bytes = kMost / 4}));
+  EXPECT_FALSE(bench.MayTake("a", {.sequences = 1, .state_bytes = kMost / 2}));
+}
+
+TEST(OccupancyTest, KnowsWhatRunsInTheOrderOfItsStart) {
+  OccupancyBench bench;
+  const uint64_t first = bench.Add("a", {.sequences = 2, .state_bytes = 20});
+  bench.Add("b", {.sequences = 1, .state_bytes = 10});
+  bench.occupancy.Release(first, {.sequences = 1, .state_bytes = 10});
+  EXPECT_EQ(bench.occupancy.running().front().need, (Need{.sequences = 1, .state_bytes = 10}));
+  bench.occupancy.Release(first, {.sequences = 1, .state_bytes = 10});
+  ASSERT_EQ(bench.occupancy.running().size(), 1u);
+  EXPECT_EQ(*bench.occupancy.running().front().owner, "b");
+  EXPECT_EQ(bench.occupancy.running().front().number, 1u);
+  EXPECT_EQ(bench.occupancy.started(), 2u);
 }
 
 }  // namespace

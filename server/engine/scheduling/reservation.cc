@@ -1,0 +1,137 @@
+#include "server/engine/scheduling/reservation.h"
+
+#include <algorithm>
+
+namespace tvq {
+namespace {
+
+// A request that is kept from starting is looked at again when the holder has waited for so much
+// longer.
+constexpr int kLooks = 16;
+constexpr std::chrono::milliseconds kLeastPause{10};
+
+}  // namespace
+
+std::optional<uint64_t> Reservation::holder() const {
+  return holder_ && !left_ ? std::optional(holder_->id) : std::nullopt;
+}
+
+void Reservation::Look(const Occupancy& occupancy, Time now) {
+  occupancy_ = &occupancy;
+  now_ = now;
+  sums_.reset();
+  sums_of_.clear();
+  beside_.reset();
+  look_again_ = Time::max();
+  if (!holder_) return;
+  if (!left_ && now < kept_until_) {
+    lacks_share_ = LacksShare(*holder_);
+    if (lacks_share_) kept_from_.all = occupancy.started();
+    beside_ = Staying(*holder_, kept_from_);
+    if (Fits(*holder_, *beside_)) return;
+  }
+  GiveUp();
+}
+
+void Reservation::GiveUp() {
+  rests_until_ = now_ + (now_ - kept_since_);
+  holder_.reset();
+  left_ = false;
+  beside_.reset();
+}
+
+void Reservation::Offer(const Waiter& waiter) {
+  if (holder_ || now_ < rests_until_) return;
+  const KeptFrom kept_from{.all = occupancy_->started(), .mine = occupancy_->started()};
+  const Occupancy::Taken beside = Staying(waiter, kept_from);
+  if (!Fits(waiter, beside)) return;
+  holder_ = waiter;
+  lacks_share_ = LacksShare(waiter);
+  kept_from_ = kept_from;
+  kept_since_ = now_;
+  kept_until_ = now_ + std::max<Time::duration>(kMostKept, (now_ - waiter.since) / 2);
+  beside_ = beside;
+}
+
+bool Reservation::MayStart(const Waiter& waiter) {
+  if (!holder_ || waiter.id == holder_->id) return true;
+  const bool same_owner = *waiter.owner == *holder_->owner;
+  if (lacks_share_ && !same_owner) return true;
+  Occupancy::Taken beside = *beside_;
+  beside.all += waiter.need;
+  if (same_owner) beside.mine += waiter.need;
+  if (Fits(*holder_, beside)) return true;
+  look_again_ = now_ + std::max<Time::duration>(kLeastPause, (now_ - holder_->since) / kLooks);
+  return false;
+}
+
+void Reservation::Started(const Waiter& waiter) {
+  const auto append = [&](Sums& sums, Need before) {
+    before -= waiter.need;
+    sums.push_back({now_, occupancy_->started() - 1, before});
+  };
+  if (sums_) append(*sums_, occupancy_->taken());
+  if (const auto it = sums_of_.find(*waiter.owner); it != sums_of_.end()) {
+    append(it->second, occupancy_->TakenWith(*waiter.owner).mine);
+  }
+  if (!holder_) return;
+  if (waiter.id == holder_->id) {
+    holder_.reset();
+    return;
+  }
+  const bool same_owner = *waiter.owner == *holder_->owner;
+  if (same_owner) beside_->mine += waiter.need;
+  if (same_owner || !lacks_share_) beside_->all += waiter.need;
+}
+
+void Reservation::Left(uint64_t id) { left_ = left_ || (holder_ && holder_->id == id); }
+
+bool Reservation::LacksShare(const Waiter& waiter) const {
+  return !occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need,
+                              occupancy_->TakenWith(*waiter.owner));
+}
+
+bool Reservation::Fits(const Waiter& waiter, const Occupancy::Taken& taken) const {
+  return occupancy_->HasRoom(waiter.need, taken.all) &&
+         occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need, taken);
+}
+
+Reservation::Sums Reservation::SumUp(const std::string* owner) const {
+  Sums sums;
+  Need before;
+  for (const Occupancy::Running& r : occupancy_->running()) {
+    if (owner != nullptr && *owner != *r.owner) continue;
+    sums.push_back({r.started, r.number, before});
+    before += r.need;
+  }
+  return sums;
+}
+
+Occupancy::Taken Reservation::Staying(const Waiter& waiter, const KeptFrom& kept_from) {
+  const Occupancy::Taken all = occupancy_->TakenWith(*waiter.owner);
+  if (!sums_) sums_ = SumUp(nullptr);
+  auto of_owner = sums_of_.find(*waiter.owner);
+  if (of_owner == sums_of_.end()) {
+    of_owner = sums_of_.emplace(*waiter.owner, SumUp(waiter.owner)).first;
+  }
+  const Time middle = waiter.since + (now_ - waiter.since) / 2;
+  return {.all = StayingOf(*sums_, all.all, middle, kept_from.all),
+          .mine = StayingOf(of_owner->second, all.mine, middle, kept_from.mine)};
+}
+
+Need Reservation::StayingOf(const Sums& sums, const Need& all, Time middle, uint64_t kept_from) {
+  const auto before = [&](std::vector<Sum>::const_iterator it) {
+    return it == sums.end() ? all : it->before;
+  };
+  const auto young = std::partition_point(sums.begin(), sums.end(),
+                                          [&](const Sum& s) { return s.started < middle; });
+  const auto late =
+      std::partition_point(young, sums.end(), [&](const Sum& s) { return s.number < kept_from; });
+  // All but those between the two.
+  Need staying = all;
+  staying -= before(late);
+  staying += before(young);
+  return staying;
+}
+
+}  // namespace tvq

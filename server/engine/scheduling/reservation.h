@@ -1,0 +1,107 @@
+// For which waiting request room is kept. No threads, no clock: times in, decisions out.
+#ifndef TVQ_SERVER_ENGINE_SCHEDULING_RESERVATION_H_
+#define TVQ_SERVER_ENGINE_SCHEDULING_RESERVATION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/engine/request/owner_limits.h"
+#include "server/engine/scheduling/occupancy.h"
+
+namespace tvq {
+
+// A request that waits for room, as far as room is concerned. Names and limits must stay where they
+// are until it has started or left.
+struct Waiter {
+  uint64_t id = 0;
+  const std::string* owner = nullptr;
+  const OwnerLimits* limits = nullptr;
+  Need need;
+  Occupancy::Time since;  // when it began to wait
+};
+
+// Requests that fit start beside one that does not, so a large one could wait for ever. Therefore
+// room is kept for one of them at a time, in the order of turns: others start only if it fits
+// beside them once those that run now have ended.
+//
+// Which of those will end is not known. Those count as staying that have run for more than half of
+// the time that the request has waited, and those that have started since room is kept for it. Room
+// is kept only if the request fits beside what stays, so one that only endless streams hold up
+// holds up nobody; and if all requests end within some time, then after waiting twice as long it
+// has room kept for it, and starts when as long has passed once more.
+//
+// Whatever the reason why it does not start (idle states that cannot be moved, for one), room is
+// kept in vain for at most half of all time: after kMostKept, or half of the time that the request
+// had waited, if that is more, it is given up, and for as long as it was kept no other is.
+//
+// Not thread-safe.
+class Reservation {
+ public:
+  using Time = Occupancy::Time;
+  static constexpr std::chrono::seconds kMostKept{10};
+
+  // The waiting requests are looked at, in the order of turns. Times never go back. `occupancy`
+  // must not go away before the next call.
+  void Look(const Occupancy& occupancy, Time now);
+  // One does not fit beside what runs or lies idle: it gets the reservation if that is to be had.
+  void Offer(const Waiter& waiter);
+  // Whether one that fits may start.
+  bool MayStart(const Waiter& waiter);
+  // It was added to the occupancy.
+  void Started(const Waiter& waiter);
+  // It waits no longer, and has not started.
+  void Left(uint64_t id);
+
+  // For which room is kept.
+  std::optional<uint64_t> holder() const;
+  // When to look again although nothing has changed: in the last look the reservation kept a
+  // request from starting. Time::max() if it did not.
+  Time look_again() const { return look_again_; }
+
+ private:
+  struct Sum {
+    Time started;
+    uint64_t number = 0;
+    Need before;  // of all that started before
+  };
+  using Sums = std::vector<Sum>;
+
+  // The running requests, or those of one owner, summed up in the order of their start.
+  Sums SumUp(const std::string* owner) const;
+  // How many had started when room began to be kept: from all, and from those of the same owner.
+  struct KeptFrom {
+    uint64_t all = 0;
+    uint64_t mine = 0;
+  };
+  // What those take that count as staying.
+  Occupancy::Taken Staying(const Waiter& waiter, const KeptFrom& kept_from);
+  // Whether its owner's share alone keeps it from starting, for which others need not wait.
+  bool LacksShare(const Waiter& waiter) const;
+  static Need StayingOf(const Sums& sums, const Need& all, Time middle, uint64_t kept_from);
+  bool Fits(const Waiter& waiter, const Occupancy::Taken& taken) const;
+  void GiveUp();
+
+  const Occupancy* occupancy_ = nullptr;
+  Time now_;
+  // Of this look, made when they are wanted.
+  std::optional<Sums> sums_;
+  std::map<std::string, Sums> sums_of_;
+  std::optional<Occupancy::Taken> beside_;  // what stays beside the holder
+
+  std::optional<Waiter> holder_;
+  bool left_ = false;  // the holder has
+  bool lacks_share_ = false;
+  KeptFrom kept_from_;
+  Time kept_since_;
+  Time kept_until_;
+  Time rests_until_ = Time::min();
+  Time look_again_ = Time::max();
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_ENGINE_SCHEDULING_RESERVATION_H_
