@@ -44,7 +44,7 @@ int64_t MaxAdmittedSeqs(const EngineOptions& options);
 struct ServedModel {
   std::string name;
   std::shared_ptr<Model> model;
-  int32_t weight = 1;  // share of steps when several models have work
+  int32_t weight = 1;  // share of the device's time when several models have work
 };
 
 struct ModelCapacity {

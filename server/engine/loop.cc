@@ -167,7 +167,10 @@ void Loop::Compute(const StepPlan& plan) {
     // Figures are for the step's end, unless somebody hears of theirs before.
     if (!done_.empty()) Reap();
   };
+  const SteadyTime begin = std::chrono::steady_clock::now();
   runners_[plan.model].Run(step, interval, totals_, on_part);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  scheduler_.Took(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
 }
 
 void Loop::ChargeOwners(std::span<const ModelRunner::Turn> computed) {

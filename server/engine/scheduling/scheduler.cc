@@ -1,6 +1,7 @@
 #include "server/engine/scheduling/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "models/runtime/model.h"
@@ -8,9 +9,12 @@
 namespace tvq {
 namespace {
 
-// Virtual time of a step of weight 1. Divisible by small weights, and large enough that weights up
-// to a million keep their proportion within a part in a thousand.
-constexpr uint64_t kStride = 720720ull * 1000;
+// Virtual time of a microsecond of a model of weight 1. Divisible by small weights, and large
+// enough that weights up to a million keep their proportion within a part in a thousand.
+constexpr int64_t kStride = int64_t{720720} * 1000;
+constexpr int64_t kMostMicroseconds = 1'000'000;
+// An owner's weight is divided by so much at most, as turns take longer with smaller weights.
+constexpr int64_t kMostParts = 1000;
 
 }  // namespace
 
@@ -22,16 +26,29 @@ Scheduler::Scheduler(const std::vector<ModelShare>& models, int64_t max_num_seqs
                      int64_t max_num_batched_tokens)
     : max_num_seqs_(max_num_seqs), max_num_batched_tokens_(max_num_batched_tokens) {
   models_.reserve(models.size());
-  for (const ModelShare& share : models) models_.push_back(std::make_unique<ModelQueue>(share));
+  for (const ModelShare& share : models) {
+    if (models_.empty() || share.weight < least_weight_) least_weight_ = share.weight;
+    models_.push_back(std::make_unique<ModelQueue>(share));
+  }
 }
 
 void Scheduler::Add(uint64_t id, Asker asker) {
-  requests_[id] = {.asker = std::move(asker), .work = {}};
+  OwnerEntry& owner = *owners_.try_emplace(asker.owner).first;
+  if (++owner.second.requests == 1) {
+    owner.second.standing.resize(models_.size());
+    owner.second.shares.resize(models_.size());
+  }
+  requests_[id] = {.asker = std::move(asker), .owner = &owner, .work = {}};
 }
 
 void Scheduler::Remove(uint64_t id) {
   const auto it = requests_.find(id);
-  if (it->second.turns != nullptr) it->second.turns->Remove(id);
+  Request& request = it->second;
+  if (request.turns != nullptr) {
+    request.turns->Remove(id);
+    Count(*request.owner, request.asker.model, -1);
+  }
+  if (--request.owner->second.requests == 0) owners_.erase(owners_.find(request.asker.owner));
   requests_.erase(it);
 }
 
@@ -59,16 +76,64 @@ void Scheduler::Place(uint64_t id, Request& request) {
     }
   }
   if (turns == request.turns) return;
+  OwnerEntry& owner = *request.owner;
   if (request.turns != nullptr) request.turns->Remove(id);
+  const int64_t more = (turns != nullptr ? 1 : 0) - (request.turns != nullptr ? 1 : 0);
   request.turns = turns;
+  if (turns != nullptr && owner.second.weight != asker.limits.weight) {
+    owner.second.weight = asker.limits.weight;
+    ShareOut(owner);
+  }
+  if (more != 0) Count(owner, asker.model, more);
   if (turns == nullptr) return;
   const int64_t most = turns == &model.rows ? asker.limits.max_num_seqs : 0;
-  turns->Add(id, asker.owner, asker.priority, asker.limits.weight, most);
+  turns->Add(id, asker.owner, asker.priority, owner.second.shares[asker.model], most);
+}
+
+void Scheduler::Count(OwnerEntry& owner, size_t model, int64_t more) {
+  int64_t& standing = owner.second.standing[model];
+  const bool stood = standing > 0;
+  standing += more;
+  if (stood != (standing > 0)) ShareOut(owner);
+}
+
+void Scheduler::ShareOut(OwnerEntry& entry) {
+  auto& [name, owner] = entry;
+  int64_t weights = 0;
+  for (size_t m = 0; m < models_.size(); ++m) {
+    if (owner.standing[m] > 0) weights += models_[m]->share.weight;
+  }
+  for (size_t m = 0; m < models_.size(); ++m) {
+    ModelQueue& model = *models_[m];
+    int64_t share = 0;
+    if (owner.standing[m] > 0) {
+      share = std::max(Turns::kWeight * owner.weight * least_weight_ / weights,
+                       Turns::kWeight / kMostParts);
+    }
+    const int64_t before = std::exchange(owner.shares[m], share);
+    if (share == before) continue;
+    SetWeight(model, model.weight + share - before);
+    model.rows.SetWeight(name, share);
+    model.prompts.SetWeight(name, share);
+  }
+}
+
+void Scheduler::SetWeight(ModelQueue& model, int64_t weight) {
+  model.weight = weight;
+  if (weight == 0) return;
+  const double pace = static_cast<double>(kStride) * static_cast<double>(Turns::kWeight) *
+                      static_cast<double>(least_weight_) / static_cast<double>(weight) /
+                      model.share.weight;
+  const int64_t before = std::exchange(model.pace, std::max<int64_t>(1, std::llround(pace)));
+  // What is left of the way to its next step is gone at the new pace.
+  if (before > 0 && before != model.pace) {
+    model.next = std::llround(static_cast<double>(model.next) * static_cast<double>(model.pace) /
+                              static_cast<double>(before));
+  }
 }
 
 StepPlan Scheduler::Plan(const std::function<bool(uint64_t)>& ready) {
   ++step_;
-  NoteIdleness();
   StepPlan plan;
   std::vector<bool> passed(models_.size(), false);
   while (const std::optional<size_t> model = PickModel(passed)) {
@@ -79,11 +144,13 @@ StepPlan Scheduler::Plan(const std::function<bool(uint64_t)>& ready) {
     PlanPrefill(queue, ready, max_num_batched_tokens_ - rows, plan);
     if (plan.empty()) {  // nobody was ready
       passed[*model] = true;
-      queue.had_work = false;
       continue;
     }
-    now_ = queue.next;
-    queue.next += std::max<uint64_t>(1, kStride / static_cast<uint64_t>(queue.share.weight));
+    planned_ = &queue;
+    planned_pace_ = queue.pace;
+    // Those that had no work meanwhile have no claim on the past.
+    const int64_t now = queue.next;
+    for (const auto& m : models_) m->next = std::max<int64_t>(0, m->next - now);
     if (plan.prefill.empty()) {
       plan.draft_rows = std::max<int64_t>(
           0, std::min(1 + queue.share.draft_rows - rows, max_num_batched_tokens_ - rows));
@@ -93,12 +160,8 @@ StepPlan Scheduler::Plan(const std::function<bool(uint64_t)>& ready) {
   return plan;
 }
 
-// Idle time earns no credit.
-void Scheduler::NoteIdleness() {
-  for (const auto& model : models_) {
-    if (model->has_work() && !model->had_work) model->next = std::max(model->next, now_);
-    model->had_work = model->has_work();
-  }
+void Scheduler::Took(int64_t microseconds) {
+  planned_->next += std::clamp<int64_t>(microseconds, 1, kMostMicroseconds) * planned_pace_;
 }
 
 std::optional<size_t> Scheduler::PickModel(const std::vector<bool>& passed) const {

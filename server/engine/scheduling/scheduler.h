@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,7 +70,12 @@ struct ModelShare {
 //
 // Drafts fill up steps that feed no prompt, to as many rows as one sequence with all drafts has: a
 // step is not longer by them than it was for that one, and a batch of so many sequences has none.
-// Models with work take turns in proportion to their weights (stride scheduling).
+//
+// The device is shared among owners first, by their weights, and an owner's share among the models
+// for which it has work, by theirs. So an owner has the same share however many models the others
+// use: its weight in a model's turns is its own, divided by the weights of all models for which it
+// has work, and a model's weight is its own times the sum of its owners' weights. Models take turns
+// in proportion to these (stride scheduling, by what their steps took).
 //
 // Deterministic; the state is who asks for what, and whose turn it is. A plan takes time by the
 // rows and chunks that it gives out, not by how many ask.
@@ -89,10 +95,23 @@ class Scheduler {
   // `ready`: whether a request may have a turn now. It is asked once for each request that is
   // considered.
   StepPlan Plan(const std::function<bool(uint64_t)>& ready);
+  // The last plan took so many microseconds of the device, which count against its model: not more
+  // than a second of them, or a machine that slept would make others wait as long again. To be
+  // called for each plan that is not empty.
+  void Took(int64_t microseconds);
 
  private:
+  // That has requests.
+  struct Owner {
+    int64_t requests = 0;
+    int32_t weight = 1;
+    std::vector<int64_t> standing;  // of each model, requests that stand in its turns
+    std::vector<int64_t> shares;    // of each model, the owner's weight in its turns; 0: none stand
+  };
+  using OwnerEntry = std::map<std::string, Owner>::value_type;
   struct Request {
     Asker asker;
+    OwnerEntry* owner = nullptr;
     Work work;
     bool paused = false;
     Turns* turns = nullptr;  // in which it stands
@@ -107,15 +126,20 @@ class Scheduler {
     ModelShare share;
     Turns rows;
     Turns prompts;
-    uint64_t next = 0;  // virtual time of the model's next step
-    bool had_work = false;
+    int64_t next = 0;    // virtual time until the model's next step, from the last step of any
+    int64_t weight = 0;  // of its owners in its turns
+    int64_t pace = 0;    // virtual time that a microsecond takes
 
     bool has_work() const { return !rows.empty() || !prompts.empty(); }
   };
 
   // The model whose step comes next, of those that have work and are not among `passed`.
   std::optional<size_t> PickModel(const std::vector<bool>& passed) const;
-  void NoteIdleness();
+  // So many more requests of the owner stand in the model's turns.
+  void Count(OwnerEntry& owner, size_t model, int64_t more);
+  // Its weight, or the models for which it has work, have changed.
+  void ShareOut(OwnerEntry& owner);
+  void SetWeight(ModelQueue& model, int64_t weight);
   // False, and the request is paused, if it is not ready.
   bool Consider(uint64_t id, Request& request, const std::function<bool(uint64_t)>& ready,
                 StepPlan& plan);
@@ -129,8 +153,11 @@ class Scheduler {
   const int64_t max_num_seqs_;
   const int64_t max_num_batched_tokens_;
   std::vector<std::unique_ptr<ModelQueue>> models_;
+  int64_t least_weight_ = 1;  // of a model
+  std::map<std::string, Owner> owners_;
   std::unordered_map<uint64_t, Request> requests_;
-  uint64_t now_ = 0;   // virtual time of the last step
+  ModelQueue* planned_ = nullptr;  // whose step the last plan is
+  int64_t planned_pace_ = 0;
   uint64_t step_ = 0;  // plans so far
 };
 

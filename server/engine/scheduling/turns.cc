@@ -5,7 +5,7 @@
 
 namespace tvq {
 
-void Turns::Add(uint64_t id, const std::string& owner, int32_t priority, int32_t weight,
+void Turns::Add(uint64_t id, const std::string& owner, int32_t priority, int64_t weight,
                 int64_t most) {
   const auto [it, fresh] = owners_.try_emplace(owner);
   Owner& o = it->second;
@@ -19,6 +19,10 @@ void Turns::Add(uint64_t id, const std::string& owner, int32_t priority, int32_t
   // It may have a turn in the next step: between steps those that rest are ready.
   entries_[id] =
       rest.insert(rest.end(), Entry{.id = id, .owner = &o, .priority = priority, .rests = true});
+}
+
+void Turns::SetWeight(const std::string& owner, int64_t weight) {
+  if (const auto it = owners_.find(owner); it != owners_.end()) it->second.weight = weight;
 }
 
 void Turns::Remove(uint64_t id) {
@@ -68,7 +72,7 @@ std::optional<uint64_t> Turns::Next() {
 void Turns::Take(int64_t cost, Then then) {
   Entry& entry = *std::exchange(next_, nullptr);
   Owner& owner = *entry.owner;
-  owner.credit -= cost;
+  owner.credit -= cost * kWeight;
   owner.taken += cost;
   if (then == Then::kStay) return;
   Line& line = owner.lines[entry.priority];

@@ -17,9 +17,13 @@ namespace tvq {
 // idle time earns nothing. Between the entries of one owner the lower priority value goes first;
 // entries of one priority take turns. Rounds go on across steps. An operation takes time that is
 // logarithmic in the number of priorities of an owner, and Next passes each owner at most once for
-// each turn that it gives, and once more. Not thread-safe.
+// each turn that it gives, and once more; if all have weights below 1, so many times as often as
+// the largest of these needs to make 1. Not thread-safe.
 class Turns {
  public:
+  // A weight of 1; divisible by small numbers, as a weight may be a part of one.
+  static constexpr int64_t kWeight = 720720;
+
   // `quantum`: what an owner of weight 1 may take in a round.
   explicit Turns(int64_t quantum) : quantum_(quantum) {}
   // Entries point at each other.
@@ -28,7 +32,9 @@ class Turns {
 
   // The entry goes behind the others of its owner and priority. What is said of the owner last
   // counts. `most`: what the owner may take in one step; 0: no limit.
-  void Add(uint64_t id, const std::string& owner, int32_t priority, int32_t weight, int64_t most);
+  void Add(uint64_t id, const std::string& owner, int32_t priority, int64_t weight, int64_t most);
+  // Of an owner, if it has entries.
+  void SetWeight(const std::string& owner, int64_t weight);
   // Of an entry that was added.
   void Remove(uint64_t id);
   bool empty() const { return entries_.empty(); }
@@ -62,11 +68,11 @@ class Turns {
   };
   struct Owner {
     std::string name;
-    int32_t weight = 1;
+    int64_t weight = kWeight;
     int64_t most = 0;
-    int64_t credit = 0;
-    int64_t taken = 0;  // in `step`
-    uint64_t step = 0;  // of the last look at it
+    int64_t credit = 0;  // kWeight for each that it may take
+    int64_t taken = 0;   // in `step`
+    uint64_t step = 0;   // of the last look at it
     std::map<int32_t, Line> lines;
     std::list<Owner*>::iterator place;  // in ring_
   };

@@ -1,5 +1,6 @@
 """Callers that ask for all there is, and another beside them."""
 
+import contextlib
 import statistics
 import threading
 import time
@@ -13,19 +14,20 @@ PROMPT = "It was late in the evening when"
 
 
 def run(api, streams, of_a_key, quick, seconds, seed, report=print):
-    """Endless streams, and short requests beside them, of the same owner and of another key."""
+    """Endless streams, and short requests beside them, of the same owner, of another key, and of another on all models."""
     _beside_the_same_owner(api, streams, quick, seed, report)
     _beside_another_key(api, of_a_key, quick, seconds, seed, report)
+    _beside_another_key_on_all_models(api, seconds, report)
 
 
 class _Streams:
     """Endless streams that are read as fast as they come."""
 
-    def __init__(self, server, count, metadata=None):
+    def __init__(self, server, count, metadata=None, model="m"):
         self.tokens = 0
         self._begun = 0
         self._lock = threading.Lock()
-        request = server.request(PROMPT, model="m", max_tokens=FOR_EVER, ignore_eos=True)
+        request = server.request(PROMPT, model=model, max_tokens=FOR_EVER, ignore_eos=True)
         self._calls = [server.generation.Generate(request, metadata=metadata) for _ in range(count)]
         for call in self._calls:
             threading.Thread(target=self._read, args=(call,), daemon=True).start()
@@ -99,3 +101,21 @@ def _beside_another_key(api, streams, times, seconds, seed, report):
                     assert b / (a + b) > 0.8 * owed, f"key b got {b} of {a + b} tokens with {count} streams"
                     report(f"{count} streams of key b get {100 * b / (a + b):.1f}% of {(a + b) / seconds:.0f} tokens/s "
                            f"beside {streams} of key a")
+
+
+def _beside_another_key_on_all_models(api, seconds, report):
+    names = ["m", "m2", "m3", "m4"]
+    flags = [flag for name in names[1:] for flag in ("--model", f"{name}={NOVELS}")]
+    with directory() as data, \
+            Server(api, "--api-key-file", key_file(data, "ab"), *flags, model=NOVELS, key="a") as server, \
+            contextlib.ExitStack() as stack:
+        many = [stack.enter_context(_Streams(server, 64, bearer("a"), model=name)) for name in names]
+        few = stack.enter_context(_Streams(server, 64, bearer("b")))
+        before = [streams.tokens for streams in [few, *many]]
+        time.sleep(seconds)
+        b, *a = [streams.tokens - begun for streams, begun in zip([few, *many], before)]
+        share = b / (b + sum(a))
+        assert share > 0.4, f"key b got {b} tokens, key a {a}"
+        assert min(a) > 0, f"a model stands still: {a}"
+        report(f"64 streams of key b on one model get {100 * share:.1f}% of {(b + sum(a)) / seconds:.0f} tokens/s beside "
+               f"64 of key a on each of {len(names)} models")

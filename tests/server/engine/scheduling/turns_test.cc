@@ -20,7 +20,7 @@ using Then = Turns::Then;
 
 void Add(Turns& turns, uint64_t id, const std::string& owner, int32_t weight = 1, int64_t most = 0,
          int32_t priority = 0) {
-  turns.Add(id, owner, priority, weight, most);
+  turns.Add(id, owner, priority, weight * Turns::kWeight, most);
 }
 
 // A step that gives out `count` turns of cost 1, one to each entry.
@@ -67,6 +67,21 @@ TEST(TurnsTest, OwnersShareAStepByWeight) {
   for (uint64_t id = 101; id <= 200; ++id) Add(weighted, id, "b", 1);
   const std::vector<uint64_t> both = Step(weighted, 16);
   EXPECT_EQ(std::count_if(both.begin(), both.end(), [](uint64_t id) { return id > 100; }), 4);
+}
+
+TEST(TurnsTest, AWeightMayBeAPartOfOne) {
+  Turns turns(1);
+  for (uint64_t id = 1; id <= 100; ++id) Add(turns, id, "a");
+  for (uint64_t id = 101; id <= 200; ++id) Add(turns, id, "b");
+  turns.SetWeight("a", Turns::kWeight / 4);
+  turns.SetWeight("b", Turns::kWeight / 12);
+  turns.SetWeight("c", Turns::kWeight);
+  std::map<bool, int> rows;
+  for (int step = 0; step < 100; ++step) {
+    for (const uint64_t id : Step(turns, 16)) ++rows[id > 100];
+  }
+  EXPECT_NEAR(rows[true], 400, 2);
+  EXPECT_NEAR(rows[false], 1200, 2);
 }
 
 TEST(TurnsTest, WhatAnOwnerDoesNotUseIsForTheOthersAndNotSaved) {
