@@ -20,7 +20,7 @@ constexpr int64_t kMostParts = 1000;
 
 // A round of rows gives each owner one; a round of chunks the tokens of one.
 Scheduler::ModelQueue::ModelQueue(const ModelShare& share)
-    : share(share), rows(1), prompts(share.prefill_chunk) {}
+    : share(share), rows(1, NewRowOrder), prompts(share.prefill_chunk, NewPromptOrder) {}
 
 Scheduler::Scheduler(const std::vector<ModelShare>& models, int64_t max_num_seqs,
                      int64_t max_num_batched_tokens)
@@ -87,7 +87,8 @@ void Scheduler::Place(uint64_t id, Request& request) {
   if (more != 0) Count(owner, asker.model, more);
   if (turns == nullptr) return;
   const int64_t most = turns == &model.rows ? asker.limits.max_num_seqs : 0;
-  turns->Add(id, asker.owner, asker.priority, owner.second.shares[asker.model], most);
+  turns->Add({.id = id, .priority = asker.priority, .left = request.work.prompt_remaining},
+             asker.owner, owner.second.shares[asker.model], most);
 }
 
 void Scheduler::Count(OwnerEntry& owner, size_t model, int64_t more) {
@@ -203,7 +204,7 @@ int64_t Scheduler::PlanDecode(ModelQueue& queue, const std::function<bool(uint64
       plan.decode.push_back({.request = *id});
     }
     const bool all = ++plan.decode[request.planned].rows == request.work.decode_rows;
-    queue.rows.Take(1, all ? Turns::Then::kRest : Turns::Then::kRotate);
+    queue.rows.Take(1, all ? Then::kRest : Then::kAgain);
   }
   return rows;
 }
@@ -227,7 +228,7 @@ void Scheduler::PlanPrefill(ModelQueue& queue, const std::function<bool(uint64_t
     }
     plan.prefill[request.planned].tokens += chunk;
     const bool all = planned + chunk == work.prompt_remaining;
-    queue.prompts.Take(chunk, all ? Turns::Then::kRest : Turns::Then::kStay);
+    queue.prompts.Take(chunk, all ? Then::kRest : Then::kAgain);
   }
 }
 

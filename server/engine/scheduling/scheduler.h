@@ -22,7 +22,7 @@ struct Asker {
   size_t model = 0;
   std::string owner;
   OwnerLimits limits;    // of the owner; those of the latest request count
-  int32_t priority = 0;  // among the owner's requests; lower first
+  int32_t priority = 0;  // among the owner's requests; lower first (OwnerOrder)
 };
 
 // What a running request has to compute.
@@ -65,8 +65,9 @@ struct ModelShare {
 // always goes, so decoding requests cannot starve a prompt, nor a budget below a chunk stop it.
 //
 // Rows, and apart from them chunks, go to owners in turns (Turns), a row or a chunk at a time. The
-// sequences of an owner take turns for its rows; its prompts are fed one after the other. A request
-// that has no turn in a step keeps its state and loses nothing else.
+// sequences of an owner take turns for its rows; of its prompts the shortest is fed first, and now
+// and then the oldest (OwnerOrder). A request that has no turn in a step keeps its state and loses
+// nothing else.
 //
 // Drafts fill up steps that feed no prompt, to as many rows as one sequence with all drafts has: a
 // step is not longer by them than it was for that one, and a batch of so many sequences has none.
@@ -84,7 +85,7 @@ class Scheduler {
   Scheduler(const std::vector<ModelShare>& models, int64_t max_num_seqs,
             int64_t max_num_batched_tokens);
 
-  // Ids are the caller's. A request has no work at first.
+  // Ids are the caller's, and ascend. A request has no work at first.
   void Add(uint64_t id, Asker asker);
   void Remove(uint64_t id);
   // Whoever was given something says so when it is computed, before the next plan.

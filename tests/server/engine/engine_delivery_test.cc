@@ -166,8 +166,9 @@ TEST(EngineDeliveryTest, InAStepOfManyPromptsEachGetsWhatItGetsAlone) {
 }
 
 TEST(EngineDeliveryTest, APromptThatFailsLeavesTheOthersOfItsStepAsTheyAre) {
-  const std::string before = "a prompt of three chunks", failing = "poisoned !in its second",
-                    after = "another prompt of three";
+  // The shorter is fed first.
+  const std::string before = "prompt of three chunks", failing = "poisoned !in its second",
+                    after = "one more prompt of three";
   for (int kind = 0; kind < 4; ++kind) {
     for (const bool fails_in_call : {false, true}) {
       SCOPED_TRACE(testing::Message() << "kind " << kind << " fails in the call " << fails_in_call);

@@ -31,11 +31,14 @@ Request Of(const std::string& owner, std::shared_ptr<RecordingSink> sink, std::s
 // Streams that never end by themselves.
 class EndlessStreams {
  public:
-  EndlessStreams(Engine& engine, int count, const std::string& owner) : engine_(engine) {
+  EndlessStreams(Engine& engine, int count, const std::string& owner, int32_t priority = 0)
+      : engine_(engine) {
     for (int i = 0; i < count; ++i) {
       sinks_.push_back(NewSink());
       sinks_.back()->on_delta = [this](const Delta& d) { tokens_ += std::ssize(d.tokens); };
-      auto handle = engine.Submit(Of(owner, sinks_.back(), "goes on and on", Endless()));
+      Request request = Of(owner, sinks_.back(), "goes on and on", Endless());
+      request.priority = priority;
+      auto handle = engine.Submit(std::move(request));
       EXPECT_TRUE(handle.ok()) << handle.status();
       handles_.push_back(*handle);
     }
@@ -95,6 +98,53 @@ TEST(EngineTurnsTest, BesideManyStreamsOfOneKeyAnotherHasItsFirstTokenAtOnceAndH
   const auto a = static_cast<double>(many.tokens() - of_a);
   const auto b = static_cast<double>(few.tokens() - of_b);
   EXPECT_NEAR(b / (a + b), 0.5, 0.05);
+}
+
+TEST(EngineTurnsTest, BesideLongPromptsOfTheSameOwnerAShortOneIsFedAtOnceAndAllGetTheirBits) {
+  const auto long_prompt = [](int i) {
+    return std::string(4000 + static_cast<size_t>(i), static_cast<char>('a' + i));
+  };
+  const SamplingParams params{.seed = 7, .max_tokens = 3};
+  Harness alone({}, FourRows());
+  std::vector<RecordingSink::Sample> expected;
+  for (int i = 0; i < 10; ++i) {
+    expected.push_back(Generate(*alone.engine, long_prompt(i), params)->sample());
+  }
+  const auto quick_alone = Generate(*alone.engine, "ten tokens", params)->sample();
+
+  ModelGate gate;
+  Harness h({}, FourRows(), gate.Hook());
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (int i = 0; i < 10; ++i) {
+    sinks.push_back(NewSink());
+    Request request = Ask(sinks.back(), long_prompt(i), params);
+    request.priority = i % 2 - 1;
+    ASSERT_TRUE(h.engine->Submit(std::move(request)).ok());
+    if (i == 0) gate.WaitEntered();
+  }
+  int64_t fed = 0, started = 0;
+  const auto quick = std::make_shared<SinkThatStarts>([&] { started = h.model->prefilled_tokens; });
+  quick->on_delta = [&](const Delta&) {
+    if (fed == 0) fed = h.model->prefilled_tokens;
+  };
+  ASSERT_TRUE(h.engine->Submit(Ask(quick, "ten tokens", params)).ok());
+  gate.Open();
+  EXPECT_TRUE(quick->Wait().ok());
+  // Two chunks of its own, and those that its steps have beside them.
+  EXPECT_LE(fed - started, 3 * 32);
+  EXPECT_EQ(quick->sample(), quick_alone);
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    EXPECT_TRUE(sinks[i]->Wait().ok());
+    EXPECT_EQ(sinks[i]->sample(), expected[i]);
+  }
+}
+
+TEST(EngineTurnsTest, BesideEndlessStreamsThatGoFirstARequestOfTheSameOwnerEnds) {
+  Harness h({}, FourRows());
+  const EndlessStreams streams(*h.engine, 64, "", /*priority=*/-1);
+  const auto sink = NewSink();
+  ASSERT_TRUE(h.engine->Submit(Ask(sink, "normal", {.ignore_eos = true, .max_tokens = 20})).ok());
+  EXPECT_TRUE(sink->Wait().ok());
 }
 
 TEST(EngineTurnsTest, PausedReadersHoldNoRow) {

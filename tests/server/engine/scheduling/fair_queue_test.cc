@@ -43,6 +43,26 @@ TEST(FairQueueTest, OneOwnersRequestsGoByPriorityThenInOrder) {
   EXPECT_EQ(queue.size(), 0);
 }
 
+TEST(FairQueueTest, EveryOtherTurnIsTheEarliests) {
+  FairQueue queue;
+  queue.Push(1, "a", 9, 10);
+  queue.Push(2, "a", 5, 10);
+  for (uint64_t id = 3; id <= 6; ++id) queue.Push(id, "a", -1, 10);
+  EXPECT_THAT(NextTurns(queue), ElementsAre(3, 1, 4, 2, 5, 6));
+}
+
+TEST(FairQueueTest, AFlowOfRequestsThatGoFirstStarvesNone) {
+  FairQueue queue;
+  queue.Push(1, "a", 0, 10);
+  for (uint64_t id = 2; id <= 1000; ++id) {
+    queue.Push(id, "a", -1, 10);
+    if (NextTurns(queue, 1).front() != 1) continue;
+    EXPECT_LE(id, 3u);
+    return;
+  }
+  FAIL() << "it waits for ever";
+}
+
 TEST(FairQueueTest, OwnersTakeTurnsWhateverTheirPriorities) {
   FairQueue queue;
   for (uint64_t id = 1; id <= 4; ++id) queue.Push(id, "a", -9, 10);
@@ -133,6 +153,19 @@ TEST(FairQueueTest, WhatIsRemovedWaitsNoLonger) {
   EXPECT_THAT(NextTurns(queue), ElementsAre(2));
 }
 
+TEST(FairQueueTest, NamesThatComeOnceTakeNoMemoryForEver) {
+  FairQueue queue;
+  queue.Push(1, "waits", 0, 1);
+  queue.Charge("known", 10);
+  for (size_t i = 0; i < FairQueue::kMostIdle; ++i) {
+    EXPECT_LE(queue.remembered(), FairQueue::kMostIdle + 1);
+    queue.Charge(std::to_string(i), 1);
+  }
+  queue.Push(2, "known", 0, 1);
+  EXPECT_LE(queue.remembered(), 3u);
+  EXPECT_THAT(NextTurns(queue), ElementsAre(1, 2));
+}
+
 // Against the definition, by looking at all.
 TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
   struct Item {
@@ -146,6 +179,7 @@ TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
     FairQueue queue;
     std::vector<Item> waiting;
     std::map<std::string, int64_t> served;
+    std::map<std::string, int> turns;
     uint64_t id = 0;
     const auto waits = [&](const std::string& owner) {
       return std::any_of(waiting.begin(), waiting.end(),
@@ -156,6 +190,7 @@ TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
       const auto tokens = static_cast<int64_t>(1 + random() % 50);
       const uint32_t what = random() % 10;
       if (waiting.empty()) served.clear();
+      if (waiting.empty()) turns.clear();
       if (what < 4) {
         if (!waiting.empty() && !waits(owner)) {
           int64_t least = INT64_MAX;
@@ -177,10 +212,14 @@ TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
         ASSERT_NE(it, waiting.end());
         for (const Item& i : waiting) {
           ASSERT_LE(served[it->owner], served[i.owner]);
-          if (i.owner == it->owner) {
+          if (i.owner != it->owner) continue;
+          if (turns[it->owner] % 2 == 0) {
             ASSERT_LE(std::pair(it->priority, it->id), std::pair(i.priority, i.id));
+          } else {
+            ASSERT_LE(it->id, i.id);
           }
         }
+        ++turns[it->owner];
         served[it->owner] += it->tokens;
         waiting.erase(it);
         queue.Pop(*head);

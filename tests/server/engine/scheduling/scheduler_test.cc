@@ -176,12 +176,11 @@ TEST(SchedulerTest, AnotherOwnersPromptIsReadBesideManyOfOne) {
   EXPECT_EQ(Prefill(plan), (Counts{{0, 16}, {late, 16}}));
 }
 
-TEST(SchedulerTest, PromptsOfAnOwnerGoByPriorityThenInOrder) {
-  Bench b({{8, 1}}, 16);
+TEST(SchedulerTest, PromptsOfAnOwnerGoByPriorityThenByWhatIsLeft) {
+  Bench b({{8, 1}}, 8);
   b.Prompt(8, 0, {.priority = 1});
-  b.Prompt(8, 0, {.priority = 0});
-  b.Prompt(8, 0, {.priority = 0});
-  EXPECT_EQ(Prefill(b.Plan()), (Counts{{1, 8}, {2, 8}}));
+  b.Prompt(16, 0, {.priority = 0});
+  EXPECT_EQ(Prefill(b.Plan()), (Counts{{1, 8}}));
 }
 
 // The draft rows of a step in which so many rows decode, or none of `paused`.
@@ -225,18 +224,84 @@ TEST(SchedulerTest, ChunksEndAtAbsoluteMultiples) {
   EXPECT_EQ(Prefill(tail.Plan()), (Counts{{0, 2}}));
 }
 
-TEST(SchedulerTest, FirstComeFirstServed) {
+TEST(SchedulerTest, TheShortestPromptGoesFirst) {
   Bench b = One(16);
   b.Prompt(9);
   b.Prompt(20);
   b.Prompt(1);
-  // 8 + 1 for the first; a chunk of 8 does not fit in the 7 left, and the third does not overtake.
-  EXPECT_EQ(Prefill(b.Plan()), (Counts{{0, 9}}));
-  Bench shorter = One(16);
-  shorter.Prompt(4);
-  shorter.Prompt(4);
-  shorter.Prompt(20);
-  EXPECT_EQ(Prefill(shorter.Plan()), (Counts{{0, 4}, {1, 4}, {2, 8}}));
+  // A chunk of 8 for the second does not fit in the 6 left.
+  EXPECT_EQ(Prefill(b.Plan()), (Counts{{0, 9}, {2, 1}}));
+  Bench equal = One(16);
+  equal.Prompt(20);
+  equal.Prompt(4);
+  equal.Prompt(4);
+  EXPECT_EQ(Prefill(equal.Plan()), (Counts{{0, 8}, {1, 4}, {2, 4}}));
+}
+
+// Carries out steps of a chunk each. Returns the requests in the order of their chunks.
+std::vector<uint64_t> FeedChunks(Bench& b, std::map<uint64_t, Work>& prompts, int steps) {
+  std::vector<uint64_t> order;
+  for (int step = 0; step < steps; ++step) {
+    const StepPlan plan = b.Plan();
+    for (const PrefillAdvance& a : plan.prefill) {
+      order.push_back(a.request);
+      Work& work = prompts[a.request];
+      work.position += a.tokens;
+      work.prompt_remaining -= a.tokens;
+      b.scheduler().SetWork(a.request, work);
+    }
+  }
+  return order;
+}
+
+TEST(SchedulerTest, AShortPromptBesideLongOnesIsFedWithinFiveChunksAndTheLongOnesEnd) {
+  for (const int32_t priority : {-1, 0}) {
+    Bench b = One(8);
+    std::map<uint64_t, Work> prompts;
+    for (int i = 0; i < 10; ++i) {
+      const uint64_t id = b.Prompt(1000 + i, 0, {.priority = priority});
+      prompts[id] = {.prompt_remaining = 1000 + i};
+    }
+    FeedChunks(b, prompts, 37);
+    for (int before = 0; before < 4; ++before) {
+      FeedChunks(b, prompts, 1);  // so that it comes before any of four turns
+      const uint64_t quick = b.Prompt(8);
+      prompts[quick] = {.prompt_remaining = 8};
+      EXPECT_THAT(FeedChunks(b, prompts, 5), testing::Contains(quick));
+    }
+    while (!FeedChunks(b, prompts, 1).empty()) {
+    }
+    for (const auto& [id, work] : prompts) EXPECT_EQ(work.prompt_remaining, 0) << id;
+  }
+}
+
+TEST(SchedulerTest, EveryFourthChunkIsTheOldestPromptsHoweverManyAreShorter) {
+  Bench b = One(8);
+  const uint64_t oldest = b.Prompt(800, 0, {.priority = 7});
+  std::map<uint64_t, Work> prompts{{oldest, {.prompt_remaining = 800}}};
+  int64_t fed = 0;
+  for (int step = 0; step < 100; ++step) {
+    const uint64_t quick = b.Prompt(8);
+    prompts[quick] = {.prompt_remaining = 8};
+    fed += FeedChunks(b, prompts, 1).front() == oldest ? 1 : 0;
+  }
+  EXPECT_EQ(fed, 25);
+}
+
+TEST(SchedulerTest, EndlessRowsThatGoFirstLeaveTheOwnersOthersHalf) {
+  Bench b({{8, 1}}, 512, /*rows=*/8);
+  for (int i = 0; i < 64; ++i) b.Decoding(1, {.priority = -1});
+  const uint64_t normal = b.Decoding(1);
+  int64_t alone = 0;
+  for (int step = 0; step < 130; ++step) alone += Rows(b.Plan()).contains(normal) ? 1 : 0;
+  EXPECT_NEAR(static_cast<double>(alone), 130 * 8 / 65.0, 1) << "as many as without priorities";
+
+  for (int i = 0; i < 64; ++i) b.Decoding(1);
+  int64_t first = 0;
+  for (int step = 0; step < 100; ++step) {
+    for (const auto& [id, rows] : Rows(b.Plan())) first += id < 64 ? rows : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(first), 400, 40);
 }
 
 TEST(SchedulerTest, APausedPromptIsPassedOver) {
@@ -461,7 +526,8 @@ class World {
     scheduler_->Add(id, {.model = item.model,
                          .owner = std::string(1, static_cast<char>('a' + Below(3))),
                          .limits = {.weight = static_cast<int32_t>(1 + Below(3)),
-                                    .max_num_seqs = Below(2) * (1 + Below(4))}});
+                                    .max_num_seqs = Below(2) * (1 + Below(4))},
+                         .priority = static_cast<int32_t>(Below(3))});
     scheduler_->SetWork(id, item.work);
     items_[id] = item;
   }
@@ -489,9 +555,10 @@ class World {
     for (auto& [id, item] : items_) {
       if (!item.ready || item.model != plan.model || item.work.prompt_remaining > 0) continue;
       const bool served = Rows(plan).contains(id);
-      // At most 30 requests of at most 3 samples, owners of weight up to 3, or a row a step.
+      // At most 30 requests of at most 3 samples, owners of weight up to 3, or a row a step, of
+      // which every other goes by priority.
       item.waited = served ? 0 : item.waited + 1;
-      ASSERT_LE(item.waited, 3 * 90) << "starved";
+      ASSERT_LE(item.waited, 2 * 3 * 90) << "starved";
     }
   }
 

@@ -16,11 +16,10 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Then = Turns::Then;
 
-void Add(Turns& turns, uint64_t id, const std::string& owner, int32_t weight = 1, int64_t most = 0,
-         int32_t priority = 0) {
-  turns.Add(id, owner, priority, weight * Turns::kWeight, most);
+void Add(Turns& turns, uint64_t id, const std::string& owner, int32_t weight = 1,
+         int64_t most = 0) {
+  turns.Add({.id = id}, owner, weight * Turns::kWeight, most);
 }
 
 // A step that gives out `count` turns of cost 1, one to each entry.
@@ -38,13 +37,13 @@ std::vector<uint64_t> Step(Turns& turns, size_t count) {
 }
 
 TEST(TurnsTest, NobodyHasATurnWhereNobodyAsks) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   EXPECT_TRUE(turns.empty());
   EXPECT_THAT(Step(turns, 3), IsEmpty());
 }
 
 TEST(TurnsTest, EntriesOfAnOwnerTakeTurnsAcrossSteps) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   for (uint64_t id = 1; id <= 5; ++id) Add(turns, id, "a");
   EXPECT_THAT(Step(turns, 3), ElementsAre(1, 2, 3));
   EXPECT_THAT(Step(turns, 3), ElementsAre(4, 5, 1));
@@ -56,13 +55,13 @@ TEST(TurnsTest, EntriesOfAnOwnerTakeTurnsAcrossSteps) {
 }
 
 TEST(TurnsTest, OwnersShareAStepByWeight) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   for (uint64_t id = 1; id <= 100; ++id) Add(turns, id, "many");
   for (uint64_t id = 101; id <= 120; ++id) Add(turns, id, "few");
   const std::vector<uint64_t> step = Step(turns, 16);
   EXPECT_EQ(std::count_if(step.begin(), step.end(), [](uint64_t id) { return id > 100; }), 8);
 
-  Turns weighted(1);
+  Turns weighted(1, NewRowOrder);
   for (uint64_t id = 1; id <= 100; ++id) Add(weighted, id, "a", 3);
   for (uint64_t id = 101; id <= 200; ++id) Add(weighted, id, "b", 1);
   const std::vector<uint64_t> both = Step(weighted, 16);
@@ -70,7 +69,7 @@ TEST(TurnsTest, OwnersShareAStepByWeight) {
 }
 
 TEST(TurnsTest, AWeightMayBeAPartOfOne) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   for (uint64_t id = 1; id <= 100; ++id) Add(turns, id, "a");
   for (uint64_t id = 101; id <= 200; ++id) Add(turns, id, "b");
   turns.SetWeight("a", Turns::kWeight / 4);
@@ -85,7 +84,7 @@ TEST(TurnsTest, AWeightMayBeAPartOfOne) {
 }
 
 TEST(TurnsTest, WhatAnOwnerDoesNotUseIsForTheOthersAndNotSaved) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   for (uint64_t id = 1; id <= 100; ++id) Add(turns, id, "many", 1);
   Add(turns, 101, "one", 50);
   for (int step = 0; step < 20; ++step) {
@@ -101,17 +100,19 @@ TEST(TurnsTest, WhatAnOwnerDoesNotUseIsForTheOthersAndNotSaved) {
   EXPECT_NEAR(rows[true], 800, 50) << "no more than the credit of one round of weight 50";
 }
 
-TEST(TurnsTest, PrioritiesGoFirstWithinAnOwnerOnly) {
-  Turns turns(1);
-  Add(turns, 1, "a", 1, 0, /*priority=*/5);
-  Add(turns, 2, "a", 1, 0, /*priority=*/-1);
-  Add(turns, 3, "b", 1, 0, /*priority=*/9);
-  EXPECT_THAT(Step(turns, 2), ElementsAre(2, 3));
-  EXPECT_THAT(Step(turns, 3), ElementsAre(2, 3, 1));
+TEST(TurnsTest, PrioritiesCostOtherOwnersNothing) {
+  Turns turns(1, NewRowOrder);
+  for (uint64_t id = 1; id <= 64; ++id)
+    turns.Add({.id = id, .priority = -9}, "a", Turns::kWeight, 0);
+  turns.Add({.id = 65, .priority = 9}, "b", Turns::kWeight, 0);
+  for (int step = 0; step < 10; ++step) {
+    const std::vector<uint64_t> ids = Step(turns, 4);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), 65u), 1);
+  }
 }
 
 TEST(TurnsTest, AnOwnerTakesAtMostItsLimitInAStep) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   for (uint64_t id = 1; id <= 9; ++id) Add(turns, id, "a", 1, /*most=*/3);
   EXPECT_THAT(Step(turns, 9), ElementsAre(1, 2, 3));
   EXPECT_THAT(Step(turns, 9), ElementsAre(4, 5, 6));
@@ -119,35 +120,35 @@ TEST(TurnsTest, AnOwnerTakesAtMostItsLimitInAStep) {
   EXPECT_THAT(Step(turns, 9), ElementsAre(7, 10, 8, 9));
 }
 
-TEST(TurnsTest, AnEntryThatStaysKeepsItsPlace) {
-  Turns turns(8);
-  Add(turns, 1, "a");
-  Add(turns, 2, "a");
-  Add(turns, 3, "b");
+TEST(TurnsTest, OwnersOfPromptsTakeTurnsChunkByChunk) {
+  Turns turns(8, NewPromptOrder);
+  turns.Add({.id = 1, .left = 80}, "a", Turns::kWeight, 0);
+  turns.Add({.id = 2, .left = 88}, "a", Turns::kWeight, 0);
+  turns.Add({.id = 3, .left = 800}, "b", Turns::kWeight, 0);
   std::vector<uint64_t> order;
   turns.BeginStep();
   for (int i = 0; i < 6; ++i) {
     order.push_back(*turns.Next());
-    turns.Take(8, Then::kStay);
+    turns.Take(8, Then::kAgain);
   }
   EXPECT_THAT(order, ElementsAre(1, 3, 1, 3, 1, 3)) << "the second prompt of a waits";
 }
 
 TEST(TurnsTest, AnEntryMayRotateForSeveralTurnsInAStep) {
-  Turns turns(1);
+  Turns turns(1, NewRowOrder);
   Add(turns, 1, "a");
   Add(turns, 2, "a");
   std::vector<uint64_t> order;
   turns.BeginStep();
   for (int i = 0; i < 4; ++i) {
     order.push_back(*turns.Next());
-    turns.Take(1, Then::kRotate);
+    turns.Take(1, Then::kAgain);
   }
   EXPECT_THAT(order, ElementsAre(1, 2, 1, 2));
 }
 
 TEST(TurnsTest, DebtOfALargeCostIsPaidBack) {
-  Turns turns(10);
+  Turns turns(10, NewRowOrder);
   Add(turns, 1, "large");
   Add(turns, 2, "small");
   std::map<uint64_t, int64_t> taken;
@@ -156,7 +157,7 @@ TEST(TurnsTest, DebtOfALargeCostIsPaidBack) {
     const uint64_t id = *turns.Next();
     const int64_t cost = id == 1 ? 100 : 1;
     taken[id] += cost;
-    turns.Take(cost, Then::kStay);
+    turns.Take(cost, Then::kAgain);
   }
   EXPECT_NEAR(static_cast<double>(taken[1]), static_cast<double>(taken[2]), 200.0);
 }
@@ -165,7 +166,7 @@ TEST(TurnsTest, DebtOfALargeCostIsPaidBack) {
 TEST(TurnsTest, RandomWorldsServeEveryEntryAndShareByWeight) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
-    Turns turns(1);
+    Turns turns(1, NewRowOrder);
     const size_t owners = 2 + random() % 4;
     const size_t rows = 1 + random() % 20;
     std::map<uint64_t, size_t> owner_of;
