@@ -71,9 +71,9 @@ absl::Status Inbox::CheckRoom(const Submission& submission) const {
   if (!LeavesEnough(mine.requests + 1, max_requests_ - length - 1) ||
       !LeavesEnough(mine.tokens + tokens, max_tokens_ - queued_tokens_ - tokens)) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full for this key: ", mine.requests, " of its requests with ", mine.tokens,
-        " prompt tokens wait, of ", length, " requests with ", queued_tokens_,
-        " tokens; the rest of ", max_requests_, " and ", max_tokens_, " is for other keys"));
+        "the queue is full for this key or address: ", mine.requests, " of its requests with ",
+        mine.tokens, " prompt tokens wait, of ", length, " requests with ", queued_tokens_,
+        " tokens; the rest of ", max_requests_, " and ", max_tokens_, " is for others"));
   }
   return absl::OkStatus();
 }

@@ -121,12 +121,12 @@ void AddSecurityFlags(flags::Command app, ServerOptions& server) {
          "limit")
       .Within(0.0, 1e6);
   app.AddSetting("--max-num-seqs-per-key", server.gate.limits.max_num_seqs,
-                 "Sequences of a key, or of all without keys, that compute in one step, if the "
-                 "file of keys does not say; 0: no limit")
+                 "Sequences of a key, or without keys of an address, that compute in one step, if "
+                 "the file of keys does not say; 0: no limit")
       .Within(0, 1 << 20);
   app.AddSetting("--max-num-admitted-seqs-per-key", server.gate.limits.max_num_admitted_seqs,
-                 "Sequences of a key, or of all without keys, that are admitted at once, if the "
-                 "file of keys does not say; the requests of others wait; 0: no limit")
+                 "Sequences of a key, or without keys of an address, that are admitted at once, if "
+                 "the file of keys does not say; the requests of others wait; 0: no limit")
       .Within(0, 1 << 20);
 }
 

@@ -126,9 +126,12 @@ enum class Purpose {
 struct Request {
   std::string id;     // for logs
   std::string model;  // name under which the model is served
-  std::string owner;  // whose it is; owners take turns, waiting and computing
+  // Who asks: the name of a key, or without keys a network (NetworkOf); empty: the server itself.
+  // Owners take turns, waiting and computing.
+  std::string owner;
   OwnerLimits owner_limits;
-  int32_t priority = 0;  // among the owner's requests: lower starts and computes first
+  // Among the owner's requests: lower starts and computes first, in every other turn.
+  int32_t priority = 0;
   Purpose purpose = Purpose::kGenerate;
   // At least one token, unless `start` has something to sample from: the RPC layer puts the id that
   // begins a context before the text, or in the place of an empty one.

@@ -45,7 +45,7 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
     return n_above(MaxAdmittedSeqs(limits), "the sequences that are admitted at once");
   }
   if (of_owner > 0 && sequences > of_owner) {
-    return n_above(of_owner, "the sequences of one key that are admitted at once");
+    return n_above(of_owner, "the sequences of one key or address that are admitted at once");
   }
   const int64_t tokens = MostTokens(request);
   const int64_t each = model.StateBytes(tokens);

@@ -23,7 +23,8 @@ namespace tvq {
 struct CallGateOptions {
   std::string api_key_file;            // empty: who reaches the server may call
   double max_requests_per_second = 0;  // of a key, or of all without keys; 0: no limit
-  OwnerLimits limits;                  // of a key, where its line does not say otherwise, likewise
+  // Of a key, where its line does not say otherwise, or without keys of an address.
+  OwnerLimits limits;
 };
 
 // Any thread.

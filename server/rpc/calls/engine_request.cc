@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "server/rpc/access/network.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/status.h"
 
@@ -18,6 +19,8 @@ absl::Status EngineRequest::Submit(Request request, const Caller& caller,
   request.deadline = ToSteady(rpc->deadline());
   request.sink = std::move(sink);
   if (prefixes != nullptr) prefixes->UsePrefixes(&request);
+  // Sessions and prefixes are of keys, or of all. Turns are of keys, or of addresses.
+  if (request.owner.empty()) request.owner = NetworkOf(rpc->peer());
   const std::string model = request.model;
   const int64_t sequences = Sequences(request);
   const int64_t tokens = MostTokens(request);

@@ -19,10 +19,10 @@ class EngineRequest {
  public:
   explicit EngineRequest(Engine* engine) : engine_(engine) {}
 
-  // Hands the request to the engine with the caller's id and owner, the call's deadline, and
-  // `sink`, and with the owner's cached prefixes unless `prefixes` is null. Errors of
-  // Engine::Submit: there will be no output, and the trailer that belongs to the status is set.
-  // Once.
+  // Hands the request to the engine with the caller's id and owner, or without keys the network
+  // that it calls from, the call's deadline, and `sink`, and with the owner's cached prefixes
+  // unless `prefixes` is null. Errors of Engine::Submit: there will be no output, and the trailer
+  // that belongs to the status is set. Once.
   absl::Status Submit(Request request, const Caller& caller, std::shared_ptr<RequestSink> sink,
                       grpc::ServerContextBase* rpc, SessionStore* prefixes = nullptr);
 

@@ -230,7 +230,7 @@ TEST(EngineTurnsTest, AKeyLeavesBytesAndPlacesInTheQueueForOthers) {
   }
   EXPECT_EQ(handles.size(), 36u);
   EXPECT_TRUE(absl::IsResourceExhausted(full));
-  EXPECT_THAT(std::string(full.message()), HasSubstr("the queue is full for this key"));
+  EXPECT_THAT(std::string(full.message()), HasSubstr("the queue is full for this key or address"));
   auto other = NewSink();
   ASSERT_TRUE(h.engine->Submit(Of("b", other, "y", {.max_tokens = 5})).ok());
   EXPECT_TRUE(other->Wait().ok());
