@@ -6,6 +6,7 @@ import threading
 import time
 
 import grpc
+from relay import Relay
 from reliability.world import NOVELS, Server, bearer, directory, key_file
 from server_process import wait_until
 
@@ -13,22 +14,26 @@ FOR_EVER = 2**31 - 1  # tokens
 PROMPT = "It was late in the evening when"
 
 
-def run(api, streams, of_a_key, quick, seconds, seed, report=print):
-    """Endless streams, and short requests beside them, of the same owner, of another key, and of another on all models."""
+def run(api, streams, of_a_key, quick, seconds, long_tokens, seed, report=print):
+    """Endless streams and long prompts, and short requests beside them, of the same owner and of others."""
     _beside_the_same_owner(api, streams, quick, seed, report)
     _beside_another_key(api, of_a_key, quick, seconds, seed, report)
     _beside_another_key_on_all_models(api, seconds, report)
+    _beside_another_address(api, of_a_key, quick, seconds, seed, report)
+    _beside_long_prompts(api, long_tokens, quick, seed, report)
 
 
 class _Streams:
     """Endless streams that are read as fast as they come."""
 
-    def __init__(self, server, count, metadata=None, model="m"):
+    def __init__(self, server, count, metadata=None, model="m", generation=None, priority=0):
         self.tokens = 0
         self._begun = 0
         self._lock = threading.Lock()
         request = server.request(PROMPT, model=model, max_tokens=FOR_EVER, ignore_eos=True)
-        self._calls = [server.generation.Generate(request, metadata=metadata) for _ in range(count)]
+        request.priority = priority
+        generate = (generation or server.generation).Generate
+        self._calls = [generate(request, metadata=metadata) for _ in range(count)]
         for call in self._calls:
             threading.Thread(target=self._read, args=(call,), daemon=True).start()
         wait_until(lambda: self._begun == count, f"{count} streams have begun")
@@ -56,13 +61,13 @@ class _Streams:
 class _Quick:
     """A request of three tokens."""
 
-    def __init__(self, server, seed, metadata=None):
-        self._server, self._metadata = server, metadata
+    def __init__(self, server, seed, metadata=None, generation=None):
+        self._generate, self._metadata = (generation or server.generation).Generate, metadata
         self._request = server.request(PROMPT, model="m", max_tokens=3, ignore_eos=True, seed=seed)
         self._alone = self._ids()
 
     def _ids(self):
-        return [token for response in self._server.generation.Generate(self._request, metadata=self._metadata, timeout=100)
+        return [token for response in self._generate(self._request, metadata=self._metadata, timeout=100)
                 for delta in response.deltas for token in delta.token_ids]
 
     def milliseconds(self, times):
@@ -81,6 +86,9 @@ def _beside_the_same_owner(api, streams, times, seed, report):
         with _Streams(server, streams):
             report(f"three tokens take {quick.milliseconds(times)} beside {streams} endless streams of the same owner, "
                    f"alone {alone}")
+        with _Streams(server, 64, priority=-1):
+            report(f"three tokens take {quick.milliseconds(times)} beside 64 endless streams of the same owner with "
+                   f"priority -1")
 
 
 def _beside_another_key(api, streams, times, seconds, seed, report):
@@ -91,16 +99,52 @@ def _beside_another_key(api, streams, times, seconds, seed, report):
         with _Streams(server, streams, of_a) as many:
             report(f"three tokens of key b take {quick.milliseconds(times)} beside {streams} endless streams of key a, "
                    f"alone {alone}")
-            for count in (64, 2):
-                with _Streams(server, count, of_b) as few:
-                    before = many.tokens, few.tokens
-                    time.sleep(seconds)
-                    a, b = many.tokens - before[0], few.tokens - before[1]
-                    # Two streams ask for two rows of 64.
-                    owed = 0.5 if count >= 32 else count / 64
-                    assert b / (a + b) > 0.8 * owed, f"key b got {b} of {a + b} tokens with {count} streams"
-                    report(f"{count} streams of key b get {100 * b / (a + b):.1f}% of {(a + b) / seconds:.0f} tokens/s "
-                           f"beside {streams} of key a")
+            _share(lambda count: _Streams(server, count, of_b), many, seconds,
+                   lambda count: f"{count} streams of key b", f"{streams} of key a", report)
+
+
+def _beside_another_address(api, streams, times, seconds, seed, report):
+    """Without keys. The others have the lowest priority and are no gateway's."""
+    with Server(api, model=NOVELS) as server, Relay(server.address, "127.0.0.2") as relay, \
+            grpc.insecure_channel(relay.address) as channel:
+        there = api.generation_grpc.GenerationServiceStub(channel)
+        quick = _Quick(server, seed)
+        with _Streams(server, streams, generation=there, priority=-(2**31)) as many:
+            report(f"three tokens take {quick.milliseconds(times)} beside {streams} endless streams of another address")
+            _share(lambda count: _Streams(server, count), many, seconds,
+                   lambda count: f"{count} streams of an address", f"{streams} of another", report)
+
+
+def _share(begin, many, seconds, few_are, many_are, report):
+    """What so few streams get beside the many of another owner."""
+    for count in (64, 2):
+        with begin(count) as few:
+            before = many.tokens, few.tokens
+            time.sleep(seconds)
+            a, b = many.tokens - before[0], few.tokens - before[1]
+            # Two streams ask for two rows of 64.
+            owed = 0.5 if count >= 32 else count / 64
+            assert b / (a + b) > 0.8 * owed, f"{few_are(count)} got {b} of {a + b} tokens"
+            report(f"{few_are(count)} get {100 * b / (a + b):.1f}% of {(a + b) / seconds:.0f} tokens/s beside {many_are}")
+
+
+def _beside_long_prompts(api, tokens, times, seed, report):
+    """Ten prompts of the same owner, of which every other one goes first by its priority; all end."""
+    flags = ["--max-message-bytes", 64 << 20, "--prefix-cache-bytes", 0]
+    with Server(api, *flags) as server:
+        quick = _Quick(server, seed)
+        requests = [server.request(ids=[3 + (i + j) % 256 for j in range(tokens)], model="m", max_tokens=1, ignore_eos=True)
+                    for i in range(10)]
+        for i, request in enumerate(requests):
+            request.priority = i % 2 - 1
+        ended = []
+        for call in [server.generation.Generate(request, timeout=3000) for request in requests]:
+            threading.Thread(target=lambda call=call: ended.append(sum(1 for _ in call)), daemon=True).start()
+        wait_until(lambda: server.info().requests_running == 10, "ten prompts are being read")
+        taken = quick.milliseconds(times)
+        assert not ended, "a short request has to be answered before a long prompt ends"
+        report(f"three tokens take {taken} beside ten prompts of {tokens} tokens of the same owner")
+        wait_until(lambda: len(ended) == 10, "the ten prompts end")
 
 
 def _beside_another_key_on_all_models(api, seconds, report):
