@@ -13,6 +13,8 @@ namespace {
 // enough that weights up to a million keep their proportion within a part in a thousand.
 constexpr int64_t kStride = int64_t{720720} * 1000;
 constexpr int64_t kMostMicroseconds = 1'000'000;
+// What a step took is charged over so many.
+constexpr double kSteps = 16;
 // An owner's weight is divided by so much at most, as turns take longer with smaller weights.
 constexpr int64_t kMostParts = 1000;
 
@@ -162,7 +164,9 @@ StepPlan Scheduler::Plan(const std::function<bool(uint64_t)>& ready) {
 }
 
 void Scheduler::Took(int64_t microseconds) {
-  planned_->next += std::clamp<int64_t>(microseconds, 1, kMostMicroseconds) * planned_pace_;
+  double& charge = planned_->charge;
+  charge += (static_cast<double>(std::min(microseconds, kMostMicroseconds)) - charge) / kSteps;
+  planned_->next += std::max<int64_t>(1, std::llround(charge)) * planned_pace_;
 }
 
 std::optional<size_t> Scheduler::PickModel(const std::vector<bool>& passed) const {

@@ -96,8 +96,9 @@ class Scheduler {
   // `ready`: whether a request may have a turn now. It is asked once for each request that is
   // considered.
   StepPlan Plan(const std::function<bool(uint64_t)>& ready);
-  // The last plan took so many microseconds of the device, which count against its model: not more
-  // than a second of them, or a machine that slept would make others wait as long again. To be
+  // The last plan took so many microseconds of the device, which count against its model, a part in
+  // this step and the rest in those that follow, so that a model does not stand still after a long
+  // step; not more than a second, or a machine that slept would make it wait as long again. To be
   // called for each plan that is not empty.
   void Took(int64_t microseconds);
 
@@ -130,6 +131,7 @@ class Scheduler {
     int64_t next = 0;    // virtual time until the model's next step, from the last step of any
     int64_t weight = 0;  // of its owners in its turns
     int64_t pace = 0;    // virtual time that a microsecond takes
+    double charge = 0;   // microseconds that its last step was charged for
 
     bool has_work() const { return !rows.empty() || !prompts.empty(); }
   };

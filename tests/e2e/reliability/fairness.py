@@ -159,7 +159,7 @@ def _beside_another_key_on_all_models(api, seconds, report):
         time.sleep(seconds)
         b, *a = [streams.tokens - begun for streams, begun in zip([few, *many], before)]
         share = b / (b + sum(a))
-        assert share > 0.4, f"key b got {b} tokens, key a {a}"
+        assert share > 0.35, f"key b got {b} tokens, key a {a}"
         assert min(a) > 0, f"a model stands still: {a}"
         report(f"64 streams of key b on one model get {100 * share:.1f}% of {(b + sum(a)) / seconds:.0f} tokens/s beside "
                f"64 of key a on each of {len(names)} models")

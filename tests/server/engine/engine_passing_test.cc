@@ -13,6 +13,7 @@
 namespace tvq {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // One endless request runs, and a second does not fit beside it.
@@ -76,9 +77,10 @@ TEST(EnginePassingTest, ALargeRequestAmongSmallOnesHasItsTurn) {
   std::atomic<int64_t> small = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&] {
+    threads.emplace_back([&, i] {
       while (!stop) {
-        Generate(*h.engine, "small", {.ignore_eos = true, .max_tokens = 20});
+        // They end one after the other.
+        Generate(*h.engine, "small", {.ignore_eos = true, .max_tokens = 50 + 7 * i});
         ++small;
       }
     });
@@ -116,9 +118,11 @@ TEST(EnginePassingTest, WhatRoomWasKeptFromIsLookedAtAgain) {
   SamplingParams three = Endless();
   three.n = 3;
   handles.push_back(*h.engine->Submit(Ask(large, "l", three)));
+  std::this_thread::sleep_for(milliseconds(100));
   handles.push_back(*h.engine->Submit(Ask(third, "3", Endless())));
   third->WaitStarted();
-  h.engine->Cancel(handles[1]);  // now the large one waits for the third alone, which is younger
+  h.engine->Cancel(handles[1]);  // now the large one waits for the third alone, which counts as
+                                 // young for as long again
   Request request = Ask(small, "s", {.max_tokens = 3});
   request.deadline = DeadlineIn(seconds(30));
   ASSERT_TRUE(h.engine->Submit(std::move(request)).ok());
