@@ -49,7 +49,8 @@ void Reservation::Offer(const Waiter& waiter) {
   lacks_share_ = LacksShare(waiter);
   kept_from_ = kept_from;
   kept_since_ = now_;
-  kept_until_ = now_ + std::max<Time::duration>(kMostKept, (now_ - waiter.since) / 2);
+  kept_until_ =
+      now_ + std::clamp<Time::duration>((now_ - waiter.since) / 2, kLeastKept, kMostKept);
   beside_ = beside;
 }
 
@@ -61,7 +62,8 @@ bool Reservation::MayStart(const Waiter& waiter) {
   beside.all += waiter.need;
   if (same_owner) beside.mine += waiter.need;
   if (Fits(*holder_, beside)) return true;
-  look_again_ = now_ + std::max<Time::duration>(kLeastPause, (now_ - holder_->since) / kLooks);
+  const auto pause = std::max<Time::duration>(kLeastPause, (now_ - holder_->since) / kLooks);
+  look_again_ = std::min(kept_until_, now_ + pause);
   return false;
 }
 

@@ -35,14 +35,16 @@ struct Waiter {
 // has room kept for it, and starts when as long has passed once more.
 //
 // Whatever the reason why it does not start (idle states that cannot be moved, for one), room is
-// kept in vain for at most half of all time: after kMostKept, or half of the time that the request
-// had waited, if that is more, it is given up, and for as long as it was kept no other is.
+// kept in vain for at most half of all time: after kLeastKept, or half of the time that the request
+// had waited, if that is more, but at most kMostKept, it is given up, and for as long as it was
+// kept no other is.
 //
 // Not thread-safe.
 class Reservation {
  public:
   using Time = Occupancy::Time;
-  static constexpr std::chrono::seconds kMostKept{10};
+  static constexpr std::chrono::seconds kLeastKept{10};
+  static constexpr std::chrono::minutes kMostKept{1};  // others that fit wait for so long
 
   // The waiting requests are looked at, in the order of turns. Times never go back. `occupancy`
   // must not go away before the next call.
