@@ -34,7 +34,7 @@ void Reservation::Look(const Occupancy& occupancy, Time now) {
 }
 
 void Reservation::GiveUp() {
-  rests_until_ = now_ + (now_ - kept_since_);
+  rests_until_ = now_ + (std::min(now_, kept_until_) - kept_since_);
   holder_.reset();
   left_ = false;
   beside_.reset();

@@ -58,6 +58,8 @@ class Inn {
     return std::any_of(waiting_.begin(), waiting_.end(),
                        [&](const Guest& g) { return g.id == id; });
   }
+  // Nobody comes or goes, so nobody looks.
+  void Sleep(Clock::duration time) { now_ += time; }
   // So many beds are taken by what may make room, but does not.
   void SetIdle(int64_t beds) { idle_ = beds; }
 
@@ -269,6 +271,20 @@ TEST(ReservationTest, EndsWithWhoHoldsIt) {
   EXPECT_FALSE(inn.reservation().holder()) << "it was kept in vain for a second";
   inn.Pass(seconds(3));
   EXPECT_FALSE(inn.reservation().holder()) << "an endless one was let in meanwhile";
+}
+
+TEST(ReservationTest, TimeInWhichNobodyLooksIsNoTimeInWhichRoomWasKept) {
+  Inn inn(16);
+  inn.SetIdle(8);
+  const uint64_t large = inn.Come(16, seconds(1));
+  inn.Tick();
+  EXPECT_EQ(inn.reservation().holder(), large);
+  inn.LeaveQueue(large);
+  inn.Sleep(std::chrono::hours(1));
+  inn.Tick();
+  const uint64_t next = inn.Come(16, seconds(1));
+  inn.Pass(Reservation::kLeastKept + seconds(1));
+  EXPECT_EQ(inn.reservation().holder(), next);
 }
 
 TEST(ReservationTest, WhatAnOwnersShareKeepsFromStartingHoldsUpThatOwnerAlone) {
