@@ -68,13 +68,10 @@ bool Reservation::MayStart(const Waiter& waiter) {
 }
 
 void Reservation::Started(const Waiter& waiter) {
-  const auto append = [&](Sums& sums, Need before) {
-    before -= waiter.need;
-    sums.push_back({now_, occupancy_->started() - 1, before});
-  };
-  if (sums_) append(*sums_, occupancy_->taken());
-  if (const auto it = sums_of_.find(*waiter.owner); it != sums_of_.end()) {
-    append(it->second, occupancy_->TakenWith(*waiter.owner).mine);
+  if (sums_) {
+    const uint64_t number = occupancy_->started() - 1;
+    sums_->Add(now_, number, waiter.need);
+    sums_of_[*waiter.owner].Add(now_, number, waiter.need);
   }
   if (!holder_) return;
   if (waiter.id == holder_->id) {
@@ -98,39 +95,40 @@ bool Reservation::Fits(const Waiter& waiter, const Occupancy::Taken& taken) cons
          occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need, taken);
 }
 
-Reservation::Sums Reservation::SumUp(const std::string* owner) const {
-  Sums sums;
-  Need before;
+void Reservation::SumUp() {
+  sums_.emplace();
   for (const Occupancy::Running& r : occupancy_->running()) {
-    if (owner != nullptr && *owner != *r.owner) continue;
-    sums.push_back({r.started, r.number, before});
-    before += r.need;
+    sums_->Add(r.started, r.number, r.need);
+    sums_of_[*r.owner].Add(r.started, r.number, r.need);
   }
-  return sums;
 }
 
 Occupancy::Taken Reservation::Staying(const Waiter& waiter, const KeptFrom& kept_from) {
-  const Occupancy::Taken all = occupancy_->TakenWith(*waiter.owner);
-  if (!sums_) sums_ = SumUp(nullptr);
-  auto of_owner = sums_of_.find(*waiter.owner);
-  if (of_owner == sums_of_.end()) {
-    of_owner = sums_of_.emplace(*waiter.owner, SumUp(waiter.owner)).first;
-  }
+  if (!sums_) SumUp();
   const Time middle = waiter.since + (now_ - waiter.since) / 2;
-  return {.all = StayingOf(*sums_, all.all, middle, kept_from.all),
-          .mine = StayingOf(of_owner->second, all.mine, middle, kept_from.mine)};
+  Occupancy::Taken staying;
+  staying.all = sums_->Staying(middle, kept_from.all);
+  if (const auto mine = sums_of_.find(*waiter.owner); mine != sums_of_.end()) {
+    staying.mine = mine->second.Staying(middle, kept_from.mine);
+  }
+  return staying;
 }
 
-Need Reservation::StayingOf(const Sums& sums, const Need& all, Time middle, uint64_t kept_from) {
+void Reservation::Sums::Add(Time started, uint64_t number, const Need& need) {
+  sums_.push_back({started, number, all_});
+  all_ += need;
+}
+
+Need Reservation::Sums::Staying(Time middle, uint64_t kept_from) const {
   const auto before = [&](std::vector<Sum>::const_iterator it) {
-    return it == sums.end() ? all : it->before;
+    return it == sums_.end() ? all_ : it->before;
   };
-  const auto young = std::partition_point(sums.begin(), sums.end(),
+  const auto young = std::partition_point(sums_.begin(), sums_.end(),
                                           [&](const Sum& s) { return s.started < middle; });
   const auto late =
-      std::partition_point(young, sums.end(), [&](const Sum& s) { return s.number < kept_from; });
+      std::partition_point(young, sums_.end(), [&](const Sum& s) { return s.number < kept_from; });
   // All but those between the two.
-  Need staying = all;
+  Need staying = all_;
   staying -= before(late);
   staying += before(young);
   return staying;

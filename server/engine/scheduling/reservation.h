@@ -4,9 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "server/engine/request/owner_limits.h"
@@ -65,15 +65,25 @@ class Reservation {
   Time look_again() const { return look_again_; }
 
  private:
-  struct Sum {
-    Time started;
-    uint64_t number = 0;
-    Need before;  // of all that started before
-  };
-  using Sums = std::vector<Sum>;
+  // Running requests, summed up in the order of their start.
+  class Sums {
+   public:
+    void Add(Time started, uint64_t number, const Need& need);
+    // What those take that started before `middle`, or as number `kept_from` or later.
+    Need Staying(Time middle, uint64_t kept_from) const;
 
-  // The running requests, or those of one owner, summed up in the order of their start.
-  Sums SumUp(const std::string* owner) const;
+   private:
+    struct Sum {
+      Time started;
+      uint64_t number = 0;
+      Need before;  // of all that started before
+    };
+    std::vector<Sum> sums_;
+    Need all_;
+  };
+
+  // Makes the sums of this look: at once of all owners, as thousands of them may wait.
+  void SumUp();
   // How many had started when room began to be kept: from all, and from those of the same owner.
   struct KeptFrom {
     uint64_t all = 0;
@@ -83,16 +93,15 @@ class Reservation {
   Occupancy::Taken Staying(const Waiter& waiter, const KeptFrom& kept_from);
   // Whether its owner's share alone keeps it from starting, for which others need not wait.
   bool LacksShare(const Waiter& waiter) const;
-  static Need StayingOf(const Sums& sums, const Need& all, Time middle, uint64_t kept_from);
   bool Fits(const Waiter& waiter, const Occupancy::Taken& taken) const;
   void GiveUp();
 
   const Occupancy* occupancy_ = nullptr;
   Time now_;
   // Of this look, made when they are wanted.
-  std::optional<Sums> sums_;
-  std::map<std::string, Sums> sums_of_;
-  std::optional<Occupancy::Taken> beside_;  // what stays beside the holder
+  std::optional<Sums> sums_;                        // of all that runs
+  std::unordered_map<std::string, Sums> sums_of_;   // of owners
+  std::optional<Occupancy::Taken> beside_;          // what stays beside the holder
 
   std::optional<Waiter> holder_;
   bool left_ = false;  // the holder has
