@@ -13,6 +13,10 @@ struct OwnerLimits {
   int64_t max_num_seqs = 0;           // rows of one step; 0: no limit
   int64_t max_num_admitted_seqs = 0;  // sequences admitted at once; 0: no limit
 
+  // Whether the owner may have so many sequences admitted.
+  bool Admit(int64_t sequences) const {
+    return max_num_admitted_seqs == 0 || sequences <= max_num_admitted_seqs;
+  }
   bool operator==(const OwnerLimits&) const = default;
 };
 

@@ -1,5 +1,8 @@
 #include "server/engine/scheduling/occupancy.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tvq {
 namespace {
 
@@ -30,6 +33,17 @@ Occupancy::Taken Occupancy::TakenWith(const std::string& owner) const {
   return {.all = taken_, .mine = it == owners_.end() ? Need{} : it->second};
 }
 
+Occupancy::Taken Occupancy::FairlyTakenWith(const std::string& owner) const {
+  Taken taken = TakenWith(owner);
+  const auto owners = std::max<int64_t>(1, std::ssize(owners_));
+  for (const auto kind : {&Need::sequences, &Need::state_bytes, &Need::prompt_tokens}) {
+    const int64_t others = taken.all.*kind - taken.mine.*kind;
+    const int64_t parts = total_.*kind - total_.*kind / owners;
+    taken.all.*kind = taken.mine.*kind + std::min(others, parts);
+  }
+  return taken;
+}
+
 bool Occupancy::HasRoom(const Need& need, const Need& all) const {
   return need.sequences <= total_.sequences - all.sequences &&
          need.state_bytes <= total_.state_bytes - all.state_bytes &&
@@ -40,9 +54,7 @@ bool Occupancy::MayTake(const std::string& owner, const OwnerLimits& limits, con
                         const Taken& taken) const {
   Need mine = taken.mine;
   mine += need;
-  if (limits.max_num_admitted_seqs > 0 && mine.sequences > limits.max_num_admitted_seqs) {
-    return false;
-  }
+  if (!limits.Admit(mine.sequences)) return false;
   if (taken.mine.sequences == 0 || owner.empty()) return true;
   Need all = taken.all;
   all += need;

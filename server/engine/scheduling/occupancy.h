@@ -45,6 +45,8 @@ class Occupancy {
   };
   // What running requests take; `mine` is the owner's.
   Taken TakenWith(const std::string& owner) const;
+  // The same, but of what the others take no more than the equal parts of all owners but this one.
+  Taken FairlyTakenWith(const std::string& owner) const;
   // Whether so much is left beside the requests that take `all`. Of bytes, idle states may take
   // some of that: those are for the budget to say.
   bool HasRoom(const Need& need, const Need& all) const;

@@ -49,8 +49,7 @@ void Reservation::Offer(const Waiter& waiter) {
   lacks_share_ = LacksShare(waiter);
   kept_from_ = kept_from;
   kept_since_ = now_;
-  kept_until_ =
-      now_ + std::clamp<Time::duration>((now_ - waiter.since) / 2, kLeastKept, kMostKept);
+  kept_until_ = now_ + std::clamp<Time::duration>((now_ - waiter.since) / 2, kLeastKept, kMostKept);
   beside_ = beside;
 }
 
@@ -85,9 +84,14 @@ void Reservation::Started(const Waiter& waiter) {
 
 void Reservation::Left(uint64_t id) { left_ = left_ || (holder_ && holder_->id == id); }
 
-bool Reservation::LacksShare(const Waiter& waiter) const {
-  return !occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need,
-                              occupancy_->TakenWith(*waiter.owner));
+bool Reservation::LacksShare(const Waiter& waiter) {
+  Occupancy::Taken taken = occupancy_->FairlyTakenWith(*waiter.owner);
+  if (!waiter.limits->Admit(taken.mine.sequences + waiter.need.sequences)) return true;
+  const uint64_t none = occupancy_->started();
+  taken.all -= taken.mine;
+  taken.mine = Staying(waiter, {.all = none, .mine = none}).mine;
+  taken.all += taken.mine;
+  return !occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need, taken);
 }
 
 bool Reservation::Fits(const Waiter& waiter, const Occupancy::Taken& taken) const {

@@ -91,17 +91,19 @@ class Reservation {
   };
   // What those take that count as staying.
   Occupancy::Taken Staying(const Waiter& waiter, const KeptFrom& kept_from);
-  // Whether its owner's share alone keeps it from starting, for which others need not wait.
-  bool LacksShare(const Waiter& waiter) const;
+  // Whether other owners need not wait for it, as its owner's limit keeps it from starting, or
+  // would its share beside what stays of that owner, even if the others took no more than equal
+  // parts.
+  bool LacksShare(const Waiter& waiter);
   bool Fits(const Waiter& waiter, const Occupancy::Taken& taken) const;
   void GiveUp();
 
   const Occupancy* occupancy_ = nullptr;
   Time now_;
   // Of this look, made when they are wanted.
-  std::optional<Sums> sums_;                        // of all that runs
-  std::unordered_map<std::string, Sums> sums_of_;   // of owners
-  std::optional<Occupancy::Taken> beside_;          // what stays beside the holder
+  std::optional<Sums> sums_;                       // of all that runs
+  std::unordered_map<std::string, Sums> sums_of_;  // of owners
+  std::optional<Occupancy::Taken> beside_;         // what stays beside the holder
 
   std::optional<Waiter> holder_;
   bool left_ = false;  // the holder has

@@ -81,6 +81,17 @@ TEST(OccupancyTest, ALimitOfSequencesHoldsForNamedAndNameless) {
   }
 }
 
+TEST(OccupancyTest, ThePartsOfOthersAreEqualAtMost) {
+  OccupancyBench bench;
+  EXPECT_EQ(bench.occupancy.FairlyTakenWith("a").all, Need{});
+  bench.Add("a", {.sequences = 100, .state_bytes = 9000, .prompt_tokens = 1});
+  EXPECT_EQ(bench.occupancy.FairlyTakenWith("a").all, bench.occupancy.taken());
+  bench.Add("b", {.sequences = 1000, .state_bytes = 7000, .prompt_tokens = 159});
+  const Occupancy::Taken taken = bench.occupancy.FairlyTakenWith("a");
+  EXPECT_EQ(taken.mine, bench.occupancy.TakenWith("a").mine);
+  EXPECT_EQ(taken.all, (Need{.sequences = 900, .state_bytes = 16'000, .prompt_tokens = 81}));
+}
+
 TEST(OccupancyTest, TheLargestNumbersDoNotOverflow) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   OccupancyBench bench({.sequences = 10, .state_bytes = kMost, .prompt_tokens = kMost});

@@ -309,10 +309,47 @@ TEST(ReservationTest, WhatAnOwnersShareKeepsFromStartingHoldsUpThatOwnerAlone) {
   EXPECT_TRUE(inn.Waits(held));
 }
 
+// Requests of the other owner take each bed that becomes free, but for the one that its share
+// leaves.
+TEST(ReservationTest, AnOwnerWithAnEndlessStreamGetsItsEqualPart) {
+  for (const int64_t beds : {4, 6}) {
+    Inn inn(16);
+    inn.Come(1, kEndless, "a");
+    std::mt19937 random(1);
+    const auto come = [&] { inn.Come(1, milliseconds(500 + random() % 500), "b"); };
+    for (int i = 0; i < 40; ++i) {
+      come();
+      inn.Tick();
+    }
+    const auto since = inn.now();
+    const uint64_t large = inn.Come(beds, seconds(1), "a");
+    while (inn.Waits(large)) {
+      come();
+      inn.Tick();
+      ASSERT_LE(inn.now() - since, seconds(5)) << beds << " beds, others stay for a second";
+    }
+  }
+}
+
+TEST(ReservationTest, AnOwnerWhoseEndlessStreamsHaveItsEqualPartHoldsUpNoOther) {
+  Inn inn(16);
+  inn.Come(8, kEndless, "a");
+  uint64_t large = 0;
+  for (int i = 0; i < 500; ++i) {
+    inn.Come(1, milliseconds(600), "b");
+    inn.Pass(milliseconds(100));
+    if (i == 10) large = inn.Come(4, seconds(1), "a");
+  }
+  EXPECT_TRUE(inn.Waits(large));
+  EXPECT_EQ(inn.held, Clock::duration{});
+}
+
 // Who is the first of those that wait starts after five times the longest stay at most.
 TEST(ReservationTest, RandomWorldsStarveNobody) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
+    const std::vector<std::string> owners =
+        seed % 2 == 0 ? std::vector<std::string>{""} : std::vector<std::string>{"a", "b", "c"};
     std::mt19937 random(seed);
     const auto beds = static_cast<int64_t>(8 + random() % 60);
     Inn inn(beds);
@@ -326,7 +363,9 @@ TEST(ReservationTest, RandomWorldsStarveNobody) {
       if (left > 0 && below(3) == 0) {
         --left;
         const bool large = below(5) == 0;
-        inn.Come(1 + below(large ? most : 3), milliseconds(10 + below(longest.count() - 10)));
+        const int64_t wanted = 1 + below(large ? most : 3);
+        inn.Come(wanted, milliseconds(10 + below(longest.count() - 10)),
+                 owners[random() % owners.size()]);
       }
       inn.Tick();
       ASSERT_LT(inn.now(), Clock::time_point(seconds(10'000)));
