@@ -25,9 +25,9 @@ struct Need {
 };
 
 // An owner with a name may take at most kShare times what is then left for others, of each kind:
-// alone it may have 15/16 of all, so that another that comes finds room whatever the first one does
-// (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). An owner that takes nothing may
-// always start. The owner without a name is the server itself, and may have all.
+// alone it may have 15/16 of all, so that another that comes finds room beside it (Choudhury and
+// Hahne, "Dynamic Queue Length Thresholds", 1998). An owner that takes nothing may start with any
+// part of what is free. The owner without a name is the server itself, and may have all.
 inline constexpr int64_t kShare = 15;
 
 // Not thread-safe.

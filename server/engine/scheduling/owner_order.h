@@ -8,7 +8,7 @@
 
 namespace tvq {
 
-// A request that asks for turns. Ids ascend with age.
+// A request that asks for turns. Of two the older one has the lower id.
 struct Asking {
   uint64_t id = 0;
   int32_t priority = 0;  // lower first
@@ -21,9 +21,9 @@ enum class Then {
   kRest,   // its next turn is in the next step
 };
 
-// Every other turn of an owner goes by priority, the lower value first; the turns between go as if
-// all its requests had the same priority. So a priority puts off an owner's other requests by twice
-// their time at most, and starves none. Not thread-safe.
+// Every other turn of an owner goes by priority, the lower value first; the turns between have no
+// regard to it. So a priority puts off an owner's other requests by twice their time at most, or
+// three times in prompts, and starves none. Not thread-safe.
 class OwnerOrder {
  public:
   virtual ~OwnerOrder() = default;

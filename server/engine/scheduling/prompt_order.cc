@@ -2,7 +2,6 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "server/engine/scheduling/owner_order.h"
 

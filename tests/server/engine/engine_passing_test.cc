@@ -37,7 +37,7 @@ std::vector<Blocked> Kinds() {
 
 TEST(EnginePassingTest, OneThatAnEndlessStreamKeepsFromStartingHoldsUpNobody) {
   for (const Blocked& kind : Kinds()) {
-    // All callers without keys; one key; a key each.
+    // The server itself; one key or address; one each.
     for (const std::vector<std::string>& owners :
          {std::vector<std::string>{"", "", ""}, {"a", "a", "a"}, {"a", "b", "c"}}) {
       SCOPED_TRACE(kind.name + " " + owners[1]);
