@@ -3,18 +3,15 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/scheduling/fair_share.h"
 
 namespace tvq {
 namespace {
 
 int64_t Tokens(const Submission& s) { return static_cast<int64_t>(s.request.prompt.size()); }
 
-// An owner with a name may have at most so many times what is left for others.
+// Of the queue, an owner with a name may have at most so many times what it leaves to others.
 constexpr int64_t kQueueShare = 3;
-
-bool LeavesEnough(int64_t mine, int64_t left) {
-  return mine / kQueueShare + (mine % kQueueShare > 0 ? 1 : 0) <= left;
-}
 
 // What the owner is served for certain; the tokens that it generates are charged as they come.
 int64_t FirstCharge(const Request& request) {
@@ -65,11 +62,17 @@ absl::Status Inbox::CheckRoom(const Submission& submission) const {
         "the queue is full: ", length, " requests with ", queued_tokens_, " prompt tokens wait, ",
         tokens, " more would exceed the limit of ", max_tokens_, " tokens"));
   }
+  if (submission.request.owner.empty()) return absl::OkStatus();
+  const FairShare requests(max_requests_, kQueueShare);
+  const FairShare prompts(max_tokens_, kQueueShare);
   const auto it = waiting_.find(submission.request.owner);
-  if (it == waiting_.end() || submission.request.owner.empty()) return absl::OkStatus();
-  const Waiting& mine = it->second;
-  if (!LeavesEnough(mine.requests + 1, max_requests_ - length - 1) ||
-      !LeavesEnough(mine.tokens + tokens, max_tokens_ - queued_tokens_ - tokens)) {
+  const Waiting mine = it == waiting_.end() ? Waiting{} : it->second;
+  // One request of each owner waits as long as there is a place.
+  const bool fair = mine.requests == 0
+                        ? prompts.MayBegin(tokens, queued_tokens_)
+                        : requests.MayHave(mine.requests + 1, length + 1) &&
+                              prompts.MayHave(mine.tokens + tokens, queued_tokens_ + tokens);
+  if (!fair) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the queue is full for this key or address: ", mine.requests, " of its requests with ",
         mine.tokens, " prompt tokens wait, of ", length, " requests with ", queued_tokens_,

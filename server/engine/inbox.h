@@ -30,7 +30,7 @@ class Inbox {
   Inbox(int64_t max_requests, int64_t max_tokens);
 
   // Gives the request its handle. RESOURCE_EXHAUSTED, saying length and limit, when the queue is
-  // full, or full for its owner: one with a name may fill three times what is then left for others.
+  // full, or full for its owner, if that has a name (FairShare).
   // UNAVAILABLE after Close.
   absl::StatusOr<RequestHandle> Push(Submission submission);
   void Cancel(RequestHandle handle);

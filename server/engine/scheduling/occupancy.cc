@@ -4,15 +4,6 @@
 #include <iterator>
 
 namespace tvq {
-namespace {
-
-// Whether `mine` is a fair part of `total` if all have taken `all`, `mine` included. Numbers may be
-// as large as there are.
-bool IsFair(int64_t mine, int64_t all, int64_t total) {
-  return mine / kShare + (mine % kShare > 0 ? 1 : 0) <= total - all;
-}
-
-}  // namespace
 
 Need& Need::operator+=(const Need& other) {
   sequences += other.sequences;
@@ -38,7 +29,7 @@ Occupancy::Taken Occupancy::FairlyTakenWith(const std::string& owner) const {
   const auto owners = std::max<int64_t>(1, std::ssize(owners_));
   for (const auto kind : {&Need::sequences, &Need::state_bytes, &Need::prompt_tokens}) {
     const int64_t others = taken.all.*kind - taken.mine.*kind;
-    const int64_t parts = total_.*kind - total_.*kind / owners;
+    const int64_t parts = Share(kind).common() / owners * (owners - 1);
     taken.all.*kind = taken.mine.*kind + std::min(others, parts);
   }
   return taken;
@@ -55,12 +46,16 @@ bool Occupancy::MayTake(const std::string& owner, const OwnerLimits& limits, con
   Need mine = taken.mine;
   mine += need;
   if (!limits.Admit(mine.sequences)) return false;
-  if (taken.mine.sequences == 0 || owner.empty()) return true;
-  Need all = taken.all;
-  all += need;
-  return IsFair(mine.sequences, all.sequences, total_.sequences) &&
-         IsFair(mine.state_bytes, all.state_bytes, total_.state_bytes) &&
-         IsFair(mine.prompt_tokens, all.prompt_tokens, total_.prompt_tokens);
+  if (owner.empty()) return true;
+  const bool begins = taken.mine.sequences == 0;
+  const auto is_fair = [&](int64_t Need::* kind) {
+    const FairShare share = Share(kind);
+    return begins ? share.MayBegin(need.*kind, taken.all.*kind)
+                  : share.MayHave(mine.*kind, taken.all.*kind + need.*kind);
+  };
+  if (!is_fair(&Need::prompt_tokens)) return false;
+  if (begins && need.sequences == 1) return true;
+  return is_fair(&Need::sequences) && is_fair(&Need::state_bytes);
 }
 
 void Occupancy::Add(uint64_t id, const std::string& owner, const Need& need, Time now) {

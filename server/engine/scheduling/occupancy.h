@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "server/engine/request/owner_limits.h"
+#include "server/engine/scheduling/fair_share.h"
 
 namespace tvq {
 
@@ -24,12 +25,11 @@ struct Need {
   bool operator==(const Need&) const = default;
 };
 
-// An owner with a name may take at most kShare times what is then left for others, of each kind:
-// alone it may have 15/16 of all, so that another that comes finds room beside it (Choudhury and
-// Hahne, "Dynamic Queue Length Thresholds", 1998). An owner that takes nothing may start with any
-// part of what is free. The owner without a name is the server itself, and may have all.
-inline constexpr int64_t kShare = 15;
-
+// Each kind is shared fairly among owners with names (FairShare, 15 times): alone one may have some
+// 7/8. A request of one sequence may always start if its owner takes nothing and its state has
+// room; its prompt has to leave some for others. The owner without a name is the server itself, and
+// may have all.
+//
 // Not thread-safe.
 class Occupancy {
  public:
@@ -73,6 +73,8 @@ class Occupancy {
   const Need& taken() const { return taken_; }
 
  private:
+  FairShare Share(int64_t Need::* kind) const { return {total_.*kind, 15}; }
+
   const Need total_;
   Need taken_;
   std::map<std::string, Need> owners_;  // that take something

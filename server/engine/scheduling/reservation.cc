@@ -91,7 +91,8 @@ bool Reservation::LacksShare(const Waiter& waiter) {
   taken.all -= taken.mine;
   taken.mine = Staying(waiter, {.all = none, .mine = none}).mine;
   taken.all += taken.mine;
-  return !occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need, taken);
+  return taken.mine.sequences > 0 &&
+         !occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need, taken);
 }
 
 bool Reservation::Fits(const Waiter& waiter, const Occupancy::Taken& taken) const {

@@ -12,7 +12,13 @@ from server_process import PATIENCE_SECONDS, wait_until
 
 FOR_EVER = 2**31 - 1  # tokens
 STATE_BYTES = 36_480  # of the tiny model
-OF_16 = ["--state-memory-bytes", 16 * STATE_BYTES]  # room for so many
+
+
+def of_states(count):
+    return ["--state-memory-bytes", count * STATE_BYTES]
+
+
+OF_16 = of_states(16)
 
 
 def run(api, prompt, prompts, quick, large, seed, report=print):
@@ -22,6 +28,8 @@ def run(api, prompt, prompts, quick, large, seed, report=print):
         _beside_one_that_waits(api, f"a prompt of {prompt} tokens", of_prompts, {"ids": [5] * prompt}, keys, quick, report)
         _beside_one_that_waits(api, "9 of 16 states", OF_16, {"text": "Once", "n": 9}, keys, quick, report)
     _large_among_small(api, large, seed, report)
+    for what, flags in ("256 sequences", ["--max-num-admitted-seqs", 256]), ("memory for 256 states", of_states(256)):
+        _beside_keys_that_take_all(api, what, flags, quick, report)
 
 
 @contextlib.contextmanager
@@ -98,3 +106,24 @@ def _large_among_small(api, times, seed, report):
         assert rate > 0, "small requests stood still"
         report(f"a request for all of 16 states takes {1e3 * statistics.median(taken):.0f} ms (median of {times}; the "
                f"longest {1e3 * max(taken):.0f}) among 32 clients with small ones, {rate:.0f} of which end a second")
+
+
+def _beside_keys_that_take_all(api, what, flags, quick, report):
+    """Twelve keys, one after the other, each with more endless streams than get room; and short requests of another."""
+    greedy = "abcdefghijkl"
+    with directory() as data, Server(api, "--api-key-file", key_file(data, greedy + "z"), *flags, key="a") as server:
+        request = server.request("Once", model="m", max_tokens=FOR_EVER, ignore_eos=True)
+
+        def waiting():
+            info = server.info(bearer("a"))
+            return info.requests_running + info.requests_waiting
+        calls = []
+        for key in greedy:
+            calls += [server.generation.Generate(request, metadata=bearer(key)) for _ in range(260 if key == "a" else 20)]
+            wait_until(lambda: waiting() == len(calls), f"{len(calls)} requests run or wait")
+        taken = _quick(server, bearer("z"), quick)
+        running = server.info(bearer("a")).requests_running
+        for call in calls:
+            call.cancel()
+        report(f"three tokens take {1e3 * statistics.median(taken):.0f} ms (median of {quick}; the longest "
+               f"{1e3 * max(taken):.0f}) beside {len(greedy)} keys that take all they can of {what}: {running} streams run")

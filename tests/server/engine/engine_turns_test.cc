@@ -211,10 +211,10 @@ TEST(EngineTurnsTest, AKeysLimitsHold) {
 
 TEST(EngineTurnsTest, AKeyLeavesBytesAndPlacesInTheQueueForOthers) {
   Harness h({}, {.max_num_seqs = 4, .max_num_queued_reqs = 8, .state_memory_bytes = 32'000});
-  // 30 states of 1000 bytes: 15/16 of 32. The rest waits, at most 6 of 8.
+  // 28 states of 1000 bytes, of 32. The rest waits, at most 6 of 8.
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   std::vector<RequestHandle> handles;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 28; ++i) {
     sinks.push_back(NewSink());
     handles.push_back(*h.engine->Submit(Of("a", sinks.back(), "x", Endless())));
     sinks.back()->WaitDeltas(1);
@@ -228,12 +228,37 @@ TEST(EngineTurnsTest, AKeyLeavesBytesAndPlacesInTheQueueForOthers) {
     sinks.push_back(sink);
     handles.push_back(*handle);
   }
-  EXPECT_EQ(handles.size(), 36u);
+  EXPECT_EQ(handles.size(), 34u);
   EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_THAT(std::string(full.message()), HasSubstr("the queue is full for this key or address"));
   auto other = NewSink();
   ASSERT_TRUE(h.engine->Submit(Of("b", other, "y", {.max_tokens = 5})).ok());
   EXPECT_TRUE(other->Wait().ok());
+  for (const RequestHandle handle : handles) h.engine->Cancel(handle);
+  for (const auto& sink : sinks) EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
+}
+
+TEST(EngineTurnsTest, HoweverManyGreedyKeysWaitTheQueueHasAPlaceForMore) {
+  Harness h({}, {.max_num_seqs = 1, .max_num_queued_reqs = 64, .state_memory_bytes = 1000});
+  std::vector<std::shared_ptr<RecordingSink>> sinks = {NewSink()};
+  std::vector<RequestHandle> handles = {*h.engine->Submit(Of("a", sinks.back(), "x", Endless()))};
+  sinks.back()->WaitDeltas(1);
+  const auto submit = [&](const std::string& owner) {
+    const auto sink = NewSink();
+    const auto handle = h.engine->Submit(Of(owner, sink, "x", Endless()));
+    if (!handle.ok()) return false;
+    sinks.push_back(sink);
+    handles.push_back(*handle);
+    return true;
+  };
+  for (const std::string greedy : {"a", "b", "c"}) {
+    while (submit(greedy)) {
+    }
+  }
+  for (const std::string other : {"d", "e", "f", "g"}) {
+    EXPECT_TRUE(submit(other)) << other;
+    EXPECT_FALSE(submit(other)) << other;
+  }
   for (const RequestHandle handle : handles) h.engine->Cancel(handle);
   for (const auto& sink : sinks) EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
 }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq {
 namespace {
 
@@ -51,16 +53,31 @@ TEST(OccupancyTest, RoomIsOfEachKind) {
   EXPECT_FALSE(bench.HasRoom({.prompt_tokens = 61}));
 }
 
-TEST(OccupancyTest, AnOwnerAloneLeavesASixteenthOfEachKind) {
+// A sixteenth is for owners that take nothing, and of the rest an owner leaves one too.
+TEST(OccupancyTest, OwnersThatTakeAllTheyCanLeaveRoomOfEachKindForOthers) {
   const Need one[] = {
-      {.sequences = 1}, {.sequences = 1, .state_bytes = 160}, {.sequences = 1, .prompt_tokens = 1}};
-  const int64_t most[] = {1500, 93, 150};  // 93 of 160 bytes: at most 15000
+      {.sequences = 1}, {.sequences = 1, .state_bytes = 100}, {.sequences = 1, .prompt_tokens = 1}};
+  const int64_t most[] = {1406, 140, 140};  // of 1600, 160, 160
+  const int64_t more_owners[] = {100, 9, 8};
   for (size_t i = 0; i < 3; ++i) {
     OccupancyBench bench;
     EXPECT_EQ(bench.Most("a", one[i]), most[i]) << i;
-    EXPECT_GT(bench.Most("b", one[i]), 0) << i;
-    EXPECT_GT(bench.Most("c", one[i]), 0) << i;
+    for (int owner = 0; owner < 3; ++owner) bench.Most(absl::StrCat("b", owner), one[i]);
+    for (int64_t owner = 0; owner < more_owners[i]; ++owner) {
+      EXPECT_EQ(bench.Most(absl::StrCat("c", owner), one[i]), 1) << i << " " << owner;
+    }
   }
+}
+
+TEST(OccupancyTest, ALargeFirstRequestLeavesSomeForOthers) {
+  OccupancyBench bench;
+  bench.Add("",
+            {.sequences = 1500, .state_bytes = 10, .prompt_tokens = 1});  // all but what is kept
+  EXPECT_FALSE(bench.MayTake("a", {.sequences = 51, .state_bytes = 51}));
+  EXPECT_TRUE(bench.MayTake("a", {.sequences = 50, .state_bytes = 50}));
+  bench.Add("", {.sequences = 99, .state_bytes = 10});
+  EXPECT_FALSE(bench.MayTake("a", {.sequences = 1, .state_bytes = 10, .prompt_tokens = 150}));
+  EXPECT_TRUE(bench.MayTake("a", {.sequences = 1, .state_bytes = 15'980, .prompt_tokens = 149}));
 }
 
 TEST(OccupancyTest, AnOwnerThatTakesNothingMayTakeAll) {
@@ -68,7 +85,7 @@ TEST(OccupancyTest, AnOwnerThatTakesNothingMayTakeAll) {
   EXPECT_TRUE(bench.MayTake("a", kTotal));
   const Need small{.sequences = 1, .state_bytes = 1};
   const uint64_t id = bench.Add("a", small);
-  EXPECT_FALSE(bench.MayTake("a", {.sequences = 1, .state_bytes = 15900}));
+  EXPECT_FALSE(bench.MayTake("a", {.sequences = 1, .state_bytes = 14'100}));
   bench.occupancy.Release(id, small);
   EXPECT_TRUE(bench.MayTake("a", kTotal));
 }
@@ -89,7 +106,7 @@ TEST(OccupancyTest, ThePartsOfOthersAreEqualAtMost) {
   bench.Add("b", {.sequences = 1000, .state_bytes = 7000, .prompt_tokens = 159});
   const Occupancy::Taken taken = bench.occupancy.FairlyTakenWith("a");
   EXPECT_EQ(taken.mine, bench.occupancy.TakenWith("a").mine);
-  EXPECT_EQ(taken.all, (Need{.sequences = 900, .state_bytes = 16'000, .prompt_tokens = 81}));
+  EXPECT_EQ(taken.all, (Need{.sequences = 850, .state_bytes = 16'000, .prompt_tokens = 76}));
 }
 
 TEST(OccupancyTest, TheLargestNumbersDoNotOverflow) {
