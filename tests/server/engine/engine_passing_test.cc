@@ -76,6 +76,7 @@ TEST(EnginePassingTest, ALargeRequestAmongSmallOnesHasItsTurn) {
   std::atomic<bool> stop = false;
   std::atomic<int64_t> small = 0;
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
       while (!stop) {

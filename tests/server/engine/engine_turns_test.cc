@@ -107,6 +107,7 @@ TEST(EngineTurnsTest, BesideLongPromptsOfTheSameOwnerAShortOneIsFedAtOnceAndAllG
   const SamplingParams params{.seed = 7, .max_tokens = 3};
   Harness alone({}, FourRows());
   std::vector<RecordingSink::Sample> expected;
+  expected.reserve(10);
   for (int i = 0; i < 10; ++i) {
     expected.push_back(Generate(*alone.engine, long_prompt(i), params)->sample());
   }
