@@ -92,8 +92,15 @@ def test_a_server_that_stops_sends_clients_elsewhere_at_once(redis, start):
         return False
 
     wait_until(closed, "the port closes")
-    # CANCELLED until the old connection has told to go.
-    wait_until(lambda: refused(lambda: one.get(idle.id))[0] == Code.UNAVAILABLE, "clients are sent elsewhere")
+    def elsewhere():
+        """Between the port's closing and that, calls succeed; then they are CANCELLED until the connection has told to go."""
+        try:
+            one.get(idle.id)
+        except grpc.RpcError as error:
+            return error.code() == Code.UNAVAILABLE
+        return False
+
+    wait_until(elsewhere, "clients are sent elsewhere")
     assert two.append(idle.id, "x").version == newest.version + 1
     position = list(last)[-1].session
     assert two.get(ending.id).version == position.version

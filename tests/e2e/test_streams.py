@@ -111,8 +111,8 @@ def test_reader_that_stops_loses_its_place(start):
 
 def test_ten_thousand_queued_requests(start):
     count = 10_000
-    # Of which one address may have three quarters.
-    server = start("--max-num-admitted-seqs", 1, "--max-num-queued-reqs", count + count // 3 + 1)
+    # One address may have three quarters of 15/16 of the queue.
+    server = start("--max-num-admitted-seqs", 1, "--max-num-queued-reqs", (count + count // 3 + 1) * 16 // 15)
     blocker = server.endless()
     request = server.request("a", max_tokens=1, ignore_eos=True)
     calls = [server.generation.Generate(request) for _ in range(count)]

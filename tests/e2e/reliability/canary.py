@@ -89,7 +89,7 @@ class _Crowd:
 
 def run_queue(api, requests, seed, report=print):
     """`requests` requests at once on a server for eight: each gets what it would get alone."""
-    # One address may have three quarters of the queue.
+    # One address may have 7/10 of the queue.
     with Server(api, "--max-num-admitted-seqs", 9, "--max-num-queued-reqs", 2 * requests) as server:
         random = workers(1, seed)[0]
         kinds = [server.request(ids=random.choices(range(3, 259), k=random.randint(1, 30)), model="",
