@@ -14,16 +14,24 @@ class ReturnRule {
  public:
   static constexpr int64_t kWorthwhileBytes = int64_t{32} << 20;
 
-  // Whether to ask, at a look now and then at how many bytes are `free` in the allocator: when so
-  // much was freed since the last time and is not in use again at the next look.
-  bool Look(int64_t free);
+  // Bytes.
+  struct Memory {
+    int64_t free = 0;      // in the allocator, whether the system has them or not
+    int64_t resident = 0;  // of the process
+  };
 
-  // Of what is `free` now, the system has nearly all.
-  void Returned(int64_t free);
+  // Whether to ask, at a look now and then: when so much was freed since the last time, or the
+  // process has grown by as much since and as much is free, and it is not in use again at the next
+  // look.
+  bool Look(const Memory& memory);
+
+  // The system has nearly all of what is free now.
+  void Returned(const Memory& memory);
 
  private:
-  int64_t least_ = 0;  // that was free at a look since then: what the system may have still
-  int looks_ = 0;      // in a row that found enough
+  // At a look since then. What was free at the least is what the system may have still.
+  Memory least_;
+  int looks_ = 0;  // in a row that found enough
 };
 
 // A thread that looks now and then.

@@ -1,11 +1,12 @@
 #include "client/gateway/heap_trimmer.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <cstdint>
+
+#include "base/resident_bytes.h"
 
 namespace tvq::gateway {
 namespace {
@@ -13,20 +14,12 @@ namespace {
 constexpr std::chrono::seconds kPeriod{1};
 // So much more in memory, and so much of it free, is worth a trim, which takes milliseconds for
 // each 100 MB.
-constexpr size_t kWorthIt = size_t{16} << 20;
-
-// Bytes of this process in memory; 0 if the system does not say.
-size_t Resident() {
-  std::ifstream file("/proc/self/statm");
-  size_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-}
+constexpr int64_t kWorthIt = int64_t{16} << 20;
 
 }  // namespace
 
 HeapTrimmer::HeapTrimmer()
-    : resident_(Resident()), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+    : resident_(ResidentBytes()), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void HeapTrimmer::Run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
@@ -36,12 +29,12 @@ void HeapTrimmer::Run(const std::stop_token& stop) {
 }
 
 void HeapTrimmer::Look() {
-  const size_t resident = Resident();
+  const int64_t resident = ResidentBytes();
   resident_ = std::min(resident_, resident);
   // What is free counts also where it was given back before: growth says whether it was.
-  if (resident - resident_ < kWorthIt || ::mallinfo2().fordblks < kWorthIt) return;
+  if (resident - resident_ < kWorthIt || ::mallinfo2().fordblks < size_t{kWorthIt}) return;
   ::malloc_trim(0);
-  resident_ = Resident();
+  resident_ = ResidentBytes();
 }
 
 }  // namespace tvq::gateway

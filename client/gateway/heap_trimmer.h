@@ -2,7 +2,7 @@
 #define TVQ_CLIENT_GATEWAY_HEAP_TRIMMER_H_
 
 #include <condition_variable>
-#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
@@ -19,7 +19,7 @@ class HeapTrimmer {
   void Run(const std::stop_token& stop);
   void Look();
 
-  size_t resident_ = 0;  // bytes, after the last trim, or the least since
+  int64_t resident_ = 0;  // bytes, after the last trim, or the least since
   std::mutex mutex_;
   std::condition_variable_any stopping_;
   std::jthread thread_;  // last: it uses all of the above
