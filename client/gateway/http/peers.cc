@@ -1,22 +1,23 @@
 #include "client/gateway/http/peers.h"
 
 #include <algorithm>
-#include <utility>
+#include <string>
+
+#include "base/network.h"
 
 namespace tvq::gateway {
 namespace {
 
 constexpr size_t kWorthForgetting = 1000;
 
-// A host has a network of 64 bits of IPv6 for itself; IPv4 comes through sockets of IPv6, too.
-std::string NameOf(const asio::ip::address& address) {
-  if (address.is_v4()) return address.to_string();
-  const asio::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) {
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_string();
-  }
-  const auto bytes = v6.to_bytes();
-  return {bytes.begin(), bytes.begin() + bytes.size() / 2};
+template <typename Bytes>
+std::string NetworkOfBytes(const Bytes& bytes) {
+  return NetworkOf({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+std::string NetworkOfAddress(const asio::ip::address& address) {
+  return address.is_v4() ? NetworkOfBytes(address.to_v4().to_bytes())
+                         : NetworkOfBytes(address.to_v6().to_bytes());
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ Peer::Standing Peer::StandingAt(Time now) const {
 
 std::shared_ptr<Peer> Peers::Connect(const asio::ip::address& address, Peer::Time now) {
   if (peers_.size() >= std::max(forget_at_, kWorthForgetting)) Forget(now);
-  std::shared_ptr<Peer>& peer = peers_[NameOf(address)];
+  std::shared_ptr<Peer>& peer = peers_[NetworkOfAddress(address)];
   if (peer == nullptr) peer = std::make_shared<Peer>();
   if (peer->connections_ >= max_connections_) return nullptr;
   ++peer->connections_;

@@ -16,7 +16,7 @@ namespace tvq::gateway {
 
 namespace asio = boost::asio;
 
-// An address: its connections, and the calls that were begun for it and soon given up. A server
+// A network of addresses: its connections, and the calls that were begun for it and soon given up. A server
 // closes the connection of a client that opens and resets calls too fast, and the gateway's
 // connections carry the calls of all its clients. Any thread, unless it says otherwise.
 class Peer {
@@ -55,8 +55,7 @@ class Peers {
  public:
   explicit Peers(int max_connections) : max_connections_(max_connections) {}
 
-  // One more connection of this address, or of the network of 64 bits that it is in with IPv6;
-  // nullptr if it has as many as it may.
+  // One more connection of this address's network (NetworkOf); nullptr if it has as many as it may.
   std::shared_ptr<Peer> Connect(const asio::ip::address& address, Peer::Time now);
   static void Disconnect(Peer& peer) { --peer.connections_; }
 
@@ -66,7 +65,7 @@ class Peers {
   void Forget(Peer::Time now);
 
   const int max_connections_;
-  std::map<std::string, std::shared_ptr<Peer>> peers_;
+  std::map<std::string, std::shared_ptr<Peer>> peers_;  // by network
   size_t forget_at_ = 0;  // so many
 };
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "server/rpc/access/network.h"
+#include "server/rpc/access/peer_network.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/status.h"
 
@@ -20,7 +20,7 @@ absl::Status EngineRequest::Submit(Request request, const Caller& caller,
   request.sink = std::move(sink);
   if (prefixes != nullptr) prefixes->UsePrefixes(&request);
   // Sessions and prefixes are of keys, or of all. Turns are of keys, or of addresses.
-  if (request.owner.empty()) request.owner = NetworkOf(rpc->peer());
+  if (request.owner.empty()) request.owner = NetworkOfPeer(rpc->peer());
   const std::string model = request.model;
   const int64_t sequences = Sequences(request);
   const int64_t tokens = MostTokens(request);

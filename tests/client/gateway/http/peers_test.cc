@@ -59,12 +59,12 @@ TEST(PeersTest, ConnectionsOfAnAddress) {
   EXPECT_EQ(peers.Connect(make_address("10.0.0.1"), kNow), nullptr);
 }
 
-// A host chooses freely among the addresses of its network.
+// A client chooses freely among the addresses of its network.
 TEST(PeersTest, NetworksOfIPv6AreOnePeer) {
   Peers peers(10);
   const auto peer = peers.Connect(make_address("2001:db8::1"), kNow);
-  EXPECT_EQ(peers.Connect(make_address("2001:db8::ffff:0:0:1"), kNow), peer);
-  EXPECT_NE(peers.Connect(make_address("2001:db8:0:1::1"), kNow), peer);
+  EXPECT_EQ(peers.Connect(make_address("2001:db8::ff:ffff:0:0:1"), kNow), peer);
+  EXPECT_NE(peers.Connect(make_address("2001:db8:0:100::1"), kNow), peer);
 }
 
 TEST(PeersTest, ForgetsThoseThatAreGone) {
