@@ -70,17 +70,17 @@ def test_storms_over_tls(guarded, tmp_path):
 
 
 def test_storms_at_once_that_reconnect(guarded):
-    """Of one host, whose other clients go on."""
+    """Of one host, whose other clients go on. Storms that come back wait to be let in, or are not."""
     server, data = guarded(), b"".join(requests(STORM))
     with Bystander(server, bearer("alpha")):
         before = server.resident_bytes()
-        storms = [threading.Thread(target=lambda: [storm(server.address, data) for _ in range(10)]) for _ in range(4)]
+        storms = [threading.Thread(target=lambda: [storm(server.address, data) for _ in range(3)]) for _ in range(4)]
         for thread in storms:
             thread.start()
         for thread in storms:
             thread.join()
     assert_memory_comes_back(server, before)
-    assert server.closed_connections() >= 20
+    assert server.closed_connections() >= 4
 
 
 @pytest.mark.parametrize("acknowledges", [True, False])

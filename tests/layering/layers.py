@@ -61,7 +61,7 @@ ALLOWED = {
     "server/rpc/listen": ["server/rpc/limits/connections"],
     "server/rpc/transport": ["proto", "server/rpc/wire", "server/rpc/limits"],
     "server/rpc/access": ["server/engine/request", "server/rpc/wire", "server/rpc/limits"],
-    "server/rpc/calls": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto"] + RPC[:4],
+    "server/rpc/calls": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto", "server/rpc/limits/connections"] + RPC[:4],
     "server/rpc/calls/snapshots": ENGINE + MODEL + SESSIONS + ["proto"] + RPC[:5],
     "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections", "server/rpc/listen"] + RPC,
     "server/drain": ["proto", "server/rpc/access", "server/rpc/wire"] + SESSIONS,

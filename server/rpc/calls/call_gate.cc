@@ -57,6 +57,7 @@ absl::Status CallGate::Admit(const MethodInfo& method, grpc::ServerContextBase* 
     recorder_->Rejected(status, /*draining=*/false);
     return status;
   }
+  if (has_keys()) key_holders_.Add(rpc->peer());
   if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load
   const auto wait = limiter_.Take(caller->owner, std::chrono::steady_clock::now());
   if (!wait) return absl::OkStatus();

@@ -16,6 +16,7 @@
 #include "server/rpc/access/api_keys.h"
 #include "server/rpc/access/caller.h"
 #include "server/rpc/calls/call_recorder.h"
+#include "server/rpc/limits/connections/key_holders.h"
 #include "server/rpc/limits/rate_limiter.h"
 
 namespace tvq {
@@ -47,6 +48,9 @@ class CallGate {
 
   bool has_keys() const { return !options_.api_key_file.empty(); }
 
+  // The connections of Admit's callers with a key; null without a file.
+  KeyHolders* key_holders() { return has_keys() ? &key_holders_ : nullptr; }
+
   // What the file of keys holds now, for UseKeys; null without a file.
   absl::StatusOr<std::shared_ptr<const ApiKeys>> ReadKeys() const;
   void UseKeys(std::shared_ptr<const ApiKeys> keys);
@@ -59,6 +63,7 @@ class CallGate {
   const CallGateOptions options_;
   CallRecorder* const recorder_;
   RateLimiter limiter_;
+  KeyHolders key_holders_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<const ApiKeys> keys_ ABSL_GUARDED_BY(mutex_);  // null without a file
 };

@@ -56,7 +56,8 @@ bool IsDue(steady_clock::time_point now, steady_clock::time_point& next) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(ListeningSockets listening,
-                                                           const ListenerOptions& options) {
+                                                           const ListenerOptions& options,
+                                                           Admission* admission) {
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll.ok() || !wake.ok()) {
@@ -64,14 +65,15 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(ListeningSockets list
         absl::StrCat("cannot wait for clients: ", std::generic_category().message(errno)));
   }
   return std::unique_ptr<Listener>(
-      new Listener(std::move(listening), options, std::move(epoll), std::move(wake)));
+      new Listener(std::move(listening), options, admission, std::move(epoll), std::move(wake)));
 }
 
-Listener::Listener(ListeningSockets listening, const ListenerOptions& options, Descriptor epoll,
-                   Descriptor wake)
+Listener::Listener(ListeningSockets listening, const ListenerOptions& options, Admission* admission,
+                   Descriptor epoll, Descriptor wake)
     : listening_(std::move(listening)),
       options_(options),
       room_(listening_.port, options.tls, options.max_descriptors, options.max_handshakes),
+      waiting_(admission),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)) {}
 
@@ -115,6 +117,7 @@ void Listener::Run() {
         Accept(fd, now);
       }
     }
+    for (const int fd : waiting_.Enter(now)) HandOver(Leave(fd), now);
     CloseLate(now);
   }
 }
@@ -123,6 +126,7 @@ int Listener::Timeout(Time now) const {
   Time until = Time::max();
   if (!ends_.empty()) until = ends_.begin()->first;
   if (paused_) until = std::min(until, *paused_);
+  if (!waiting_.empty()) until = std::min(until, now + Waiting::kPeriod);
   if (until == Time::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(until - now).count();
   return static_cast<int>(std::max<int64_t>(left, 0));
@@ -182,6 +186,7 @@ Listener::Stranger Listener::Leave(int fd) {
   Stranger stranger = std::move(at->second);
   strangers_.erase(at);
   ends_.erase({stranger.until, fd});
+  if (stranger.waits) waiting_.Remove(fd);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   return stranger;
 }
@@ -189,6 +194,10 @@ Listener::Stranger Listener::Leave(int fd) {
 void Listener::Look(int fd, bool ended, Time now) {
   Stranger& stranger = strangers_.at(fd);
   if (stranger.answered) return Drop(fd, now);
+  if (stranger.waits) {
+    if (ended) Leave(fd);
+    return;
+  }
   std::array<char, kPrefaceBytes> bytes;
   const ssize_t count = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -201,7 +210,8 @@ void Listener::Look(int fd, bool ended, Time now) {
       if (ended) Leave(fd);
       return;
     case Protocol::kGrpc:
-      return HandOver(Leave(fd), now);
+      stranger.waits = true;
+      return waiting_.Add(fd, stranger.peer);
     case Protocol::kHttp1:
       return Answer(stranger, now);
     case Protocol::kOther:

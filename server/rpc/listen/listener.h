@@ -16,8 +16,10 @@
 
 #include "absl/status/statusor.h"
 #include "base/descriptors.h"
+#include "server/rpc/limits/connections/admission.h"
 #include "server/rpc/listen/listening_sockets.h"
 #include "server/rpc/listen/room.h"
+#include "server/rpc/listen/waiting.h"
 
 namespace tvq {
 
@@ -31,18 +33,20 @@ struct ListenerOptions {
 
 // gRPC 1.51 stops to accept for ever once descriptors have run out, and takes any number of clients
 // that say nothing. So a thread of its own accepts. A client is a stranger until it has sent the
-// first bytes of HTTP/2, or of a TLS handshake; there are kMaxStrangers of them at most, each for
-// kFirstBytes at most. Then `take` owns the connection, from which nothing has been read. One that
-// speaks HTTP/1 is told where to go. When descriptors are short, strangers make room, the oldest
-// first; then connections that do nothing. When all are busy, new ones are closed at once.
+// first bytes of HTTP/2, or of a TLS handshake, and `admission` lets it in; there are kMaxStrangers
+// of them at most, each for kFirstBytes at most. Then `take` owns the connection, from which
+// nothing has been read. One that speaks HTTP/1 is told where to go. When descriptors are short,
+// strangers make room, the oldest first; then connections that do nothing. When all are busy, new
+// ones are closed at once.
 class Listener {
  public:
   static constexpr size_t kMaxStrangers = 1024;
   static constexpr std::chrono::seconds kFirstBytes{10};
 
-  // UNAVAILABLE where there are no descriptors for it.
+  // UNAVAILABLE where there are no descriptors for it. `admission` must outlive the listener.
   static absl::StatusOr<std::unique_ptr<Listener>> Create(ListeningSockets listening,
-                                                          const ListenerOptions& options);
+                                                          const ListenerOptions& options,
+                                                          Admission* admission);
   ~Listener() { Stop(); }
   Listener(const Listener&) = delete;
 
@@ -65,10 +69,11 @@ class Listener {
     // What else it sends is dropped, so that it reads the answer.
     std::optional<Time> answered;
     size_t dropped = 0;  // bytes
+    bool waits = false;  // to be let in
   };
 
-  Listener(ListeningSockets listening, const ListenerOptions& options, Descriptor epoll,
-           Descriptor wake);
+  Listener(ListeningSockets listening, const ListenerOptions& options, Admission* admission,
+           Descriptor epoll, Descriptor wake);
 
   void Run();
   void Watch(int fd, uint32_t events) const;
@@ -97,6 +102,7 @@ class Listener {
   const ListenerOptions options_;
   std::function<void(Descriptor)> take_;  // constant once the thread runs
   Room room_;
+  Waiting waiting_;  // of the strangers
   const Descriptor epoll_;
   const Descriptor wake_;
   std::map<int, Stranger> strangers_;

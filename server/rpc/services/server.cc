@@ -84,7 +84,7 @@ int Milliseconds(std::chrono::seconds seconds) {
 
 // Read from a connection at once. gRPC takes in all streams that lie in one read before it serves,
 // or takes apart, any of them; left alone it reads up to 4 MiB.
-constexpr int kMaxReadBytes = 64 << 10;
+constexpr int kMaxReadBytes = 8 << 10;
 
 // gRPC reads a whole request before we see its key. Beyond this it ends calls by itself.
 int64_t ConnectionBytes(const ServerOptions& options) {
@@ -96,6 +96,13 @@ ListenerOptions ListenerOptionsOf(const ServerOptions& options) {
   return {.tls = options.tls.enabled(),
           .acknowledge = options.keepalive_timeout,
           .max_descriptors = options.max_descriptors};
+}
+
+// At all of it gRPC ends calls and connections of anybody.
+ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
+  ConnectionLimits limits = options.connections;
+  limits.max_bytes = ConnectionBytes(options) / 2;
+  return limits;
 }
 
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
@@ -174,7 +181,7 @@ class Server::Impl {
     auto listening = ListenOn(options.host, options.port);
     if (!listening.ok()) return listening.status();
     port_ = listening->port;
-    auto listener = Listener::Create(*std::move(listening), ListenerOptionsOf(options));
+    auto listener = Listener::Create(*std::move(listening), ListenerOptionsOf(options), &admission_);
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
     grpc::ServerBuilder builder;
@@ -191,7 +198,7 @@ class Server::Impl {
     writers_.Start();
     if (server_ == nullptr) return absl::InternalError("gRPC's server does not start");
     generation_.Take(&writers_);
-    guard_.emplace(options.connections);
+    guard_.emplace(ConnectionLimitsOf(options), &admission_, gate_->key_holders());
     listener_->Start([acceptor](Descriptor fd) {
       Acceptor::NewConnectionParameters connection;
       connection.fd = fd.Release();
@@ -288,6 +295,7 @@ class Server::Impl {
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   WakefulPollers pollers_;
+  Admission admission_;
   std::optional<ConnectionGuard> guard_;
   std::unique_ptr<Listener> listener_;
   std::thread closing_;  // if the port closed before all calls had ended

@@ -1,6 +1,20 @@
 """The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
 
-from reliability import admission, canary, clock, disturbance, endurance, fairness, kill, nonfinite, operations, outage, replicas, resets
+from reliability import (
+    addresses,
+    admission,
+    canary,
+    clock,
+    disturbance,
+    endurance,
+    fairness,
+    kill,
+    nonfinite,
+    operations,
+    outage,
+    replicas,
+    resets,
+)
 from reliability.world import NOVELS
 
 # So little memory, for the tiny model and for the novels', that most of the sessions and their marks
@@ -37,6 +51,8 @@ FORMS = {
                   {"prompt": 9 << 10, "prompts": 1 << 14, "quick": 5, "large": 5}),
     "resets": (resets.run, {"storms": 10, "streams": 200_000, "at_once": 16},
                {"storms": 2, "streams": 100_000, "at_once": 2}),
+    "addresses": (addresses.run, {"seconds": 600},
+                  {"seconds": 12, "places": ["64 addresses"], "keys": [True], "timed": False}),
     "queue": (canary.run_queue, {"requests": 10_000}, {"requests": 1_000}),
     "canary": (canary.run, {"steps": 1_000_000, "sessions": 32}, {"steps": 10_000, "sessions": 8}),
     "nonfinite": (nonfinite.run, {"steps": 400, "sessions": 16}, {"steps": 40, "sessions": 16}),
@@ -48,5 +64,5 @@ FORMS = {
               "host_bytes": 1 << 20}),
 }
 
-# Names for several: what strangers may try on a server that others use.
-GROUPS = {"attacks": ["fairness", "admission", "resets"]}
+# Names for several: attacks on a server that others use.
+GROUPS = {"attacks": ["fairness", "admission", "resets", "addresses"]}

@@ -81,6 +81,13 @@ void ForEachServer(const See& see) {
   ForEach("/server", "/ref/serverId", 0, grpc_channelz_get_servers, see);
 }
 
+// gRPC names a socket "chttp2 ipv4:192.0.2.1:4711".
+std::string PeerName(const json& name) {
+  if (!name.is_string()) return "";
+  const auto& text = name.get_ref<const std::string&>();
+  return text.substr(text.find(' ') + 1);
+}
+
 }  // namespace
 
 std::optional<Connection> ReadConnection(int64_t id) {
@@ -90,11 +97,15 @@ std::optional<Connection> ReadConnection(int64_t id) {
   if (!peer || !local) return std::nullopt;
   return Connection{
       .id = id,
+      .name = PeerName(At(answer, "/socket/ref/name")),
       .peer = *peer,
       .local_port = local->port,
       .started = Number(At(answer, "/socket/data/streamsStarted")),
       .succeeded = Number(At(answer, "/socket/data/streamsSucceeded")),
       .failed = Number(At(answer, "/socket/data/streamsFailed")),
+      .messages = Number(At(answer, "/socket/data/messagesReceived")),
+      .sent = Number(At(answer, "/socket/data/messagesSent")),
+      .bytes = 0,
       .last_used = std::max(TimeOf(At(answer, "/socket/data/lastRemoteStreamCreatedTimestamp")),
                             TimeOf(At(answer, "/socket/data/lastMessageSentTimestamp")))};
 }

@@ -15,8 +15,8 @@ namespace tvq {
 // Some 20 us.
 int64_t CallsStarted();
 
-// Of all of the process's servers, those that were opened after the one with the id `after`. Some
-// 20 us each.
+// Of all of the process's servers, those that were opened after the one with the id `after`.
+// Without what gRPC does not count: bytes, standing. Some 20 us each.
 std::vector<Connection> OpenConnections(int64_t after = 0);
 
 // What is counted of it by now; nothing if it has gone. Some 20 us.

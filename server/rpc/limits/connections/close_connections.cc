@@ -45,7 +45,7 @@ int CloseConnections(const std::vector<Connection>& connections,
     wanted.emplace(Ends(one.peer.ip, one.peer.port, one.local_port), &one);
   }
   int ended = 0;
-  ForEachConnected([&](int number) {
+  ForEachConnected([&](int number, const Address&, const Address&) {
     const Descriptor fd = Duplicate(number);
     const auto peer = PeerOf(fd.get());
     const auto local = LocalOf(fd.get());

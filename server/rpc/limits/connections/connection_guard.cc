@@ -3,11 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 #include <vector>
 
+#include "base/resident_bytes.h"
 #include "server/rpc/limits/connections/channelz.h"
 #include "server/rpc/limits/connections/close_connections.h"
+#include "server/rpc/limits/connections/process_sockets.h"
 #include "server/rpc/limits/connections/socket_address.h"
 
 namespace tvq {
@@ -18,21 +21,57 @@ using std::chrono::steady_clock;
 // A storm brings some 50,000 streams a second, each of which takes 13 kB until it is taken apart.
 constexpr std::chrono::milliseconds kPeriod{10};
 
-// Looking at the connections takes at most one part in so many of a core's time.
+// Looking at the connections takes at most one part in so many of a core's time, not counting
+// that in which others have the cores: in a storm that is most of it.
 constexpr int kShareOfTime = 5;
+
+// Memory that has come. Bytes of requests may be the cause.
+constexpr int64_t kWorthALook = int64_t{8} << 20;
 
 constexpr std::chrono::seconds kBetweenLines{1};
 
+// That this thread has had of a core.
+std::chrono::nanoseconds ThreadTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 // So few calls more are not worth a look at the connections.
 int64_t CallsWorthALook(const ConnectionLimits& limits) {
-  const double resets = limits.max_resets_per_second / ResetLimiter::kLess;
+  const double resets = limits.max_resets_per_second * kAfterStorm;
   return resets > 0 ? std::max(int64_t{1}, static_cast<int64_t>(resets)) : limits.max_streams / 4;
+}
+
+const char* What(ResetLimiter::Reason reason) {
+  switch (reason) {
+    case ResetLimiter::Reason::kResets:
+      return "streams opened and reset in a second or less (--max-resets-per-second)";
+    case ResetLimiter::Reason::kStreams:
+      return "streams live at once, with others of its network (--max-streams-per-connection)";
+    case ResetLimiter::Reason::kBytes:
+      return "bytes of requests under way, of too many of clients without a key "
+             "(--max-connection-bytes)";
+    case ResetLimiter::Reason::kCrowd:
+      return "streams, of too many that clients without a key opened together, or reset";
+  }
+  return "";
+}
+
+// Of a client of a server without keys. Any answer counts, also that a method does not exist, and
+// one that is under way.
+Standing StandingOf(const Connection& connection) {
+  const int64_t answered = connection.succeeded + (connection.sent > 0 ? 1 : 0);
+  return answered > connection.failed ? Standing::kCaller : Standing::kUnknown;
 }
 
 }  // namespace
 
-ConnectionGuard::ConnectionGuard(const ConnectionLimits& limits)
+ConnectionGuard::ConnectionGuard(const ConnectionLimits& limits, Admission* admission,
+                                 KeyHolders* key_holders)
     : calls_worth_a_look_(CallsWorthALook(limits)),
+      admission_(admission),
+      key_holders_(key_holders),
       limiter_(limits),
       ticker_(kPeriod, [this] { Look(); }) {}
 
@@ -40,12 +79,37 @@ void ConnectionGuard::Look() {
   const Time begin = steady_clock::now();
   if (begin < next_look_) return;
   const int64_t calls = CallsStarted();
-  if (calls - calls_ < calls_worth_a_look_) return;
-  calls_ = calls;
-  const auto verdicts = limiter_.Look(OpenConnections(), steady_clock::now());
+  const int64_t resident = ResidentBytes();
+  if (alert_ || calls - calls_ >= calls_worth_a_look_ || resident - resident_ >= kWorthALook) {
+    calls_ = calls;
+    LookAtConnections(begin);
+    resident_ = resident;
+  } else {
+    admission_->Looked({});
+    resident_ = std::min(resident_, resident);
+  }
+}
+
+void ConnectionGuard::LookAtConnections(Time begin) {
+  const auto used = ThreadTime();
+  const auto verdicts = limiter_.Look(Open(), steady_clock::now());
   if (!verdicts.empty()) Close(verdicts, begin);
   const Time end = steady_clock::now();
-  next_look_ = end + (kShareOfTime - 1) * (end - begin);
+  Admission::Sight sight{.crowded = limiter_.IsCrowded(), .wary = limiter_.WaryNetworks(end)};
+  alert_ = !sight.calm();
+  admission_->Looked(std::move(sight));
+  next_look_ = end + (kShareOfTime - 1) * (ThreadTime() - used);
+}
+
+std::vector<Connection> ConnectionGuard::Open() const {
+  std::vector<Connection> open = OpenConnections();
+  CountBytes(&open);
+  if (key_holders_ != nullptr) {
+    key_holders_->SetStanding(&open);
+  } else {
+    for (Connection& connection : open) connection.standing = StandingOf(connection);
+  }
+  return open;
 }
 
 void ConnectionGuard::Close(const std::vector<ResetLimiter::Verdict>& verdicts, Time now) {
@@ -59,11 +123,8 @@ void ConnectionGuard::Close(const std::vector<ResetLimiter::Verdict>& verdicts, 
 }
 
 void ConnectionGuard::Log(const ResetLimiter::Verdict& verdict) const {
-  const bool resets = verdict.reason == ResetLimiter::Reason::kResets;
-  spdlog::warn("closed the connection of {}: {} streams {}; {} closed since the start",
-               ToString(verdict.connection.peer), verdict.count,
-               resets ? "opened and reset in a second or less (--max-resets-per-second)"
-                      : "live at once, with others of its host (--max-streams-per-connection)",
+  spdlog::warn("closed the connection of {}: {} {}; {} closed since the start",
+               ToString(verdict.connection.peer), verdict.count, What(verdict.reason),
                closed_.load());
 }
 

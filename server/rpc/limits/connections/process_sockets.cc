@@ -1,29 +1,62 @@
 #include "server/rpc/limits/connections/process_sockets.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "server/rpc/limits/connections/socket_address.h"
 
 namespace tvq {
+namespace {
 
-void ForEachConnected(const std::function<void(int fd)>& see) {
+int64_t BytesReceived(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
+  return static_cast<int64_t>(info.tcpi_bytes_received);
+}
+
+}  // namespace
+
+void ForEachConnected(
+    const std::function<void(int fd, const Address& peer, const Address& local)>& see) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
     int fd = -1;
-    if (absl::SimpleAtoi(entry.path().filename().string(), &fd) && PeerOf(fd)) see(fd);
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &fd)) continue;
+    const auto peer = PeerOf(fd);
+    if (!peer) continue;  // most are no sockets that are connected
+    const auto local = LocalOf(fd);
+    if (local) see(fd, *peer, *local);
   }
 }
 
 std::vector<Address> PeersAt(int port) {
   std::vector<Address> peers;
-  ForEachConnected([&](int fd) {
-    const auto peer = PeerOf(fd);
-    const auto local = LocalOf(fd);
-    if (peer && local && local->port == port) peers.push_back(*peer);
+  ForEachConnected([&](int, const Address& peer, const Address& local) {
+    if (local.port == port) peers.push_back(peer);
   });
   return peers;
+}
+
+void CountBytes(std::vector<Connection>* connections) {
+  std::map<std::pair<std::string, int>, Connection*> by_peer;
+  for (Connection& connection : *connections) {
+    by_peer[{connection.peer.ip, connection.peer.port}] = &connection;
+  }
+  ForEachConnected([&](int fd, const Address& peer, const Address& local) {
+    const auto found = by_peer.find({peer.ip, peer.port});
+    if (found == by_peer.end() || found->second->local_port != local.port) return;
+    found->second->bytes = BytesReceived(fd);
+  });
 }
 
 }  // namespace tvq

@@ -66,7 +66,7 @@ class ListenerTest : public testing::Test {
     auto listening = ListenOn("127.0.0.1", 0);
     ASSERT_TRUE(listening.ok()) << listening.status();
     port_ = listening->port;
-    auto listener = Listener::Create(*std::move(listening), options);
+    auto listener = Listener::Create(*std::move(listening), options, &admission_);
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
     listener_->Start([this](Descriptor fd) {
@@ -76,6 +76,12 @@ class ListenerTest : public testing::Test {
   }
 
   Client Connect() const { return Client(port_); }
+
+  // As long as nobody looks.
+  void LetNoneIn() {
+    while (admission_.Enter({.ip = "1234"}, Admission::Load::kLight, {})) {
+    }
+  }
 
   // What the next client sent, which is all still there.
   std::string Take(size_t bytes) {
@@ -99,6 +105,7 @@ class ListenerTest : public testing::Test {
   absl::Mutex mutex_;
   std::vector<Descriptor> taken_;
   int port_ = 0;
+  Admission admission_;
   std::unique_ptr<Listener> listener_;
 };
 
@@ -227,13 +234,60 @@ class Limit {
 
 TEST(ListenerCreateTest, TellsThatThereAreNoDescriptors) {
   for (const int left : {0, 1}) {
+    Admission admission;
     auto listening = ListenOn("127.0.0.1", 0);
     ASSERT_TRUE(listening.ok()) << listening.status();
     const int next = ConnectTo(listening->port).get();  // the smallest that is free
     const Limit limit(next + left);
-    EXPECT_EQ(Listener::Create(*std::move(listening), {}).status().message(),
+    EXPECT_EQ(Listener::Create(*std::move(listening), {}, &admission).status().message(),
               "cannot wait for clients: Too many open files");
   }
+}
+
+TEST_F(ListenerTest, ClientsWaitForAdmissionThoseThatHaveSentMuchTheLongest) {
+  LetNoneIn();
+  Start({});
+  const Client heavy = Connect();
+  heavy.Send(kHttp2);
+  heavy.Send(std::string(10'000, 'x'));
+  const Client light = Connect();
+  light.Send(kHttp2);
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_EQ(taken(), 0);
+  admission_.Looked({.crowded = true});
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2);
+  absl::SleepFor(2 * absl::FromChrono(Admission::kRarely));
+  EXPECT_EQ(taken(), 0);
+  admission_.Looked({});
+  EXPECT_EQ(Take(kHttp2.size() + 1), std::string(kHttp2) + "x");
+}
+
+TEST_F(ListenerTest, ClientsThatWaitAreHandedOverOnceHoweverMuchTheySend) {
+  LetNoneIn();
+  Start({});
+  const Client client = Connect();
+  client.Send(kHttp2);
+  for (int i = 0; i < 10; ++i) {
+    absl::SleepFor(absl::Milliseconds(1));
+    client.Send("x");
+  }
+  admission_.Looked({});
+  EXPECT_EQ(Take(kHttp2.size() + 10), std::string(kHttp2) + std::string(10, 'x'));
+  const Client next = Connect();
+  next.Send(kHttp2);
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2);
+}
+
+TEST_F(ListenerTest, ClientsThatGoAwayWaitNoLonger) {
+  LetNoneIn();
+  Start({});
+  const Client gone = Connect();
+  gone.Send(kHttp2);
+  gone.End();
+  EXPECT_THAT(gone.Read(), IsEmpty()) << "the server has closed it, too";
+  admission_.Looked({});
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_EQ(taken(), 0);
 }
 
 TEST_F(ListenerTest, ClosesItsPortAndItsStrangers) {

@@ -30,6 +30,7 @@ TEST(ChannelzTest, CountsStreamsThatAreResetAsFailed) {
   ASSERT_EQ(open.size(), 1);
   EXPECT_EQ(open[0].peer.ip, std::string({127, 0, 0, 1}));
   EXPECT_NE(open[0].peer.port, 0);
+  EXPECT_EQ(open[0].name, absl::StrCat("ipv4:127.0.0.1:", open[0].peer.port));
   EXPECT_EQ(open[0].live(), 2);
   first.Reset();
   WaitUntil([&] { return grpc.open()[0].failed == 1; });
@@ -50,6 +51,7 @@ TEST(ChannelzTest, AnAnswerIsUseOfAConnectionAsItsCallWas) {
   grpc.Answer();
   EXPECT_EQ(call.Wait(), grpc::StatusCode::OK);
   WaitUntil([&] { return grpc.open()[0].last_used > begun + kLater; });
+  EXPECT_EQ(grpc.open()[0].sent, 1);
 }
 
 TEST(ChannelzTest, ListsConnectionsBeyondAPage) {

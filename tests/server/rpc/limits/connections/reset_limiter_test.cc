@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "tests/server/rpc/limits/connections/limiter_test.h"
 
 namespace tvq {
 namespace {
@@ -21,46 +21,7 @@ using testing::IsEmpty;
 constexpr auto kResets = ResetLimiter::Reason::kResets;
 constexpr auto kStreams = ResetLimiter::Reason::kStreams;
 
-const ConnectionLimits kLimits{.max_resets_per_second = 100, .max_streams = 1000};
-const std::string kAnasAddress(4, 'a');
-const std::string kBob(4, 'b');
-
-// Connections whose clients open streams and reset some, under a limiter.
-class ResetLimiterTest : public testing::Test {
- protected:
-  Connection& Open(int64_t id, const std::string& ip = kAnasAddress) {
-    open_.push_back({.id = id, .peer = {.ip = ip, .port = static_cast<int>(id)}});
-    return open_.back();
-  }
-
-  Connection& At(int64_t id) {
-    return *std::ranges::find(open_, id, [](const Connection& c) { return c.id; });
-  }
-
-  void Storm(int64_t id, int64_t streams) {
-    At(id).started += streams;
-    At(id).failed += streams;
-  }
-
-  // The ids of those that are to be closed `after` the last look.
-  std::vector<int64_t> Look(milliseconds after = milliseconds(10)) {
-    now_ += after;
-    verdicts_ = limiter_->Look(open_, now_);
-    std::vector<int64_t> ids;
-    ids.reserve(verdicts_.size());
-    for (const auto& verdict : verdicts_) ids.push_back(verdict.connection.id);
-    return ids;
-  }
-
-  void Close(int64_t id) {
-    std::erase_if(open_, [id](const Connection& c) { return c.id == id; });
-  }
-
-  std::optional<ResetLimiter> limiter_{kLimits};
-  ResetLimiter::Time now_{std::chrono::hours(1)};
-  std::vector<Connection> open_;
-  std::vector<ResetLimiter::Verdict> verdicts_;
-};
+using ResetLimiterTest = LimiterTest;
 
 TEST_F(ResetLimiterTest, ASecondsWorthMayComeAtOnceAndThenAsManyEachSecond) {
   Open(1);
@@ -113,7 +74,7 @@ TEST_F(ResetLimiterTest, AClosedConnectionIsToldOnce) {
   EXPECT_THAT(Look(), IsEmpty());
 }
 
-TEST_F(ResetLimiterTest, AfterOneWasClosedTheHostMayDoATenthAtOnceForAWhile) {
+TEST_F(ResetLimiterTest, AfterOneWasClosedTheNetworkMayDoATenthAtOnceForAWhile) {
   Open(1);
   Open(2, kBob);
   Storm(1, 101);
@@ -135,7 +96,7 @@ TEST_F(ResetLimiterTest, AfterOneWasClosedTheHostMayDoATenthAtOnceForAWhile) {
   EXPECT_THAT(Look(), IsEmpty());
 }
 
-TEST_F(ResetLimiterTest, AHostWhoseStreamsAreNotTakenApartMayDoAHundredthAtOnce) {
+TEST_F(ResetLimiterTest, ANetworkWhoseStreamsAreNotTakenApartMayDoAHundredthAtOnce) {
   Open(1).started = 1251;
   Open(2, kBob).started = 50;
   EXPECT_THAT(Look(), ElementsAre(1));
@@ -159,7 +120,7 @@ TEST_F(ResetLimiterTest, StreamsThatWereOpenBeforeAreNotHastyAfterOneWasClosed) 
   EXPECT_THAT(Look(), IsEmpty());
 }
 
-TEST_F(ResetLimiterTest, ConnectionsOfAHostShareFourTimesWhatOneMayReset) {
+TEST_F(ResetLimiterTest, ConnectionsOfANetworkShareFourTimesWhatOneMayReset) {
   for (int id = 1; id <= 8; ++id) Open(id);
   for (int id = 1; id <= 8; ++id) Storm(id, 10 * id);  // 360
   EXPECT_THAT(Look(), IsEmpty());
@@ -168,7 +129,7 @@ TEST_F(ResetLimiterTest, ConnectionsOfAHostShareFourTimesWhatOneMayReset) {
   EXPECT_EQ(verdicts_[0].reason, kResets);
 }
 
-TEST_F(ResetLimiterTest, AHostThatReconnectsIsCountedOn) {
+TEST_F(ResetLimiterTest, ANetworkThatReconnectsIsCountedOn) {
   std::vector<int64_t> closed;
   for (int id = 1; id <= 10 && closed.empty(); ++id) {
     Open(id);
@@ -179,25 +140,34 @@ TEST_F(ResetLimiterTest, AHostThatReconnectsIsCountedOn) {
   EXPECT_THAT(closed, ElementsAre(5)) << "4 of them had reset 360";
 }
 
-TEST_F(ResetLimiterTest, HostsDoNotShare) {
+TEST_F(ResetLimiterTest, NetworksDoNotShare) {
   for (int id = 1; id <= 8; ++id) Open(id, std::string(4, static_cast<char>(id)));
   for (int id = 1; id <= 8; ++id) Storm(id, 100);
   EXPECT_THAT(Look(), IsEmpty());
 }
 
-TEST_F(ResetLimiterTest, ANetworkOfIpv6IsAHost) {
-  const std::string network(8, 'n');
-  Open(1, network + "interfac");
+TEST_F(ResetLimiterTest, OfIpv6ANetworkIs56Bits) {
+  const std::string network(7, 'n');
+  Open(1, network + "1interfac");
   Storm(1, 101);
   EXPECT_THAT(Look(), ElementsAre(1));
-  Open(2, network + "ecafretn");
-  Open(3, std::string(8, 'o') + "interfac");
+  Open(2, network + "2ecafretn");
+  Open(3, std::string(7, 'o') + "1interfac");
   Storm(2, 50);
   Storm(3, 50);
   EXPECT_THAT(Look(), ElementsAre(2));
 }
 
-TEST_F(ResetLimiterTest, StreamsThatAreLiveBecauseNoneEndsAreBoundedForAHost) {
+TEST_F(ResetLimiterTest, NetworksAreWaryOfWhichAConnectionWasClosed) {
+  Open(1);
+  Open(2, kBob);
+  Storm(1, 101);
+  Look();
+  EXPECT_THAT(limiter_->WaryNetworks(now_), ElementsAre(NetworkOf(kAnasAddress)));
+  EXPECT_THAT(limiter_->WaryNetworks(now_ + ResetLimiter::kWary), IsEmpty());
+}
+
+TEST_F(ResetLimiterTest, StreamsThatAreLiveBecauseNoneEndsAreBoundedForANetwork) {
   for (int id = 1; id <= 5; ++id) Open(id).started = 500;
   EXPECT_THAT(Look(), ElementsAre(testing::_)) << "2,500 live, of 2,000";
   EXPECT_EQ(verdicts_[0].reason, kStreams);
@@ -215,7 +185,7 @@ TEST_F(ResetLimiterTest, WithoutALimitOfResetsOnlyLiveStreamsCount) {
   EXPECT_THAT(Look(), IsEmpty());
 }
 
-TEST_F(ResetLimiterTest, HostsAreForgottenWhenTheirResetsAre) {
+TEST_F(ResetLimiterTest, NetworksAreForgottenWhenTheirResetsAre) {
   Open(1);
   Open(2, kBob);
   Storm(1, 50);
@@ -223,15 +193,15 @@ TEST_F(ResetLimiterTest, HostsAreForgottenWhenTheirResetsAre) {
   EXPECT_THAT(Look(), ElementsAre(2));
   open_.clear();
   Look(milliseconds(1));
-  EXPECT_EQ(limiter_->hosts(), 2);
+  EXPECT_EQ(limiter_->networks(), 2);
   Look(seconds(5));
-  EXPECT_EQ(limiter_->hosts(), 1);
-  Look(seconds(6));
-  EXPECT_EQ(limiter_->hosts(), 0);
+  EXPECT_EQ(limiter_->networks(), 1);
+  Look(ResetLimiter::kWary);
+  EXPECT_EQ(limiter_->networks(), 0);
 }
 
-TEST_F(ResetLimiterTest, RemembersSoManyHostsAndBoundsTheConnectionsOfOthers) {
-  for (size_t id = 1; id <= ResetLimiter::kMaxHosts; ++id) {
+TEST_F(ResetLimiterTest, RemembersSoManyNetworksAndBoundsTheConnectionsOfOthers) {
+  for (size_t id = 1; id <= ResetLimiter::kMaxNetworks; ++id) {
     const auto n = static_cast<uint32_t>(id);
     Open(static_cast<int64_t>(id), {reinterpret_cast<const char*>(&n), sizeof(n)}).started = 100;
   }
@@ -241,7 +211,7 @@ TEST_F(ResetLimiterTest, RemembersSoManyHostsAndBoundsTheConnectionsOfOthers) {
   Storm(100'001, 101);
   Storm(100'002, 99);
   EXPECT_THAT(Look(), ElementsAre(100'001));
-  EXPECT_EQ(limiter_->hosts(), ResetLimiter::kMaxHosts);
+  EXPECT_EQ(limiter_->networks(), ResetLimiter::kMaxNetworks);
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+#ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_ADMISSION_H_
+#define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_ADMISSION_H_
+
+#include <chrono>
+#include <set>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/rpc/limits/connections/connection.h"
+
+namespace tvq {
+
+// Says when clients that have just connected are handed to gRPC, which reads what they have sent
+// before anybody can look at it. A storm that comes over new connections is so never faster than
+// the guard that closes them. Any thread.
+class Admission {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // What a client has sent before it heard anything.
+  enum class Load { kLight, kHeavy };  // no more than a beginning; a storm or a long request
+
+  // What the guard has seen.
+  struct Sight {
+    bool crowded = false;        // clients without a key have begun more than is taken apart in time
+    std::set<std::string> wary;  // networks of which connections were closed lately
+
+    bool calm() const { return !crowded && wary.empty(); }
+  };
+
+  // So many may enter between two looks of the guard, of them so many that are suspect: that have
+  // sent much, or are of a wary network. gRPC may take in some thousand streams of each until then.
+  static constexpr int kBetweenLooks = 32;
+  static constexpr int kSuspectsBetweenLooks = 4;
+  // Unless all is calm, one enters between two looks, and suspects in this time, which gRPC needs
+  // to take apart what one brings. While there is a crowd, those that are not suspect enter as
+  // rarely, and suspects not at all.
+  static constexpr std::chrono::milliseconds kRarely{250};
+
+  // Whether a client may enter now; it counts then.
+  bool Enter(const Address& peer, Load load, Time now);
+
+  // By the guard, again and again.
+  void Looked(Sight sight);
+
+ private:
+  bool MayEnter(bool suspect, Time now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  Sight sight_ ABSL_GUARDED_BY(mutex_);
+  // Since the guard looked.
+  int entered_ ABSL_GUARDED_BY(mutex_) = 0;
+  int suspects_entered_ ABSL_GUARDED_BY(mutex_) = 0;
+  Time last_ ABSL_GUARDED_BY(mutex_);
+  Time last_suspect_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_LIMITS_CONNECTIONS_ADMISSION_H_

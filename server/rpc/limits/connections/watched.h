@@ -1,0 +1,58 @@
+#ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_WATCHED_H_
+#define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_WATCHED_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "server/rpc/limits/connections/connection.h"
+
+namespace tvq {
+
+// Streams that were opened and reset lately: leaky buckets.
+struct Lately {
+  using Time = std::chrono::steady_clock::time_point;
+
+  double opened = 0;
+  double reset = 0;
+  Time at;
+
+  void Leak(double per_second, Time now);
+  // A stream that is reset costs its client nothing and the server a call, so only streams count
+  // that were both: a client may give up all of many old streams at once, and open many that it
+  // does not reset.
+  double churn() const { return std::min(opened, reset); }
+};
+
+// A connection, from look to look.
+struct Watched {
+  using Time = Lately::Time;
+
+  // gRPC may list connections that have ended as long as it lives. Those that were closed and have
+  // done nothing for so long are taken for such: it needs some seconds to take apart what a storm
+  // has left.
+  static constexpr std::chrono::seconds kGone{20};
+
+  Connection seen;  // last
+  Lately lately;
+  int64_t under_way = 0;  // bytes that came since all requests had come whole
+  int64_t surplus = 0;    // the most messages beyond streams that have been
+  bool closed = false;    // gRPC is yet to find out
+  Time changed;           // when it was last seen to do anything
+
+  // Returns what came since the last time.
+  Lately See(const Connection& connection, double per_second, Time now);
+
+  bool HasGone(Time now) const { return closed && now - changed > kGone; }
+  double bytes() const { return static_cast<double>(under_way); }
+  double churn() const { return lately.churn(); }
+  double live() const { return static_cast<double>(seen.live()); }
+  double new_live() const { return std::min(lately.opened, live()); }
+
+ private:
+  void CountBytes(const Connection& connection);
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_SERVER_RPC_LIMITS_CONNECTIONS_WATCHED_H_

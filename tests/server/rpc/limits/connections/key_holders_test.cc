@@ -1,0 +1,48 @@
+#include "server/rpc/limits/connections/key_holders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tvq {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr auto kUnknown = Standing::kUnknown;
+constexpr auto kKeyHolder = Standing::kKeyHolder;
+
+class KeyHoldersTest : public testing::Test {
+ protected:
+  std::vector<Standing> Look(const std::vector<std::string>& names) {
+    std::vector<Connection> open;
+    for (const std::string& name : names) open.push_back({.name = name});
+    holders_.SetStanding(&open);
+    std::vector<Standing> standing;
+    for (const Connection& connection : open) standing.push_back(connection.standing);
+    return standing;
+  }
+
+  KeyHolders holders_;
+};
+
+TEST_F(KeyHoldersTest, TellsConnectionsThatCalledWithAKey) {
+  holders_.Add("ipv4:192.0.2.1:1");
+  holders_.Add("ipv4:192.0.2.1:1");
+  EXPECT_THAT(Look({"ipv4:192.0.2.1:2", "ipv4:192.0.2.1:1", ""}),
+              ElementsAre(kUnknown, kKeyHolder, kUnknown));
+}
+
+TEST_F(KeyHoldersTest, ForgetsWhatTwoLooksDidNotShow) {
+  holders_.Add("a");
+  Look({});
+  EXPECT_THAT(Look({"a"}), ElementsAre(kKeyHolder)) << "it called after the first was read";
+  Look({});
+  Look({});
+  EXPECT_THAT(Look({"a"}), ElementsAre(kUnknown)) << "another client's, at the same port";
+}
+
+}  // namespace
+}  // namespace tvq
