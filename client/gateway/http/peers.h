@@ -16,9 +16,9 @@ namespace tvq::gateway {
 
 namespace asio = boost::asio;
 
-// A network of addresses: its connections, and the calls that were begun for it and soon given up. A server
-// closes the connection of a client that opens and resets calls too fast, and the gateway's
-// connections carry the calls of all its clients. Any thread, unless it says otherwise.
+// A network of addresses: its connections, and the calls that were begun for it and soon given up.
+// A server closes the connection of a client that opens and resets calls too fast, and the
+// gateway's connections carry the calls of all its clients. Any thread, unless it says otherwise.
 class Peer {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -66,7 +66,7 @@ class Peers {
 
   const int max_connections_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by network
-  size_t forget_at_ = 0;  // so many
+  size_t forget_at_ = 0;                                // so many
 };
 
 }  // namespace tvq::gateway

@@ -181,7 +181,8 @@ class Server::Impl {
     auto listening = ListenOn(options.host, options.port);
     if (!listening.ok()) return listening.status();
     port_ = listening->port;
-    auto listener = Listener::Create(*std::move(listening), ListenerOptionsOf(options), &admission_);
+    auto listener =
+        Listener::Create(*std::move(listening), ListenerOptionsOf(options), &admission_);
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
     grpc::ServerBuilder builder;

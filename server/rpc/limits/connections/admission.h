@@ -23,7 +23,7 @@ class Admission {
 
   // What the guard has seen.
   struct Sight {
-    bool crowded = false;        // clients without a key have begun more than is taken apart in time
+    bool crowded = false;  // clients without a key have begun more than is taken apart in time
     std::set<std::string> wary;  // networks of which connections were closed lately
 
     bool calm() const { return !crowded && wary.empty(); }

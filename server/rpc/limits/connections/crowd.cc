@@ -31,8 +31,8 @@ void Crowd::Judge(std::vector<Group::Verdict>* closed) {
     group_.CloseMost(Reason::kCrowd, &Watched::churn, group_.lately.churn() - resets_, closed);
     const double most_new = (new_live_ > most_new_ ? kAfterStorm : 1) * most_new_;
     if (group_.Sum(&Watched::new_live) > most_new) CloseUnknown(closed);
-    group_.CloseMost(Reason::kCrowd, &Watched::new_live,
-                     group_.Sum(&Watched::new_live) - most_new, closed);
+    group_.CloseMost(Reason::kCrowd, &Watched::new_live, group_.Sum(&Watched::new_live) - most_new,
+                     closed);
     group_.CloseMost(Reason::kCrowd, &Watched::live, group_.Sum(&Watched::live) - streams_, closed);
   }
   Settle();

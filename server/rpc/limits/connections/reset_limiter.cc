@@ -71,8 +71,8 @@ void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* clos
 void ResetLimiter::JudgeTogether(Network* network, Time now, std::vector<Verdict>* closed) {
   if (together_ <= 0) return;
   const double share = ShareOf(network, now);
-  network->CloseMost(Reason::kResets, &Watched::churn,
-                     network->lately.churn() - share * together_, closed);
+  network->CloseMost(Reason::kResets, &Watched::churn, network->lately.churn() - share * together_,
+                     closed);
   const double streams = kLiveTogether * share * static_cast<double>(limits_.max_streams);
   network->CloseMost(Reason::kStreams, &Watched::new_live,
                      network->Sum(&Watched::new_live) - streams, closed);

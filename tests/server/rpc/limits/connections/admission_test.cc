@@ -37,8 +37,7 @@ class AdmissionTest : public testing::Test {
 
 TEST_F(AdmissionTest, SoManyEnterBetweenTwoLooks) {
   EXPECT_EQ(Enter(kOtherPeer, kHeavy), Admission::kSuspectsBetweenLooks);
-  EXPECT_EQ(Enter(kOtherPeer, kLight),
-            Admission::kBetweenLooks - Admission::kSuspectsBetweenLooks);
+  EXPECT_EQ(Enter(kOtherPeer, kLight), Admission::kBetweenLooks - Admission::kSuspectsBetweenLooks);
   EXPECT_EQ(Enter(kOtherPeer, kLight, kAWhile), 0);
   admission_.Looked({});
   EXPECT_EQ(Enter(kOtherPeer, kLight), Admission::kBetweenLooks);

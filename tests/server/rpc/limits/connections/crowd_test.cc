@@ -141,7 +141,8 @@ TEST_F(CrowdTest, WholeRequestsAreNotSavedUpForOthers) {
   for (size_t i = 0; i < 2; ++i) {
     At(1).started += 1;
     At(1).bytes += 600;
-    EXPECT_EQ(Look().size(), i) << "100 messages of streams that were reset make none of these whole";
+    EXPECT_EQ(Look().size(), i)
+        << "100 messages of streams that were reset make none of these whole";
   }
 }
 
