@@ -25,8 +25,8 @@ void Crowd::Add(Watched* one, const Lately& fresh) {
 void Crowd::Judge(std::vector<Group::Verdict>* closed) {
   using Reason = Group::Reason;
   Settle();
-  group_.CloseMost(Reason::kBytes, &Watched::bytes, group_.Sum(&Watched::bytes) - max_bytes_,
-                   closed);
+  const double bytes = (bytes_ > max_bytes_ ? kAfterStorm : 1) * max_bytes_;
+  group_.CloseMost(Reason::kBytes, &Watched::bytes, group_.Sum(&Watched::bytes) - bytes, closed);
   if (resets_ > 0) {
     group_.CloseMost(Reason::kCrowd, &Watched::churn, group_.lately.churn() - resets_, closed);
     const double most_new = (new_live_ > most_new_ ? kAfterStorm : 1) * most_new_;
