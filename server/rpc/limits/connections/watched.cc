@@ -1,6 +1,7 @@
 #include "server/rpc/limits/connections/watched.h"
 
 #include <tuple>
+#include <utility>
 
 namespace tvq {
 
@@ -11,7 +12,8 @@ void Lately::Leak(double per_second, Time now) {
   at = now;
 }
 
-Lately Watched::See(const Connection& connection, double per_second, Time now) {
+Lately Watched::See(Connection connection, double per_second, Time now) {
+  connection.bytes = std::max(connection.bytes, seen.bytes);
   const Lately fresh{.opened = static_cast<double>(connection.started - seen.started),
                      .reset = static_cast<double>(connection.failed - seen.failed),
                      .at = now};
@@ -23,7 +25,7 @@ Lately Watched::See(const Connection& connection, double per_second, Time now) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
   };
   if (counts(connection) != counts(seen)) changed = now;
-  seen = connection;
+  seen = std::move(connection);
   return fresh;
 }
 

@@ -40,8 +40,8 @@ struct Watched {
   bool closed = false;    // gRPC is yet to find out
   Time changed;           // when it was last seen to do anything
 
-  // Returns what came since the last time.
-  Lately See(const Connection& connection, double per_second, Time now);
+  // Returns what came since the last time. Bytes are not counted where no descriptor is left for it.
+  Lately See(Connection connection, double per_second, Time now);
 
   bool HasGone(Time now) const { return closed && now - changed > kGone; }
   double bytes() const { return static_cast<double>(under_way); }

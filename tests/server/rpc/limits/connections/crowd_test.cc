@@ -146,6 +146,19 @@ TEST_F(CrowdTest, WholeRequestsAreNotSavedUpForOthers) {
   }
 }
 
+TEST_F(CrowdTest, BytesThatAreNotSeenForAMomentDoNotComeAgain) {
+  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  OpenAlone(1, Standing::kUnknown).started = 1;
+  At(1).messages = 1;
+  At(1).bytes = 900;
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).started += 1;
+  At(1).bytes = 0;
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).bytes = 1100;
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
 TEST_F(CrowdTest, AConnectionWithoutStreamsHasNothingUnderWay) {
   limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown);
