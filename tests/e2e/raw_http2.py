@@ -5,7 +5,7 @@ import struct
 import threading
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
-END_HEADERS, ACK = 4, 1
+END_HEADERS, END_STREAM, ACK = 4, 1, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME = 16384  # the largest without asking
 

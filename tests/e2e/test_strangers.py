@@ -8,8 +8,10 @@ import grpc
 import pytest
 from certificates import Authority
 from gateway_process import GatewayProcess
-from raw_http2 import ACK, PREFACE, SETTINGS, frame
+from raw_http2 import ACK, DATA, END_STREAM, PREFACE, SETTINGS, frame
+from reset_storm import requests
 from server_process import GOLDEN, ServerProcess, wait_until
+from test_keys import bearer, line
 
 LIMIT = 256      # descriptors, both limits
 STRANGERS = 400  # connections
@@ -18,6 +20,9 @@ FEW = ("prlimit", f"--nofile={LIMIT}:{LIMIT}")
 SILENT = b""
 HALF_A_PREFACE = PREFACE[:12]
 NO_CALL = PREFACE + frame(SETTINGS, 0, 0) + frame(SETTINGS, ACK, 0)
+NO_MESSAGE = NO_CALL + b"".join(requests(1, reset=False))
+WATCH = (NO_CALL + b"".join(requests(1, "/grpc.health.v1.Health/Watch", reset=False))
+         + frame(DATA, END_STREAM, 1, bytes(5)))
 HALF_A_HANDSHAKE = b"\x16\x03\x01\x02\x00\x01"
 
 
@@ -70,6 +75,25 @@ def test_strangers_make_room_for_callers(api, few, first_bytes):
     stream.cancel()
     assert answers(few)
     assert f"of {LIMIT} descriptors" in few.stderr()
+
+
+@pytest.mark.parametrize("first_bytes", [NO_MESSAGE, WATCH], ids=["no_message", "watch"])
+def test_calls_without_a_key_make_room_for_callers_with_one(api, tmp_path, first_bytes):
+    file = tmp_path / "keys.txt"
+    file.write_text(line("ana", "alpha"))
+    flags = ["--model", f"bytes={GOLDEN / 'bytes_untied'}", "--api-key-file", file]
+    with ServerProcess(api, *flags, inside=FEW) as server:
+        request = server.request("Once", max_tokens=100_000_000, ignore_eos=True)
+        stream = server.generation.Generate(request, metadata=bearer("alpha"))
+        next(stream)
+        strangers = connections(port_of(server), first_bytes)
+        with grpc.insecure_channel(server.address) as channel:  # a new connection
+            models = api.model_grpc.ModelServiceStub(channel)
+            models.GetServerInfo(api.model.GetServerInfoRequest(), metadata=bearer("alpha"), timeout=60, wait_for_ready=True)
+        next(stream)
+        assert f"of {LIMIT} descriptors" in server.stderr()
+        stream.cancel()
+        close(strangers)
 
 
 def test_handshakes_that_never_end_make_room(api, tmp_path):

@@ -72,7 +72,8 @@ Listener::Listener(ListeningSockets listening, const ListenerOptions& options, A
                    Descriptor epoll, Descriptor wake)
     : listening_(std::move(listening)),
       options_(options),
-      room_(listening_.port, options.tls, options.max_descriptors, options.max_handshakes),
+      room_(listening_.port, options.tls, options.max_descriptors, options.max_handshakes,
+            options.key_holders),
       waiting_(admission),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)) {}
@@ -287,7 +288,7 @@ void Listener::LogShortage(Time now) {
   if (!IsDue(now, next_shortage_)) return;
   spdlog::warn(
       "nearly all of {} descriptors are in use (ulimit -n): closed {} connections since the start "
-      "that did nothing or could not be taken, {} of these as all others were busy",
+      "that did nothing, had no key or could not be taken, {} of these as all others were busy",
       options_.max_descriptors, closed_.load(), refused_);
 }
 

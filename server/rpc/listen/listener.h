@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/descriptors.h"
 #include "server/rpc/limits/connections/admission.h"
+#include "server/rpc/limits/connections/key_holders.h"
 #include "server/rpc/listen/listening_sockets.h"
 #include "server/rpc/listen/room.h"
 #include "server/rpc/listen/waiting.h"
@@ -29,6 +30,7 @@ struct ListenerOptions {
   std::chrono::milliseconds acknowledge{20'000};
   int max_descriptors = 1024;  // that this process may have
   size_t max_handshakes = Room::kMaxHandshakes;
+  const KeyHolders* key_holders = nullptr;  // of a server with keys; must outlive the listener
 };
 
 // gRPC 1.51 stops to accept for ever once descriptors have run out, and takes any number of clients
@@ -36,8 +38,8 @@ struct ListenerOptions {
 // first bytes of HTTP/2, or of a TLS handshake, and `admission` lets it in; there are kMaxStrangers
 // of them at most, each for kFirstBytes at most. Then `take` owns the connection, from which
 // nothing has been read. One that speaks HTTP/1 is told where to go. When descriptors are short,
-// strangers make room, the oldest first; then connections that do nothing. When all are busy, new
-// ones are closed at once.
+// strangers make room, the oldest first; then connections that do nothing, or of clients without a
+// key where one is needed. When all are busy, new ones are closed at once.
 class Listener {
  public:
   static constexpr size_t kMaxStrangers = 1024;

@@ -25,27 +25,36 @@ int64_t NewestOf(const std::vector<Connection>& open) {
   return newest;
 }
 
+Standing StandingOf(const Connection& connection, const KeyHolders* key_holders) {
+  return key_holders == nullptr ? Standing::kCaller : key_holders->StandingOf(connection);
+}
+
 }  // namespace
 
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
                                           size_t most) {
-  std::erase_if(open, [now](const Connection& connection) {
-    return connection.live() > 0 || (connection.started > 0 && now - connection.last_used < kIdle);
+  // A call without a key may be open for ever: of health, or one whose message does not come.
+  const auto used = [](const Connection& connection) {
+    return connection.started > 0 && connection.standing != Standing::kUnknown;
+  };
+  std::erase_if(open, [&](const Connection& connection) {
+    return used(connection) && (connection.live() > 0 || now - connection.last_used < kIdle);
   });
-  std::ranges::sort(open, {}, [](const Connection& connection) {
-    const bool used = connection.started > 0;
-    return std::tuple(used, used ? connection.last_used : absl::InfinitePast(), connection.id);
+  std::ranges::sort(open, {}, [&](const Connection& connection) {
+    const auto last_used = used(connection) ? connection.last_used : absl::InfinitePast();
+    return std::tuple(used(connection), last_used, connection.id);
   });
   if (open.size() > most) open.resize(most);
   return open;
 }
 
-int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest) {
+int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest,
+                   const KeyHolders* key_holders) {
   std::set<std::pair<std::string, int>> served;  // whose handshakes have ended since
   return CloseConnections(chosen, [&](const Connection& one) {
     if (one.id != 0) {
       const auto now = ReadConnection(one.id);
-      return now && now->started == one.started;
+      return now && now->started == one.started && StandingOf(*now, key_holders) == one.standing;
     }
     for (const Connection& newer : OpenConnections(newest)) {
       newest = std::max(newest, newer.id);
@@ -55,12 +64,14 @@ int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest) {
   });
 }
 
-Room::Room(int port, bool tls, int max_descriptors, size_t max_handshakes)
+Room::Room(int port, bool tls, int max_descriptors, size_t max_handshakes,
+           const KeyHolders* key_holders)
     : port_(port),
       tls_(tls),
       most_(max_descriptors),
       reserve_(std::min(kReserve, max_descriptors / 4)),
       max_handshakes_(max_handshakes),
+      key_holders_(key_holders),
       settle_at_(max_handshakes + 1) {
   KeepSpares();
 }
@@ -96,7 +107,7 @@ int Room::Make(Time now) {
 int Room::Close(const std::vector<Connection>& chosen, int64_t newest) {
   if (chosen.empty()) return 0;
   spares_ = {};
-  const int closed = CloseStillIdle(chosen, newest);
+  const int closed = CloseStillIdle(chosen, newest, key_holders_);
   KeepSpares();
   return closed;
 }
@@ -108,6 +119,7 @@ void Room::KeepSpares() {
 std::vector<Connection> Room::Open() const {
   std::vector<Connection> open = OpenConnections();
   std::erase_if(open, [this](const Connection& one) { return one.local_port != port_; });
+  for (Connection& one : open) one.standing = StandingOf(one, key_holders_);
   return open;
 }
 

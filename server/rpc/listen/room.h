@@ -12,20 +12,23 @@
 #include "absl/time/time.h"
 #include "base/descriptors.h"
 #include "server/rpc/limits/connections/connection.h"
+#include "server/rpc/limits/connections/key_holders.h"
 
 namespace tvq {
 
 // Of connections, those to close first where some have to be, at most `most`: those that never had
-// a stream, the oldest first, then those that have not been used for kIdle, the longest first. None
-// with a stream that is live.
+// a stream, or are of unknown clients, the oldest first, then those that have not been used for
+// kIdle, the longest first. None of others with a stream that is live.
 constexpr absl::Duration kIdle = absl::Seconds(10);
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
                                           size_t most);
 
-// Closes those of `chosen` that still have had no call since, or are still in their handshake if
-// gRPC did not have them yet, whose id is then 0. `newest`: the largest id that gRPC had given when
-// they were chosen. Returns how many.
-int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest);
+// Closes those of `chosen` that have had no call since and are of the same standing, or are still
+// in their handshake if gRPC did not have them yet, whose id is then 0. `newest`: the largest id
+// that gRPC had given when they were chosen. `key_holders`: null on a server without keys, whose
+// clients are all callers. Returns how many.
+int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest,
+                   const KeyHolders* key_holders);
 
 // The connections to one port, which gRPC serves. One thread, unless it says otherwise.
 class Room {
@@ -41,8 +44,10 @@ class Room {
   // Left for the files of sessions, among others, where the limit leaves as many.
   static constexpr int kReserve = 256;
 
-  // `port`: where clients connect. `max_descriptors`: that this process may have.
-  Room(int port, bool tls, int max_descriptors, size_t max_handshakes = kMaxHandshakes);
+  // `port`: where clients connect. `max_descriptors`: that this process may have. `key_holders`: of
+  // a server with keys.
+  Room(int port, bool tls, int max_descriptors, size_t max_handshakes = kMaxHandshakes,
+       const KeyHolders* key_holders = nullptr);
 
   // Whether `fd`, the newest descriptor, is of the reserve. The system gives the smallest that is
   // free, so all smaller ones are taken.
@@ -55,8 +60,9 @@ class Room {
   // closes the oldest; returns how many.
   int HandedOver(const Address& peer, Time now);
 
-  // Closes connections that do nothing: those in their handshake, the oldest first, else the
-  // idlest. Returns how many, whose descriptors are free a moment later.
+  // Closes connections that do nothing, or call without a key where one is needed: those in their
+  // handshake, the oldest first, else the idlest. Returns how many, whose descriptors are free a
+  // moment later.
   int Make(Time now);
 
   // Takes at most one part in kShareOfTime of a core's time: Make does nothing until then.
@@ -85,6 +91,7 @@ class Room {
   const int most_;
   const int reserve_;
   const size_t max_handshakes_;
+  const KeyHolders* const key_holders_;     // null on a server without keys
   std::array<Descriptor, kSpares> spares_;  // for when there are no others
   std::deque<Handshake> handshakes_;        // perhaps under way, the oldest first; with TLS alone
   size_t settle_at_;                        // so many of them

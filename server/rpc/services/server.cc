@@ -92,10 +92,11 @@ int64_t ConnectionBytes(const ServerOptions& options) {
   return kDefaultRequestsInMemory * options.max_message_bytes;
 }
 
-ListenerOptions ListenerOptionsOf(const ServerOptions& options) {
+ListenerOptions ListenerOptionsOf(const ServerOptions& options, const KeyHolders* key_holders) {
   return {.tls = options.tls.enabled(),
           .acknowledge = options.keepalive_timeout,
-          .max_descriptors = options.max_descriptors};
+          .max_descriptors = options.max_descriptors,
+          .key_holders = key_holders};
 }
 
 // At all of it gRPC ends calls and connections of anybody.
@@ -181,8 +182,8 @@ class Server::Impl {
     auto listening = ListenOn(options.host, options.port);
     if (!listening.ok()) return listening.status();
     port_ = listening->port;
-    auto listener =
-        Listener::Create(*std::move(listening), ListenerOptionsOf(options), &admission_);
+    auto listener = Listener::Create(*std::move(listening),
+                                     ListenerOptionsOf(options, gate_->key_holders()), &admission_);
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
     grpc::ServerBuilder builder;

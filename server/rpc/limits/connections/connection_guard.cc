@@ -60,7 +60,7 @@ const char* What(ResetLimiter::Reason reason) {
 
 // Of a client of a server without keys. Any answer counts, also that a method does not exist, and
 // one that is under way.
-Standing StandingOf(const Connection& connection) {
+Standing StandingWithoutKeys(const Connection& connection) {
   const int64_t answered = connection.succeeded + (connection.sent > 0 ? 1 : 0);
   return answered > connection.failed ? Standing::kCaller : Standing::kUnknown;
 }
@@ -104,11 +104,11 @@ void ConnectionGuard::LookAtConnections(Time begin) {
 std::vector<Connection> ConnectionGuard::Open() const {
   std::vector<Connection> open = OpenConnections();
   CountBytes(&open);
-  if (key_holders_ != nullptr) {
-    key_holders_->SetStanding(&open);
-  } else {
-    for (Connection& connection : open) connection.standing = StandingOf(connection);
+  for (Connection& connection : open) {
+    connection.standing = key_holders_ == nullptr ? StandingWithoutKeys(connection)
+                                                  : key_holders_->StandingOf(connection);
   }
+  if (key_holders_ != nullptr) key_holders_->Forget(open);
   return open;
 }
 

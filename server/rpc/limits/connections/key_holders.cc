@@ -9,14 +9,15 @@ void KeyHolders::Add(std::string name) {
   names_.insert(std::move(name));
 }
 
-void KeyHolders::SetStanding(std::vector<Connection>* open) {
+Standing KeyHolders::StandingOf(const Connection& connection) const {
+  absl::MutexLock lock(&mutex_);
+  return names_.contains(connection.name) ? Standing::kKeyHolder : Standing::kUnknown;
+}
+
+void KeyHolders::Forget(const std::vector<Connection>& open) {
   absl::MutexLock lock(&mutex_);
   std::set<std::string> missed = names_;
-  for (Connection& connection : *open) {
-    const bool has_key = names_.contains(connection.name);
-    connection.standing = has_key ? Standing::kKeyHolder : Standing::kUnknown;
-    missed.erase(connection.name);
-  }
+  for (const Connection& connection : open) missed.erase(connection.name);
   // A call may come between the connections being read and this.
   for (const std::string& name : missed) {
     if (missed_.contains(name)) names_.erase(name);

@@ -17,12 +17,15 @@ class KeyHolders {
   // `name` of the peer, as gRPC's context of the call has it.
   void Add(std::string name);
 
-  // Tells the connections of key holders from others. `open`: all that there are; what is not among
-  // them this time and the next is forgotten.
-  void SetStanding(std::vector<Connection>* open);
+  // Of a client: a key holder, or unknown.
+  Standing StandingOf(const Connection& connection) const;
+
+  // `open`: all that there are; what is not among them this time and the next is forgotten. One
+  // thread.
+  void Forget(const std::vector<Connection>& open);
 
  private:
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> missed_ ABSL_GUARDED_BY(mutex_);  // of names_, those that were not open
 };

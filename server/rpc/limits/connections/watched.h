@@ -40,7 +40,7 @@ struct Watched {
   bool closed = false;    // gRPC is yet to find out
   Time changed;           // when it was last seen to do anything
 
-  // Returns what came since the last time. Bytes are not counted where no descriptor is left for it.
+  // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
   Lately See(Connection connection, double per_second, Time now);
 
   bool HasGone(Time now) const { return closed && now - changed > kGone; }

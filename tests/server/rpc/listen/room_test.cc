@@ -24,6 +24,8 @@ using testing::IsEmpty;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
 
+const KeyHolders kNobody{};
+
 std::vector<int64_t> IdsOf(const std::vector<Connection>& connections) {
   std::vector<int64_t> ids;
   ids.reserve(connections.size());
@@ -31,23 +33,39 @@ std::vector<int64_t> IdsOf(const std::vector<Connection>& connections) {
   return ids;
 }
 
+std::vector<Connection> Callers(std::vector<Connection> connections) {
+  for (Connection& connection : connections) connection.standing = Standing::kCaller;
+  return connections;
+}
+
 TEST(IdlestConnectionsTest, BeginsWithThoseThatNeverCalled) {
-  const std::vector<Connection> open = {
+  const std::vector<Connection> open = Callers({
       {.id = 1, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(20)},
       {.id = 2, .started = 9, .failed = 9, .last_used = kNow - absl::Seconds(30)},
       {.id = 4},
       {.id = 3},
-  };
+  });
   EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 9)), ElementsAre(3, 4, 2, 1));
   EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 3)), ElementsAre(3, 4, 2));
 }
 
 TEST(IdlestConnectionsTest, LeavesThoseWithACallOrAfterOne) {
-  const std::vector<Connection> open = {
+  const std::vector<Connection> open = Callers({
       {.id = 1, .started = 2, .succeeded = 1, .last_used = kNow - absl::Seconds(900)},
       {.id = 2, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(9)},
-  };
+  });
   EXPECT_THAT(IdlestConnections(open, kNow, 9), IsEmpty());
+}
+
+TEST(IdlestConnectionsTest, NoCallOfAnUnknownClientCounts) {
+  std::vector<Connection> open = Callers({
+      {.id = 1, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(20)},
+      {.id = 2, .started = 1, .last_used = kNow - absl::Seconds(20)},
+  });
+  open.push_back({.id = 4, .started = 1, .last_used = kNow - absl::Seconds(900)});
+  open.push_back({.id = 3, .started = 9, .succeeded = 8, .last_used = kNow});
+  open.push_back({.id = 5});
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 9)), ElementsAre(3, 4, 5, 1));
 }
 
 TEST(RoomTest, KeepsAPartOfTheDescriptors) {
@@ -91,6 +109,17 @@ TEST(RoomTest, ClosesOnlyWhatIsIdleAtItsPort) {
   EXPECT_EQ(call.Wait(), grpc::StatusCode::CANCELLED);
 }
 
+TEST(RoomTest, OfAServerWithKeysLeavesCallsWithOneAlone) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call call(grpc);
+  KeyHolders holders;
+  holders.Add(grpc.open()[0].name);
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_EQ(Room(grpc.port(), false, 1024, Room::kMaxHandshakes, &holders).Make(now), 0);
+  EXPECT_EQ(Room(grpc.port(), false, 1024, Room::kMaxHandshakes, &kNobody).Make(now), 1);
+  EXPECT_EQ(call.Wait(), grpc::StatusCode::UNAVAILABLE);
+}
+
 TEST(CloseStillIdleTest, LeavesWhatHasHadACallSince) {
   GrpcConnection grpc("127.0.0.1");
   GrpcConnection::Call first(grpc);
@@ -99,11 +128,22 @@ TEST(CloseStillIdleTest, LeavesWhatHasHadACallSince) {
   while (grpc.open()[0].live() > 0) absl::SleepFor(absl::Milliseconds(1));
   const std::vector<Connection> idle = grpc.open();
   GrpcConnection::Call second(grpc);
-  EXPECT_EQ(CloseStillIdle(idle, idle[0].id), 0);
+  EXPECT_EQ(CloseStillIdle(idle, idle[0].id, &kNobody), 0);
   grpc.Answer();
   EXPECT_EQ(second.Wait(), grpc::StatusCode::OK);
-  EXPECT_EQ(CloseStillIdle(idle, idle[0].id), 0) << "it was used a moment ago";
-  EXPECT_EQ(CloseStillIdle(grpc.open(), idle[0].id), 1);
+  EXPECT_EQ(CloseStillIdle(idle, idle[0].id, &kNobody), 0) << "it was used a moment ago";
+  EXPECT_EQ(CloseStillIdle(grpc.open(), idle[0].id, &kNobody), 1);
+}
+
+TEST(CloseStillIdleTest, LeavesWhoHasCalledWithAKeySince) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call call(grpc);
+  const std::vector<Connection> open = grpc.open();
+  KeyHolders holders;
+  holders.Add(open[0].name);
+  EXPECT_EQ(CloseStillIdle(open, open[0].id, &holders), 0);
+  EXPECT_EQ(CloseStillIdle(open, open[0].id, &kNobody), 1);
+  EXPECT_EQ(call.Wait(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST(CloseStillIdleTest, LeavesWhoseHandshakeHasEndedSince) {
@@ -114,8 +154,8 @@ TEST(CloseStillIdleTest, LeavesWhoseHandshakeHasEndedSince) {
   const Descriptor client = ConnectTo(grpc.port());
   const Connection handshake{.peer = *LocalOf(client.get()), .local_port = grpc.port()};
   WaitForOpen(grpc, 2);
-  EXPECT_EQ(CloseStillIdle({handshake}, newest), 0);
-  EXPECT_EQ(CloseStillIdle({handshake}, newest + 1000), 1) << "gRPC has nothing newer";
+  EXPECT_EQ(CloseStillIdle({handshake}, newest, &kNobody), 0);
+  EXPECT_EQ(CloseStillIdle({handshake}, newest + 1000, &kNobody), 1) << "gRPC has nothing newer";
 }
 
 // Clients in their handshake at a port, and a room that allows eight.

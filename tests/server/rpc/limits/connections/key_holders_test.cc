@@ -18,10 +18,12 @@ class KeyHoldersTest : public testing::Test {
  protected:
   std::vector<Standing> Look(const std::vector<std::string>& names) {
     std::vector<Connection> open;
-    for (const std::string& name : names) open.push_back({.name = name});
-    holders_.SetStanding(&open);
     std::vector<Standing> standing;
-    for (const Connection& connection : open) standing.push_back(connection.standing);
+    for (const std::string& name : names) {
+      open.push_back({.name = name});
+      standing.push_back(holders_.StandingOf(open.back()));
+    }
+    holders_.Forget(open);
     return standing;
   }
 
