@@ -98,7 +98,9 @@ int Room::Make(Time now) {
   const int64_t newest = NewestOf(open);
   Settle(open, now);
   int closed = Close(TakeHandshakes(std::max(kBatch, handshakes_.size() / 4)), newest);
-  if (closed == 0) closed = Close(IdlestConnections(std::move(open), absl::Now(), kBatch), newest);
+  // Where handshakes are few, others fill the descriptors.
+  const size_t rest = kBatch - std::min(kBatch, static_cast<size_t>(closed));
+  closed += Close(IdlestConnections(std::move(open), absl::Now(), rest), newest);
   const Time end = std::chrono::steady_clock::now();
   next_ = end + (kShareOfTime - 1) * (end - now);
   return closed;

@@ -61,8 +61,8 @@ class Room {
   int HandedOver(const Address& peer, Time now);
 
   // Closes connections that do nothing, or call without a key where one is needed: those in their
-  // handshake, the oldest first, else the idlest. Returns how many, whose descriptors are free a
-  // moment later.
+  // handshake, the oldest first, and the idlest where these are few. Returns how many, whose
+  // descriptors are free a moment later.
   int Make(Time now);
 
   // Takes at most one part in kShareOfTime of a core's time: Make does nothing until then.

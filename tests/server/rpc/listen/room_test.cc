@@ -91,6 +91,22 @@ TEST(RoomTest, ClosesTheIdleWhereHandshakesHaveEndedByThemselves) {
   EXPECT_EQ(room.Make(now), 1);
 }
 
+TEST(RoomTest, ClosesTheIdleTooWhereHandshakesAreFew) {
+  GrpcConnection grpc("127.0.0.1");
+  const Descriptor idle = ConnectTo(grpc.port());
+  WaitForOpen(grpc, 1);
+  // Not gRPC's, so the handshake does not end.
+  const auto listening = ListenOn("127.0.0.2", grpc.port());
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  const Descriptor client = ConnectTo(grpc.port(), INADDR_LOOPBACK + 1);
+  Descriptor server;
+  while (!server.ok()) server = Descriptor(accept(listening->sockets[0].get(), nullptr, nullptr));
+  Room room(grpc.port(), /*tls=*/true, 1024);
+  const auto now = std::chrono::steady_clock::now();
+  room.HandedOver(*PeerOf(server.get()), now);
+  EXPECT_EQ(room.Make(now), 2);
+}
+
 TEST(RoomTest, ClosesOnlyWhatIsIdleAtItsPort) {
   GrpcConnection other("127.0.0.1");
   GrpcConnection grpc("127.0.0.1");

@@ -8,11 +8,11 @@
 
 namespace tvq {
 
-// A client that says nothing, at a port of 127.0.0.1; none if it cannot connect.
-inline Descriptor ConnectTo(int port) {
+// A client that says nothing, at a port of 127.0.0.1 or another address; none if it cannot connect.
+inline Descriptor ConnectTo(int port, in_addr_t ip = INADDR_LOOPBACK) {
   Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = htonl(ip);
   const bool connected =
       connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   return connected ? std::move(fd) : Descriptor();
