@@ -56,6 +56,31 @@ it('stops at the server too, and answers again', async () => {
   expect(await tab.page.getByRole('alert').count()).toBe(0);
 });
 
+it('has what came of the lines when the page is reloaded in their midst', async () => {
+  onTestFinished(await keepBusy(url)); // else all may be there before
+  const line = tab.page.getByLabel('First line', { exact: true });
+  await line.evaluate((input) => input.removeAttribute('maxlength'));
+  await line.fill('晋世文章昌二陆'.repeat(40));
+  await answer().click();
+  // Goes as soon as there is text: a hand would be too late.
+  const seen = await tab.page.waitForFunction(() => {
+    const here = window as Window & { leaves?: boolean };
+    if (here.leaves) return null;
+    const before = sessionStorage.getItem('test.seen');
+    if (before !== null) return JSON.parse(before) as string[];
+    const lines = [...document.querySelectorAll('.second')].map((node) => node.textContent ?? '');
+    if (lines.every((text) => text === '')) return null;
+    sessionStorage.setItem('test.seen', JSON.stringify(lines));
+    here.leaves = true;
+    location.reload();
+    return null;
+  });
+  const lines = (await seen.jsonValue())!;
+  await expect.poll(() => tab.page.locator('.second').count()).toBe(lines.length);
+  const after = await tab.page.locator('.second').allTextContents();
+  expect(after.map((text, i) => text.slice(0, lines[i]!.length))).toEqual(lines);
+});
+
 it('names the characters that the model does not know', async () => {
   await tab.page.getByLabel('First line', { exact: true }).fill('龍争虎鬥');
   await answer().click();

@@ -162,6 +162,17 @@ it('has after a reload what was drawn, by hand and by the model, and takes nonse
   }
 });
 
+it('has what came of images when the page is reloaded in their midst', async () => {
+  onTestFinished(await keepBusy(url)); // else all may be drawn before
+  await tab.page.getByRole('spinbutton', { name: 'images' }).fill('32');
+  await button('Draw').click();
+  await expect.poll(() => tab.page.locator('.figures').textContent()).toMatch(/^[1-9]/);
+  await tab.page.reload();
+  await expect.poll(() => button('Draw').isEnabled()).toBe(true);
+  expect(seen(await pixels('.tile canvas'))).toBeGreaterThan(0);
+  expect(await button('Download all').isEnabled()).toBe(true); // not sheets of paper
+});
+
 it('hands out each image, and all as one', async () => {
   await tab.page.getByRole('spinbutton', { name: 'images' }).fill('5');
   expect(await button('Download all').isDisabled()).toBe(true);

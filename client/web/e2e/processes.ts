@@ -53,7 +53,8 @@ class Running {
     });
   }
 
-  stop(): Promise<void> {
+  /** `now`: it is told twice, so that it does not wait for what runs. */
+  stop(now = false): Promise<void> {
     return new Promise((done) => {
       if (this.child.exitCode !== null || this.child.signalCode !== null) return done();
       const late = setTimeout(() => this.child.kill('SIGKILL'), 5000);
@@ -62,6 +63,7 @@ class Running {
         done();
       });
       this.child.kill('SIGTERM');
+      if (now) setTimeout(() => this.child.kill('SIGTERM'), 500);
     });
   }
 }
@@ -128,6 +130,11 @@ export class Service {
   /** The server ends as by a crash; the gateway stays. */
   serverDies(): Promise<void> {
     return this.server.kill();
+  }
+
+  /** The server ends as one that is told to, with what it runs; the gateway stays. */
+  serverEnds(): Promise<void> {
+    return this.server.stop(true);
   }
 
   async stop(): Promise<void> {

@@ -123,9 +123,11 @@ it('opens the story again when a server that was away is back', async () => {
   );
   await tab.page.reload();
   await tab.page.getByRole('alert').filter({ hasText: 'Away.' }).waitFor();
+  expect(await text()).toBe(before); // as the tab kept it
+  expect(await button('Continue').isDisabled()).toBe(true);
   await tab.page.unroute(away);
-  await done();
-  await expect.poll(text).toBe(before);
+  await expect.poll(() => button('Continue').isEnabled()).toBe(true);
+  expect(await text()).toBe(before);
 });
 
 it('has the words in the box where the session is gone', async () => {
@@ -165,4 +167,18 @@ it('knows the text of a branch, too', async () => {
   await expect.poll(() => button('Try again').isDisabled()).toBe(true);
   expect(await tokens()).toEqual(before);
   expect(await of('given')).toEqual(['The captain said']);
+});
+
+it('has what was seen of a session whose text the server does not keep', async () => {
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: false });
+  await call(url, 'POST', `/v1/sessions/${id}/append`, { text: 'Another text' });
+  await tab.go(`write?session=${id}`);
+  await tab.page.getByText('whose text was not kept').waitFor();
+  await write(' Then he', 8);
+  await expect.poll(async () => (await of('written')).length).toBeGreaterThan(0);
+  await done();
+  const before = { given: await of('given'), tokens: await tokens() };
+  await reload();
+  expect({ given: await of('given'), tokens: await tokens() }).toEqual(before);
+  expect(await box().inputValue()).toBe('');
 });

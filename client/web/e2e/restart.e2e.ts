@@ -53,6 +53,43 @@ it('Tree shows the session again by itself', async () => {
   await expect.poll(async () => (await tab.page.locator('.reading .text').textContent())!.length).toBeGreaterThan(20);
 });
 
+it('Tree has what came of a continuation that the session does not hold', async () => {
+  const session = await call<Session>(service.url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: true });
+  await call(service.url, 'POST', `/v1/sessions/${session.id}/append`, { text: 'It was late.' });
+  await call(service.url, 'POST', `/v1/sessions/${session.id}/save`, {});
+  await open(`tree?session=${session.id}`);
+  await tab.page.getByRole('region', { name: 'The chosen session' }).getByLabel('tokens').fill('100000');
+  await button('Continue').click();
+  const fresh = tab.page.locator('.fresh');
+  await expect.poll(async () => (await fresh.textContent())!.length).toBeGreaterThan(100);
+  await service.serverDies();
+  await expect.poll(() => button('Stop').count()).toBe(0);
+  const seen = await fresh.textContent();
+  await alerts().first().waitFor();
+  await service.serveInstead(MODELS);
+  const unheld = () => tab.page.locator('.unheld .lost').allTextContents();
+  await expect.poll(unheld).toEqual([seen]);
+  await expect.poll(() => alerts().count()).toBe(0);
+  await tab.page.reload();
+  await expect.poll(unheld).toEqual([seen]);
+  expect(await tab.page.locator('.reading .text').textContent()).toBe('It was late.');
+  await button('Discard').click();
+  expect(await unheld()).toEqual([]);
+});
+
+it.each([
+  ['Draw', 'draw'],
+  ['Answer', 'couplets'],
+])('%s says no longer that nobody answers when somebody does', async (name, page) => {
+  await open(page);
+  await expect.poll(() => button(name).isEnabled()).toBe(true);
+  await service.serverDies();
+  await button(name).click();
+  await alerts().first().waitFor();
+  await service.serveInstead(MODELS);
+  await expect.poll(() => alerts().count()).toBe(0);
+});
+
 it('Draw has the drawing and the images, and draws again', async () => {
   await open('draw');
   await button('Draw the digit 3 as an example').click();

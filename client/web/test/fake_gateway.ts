@@ -56,6 +56,8 @@ export class FakeGateway {
   late = false;
   /** What completions write is told and then lost, as by a server that ends before it has stored it. */
   loses = false;
+  /** Nobody answers, and streams break off. */
+  away = false;
   /** What `/v1/server` tells: prompt tokens that were read, and requests that run beside those of the test. */
   read = 0;
   others = 0;
@@ -70,6 +72,7 @@ export class FakeGateway {
     const body = typeof init.body === 'string' ? (JSON.parse(init.body) as Record<string, unknown>) : {};
     this.calls.push({ path: url.pathname, method, body, headers: new Headers(init.headers) });
     init.signal?.throwIfAborted();
+    if (this.away) throw new TypeError('Failed to fetch');
     return this.queue.shift() ?? this.answer(url, method, body, init.signal ?? null);
   };
 
@@ -215,8 +218,12 @@ export class FakeGateway {
         async pull(controller) {
           await gateway.pace();
           if (signal?.aborted) {
-            if (body['commit_on_cancel']) commit();
+            if (body['commit_on_cancel'] && !gateway.away) commit();
             controller.error(new DOMException('aborted', 'AbortError'));
+            return;
+          }
+          if (gateway.away) {
+            controller.error(new TypeError('network error'));
             return;
           }
           if (made.length === gateway.breakAfter) {

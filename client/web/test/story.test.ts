@@ -33,9 +33,26 @@ async function turn(
 
 const LOOK_MS = 5;
 
-function fresh(): { gateway: FakeGateway; story: Story } {
+/** `after`: what happens once a call of this path is answered, and what is answered then if not the same. */
+function fresh(after: (path: string, gateway: FakeGateway) => Response | undefined = () => undefined): {
+  gateway: FakeGateway;
+  story: Story;
+} {
   const gateway = new FakeGateway();
-  return { gateway, story: new Story(new Api({ fetch: gateway.fetch, sleep: () => Promise.resolve() }), LOOK_MS) };
+  const fetch: typeof gateway.fetch = async (input, init) => {
+    const answer = await gateway.fetch(input, init);
+    return after(String(input), gateway) ?? answer;
+  };
+  return { gateway, story: new Story(new Api({ fetch, sleep: () => Promise.resolve() }), LOOK_MS) };
+}
+
+/** Calls `work` once so many characters have come. */
+function watchUntil(length: number, work: () => void): Watched {
+  const watch = new Watched();
+  watch.after = () => {
+    if (watch.text.length === length) work();
+  };
+  return watch;
 }
 
 describe('Story', () => {
@@ -210,6 +227,97 @@ describe('Story', () => {
     story.session = null;
     expect((await turn(story, 'x', 5, new Watched(), AbortSignal.abort())).kind).toBe('undone');
     expect([story.session, gateway.sessions.size]).toEqual([null, 1]);
+  });
+
+  it.each(['the first turn', 'a later one'])(
+    'does not know what the session has of %s when the server is away',
+    async (which) => {
+      const { gateway, story } = fresh();
+      if (which === 'a later one') await turn(story, 'Once', 5);
+      const watch = watchUntil(3, () => (gateway.away = true));
+      expect(await turn(story, 'x', 50, watch)).toMatchObject({ kind: 'unsure', error: { status: 0 } });
+      const session = gateway.sessions.get(story.session!.id)!;
+      expect(story.version).toBe(session.version); // as before the turn
+      gateway.away = false;
+      gateway.write(session.id, 'x and'); // it has had the turn
+      expect(await story.open(session.id, story.version)).toMatch(/x and$/);
+    },
+  );
+
+  it('does not know it either when it was stopped as the server went away', async () => {
+    const { gateway, story } = fresh();
+    const stop = new AbortController();
+    const watch = watchUntil(3, () => {
+      gateway.away = true;
+      stop.abort();
+    });
+    expect(await turn(story, 'Once', 50, watch, stop.signal)).toMatchObject({ kind: 'unsure', error: { status: 0 } });
+    expect(story.session).not.toBeNull();
+  });
+
+  it('knows that the session is gone: in the midst of a turn, and before one', async () => {
+    for (const turns of [0, 1]) {
+      const { gateway, story } = fresh();
+      for (let n = 0; n < turns; n += 1) await turn(story, 'Once', 5);
+      gateway.breakAfter = 3;
+      const watch = watchUntil(3, () => gateway.sessions.clear());
+      expect(await turn(story, 'x', 5, watch)).toEqual({ kind: 'gone' });
+      expect(await turn(story, 'x', 5)).toEqual({ kind: 'gone' });
+    }
+  });
+
+  it('takes a session whose model is gone for gone', async () => {
+    let served = true;
+    const { gateway, story } = fresh((path) =>
+      !served && path === '/v1/completions' ? failure(404, 'no model m') : undefined,
+    );
+    await turn(story, 'Once', 5);
+    served = false;
+    expect(await turn(story, 'x', 5)).toEqual({ kind: 'gone' });
+    story.session = null;
+    expect(await turn(story, 'x', 5)).toMatchObject({ kind: 'undone', error: { status: 404 } });
+    expect(gateway.sessions.size).toBe(1); // no empty one is left
+  });
+
+  it('has a turn whose end came, also when nobody answers after it', async () => {
+    const { gateway, story } = fresh();
+    const watch = watchUntil(5, () => (gateway.away = true));
+    expect((await turn(story, 'Once', 5, watch)).kind).toBe('done');
+    const { version, position } = gateway.sessions.get(story.session!.id)!;
+    expect([story.version, story.session!.position]).toEqual([version, position]);
+  });
+
+  it('has taken back a turn, also when nobody answers after it', async () => {
+    const { gateway, story } = fresh((path, gateway) => {
+      gateway.away = path.endsWith('/rewind');
+      return undefined;
+    });
+    await turn(story, 'Once', 5);
+    await turn(story, ' more', 5);
+    expect(await story.takeBack()).toBe(true);
+    const { version } = gateway.sessions.get(story.session!.id)!;
+    expect([story.version, story.session!.position]).toEqual([version, 9]);
+  });
+
+  it('stays at its session when another one cannot be read', async () => {
+    const { gateway, story } = fresh((path, gateway) => {
+      gateway.away = path === '/v1/sessions/s2?include_transcript=true&transcript_start=0';
+      return undefined;
+    });
+    await turn(story, 'Once', 5);
+    const branch = await story.branch('other');
+    await expect(story.open(branch.id)).rejects.toMatchObject({ status: 0 });
+    expect(story.session!.id).toBe('s1');
+    gateway.away = false;
+    expect((await turn(story, 'x', 5)).kind).toBe('done');
+  });
+
+  it('waits for no turn in a session that lost its end', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 5);
+    const before = gateway.calls.length;
+    await story.open(story.session!.id, story.version + 1);
+    expect(gateway.calls.length - before).toBe(3);
   });
 
   it('hands on why no session could be made', async () => {

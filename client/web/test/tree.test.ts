@@ -2,10 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Api } from '../src/api/client.ts';
 import { createSession, getSession, listSessions, markSession } from '../src/api/sessions.ts';
 import type { Mark, Session } from '../src/api/types.ts';
+import { forgetBroken, rememberBroken, unheldBy } from '../src/pages/tree/broken.ts';
 import { forkPosition, layout } from '../src/pages/tree/layout.ts';
 import { forkPositions, nameOf } from '../src/pages/tree/names.ts';
 import { rewind } from '../src/pages/tree/rewind.ts';
-import { wordStart } from '../src/pages/tree/text.ts';
+import { continueSession, wordStart } from '../src/pages/tree/text.ts';
 import { FakeGateway } from './fake_gateway.ts';
 
 let clock = 0;
@@ -170,6 +171,76 @@ describe('rewind', () => {
       status: 404,
     });
     expect([...gateway.sessions.keys()]).toEqual([id]);
+  });
+});
+
+describe('a continuation that breaks off', () => {
+  const TEXT = 'It was late';
+  let gateway: FakeGateway;
+  let api: Api;
+  let id: string;
+  let shown: string;
+
+  beforeEach(async () => {
+    vi.stubGlobal('sessionStorage', memory());
+    vi.stubGlobal('window', new EventTarget());
+    gateway = new FakeGateway();
+    api = new Api({ fetch: gateway.fetch });
+    ({ id } = await createSession(api, { model: 'm', label: 'story' }));
+    gateway.write(id, TEXT);
+    shown = '';
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  /** Does `work` when three characters have come. */
+  const goOn = async (work: () => void, signal = new AbortController().signal): Promise<void> =>
+    continueSession(
+      api,
+      await getSession(api, id),
+      50,
+      (text) => {
+        shown += text;
+        if (shown.length === 3) work();
+      },
+      signal,
+    );
+
+  it('is there still, until it is thrown away', async () => {
+    await expect(goOn(() => (gateway.away = true))).rejects.toMatchObject({ status: 0 });
+    expect(unheldBy(id, TEXT)).toBe(shown);
+    expect(unheldBy(id)).toBe(shown); // its session is gone
+    expect(unheldBy('other', TEXT)).toBe('');
+    forgetBroken(id);
+    expect(unheldBy(id, TEXT)).toBe('');
+  });
+
+  it('is there when the page goes in its midst, once', async () => {
+    const leave = (): void => {
+      window.dispatchEvent(new Event('pagehide'));
+      expect(unheldBy(id, TEXT)).toBe(shown);
+      gateway.away = true;
+    };
+    await expect(goOn(leave)).rejects.toMatchObject({ status: 0 });
+    expect(unheldBy(id, TEXT)).toBe(shown);
+  });
+
+  it('is not told of where the session holds it', async () => {
+    const stop = new AbortController();
+    await goOn(() => stop.abort(), stop.signal);
+    expect(gateway.text(id).startsWith(TEXT + shown)).toBe(true);
+    expect(unheldBy(id, gateway.text(id))).toBe('');
+    expect(unheldBy(id, TEXT)).toBe(''); // a rewind took it
+  });
+
+  it('is not told of where the end that is read lies within it', () => {
+    rememberBroken(id, ' in the evening');
+    expect(unheldBy(id, 'evening', true)).toBe(' in the evening');
+    expect(unheldBy(id, 'evening', false)).toBe('');
+  });
+
+  it('leaves what came before it', () => {
+    for (const came of [' in the evening', ' at night', '']) rememberBroken(id, came);
+    expect(unheldBy(id, TEXT)).toBe(' in the evening\n at night');
   });
 });
 

@@ -32,6 +32,13 @@ export const wantsKey = (error: unknown): boolean =>
 export const mayPass = (error: unknown): boolean =>
   isTimeout(error) || (error instanceof ApiError && [0, 429, 503].includes(error.status));
 
+/** Nobody answers at the moment: that is out of date once somebody does. */
+export const isAway = (error: unknown): boolean =>
+  isTimeout(error) || (error instanceof ApiError && [0, 503].includes(error.status));
+
+/** The server has it no more: a session, or the model that it needs. */
+export const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404;
+
 /** The gateway's words for it that nobody listens where its server should be. */
 const NO_SERVER = 'Is tvq-server running?';
 

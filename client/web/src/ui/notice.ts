@@ -1,23 +1,33 @@
 // A place on the page for what went wrong or was done, beside what it is about. It is there when it says nothing, too,
 // so that nothing moves when a message comes or goes.
 
-import { explain, isAbort, serverCommand, wantsKey } from '../api/errors.ts';
+import { explain, isAbort, isAway, serverCommand, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
 import { count, plural } from '../text/format.ts';
 import { keyButton } from './key.ts';
 
 export class Notice {
   readonly node = el('div', { class: 'notice', role: 'status' });
+  /** It says that nobody answers. */
+  private away = false;
 
   clear(): void {
+    this.away = false;
     this.node.className = 'notice';
     this.node.setAttribute('role', 'status');
     fill(this.node);
   }
 
-  fail(error: unknown): void {
-    if (isAbort(error)) return;
-    this.show('bad', explain(error), ...help(error));
+  /** `more`: what came of it; that alone where a person stopped it. */
+  fail(error: unknown, more = ''): void {
+    if (!isAbort(error)) this.show('bad', explain(error), more && ` ${more}`, ...help(error));
+    else if (more !== '') this.say(more);
+    this.away = isAway(error);
+  }
+
+  /** The server answers: that it did not is said no longer. */
+  answered(): void {
+    if (this.away) this.clear();
   }
 
   say(...children: Child[]): void {
@@ -40,6 +50,7 @@ export class Notice {
   }
 
   private show(kind: string, ...children: Child[]): void {
+    this.away = false;
     const message = el('p', {}, ...children);
     // What is written anew is read aloud anew. Links differ where texts do not.
     const isSame = this.node.className === `notice ${kind}` && this.node.textContent === message.textContent;

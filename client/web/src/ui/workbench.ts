@@ -3,7 +3,7 @@
 
 import { complete, type CompletionRequest, type Piece } from '../api/completions.ts';
 import type { App } from '../app.ts';
-import { wantsKey } from '../api/errors.ts';
+import { isAway, wantsKey } from '../api/errors.ts';
 import type { Model } from '../api/types.ts';
 import { el, fill, type Child } from '../dom.ts';
 import { Action } from './action.ts';
@@ -40,6 +40,7 @@ export class Workbench {
     () => void this.load(),
     () => this.busy,
   );
+  /** It is said that nobody answers, which is so until somebody does. */
   private failed = false;
 
   constructor(
@@ -110,10 +111,16 @@ export class Workbench {
     return this.running !== null;
   }
 
-  /** Does `work`, which can be stopped; says what went wrong. Whether it went well. */
-  async run(work: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+  /**
+   * Does `work`, which can be stopped; says what went wrong. Whether it went well. `leave` has the browser keep what
+   * came, if the page goes meanwhile.
+   */
+  async run(work: (signal: AbortSignal) => Promise<void>, leave: () => void): Promise<boolean> {
     const control = new AbortController();
     this.running = control;
+    this.failed = false;
+    this.again.stop();
+    window.addEventListener('pagehide', leave);
     this.update();
     this.notice.clear();
     this.sampling.clear();
@@ -123,8 +130,11 @@ export class Workbench {
     } catch (error) {
       this.app.forget(); // a server that was started anew may have other models
       if (!this.sampling.fail(error)) this.notice.fail(error);
+      this.failed = isAway(error);
+      if (this.failed) this.again.later();
       return false;
     } finally {
+      window.removeEventListener('pagehide', leave);
       this.running = null;
       this.update();
     }

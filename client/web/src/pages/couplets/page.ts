@@ -175,10 +175,15 @@ class CoupletsPage implements Page {
       this.first.focus();
       return;
     }
-    await this.bench.run((signal) => this.ask(model, first, signal));
+    const answers: Answer[] = [];
+    await this.bench.run(
+      (signal) => this.ask(model, first, answers, signal),
+      () => this.keepWhatCame(first, answers),
+    );
   }
 
-  private async ask(model: Model, first: string, signal: AbortSignal): Promise<void> {
+  /** Lays the second lines that it asks for into `answers`. */
+  private async ask(model: Model, first: string, answers: Answer[], signal: AbortSignal): Promise<void> {
     const vocabulary = await this.vocabulary(model);
     const unknown = unknownTo(vocabulary, first);
     if (unknown.length > 0) {
@@ -189,7 +194,7 @@ class CoupletsPage implements Page {
     }
     const n = Math.min(MOST, Math.max(1, Math.round(Number(this.answersWanted.value)) || 1));
     const length = this.sameLength.checked ? [...first].length : null;
-    const answers = this.lay(first, n);
+    answers.push(...this.lay(first, n));
     announce(`Looking for ${plural(n, 'second line')}.`);
     try {
       await this.bench.complete(
@@ -209,13 +214,19 @@ class CoupletsPage implements Page {
         signal,
       );
     } catch (error) {
-      if (answers.some(({ text }) => text !== '')) this.keep(first, answers);
-      else this.showKept(); // nothing came: those before are there still
+      if (!this.keepWhatCame(first, answers)) this.showKept(); // nothing came: those before are there still
       throw error;
     }
     rank(answers);
     this.keep(first, answers);
     announce(`${plural(n, 'second line')} found.`);
+  }
+
+  /** Whether anything came. */
+  private keepWhatCame(first: string, answers: Answer[]): boolean {
+    const came = answers.some(({ text }) => text !== '');
+    if (came) this.keep(first, answers);
+    return came;
   }
 
   private keep(first: string, answers: Answer[]): void {

@@ -249,11 +249,15 @@ class DrawPage implements Page {
       tiles[piece.index]?.push(piece.ids);
       frames.ask();
     };
-    const well = await this.bench.run((signal) => this.bench.complete(model, request, show, signal));
-    const images = tiles.map(({ packed }) => packed);
-    if (tiles.some(({ known }) => known > ids.length))
-      visit.setJson('draw.images', { shape, given: rows, ink, images } satisfies KeptImages);
-    else this.showKept(); // nothing came: those before are there still
+    /** Whether there is anything to keep. */
+    const keep = (): boolean => {
+      const came = tiles.some(({ known }) => known > ids.length);
+      const images = tiles.map(({ packed }) => packed);
+      if (came) visit.setJson('draw.images', { shape, given: rows, ink, images } satisfies KeptImages);
+      return came;
+    };
+    const well = await this.bench.run((signal) => this.bench.complete(model, request, show, signal), keep);
+    if (!keep()) this.showKept(); // nothing came: those before are there still
     announce(well ? `${plural(n, 'image')} drawn.` : 'Stopped.');
   }
 

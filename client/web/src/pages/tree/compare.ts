@@ -1,6 +1,7 @@
 // Two branches side by side: what they share, then where they part.
 
 import type { Api } from '../../api/client.ts';
+import { isAway } from '../../api/errors.ts';
 import type { Session } from '../../api/types.ts';
 import { el, fill, newId } from '../../dom.ts';
 import { diff, tidy, words, type Run } from '../../text/diff.ts';
@@ -18,9 +19,15 @@ export class Compare {
   constructor(
     private readonly api: Api,
     private readonly onChange: () => Promise<void>,
+    private readonly onAway: () => void,
     private readonly onClose: () => void,
   ) {
     this.node.hidden = true;
+  }
+
+  /** The server answers again. */
+  answered(): void {
+    this.notice.answered();
   }
 
   close(): void {
@@ -56,11 +63,16 @@ export class Compare {
         el('div', { class: 'sides' }, ...columns.map(({ node }) => node)),
       );
     } catch (error) {
-      this.notice.fail(error);
+      this.fail(error);
       fill(this.node, this.head([]), this.notice.node);
     } finally {
       this.node.removeAttribute('aria-busy');
     }
+  }
+
+  private fail(error: unknown): void {
+    this.notice.fail(error);
+    if (isAway(error)) this.onAway();
   }
 
   private head(sessions: Session[], fresh: HTMLElement[] = []): HTMLElement {
@@ -94,7 +106,7 @@ export class Compare {
       announce('Both continued.');
     } catch (error) {
       control.abort();
-      this.notice.fail(error);
+      this.fail(error);
     }
     this.running = null;
     go.run(false);

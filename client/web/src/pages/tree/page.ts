@@ -56,11 +56,13 @@ class TreePage implements Page {
         return parent ? { parent, position: forkPosition(session, this.sessions, forkPositions()) } : null;
       },
       compared: () => this.comparedWith,
+      away: () => this.askAgain(),
       compare: (left, right) => this.go(left.id, right || null),
     });
     this.compare = new Compare(
       app.api,
       () => this.refresh(),
+      () => this.askAgain(),
       () => this.go(this.chosen, null),
     );
     const id = newId('import');
@@ -125,13 +127,21 @@ class TreePage implements Page {
   private async begin(): Promise<void> {
     this.again.stop();
     try {
-      if (await this.picker.load()) return; // which picks a model, which refreshes
+      const found = await this.picker.load(); // which picks a model, which refreshes
+      this.panel.answered();
+      this.compare.answered();
+      if (found) return;
       this.notice.say('This server serves no model that writes text.');
       this.again.later();
     } catch (error) {
       this.notice.fail(error);
       if (!wantsKey(error)) this.again.later();
     }
+  }
+
+  private askAgain(): void {
+    this.app.forget(); // a server that was started anew may have other models
+    this.again.later();
   }
 
   private async picked(model: Model): Promise<void> {
@@ -177,9 +187,9 @@ class TreePage implements Page {
       if (this.chosen !== '' && !this.find(this.chosen) && (await this.isElsewhere(this.chosen))) return;
       this.draw();
     } catch (error) {
-      this.app.forget(); // a server that was started anew may have other models
       this.notice.fail(error);
-      if (mayPass(error)) this.again.later();
+      if (mayPass(error)) this.askAgain();
+      else this.app.forget();
     }
   }
 

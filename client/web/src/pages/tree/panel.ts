@@ -2,6 +2,7 @@
 
 import * as calls from '../../api/sessions.ts';
 import type { Api } from '../../api/client.ts';
+import { isAway } from '../../api/errors.ts';
 import type { Session } from '../../api/types.ts';
 import { el, fill, newId, type Attributes, type Child } from '../../dom.ts';
 import { ago, bytes, count, duration, plural } from '../../text/format.ts';
@@ -12,6 +13,7 @@ import { announce, Notice } from '../../ui/notice.ts';
 import { giveName, nameOf, rememberForks } from './names.ts';
 import { rewind } from './rewind.ts';
 import { continueSession, tailOf } from './text.ts';
+import { UnheldText } from './unheld.ts';
 
 /** Tokens of the text's end that are shown at first. */
 const TAIL = 1200;
@@ -25,6 +27,8 @@ export interface PanelHost {
   origin(session: Session): { parent: Session; position: number | null } | null;
   /** The id of the one that it is compared with now. */
   compared(): string | null;
+  /** Nobody answered: looks when somebody does. */
+  away(): void;
   /** Shows both side by side; with no id, no longer. */
   compare(left: Session, right: string): void;
 }
@@ -33,6 +37,7 @@ export class Panel {
   readonly node = el('section', { class: 'panel details', 'aria-label': 'The chosen session' });
   private readonly notice = new Notice();
   private readonly text = el('div', { class: 'text' });
+  private readonly unheld = new UnheldText();
   private readonly more = el('p', { class: 'hint' });
   private session: Session | null = null;
   private running: AbortController | null = null;
@@ -75,6 +80,7 @@ export class Panel {
         { class: 'reading', tabindex: 0, role: 'region', 'aria-label': 'Text of the session' },
         this.more,
         this.text,
+        this.unheld.node,
       ),
       this.notice.node,
       this.onward(session),
@@ -94,7 +100,15 @@ export class Panel {
     this.notice.say('This session is not on the server any more.', known && ' What was read of it last is here still.');
     const copy = copyButton(() => this.text.textContent ?? '');
     if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement, copy);
-    else fill(this.node, this.notice.node);
+    else {
+      this.unheld.show(id);
+      fill(this.node, this.notice.node, this.unheld.node);
+    }
+  }
+
+  /** The server answers again. */
+  answered(): void {
+    this.notice.answered();
   }
 
   /** A field whose text stays when the panel is drawn anew. */
@@ -128,6 +142,7 @@ export class Panel {
       if (session.id !== this.session?.id || this.running) return;
       this.shownVersion = version;
       this.text.textContent = tail?.text ?? '';
+      this.unheld.show(session.id, tail?.text, !tail || tail.before === 0);
       fill(this.more);
       if (!tail) fill(this.more, 'No transcript is kept of this session: its text cannot be shown.');
       else if (session.position === 0) fill(this.more, 'Still empty.');
@@ -140,7 +155,7 @@ export class Panel {
       const reading = this.text.parentElement!;
       reading.scrollTop = reading.scrollHeight;
     } catch (error) {
-      this.notice.fail(error);
+      this.fail(error);
     }
   }
 
@@ -345,8 +360,13 @@ export class Panel {
     try {
       await work();
     } catch (error) {
-      this.notice.fail(error);
+      this.fail(error);
     }
+  }
+
+  private fail(error: unknown): void {
+    this.notice.fail(error);
+    if (isAway(error)) this.host.away();
   }
 
   private async goOn(session: Session, tokens: number, go: Action): Promise<void> {
@@ -354,6 +374,8 @@ export class Panel {
     this.running = control;
     go.run(true);
     const fresh = el('span', { class: 'fresh' });
+    this.unheld.clear();
+    this.shownVersion = ''; // it is read anew, also where nothing was added
     this.text.append(fresh);
     const reading = this.text.parentElement!;
     await this.run(async () => {

@@ -3,9 +3,15 @@
 import { sleep, type Api } from '../../api/client.ts';
 import { complete } from '../../api/completions.ts';
 import { isAbort } from '../../api/errors.ts';
-import { detokenize, withTranscript } from '../../api/sessions.ts';
+import { detokenize, getSession, withTranscript } from '../../api/sessions.ts';
 import type { Session } from '../../api/types.ts';
 import { commonPrefix } from '../../text/diff.ts';
+import { rememberBroken } from './broken.ts';
+
+/** How long to wait until the server has heard of a stop; less where nothing may have come of what is stopped. */
+const STOP_TRIES = 40;
+const STOP_TRIES_OF_NOTHING = 4;
+const STOP_MS = 75;
 
 /** The end of the session's text, `most` tokens of it; null where no transcript was kept. */
 export async function tailOf(
@@ -19,7 +25,10 @@ export async function tailOf(
   return { text: await detokenize(api, session.model, transcript), before };
 }
 
-/** Goes on with the session by `tokens`; a stop keeps what came. The server draws a new seed each time. */
+/**
+ * Goes on with the session by `tokens`; a stop keeps what came. The server draws a new seed each time. Where it breaks
+ * off, or the page goes meanwhile, the browser keeps what came, too.
+ */
 export async function continueSession(
   api: Api,
   session: Session,
@@ -35,11 +44,33 @@ export async function continueSession(
     commit_on_cancel: true,
     max_tokens: tokens,
   };
+  let came = '';
+  let kept = false;
+  const keep = (): void => {
+    if (!kept) rememberBroken(session.id, came);
+    kept = true;
+  };
+  window.addEventListener('pagehide', keep);
+  const show = (text: string): void => {
+    came += text;
+    onText(text);
+  };
   try {
-    await complete(api, request, ({ text }) => onText(text), { signal });
+    await complete(api, request, ({ text }) => show(text), { signal });
   } catch (error) {
+    keep();
     if (!isAbort(error)) throw error;
-    await sleep(300); // until the server has heard of it
+    await moved(api, session, came === '' ? STOP_TRIES_OF_NOTHING : STOP_TRIES);
+  } finally {
+    window.removeEventListener('pagehide', keep);
+  }
+}
+
+/** Waits until the session has what came before a stop, but not for long. */
+async function moved(api: Api, { id, version }: Session, most: number): Promise<void> {
+  for (let tries = 0; tries < most; tries += 1) {
+    if ((await getSession(api, id)).version !== version) return;
+    await sleep(STOP_MS);
   }
 }
 

@@ -1,10 +1,9 @@
-// What the browser keeps of the story that is shown, so that a reload loses nothing of it, and how that is put
-// together again with what the session holds.
+// What the browser keeps of the story that is shown, so that a reload loses nothing of it.
 
 import type { Token } from '../../api/completions.ts';
 import type { Session } from '../../api/types.ts';
 import type { Piece } from '../../text/align.ts';
-import { Manuscript, type By, type Part } from './manuscript.ts';
+import { Manuscript, type By } from './manuscript.ts';
 
 type KeptToken = [text: string, logprob: number | null, ...top: (string | number)[]];
 /** The text alone where its tokens are not known, or are too many. */
@@ -104,44 +103,9 @@ export function storyOf(kept: KeptStory | null): KeptStory | null {
   return isWhole ? kept : null;
 }
 
-/** The text that was shown. */
-export function textOf({ parts }: KeptStory): string {
-  return parts.flatMap(([, pieces]) => pieces.map((piece) => unpacked(piece).text)).join('');
-}
-
-/** Whether the session may hold what is kept: it is the same, or a branch of it. */
-const isOf = (kept: KeptStory, session: Session): boolean =>
-  kept.session === session.id || kept.session === session.parent_id;
-
-/** What is known of a session's text; `kept` is whatever the browser has. */
-export function recall(kept: KeptStory | null, session: Session, text: string): Manuscript {
-  const parts: Part[] = [];
-  let at = 0;
-  let whole = kept !== null && isOf(kept, session);
-  for (const [by, pieces] of whole ? kept!.parts : []) {
-    const found: Piece[] = [];
-    for (const piece of pieces.map(unpacked)) {
-      whole &&= text.startsWith(piece.text, at);
-      if (!whole) break;
-      found.push(piece);
-      at += piece.text.length;
-    }
-    if (found.length > 0) parts.push({ by, pieces: found });
-    if (!whole) break;
-  }
-  // As it was here, and with what the turn that was being written brought: each write adds one to the version.
-  const asLeft = whole && kept!.session === session.id && session.version === kept!.version + (kept!.writing ? 1 : 0);
-  const turn = asLeft ? kept!.turn : undefined;
-  const known = new Manuscript(parts, turn);
-  if (at < text.length)
-    known.add(asLeft && kept!.writing ? 'written' : 'unknown', [{ text: text.slice(at), tokens: [] }]);
-  if (!asLeft) known.settle();
-  return known;
-}
-
-/** The words of a turn that was being written, of which the session holds nothing. */
-export function unheld(kept: KeptStory | null, session: Session): string {
-  if (!kept?.writing || kept.session !== session.id || kept.version !== session.version) return '';
-  const [by, pieces] = kept.parts[kept.turn] ?? ['written', []];
-  return by === 'given' ? pieces.map((piece) => unpacked(piece).text).join('') : '';
-}
+/** What was shown. */
+export const manuscriptOf = ({ parts, turn }: KeptStory): Manuscript =>
+  new Manuscript(
+    parts.map(([by, pieces]) => ({ by, pieces: pieces.map(unpacked) })),
+    turn,
+  );

@@ -29,10 +29,15 @@ export class Manuscript {
     return this.givenAt(this.turn);
   }
 
+  /** All of the last turn: what the person gave, and what the model has written. */
+  get lastTurn(): string {
+    return this.parts.slice(this.turn).map(textOf).join('');
+  }
+
   /** What the model has written in the last turn. */
   get written(): string {
-    const since = this.parts.slice(this.turn);
-    return since
+    return this.parts
+      .slice(this.turn)
       .filter(({ by }) => by === 'written')
       .map(textOf)
       .join('');

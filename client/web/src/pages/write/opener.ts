@@ -1,15 +1,17 @@
 // Opens sessions: the one that the address asks for, else the story of the last visit, and anew one that is not what it
-// was here. Where the server has a session no more, its text goes into the box.
+// was here. What of a story the server has is asked for; the rest of what was shown goes into the box, so that it can be
+// added, and until the server tells what it has, all of it is shown as the browser kept it.
 
 import type { App } from '../../app.ts';
-import { ApiError, mayPass, wantsKey } from '../../api/errors.ts';
+import { isMissing, mayPass, wantsKey } from '../../api/errors.ts';
 import { plural } from '../../text/format.ts';
 import { Again } from '../../ui/again.ts';
 import type { ModelPicker } from '../../ui/model_picker.ts';
 import type { Notice } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
 import type { Box } from './box.ts';
-import { keep, recall, storyOf, textOf, unheld, type KeptStory } from './kept.ts';
+import { isAsLeft, recall, unheld } from './held.ts';
+import { keep, manuscriptOf, storyOf, type KeptStory } from './kept.ts';
 import type { LiveLine } from './live.ts';
 import type { Paper } from './paper.ts';
 import type { Story } from './story.ts';
@@ -36,6 +38,8 @@ export class Opener {
   /** The session that the address asks for, until it is opened. */
   private wanted: string | null = null;
   private opened = '';
+  /** The session of the story that is shown, where the server is still to tell what it holds of that. */
+  private unsure: string | null = null;
   private readonly again = new Again(() => void this.begin(this.wanted));
 
   constructor(
@@ -45,6 +49,11 @@ export class Opener {
 
   get busy(): boolean {
     return this.loading;
+  }
+
+  /** What is shown may be more than the session holds: nothing can be added to it yet. */
+  get unsettled(): boolean {
+    return this.unsure !== null;
   }
 
   show(session: string | null): void {
@@ -60,6 +69,7 @@ export class Opener {
     const { notice, picker, update } = this.desk;
     this.wanted = session;
     this.again.stop();
+    this.showKept();
     try {
       await this.app.models();
       notice.clear(); // what is said of the models that there are comes afterwards
@@ -77,76 +87,115 @@ export class Opener {
     await this.openWanted();
   }
 
+  /** The story of the last visit, before the server has told what it has of it. */
+  private showKept(): void {
+    const { story, paper, running, update, scrollToEnd } = this.desk;
+    if (story.session || this.unsettled || running()) return;
+    const kept = keptStory();
+    if (kept === null || kept.session !== visit.get('write.session')) return;
+    // Another one is asked for; but first what became of the turn that was left.
+    if (this.wanted !== null && this.wanted !== kept.session && !kept.writing) return;
+    this.unsure = kept.session;
+    paper.show(manuscriptOf(kept));
+    update();
+    scrollToEnd();
+  }
+
+  /** A turn broke off, and what the session holds of it is not known: asks until it is. */
+  breakOff(): void {
+    this.keep(true);
+    this.unsure = this.desk.story.session?.id ?? null;
+    this.askAgain();
+  }
+
+  /** The server is away: looks when it is back, so that nothing is said of that any longer. */
+  askAgain(): void {
+    this.app.forget(); // it may have other models then
+    this.again.later();
+  }
+
+  /** What is said from now on is not of the server's being away. */
+  askNoMore(): void {
+    this.again.stop();
+  }
+
+  /** What is to be opened: first the story that is shown, so that nothing of it is lost to another one. */
+  private next(): string | null {
+    if (this.unsure !== null) return this.unsure;
+    const { story } = this.desk;
+    const id = this.wanted ?? (story.session ? null : visit.get('write.session'));
+    return id && id !== story.session?.id && id !== this.opened ? id : null;
+  }
+
   /** Opens what the address asks for, else the story of the last visit; not while another is written or opened. */
   async openWanted(): Promise<void> {
-    const { story, notice, running, update } = this.desk;
-    const asked = this.wanted !== null;
-    const id = this.wanted ?? (story.session ? null : visit.get('write.session'));
-    const open = id && id !== story.session?.id && id !== this.opened;
-    if (open && (running() || this.loading)) {
+    const { notice, running, update } = this.desk;
+    const id = this.next();
+    const asked = id !== null && id === this.wanted;
+    if (id && (running() || this.loading)) {
       if (asked) notice.say('The session that you chose opens when this one is done.');
       return;
     }
-    this.wanted = null;
-    if (open) {
-      this.loading = true;
-      update();
-      await this.open(id, asked).catch((error: unknown) => {
-        notice.fail(error);
-        if (!asked && mayPass(error)) this.again.later();
-      });
-      this.loading = false;
-    }
+    if (id === null || asked) this.wanted = null;
+    if (id) await this.load(id, asked);
     update();
-    if (this.wanted !== null) await this.openWanted(); // asked for meanwhile
-  }
-
-  /** False: the server has the session no more, which has been told. */
-  private async open(id: string, asked: boolean): Promise<boolean> {
-    const { story, picker, paper, box, live, scrollToEnd } = this.desk;
-    const kept = storyOf(visit.getJson<KeptStory | null>('write.story', null));
-    let text: string | null;
-    try {
-      text = await story.open(id, kept?.session === id && kept.writing ? kept.version : undefined);
-    } catch (error) {
-      const gone = error instanceof ApiError && error.status === 404;
-      const told = gone && kept?.session === id ? textOf(kept) : '';
-      if (told === '' && (asked || !gone)) throw error;
-      if (told !== '') this.lose(told);
-      else this.forget(); // the story of the last visit: a new one begins
-      if (box.text === '') box.set(OPENING);
-      return false;
-    }
-    const session = story.session!;
-    this.opened = id;
-    picker.pick(session.model);
-    paper.clear();
-    if (text === null) paper.aside('note', `(${plural(session.position, 'token')} whose text was not kept)`);
-    else paper.show(recall(kept, session, text));
-    if (asked && box.text === OPENING) box.set('');
-    box.putBefore(unheld(kept, session));
-    this.keep();
-    live.reset();
-    live.tell(session);
-    scrollToEnd();
-    return true;
+    if (this.wanted !== null && !this.unsettled) await this.openWanted(); // after the story, or asked for meanwhile
   }
 
   /** The session holds something else than what is shown: shows that. */
   async reopen(): Promise<void> {
-    const { story, notice, update } = this.desk;
+    this.unsure = this.desk.story.session!.id;
+    await this.load(this.unsure, true);
+  }
+
+  private async load(id: string, asked: boolean): Promise<void> {
+    const { notice, update } = this.desk;
     this.loading = true;
     update();
-    try {
-      if (await this.open(story.session!.id, true))
-        notice.say(
-          'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
-        );
-    } catch (error) {
+    await this.open(id, asked).catch((error: unknown) => {
       notice.fail(error);
-    }
+      if (mayPass(error) && (this.unsettled || !asked)) this.again.later();
+    });
     this.loading = false;
     update();
+  }
+
+  /** Where the server has the session no more, what was shown of it goes into the box. */
+  private async open(id: string, asked: boolean): Promise<void> {
+    const { story, picker, paper, box, live, notice, scrollToEnd } = this.desk;
+    const kept = keptStory();
+    const own = kept?.session === id ? kept : null;
+    let text: string | null;
+    try {
+      text = await story.open(id, own?.writing ? own.version : undefined);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      const shown = own ? manuscriptOf(own).text : '';
+      if (shown !== '') this.lose(shown);
+      else if (asked && !own) throw error;
+      else this.forget(); // the story of the last visit: a new one begins
+      if (box.text === '') box.set(OPENING);
+      return;
+    }
+    const session = story.session!;
+    this.opened = id;
+    this.unsure = null;
+    picker.pick(session.model);
+    const rest = unheld(kept, session, text);
+    const known = recall(kept, session, text);
+    const unread = known.text === '' ? plural(session.position, 'token') : 'tokens before these';
+    paper.show(known, text === null ? `(${unread} whose text was not kept)` : '');
+    if (asked && box.text === OPENING) box.set('');
+    box.putBefore(rest);
+    this.keep();
+    live.reset();
+    live.tell(session);
+    scrollToEnd();
+    if (rest !== '' || (own && !isAsLeft(own, session)))
+      notice.say(
+        'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
+        rest !== '' && ' What it does not hold is in the box below.',
+      );
   }
 
   /** Has the browser keep the story, for a reload; `writing`: a turn is on its way. */
@@ -162,6 +211,7 @@ export class Opener {
     const { story, paper, live } = this.desk;
     story.session = null;
     this.opened = '';
+    this.unsure = null;
     paper.clear();
     live.reset();
     this.keep();
@@ -169,11 +219,14 @@ export class Opener {
     if (location.hash.startsWith('#/write?')) history.replaceState(null, '', '#/write');
   }
 
-  /** The server has no more what the session needs: its text goes into the box, from where a new one begins. */
-  lose(text: string, what = 'this session'): void {
+  /** The story that is shown cannot go on: its text goes into the box, from where a new one begins. */
+  lose(text: string, why = 'The server has this session no more.'): void {
     const { box, notice } = this.desk;
     box.putBefore(text);
     this.forget();
-    notice.say(`The server has ${what} no more. The text is in the box below: writing on makes a new session of it.`);
+    notice.say(`${why} The text is in the box below: writing on makes a new session of it.`);
   }
 }
+
+/** What the browser has of the story of this visit. */
+const keptStory = (): KeptStory | null => storyOf(visit.getJson<KeptStory | null>('write.story', null));

@@ -1,7 +1,7 @@
 // Write: text that the model continues, as it comes.
 
 import type { App, Page } from '../../app.ts';
-import { ApiError } from '../../api/errors.ts';
+import { isAway, isMissing } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
@@ -165,7 +165,7 @@ class WritePage implements Page {
     if (!this.writing || this.left) return;
     this.opener.keep(true);
     this.left = true;
-    if (!this.story.session) visit.set('write.box', this.paper.manuscript.prompt + this.box.text);
+    if (!this.story.session) visit.set('write.box', this.paper.manuscript.text + this.box.text);
   }
 
   private picked(model: Model): void {
@@ -173,12 +173,12 @@ class WritePage implements Page {
     const { session } = this.story;
     if (!session || session.model === model.id || this.running) return;
     if (this.picker.has(session.model)) this.startOver();
-    else this.opener.lose(this.paper.manuscript.text, `the model “${session.model}”`);
+    else this.opener.lose(this.paper.manuscript.text, `The server has the model “${session.model}” no more.`);
   }
 
   private async go(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || this.opener.busy || !model) return;
+    if (this.running || this.opener.busy || this.opener.unsettled || !model) return;
     const prompt = this.box.text;
     if (prompt === '' && !this.story.session && !model.add_bos_token) {
       this.notice.say('Write an opening first: this model has no token to begin from.');
@@ -191,6 +191,7 @@ class WritePage implements Page {
 
   private async run(model: Model, prompt: string, control = new AbortController()): Promise<void> {
     this.running = control;
+    this.opener.askNoMore();
     this.notice.clear();
     this.sampling.clear();
     this.paper.begin(prompt);
@@ -248,30 +249,40 @@ class WritePage implements Page {
     this.running = null;
     this.writing = false;
     this.live.speed(meter.overall());
-    if (ending.kind === 'parted') {
-      this.paper.undo();
-      this.opener.keep();
-      await this.parted(prompt);
-    } else this.ended(ending, prompt);
-    await this.opener.openWanted();
+    await this.ended(ending);
+    if (ending.kind === 'unsure')
+      this.update(); // asked in a while
+    else await this.opener.openWanted();
   }
 
-  private ended(ending: Exclude<Ending, { kind: 'parted' }>, prompt: string): void {
-    if (ending.kind === 'undone') {
-      this.app.forget(); // a server that was started anew may have other models
-      const { written } = this.paper.manuscript;
-      this.paper.undo();
-      this.box.putBefore(prompt);
-      if (!this.sampling.fail(ending.error)) this.notice.fail(ending.error);
-      const gone = ending.error instanceof ApiError && ending.error.status === 404 && this.story.session;
-      if (gone) this.opener.lose(this.paper.manuscript.text);
-      else if (written !== '') this.paper.aside('lost', written);
-      this.paper.settle();
-      this.opener.keep();
-      this.live.tell(this.story.session);
-      announce('Nothing was added.');
-      return;
+  /** What the session holds of the turn stays on the paper; the rest of what was shown goes into the box. */
+  private async ended(ending: Ending): Promise<void> {
+    switch (ending.kind) {
+      case 'done':
+      case 'stopped':
+        this.added(ending);
+        return;
+      case 'undone':
+        this.undone(ending.error);
+        return;
+      case 'parted':
+        this.takeIntoBox();
+        announce('Nothing was added.');
+        return this.opener.reopen();
+      case 'unsure':
+        this.notice.fail(ending.error);
+        this.live.tell(this.story.session);
+        this.opener.breakOff();
+        announce('The text broke off.');
+        return;
+      case 'gone':
+        this.app.forget(); // a server that was started anew may have other models
+        this.opener.lose(this.paper.manuscript.text);
+        announce('Nothing was added.');
     }
+  }
+
+  private added(ending: Extract<Ending, { tokens: number }>): void {
     const follow = this.nearEnd();
     if (ending.kind === 'stopped') this.paper.add('written', ending.rest);
     else this.notice.clear();
@@ -280,11 +291,26 @@ class WritePage implements Page {
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
   }
 
-  /** The session holds something else than what is shown: shows that, and keeps the words. */
-  private async parted(prompt: string): Promise<void> {
-    this.box.putBefore(prompt);
+  private undone(error: unknown): void {
+    this.app.forget(); // a server that was started anew may have other models
+    const { written } = this.paper.manuscript;
+    this.takeIntoBox();
+    if (!this.sampling.fail(error)) this.fail(error, written && 'What came of it is in the box below.');
+    this.live.tell(this.story.session);
     announce('Nothing was added.');
-    await this.opener.reopen();
+  }
+
+  /** The session has nothing of the turn: its words, and what came after them, are the person's to add again. */
+  private takeIntoBox(): void {
+    const { lastTurn } = this.paper.manuscript;
+    this.paper.undo();
+    this.box.putBefore(lastTurn);
+    this.opener.keep();
+  }
+
+  private fail(error: unknown, more = ''): void {
+    this.notice.fail(error, more);
+    if (isAway(error)) this.opener.askAgain();
   }
 
   private stop(): void {
@@ -293,7 +319,7 @@ class WritePage implements Page {
 
   private async tryAgain(): Promise<void> {
     const { model } = this.picker;
-    if (this.running || this.opener.busy || !model || !this.paper.canUndo) return;
+    if (this.running || this.opener.busy || this.opener.unsettled || !model || !this.paper.canUndo) return;
     const control = new AbortController();
     this.running = control;
     this.update();
@@ -303,9 +329,10 @@ class WritePage implements Page {
     } catch (error) {
       const parted = await this.story.parted(error);
       this.running = null;
+      if (parted) await this.opener.reopen();
+      else if (isMissing(error)) this.opener.lose(this.paper.manuscript.text);
+      else this.fail(error);
       this.update();
-      if (parted) await this.parted('');
-      else this.notice.fail(error);
       return;
     }
     const { prompt } = this.paper.manuscript;
@@ -314,9 +341,10 @@ class WritePage implements Page {
   }
 
   private startOver(): void {
-    const kept = this.story.session;
-    const { opening } = this.paper.manuscript;
-    this.opener.forget();
+    const kept = this.opener.unsettled ? null : this.story.session;
+    const { opening, text } = this.paper.manuscript;
+    if (this.opener.unsettled) this.opener.lose(text, 'What the server has of this text is not known.');
+    else this.opener.forget();
     if (this.box.text === '') this.box.set(opening);
     const link = kept && el('a', { href: `#/tree?session=${kept.id}` }, 'Tree');
     if (link) this.notice.say('The text before is kept as a session: see ', link, '.');
@@ -332,7 +360,7 @@ class WritePage implements Page {
       this.notice.say(`Saved “${made.label}”. `, link, '.');
       this.branchForm.end();
     } catch (error) {
-      this.notice.fail(error);
+      this.fail(error);
     }
   }
 
@@ -352,16 +380,17 @@ class WritePage implements Page {
 
   private update(): void {
     const running = this.running !== null;
-    const busy = running || this.opener.busy;
-    const begun = this.story.session !== null;
+    const { unsettled } = this.opener;
+    const busy = running || this.opener.busy || unsettled;
+    const begun = this.story.session !== null || unsettled;
     const { copy, download, again, fresh, branch } = this.buttons;
     this.action.say(begun ? 'Continue' : 'Write');
     this.action.run(running);
-    this.action.node.disabled = !running && (this.opener.busy || this.picker.model === null);
+    this.action.node.disabled = !running && (busy || this.picker.model === null);
     again.disabled = busy || !this.paper.canUndo;
     branch.disabled = busy || !begun;
     if (branch.disabled) this.branchForm.close(); // what it would have saved is another text soon
-    fresh.disabled = busy || !begun;
+    fresh.disabled = running || this.opener.busy || !begun;
     copy.disabled = download.disabled = this.paper.manuscript.parts.length === 0;
     this.boxLabel.textContent = begun ? 'Your words next (may stay empty)' : 'Opening';
     this.text.setAttribute('aria-busy', String(running));

@@ -6,14 +6,12 @@ import type { Piece } from '../../text/align.ts';
 import { Manuscript, type By } from './manuscript.ts';
 import type { TokenText } from './tokens.ts';
 
-/** What is shown without being of the text: what a turn that failed had written, and notes of the page. */
-type Aside = 'lost' | 'note';
-
 export class Paper {
   readonly node: HTMLElement;
   private block: HTMLElement | null = null;
   private span: HTMLElement | null = null;
-  private kind: By | Aside = 'given';
+  /** `note`: of the page, and not of the text. */
+  private kind: By | 'note' = 'given';
   private known = new Manuscript();
   /** What `undo` takes away. */
   private turn: HTMLElement[] = [];
@@ -39,9 +37,11 @@ export class Paper {
     this.wipe();
   }
 
-  /** Shows this one in the place of what there is. */
-  show(manuscript: Manuscript): void {
+  /** Shows this one in the place of what there is, after the note. */
+  show(manuscript: Manuscript, note = ''): void {
     this.wipe();
+    if (note !== '') this.lay('note', [{ text: note, tokens: [] }]);
+    this.endTurn();
     this.known = manuscript;
     manuscript.parts.forEach(({ by, pieces }, i) => {
       if (i === manuscript.turn) this.endTurn();
@@ -58,7 +58,6 @@ export class Paper {
 
   /** A turn begins with what the person gives. */
   begin(given: string): void {
-    this.removeLost();
     this.settle();
     this.add('given', given);
   }
@@ -76,16 +75,17 @@ export class Paper {
     this.lay('written', pieces);
   }
 
-  /** Shows what is not of the text; the next turn takes away what is lost. */
-  aside(kind: Aside, text: string): void {
-    this.lay(kind, [{ text, tokens: [] }]);
-    this.endTurn();
-  }
-
   /** Takes the turn away again. */
   undo(): void {
     this.known.takeBack();
-    this.remove(this.turn);
+    for (const span of this.turn) {
+      const block = span.parentElement;
+      span.remove();
+      if (block && !block.hasChildNodes()) block.remove();
+    }
+    this.endTurn();
+    const last = this.node.lastElementChild;
+    this.block = last instanceof HTMLElement && !last.textContent?.endsWith('\n') ? last : null;
   }
 
   private wipe(): void {
@@ -99,23 +99,7 @@ export class Paper {
     this.span = null;
   }
 
-  private remove(spans: HTMLElement[]): void {
-    for (const span of spans) {
-      const block = span.parentElement;
-      span.remove();
-      if (block && !block.hasChildNodes()) block.remove();
-    }
-    this.endTurn();
-    const last = this.node.lastElementChild;
-    this.block = last instanceof HTMLElement && !last.textContent?.endsWith('\n') ? last : null;
-  }
-
-  private removeLost(): void {
-    const lost = [...this.node.querySelectorAll<HTMLElement>('.lost')];
-    if (lost.length > 0) this.remove(lost);
-  }
-
-  private lay(kind: By | Aside, pieces: Piece[]): void {
+  private lay(kind: By | 'note', pieces: Piece[]): void {
     if (kind !== this.kind) this.span = null;
     this.kind = kind;
     for (const piece of pieces.flatMap(linesOf)) this.put((span) => this.tokens().append(span, piece), piece.text);

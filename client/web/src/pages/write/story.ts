@@ -3,9 +3,9 @@
 
 import { sleep, type Api } from '../../api/client.ts';
 import { complete, type Piece } from '../../api/completions.ts';
-import { ApiError, isAbort } from '../../api/errors.ts';
+import { ApiError, isAbort, isMissing } from '../../api/errors.ts';
 import * as sessions from '../../api/sessions.ts';
-import type { Model, Session } from '../../api/types.ts';
+import type { Model, Position, Session } from '../../api/types.ts';
 import { Reading } from './reading.ts';
 
 /** Sessions of this page that nobody saves go after a day without use. */
@@ -37,7 +37,11 @@ export type Ending =
   /** Nothing of the turn is in the session. */
   | { kind: 'undone'; error: unknown }
   /** The same; and the session does not hold what is shown, as `open` will tell. */
-  | { kind: 'parted' };
+  | { kind: 'parted' }
+  /** What the session has of the turn is not known, since nobody could be asked: `open` will tell. */
+  | { kind: 'unsure'; error: unknown }
+  /** The server has the session no more. */
+  | { kind: 'gone' };
 
 export class Story {
   session: Session | null = null;
@@ -64,6 +68,7 @@ export class Story {
     let finish = 'stop';
     let promptTokens = 0;
     let sent = false;
+    let told: Position | null = null;
     const made = this.session === null;
     try {
       if (made) await this.make(model, prompt);
@@ -85,7 +90,7 @@ export class Story {
       sent = true;
       watch.onSend();
       try {
-        const { session } = await complete(
+        ({ session: told } = await complete(
           this.api,
           { ...this.request(model, prompt), ...sampling },
           (piece) => {
@@ -96,16 +101,16 @@ export class Story {
             watch.onState(tokens(), this.session?.bytes ?? 0);
           },
           { signal, onWait: watch.onWait },
-        );
-        if (session) this.version = session.version;
+        ));
       } finally {
         looking();
       }
-      await this.refresh();
+      await this.refreshAfter(told);
       watch.onState(this.session!.position, this.session!.bytes);
       return { kind: 'done', finish, tokens: seen };
     } catch (error) {
       if (await this.parted(error)) return { kind: 'parted' };
+      if (!made && !sent && isMissing(error)) return { kind: 'gone' };
       if (sent) return this.afterBreak(error, model, promptTokens, { shown, seen }, watch, made);
       if (made) await this.drop();
       return { kind: 'undone', error };
@@ -121,8 +126,7 @@ export class Story {
       this.session = null;
       return false;
     }
-    this.version = (await sessions.rewindSession(this.api, session.id, BEFORE, this.version)).version;
-    await this.refresh();
+    await this.refreshAfter(await sessions.rewindSession(this.api, session.id, BEFORE, this.version));
     return true;
   }
 
@@ -151,16 +155,17 @@ export class Story {
 
   /**
    * Goes on with a session of the server; answers its text, null where no transcript was kept. With `left`, waits a
-   * while for a version after it: that of a stream which was left, once the server has heard of it.
+   * while for another version: that of a stream which was left, once the server has heard of it.
    */
   async open(id: string, left?: number): Promise<string | null> {
-    if (left !== undefined) await this.until(id, ({ version }) => version > left);
+    if (left !== undefined) await this.until(id, ({ version }) => version !== left);
     const session = await sessions.withTranscript(this.api, id);
+    const none = session.position === 0 ? '' : null;
+    const text = session.has_transcript ? await sessions.detokenize(this.api, session.model, session.transcript) : none;
     this.session = session;
     this.version = session.version;
     this.turnStart = session.position;
-    if (!session.has_transcript) return session.position === 0 ? '' : null;
-    return sessions.detokenize(this.api, session.model, session.transcript);
+    return text;
   }
 
   private async make(model: Model, prompt: string): Promise<void> {
@@ -199,6 +204,14 @@ export class Story {
     this.session = await sessions.getSession(this.api, this.session!.id);
   }
 
+  /** The session after what `told` of it: that was done, also where nobody can be asked for the rest any more. */
+  private async refreshAfter(told: Position | null): Promise<void> {
+    const before = this.session!;
+    await this.refresh().catch(() => (this.session = { ...before, ...told }));
+    // Not before: what is kept of a turn on its way has the version before it.
+    if (told) this.version = told.version;
+  }
+
   /** Asks for the session again and again, for its bytes, and has `onLook` tell of it; returns what ends it. */
   private lookWhile(onLook: () => Promise<() => void>): () => void {
     let on = true;
@@ -227,21 +240,21 @@ export class Story {
       const kept = await this.settled(this.session!, isAbort(error) && seen > 0);
       if (kept.position < this.turnStart) return { kind: 'parted' }; // by a server that lost its end
       if (kept.position <= this.turnStart) {
+        this.version = kept.version;
         if (made && kept.position === 0) await this.drop();
-        return { kind: 'undone', error };
+        // Without its model it is of no use.
+        return !made && isMissing(error) ? { kind: 'gone' } : { kind: 'undone', error };
       }
       // From the turn's whole text: text lags behind its tokens, so that the rest is more than that of the rest's tokens.
       const textFrom = (token: number): Promise<string> =>
         sessions.detokenize(this.api, model.id, kept.transcript.slice(promptTokens + token));
       const text = await textFrom(0);
+      const rest = text.startsWith(shown) ? text.slice(shown.length) : await textFrom(seen);
       watch.onState(kept.position, kept.bytes);
-      return {
-        kind: 'stopped',
-        tokens: kept.position - this.turnStart - promptTokens,
-        rest: text.startsWith(shown) ? text.slice(shown.length) : await textFrom(seen),
-      };
+      this.version = kept.version;
+      return { kind: 'stopped', tokens: kept.position - this.turnStart - promptTokens, rest };
     } catch (second) {
-      return { kind: 'undone', error: isAbort(error) ? second : error };
+      return isMissing(second) ? { kind: 'gone' } : { kind: 'unsure', error: isAbort(error) ? second : error };
     }
   }
 
@@ -250,8 +263,6 @@ export class Story {
     if (expected) await this.until(before.id, ({ position }) => position > this.turnStart);
     const now = await sessions.withTranscript(this.api, before.id, this.turnStart);
     this.session = now;
-    // With less than before the turn it is not what is shown.
-    if (now.position >= this.turnStart) this.version = now.version;
     return now;
   }
 

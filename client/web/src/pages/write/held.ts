@@ -1,0 +1,71 @@
+// What a session holds of the story that was shown, and what it does not: that is the person's text still.
+
+import type { Session } from '../../api/types.ts';
+import type { Piece } from '../../text/align.ts';
+import { manuscriptOf, type KeptStory } from './kept.ts';
+import { Manuscript, type Part } from './manuscript.ts';
+
+/** Whether the session may hold what is kept: it is the same, or a branch of it. */
+const isOf = (kept: KeptStory, session: Session): boolean =>
+  kept.session === session.id || kept.session === session.parent_id;
+
+/** Whether it has what the turn that was being written brought: each write adds one to the version. */
+const hasTurn = ({ writing, version }: KeptStory, session: Session): boolean =>
+  writing && session.version === version + 1;
+
+/** Whether nothing wrote to the session since, but for the turn that was being written. */
+export const isAsLeft = (kept: KeptStory, session: Session): boolean =>
+  kept.session === session.id && (session.version === kept.version || hasTurn(kept, session));
+
+/** The parts that the text begins with, as far as whole pieces of them go, and whether that is all of them. */
+function agreed(parts: Part[], text: string): { parts: Part[]; length: number; whole: boolean } {
+  const found: Part[] = [];
+  let length = 0;
+  for (const { by, pieces } of parts) {
+    const same: Piece[] = [];
+    for (const piece of pieces) {
+      if (!text.startsWith(piece.text, length)) break;
+      same.push(piece);
+      length += piece.text.length;
+    }
+    if (same.length > 0) found.push({ by, pieces: same });
+    if (same.length < pieces.length) return { parts: found, length, whole: false };
+  }
+  return { parts: found, length, whole: true };
+}
+
+/** What is known of a session's text; `kept` is whatever the browser has, a text of null what nobody can read. */
+export function recall(kept: KeptStory | null, session: Session, text: string | null): Manuscript {
+  const shown = kept && isOf(kept, session) ? manuscriptOf(kept) : new Manuscript();
+  if (text === null) return unread(kept, session, shown);
+  const { parts, length, whole } = agreed(shown.parts, text);
+  // As it was here, and with what the turn that was being written brought.
+  const asLeft =
+    whole && kept?.session === session.id && (kept.writing ? hasTurn(kept, session) : session.version === kept.version);
+  const known = new Manuscript(parts, asLeft ? kept!.turn : undefined);
+  if (length < text.length)
+    known.add(asLeft && kept!.writing ? 'written' : 'unknown', [{ text: text.slice(length), tokens: [] }]);
+  if (!asLeft) known.settle();
+  return known;
+}
+
+/** Of a session whose text the server did not keep: what was seen of it here, if it did not lose that. */
+function unread(kept: KeptStory | null, session: Session, shown: Manuscript): Manuscript {
+  if (kept?.session !== session.id || session.version < kept.version) return new Manuscript();
+  if (kept.writing && session.version === kept.version) shown.takeBack();
+  if (!isAsLeft(kept, session)) shown.settle();
+  return shown;
+}
+
+/** The text that was shown and that the session does not hold. */
+export function unheld(kept: KeptStory | null, session: Session, text: string | null): string {
+  if (kept?.session !== session.id) return '';
+  const shown = manuscriptOf(kept);
+  // At the version that is kept it holds all that was there before the turn, whatever its tokens read like.
+  if (session.version === kept.version) return kept.writing ? shown.lastTurn : '';
+  if (text === null) return session.version > kept.version ? '' : shown.text;
+  const { written } = shown;
+  if (hasTurn(kept, session) && written !== '' && text.includes(written)) return '';
+  // Where it ends too early, what comes after; where it goes on otherwise, from the token or the words that differ.
+  return shown.text.slice(shown.text.startsWith(text) ? text.length : agreed(shown.parts, text).length);
+}
