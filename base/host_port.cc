@@ -2,14 +2,17 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/quoted.h"
 
@@ -22,13 +25,37 @@ bool IsBareIpv6(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-// Of a name as gRPC knows them, which takes it as it is.
-bool HasScheme(absl::string_view address) {
+constexpr size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
+
+// Of a name as gRPC knows them, which takes it as it is; "" if it has none.
+absl::string_view SchemeOf(absl::string_view address) {
   for (const char* scheme :
        {"unix:", "unix-abstract:", "vsock:", "dns:", "ipv4:", "ipv6:", "xds:"}) {
-    if (absl::StartsWith(address, scheme)) return true;
+    if (absl::StartsWith(address, scheme)) return scheme;
   }
-  return false;
+  return "";
+}
+
+bool ConsumePrefixIgnoringCase(absl::string_view* text, absl::string_view prefix) {
+  if (!absl::StartsWithIgnoreCase(*text, prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+// NAME:PORT of dns:NAME:PORT, dns:///NAME:PORT and dns://SERVER/NAME:PORT; the addresses of
+// ipv4:ADDRESS:PORT,ADDRESS:PORT; anything else as it is.
+std::vector<std::string> WithoutScheme(absl::string_view address) {
+  if (absl::ConsumePrefix(&address, "dns:")) {
+    if (absl::ConsumePrefix(&address, "//")) {
+      address.remove_prefix(std::min(address.find('/'), address.size()));
+      absl::ConsumePrefix(&address, "/");
+    }
+    return {std::string(address)};
+  }
+  const bool are_numbers =
+      absl::ConsumePrefix(&address, "ipv4:") || absl::ConsumePrefix(&address, "ipv6:");
+  if (!are_numbers) return {std::string(address)};
+  return absl::StrSplit(address, ',');
 }
 
 std::string HostOf(std::string_view address) {
@@ -42,6 +69,21 @@ std::string HostOf(std::string_view address) {
   return host;
 }
 
+// A connection to the address of no host, 0.0.0.0 or ::, goes to this machine on Linux.
+bool IsLoopbackHost(const std::string& address) {
+  const std::string host = HostOf(address);
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    return v4.s_addr == INADDR_ANY || (ntohl(v4.s_addr) >> 24) == 127;
+  }
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) {
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) return v6.s6_addr[12] == 127;
+    return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6);
+  }
+  return host == "localhost" || host == "localhost.";
+}
+
 }  // namespace
 
 std::string HostPort(const std::string& host, int port) {
@@ -51,25 +93,31 @@ std::string HostPort(const std::string& host, int port) {
 
 bool IsLoopback(std::string_view address) {
   if (address.starts_with("unix:") || address.starts_with("unix-abstract:")) return true;
-  const std::string host = HostOf(address);
-  in_addr v4;
-  in6_addr v6;
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
-  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
-  return host == "localhost";
+  const std::vector<std::string> all = WithoutScheme({address.data(), address.size()});
+  return std::all_of(all.begin(), all.end(), IsLoopbackHost);
 }
 
 absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int default_port) {
-  const auto wrong = [&] {
+  const auto wrong = [&](absl::string_view must = "be HOST:PORT") {
     return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(text), " is no address of a server, must be HOST:PORT"));
+        absl::StrCat(Quoted(text), " is no address of a server, must ", must));
   };
   ServerAddress server;
   absl::string_view rest(text.data(), text.size());
-  server.tls = absl::ConsumePrefix(&rest, "https://");
-  if (server.tls || absl::ConsumePrefix(&rest, "http://")) absl::ConsumeSuffix(&rest, "/");
+  server.tls = ConsumePrefixIgnoringCase(&rest, "https://");
+  if (server.tls || ConsumePrefixIgnoringCase(&rest, "http://")) absl::ConsumeSuffix(&rest, "/");
   server.address = std::string(rest);
-  if (HasScheme(rest)) return server;
+  if (const absl::string_view scheme = SchemeOf(rest); !scheme.empty()) {
+    const absl::string_view named = rest.substr(scheme.size());
+    const bool is_path = absl::StartsWith(scheme, "unix");
+    if (named.find_first_not_of('/') == absl::string_view::npos) {
+      return wrong(absl::StrCat("have ", is_path ? "a path" : "an address", " behind ", scheme));
+    }
+    if (is_path && named.size() > kMostPath) {
+      return wrong(absl::StrCat("have a path of at most ", kMostPath, " bytes"));
+    }
+    return server;
+  }
   if (rest.empty() || rest.find_first_of("/ \t\n") != absl::string_view::npos) return wrong();
   const size_t colon = rest.rfind(':');
   const bool has_port = colon != absl::string_view::npos && !IsBareIpv6(server.address) &&

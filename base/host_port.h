@@ -12,9 +12,9 @@ namespace tvq {
 // HOST:PORT, or [HOST]:PORT of an IPv6 address, with or without its brackets.
 std::string HostPort(const std::string& host, int port);
 
-// Whether a host, HOST:PORT or [HOST]:PORT is this machine for certain: localhost, 127.x.x.x, ::1
-// or a Unix socket (unix:PATH). Not what gRPC's other schemes name, such
-// as dns:.
+// Whether a connection to a host, HOST:PORT or [HOST]:PORT goes to this machine for certain:
+// localhost, 127.x.x.x, ::1, 0.0.0.0, ::, also behind gRPC's dns:, ipv4: and ipv6:, or a Unix
+// socket (unix:PATH).
 bool IsLoopback(std::string_view address);
 
 struct ServerAddress {
@@ -22,8 +22,8 @@ struct ServerAddress {
   bool tls = false;     // it was written with https://
 };
 
-// Takes HOST, HOST:PORT and either behind http:// or https://, also with a / at its end. A port
-// that is missing is `default_port`. INVALID_ARGUMENT for anything else.
+// Takes HOST, HOST:PORT and either behind http:// or https:// in any case, also with a / at its
+// end. A port that is missing is `default_port`. INVALID_ARGUMENT for anything else.
 absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int default_port);
 
 }  // namespace tvq

@@ -1,6 +1,9 @@
 #include "base/host_port.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 namespace tvq {
 namespace {
@@ -14,13 +17,33 @@ TEST(HostPortTest, PutsAnIpv6AddressIntoBrackets) {
 }
 
 TEST(HostPortTest, OnlyThisMachineIsLoopback) {
-  for (const char* address : {"localhost", "localhost:1", "127.0.0.1:80", "127.8.0.1", "[::1]:5",
-                              "[::1]", "::1", "unix:/tmp/s", "LOCALHOST:1"}) {
+  for (const char* address : {"localhost",
+                              "localhost:1",
+                              "127.0.0.1:80",
+                              "127.8.0.1",
+                              "[::1]:5",
+                              "[::1]",
+                              "::1",
+                              "unix:/tmp/s",
+                              "LOCALHOST:1",
+                              "localhost.",
+                              "localhost.:1",
+                              "0.0.0.0:1",
+                              "[::]:1",
+                              "[::ffff:127.0.0.1]:1",
+                              "dns:localhost:1",
+                              "dns:///localhost",
+                              "dns:///127.0.0.1:1",
+                              "dns://10.0.0.1/localhost:1",
+                              "ipv4:127.0.0.1:1",
+                              "ipv4:127.0.0.1:1,127.0.0.2:1",
+                              "ipv6:[::1]:1"}) {
     EXPECT_TRUE(IsLoopback(address)) << address;
   }
   for (const char* address :
-       {"10.0.0.1:80", "example.com:80", "127.0.0.1.example.com:80", "0.0.0.0:1",
-        "dns:///127.0.0.1:1", "[::2]:5", "localhost.example.com:1", ""}) {
+       {"10.0.0.1:80", "example.com:80", "127.0.0.1.example.com:80", "[::ffff:10.0.0.1]:1",
+        "dns:///example.com:1", "dns://127.0.0.1/example.com:1", "dns://localhost",
+        "ipv4:127.0.0.1:1,10.0.0.1:1", "[::2]:5", "localhost.example.com:1", ""}) {
     EXPECT_FALSE(IsLoopback(address)) << address;
   }
 }
@@ -34,6 +57,8 @@ TEST(HostPortTest, TakesAnAddressAsPeopleWriteIt) {
   EXPECT_EQ(parsed("localhost"), "localhost:50051");
   EXPECT_EQ(parsed("http://10.0.0.1:7/"), "10.0.0.1:7");
   EXPECT_EQ(parsed("https://tvq.example.com"), "tvq.example.com:50051 tls");
+  EXPECT_EQ(parsed("HTTP://10.0.0.1:7/"), "10.0.0.1:7");
+  EXPECT_EQ(parsed("Https://tvq.example.com"), "tvq.example.com:50051 tls");
   EXPECT_EQ(parsed("::1"), "[::1]:50051");
   EXPECT_EQ(parsed("[::1]"), "[::1]:50051");
   EXPECT_EQ(parsed("[::1]:9"), "[::1]:9");
@@ -46,6 +71,21 @@ TEST(HostPortTest, TakesAnAddressAsPeopleWriteIt) {
     EXPECT_EQ(ParseServerAddress(wrong, 50051).status().code(), absl::StatusCode::kInvalidArgument)
         << wrong;
   }
+}
+
+TEST(HostPortTest, ASchemeNamesSomething) {
+  const auto complaint = [](const std::string& text) {
+    return std::string(ParseServerAddress(text, 50051).status().message());
+  };
+  EXPECT_EQ(complaint("unix:"),
+            "\"unix:\" is no address of a server, must have a path behind unix:");
+  EXPECT_EQ(complaint("unix:///"),
+            "\"unix:///\" is no address of a server, must have a path behind unix:");
+  EXPECT_EQ(complaint("dns:///"),
+            "\"dns:///\" is no address of a server, must have an address behind dns:");
+  EXPECT_EQ(complaint("unix:" + std::string(107, 'x')), "");
+  EXPECT_THAT(complaint("unix:" + std::string(108, 'x')),
+              testing::EndsWith("must have a path of at most 107 bytes"));
 }
 
 }  // namespace
