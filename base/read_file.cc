@@ -1,6 +1,7 @@
 #include "base/read_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,11 @@ namespace {
 bool IsPipe(int descriptor) {
   struct stat info;
   return fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+void AwaitInput(int descriptor) {
+  pollfd input = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  poll(&input, 1, /*timeout=*/-1);
 }
 
 }  // namespace
@@ -62,6 +68,7 @@ absl::StatusOr<std::string> ReadNamedFile(const std::string& what, const std::st
         absl::StrCat(what, " ", file, ": cannot be read: ", std::string(why)));
   };
   const bool waits = pipes == Pipes::kWait;
+  // Without O_NONBLOCK it would wait for a writer here.
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK));
   if (descriptor < 0) return failed(std::strerror(errno));
   const absl::Cleanup closer = [&] { close(descriptor); };
@@ -70,6 +77,10 @@ absl::StatusOr<std::string> ReadNamedFile(const std::string& what, const std::st
   while (true) {
     const ssize_t got = read(descriptor, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN && pipes == Pipes::kWaitIfWritten) {
+      AwaitInput(descriptor);
+      continue;
+    }
     // Without a writer it is at its end.
     const bool is_silent =
         got < 0 ? errno == EAGAIN : got == 0 && text.empty() && IsPipe(descriptor);

@@ -23,8 +23,9 @@ absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path);
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
 // Whether to wait for what comes through a pipe, as the start of a program may, for
-// --api-key-file <(...); a server at work does not.
-enum class Pipes : uint8_t { kWait, kDoNotWait };
+// --api-key-file <(...); a server at work does not. Somebody at a terminal waits for a pipe that is
+// being written to.
+enum class Pipes : uint8_t { kWait, kWaitIfWritten, kDoNotWait };
 
 // The whole of a file that an operator names, such as keys or certificates, and that may be a pipe.
 // NOT_FOUND says that `what` (as "key file") at `file`, perhaps a directory, cannot be read, and

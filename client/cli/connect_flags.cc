@@ -1,9 +1,8 @@
 #include "client/cli/connect_flags.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "client/cli/command.h"
-#include "client/cli/io/input.h"
+#include <utility>
+
+#include "client/cpp/key_text.h"
 
 namespace tvq::cli {
 namespace {
@@ -39,19 +38,10 @@ void ConnectFlags::AddTo(flags::Command app) {
 }
 
 absl::StatusOr<client::ConnectOptions> ConnectFlags::Options() const {
+  auto key = client::ReadKeyText(api_key_);
+  if (!key.ok()) return key.status();
   client::ConnectOptions options = options_;
-  options.api_key = api_key_;
-  if (!api_key_.starts_with('@')) return options;
-  const std::string path = api_key_.substr(1);
-  if (const absl::Status status = ReadInput(path, &options.api_key, "key"); !status.ok()) {
-    return status;
-  }
-  options.api_key.resize(std::min(options.api_key.find('\n'), options.api_key.size()));
-  absl::StripAsciiWhitespace(&options.api_key);
-  if (options.api_key.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--api-key: the first line of ", path, " must be the key"));
-  }
+  options.api_key = *std::move(key);
   return options;
 }
 

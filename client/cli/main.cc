@@ -13,6 +13,8 @@
 #include "client/cli/health.h"
 #include "client/cli/io/seconds.h"
 #include "client/cli/io/terminal.h"
+#include "client/cpp/grpc_log.h"
+#include "client/cpp/key_text.h"
 #include "client/cpp/unreachable.h"
 
 namespace tvq::cli {
@@ -26,9 +28,12 @@ client::CallOptions Globals::Call() const {
 std::string Globals::Told(const absl::Status& status) const {
   std::string message(status.message());
   if (absl::IsUnauthenticated(status) && sends_key && !connect.has_key()) {
-    return "This server needs a key: --api-key @FILE or TVQ_API_KEY";
+    return client::kGiveKey;
   }
   if (absl::EndsWith(message, client::kIsItRunning)) message += " (--server, TVQ_SERVER)";
+  if (absl::EndsWith(message, client::kGiveAuthority)) {
+    message += " (--ssl-ca-certs, TVQ_SSL_CA_CERTS)";
+  }
   return message;
 }
 
@@ -91,6 +96,7 @@ namespace {
 constexpr char kCommonGroup[] = "Common";
 
 int Main(int argc, char** argv) {
+  client::SilenceGrpc();
   Interrupt interrupt;  // before any thread starts
   // It prints every text that is not UTF-8, which the server refuses and tells where it is not.
   google::protobuf::SetLogHandler(nullptr);

@@ -5,9 +5,7 @@
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -16,6 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/host_port.h"
+#include "base/read_file.h"
+#include "client/cpp/pem.h"
 #include "client/cpp/unverified_credentials.h"
 
 namespace tvq::client {
@@ -25,21 +25,16 @@ namespace {
 // another.
 constexpr int kResolveMs = 1000;
 
-absl::Status ReadPem(std::string_view what, const std::string& path, std::string* content) {
+// `is_right` looks at what the file holds, of which `must` tells.
+absl::Status ReadPem(const std::string& what, const std::string& path, std::string_view must,
+                     bool (*is_right)(const std::string&), std::string* content) {
   if (path.empty()) return absl::OkStatus();
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 4096> piece;
-  while (file.read(piece.data(), piece.size()) || file.gcount() > 0) {
-    content->append(piece.data(), static_cast<size_t>(file.gcount()));
-  }
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(absl::StrCat(std::string(what), ": cannot read ", path));
-  }
-  if (content->find("-----BEGIN ") == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(std::string(what), ": ", path, " must hold PEM, with a line -----BEGIN ..."));
-  }
-  return absl::OkStatus();
+  auto read = ReadNamedFile(what, path, Pipes::kWaitIfWritten);
+  if (!read.ok()) return read.status();
+  *content = *std::move(read);
+  if (is_right(*content)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " ", path, ": must be ", std::string(must), " in PEM"));
 }
 
 // gRPC ends the process over a header that is anything else.
@@ -56,9 +51,12 @@ absl::StatusOr<grpc::SslCredentialsOptions> ReadFiles(const ConnectOptions& opti
     return absl::InvalidArgumentError("the client's certificate and its key belong together");
   }
   grpc::SslCredentialsOptions ssl;
-  absl::Status status = ReadPem("CA certificates", options.ca_file, &ssl.pem_root_certs);
-  status.Update(ReadPem("client certificate", options.cert_file, &ssl.pem_cert_chain));
-  status.Update(ReadPem("client key", options.key_file, &ssl.pem_private_key));
+  absl::Status status = ReadPem("CA certificates", options.ca_file, "certificates", AreCertificates,
+                                &ssl.pem_root_certs);
+  status.Update(ReadPem("client certificate", options.cert_file, "certificates", AreCertificates,
+                        &ssl.pem_cert_chain));
+  status.Update(ReadPem("client key", options.key_file, "a private key, not encrypted,",
+                        IsPrivateKey, &ssl.pem_private_key));
   if (!status.ok()) return status;
   return ssl;
 }

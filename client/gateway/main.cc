@@ -24,6 +24,7 @@
 #include "base/hold_hang_ups.h"
 #include "base/host_port.h"
 #include "base/variables.h"
+#include "client/cpp/grpc_log.h"
 #include "client/gateway/gateway.h"
 #include "client/gateway/heap_trimmer.h"
 #include "client/gateway/http/probe.h"
@@ -251,6 +252,7 @@ int Run(const GatewayOptions& options) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until HangUps hears it: no file has been read yet
+  tvq::client::SilenceGrpc();
   tvq::ReleaseHangUps();
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

@@ -10,6 +10,8 @@
 #include "absl/time/clock.h"
 #include "base/output_file.h"
 #include "base/variables.h"
+#include "client/cpp/grpc_log.h"
+#include "client/cpp/key_text.h"
 #include "client/loadtest/grpc_target.h"
 #include "client/loadtest/make_prompts.h"
 #include "client/loadtest/options.h"
@@ -122,6 +124,9 @@ int Main(int argc, char** argv) {
                               : OpenGrpcTarget(options->connect, options->connections);
   if (!target.ok()) return Fail(target.status(), kUsage);
   const auto model = (*target)->GetModel(options->request.model);
+  if (absl::IsUnauthenticated(model.status()) && options->connect.api_key.empty()) {
+    return Fail(absl::UnauthenticatedError(client::kGiveKey), kFailed);
+  }
   if (!model.ok()) return Fail(model.status(), kFailed);
   options->request.model = model->name;
   auto prompts = MakePrompts(*options, *model, **target);
@@ -156,5 +161,6 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  tvq::client::SilenceGrpc();
   return tvq::loadtest::Main(argc, argv);
 }

@@ -1,13 +1,13 @@
 #include "client/loadtest/options.h"
 
-#include <fstream>
 #include <iostream>
+#include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
 #include "base/host_port.h"
+#include "client/cpp/key_text.h"
 
 namespace tvq::loadtest {
 namespace {
@@ -184,24 +184,13 @@ absl::Status About(const char* flag, const absl::Status& status) {
   return {status.code(), absl::StrCat(flag, ": ", status.message())};
 }
 
-absl::Status ReadKey(const std::string& text, std::string* key) {
-  *key = text;
-  if (!text.starts_with('@')) return absl::OkStatus();
-  std::ifstream file(text.substr(1));
-  key->clear();
-  std::getline(file, *key);
-  absl::StripAsciiWhitespace(key);
-  if (!key->empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--api-key: the first line of ", text.substr(1), " must be the key"));
-}
-
 absl::Status ReadTarget(const Texts& texts, Options& options) {
   if (options.connect.address.empty() == texts.http.empty()) {
     return absl::InvalidArgumentError("give one of --grpc HOST:PORT and --http URL");
   }
-  absl::Status status = ReadKey(texts.api_key, &options.connect.api_key);
-  if (!status.ok()) return status;
+  auto key = client::ReadKeyText(texts.api_key);
+  if (!key.ok()) return key.status();
+  options.connect.api_key = *std::move(key);
   std::string address;
   if (texts.http.empty()) {
     const auto server = ParseServerAddress(options.connect.address, client::kDefaultPort);

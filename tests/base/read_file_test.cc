@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -66,6 +67,23 @@ TEST_F(ReadNamedFileTest, WaitsForWhatComesThroughAPipeIfItMay) {
   EXPECT_EQ(*ReadNamedFile("key file", pipe, Pipes::kWait), "key");
   opener.join();
   writer.join();
+  close(reader);
+}
+
+TEST_F(ReadNamedFileTest, WaitsForAPipeThatSomebodyWritesTo) {
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto read = [&] { return ReadNamedFile("key file", pipe, Pipes::kWaitIfWritten); };
+  EXPECT_THAT(std::string(read().status().message()),
+              HasSubstr("a pipe through which nothing comes"))
+      << "no writer";
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // lets the writer open it
+  std::ofstream out(pipe);
+  std::future<absl::StatusOr<std::string>> waiting = std::async(std::launch::async, read);
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  out << "key" << std::flush;
+  out.close();
+  EXPECT_EQ(*waiting.get(), "key");
   close(reader);
 }
 

@@ -18,6 +18,22 @@ SERVICES = {"GenerationService": generation_pb2, "SessionService": session_pb2, 
             "AdminService": admin_pb2}
 
 
+def break_calls(listener):
+    """Takes connections of HTTP/2, and closes each as soon as a call comes, as a server does that is killed."""
+    empty_settings = b"\0\0\0\4\0\0\0\0\0"
+    headers = 1  # the type of a frame
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, connection.makefile("rb") as incoming:
+            connection.sendall(empty_settings)
+            incoming.read(len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+            while (frame := incoming.read(9)) and frame[3] != headers:
+                incoming.read(int.from_bytes(frame[:3], "big"))
+
+
 class Refused(Exception):
     def __init__(self, code, message, pushback_ms=None):
         super().__init__(message)

@@ -195,6 +195,6 @@ def test_wrong_flags(tmp_path):
     missing = run_gateway("--ssl-certfile", tmp_path / "a", "--ssl-keyfile", tmp_path / "b")
     assert missing.returncode == 1 and "certificate file" in missing.stderr
     unreadable = run_gateway("--server-ssl-ca-certs", tmp_path / "a")
-    assert unreadable.returncode == 1 and "cannot read" in unreadable.stderr
+    assert unreadable.returncode == 1 and "cannot be read" in unreadable.stderr
     assert run_gateway("--host", "203.0.113.1").returncode == 1
     assert "TVQ_ALLOWED_ORIGINS" in run_gateway("--help").stdout

@@ -216,6 +216,8 @@ def test_keys(load, start, tmp_path):
             code, _, output = load(*flags, "--api-key", "wrong", **target)
             assert code == 1
             assert "key" in output
+        code, _, output = load(*flags, address=server.address)
+        assert code == 1 and "This server needs a key: --api-key @FILE or TVQ_API_KEY" in output
 
 
 def test_tls(load, server, start, tmp_path):

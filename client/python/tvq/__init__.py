@@ -9,6 +9,11 @@
 Requests and limits are described in the comments of proto/tvq/v1/*.proto; names are the same here.
 """
 
+import os
+
+# gRPC reads it when it is loaded. What it would write to stderr about a call is in the call's tvq.Error.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 from tvq.admin import Admin
 from tvq.client import Client
 from tvq.errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error, FailedPrecondition, InternalError,

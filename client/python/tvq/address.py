@@ -8,6 +8,8 @@ import re
 
 DEFAULT_PORT = 50051
 
+_MOST_PATH = 107  # bytes of a Unix socket's
+
 
 def parse_address(text: str) -> tuple[str, bool]:
     """An address as gRPC takes it, and whether it asks for TLS.
@@ -15,9 +17,15 @@ def parse_address(text: str) -> tuple[str, bool]:
     Takes HOST, HOST:PORT, either of them behind http:// or https:// (which asks for TLS), and unix:PATH. ValueError
     for anything else.
     """
-    tls = text.startswith("https://")
-    address = re.sub(r"^https?://(.*?)/?$", r"\1", text)
-    if re.match(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):", address):
+    tls = text.lower().startswith("https://")
+    address = re.sub(r"^https?://(.*?)/?$", r"\1", text, flags=re.IGNORECASE)
+    named = re.match(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):/*(.*)", address)
+    if named:
+        if not named[2]:
+            what = "a path" if named[1].startswith("unix") else "an address"
+            raise ValueError(f"{text!r} is no address of a server, must have {what} behind {named[1]}:")
+        if named[1].startswith("unix") and len(address.partition(":")[2].encode()) > _MOST_PATH:
+            raise ValueError(f"{text!r} is no address of a server, must have a path of at most {_MOST_PATH} bytes")
         return address, tls
     if _is_ipv6(address):
         return f"[{address}]:{DEFAULT_PORT}", tls
@@ -32,42 +40,95 @@ def is_loopback(address: str) -> bool:
     """Whether an address that parse_address gave is this machine for certain."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
-    host = address.rsplit(":", 1)[0].strip("[]").lower()
+    address = re.sub(r"^dns:(//[^/]*/)?", "", address)
+    numbers = re.sub(r"^ipv[46]:", "", address)
+    return all(map(_is_loopback_host, [address] if numbers == address else numbers.split(",")))
+
+
+def _is_loopback_host(address: str) -> bool:
+    host = re.sub(r":\d+$", "", address).strip("[]").lower()
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ip = ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost"
+        return host in ("localhost", "localhost.")
+    # A connection to the address of no host goes to this machine on Linux.
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback or ip.is_unspecified
 
 
 def unreachable(message: str) -> str:
-    """What to tell instead of gRPC's message about a call that did not reach a server; "" for any other message."""
+    """What to tell instead of gRPC's message about a call that did not reach a server, or whose connection broke; ""
+    for any other message."""
+    if message.startswith(_BROKEN):
+        return "The connection to the server broke: it was stopped or killed."
     name = re.match(r"DNS resolution failed for (.*?): (.*)", message)
     if name:
         unknown = "Domain name not found" in name[2] or "Name or service not known" in name[2]
         why = "there is no such name" if unknown else "the name cannot be looked up"
-        return f"No server at {name[1]}: {why}. Is tvq-server running?"
+        return f"No server at {name[1]}: {why}.{_of_proxy(name[1])} Is tvq-server running?"
+    if message.startswith("empty address list"):
+        return "No server: its name has no address. Is tvq-server running?"
     failed = re.match(r"failed to connect to all addresses; last error: \w+: (?:ipv[46]:)?(.*?): (.+)", message)
     if not failed:
         return ""
     address = failed[1].replace("%5B", "[").replace("%5D", "]")
     # Newer versions add "connect: " and the number.
     reason = failed[2].removeprefix("Failed to connect to remote host: ").removeprefix("connect: ").rsplit(" (", 1)[0]
+    if reason.startswith("HTTP proxy returned response code "):
+        return (f"The proxy at {address} answers {reason.rpartition(' ')[2]} instead of a connection to the "
+                f"server.{_of_proxy(address)}")
     if "Failed parsing HTTP/2" in reason or "http1" in reason:
         return (f"{address} speaks HTTP, as tvq-gateway does. Give the address of tvq-server itself, of which the port "
                 f"is {DEFAULT_PORT} by default.")
     known = reason in ("Connection refused", "No such file or directory")
     if known or any(word in reason for word in ("route", "unreachable", "timed out")):
         return f"No server at {address}{'' if known else f' ({reason})'}.{_of_proxy(address)} Is tvq-server running?"
-    return f"Cannot connect to {address}: {reason}. Does the server speak TLS, or not, and who signed its certificate?"
+    # BoringSSL writes CERTIFICATE_VERIFY_FAILED where OpenSSL writes certificate verify failed.
+    text = failed[2].lower().replace("_", " ")
+    for part, told in _TLS_FAILURES.items():
+        if part in text:
+            return f"{address} {told}"
+    if reason.startswith(_BROKEN):
+        reason = "it closes the connection"
+    return (f"Cannot connect to {address}: {reason}.{_of_proxy(address)} Does the server speak TLS, or not, and who signed "
+            "its certificate?")
+
+
+# How gRPC's messages begin about a connection that ended amid a call.
+_BROKEN = ("Socket closed", "recvmsg", "sendmsg", "Connection reset", "Broken pipe", "GOAWAY", "keepalive", "Keepalive",
+           "ping timeout", "Transport closed", "Endpoint closing", "Delayed close", "Connection timed out")
+
+_NOT_TLS = ("does not speak TLS. Leave out https:// and what else asks for TLS; the port of tvq-server is "
+            f"{DEFAULT_PORT} by default.")
+_OTHER_NAME = "shows a certificate that is of another name."
+
+# A part of the reason, in small letters and with blanks, and what to tell behind the address.
+_TLS_FAILURES = {
+    "certificate verify failed": "shows a certificate that nobody signed whom this client trusts, or that has expired. Give "
+                                 "the CA certificates that its own comes from: Client(tls=Tls(ca=...))",
+    "wrong version number": _NOT_TLS,
+    "packet length too long": _NOT_TLS,
+    "http request": _NOT_TLS,
+    "is not in peer certificate": _OTHER_NAME,
+    "hostname verification": _OTHER_NAME,
+    "alpn": "speaks HTTPS, as tvq-gateway does. Give the address of tvq-server itself.",
+    " alert ": "does not believe the certificate of this client, or wants one.",
+}
 
 
 def _of_proxy(address: str) -> str:
     for variable in ("grpc_proxy", "https_proxy", "http_proxy"):  # in gRPC's order
         value = os.environ.get(variable, "")
         if value:
-            is_it = value.rstrip("/").endswith(address[address.rfind(":"):])
+            proxy = value.partition("://")[2] or value
+            is_it = _port_of(proxy.partition("/")[0].rpartition("@")[2]) == _port_of(address)
             return f" It is the proxy of {variable}; calls go past it to servers that no_proxy names." if is_it else ""
     return ""
+
+
+def _port_of(address: str) -> str:
+    """gRPC's own where there is none."""
+    port = re.search(r":(\d+)$", address)
+    return port[1] if port else "443"
 
 
 def _is_ipv6(host: str) -> bool:

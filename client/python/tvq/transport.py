@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -32,11 +33,22 @@ def open_channel(address: str, tls: Union[Tls, bool]) -> grpc.Channel:
     if (files.cert is None) != (files.key is None):
         raise ValueError("tls: cert and key belong together")
 
-    def read(file: Any) -> Optional[bytes]:
-        return None if file is None else Path(file).read_bytes()
+    ca, cert, key = (None if file is None else Path(file).read_bytes() for file in (files.ca, files.cert, files.key))
+    _check_certificates(files.ca, ca)
+    _check_certificates(files.cert, cert)
+    if key is not None and b"PRIVATE KEY-----" not in key:
+        raise ValueError(f"tls: {files.key} must hold a private key in PEM")
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert), options)
 
-    credentials = grpc.ssl_channel_credentials(read(files.ca), read(files.key), read(files.cert))
-    return grpc.secure_channel(address, credentials, options)
+
+def _check_certificates(name: Optional[Path], content: Optional[bytes]) -> None:
+    """gRPC would only say at the first call that it cannot use them."""
+    if content is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError):
+        raise ValueError(f"tls: {name} must hold certificates in PEM") from None
 
 
 class Transport:

@@ -28,6 +28,14 @@ def test_key_by_flag_file_and_environment(cli, fake, tmp_path):
     assert cli.run("info", env=environment(TVQ_API_KEY="other")).returncode == 1
     for bad in (f"@{tmp_path / 'nothing'}", f"@{tmp_path / 'empty'}", "two\nlines"):
         assert cli.run("info", "--api-key", bad).returncode == 2, bad
+    nothing = cli.run("info", "--api-key", "@")
+    assert nothing.returncode == 2 and b"@ must stand before the name of a file" in nothing.stderr
+    os.mkfifo(tmp_path / "pipe")
+    silent = cli.run("info", "--api-key", f"@{tmp_path / 'pipe'}")
+    assert silent.returncode == 2 and b"a pipe through which nothing comes" in silent.stderr, silent.stderr
+    piped = subprocess.run(["bash", "-c", '"$0" --server "$1" --api-key @<(sleep 0.3; echo Key-1) info', TVQ, cli.address],
+                           capture_output=True, timeout=60)
+    assert piped.returncode == 0, piped.stderr
 
 
 def test_info_shows_the_fingerprint(cli):
@@ -72,18 +80,62 @@ def test_no_server(at, cli, fake):
     for wrong in ("", "host:0", "ftp://host:1", "two words"):
         done = at(wrong).run("info")
         assert done.returncode == 2 and b"must be HOST:PORT" in done.stderr, done.stderr
+    done = at("unix:").run("info")
+    assert done.returncode == 2 and b"must have a path behind unix:" in done.stderr, done.stderr
+
+
+def test_a_server_that_is_killed(at):
+    from fake_server import break_calls
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=break_calls, args=(listener,), daemon=True).start()
+        for arguments in (["info"], ["generate", "--prompt", "a"]):
+            done = at(f"127.0.0.1:{listener.getsockname()[1]}").run(*arguments)
+            assert done.returncode == 3
+            assert done.stderr == b"tvq: UNAVAILABLE: The connection to the server broke: it was stopped or killed.\n"
 
 
 def test_addresses_as_people_write_them(at, fake):
-    assert "f1ngerpr1nt" in at(f"http://{fake.address}/").ok("info")
-    assert at(f"https://{fake.address}").run("info").returncode == 3
+    for scheme in ("http", "HTTP"):
+        assert "f1ngerpr1nt" in at(f"{scheme}://{fake.address}/").ok("info")
+    done = at(f"https://{fake.address}").run("info")
+    assert done.returncode == 3 and done.stderr.count(b"\n") == 1, done.stderr
+    assert f"{fake.address} does not speak TLS".encode() in done.stderr
 
 
 def test_this_machine_is_called_past_proxies(cli, at):
     proxy = environment(http_proxy="http://127.0.0.1:1", https_proxy="http://127.0.0.1:1")
     assert "f1ngerpr1nt" in cli.ok("info", env=proxy)
+    port = cli.address.rpartition(":")[2]
+    for here in ("0.0.0.0", "[::ffff:127.0.0.1]", "dns:///127.0.0.1", "ipv4:127.0.0.1"):
+        assert "f1ngerpr1nt" in at(f"{here}:{port}").ok("info", env=proxy)
     elsewhere = at("10.254.254.254:1234").run("info", env=proxy)
     assert elsewhere.returncode == 3 and b"the proxy of https_proxy" in elsewhere.stderr, elsewhere.stderr
+    proxy = environment(https_proxy="http://no.such.proxy.invalid:3128")
+    unknown = at("10.254.254.254:1234").run("info", env=proxy)
+    assert unknown.returncode == 3 and b"the proxy of https_proxy" in unknown.stderr, unknown.stderr
+    assert "f1ngerpr1nt" in cli.ok("info", env=environment(https_proxy="garbage://::::"))
+    garbage = at("127.0.0.1.example.invalid:1").run("info", env=environment(https_proxy="garbage://::::"))
+    assert garbage.returncode == 3 and garbage.stderr.count(b"\n") == 1, garbage.stderr
+
+
+def test_a_proxy_that_refuses(at):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def refuse():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                connection.close()
+
+        threading.Thread(target=refuse, daemon=True).start()
+        proxy = f"127.0.0.1:{listener.getsockname()[1]}"
+        done = at("10.254.254.254:1234").run("info", env=environment(https_proxy=f"http://{proxy}"))
+        assert done.returncode == 3
+        assert f"The proxy at {proxy} answers 502 instead of a connection".encode() in done.stderr, done.stderr
+        assert b"It is the proxy of https_proxy" in done.stderr
 
 
 def test_a_gateway_is_no_server(at):
@@ -166,8 +218,19 @@ def test_tls(certificates, at):
                                        TVQ_SSL_KEYFILE=f"{certificates}/key.pem"))
         assert cli.run("info").returncode == 3  # plaintext
         assert cli.run("info", *trusts).returncode == 3  # no certificate of its own
-        assert cli.run("info", "--tls", *own).returncode == 3  # the system's authorities did not sign the server's
+        # The system's authorities did not sign the server's.
+        stranger = cli.run("info", "--tls", *own)
+        assert stranger.returncode == 3 and stranger.stderr.count(b"\n") == 1, stranger.stderr
+        assert b"shows a certificate that nobody signed whom this client trusts" in stranger.stderr
+        assert b"(--ssl-ca-certs, TVQ_SSL_CA_CERTS)\n" in stranger.stderr
         assert cli.run("info", *trusts, *own[:2]).returncode == 2
         assert cli.run("info", "--ssl-ca-certs", certificates / "nothing").returncode == 2
+        damaged = certificates / "damaged.pem"
+        damaged.write_text("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")
+        for wrong in ("key.pem", "damaged.pem"):
+            done = cli.run("info", "--ssl-ca-certs", certificates / wrong)
+            assert done.returncode == 2 and b"must be certificates in PEM" in done.stderr, done.stderr
+        done = cli.run("info", *trusts, "--ssl-certfile", certificates / "cert.pem", "--ssl-keyfile", certificates / "ca.pem")
+        assert done.returncode == 2 and b"must be a private key, not encrypted, in PEM" in done.stderr, done.stderr
     finally:
         server.stop()

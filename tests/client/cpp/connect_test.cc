@@ -164,9 +164,17 @@ TEST(ConnectTest, SaysWhichFileIsWrong) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("PEM"));
 
+  options.ca_file = Files().Path("key.pem");  // PEM, but no certificate
+  status = Client::Connect(options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("certificates"));
+
   options.ca_file.clear();
   options.cert_file = Files().Path("cert.pem");
   EXPECT_TRUE(absl::IsInvalidArgument(Client::Connect(options).status())) << "its key is missing";
+  options.key_file = Files().Path("cert.pem");
+  status = Client::Connect(options).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("must be a private key"));
 }
 
 }  // namespace

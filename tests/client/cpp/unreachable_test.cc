@@ -1,8 +1,12 @@
 #include "client/cpp/unreachable.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+
+#include "absl/strings/strip.h"
 
 namespace tvq::client {
 namespace {
@@ -58,15 +62,92 @@ TEST(UnreachableTest, LeavesOtherMessagesAlone) {
   EXPECT_EQ(Unreachable("failed to connect to all addresses; last error: UNKNOWN: x"), "");
 }
 
-TEST(UnreachableTest, NamesTheVariableOfAProxy) {
-  for (const char* variable : {"grpc_proxy", "https_proxy"}) unsetenv(variable);
-  ASSERT_EQ(setenv("http_proxy", "http://127.0.0.1:91/", /*overwrite=*/1), 0);
+TEST(UnreachableTest, SaysThatTheConnectionBroke) {
+  for (const char* message :
+       {"Socket closed", "recvmsg:Connection reset by peer", "sendmsg: Broken pipe (32)",
+        "Connection reset by peer", "Broken pipe", "GOAWAY received", "keepalive watchdog timeout",
+        "ping timeout"}) {
+    EXPECT_EQ(Unreachable(message), "The connection to the server broke: it was stopped or killed.")
+        << message;
+  }
+}
+
+// What `reason` becomes behind the address.
+std::string Told(const std::string& reason) {
+  const std::string told = Unreachable(
+      "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:1: " + reason);
+  return std::string(absl::StripPrefix(told, "10.0.0.1:1 "));
+}
+
+TEST(UnreachableTest, SaysWhatIsWrongWithTls) {
+  const std::string distrusted =
+      "shows a certificate that nobody signed whom this client trusts, or that has expired. Give "
+      "the CA certificates that its own comes from.";
+  EXPECT_EQ(Told("Ssl handshake failed: SSL_ERROR_SSL: error:0A000086:SSL routines::certificate "
+                 "verify failed"),
+            distrusted);
+  EXPECT_EQ(Told("Ssl handshake failed: SSL_ERROR_SSL: error:1000007d:SSL routines:"
+                 "OPENSSL_internal:CERTIFICATE_VERIFY_FAILED"),
+            distrusted);
+  EXPECT_THAT(Told("Ssl handshake failed: SSL_ERROR_SSL: error:0A00010B:SSL routines::wrong "
+                   "version number"),
+              testing::StartsWith("does not speak TLS. Leave out https://"));
+  EXPECT_EQ(Told("Peer name 10.0.0.1 is not in peer certificate"),
+            "shows a certificate that is of another name.");
+  EXPECT_THAT(Told("Cannot check peer: missing selected ALPN property."),
+              testing::StartsWith("speaks HTTPS, as tvq-gateway does."));
+  EXPECT_EQ(Told("SSL_ERROR_SSL: error:0A00045C:SSL routines::tlsv13 alert certificate required"),
+            "does not believe the certificate of this client, or wants one.");
+  EXPECT_THAT(Told("Socket closed"),
+              testing::StartsWith("Cannot connect to 10.0.0.1:1: it closes the connection. Does "));
+}
+
+class ProxyTest : public testing::Test {
+ protected:
+  ProxyTest() { Unset(); }
+  ~ProxyTest() override { Unset(); }
+  static void Unset() {
+    for (const char* variable : {"grpc_proxy", "https_proxy", "http_proxy"}) unsetenv(variable);
+  }
+  static void Set(const char* variable, const char* value) {
+    ASSERT_EQ(setenv(variable, value, /*overwrite=*/1), 0);
+  }
+};
+
+constexpr char kOfHttps[] =
+    " It is the proxy of https_proxy; calls go past it to servers that no_proxy names.";
+
+TEST_F(ProxyTest, TheVariableIsNamed) {
+  Set("http_proxy", "http://127.0.0.1:91/");
   EXPECT_EQ(Unreachable(kRefused),
             "No server at 127.0.0.1:91. It is the proxy of http_proxy; calls go past it to servers "
             "that no_proxy names. Is tvq-server running?");
-  ASSERT_EQ(setenv("http_proxy", "http://127.0.0.1:92", /*overwrite=*/1), 0);
+  Set("http_proxy", "http://127.0.0.1:92");
   EXPECT_EQ(Unreachable(kRefused), "No server at 127.0.0.1:91. Is tvq-server running?");
-  ASSERT_EQ(unsetenv("http_proxy"), 0);
+}
+
+TEST_F(ProxyTest, TheVariableIsNamedOfAProxyWithoutAnAddress) {
+  Set("https_proxy", "http://no.such.proxy.example:3128");
+  const std::string message =
+      "No server at no.such.proxy.example:3128: there is no such name." + std::string(kOfHttps);
+  EXPECT_EQ(Unreachable("DNS resolution failed for no.such.proxy.example:3128: C-ares status is "
+                        "not ARES_SUCCESS: Domain name not found"),
+            message + " Is tvq-server running?");
+  Set("https_proxy", "http://user:secret@no.such.proxy.example");
+  EXPECT_THAT(Unreachable("DNS resolution failed for no.such.proxy.example: Domain name not found"),
+              testing::HasSubstr(kOfHttps));
+}
+
+TEST_F(ProxyTest, TheVariableIsNamedOfAProxyThatRefuses) {
+  Set("https_proxy", "http://127.0.0.1:91");
+  const std::string begin =
+      "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:91: ";
+  EXPECT_EQ(Unreachable(begin + "HTTP proxy returned response code 502"),
+            "The proxy at 127.0.0.1:91 answers 502 instead of a connection to the server." +
+                std::string(kOfHttps));
+  EXPECT_THAT(Unreachable(begin + "Socket closed"),
+              testing::StartsWith("Cannot connect to 127.0.0.1:91: it closes the connection." +
+                                  std::string(kOfHttps) + " Does the server speak TLS"));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 """Keys, TLS, errors, admin calls."""
 
 import http.server
+import os
+import socket
 import subprocess
+import sys
 import threading
 
 import grpc
@@ -36,13 +39,58 @@ def test_addresses_as_people_write_them(tvq, fake):
                           ("unix:/tmp/s", "unix:/tmp/s"), ("dns:///name:5", "dns:///name:5"),
                           ("ipv4:10.0.0.1:1,10.0.0.2:1", "ipv4:10.0.0.1:1,10.0.0.2:1")]:
         assert parse_address(text) == (address, False)
-    assert parse_address("https://tvq.example.com") == ("tvq.example.com:50051", True)
+    assert parse_address("https://tvq.example.com") == parse_address("HTTPS://tvq.example.com/") == (
+        "tvq.example.com:50051", True)
+    for wrong, must in [("unix:", "a path behind unix:"), ("unix:///", "a path behind unix:"),
+                        ("dns:///", "an address behind dns:"), ("unix:" + 108 * "x", "at most 107 bytes")]:
+        with pytest.raises(ValueError, match=must):
+            tvq.Client(wrong)
     for wrong in ("", ":1", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://", "ftp://host:1",
                   "a:b:5", "[::1", "host:+5", "host:5\n"):
         with pytest.raises(ValueError, match="must be HOST:PORT"):
             tvq.Client(wrong)
-    assert [is_loopback(address) for address in ("localhost:1", "127.8.0.1:1", "[::1]:1", "10.0.0.1:1", "127.a.b:1")] == [
-        True, True, True, False, False]
+    for here in ("localhost:1", "127.8.0.1:1", "[::1]:1", "0.0.0.0:1", "[::]:1", "[::ffff:127.0.0.1]:1", "localhost.:1",
+                 "dns:///localhost", "dns:localhost:1", "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1", "unix:/tmp/s"):
+        assert is_loopback(here), here
+    for elsewhere in ("10.0.0.1:1", "127.a.b:1", "[::ffff:10.0.0.1]:1", "dns:///example.com", "dns://127.0.0.1/example.com",
+                      "ipv4:127.0.0.1:1,10.0.0.1:1", "localhost.example.com:1"):
+        assert not is_loopback(elsewhere), elsewhere
+
+
+def test_words_of_grpc_are_translated(tvq, monkeypatch):
+    from tvq.address import unreachable
+    for message in ("Socket closed", "recvmsg:Connection reset by peer", "Broken pipe", "GOAWAY received", "ping timeout"):
+        assert unreachable(message) == "The connection to the server broke: it was stopped or killed."
+    assert unreachable("the server is draining") == ""
+
+    def told(reason):
+        return unreachable("failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:91: " + reason)
+
+    for reason in ("SSL_ERROR_SSL: error:0A000086:SSL routines::certificate verify failed",
+                   "SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED"):
+        assert told(f"Ssl handshake failed (TSI_PROTOCOL_FAILURE): {reason}").startswith(
+            "10.0.0.1:91 shows a certificate that nobody signed whom this client trusts")
+    assert "does not speak TLS" in told("SSL_ERROR_SSL: error:0A00010B:SSL routines::wrong version number")
+    assert "of another name" in told("Peer name 10.0.0.1 is not in peer certificate")
+    assert "speaks HTTPS" in told("Cannot check peer: missing selected ALPN property.")
+    for variable in ("grpc_proxy", "http_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("https_proxy", "http://user:secret@proxy.example:91/")
+    assert told("HTTP proxy returned response code 502").startswith(
+        "The proxy at 10.0.0.1:91 answers 502 instead of a connection to the server. It is the proxy of https_proxy;")
+    assert "the proxy of https_proxy" in unreachable("DNS resolution failed for proxy.example:91: Domain name not found")
+    assert "the proxy of https_proxy" in told("Socket closed")
+    assert "proxy of" not in unreachable("DNS resolution failed for proxy.example:92: Domain name not found")
+
+
+def test_a_server_that_is_killed(tvq):
+    from fake_server import break_calls
+    with socket.create_server(("127.0.0.1", 0)) as listener, tvq.Client(
+            f"127.0.0.1:{listener.getsockname()[1]}", timeout=60) as client:
+        threading.Thread(target=break_calls, args=(listener,), daemon=True).start()
+        with pytest.raises(tvq.Unavailable) as broken:
+            client.models()
+    assert broken.value.message == "The connection to the server broke: it was stopped or killed."
 
 
 def test_no_server(tvq, fake, monkeypatch):
@@ -59,6 +107,20 @@ def test_no_server(tvq, fake, monkeypatch):
         client.models()
     with tvq.Client("10.254.254.254:1234") as client, pytest.raises(tvq.Unavailable, match="the proxy of http_proxy"):
         client.models()
+
+
+def test_grpc_writes_nothing_to_stderr(package, fake):
+    script = f"""
+import tvq
+try:
+    tvq.Client("https://{fake.address}").models()
+except tvq.Unavailable as error:
+    print(error.message)
+"""
+    variables = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    done = subprocess.run([sys.executable, "-c", script], env={**variables, "PYTHONPATH": str(package)},
+                          capture_output=True, text=True, timeout=60)
+    assert "does not speak TLS" in done.stdout and done.stderr == "", done
 
 
 def test_a_gateway_is_no_server(tvq):
@@ -160,5 +222,11 @@ def test_tls(tvq, tmp_path):
             tvq.Client(server.address, tls=tvq.Tls(cert=cert))
         with pytest.raises(FileNotFoundError):
             tvq.Client(server.address, tls=tvq.Tls(ca=tmp_path / "nothing"))
+        (tmp_path / "damaged.pem").write_text("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")
+        for wrong in (key, tmp_path / "damaged.pem"):
+            with pytest.raises(ValueError, match=f"{wrong} must hold certificates in PEM"):
+                tvq.Client(server.address, tls=tvq.Tls(ca=wrong))
+        with pytest.raises(ValueError, match=f"{cert} must hold a private key in PEM"):
+            tvq.Client(server.address, tls=tvq.Tls(ca=cert, cert=cert, key=cert))
     finally:
         server.stop()

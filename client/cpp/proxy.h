@@ -1,0 +1,16 @@
+// Not part of the interface: the HTTP proxy that calls go through.
+#ifndef TVQ_CLIENT_CPP_PROXY_H_
+#define TVQ_CLIENT_CPP_PROXY_H_
+
+#include <string>
+#include <string_view>
+
+namespace tvq::client {
+
+// A sentence that begins with a blank and names the variable, if an address that a call went to is
+// the proxy's; else "".
+std::string OfProxy(std::string_view address);
+
+}  // namespace tvq::client
+
+#endif  // TVQ_CLIENT_CPP_PROXY_H_
