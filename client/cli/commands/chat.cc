@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -72,7 +73,11 @@ bool Chat::ReadLine(std::string* line) {
 absl::Status Chat::Answer(const std::string& line) {
   v1::GenerateRequest request;
   options_.sampling.Fill(request.mutable_sampling());
-  if (!request.sampling().has_max_tokens()) request.mutable_sampling()->set_max_tokens(kMaxTokens);
+  v1::SamplingParams& sampling = *request.mutable_sampling();
+  if (!sampling.has_max_tokens()) {
+    sampling.set_max_tokens(std::max(kMaxTokens, sampling.min_tokens()));
+    sampling.set_limit_to_context(true);  // nobody asked for so many
+  }
   request.mutable_session()->set_session_id(id_);
   request.mutable_session()->set_durability(options_.durability);
   request.mutable_session()->set_commit_on_cancel(true);

@@ -153,6 +153,8 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   std::string more;
   if (max_tokens == 1) {
     more = ", and one more is to be generated";  // what is left of a default
+  } else if (max_tokens > 0 && max_tokens == request.sampling.min_tokens) {
+    more = absl::StrCat(", and min_tokens is ", max_tokens);  // to which a default was raised
   } else if (generates) {
     more = absl::StrCat(", and max_tokens is ", max_tokens);
   }

@@ -53,7 +53,11 @@ def test_continues_a_session_and_adds_newlines(cli, fake):
     assert fake.sessions["s1"].text == "xab\nAB/no command\n/N.."  # the empty line lets the model go on
     cli.ok("session", "chat", "s1", "--durability", "disk", input=b"ab")
     assert fake.sessions["s1"].persisted == fake.sessions["s1"].version
-    assert fake.requests[-1].sampling.max_tokens == 256
+    assert fake.requests[-1].sampling.max_tokens == 256 and fake.requests[-1].sampling.limit_to_context
+    cli.ok("session", "chat", "s1", "--min-tokens", 300, input=b"ab")
+    assert fake.requests[-1].sampling.max_tokens == 300
+    cli.ok("session", "chat", "s1", "--max-tokens", 3, input=b"ab")
+    assert fake.requests[-1].sampling.max_tokens == 3 and not fake.requests[-1].sampling.limit_to_context
 
 
 def test_lines_are_messages_where_the_model_has_a_template(cli, fake):

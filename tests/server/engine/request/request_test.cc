@@ -97,6 +97,9 @@ TEST(ValidateTest, ContextLength) {
   const std::string message = Message(request, model);
   EXPECT_THAT(message, HasSubstr("has 10 tokens, and max_tokens is 11"));
   EXPECT_THAT(message, HasSubstr("at most 20"));
+  request.sampling.min_tokens = 11;  // to which a default was raised
+  EXPECT_THAT(Message(request, model), HasSubstr("has 10 tokens, and min_tokens is 11"));
+  request.sampling.min_tokens = 0;
   request.purpose = Purpose::kScore;
   EXPECT_EQ(Message(request, model), "");
   request.prompt.resize(21, 4);

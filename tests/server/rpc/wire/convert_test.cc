@@ -260,6 +260,23 @@ TEST(ToRequestTest, CutsADefaultToWhatTheContextLeaves) {
   EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 50}), std::nullopt), 50);
 }
 
+TEST(ToRequestTest, RaisesADefaultToMinTokens) {
+  const auto max_tokens = [](const ServedModel& model, std::optional<int32_t> asked) {
+    v1::GenerateRequest message;
+    message.set_text("abc");
+    message.mutable_sampling()->set_min_tokens(60);
+    if (asked) message.mutable_sampling()->set_max_tokens(*asked);
+    return ToRequest(message, model, {})->sampling.max_tokens;
+  };
+  for (const int64_t context : {int64_t{0}, int64_t{100}}) {
+    EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, context), std::nullopt), 60);
+    EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 50}, context), std::nullopt), 60);
+    EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 70}, context), std::nullopt), 70);
+    EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, context), 50), 50);  // the engine refuses it
+  }
+  EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 50), std::nullopt), 60);  // and this
+}
+
 TEST(ToRequestTest, LimitToContextLeavesWhatTheContextHolds) {
   const ServedModel bounded = MakeModel("m", 1, {}, 100);
   const ServedModel endless = MakeModel("m", 1);
