@@ -102,7 +102,7 @@ def test_score_is_of_the_text(server, api):
     of_ids = score(token_ids=api.session.TokenIds(ids=[BOS] + IDS), summary_only=True)[-1].summary
     assert of_ids.total_logprob == pytest.approx(summary.total_logprob)
     without = score(text=TEXT, add_special_tokens=False, summary_only=True)[-1].summary
-    assert (without.tokens, without.scored_tokens) == (len(IDS), len(IDS) - 1)
+    assert (without.tokens, without.scored_tokens, without.bytes) == (len(IDS), len(IDS) - 1, len(TEXT) - 1)
     eos = score(text=TEXT, prepend_eos=True, summary_only=True)[-1].summary
     assert eos.scored_tokens == len(IDS) and eos.total_logprob != pytest.approx(summary.total_logprob)
 

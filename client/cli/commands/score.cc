@@ -12,6 +12,7 @@
 #include "client/cli/io/input.h"
 #include "client/cli/io/reading.h"
 #include "client/cli/io/session_text.h"
+#include "client/cli/io/terminal.h"
 #include "client/cli/session_call_options.h"
 
 namespace tvq::cli {
@@ -76,6 +77,21 @@ void PrintScore(const Globals& globals, const std::string& model, const v1::Scor
               static_cast<double>(summary.tokens()) / seconds);
 }
 
+// What came of a text, for one that is interrupted.
+void AddScored(v1::ScoreSummary* summary, const v1::Model& model,
+               const v1::ScoreResponse& response) {
+  for (const v1::TokenLogprobs& token : response.tokens()) {
+    const v1::TokenLogprob& one = token.token();
+    const bool is_unknown = model.has_unk_token_id() && one.token_id() == model.unk_token_id();
+    summary->set_tokens(summary->tokens() + 1);
+    summary->set_unknown_tokens(summary->unknown_tokens() + (is_unknown ? 1 : 0));
+    if (!token.has_logprob()) continue;
+    summary->set_scored_tokens(summary->scored_tokens() + 1);
+    summary->set_total_logprob(summary->total_logprob() + one.logprob());
+    summary->set_bytes(summary->bytes() + static_cast<int64_t>(one.token().size()));
+  }
+}
+
 // How many tokens the text has, for the server says how many of them it has read. Asked where
 // somebody sees it.
 PromptSize ShownSize(const Globals& globals, const v1::ScoreRequest& request) {
@@ -102,11 +118,12 @@ int RunScore(const Globals& globals, const ScoreOptions& options) {
     return ScoreExamples(globals, options.examples, options.allow_unknown, *model);
   }
   request.set_model(model->name());
-  request.set_summary_only(true);
   request.set_allow_unknown(options.allow_unknown);
   if (options.add_special_tokens) request.set_add_special_tokens(*options.add_special_tokens);
   if (options.session.given()) {
     options.session.Fill(request.mutable_session());  // the text continues what the session holds
+    // The server does not keep a long answer for a retry.
+    request.set_summary_only(!request.session().idempotency_key().empty());
   } else {
     // Something to predict the first token from.
     request.set_prepend_eos(model->has_eos_token_id() && !model->add_bos_token() &&
@@ -120,12 +137,20 @@ int RunScore(const Globals& globals, const ScoreOptions& options) {
   v1::ScoreResponse response, last;
   while (stream->Next(&response)) {
     reading->Show(response.tokens_done());
-    if (response.has_summary()) last = response;
+    AddScored(last.mutable_summary(), *model, response);
+    if (!response.has_summary()) continue;
+    response.clear_tokens();
+    last = response;
   }
   reading.reset();
-  if (const absl::Status status = stream->Finish(); !status.ok()) return globals.Fail(status);
-  PrintScore(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
-  return kOk;
+  const absl::Status status = stream->Finish();
+  const bool interrupted = absl::IsCancelled(status) && globals.interrupt->happened();
+  if (!status.ok() && !interrupted) return globals.Fail(status);
+  if (interrupted) EndTerminalLine();
+  if (status.ok() || last.summary().scored_tokens() > 0) {
+    PrintScore(globals, model->name(), last, absl::ToDoubleSeconds(absl::Now() - start));
+  }
+  return interrupted ? kInterrupted : kOk;
 }
 
 }  // namespace

@@ -128,6 +128,12 @@ nlohmann::json Output::CallJson() const {
     json["usage"] = {{"prompt_tokens", usage_->prompt_tokens()},
                      {"cached_tokens", usage_->cached_tokens()},
                      {"completion_tokens", usage_->completion_tokens()}};
+  } else {
+    // The server sends it at the end, to which the call did not come.
+    size_t tokens = 0;
+    for (const auto& [index, sample] : samples_) tokens += sample.token_ids.size();
+    json["usage"] = {
+        {"prompt_tokens", nullptr}, {"cached_tokens", nullptr}, {"completion_tokens", tokens}};
   }
   if (first_token_ms_) json["ms_to_first_token"] = *first_token_ms_;
   if (!session_.is_null()) json["session"] = session_;

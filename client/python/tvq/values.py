@@ -120,6 +120,7 @@ class Score:
     #: Of the tokens, how many stand for characters outside the vocabulary.
     unknown_tokens: int
     total_logprob: float
+    #: Of the tokens that are scored.
     bytes: int
     position: Optional[Position]
     #: With `logprobs`.

@@ -1,5 +1,6 @@
 #include "server/rpc/calls/score_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/rpc/wire/convert.h"
@@ -46,6 +47,10 @@ absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
   tokens_ = static_cast<int64_t>(prompt.size()) - before_;
   scored_tokens_ = tokens_ - (start.position + before_ == 0 ? 1 : 0);
   bytes_ = TextBytes(message, *tokenizer_);
+  if (scored_tokens_ < tokens_) {
+    const auto unscored = static_cast<int64_t>(tokenizer_->TokenBytes(prompt.front()).size());
+    bytes_ = std::max<int64_t>(0, bytes_ - unscored);
+  }
   unknown_tokens_ = UnknownTokens(prompt, *tokenizer_);
   return std::move(input->request);
 }

@@ -44,7 +44,7 @@ class ScoreCall : public RequestCall {
   bool summary_only_ = false;
   int64_t tokens_ = 0;  // of the input
   int64_t scored_tokens_ = 0;
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0;  // of the tokens that are scored
   int64_t unknown_tokens_ = 0;
 
   // For a retry: what was sent, on the loop; then the task that commits.

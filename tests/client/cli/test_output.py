@@ -2,8 +2,10 @@
 
 import fcntl
 import json
+import math
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -112,8 +114,9 @@ def test_an_interrupt_keeps_what_came(cli, fake):
     run = cli.start("--json", "generate", "--prompt", "a", "--n", 3)
     second = json.loads(run.stdout.readline())  # before the others end
     run.send_signal(signal.SIGINT)
-    first, third, _ = lines(run.communicate(timeout=60)[0])
+    first, third, rest = lines(run.communicate(timeout=60)[0])
     assert run.returncode == 130
+    assert rest["usage"] == {"prompt_tokens": None, "cached_tokens": None, "completion_tokens": 4}
     assert [(s["index"], s["text"], s["finish_reason"]) for s in (first, second, third)] == [
         (0, "a", "cancelled"), (1, "ab", "length"), (2, "a", "cancelled")]
 
@@ -128,7 +131,8 @@ def test_an_interrupt_keeps_what_came_of_one_sample(cli, fake):
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 130
     answer = json.loads(out)
-    assert answer["text"].startswith("AB") and answer["finish_reason"] == "cancelled" and "usage" not in answer
+    assert answer["text"].startswith("AB") and answer["finish_reason"] == "cancelled"
+    assert answer["usage"]["completion_tokens"] == len(answer["text"])
 
 
 def test_a_failure_keeps_what_came(cli, fake):
@@ -152,6 +156,35 @@ def test_an_interrupt_between_two_examples_keeps_what_was_scored(cli, fake, tmp_
     assert run.returncode == 130
     *pairs, total = lines(out)
     assert 1 <= len(pairs) < 1000 and (total["pairs"], total["scored_tokens"]) == (len(pairs), 2 * len(pairs))
+
+
+def test_an_interrupt_keeps_what_was_scored_of_a_text(cli, fake, tmp_path):
+    from tvq.v1 import generation_pb2
+    half = threading.Event()
+
+    def answer(request, context):
+        tokens = [{"token": {"token_id": 5, "token": b"ab", "logprob": -math.log(4)}, "has_logprob": i > 0} for i in range(3)]
+        yield generation_pb2.ScoreResponse(tokens=tokens, tokens_done=3)
+        half.set()
+        while context.is_active():
+            time.sleep(0.01)
+
+    fake.Score = answer
+    (tmp_path / "long").write_text("ab" * 100)
+    for flags in (["--json"], []):
+        half.clear()
+        run = cli.start(*flags, "score", "--file", tmp_path / "long")
+        assert half.wait(60)
+        time.sleep(0.5)  # for it to come
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=60)
+        assert run.returncode == 130
+        if flags:
+            total = json.loads(out)
+            assert (total["tokens"], total["scored_tokens"], total["bytes"]) == (3, 2, 4)
+            assert math.isclose(total["total_bits"], 4, rel_tol=1e-6) and math.isclose(total["bits_per_byte"], 1, rel_tol=1e-6)
+        else:
+            assert out.startswith(b"1.0000 bits per byte (4.0 bits, 4 bytes, 3 tokens, "), out
 
 
 def test_an_interrupt_keeps_what_was_scored(cli, fake, tmp_path):
