@@ -31,7 +31,7 @@ constexpr char kHelp[] =
     "  /rewind NAME    back to it\n"
     "  /save           make the session outlive the server\n"
     "  /show           the session: its id, position, marks\n"
-    "  /quit           leave; the session stays\n"
+    "  /quit           leave; the session stays, unless it is new and nothing was said\n"
     "Ctrl-C ends an answer, which is kept as far as it came.\n";
 
 // At once, also into a pipe: somebody waits for it.

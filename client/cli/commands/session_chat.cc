@@ -16,6 +16,23 @@ struct Options {
   CreateOptions create;
 };
 
+// Deletes a session that was made for a chat in which nothing became of it.
+void DeleteUnused(const Globals& globals, const v1::Session& made) {
+  client::Sessions& sessions = globals.client->sessions();
+  v1::GetSessionRequest get;
+  get.set_session_id(made.id());
+  const auto found = sessions.Get(get, globals.Call());
+  if (!found.ok()) return;
+  const v1::Session& now = found->session();
+  const bool is_used = now.position() > 0 || now.version() != made.version() ||
+                       now.persisted_version() != made.persisted_version();
+  if (is_used) return;
+  v1::DeleteSessionRequest request;
+  request.mutable_session()->set_session_id(made.id());
+  request.mutable_session()->set_expected_version(made.version());
+  sessions.Delete(request, globals.Call()).IgnoreError();
+}
+
 // The one that is asked for, or a new one.
 absl::StatusOr<v1::Session> Open(const Globals& globals, const Options& options) {
   client::Sessions& sessions = globals.client->sessions();
@@ -32,22 +49,31 @@ absl::StatusOr<v1::Session> Open(const Globals& globals, const Options& options)
   return session;
 }
 
+// Returns the exit code.
+int Converse(const Globals& globals, Options& options, const v1::Session& session) {
+  options.chat.id = session.id();
+  if (options.suffix) {
+    options.chat.suffix = *options.suffix;
+  } else {
+    auto model = globals.client->GetModel(session.model(), globals.Call());
+    if (!model.ok()) return globals.Fail(model.status());
+    if (model->has_chat_template()) options.chat.model = *std::move(model);
+  }
+  return Chat(globals, options.chat).Run();
+}
+
 int Run(const Globals& globals, Options& options) {
   if (const auto status = options.chat.sampling.CheckShown(globals.json); !status.ok()) {
     return globals.FailUsage(status);
   }
   options.chat.durability = options.create.durability();
+  // A call with the same key would be told of it again.
+  const bool is_own = options.chat.id.empty() && options.create.idempotency_key().empty();
   const auto session = Open(globals, options);
   if (!session.ok()) return globals.Fail(session.status());
-  options.chat.id = session->id();
-  if (options.suffix) {
-    options.chat.suffix = *options.suffix;
-  } else {
-    auto model = globals.client->GetModel(session->model(), globals.Call());
-    if (!model.ok()) return globals.Fail(model.status());
-    if (model->has_chat_template()) options.chat.model = *std::move(model);
-  }
-  return Chat(globals, options.chat).Run();
+  const int code = Converse(globals, options, *session);
+  if (is_own) DeleteUnused(globals, *session);
+  return code;
 }
 
 }  // namespace

@@ -113,9 +113,27 @@ def test_json(cli, fake):
 def test_error_ends_a_chat_without_a_terminal(cli, fake):
     done = cli.run("session", "chat", "--max-tokens", 1, input=b"/rewind nowhere\na\n")
     assert done.returncode == 1 and b"NOT_FOUND" in done.stderr
-    assert fake.sessions["s1"].text == ""
+    assert not fake.sessions  # nothing was said
     assert cli.run("session", "chat", input=b"/dance\n").returncode == 1
     assert cli.run("session", "chat", "nothing", input=b"a\n").returncode == 1
+
+
+def test_a_new_session_to_which_nothing_was_said_is_deleted(cli, fake):
+    from fake_server import Refused
+    assert cli.run("session", "chat", input=b"").returncode == 0
+    assert cli.run("session", "chat", input=b"/quit\n").returncode == 0
+    fake.refuse["Generate"] = Refused(grpc.StatusCode.INVALID_ARGUMENT, "temperature: value is -5")
+    assert cli.run("session", "chat", "--temperature", -5, input=b"a\n").returncode == 1
+    fake.refuse["GetModel"] = Refused(grpc.StatusCode.UNAVAILABLE, "draining")
+    assert cli.run("session", "chat", input=b"a\n").returncode == 3
+    assert not fake.sessions
+    # What was kept on purpose, was there before, or can be asked for again, stays.
+    fake.refuse.clear()
+    fake.new_session()
+    for arguments, lines in ([], b"/mark m\n"), (["--idempotency-key", "k"], b""), (["s5"], b""), ([], b"a\n"):
+        before = len(fake.sessions)
+        assert cli.run("session", "chat", *arguments, "--max-tokens", 1, input=lines).returncode == 0
+        assert len(fake.sessions) == before + (arguments != ["s5"]), arguments
 
 
 def test_interrupt_stops_the_answer_and_not_the_chat(cli, fake):
