@@ -18,6 +18,7 @@
 #include "base/descriptors.h"
 #include "base/host_port.h"
 #include "base/memory_return.h"
+#include "base/output_file.h"
 #include "base/variables.h"
 #include "kernels/device/device.h"
 #include "server/engine/engine.h"
@@ -136,8 +137,11 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
   const absl::Cleanup deaf = [&] { hang_ups.Call(nullptr); };  // ahead of the server's end
   signals.Arm();
   // Scripts read this line, for the port.
-  std::printf("listening on %s\n", tvq::HostPort(flags.server.host, (*server)->port()).c_str());
-  std::fflush(stdout);
+  const std::string address = tvq::HostPort(flags.server.host, (*server)->port());
+  std::printf("listening on %s\n", address.c_str());
+  if (const absl::Status told = tvq::FlushStdout(); !told.ok()) {
+    spdlog::warn("listening on {}, but {}", address, std::string(told.message()));
+  }
 
   const auto watchdog = StartWatchdog(flags, **engine, **server);
   const tvq::MemoryReturn memory_return;

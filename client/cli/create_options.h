@@ -2,6 +2,7 @@
 #define TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/flags.h"
@@ -16,6 +17,7 @@ class CreateOptions {
   void AddTo(flags::Command command);
   void Fill(v1::CreateSessionRequest* request) const;
   v1::Durability durability() const { return durability_; }
+  const std::string& idempotency_key() const { return idempotency_key_; }
 
  private:
   std::string model_;
@@ -32,6 +34,12 @@ flags::Option AddTtl(flags::Command command, std::optional<double>& ttl);
 
 // A session that was made: its id, or all of it with --json.
 void Print(const Globals& globals, const v1::Session& session);
+
+// Of sessions that were made, when they have been printed: deletes them where stdout could not be
+// written, for nobody knows them; a call with the same key, if it has one, would tell them again.
+// Returns the exit code.
+int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
+             const std::string& idempotency_key);
 
 }  // namespace tvq::cli
 

@@ -59,7 +59,7 @@ int Globals::Fail(const absl::Status& status) const {
 
 int Globals::FailUsage(const absl::Status& status) const {
   std::fflush(stdout);
-  std::cerr << "tvq: " << status.ToString() << "\n";
+  std::cerr << "tvq: " << status.message() << "\n";
   return kUsage;
 }
 

@@ -23,6 +23,7 @@
 #include "base/descriptors.h"
 #include "base/hold_hang_ups.h"
 #include "base/host_port.h"
+#include "base/output_file.h"
 #include "base/variables.h"
 #include "client/cpp/grpc_log.h"
 #include "client/gateway/gateway.h"
@@ -230,9 +231,12 @@ int Run(const GatewayOptions& options) {
   HangUps hang_ups(loop, tls);
   Shutdown shutdown(loop, server, options.shutdown_timeout, hang_ups);
   // Scripts read this line, for the port.
-  std::printf("listening on http%s://%s\n", has_tls ? "s" : "",
-              HostPort(options.http.host, server.port()).c_str());
-  std::fflush(stdout);
+  const std::string url =
+      (has_tls ? "https://" : "http://") + HostPort(options.http.host, server.port());
+  std::printf("listening on %s\n", url.c_str());
+  if (const absl::Status told = FlushStdout(); !told.ok()) {
+    spdlog::warn("listening on {}, but {}", url, std::string(told.message()));
+  }
   asio::co_spawn(loop, LookForServer(services, loop.get_executor()), asio::detached);
   loop.run();
   if (FinishCalls(loop)) {

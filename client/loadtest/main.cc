@@ -84,9 +84,11 @@ int ExitCode(const Options& options, const Report& report) {
   return kFailed;
 }
 
+// The code tells how a call failed; of a file or an option the message does.
 int Fail(const absl::Status& status, int code) {
-  std::cerr << "tvq-loadtest: " << absl::StatusCodeToString(status.code()) << ": "
-            << status.message() << "\n";
+  std::cerr << "tvq-loadtest: ";
+  if (code == kFailed) std::cerr << absl::StatusCodeToString(status.code()) << ": ";
+  std::cerr << status.message() << "\n";
   return code;
 }
 

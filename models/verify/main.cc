@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
+#include "base/output_file.h"
 #include "base/variables.h"
 #include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
@@ -200,7 +201,9 @@ int main(int argc, char** argv) {
   const tvq::flags::Program app("Compares a model's log-probabilities with expected ones.",
                                 "tvq-verify");
   app.Version(TVQ_VERSION);
-  app.Footer("Exit codes: 0 within the tolerance, 1 beyond it, 2 wrong usage or unreadable files.");
+  app.Footer(
+      "Exit codes: 0 within the tolerance, 1 beyond it, 2 wrong usage, unreadable files,\n"
+      "or stdout cannot be written.");
   app.Add("MODEL_DIR", options.model_dir, "Model directory").Required();
   app.Add("EXPECTED", options.expected_path, "Expected log-probabilities (safetensors)").Required();
   app.Add("--device", options.device, "cpu, cuda, or reference (naive float64 loops)")
@@ -224,6 +227,10 @@ int main(int argc, char** argv) {
   const absl::StatusOr<bool> ok = tvq::verify::Run(options);
   if (!ok.ok()) {
     std::fprintf(stderr, "tvq-verify: %s\n", std::string(ok.status().message()).c_str());
+    return 2;
+  }
+  if (const absl::Status written = tvq::FlushStdout(); !written.ok()) {
+    std::fprintf(stderr, "tvq-verify: %s\n", std::string(written.message()).c_str());
     return 2;
   }
   return *ok ? 0 : 1;

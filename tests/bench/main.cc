@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/flags.h"
+#include "base/output_file.h"
 #include "base/variables.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/kept_rows.h"
@@ -297,6 +298,7 @@ int Main(int argc, char** argv) {
   } else {
     status = RunBench("serve", BenchServe, options);
   }
+  status.Update(FlushStdout());
   if (status.ok()) return 0;
   std::fprintf(stderr, "tvq-bench: %s\n", std::string(status.message()).c_str());
   return status.code() == absl::StatusCode::kAborted ? 1 : 2;

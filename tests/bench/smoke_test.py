@@ -219,6 +219,10 @@ def check_usage(bench):
         result = subprocess.run([bench, *arguments], capture_output=True, text=True, check=False)
         assert result.returncode == 2, (arguments, result)
         assert result.stderr + result.stdout, arguments
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        result = subprocess.run([bench, "decode", "--preset", "tiny", "--rounds", "1", "--seconds", "0.01"],
+                                stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 2 and "cannot write stdout: No space left" in result.stderr, result
     # No GPU, or no CUDA in the build: said, and not taken for a failed check.
     result = subprocess.run([bench, "decode", "--preset", "tiny", "--device", "cuda", "--rounds", "1"],
                             capture_output=True, text=True, check=False)

@@ -3,11 +3,12 @@
 import contextlib
 import http.client
 import signal
+import subprocess
 import threading
 from pathlib import Path
 
 from gateway_process import GatewayProcess
-from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess, dead_addresses, wait_until
+from server_process import BIN, GOLDEN, PATIENCE_SECONDS, ServerProcess, dead_addresses, wait_until
 
 ENDLESS = {"prompt": "Once", "max_tokens": 100_000_000, "ignore_eos": True}
 
@@ -28,6 +29,7 @@ def test_server_away_and_back(api, tmp_path):
         # What has begun ends with an event that says so.
         events = list(stream)
         assert events[-1]["error"]["type"] == "server_error" and stream.done
+        assert events[-1]["error"]["message"] == "The connection to the server broke: it was stopped or killed."
         answer = gateway.post("/v1/completions", {"model": "bytes", "prompt": "a"})
         assert (answer.status, answer.error["code"]) == (503, "unavailable")
         assert int(answer.headers["Retry-After"]) >= 1
@@ -53,6 +55,26 @@ def test_no_server_is_told_at_the_start_and_with_each_answer(server):
     with GatewayProcess(server.address) as gateway:
         assert gateway.complete("Once", max_tokens=2)
     assert "No server" not in gateway.stderr()
+
+
+def test_a_server_without_tls_is_told_of_in_the_gateway_s_own_words(server):
+    with GatewayProcess(f"https://{server.address}") as gateway:
+        wrong = f"{server.address} does not speak TLS. Leave out https://"
+        wait_until(lambda: wrong in gateway.stderr(), "the gateway warns")
+        for _ in range(3):
+            answer = gateway.get("/v1/models")
+            assert answer.status == 503 and answer.error["message"].startswith(wrong), answer.json
+        assert ".cc:" not in gateway.stderr()
+
+
+def test_a_line_that_cannot_be_written_is_in_the_log(tmp_path):
+    log = tmp_path / "log"
+    with open("/dev/full", "wb") as full, open(log, "wb") as stderr:
+        gateway = subprocess.Popen([BIN / "tvq-gateway", "--port", "0", "--server", "127.0.0.1:1"],
+                                   stdin=subprocess.DEVNULL, stdout=full, stderr=stderr)
+    wait_until(lambda: "but cannot write stdout: No space left" in log.read_text(), "the gateway warns")
+    gateway.send_signal(signal.SIGTERM)
+    assert gateway.wait(PATIENCE_SECONDS) == 0 and "listening on http://127.0.0.1:" in log.read_text()
 
 
 def test_server_that_stops_is_not_ready(start):

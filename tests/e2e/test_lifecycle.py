@@ -3,10 +3,11 @@
 import re
 import signal
 import socket
+import subprocess
 
 import grpc
 import pytest
-from server_process import GOLDEN, PATIENCE_SECONDS, run_server, wait_until
+from server_process import BIN, GOLDEN, PATIENCE_SECONDS, run_server, wait_until
 
 SERVING, NOT_SERVING = 1, 2
 
@@ -32,6 +33,17 @@ def test_start_says_what_was_loaded(start):
     text = start().stderr()
     for words in ["computing on cpu", "model bytes: transformer_vq", "parameters", "a session takes", "fit"]:
         assert words in text, text
+
+
+def test_a_line_that_cannot_be_written_is_in_the_log(tmp_path):
+    log = tmp_path / "log"
+    with open("/dev/full", "wb") as full, open(log, "wb") as stderr:
+        server = subprocess.Popen([BIN / "tvq-server", "--port", "0", "--model", f"bytes={GOLDEN / 'bytes_untied'}"],
+                                  stdin=subprocess.DEVNULL, stdout=full, stderr=stderr)
+    wait_until(lambda: re.search(r"listening on 127\.0\.0\.1:\d+, but cannot write stdout: No space left", log.read_text()),
+               "the server warns")
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(PATIENCE_SECONDS) == 0
 
 
 def test_flags_from_the_environment(start, monkeypatch):

@@ -190,6 +190,11 @@ absl::Status Chat::Fork(const std::string& label) {
   id_ = forks->front().id();
   if (globals_.json) {
     PrintLine(ToJson(forks->front()).dump());
+    if (!FlushStdout().ok()) {  // nobody was told of it
+      v1::DeleteSessionRequest unknown;
+      unknown.mutable_session()->set_session_id(id_);
+      globals_.client->sessions().Delete(unknown, globals_.Call()).IgnoreError();
+    }
   } else {
     std::cerr << "now in session " << id_ << "\n";
   }

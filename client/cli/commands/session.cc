@@ -36,7 +36,7 @@ int RunCreate(const Globals& globals, const CreateOptions& options) {
   const auto session = globals.client->sessions().Create(request, globals.Call());
   if (!session.ok()) return globals.Fail(session.status());
   Print(globals, *session);
-  return kOk;
+  return EndOfNew(globals, {&*session, 1}, options.idempotency_key());
 }
 
 int RunList(const Globals& globals, const Query& query) {
@@ -112,6 +112,19 @@ void Print(const Globals& globals, const v1::Session& session) {
   } else {
     std::printf("%s\n", session.id().c_str());
   }
+}
+
+int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
+             const std::string& idempotency_key) {
+  const absl::Status written = FlushStdout();
+  if (written.ok()) return kOk;
+  for (const v1::Session& session : made) {
+    if (!idempotency_key.empty()) break;
+    v1::DeleteSessionRequest request;
+    request.mutable_session()->set_session_id(session.id());
+    globals.client->sessions().Delete(request, globals.Call()).IgnoreError();
+  }
+  return globals.FailUsage(written);
 }
 
 void AddSessionQueries(flags::Command session, Globals& globals) {

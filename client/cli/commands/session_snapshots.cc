@@ -82,7 +82,7 @@ int RunLoad(const Globals& globals, const LoadOptions& options) {
   if (!read.ok()) return globals.FailUsage(read);
   if (!session.ok()) return globals.Fail(session.status());
   Print(globals, *session);
-  return kOk;
+  return EndOfNew(globals, {&*session, 1}, options.create.idempotency_key());
 }
 
 }  // namespace

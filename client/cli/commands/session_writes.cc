@@ -66,10 +66,10 @@ int RunFork(const Globals& globals, const WriteOptions& options) {
   if (!forks.ok()) return globals.Fail(forks.status());
   if (globals.json) {
     std::printf("%s\n", ToJson(*forks).dump(2).c_str());
-    return kOk;
+  } else {
+    for (const v1::Session& fork : *forks) std::printf("%s\n", fork.id().c_str());
   }
-  for (const v1::Session& fork : *forks) std::printf("%s\n", fork.id().c_str());
-  return kOk;
+  return EndOfNew(globals, *forks, request.session().idempotency_key());
 }
 
 int RunMark(const Globals& globals, const WriteOptions& options) {

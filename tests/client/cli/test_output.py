@@ -37,7 +37,29 @@ def test_a_full_disk_is_told_of(cli, arguments):
         done = subprocess.run([TVQ, "--server", cli.address, *arguments], stdin=subprocess.DEVNULL, stdout=full,
                               stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 2
-    assert b"cannot write stdout" in done.stderr and b"No space left on device" in done.stderr, done.stderr
+    assert done.stderr.endswith(b"cannot write stdout: No space left on device\n"), done.stderr
+    assert b"RESOURCE_EXHAUSTED" not in done.stderr
+
+
+def test_a_session_that_nobody_was_told_of_is_deleted(cli, fake, tmp_path):
+    parent = fake.new_session(text="a")
+    cli.ok("session", "save", parent.id, tmp_path / "snapshot")
+    for arguments in (["create"], ["fork", parent.id, "--count", 2], ["load", tmp_path / "snapshot"],
+                      ["--json", "create"], ["--json", "fork", parent.id]):
+        flags, arguments = [a for a in arguments if a == "--json"], [a for a in arguments if a != "--json"]
+        with open(FULL, "wb") as full:
+            done = subprocess.run([TVQ, "--server", cli.address, *flags, "session", *map(str, arguments)],
+                                  stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 2 and b"cannot write stdout" in done.stderr, done.stderr
+        assert list(fake.sessions) == [parent.id], arguments
+    with open(FULL, "wb") as full:
+        done = subprocess.run([TVQ, "--server", cli.address, "session", "chat", parent.id, "--json"], input=b"/fork\n",
+                              stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 2 and list(fake.sessions) == [parent.id]
+    with open(FULL, "wb") as full:  # a retry would tell it
+        subprocess.run([TVQ, "--server", cli.address, "session", "create", "--idempotency-key", "k"],
+                       stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert len(fake.sessions) == 2
 
 
 def test_nothing_is_computed_for_a_reader_that_has_gone(cli, fake):
