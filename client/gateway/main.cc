@@ -261,12 +261,17 @@ int main(int argc, char** argv) {
   // Debian builds Abseil with the checks of debug builds: a search for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
-  const auto options = tvq::gateway::ParseOptions(argc, argv, &exit_code);
+  auto options = tvq::gateway::ParseOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
   if (options->check) return tvq::gateway::Check(*options);
   spdlog::set_default_logger(spdlog::stderr_color_mt("tvq-gateway"));
   spdlog::set_level(spdlog::level::from_str(options->log_level));
   for (const std::string& unknown : tvq::UnknownVariables(environ)) spdlog::warn("{}", unknown);
-  tvq::RaiseDescriptorLimit();  // a connection is a file
+  tvq::gateway::HttpLimits& limits = options->http.limits;
+  const int descriptors = tvq::RaiseDescriptorLimit();  // a connection is a file
+  if (tvq::gateway::FitToDescriptors(descriptors, &limits)) {
+    spdlog::info("at most {} connections, {} of one address, for {} files may be open (ulimit -n)",
+                 limits.max_connections, limits.max_connections_per_address, descriptors);
+  }
   return tvq::gateway::Run(*options);
 }

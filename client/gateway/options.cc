@@ -1,11 +1,16 @@
 #include "client/gateway/options.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/flags.h"
 
 namespace tvq::gateway {
 namespace {
+
+// Log, listeners, loops, files that are read, and connections to the server, of which there are at
+// most 64, each of which may be looked up and made anew.
+constexpr int kOwnDescriptors = 256;
 
 // Seconds on the command line.
 flags::Option AddTime(flags::Command app, const std::string& flag, std::chrono::milliseconds& value,
@@ -81,6 +86,17 @@ void AddServer(flags::Command app, GatewayOptions& options) {
 }
 
 }  // namespace
+
+bool FitToDescriptors(int descriptors, HttpLimits* limits) {
+  const int most = std::max(1, descriptors - std::min(kOwnDescriptors, descriptors / 2));
+  if (limits->max_connections <= most) return false;
+  const int64_t given = limits->max_connections_per_address;
+  const int64_t share = given * most / limits->max_connections;
+  const int64_t half = std::max(1, most / 2);
+  limits->max_connections = most;
+  limits->max_connections_per_address = static_cast<int>(std::min(given, std::max(half, share)));
+  return true;
+}
 
 std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code) {
   GatewayOptions options;

@@ -26,6 +26,11 @@ struct GatewayOptions {
   bool check = false;  // ask a gateway that runs with the same options, instead of being one
 };
 
+// Cuts the limits of connections to what so many descriptors leave beside those of the gateway
+// itself. One address still has half of them, or what it was given if that is less, or its share
+// where it was given more. Returns whether there was something to cut.
+bool FitToDescriptors(int descriptors, HttpLimits* limits);
+
 // Flags, then the environment, then defaults. Without a value the program is to end with
 // `exit_code`, and has said why.
 std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code);

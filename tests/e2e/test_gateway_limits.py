@@ -1,5 +1,6 @@
 """What tvq-gateway lets nobody take too much of: memory, connections, the loop's time."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -319,6 +320,24 @@ def test_connections_beyond_the_limit_wait(fake):
             third.settimeout(60)
             assert third.recv(1000).startswith(b"HTTP/1.1 200")
         held[1].close()
+
+
+def test_one_address_takes_not_all_connections_where_descriptors_are_few(fake):
+    with GatewayProcess(fake.address, inside=("prlimit", "--nofile=256:256")) as gateway:
+        held = []
+        for i in range(400):
+            connection = gateway.raw()
+            held.append(connection)
+            with contextlib.suppress(ConnectionError):
+                if i % 2:
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+        with socket.create_connection((gateway.host, gateway.port), timeout=60, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert other.recv(1000).startswith(b"HTTP/1.1 200")
+        assert "at most 128 connections, 64 of one address" in gateway.stderr()
+        assert "clients wait for a connection" not in gateway.stderr()
+        for connection in held:
+            connection.close()
 
 
 PATHS = ["/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/tokenize", "/detokenize", "/v1/sessions",

@@ -106,6 +106,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
   parser_.emplace(limits_.max_header_bytes);
   status_ = 0;
   idle_ = true;
+  idle_since_ = Clock::now();
   deadline_->Set(limits_.idle_timeout);
   while (true) {
     size_t consumed = 0;

@@ -60,6 +60,10 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void FinishSoon();
   // At once.
   void EndNow();
+  // Since when it has waited for a request's first byte, if it does.
+  std::optional<Clock::time_point> unused_since() const {
+    return idle_ && !gone_ ? std::optional(idle_since_) : std::nullopt;
+  }
 
   const Request& request() const override { return request_; }
   const std::string& request_id() const override { return request_id_; }
@@ -111,6 +115,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   bool gone_ = false;
   bool stopping_ = false;
   bool idle_ = false;  // between requests
+  Clock::time_point idle_since_;
   bool lingers_ = false;
   absl::AnyInvocable<void()> on_hang_up_;
 

@@ -21,6 +21,8 @@ struct HttpLimits {
   int max_connections = 20'000;
   // Of one address, so that it cannot take them all.
   int max_connections_per_address = 10'000;
+  // One that was not used for so long is closed where there are so many that others wait.
+  std::chrono::milliseconds unused_time{10'000};
 };
 
 // Bytes of request bodies and whole answers in memory, of all connections together. Used by the

@@ -37,6 +37,8 @@ class Peer {
 
   // A call that began at `began` was given up.
   void GaveUp(Time began, Time now);
+  // For the loop's thread.
+  int connections() const { return connections_; }
   Standing StandingAt(Time now) const;
 
  private:

@@ -1,9 +1,11 @@
 #include "client/gateway/http/server.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kShort{50};  // of descriptors or memory: wait so long
+constexpr size_t kShareToClose = 64;             // of all connections, where there are too many
 
 }  // namespace
 
@@ -54,7 +57,10 @@ asio::awaitable<void> HttpServer::Accept(tcp::acceptor& acceptor) {
     if (stopping_) break;
     // Looked at when there is one to take: other acceptors take them, too.
     const bool full = connections() >= options_.limits.max_connections;
-    if (!error && full) on_full_("as many are open as --max-connections says");
+    if (!error && full) {
+      on_full_("as many are open as --max-connections and ulimit -n allow");
+      MakeRoom();
+    }
     if (!error && !full && Take(acceptor)) continue;
     pause.expires_after(kShort);
     co_await pause.async_wait(kAwait);
@@ -93,6 +99,29 @@ bool HttpServer::Take(tcp::acceptor& acceptor) {
     on_full_(problem.what());
     return false;
   }
+}
+
+void HttpServer::MakeRoom() {
+  struct Unused {
+    Connection* connection;
+    int of_address;
+    std::chrono::steady_clock::time_point since;
+  };
+  const auto latest = std::chrono::steady_clock::now() - options_.limits.unused_time;
+  std::vector<Unused> unused;
+  for (Connection* connection : connections_) {
+    const auto since = connection->unused_since();
+    if (since && *since <= latest) {
+      unused.push_back({connection, connection->peer()->connections(), *since});
+    }
+  }
+  // Several, for looking at all of them takes time.
+  const auto count = std::min(unused.size(), connections_.size() / kShareToClose + 1);
+  const auto end = unused.begin() + static_cast<std::ptrdiff_t>(count);
+  std::partial_sort(unused.begin(), end, unused.end(), [](const Unused& a, const Unused& b) {
+    return a.of_address != b.of_address ? a.of_address > b.of_address : a.since < b.since;
+  });
+  std::for_each(unused.begin(), end, [](const Unused& one) { one.connection->EndNow(); });
 }
 
 asio::awaitable<void> HttpServer::Keep(std::shared_ptr<Connection> connection) {

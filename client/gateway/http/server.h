@@ -61,6 +61,8 @@ class HttpServer {
   // Takes the connection that waits there, and closes it if its address has enough. False: it has
   // gone, or there is no descriptor or memory for it.
   bool Take(asio::ip::tcp::acceptor& acceptor);
+  // Ends some of the connections that were not used for unused_time, of addresses with many first.
+  void MakeRoom();
   asio::awaitable<void> Keep(std::shared_ptr<Connection> connection);
   void Ended();
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tvq::gateway {
@@ -31,6 +33,27 @@ TEST(OptionsTest, WhatIsNoNumberIsRefusedByName) {
     EXPECT_THAT(Complaint({flag, "many"}), StartsWith(flag + ": "));
     EXPECT_THAT(Complaint({flag, "-1"}), StartsWith(flag + ": "));
   }
+}
+
+// What is left of both limits.
+std::pair<int, int> Fitted(int descriptors, int all, int per_address) {
+  HttpLimits limits;
+  limits.max_connections = all;
+  limits.max_connections_per_address = per_address;
+  FitToDescriptors(descriptors, &limits);
+  return {limits.max_connections, limits.max_connections_per_address};
+}
+
+TEST(OptionsTest, ConnectionsFitTheDescriptors) {
+  EXPECT_EQ(Fitted(1 << 20, 20'000, 10'000), std::pair(20'000, 10'000));
+  EXPECT_EQ(Fitted(1024, 20'000, 10'000), std::pair(768, 384));
+  EXPECT_EQ(Fitted(1024, 20'000, 20'000), std::pair(768, 768)) << "a proxy is the only address";
+  EXPECT_EQ(Fitted(1024, 20'000, 100), std::pair(768, 100));
+  EXPECT_EQ(Fitted(1024, 20'000, 1000), std::pair(768, 384));
+  EXPECT_EQ(Fitted(1024, 500, 500), std::pair(500, 500));
+  EXPECT_EQ(Fitted(256, 20'000, 10'000), std::pair(128, 64));
+  EXPECT_EQ(Fitted(1, 20'000, 10'000), std::pair(1, 1));
+  EXPECT_EQ(Fitted(std::numeric_limits<int>::max(), 20'000, 10'000), std::pair(20'000, 10'000));
 }
 
 }  // namespace

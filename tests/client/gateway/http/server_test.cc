@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -60,6 +61,29 @@ TEST(HttpServerTest, AddressesShareTheLimitOfConnections) {
   });
   thread.join();
   EXPECT_EQ(most, 1);
+}
+
+TEST(HttpServerTest, UnusedConnectionsMakeRoomForOthers) {
+  HttpOptions options;
+  options.limits.max_connections = 3;
+  options.limits.unused_time = std::chrono::milliseconds(50);
+  const auto handler = [](Exchange& exchange) -> asio::awaitable<void> {
+    Response response;
+    co_await exchange.Respond(std::move(response));
+  };
+  LoopbackServer server(options, handler);
+  const auto answer = [](RawClient& client) {
+    client.Send(kGet);
+    return client.Answer();
+  };
+  RawClient silent(server.port()), busy(server.port()), idle(server.port());
+  busy.Send("GET / HTTP/1.1\r\n");  // of a request on its way
+  EXPECT_THAT(answer(idle), StartsWith("HTTP/1.1 200"));
+  RawClient next(server.port());
+  EXPECT_THAT(answer(next), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(silent.Receive(1), "") << "it was unused for longest";
+  busy.Send("Host: h\r\n\r\n");
+  EXPECT_THAT(busy.Answer(), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(HttpServerTest, ConnectionsOfOneAddressAreLimited) {
