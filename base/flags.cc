@@ -73,8 +73,15 @@ std::string UnknownCommand(const CLI::App* app, const std::string& word) {
          (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
+// Whether a word stands where a command must.
+bool IsUnknownCommand(const CLI::App* app, const std::vector<std::string>& left) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return !left.empty() && !left.front().starts_with("-") && !CommandsOf(app).empty();
+}
+
 // What a command line has that no program knows; `app` is the program.
 std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
+  const bool is_command = IsUnknownCommand(app, left);
   std::vector<std::string> options;
   while (true) {
     for (const CLI::Option* option : app->get_options()) {
@@ -84,6 +91,7 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
     if (chosen.empty()) break;
     app = chosen.back();
   }
+  if (is_command) return UnknownCommand(app, left.front());  // whose options nobody can know
   const auto option = std::find_if(left.begin(), left.end(),
                                    [](const std::string& word) { return word.starts_with("-"); });
   if (option == left.end()) return UnknownCommand(app, left.front());
@@ -92,11 +100,21 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
   return "Unknown option " + name + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
+// CLI11's own complaint of what is no number names the option last.
+std::string WhatIsWrong(const CLI::Error& error) {
+  constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ";
+  const std::string reason = error.what();
+  const size_t is = reason.find(kIs);
+  if (!reason.starts_with(kBegin) || is == std::string::npos) return reason;
+  return reason.substr(kBegin.size(), is - kBegin.size()) + ": " + reason.substr(is + kIs.size()) +
+         " is no number";
+}
+
 // What is wrong with the value of an option. Where the environment gave it, the option being on no
 // command line, it names the variable, and says what a value of Kubernetes' is.
 std::string Reason(const CLI::App* app, const CLI::Error& error,
                    const std::vector<std::string>& words) {
-  const std::string reason = error.what();
+  const std::string reason = WhatIsWrong(error);
   for (const CLI::Option* option : app->get_options()) {
     const std::string& variable = option->get_envname();
     const std::string begin = option->get_name() + ": ";
@@ -120,7 +138,8 @@ std::string FailureMessage(const CLI::App* app, const CLI::Error& error,
                            const std::vector<std::string>& words) {
   const std::vector<std::string> left = app->remaining(/*recurse=*/true);
   const int code = error.get_exit_code();
-  const bool is_left = code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+  const bool is_left = IsUnknownCommand(app, left) ||
+                       code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
                        code == static_cast<int>(CLI::ExitCodes::RequiredError);
   return (!is_left || left.empty() ? Reason(app, error, words) : Unknown(app, left)) + kMore;
 }
@@ -170,6 +189,12 @@ std::string TakeBits(std::string& text) {
   if (!wrong.empty()) return has_digits_alone ? TakeWhole<uint64_t>(text) : wrong;
   if (text.starts_with('-')) text = std::to_string(static_cast<uint64_t>(std::stoll(text)));
   return "";
+}
+
+// Of --NAME=TEXT, or of a variable.
+std::string ProblemWithSwitch(const std::string& text) {
+  bool ignored = false;
+  return CLI::detail::lexical_cast(text, ignored) ? "" : text + " is neither true nor false";
 }
 
 // "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
@@ -291,7 +316,7 @@ Option Command::AddBits(const std::string& name, std::optional<uint64_t>& value,
 }
 
 Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) const {
-  return Option(app_->add_flag(name, value, help));
+  return Option(app_->add_flag(name, value, help)).Check(ProblemWithSwitch);
 }
 Option Command::AddFlag(const std::string& name, std::function<void()> set,
                         const std::string& help) const {
@@ -300,6 +325,7 @@ Option Command::AddFlag(const std::string& name, std::function<void()> set,
 Option Command::AddSwitchSetting(const std::string& name, bool& value,
                                  const std::string& help) const {
   return Option(app_->add_flag(name + ",!--no-" + name.substr(2), value, help))
+      .Check(ProblemWithSwitch)
       .Environment()
       .ShowDefault();
 }

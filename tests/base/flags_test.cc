@@ -92,6 +92,32 @@ TEST(FlagsTest, AWrongVariableIsNamedAsWhatItIs) {
       "the service otherwise");
   EXPECT_EQ(Complaint(app, {"--port", "3"}), "");
   ASSERT_EQ(unsetenv("TVQ_PORT"), 0);
+  EXPECT_EQ(Complaint(app, {"--tls=maybe"}), "--tls: maybe is neither true nor false");
+  ASSERT_EQ(setenv("TVQ_TLS", "maybe", /*overwrite=*/1), 0);
+  EXPECT_EQ(Complaint(app, {}), "TVQ_TLS: maybe is neither true nor false");
+  for (const char* text : {"true", "1", "on", "YES"}) {
+    ASSERT_EQ(setenv("TVQ_TLS", text, /*overwrite=*/1), 0);
+    EXPECT_EQ(Complaint(app, {}), "");
+    EXPECT_TRUE(tls) << text;
+  }
+  EXPECT_EQ(Complaint(app, {"--no-tls"}), "");
+  EXPECT_FALSE(tls);
+  ASSERT_EQ(unsetenv("TVQ_TLS"), 0);
+}
+
+TEST(FlagsTest, AWrongFractionIsNamed) {
+  double seconds = 1;
+  bool verbose = false;
+  const Program app("", "program");
+  app.AddSetting("--some-seconds", seconds, "");
+  app.AddFlag("--verbose", verbose, "").Environment("TVQ_VERBOSE");
+  EXPECT_EQ(Complaint(app, {"--some-seconds", "soon"}), "--some-seconds: soon is no number");
+  ASSERT_EQ(setenv("TVQ_SOME_SECONDS", "soon", /*overwrite=*/1), 0);
+  EXPECT_EQ(Complaint(app, {}), "TVQ_SOME_SECONDS: soon is no number");
+  ASSERT_EQ(unsetenv("TVQ_SOME_SECONDS"), 0);
+  ASSERT_EQ(setenv("TVQ_VERBOSE", "maybe", /*overwrite=*/1), 0);
+  EXPECT_EQ(Complaint(app, {}), "TVQ_VERBOSE: maybe is neither true nor false");
+  ASSERT_EQ(unsetenv("TVQ_VERBOSE"), 0);
 }
 
 TEST(FlagsTest, WhatNobodyKnowsIsNamedBeforeWhatIsMissing) {
@@ -122,6 +148,12 @@ TEST(FlagsTest, WhatNobodyKnowsIsNamedWithWhatIsLikeIt) {
   EXPECT_EQ(Complaint(app, {"generate", "text", "more"}), "Unexpected argument text");
   EXPECT_EQ(Complaint(app, {"generte"}), "Unknown command generte; did you mean generate?");
   EXPECT_EQ(Complaint(app, {"session", "shwo"}), "Unknown command shwo; did you mean show?");
+  for (const char* flag : {"--max-tokens", "--verbose"}) {  // nobody can know the options of those
+    EXPECT_EQ(Complaint(app, {"generat", flag, "5"}),
+              "Unknown command generat; did you mean generate?");
+    EXPECT_EQ(Complaint(app, {"session", "shwo", flag, "5"}),
+              "Unknown command shwo; did you mean show?");
+  }
 }
 
 TEST(FlagsTest, AWholeNumberIsTakenAsItIsOrRefused) {

@@ -89,6 +89,8 @@ def test_short_names(cli, fake):
     (["score", "--pairs", "a", "--no-eos"], "--no-eos excludes --pairs"),
     (["score", "--images", "a", "--no-add-special-tokens"], "--no-add-special-tokens excludes --images"),
     (["frob"], "Unknown command frob"),
+    (["frob", "--prompt", "x"], "Unknown command frob"),
+    (["frob", "--timeout", "soon"], "Unknown command frob"),
     (["session", "frob"], "Unknown command frob"),
     (["session", "show", "--frob"], "Unknown option --frob"),
     (["session"], "A subcommand is required"),
