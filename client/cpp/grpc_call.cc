@@ -38,6 +38,7 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
                             ? Unreachable(status.error_message())
                             : "";
   if (message.empty()) message = status.error_message();
+  if (message == "Deadline Exceeded") message = "the call took longer than its timeout";
   // So gRPC answers for a service that is not there.
   if (message.empty() && status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     message = "this server does not take such calls";

@@ -17,6 +17,8 @@ def parse_address(text: str) -> tuple[str, bool]:
     Takes HOST, HOST:PORT, either of them behind http:// or https:// (which asks for TLS), and unix:PATH. ValueError
     for anything else.
     """
+    if not isinstance(text, str):
+        raise TypeError("address: must be a str")
     tls = text.lower().startswith("https://")
     address = re.sub(r"^https?://(.*?)/?$", r"\1", text, flags=re.IGNORECASE)
     named = re.match(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):/*(.*)", address)
@@ -95,7 +97,7 @@ def unreachable(message: str) -> str:
 
 # How gRPC's messages begin about a connection that ended amid a call.
 _BROKEN = ("Socket closed", "recvmsg", "sendmsg", "Connection reset", "Broken pipe", "GOAWAY", "keepalive", "Keepalive",
-           "ping timeout", "Transport closed", "Endpoint closing", "Delayed close", "Connection timed out")
+           "ping timeout", "Transport closed", "Endpoint ", "Delayed close", "Stream removed", "Connection timed out")
 
 _NOT_TLS = ("does not speak TLS. Leave out https:// and what else asks for TLS; the port of tvq-server is "
             f"{DEFAULT_PORT} by default.")

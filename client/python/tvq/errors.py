@@ -110,6 +110,8 @@ def from_rpc(error: grpc.RpcError, answered: bool = False) -> Error:
     message = error.details() or ""
     if code == grpc.StatusCode.UNAVAILABLE:
         message = unreachable(message) or message
+    if message == "Deadline Exceeded":
+        message = "the call took longer than its timeout"
     if code == grpc.StatusCode.UNIMPLEMENTED and not message:  # gRPC's answer for a service that is not there
         message = "this server does not take such calls; it takes admin calls only if it has keys (--api-key-file)"
     if code == grpc.StatusCode.UNAUTHENTICATED and "this server needs a key" in message:

@@ -57,6 +57,8 @@ class Transport:
     def __init__(self, channel: grpc.Channel, api_key: Optional[str], timeout: Optional[float]) -> None:
         self.channel = channel
         self.timeout = timeout
+        if not isinstance(api_key, (str, type(None))):
+            raise TypeError("api_key: must be a str")
         api_key = (api_key or "").strip()
         if not all("!" <= character <= "~" for character in api_key):
             raise ValueError("api_key: must be printable ASCII without spaces")

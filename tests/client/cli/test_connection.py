@@ -68,7 +68,7 @@ def test_exit_codes(cli, fake, at):
     assert at("127.0.0.1:1").run("session", "list").returncode == 3
     fake.token_seconds = 0.05
     slow = cli.run("--timeout", 0.3, "generate", "--prompt", "a", "--max-tokens", 1_000_000)
-    assert slow.returncode == 4
+    assert slow.returncode == 4 and b"DEADLINE_EXCEEDED: the call took longer than its timeout\n" in slow.stderr, slow.stderr
 
 
 def test_no_server(at, cli, fake):

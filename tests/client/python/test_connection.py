@@ -29,6 +29,10 @@ def test_a_key_as_files_hold_it(tvq, fake):
     for wrong in ("two words", "two\nlines", "Schlüssel"):
         with pytest.raises(ValueError, match="api_key"):
             tvq.Client(fake.address, api_key=wrong)
+    with pytest.raises(TypeError, match="api_key: must be a str"):
+        tvq.Client(fake.address, api_key=b"Key-1")
+    with pytest.raises(TypeError, match="address: must be a str"):
+        tvq.Client(fake.address.encode())
 
 
 def test_addresses_as_people_write_them(tvq, fake):
@@ -170,6 +174,12 @@ def test_a_call_that_is_cancelled_amid_its_output_was_read_too_slowly(client, fa
     assert next(generation).text == "x"
     with pytest.raises(tvq.DeadlineExceeded):
         next(generation)
+
+
+def test_a_timeout_is_told(client, fake, tvq):
+    fake.token_seconds = 0.05
+    with pytest.raises(tvq.DeadlineExceeded, match="the call took longer than its timeout"):
+        client.generate("a", max_tokens=1_000_000, timeout=0.3).text()
 
 
 def test_closing_the_client_cancels_its_calls(tvq, fake):
