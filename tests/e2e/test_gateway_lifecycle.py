@@ -59,7 +59,7 @@ def test_no_server_is_told_at_the_start_and_with_each_answer(server):
 
 def test_a_server_without_tls_is_told_of_in_the_gateway_s_own_words(server):
     with GatewayProcess(f"https://{server.address}") as gateway:
-        wrong = f"{server.address} does not speak TLS. Leave out https://"
+        wrong = f"Cannot connect to {server.address}: it closes the connection. Does the server speak TLS, or not"
         wait_until(lambda: wrong in gateway.stderr(), "the gateway warns")
         for _ in range(3):
             answer = gateway.get("/v1/models")
