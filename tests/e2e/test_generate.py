@@ -47,6 +47,17 @@ def test_score_is_the_references(server, api, name):
     assert math.isclose(summary.total_logprob, expected.astype(float).sum(), abs_tol=1e-4 * len(ids))
 
 
+def test_scored_bytes_are_those_of_the_scored_tokens(start, api):
+    """Without the first token, the space of which is the tokenizer's."""
+    text = "It was the best of times."
+    server = start("--model", f"pieces={GOLDEN / 'pieces_tied'}")
+    responses = list(server.generation.Score(api.generation.ScoreRequest(model="pieces", text=text)))
+    first, *scored = [token.token.token for response in responses for token in response.tokens]
+    summary = responses[-1].summary
+    assert summary.scored_tokens == len(scored)
+    assert summary.bytes == sum(map(len, scored)) == len(text) - len(first.lstrip())
+
+
 def test_score_of_a_long_text_with_summary_only(server, api):
     text = "It was the best of times, it was the worst of times. " * 400
     request = api.generation.ScoreRequest(model="bytes", text=text, prepend_eos=True, summary_only=True)

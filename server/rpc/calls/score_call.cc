@@ -1,6 +1,7 @@
 #include "server/rpc/calls/score_call.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "server/rpc/wire/convert.h"
@@ -18,6 +19,15 @@ int64_t TextBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer) {
     bytes += static_cast<int64_t>(tokenizer.TokenBytes(id).size());
   }
   return bytes;
+}
+
+// Those of TextBytes that the first token stands for.
+int64_t FirstBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer, int32_t first) {
+  std::string_view bytes = tokenizer.TokenBytes(first);
+  if (message.has_text() && tokenizer.StripsLeadingSpace() && bytes.starts_with(' ')) {
+    bytes.remove_prefix(1);
+  }
+  return static_cast<int64_t>(bytes.size());
 }
 
 }  // namespace
@@ -48,8 +58,7 @@ absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
   scored_tokens_ = tokens_ - (start.position + before_ == 0 ? 1 : 0);
   bytes_ = TextBytes(message, *tokenizer_);
   if (scored_tokens_ < tokens_) {
-    const auto unscored = static_cast<int64_t>(tokenizer_->TokenBytes(prompt.front()).size());
-    bytes_ = std::max<int64_t>(0, bytes_ - unscored);
+    bytes_ = std::max<int64_t>(0, bytes_ - FirstBytes(message, *tokenizer_, prompt.front()));
   }
   unknown_tokens_ = UnknownTokens(prompt, *tokenizer_);
   return std::move(input->request);
