@@ -113,7 +113,7 @@ absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int defa
     if (named.find_first_not_of('/') == absl::string_view::npos) {
       return wrong(absl::StrCat("have ", is_path ? "a path" : "an address", " behind ", scheme));
     }
-    if (is_path && named.size() > kMostPath) {
+    if (is_path && absl::StripPrefix(named, "//").size() > kMostPath) {
       return wrong(absl::StrCat("have a path of at most ", kMostPath, " bytes"));
     }
     return server;

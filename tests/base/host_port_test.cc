@@ -84,6 +84,7 @@ TEST(HostPortTest, ASchemeNamesSomething) {
   EXPECT_EQ(complaint("dns:///"),
             "\"dns:///\" is no address of a server, must have an address behind dns:");
   EXPECT_EQ(complaint("unix:" + std::string(107, 'x')), "");
+  EXPECT_EQ(complaint("unix:///" + std::string(106, 'x')), "");
   EXPECT_THAT(complaint("unix:" + std::string(108, 'x')),
               testing::EndsWith("must have a path of at most 107 bytes"));
 }

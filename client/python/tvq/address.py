@@ -26,7 +26,7 @@ def parse_address(text: str) -> tuple[str, bool]:
         if not named[2]:
             what = "a path" if named[1].startswith("unix") else "an address"
             raise ValueError(f"{text!r} is no address of a server, must have {what} behind {named[1]}:")
-        if named[1].startswith("unix") and len(address.partition(":")[2].encode()) > _MOST_PATH:
+        if named[1].startswith("unix") and len(re.sub(r"^[^:]*:(//)?", "", address).encode()) > _MOST_PATH:
             raise ValueError(f"{text!r} is no address of a server, must have a path of at most {_MOST_PATH} bytes")
         return address, tls
     if _is_ipv6(address):

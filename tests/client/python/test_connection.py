@@ -40,7 +40,7 @@ def test_addresses_as_people_write_them(tvq, fake):
     with tvq.Client(f"http://{fake.address}/") as client:
         client.models()
     for text, address in [("localhost", "localhost:50051"), ("::1", "[::1]:50051"), ("[::1]:9", "[::1]:9"),
-                          ("unix:/tmp/s", "unix:/tmp/s"), ("dns:///name:5", "dns:///name:5"),
+                          ("unix:/tmp/s", "unix:/tmp/s"), (f"unix:///{106 * 'x'}", f"unix:///{106 * 'x'}"), ("dns:///name:5", "dns:///name:5"),
                           ("ipv4:10.0.0.1:1,10.0.0.2:1", "ipv4:10.0.0.1:1,10.0.0.2:1")]:
         assert parse_address(text) == (address, False)
     assert parse_address("https://tvq.example.com") == parse_address("HTTPS://tvq.example.com/") == (
