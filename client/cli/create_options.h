@@ -1,6 +1,7 @@
 #ifndef TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
 #define TVQ_CLIENT_CLI_CREATE_OPTIONS_H_
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +41,11 @@ void Print(const Globals& globals, const v1::Session& session);
 // Returns the exit code.
 int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
              const std::string& idempotency_key);
+
+// Deletes a session that is of no use to anybody, if the server lets it: where a version is given,
+// only if it is still that one.
+void TryDelete(const Globals& globals, const std::string& id,
+               std::optional<int64_t> expected_version = std::nullopt);
 
 }  // namespace tvq::cli
 

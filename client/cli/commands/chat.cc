@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/output_file.h"
+#include "client/cli/create_options.h"
 #include "client/cli/io/output.h"
 #include "client/cli/io/session_text.h"
 #include "client/cli/io/terminal.h"
@@ -190,11 +191,7 @@ absl::Status Chat::Fork(const std::string& label) {
   id_ = forks->front().id();
   if (globals_.json) {
     PrintLine(ToJson(forks->front()).dump());
-    if (!FlushStdout().ok()) {  // nobody was told of it
-      v1::DeleteSessionRequest unknown;
-      unknown.mutable_session()->set_session_id(id_);
-      globals_.client->sessions().Delete(unknown, globals_.Call()).IgnoreError();
-    }
+    if (!FlushStdout().ok()) TryDelete(globals_, id_);  // nobody was told of it
   } else {
     std::cerr << "now in session " << id_ << "\n";
   }

@@ -119,12 +119,17 @@ int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
   const absl::Status written = FlushStdout();
   if (written.ok()) return kOk;
   for (const v1::Session& session : made) {
-    if (!idempotency_key.empty()) break;
-    v1::DeleteSessionRequest request;
-    request.mutable_session()->set_session_id(session.id());
-    globals.client->sessions().Delete(request, globals.Call()).IgnoreError();
+    if (idempotency_key.empty()) TryDelete(globals, session.id());
   }
   return globals.FailUsage(written);
+}
+
+void TryDelete(const Globals& globals, const std::string& id,
+               std::optional<int64_t> expected_version) {
+  v1::DeleteSessionRequest request;
+  request.mutable_session()->set_session_id(id);
+  if (expected_version) request.mutable_session()->set_expected_version(*expected_version);
+  globals.client->sessions().Delete(request, globals.Call()).IgnoreError();
 }
 
 void AddSessionQueries(flags::Command session, Globals& globals) {

@@ -18,19 +18,14 @@ struct Options {
 
 // Deletes a session that was made for a chat in which nothing became of it.
 void DeleteUnused(const Globals& globals, const v1::Session& made) {
-  client::Sessions& sessions = globals.client->sessions();
   v1::GetSessionRequest get;
   get.set_session_id(made.id());
-  const auto found = sessions.Get(get, globals.Call());
+  const auto found = globals.client->sessions().Get(get, globals.Call());
   if (!found.ok()) return;
   const v1::Session& now = found->session();
   const bool is_used = now.position() > 0 || now.version() != made.version() ||
                        now.persisted_version() != made.persisted_version();
-  if (is_used) return;
-  v1::DeleteSessionRequest request;
-  request.mutable_session()->set_session_id(made.id());
-  request.mutable_session()->set_expected_version(made.version());
-  sessions.Delete(request, globals.Call()).IgnoreError();
+  if (!is_used) TryDelete(globals, made.id(), made.version());
 }
 
 // The one that is asked for, or a new one.
