@@ -80,7 +80,7 @@ def test_storms_at_once_that_reconnect(guarded):
         for thread in storms:
             thread.join()
     assert_memory_comes_back(server, before)
-    assert server.closed_connections() >= 4
+    assert server.closed_connections() > 0, "others may not be let in"
 
 
 @pytest.mark.parametrize("acknowledges", [True, False])

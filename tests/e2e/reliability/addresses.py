@@ -15,6 +15,7 @@ from server_process import PATIENCE_SECONDS
 MOST = 512 << 20
 LONGEST_SECONDS = 1
 GRACE_SECONDS = 30  # --shutdown-timeout
+ENDING_SECONDS = 10  # of the process, behind it
 AGAIN_SECONDS = 0.2
 
 # Streams that are begun and reset, or left, or carry messages; at once, or when the server has spoken.
@@ -58,7 +59,7 @@ def _storm(api, name, place, kind, flags, seconds, key, timed, report):
                 most = server.most_resident_bytes() - before
                 stopping = time.monotonic()
                 server.process.send_signal(signal.SIGTERM)
-                server.process.wait(GRACE_SECONDS)
+                server.process.wait(GRACE_SECONDS + ENDING_SECONDS)
                 stopping = time.monotonic() - stopping
     longest = max(bystander.seconds)
     report(f"{name}: {most / (1 << 20):.0f} MiB more at most; {len(bystander.seconds)} calls beside, "
