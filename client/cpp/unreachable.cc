@@ -23,6 +23,7 @@ constexpr const char* kBroken[] = {
 constexpr char kNotTls[] =
     " does not speak TLS. Leave out https:// and what else asks for TLS; the port of tvq-server is "
     "50051 by default.";
+constexpr char kDistrusted[] = " does not believe the certificate of this client, or wants one.";
 constexpr char kOtherName[] = " shows a certificate that is of another name.";
 
 // A part of the reason, in small letters and with blanks, and what to tell behind the address.
@@ -36,7 +37,10 @@ constexpr struct {
     {"is not in peer certificate", kOtherName},
     {"hostname verification", kOtherName},
     {"alpn", " speaks HTTPS, as tvq-gateway does. Give the address of tvq-server itself."},
-    {" alert ", " does not believe the certificate of this client, or wants one."}};
+    {"alert certificate", kDistrusted},
+    {"alert bad certificate", kDistrusted},
+    {"alert unsupported certificate", kDistrusted},
+    {"alert unknown ca", kDistrusted}};
 
 bool IsBroken(absl::string_view message) {
   for (const char* begin : kBroken) {
@@ -64,8 +68,9 @@ std::string NoName(absl::string_view rest) {
 std::string OfTls(absl::string_view reason) {
   const std::string text = absl::StrReplaceAll(absl::AsciiStrToLower(reason), {{"_", " "}});
   if (absl::StrContains(text, "certificate verify failed")) {
-    return absl::StrCat(" shows a certificate that nobody signed whom this client trusts, or that ",
-                        "has expired. ", kGiveAuthority);
+    return absl::StrCat(
+        " shows a certificate that no authority signed which this client trusts, or ",
+        "that has expired. ", kGiveAuthority);
   }
   for (const auto& failure : kTlsFailures) {
     if (absl::StrContains(text, failure.reason)) return failure.told;
@@ -77,7 +82,8 @@ std::string OfTls(absl::string_view reason) {
 
 std::string Unreachable(std::string_view message) {
   absl::string_view rest(message.data(), message.size());
-  if (IsBroken(rest)) return "The connection to the server broke: it was stopped or killed.";
+  if (IsBroken(rest))
+    return "The connection to the server broke: the server ended or closed it, or is out of reach.";
   if (absl::ConsumePrefix(&rest, "DNS resolution failed for ")) return NoName(rest);
   if (absl::StartsWith(rest, "empty address list")) {
     return absl::StrCat("No server: its name has no address. ", kIsItRunning);

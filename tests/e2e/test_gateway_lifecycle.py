@@ -29,7 +29,7 @@ def test_server_away_and_back(api, tmp_path):
         # What has begun ends with an event that says so.
         events = list(stream)
         assert events[-1]["error"]["type"] == "server_error" and stream.done
-        assert events[-1]["error"]["message"] == "The connection to the server broke: it was stopped or killed."
+        assert events[-1]["error"]["message"] == "The connection to the server broke: the server ended or closed it, or is out of reach."
         answer = gateway.post("/v1/completions", {"model": "bytes", "prompt": "a"})
         assert (answer.status, answer.error["code"]) == (503, "unavailable")
         assert int(answer.headers["Retry-After"]) >= 1

@@ -61,7 +61,7 @@ def unreachable(message: str) -> str:
     """What to tell instead of gRPC's message about a call that did not reach a server, or whose connection broke; ""
     for any other message."""
     if message.startswith(_BROKEN):
-        return "The connection to the server broke: it was stopped or killed."
+        return "The connection to the server broke: the server ended or closed it, or is out of reach."
     name = re.match(r"DNS resolution failed for (.*?): (.*)", message)
     if name:
         unknown = "Domain name not found" in name[2] or "Name or service not known" in name[2]
@@ -105,7 +105,7 @@ _OTHER_NAME = "shows a certificate that is of another name."
 
 # A part of the reason, in small letters and with blanks, and what to tell behind the address.
 _TLS_FAILURES = {
-    "certificate verify failed": "shows a certificate that nobody signed whom this client trusts, or that has expired. Give "
+    "certificate verify failed": "shows a certificate that no authority signed which this client trusts, or that has expired. Give "
                                  "the CA certificates that its own comes from: Client(tls=Tls(ca=...))",
     "wrong version number": _NOT_TLS,
     "packet length too long": _NOT_TLS,
@@ -113,7 +113,8 @@ _TLS_FAILURES = {
     "is not in peer certificate": _OTHER_NAME,
     "hostname verification": _OTHER_NAME,
     "alpn": "speaks HTTPS, as tvq-gateway does. Give the address of tvq-server itself.",
-    " alert ": "does not believe the certificate of this client, or wants one.",
+    **dict.fromkeys(("alert certificate", "alert bad certificate", "alert unsupported certificate", "alert unknown ca"),
+                    "does not believe the certificate of this client, or wants one."),
 }
 
 

@@ -36,8 +36,8 @@ def open_channel(address: str, tls: Union[Tls, bool]) -> grpc.Channel:
     ca, cert, key = (None if file is None else Path(file).read_bytes() for file in (files.ca, files.cert, files.key))
     _check_certificates(files.ca, ca)
     _check_certificates(files.cert, cert)
-    if key is not None and b"PRIVATE KEY-----" not in key:
-        raise ValueError(f"tls: {files.key} must hold a private key in PEM")
+    if key is not None:
+        _check_key(files)
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert), options)
 
 
@@ -49,6 +49,13 @@ def _check_certificates(name: Optional[Path], content: Optional[bytes]) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
         raise ValueError(f"tls: {name} must hold certificates in PEM") from None
+
+
+def _check_key(files: Tls) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(files.cert, files.key, password="")
+    except (ssl.SSLError, ValueError):
+        raise ValueError(f"tls: {files.key} must hold the private key of {files.cert}, in PEM and without a password") from None
 
 
 class Transport:

@@ -91,7 +91,7 @@ def test_a_server_that_is_killed(at):
         for arguments in (["info"], ["generate", "--prompt", "a"]):
             done = at(f"127.0.0.1:{listener.getsockname()[1]}").run(*arguments)
             assert done.returncode == 3
-            assert done.stderr == b"tvq: UNAVAILABLE: The connection to the server broke: it was stopped or killed.\n"
+            assert done.stderr == b"tvq: UNAVAILABLE: The connection to the server broke: the server ended or closed it, or is out of reach.\n"
 
 
 def test_addresses_as_people_write_them(at, fake):
@@ -221,7 +221,7 @@ def test_tls(certificates, at):
         # The system's authorities did not sign the server's.
         stranger = cli.run("info", "--tls", *own)
         assert stranger.returncode == 3 and stranger.stderr.count(b"\n") == 1, stranger.stderr
-        assert b"shows a certificate that nobody signed whom this client trusts" in stranger.stderr
+        assert b"shows a certificate that no authority signed which this client trusts" in stranger.stderr
         assert b"(--ssl-ca-certs, TVQ_SSL_CA_CERTS)\n" in stranger.stderr
         assert cli.run("info", *trusts, *own[:2]).returncode == 2
         assert cli.run("info", "--ssl-ca-certs", certificates / "nothing").returncode == 2

@@ -67,7 +67,9 @@ TEST(UnreachableTest, SaysThatTheConnectionBroke) {
        {"Socket closed", "recvmsg:Connection reset by peer", "sendmsg: Broken pipe (32)",
         "Connection reset by peer", "Broken pipe", "GOAWAY received", "keepalive watchdog timeout",
         "ping timeout"}) {
-    EXPECT_EQ(Unreachable(message), "The connection to the server broke: it was stopped or killed.")
+    EXPECT_EQ(
+        Unreachable(message),
+        "The connection to the server broke: the server ended or closed it, or is out of reach.")
         << message;
   }
 }
@@ -81,8 +83,8 @@ std::string Told(const std::string& reason) {
 
 TEST(UnreachableTest, SaysWhatIsWrongWithTls) {
   const std::string distrusted =
-      "shows a certificate that nobody signed whom this client trusts, or that has expired. Give "
-      "the CA certificates that its own comes from.";
+      "shows a certificate that no authority signed which this client trusts, or that has expired. "
+      "Give the CA certificates that its own comes from.";
   EXPECT_EQ(Told("Ssl handshake failed: SSL_ERROR_SSL: error:0A000086:SSL routines::certificate "
                  "verify failed"),
             distrusted);
@@ -96,8 +98,14 @@ TEST(UnreachableTest, SaysWhatIsWrongWithTls) {
             "shows a certificate that is of another name.");
   EXPECT_THAT(Told("Cannot check peer: missing selected ALPN property."),
               testing::StartsWith("speaks HTTPS, as tvq-gateway does."));
-  EXPECT_EQ(Told("SSL_ERROR_SSL: error:0A00045C:SSL routines::tlsv13 alert certificate required"),
-            "does not believe the certificate of this client, or wants one.");
+  for (const char* alert :
+       {"error:0A00045C:SSL routines::tlsv13 alert certificate required",
+        "error:10000418:SSL routines:OPENSSL_internal:TLSV1_ALERT_UNKNOWN_CA"}) {
+    EXPECT_EQ(Told(absl::StrCat("SSL_ERROR_SSL: ", alert)),
+              "does not believe the certificate of this client, or wants one.");
+  }
+  EXPECT_THAT(Told("SSL_ERROR_SSL: error:0A000438:SSL routines::tlsv1 alert internal error"),
+              testing::StartsWith("Cannot connect to 10.0.0.1:1: SSL_ERROR_SSL: "));
   EXPECT_THAT(Told("Socket closed"),
               testing::StartsWith("Cannot connect to 10.0.0.1:1: it closes the connection. Does "));
 }

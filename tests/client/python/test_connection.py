@@ -64,7 +64,7 @@ def test_addresses_as_people_write_them(tvq, fake):
 def test_words_of_grpc_are_translated(tvq, monkeypatch):
     from tvq.address import unreachable
     for message in ("Socket closed", "recvmsg:Connection reset by peer", "Broken pipe", "GOAWAY received", "ping timeout"):
-        assert unreachable(message) == "The connection to the server broke: it was stopped or killed."
+        assert unreachable(message) == "The connection to the server broke: the server ended or closed it, or is out of reach."
     assert unreachable("the server is draining") == ""
 
     def told(reason):
@@ -73,8 +73,10 @@ def test_words_of_grpc_are_translated(tvq, monkeypatch):
     for reason in ("SSL_ERROR_SSL: error:0A000086:SSL routines::certificate verify failed",
                    "SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED"):
         assert told(f"Ssl handshake failed (TSI_PROTOCOL_FAILURE): {reason}").startswith(
-            "10.0.0.1:91 shows a certificate that nobody signed whom this client trusts")
+            "10.0.0.1:91 shows a certificate that no authority signed which this client trusts")
     assert "does not speak TLS" in told("SSL_ERROR_SSL: error:0A00010B:SSL routines::wrong version number")
+    assert "the certificate of this client" in told("SSL_ERROR_SSL: error:0A000418:SSL routines::tlsv1 alert unknown ca")
+    assert "the certificate of this client" not in told("SSL_ERROR_SSL: error:0A000438:SSL routines::tlsv1 alert internal error")
     assert "of another name" in told("Peer name 10.0.0.1 is not in peer certificate")
     assert "speaks HTTPS" in told("Cannot check peer: missing selected ALPN property.")
     for variable in ("grpc_proxy", "http_proxy"):
@@ -94,7 +96,7 @@ def test_a_server_that_is_killed(tvq):
         threading.Thread(target=break_calls, args=(listener,), daemon=True).start()
         with pytest.raises(tvq.Unavailable) as broken:
             client.models()
-    assert broken.value.message == "The connection to the server broke: it was stopped or killed."
+    assert broken.value.message == "The connection to the server broke: the server ended or closed it, or is out of reach."
 
 
 def test_no_server(tvq, fake, monkeypatch):
@@ -236,7 +238,11 @@ def test_tls(tvq, tmp_path):
         for wrong in (key, tmp_path / "damaged.pem"):
             with pytest.raises(ValueError, match=f"{wrong} must hold certificates in PEM"):
                 tvq.Client(server.address, tls=tvq.Tls(ca=wrong))
-        with pytest.raises(ValueError, match=f"{cert} must hold a private key in PEM"):
-            tvq.Client(server.address, tls=tvq.Tls(ca=cert, cert=cert, key=cert))
+        damaged, locked = tmp_path / "damaged.key", tmp_path / "locked.key"
+        damaged.write_text("-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n")
+        subprocess.run(["openssl", "pkey", "-in", key, "-out", locked, "-aes256", "-passout", "pass:word"], check=True)
+        for wrong in (cert, damaged, locked):
+            with pytest.raises(ValueError, match=f"{wrong} must hold the private key of {cert}, in PEM and without a password"):
+                tvq.Client(server.address, tls=tvq.Tls(ca=cert, cert=cert, key=wrong))
     finally:
         server.stop()
