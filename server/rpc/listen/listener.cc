@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/network.h"
 #include "server/rpc/limits/connections/socket_address.h"
 #include "server/rpc/listen/first_bytes.h"
 
@@ -212,7 +213,7 @@ void Listener::Look(int fd, bool ended, Time now) {
       return;
     case Protocol::kGrpc:
       stranger.waits = true;
-      return waiting_.Add(fd, stranger.peer);
+      return waiting_.Add(fd, NetworkOf(stranger.peer.ip));
     case Protocol::kHttp1:
       return Answer(stranger, now);
     case Protocol::kOther:

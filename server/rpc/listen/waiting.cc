@@ -2,6 +2,9 @@
 
 #include <sys/ioctl.h>
 
+#include <algorithm>
+#include <cstddef>
+
 namespace tvq {
 namespace {
 
@@ -17,18 +20,44 @@ Admission::Load LoadOf(int fd) {
 
 }  // namespace
 
+std::vector<Waiting::Client>::iterator Waiting::Line::Next() {
+  const auto light = std::ranges::find_if(clients, [](Client& client) {
+    // Nobody reads it, so that it does not become less.
+    if (client.load == Admission::Load::kLight) client.load = LoadOf(client.fd);
+    return client.load == Admission::Load::kLight;
+  });
+  return light == clients.end() ? clients.begin() : light;
+}
+
+void Waiting::Add(int fd, const std::string& network) {
+  auto line = std::ranges::find(lines_, network, &Line::network);
+  if (line == lines_.end()) line = lines_.insert(line, {.network = network, .clients = {}});
+  line->clients.push_back({.fd = fd});
+}
+
 void Waiting::Remove(int fd) {
-  std::erase_if(peers_, [fd](const Peer& peer) { return peer.fd == fd; });
+  for (Line& line : lines_) {
+    std::erase_if(line.clients, [fd](const Client& client) { return client.fd == fd; });
+  }
+  std::erase_if(lines_, [](const Line& line) { return line.clients.empty(); });
 }
 
 std::vector<int> Waiting::Enter(Time now) {
   std::vector<int> entered;
   for (const auto load : {Admission::Load::kLight, Admission::Load::kHeavy}) {
-    std::erase_if(peers_, [&](const Peer& peer) {
-      if (LoadOf(peer.fd) != load || !admission_->Enter(peer.address, load, now)) return false;
-      entered.push_back(peer.fd);
-      return true;
-    });
+    for (size_t refused = 0; refused < lines_.size() && admission_->IsOpen(now);) {
+      lines_.splice(lines_.end(), lines_, lines_.begin());
+      Line& line = lines_.back();
+      const auto next = line.Next();
+      if (next->load != load || !admission_->Enter(line.network, load, now)) {
+        ++refused;
+        continue;
+      }
+      refused = 0;
+      entered.push_back(next->fd);
+      line.clients.erase(next);
+      if (line.clients.empty()) lines_.pop_back();
+    }
   }
   return entered;
 }

@@ -2,13 +2,15 @@
 #define TVQ_SERVER_RPC_LISTEN_WAITING_H_
 
 #include <chrono>
+#include <list>
+#include <string>
 #include <vector>
 
 #include "server/rpc/limits/connections/admission.h"
 
 namespace tvq {
 
-// Clients of gRPC that wait to be let in. One thread.
+// Clients of gRPC that wait to be let in. Their networks (NetworkOf) take turns. One thread.
 class Waiting {
  public:
   using Time = Admission::Time;
@@ -19,22 +21,30 @@ class Waiting {
   // `admission` must outlive it.
   explicit Waiting(Admission* admission) : admission_(admission) {}
 
-  void Add(int fd, const Address& peer) { peers_.push_back({fd, peer}); }
+  void Add(int fd, const std::string& network);
   void Remove(int fd);
-  bool empty() const { return peers_.empty(); }
+  bool empty() const { return lines_.empty(); }
 
-  // Those that may enter now: of those that have sent little the longest first, then of the others.
-  // They wait no longer.
+  // Those that may enter now: those that have sent little first, and of a network's those that have
+  // waited the longest. They wait no longer.
   std::vector<int> Enter(Time now);
 
  private:
-  struct Peer {
+  struct Client {
     int fd;
-    Address address;
+    Admission::Load load = Admission::Load::kLight;  // when it was looked at last
+  };
+
+  struct Line {
+    std::string network;
+    std::vector<Client> clients;  // the longest first, never empty
+
+    // The first that has sent little, or else the first.
+    std::vector<Client>::iterator Next();
   };
 
   Admission* const admission_;
-  std::vector<Peer> peers_;  // the longest first
+  std::list<Line> lines_;  // that whose turn is next first
 };
 
 }  // namespace tvq

@@ -2,13 +2,11 @@
 
 #include <utility>
 
-#include "base/network.h"
-
 namespace tvq {
 
-bool Admission::Enter(const Address& peer, Load load, Time now) {
+bool Admission::Enter(const std::string& network, Load load, Time now) {
   absl::MutexLock lock(&mutex_);
-  const bool suspect = load == Load::kHeavy || sight_.wary.contains(NetworkOf(peer.ip));
+  const bool suspect = load == Load::kHeavy || sight_.wary.contains(network);
   if (!MayEnter(suspect, now)) return false;
   ++entered_;
   last_ = now;
@@ -21,10 +19,14 @@ bool Admission::Enter(const Address& peer, Load load, Time now) {
 
 bool Admission::MayEnter(bool suspect, Time now) const {
   if (sight_.crowded) return !suspect && now - last_ >= kRarely;
-  if (sight_.calm()) {
-    return entered_ < kBetweenLooks && (!suspect || suspects_entered_ < kSuspectsBetweenLooks);
-  }
-  return entered_ == 0 && (!suspect || now - last_suspect_ >= kRarely);
+  if (entered_ >= kBetweenLooks) return false;
+  if (sight_.calm()) return !suspect || suspects_entered_ < kSuspectsBetweenLooks;
+  return now - last_ >= kOften && (!suspect || now - last_suspect_ >= kRarely);
+}
+
+bool Admission::IsOpen(Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return MayEnter(/*suspect=*/false, now);
 }
 
 void Admission::Looked(Sight sight) {

@@ -7,7 +7,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/rpc/limits/connections/connection.h"
 
 namespace tvq {
 
@@ -33,13 +32,17 @@ class Admission {
   // sent much, or are of a wary network. gRPC may take in some thousand streams of each until then.
   static constexpr int kBetweenLooks = 32;
   static constexpr int kSuspectsBetweenLooks = 4;
-  // Unless all is calm, one enters between two looks, and suspects in this time, which gRPC needs
-  // to take apart what one brings. While there is a crowd, those that are not suspect enter as
-  // rarely, and suspects not at all.
+  // Unless all is calm, they also enter one by one: the next after kOften, and a suspect kRarely
+  // after the last one, as gRPC needs that long to take apart what it brings. While there is a
+  // crowd, one that is not suspect enters every kRarely, and suspects do not.
+  static constexpr std::chrono::milliseconds kOften{10};
   static constexpr std::chrono::milliseconds kRarely{250};
 
-  // Whether a client may enter now; it counts then.
-  bool Enter(const Address& peer, Load load, Time now);
+  // Whether a client of this network (NetworkOf) may enter now; it counts then.
+  bool Enter(const std::string& network, Load load, Time now);
+
+  // Whether a client may enter now that is not suspect. Where it may not, none may.
+  bool IsOpen(Time now) const;
 
   // By the guard, again and again.
   void Looked(Sight sight);
@@ -47,7 +50,7 @@ class Admission {
  private:
   bool MayEnter(bool suspect, Time now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   Sight sight_ ABSL_GUARDED_BY(mutex_);
   // Since the guard looked.
   int entered_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -79,7 +79,7 @@ class ListenerTest : public testing::Test {
 
   // As long as nobody looks.
   void LetNoneIn() {
-    while (admission_.Enter({.ip = "1234"}, Admission::Load::kLight, {})) {
+    while (admission_.Enter("192.0.2.1", Admission::Load::kLight, {})) {
     }
   }
 
