@@ -128,7 +128,7 @@ int Listener::Timeout(Time now) const {
   Time until = Time::max();
   if (!ends_.empty()) until = ends_.begin()->first;
   if (paused_) until = std::min(until, *paused_);
-  if (!waiting_.empty()) until = std::min(until, now + Waiting::kPeriod);
+  if (!waiting_.empty()) until = std::min(until, waiting_.next());
   if (until == Time::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(until - now).count();
   return static_cast<int>(std::max<int64_t>(left, 0));

@@ -44,6 +44,7 @@ void Waiting::Remove(int fd) {
 
 std::vector<int> Waiting::Enter(Time now) {
   std::vector<int> entered;
+  if (now < next_) return entered;
   for (const auto load : {Admission::Load::kLight, Admission::Load::kHeavy}) {
     for (size_t refused = 0; refused < lines_.size() && admission_->IsOpen(now);) {
       lines_.splice(lines_.end(), lines_, lines_.begin());
@@ -59,6 +60,7 @@ std::vector<int> Waiting::Enter(Time now) {
       if (line.clients.empty()) lines_.pop_back();
     }
   }
+  if (!lines_.empty()) next_ = now + kPeriod;
   return entered;
 }
 

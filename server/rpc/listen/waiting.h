@@ -15,7 +15,7 @@ class Waiting {
  public:
   using Time = Admission::Time;
 
-  // How often to ask.
+  // How often to ask for those that may not enter at once.
   static constexpr std::chrono::milliseconds kPeriod{10};
 
   // `admission` must outlive it.
@@ -24,6 +24,7 @@ class Waiting {
   void Add(int fd, const std::string& network);
   void Remove(int fd);
   bool empty() const { return lines_.empty(); }
+  Time next() const { return next_; }  // none enters before
 
   // Those that may enter now: those that have sent little first, and of a network's those that have
   // waited the longest. They wait no longer.
@@ -45,6 +46,7 @@ class Waiting {
 
   Admission* const admission_;
   std::list<Line> lines_;  // that whose turn is next first
+  Time next_;
 };
 
 }  // namespace tvq

@@ -89,6 +89,23 @@ TEST_F(WaitingTest, AllEnterAtOnceWhileAllIsCalm) {
   EXPECT_THAT(Enter(), ElementsAre(first, other, second, heavy));
 }
 
+TEST_F(WaitingTest, AsksForThoseThatMayNotEnterOncePerPeriod) {
+  admission_.Looked({.crowded = true, .wary = {kAna}});
+  const int suspect = AddLight(kAna);
+  EXPECT_THAT(Enter(), IsEmpty());
+  EXPECT_EQ(waiting_.next(), now_ + Waiting::kPeriod);
+  admission_.Looked({});
+  EXPECT_THAT(waiting_.Enter(waiting_.next() - Waiting::Time::duration(1)), IsEmpty());
+  EXPECT_THAT(waiting_.Enter(waiting_.next()), ElementsAre(suspect));
+}
+
+TEST_F(WaitingTest, WhoComesAloneEntersAtOnce) {
+  for (int i = 0; i < 3; ++i) {
+    const int client = AddLight(kAna);
+    EXPECT_THAT(waiting_.Enter(now_), ElementsAre(client));
+  }
+}
+
 TEST_F(WaitingTest, WhoIsRemovedDoesNotEnter) {
   const int gone = AddLight(kAna);
   const int other = AddLight(kBob);
