@@ -11,8 +11,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <functional>
+#include <ranges>
 #include <string_view>
 #include <system_error>
+#include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -36,6 +40,9 @@ constexpr int kAccepts = 64;
 constexpr milliseconds kGoodbye{1000};
 constexpr size_t kDroppedAtOnce = size_t{256} << 10;
 constexpr size_t kMostDropped = size_t{64} << 20;
+
+// Strangers closed at once where there are kMaxStrangers: choosing them takes as long for one.
+constexpr size_t kStrangersAtOnce = Listener::kMaxStrangers / 16;
 
 // A stranger that is younger than this is closed only if nothing else can be.
 constexpr milliseconds kFair{500};
@@ -75,6 +82,7 @@ Listener::Listener(ListeningSockets listening, const ListenerOptions& options, A
       options_(options),
       room_(listening_.port, options.tls, options.max_descriptors, options.max_handshakes,
             options.key_holders),
+      admission_(admission),
       waiting_(admission),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)) {}
@@ -164,14 +172,14 @@ void Listener::Enter(Descriptor fd, Time now) {
     LogShortage(now);
     if (!made) return;
   }
-  if (strangers_.size() >= kMaxStrangers) Leave(ends_.begin()->second);
+  if (strangers_.size() >= kMaxStrangers) CloseStrangers(now, kStrangersAtOnce);
   const int yes = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   const auto acknowledge = static_cast<unsigned>(options_.acknowledge.count());
   setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &acknowledge, sizeof(acknowledge));
   const int number = fd.get();
   Stranger& stranger = strangers_[number];
-  stranger = {.fd = std::move(fd), .peer = *peer};
+  stranger = {.fd = std::move(fd), .peer = *peer, .network = NetworkOf(peer->ip)};
   SetEnd(stranger, now + kFirstBytes);
   // Once for what has come: it stays to be read.
   Watch(number, EPOLLIN | EPOLLRDHUP | EPOLLET);
@@ -213,7 +221,7 @@ void Listener::Look(int fd, bool ended, Time now) {
       return;
     case Protocol::kGrpc:
       stranger.waits = true;
-      return waiting_.Add(fd, NetworkOf(stranger.peer.ip));
+      return waiting_.Add(fd, stranger.network);
     case Protocol::kHttp1:
       return Answer(stranger, now);
     case Protocol::kOther:
@@ -257,20 +265,28 @@ void Listener::CloseLate(Time now) {
 
 bool Listener::MakeRoom(Time now) {
   const bool being_made = now < room_.next();
-  int64_t closed = CloseStrangers(now - kFair);
+  const size_t half = (strangers_.size() + 1) / 2;
+  int64_t closed = CloseStrangers(now - kFair, half);
   if (closed == 0) closed = room_.Make(now);
-  if (closed == 0 && !being_made) closed = CloseStrangers(now);
+  if (closed == 0 && !being_made) closed = CloseStrangers(now, half);
   closed_ += closed;
   return closed > 0 || being_made;
 }
 
-int64_t Listener::CloseStrangers(Time before) {
-  const size_t most = (strangers_.size() + 1) / 2;
-  size_t closed = 0;
-  for (; closed < most && ends_.begin()->first <= before + kFirstBytes; ++closed) {
-    Leave(ends_.begin()->second);
+int64_t Listener::CloseStrangers(Time before, size_t most) {
+  std::map<std::string_view, size_t> later;  // strangers of a network
+  std::vector<std::tuple<bool, size_t, size_t, int>> order;
+  for (const auto& [until, fd] : std::views::reverse(ends_)) {
+    const Stranger& one = strangers_.at(fd);
+    const size_t rank = later[one.network]++;
+    if (until > before + kFirstBytes) continue;
+    const bool suspect = admission_->IsSuspect(one.network, LoadOf(fd));
+    order.emplace_back(suspect, rank, order.size(), fd);
   }
-  return static_cast<int64_t>(closed);
+  std::ranges::sort(order, std::greater());
+  if (order.size() > most) order.resize(most);
+  for (const auto& [suspect, rank, age, fd] : order) Leave(fd);
+  return static_cast<int64_t>(order.size());
 }
 
 void Listener::Pause(Time until) {

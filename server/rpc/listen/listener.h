@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -38,8 +39,9 @@ struct ListenerOptions {
 // first bytes of HTTP/2, or of a TLS handshake, and `admission` lets it in; there are kMaxStrangers
 // of them at most, each for kFirstBytes at most. Then `take` owns the connection, from which
 // nothing has been read. One that speaks HTTP/1 is told where to go. When descriptors are short,
-// strangers make room, the oldest first; then connections that do nothing, or of clients without a
-// key where one is needed. When all are busy, new ones are closed at once.
+// strangers make room, those that are suspect or of a network with many first; then connections
+// that do nothing, or of clients without a key where one is needed. When all are busy, new ones are
+// closed at once.
 class Listener {
  public:
   static constexpr size_t kMaxStrangers = 1024;
@@ -67,7 +69,8 @@ class Listener {
   struct Stranger {
     Descriptor fd;
     Address peer;
-    Time until;  // it is closed then
+    std::string network;  // of the peer
+    Time until;           // it is closed then
     // What else it sends is dropped, so that it reads the answer.
     std::optional<Time> answered;
     size_t dropped = 0;  // bytes
@@ -92,8 +95,9 @@ class Listener {
   void CloseLate(Time now);
   // Closes strangers, or connections that do nothing. False if there are none of either.
   bool MakeRoom(Time now);
-  // Of those that came by `before`, the oldest, half of all at most. Returns how many.
-  int64_t CloseStrangers(Time before);
+  // At most `most` of those that came by `before`: those that are suspect first, then those of
+  // which the most others of their network came later, then the oldest. Returns how many.
+  int64_t CloseStrangers(Time before, size_t most);
   void Pause(Time until);
   void Resume();
   int Timeout(Time now) const;
@@ -104,6 +108,7 @@ class Listener {
   const ListenerOptions options_;
   std::function<void(Descriptor)> take_;  // constant once the thread runs
   Room room_;
+  const Admission* const admission_;
   Waiting waiting_;  // of the strangers
   const Descriptor epoll_;
   const Descriptor wake_;

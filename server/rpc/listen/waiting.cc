@@ -12,13 +12,13 @@ namespace {
 // long requests.
 constexpr int kBeginning = 4096;
 
+}  // namespace
+
 Admission::Load LoadOf(int fd) {
   int bytes = 0;
   const bool heavy = ioctl(fd, FIONREAD, &bytes) == 0 && bytes > kBeginning;
   return heavy ? Admission::Load::kHeavy : Admission::Load::kLight;
 }
-
-}  // namespace
 
 std::vector<Waiting::Client>::iterator Waiting::Line::Next() {
   const auto light = std::ranges::find_if(clients, [](Client& client) {

@@ -10,6 +10,9 @@
 
 namespace tvq {
 
+// Of a client from which nothing has been read.
+Admission::Load LoadOf(int fd);
+
 // Clients of gRPC that wait to be let in. Their networks (NetworkOf) take turns. One thread.
 class Waiting {
  public:

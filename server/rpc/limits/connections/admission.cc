@@ -6,7 +6,7 @@ namespace tvq {
 
 bool Admission::Enter(const std::string& network, Load load, Time now) {
   absl::MutexLock lock(&mutex_);
-  const bool suspect = load == Load::kHeavy || sight_.wary.contains(network);
+  const bool suspect = Suspects(network, load);
   if (!MayEnter(suspect, now)) return false;
   ++entered_;
   last_ = now;
@@ -22,6 +22,15 @@ bool Admission::MayEnter(bool suspect, Time now) const {
   if (entered_ >= kBetweenLooks) return false;
   if (sight_.calm()) return !suspect || suspects_entered_ < kSuspectsBetweenLooks;
   return now - last_ >= kOften && (!suspect || now - last_suspect_ >= kRarely);
+}
+
+bool Admission::IsSuspect(const std::string& network, Load load) const {
+  absl::MutexLock lock(&mutex_);
+  return Suspects(network, load);
+}
+
+bool Admission::Suspects(const std::string& network, Load load) const {
+  return load == Load::kHeavy || sight_.wary.contains(network);
 }
 
 bool Admission::IsOpen(Time now) const {

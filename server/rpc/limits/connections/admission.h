@@ -44,10 +44,14 @@ class Admission {
   // Whether a client may enter now that is not suspect. Where it may not, none may.
   bool IsOpen(Time now) const;
 
+  // Whether it has sent much, or is of a wary network.
+  bool IsSuspect(const std::string& network, Load load) const;
+
   // By the guard, again and again.
   void Looked(Sight sight);
 
  private:
+  bool Suspects(const std::string& network, Load load) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool MayEnter(bool suspect, Time now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

@@ -31,7 +31,10 @@ constexpr std::string_view kHttp2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 class Client {
  public:
-  explicit Client(int port) : fd_(ConnectTo(port)) { EXPECT_TRUE(fd_.ok()); }
+  explicit Client(int port, in_addr_t from = INADDR_ANY)
+      : fd_(ConnectTo(port, INADDR_LOOPBACK, from)) {
+    EXPECT_TRUE(fd_.ok());
+  }
 
   void Send(std::string_view bytes) const {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
@@ -75,7 +78,21 @@ class ListenerTest : public testing::Test {
     });
   }
 
-  Client Connect() const { return Client(port_); }
+  // `address`: that of the client is 127.0.0.`address`.
+  Client Connect(int address = 1) const {
+    return Client(port_, (INADDR_LOOPBACK & ~0xFFU) + static_cast<in_addr_t>(address));
+  }
+
+  // Many of 127.0.0.1, of which the last is the first beyond kMaxStrangers where there are
+  // `others`.
+  std::vector<Client> ConnectMany(size_t others, std::string_view first_bytes) const {
+    std::vector<Client> many;
+    while (many.size() + others <= Listener::kMaxStrangers) {
+      many.push_back(Connect());
+      many.back().Send(first_bytes);
+    }
+    return many;
+  }
 
   // As long as nobody looks.
   void LetNoneIn() {
@@ -180,8 +197,36 @@ TEST_F(ListenerTest, ClosesTheOldestOfTooManyStrangers) {
   std::vector<Client> strangers;
   while (strangers.size() < Listener::kMaxStrangers) strangers.push_back(Connect());
   EXPECT_THAT(oldest.Read(), IsEmpty());
-  strangers.front().Send(kHttp2);
-  EXPECT_EQ(Take(kHttp2.size()), kHttp2) << "the second oldest stays";
+  strangers[Listener::kMaxStrangers / 8].Send(kHttp2);
+  EXPECT_EQ(Take(kHttp2.size()), kHttp2) << "most of the others stay";
+}
+
+TEST_F(ListenerTest, ClosesClientsThatWaitOfTheNetworkWithTheMost) {
+  ASSERT_GT(RaiseDescriptorLimit(), 2 * Listener::kMaxStrangers + 600) << "the test has both ends";
+  LetNoneIn();
+  Start({.max_descriptors = RaiseDescriptorLimit()});
+  const Client other = Connect(2);
+  other.Send(kHttp2);
+  const std::vector<Client> many = ConnectMany(1, kHttp2);
+  EXPECT_THAT(many.front().Read(), IsEmpty()) << "the oldest of them";
+  EXPECT_TRUE(many.back().IsOpen());
+  EXPECT_TRUE(other.IsOpen()) << "which is older";
+}
+
+TEST_F(ListenerTest, ClosesClientsThatWaitFirstIfTheyAreSuspect) {
+  ASSERT_GT(RaiseDescriptorLimit(), 2 * Listener::kMaxStrangers + 600) << "the test has both ends";
+  admission_.Looked({.crowded = true, .wary = {"127.0.0.3"}});
+  Start({.max_descriptors = RaiseDescriptorLimit()});
+  const Client before = Connect(4);
+  const Client heavy = Connect(2);
+  heavy.Send(kHttp2);
+  heavy.Send(std::string(10'000, 'x'));
+  const Client wary = Connect(3);
+  wary.Send(kHttp2);
+  const std::vector<Client> many = ConnectMany(3, "");
+  EXPECT_THAT(heavy.Read(), IsEmpty());
+  EXPECT_THAT(wary.Read(), IsEmpty());
+  EXPECT_TRUE(before.IsOpen()) << "its time is not over, so that of the others was not";
 }
 
 TEST_F(ListenerTest, MakesRoomOfStrangersWhenDescriptorsAreShort) {

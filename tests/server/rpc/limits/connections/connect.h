@@ -8,10 +8,14 @@
 
 namespace tvq {
 
-// A client that says nothing, at a port of 127.0.0.1 or another address; none if it cannot connect.
-inline Descriptor ConnectTo(int port, in_addr_t ip = INADDR_LOOPBACK) {
+// A client that says nothing, at a port of 127.0.0.1 or another address, from whichever or a given
+// one of its own; none if it cannot connect.
+inline Descriptor ConnectTo(int port, in_addr_t ip = INADDR_LOOPBACK, in_addr_t from = INADDR_ANY) {
   Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
+  sockaddr_in address{.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(from);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return {};
+  address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(ip);
   const bool connected =
       connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
