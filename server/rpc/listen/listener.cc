@@ -118,10 +118,14 @@ void Listener::Run() {
     if (stopping_) return;
     const Time now = steady_clock::now();
     if (paused_ && now >= *paused_) Resume();
+    const auto is_stranger = [this](const epoll_event& event) {
+      return strangers_.contains(event.data.fd);
+    };
+    // To accept may close strangers, whose numbers others then have.
+    std::partition(events.begin(), events.begin() + count, is_stranger);
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
-      const bool stranger = strangers_.contains(fd);
-      if (stranger) {
+      if (is_stranger(events[i])) {
         Look(fd, (events[i].events & EPOLLRDHUP) != 0, now);
       } else if (!paused_) {
         Accept(fd, now);

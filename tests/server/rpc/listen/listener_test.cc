@@ -66,12 +66,21 @@ class Client {
 class ListenerTest : public testing::Test {
  protected:
   void Start(const ListenerOptions& options) {
+    Listen(options);
+    Serve();
+  }
+
+  // Clients can connect, which nobody accepts before Serve.
+  void Listen(const ListenerOptions& options) {
     auto listening = ListenOn("127.0.0.1", 0);
     ASSERT_TRUE(listening.ok()) << listening.status();
     port_ = listening->port;
     auto listener = Listener::Create(*std::move(listening), options, &admission_);
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
+  }
+
+  void Serve() {
     listener_->Start([this](Descriptor fd) {
       absl::MutexLock lock(&mutex_);
       taken_.push_back(std::move(fd));
@@ -333,6 +342,32 @@ TEST_F(ListenerTest, ClientsThatGoAwayWaitNoLonger) {
   admission_.Looked({});
   absl::SleepFor(absl::Milliseconds(100));
   EXPECT_EQ(taken(), 0);
+}
+
+// The listener learns that a client has ended while it closes that client for others, one of which
+// gets the number of its descriptor.
+TEST_F(ListenerTest, TakesNoClientForOneThatHadItsDescriptor) {
+  ASSERT_GT(RaiseDescriptorLimit(), 2 * Listener::kMaxStrangers + 600) << "the test has both ends";
+  Listen({.max_descriptors = RaiseDescriptorLimit()});
+  absl::Mutex holds;
+  listener_->Start([&](Descriptor) { absl::MutexLock lock(&holds); });
+  const Client oldest = Connect();
+  const std::vector<Client> many = ConnectMany(3, "");
+  holds.Lock();
+  const Client held = Connect();
+  held.Send(kHttp2);
+  absl::SleepFor(
+      absl::Milliseconds(100));  // the listener hands it over, and then sees all the rest
+  std::vector<Client> newcomers;
+  while (newcomers.size() < 8) {
+    newcomers.push_back(Connect());
+    newcomers.back().Send(kHttp2.substr(0, 1));
+  }
+  oldest.End();
+  holds.Unlock();
+  EXPECT_THAT(oldest.Read(), IsEmpty());
+  absl::SleepFor(absl::Milliseconds(100));
+  for (const Client& newcomer : newcomers) EXPECT_TRUE(newcomer.IsOpen());
 }
 
 TEST_F(ListenerTest, ClosesItsPortAndItsStrangers) {
