@@ -224,6 +224,10 @@ void Listener::Look(int fd, bool ended, Time now) {
       if (ended) Leave(fd);
       return;
     case Protocol::kGrpc:
+      if (ended) {
+        Leave(fd);
+        return;
+      }
       stranger.waits = true;
       return waiting_.Add(fd, stranger.network);
     case Protocol::kHttp1:

@@ -344,6 +344,18 @@ TEST_F(ListenerTest, ClientsThatGoAwayWaitNoLonger) {
   EXPECT_EQ(taken(), 0);
 }
 
+TEST_F(ListenerTest, ClientsThatGoAwayWithTheirFirstBytesDoNotWait) {
+  LetNoneIn();
+  Listen({});
+  const Client before = Connect();
+  const Client gone = Connect();
+  gone.Send(kHttp2);
+  gone.End();
+  Serve();
+  EXPECT_THAT(gone.Read(), IsEmpty());
+  EXPECT_TRUE(before.IsOpen()) << "its time is not over, so that of the other was not";
+}
+
 // The listener learns that a client has ended while it closes that client for others, one of which
 // gets the number of its descriptor.
 TEST_F(ListenerTest, TakesNoClientForOneThatHadItsDescriptor) {
