@@ -99,6 +99,7 @@ std::optional<Connection> ReadConnection(int64_t id) {
       .id = id,
       .name = PeerName(At(answer, "/socket/ref/name")),
       .peer = *peer,
+      .local_ip = local->ip,
       .local_port = local->port,
       .started = Number(At(answer, "/socket/data/streamsStarted")),
       .succeeded = Number(At(answer, "/socket/data/streamsSucceeded")),

@@ -28,6 +28,7 @@ struct Connection {
   int64_t id = 0;    // of gRPC; never used again
   std::string name;  // of the peer, as gRPC's contexts have it; empty if gRPC did not say
   Address peer;
+  std::string local_ip;  // as that of the peer
   int local_port = 0;
   int64_t started = 0;    // streams
   int64_t succeeded = 0;  // of them, those that the server answered with a status

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 #include <system_error>
-#include <utility>
+#include <tuple>
 
 #include "absl/strings/numbers.h"
 #include "server/rpc/limits/connections/socket_address.h"
@@ -48,14 +48,13 @@ std::vector<Address> PeersAt(int port) {
 }
 
 void CountBytes(std::vector<Connection>* connections) {
-  std::map<std::pair<std::string, int>, Connection*> by_peer;
-  for (Connection& connection : *connections) {
-    by_peer[{connection.peer.ip, connection.peer.port}] = &connection;
+  std::map<std::tuple<std::string, int, std::string, int>, Connection*> by_ends;
+  for (Connection& one : *connections) {
+    by_ends[{one.peer.ip, one.peer.port, one.local_ip, one.local_port}] = &one;
   }
   ForEachConnected([&](int fd, const Address& peer, const Address& local) {
-    const auto found = by_peer.find({peer.ip, peer.port});
-    if (found == by_peer.end() || found->second->local_port != local.port) return;
-    found->second->bytes = BytesReceived(fd);
+    const auto found = by_ends.find({peer.ip, peer.port, local.ip, local.port});
+    if (found != by_ends.end()) found->second->bytes = BytesReceived(fd);
   });
 }
 

@@ -1,13 +1,23 @@
 #include "server/rpc/limits/connections/process_sockets.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/rpc/limits/connections/socket_address.h"
+#include "tests/server/rpc/limits/connections/connect.h"
 #include "tests/server/rpc/limits/connections/grpc_connection.h"
 
 namespace tvq {
 namespace {
+
+using testing::Field;
+using testing::UnorderedElementsAre;
 
 TEST(ProcessSocketsTest, CountsTheBytesThatHaveCome) {
   GrpcConnection grpc("127.0.0.1");
@@ -27,6 +37,27 @@ TEST(ProcessSocketsTest, CountsTheBytesThatHaveCome) {
   first.Wait();
   second.Wait();
 }
+
+class ServersAddressesTest : public testing::TestWithParam<std::string> {};
+
+// Of two connections from one port of a client, each has its own.
+TEST_P(ServersAddressesTest, CountsTheBytesAtEach) {
+  const GrpcConnection grpc(GetParam());
+  const Descriptor first = ConnectTo(grpc.port());
+  const int from = LocalOf(first.get())->port;
+  const Descriptor second = ConnectTo(grpc.port(), INADDR_LOOPBACK + 1, INADDR_LOOPBACK, from);
+  ASSERT_TRUE(first.ok() && second.ok());
+  std::vector<Connection> open;
+  while ((open = grpc.open()).size() < 2) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_EQ(send(first.get(), "PRI * ", 6, MSG_NOSIGNAL), 6);
+  ASSERT_EQ(send(second.get(), "PRI", 3, MSG_NOSIGNAL), 3);
+  CountBytes(&open);
+  EXPECT_THAT(open,
+              UnorderedElementsAre(Field(&Connection::bytes, 6), Field(&Connection::bytes, 3)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, ServersAddressesTest, testing::Values("0.0.0.0", "[::]"),
+                         [](const auto& host) { return host.index == 0 ? "ipv4" : "ipv6"; });
 
 }  // namespace
 }  // namespace tvq
