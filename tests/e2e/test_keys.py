@@ -1,12 +1,13 @@
 """Bearer keys: who may call what."""
 
 import hashlib
+import socket
 import time
 from pathlib import Path
 
 import grpc
 import pytest
-from raw_http2 import HeldRequest
+from raw_http2 import PREFACE, SETTINGS, HeldRequest, frame
 from server_process import GOLDEN, run_server, wait_until
 from session_client import SessionClient
 from test_lifecycle import SERVING, health
@@ -109,6 +110,26 @@ def test_requests_without_a_key_do_not_fill_the_memory(start, keys):
     finally:
         for request in held:
             request.close()
+
+
+def test_a_request_that_is_held_keeps_nobody_out(start, keys):
+    """It is more than a quarter of what all without a key may have under way."""
+    server = start("--api-key-file", keys, "--max-connection-bytes", "64m")
+    held = HeldRequest(server.address, "/tvq.v1.GenerationService/Tokenize", 15 << 20)
+    wait_until(lambda: held.sent >= 15 << 20, "all but the last byte is sent")
+    # Of much that comes before it was asked for, nothing is taken in a crowd.
+    unknown_kind = 0x20
+    first_bytes = PREFACE + frame(SETTINGS, 0, 0) + frame(unknown_kind, 0, 0, bytes(8192))
+    newcomers = []
+    for _ in range(20):
+        newcomers.append(socket.create_connection(tuple(server.address.rsplit(":", 1)), timeout=60))
+        newcomers[-1].sendall(first_bytes)
+    for newcomer in newcomers:
+        assert newcomer.recv(9), "it is let in and hears HTTP/2's settings"
+    assert generate(server, bearer("alpha"))
+    assert not held.closed
+    for connection in [held, *newcomers]:
+        connection.close()
 
 
 def peak_memory(server):

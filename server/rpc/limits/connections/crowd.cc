@@ -13,11 +13,13 @@ void Crowd::Begin(int wary_networks, Time now) {
   most_new_ = (wary_networks >= kMany ? kNewAmongMany : 1) * streams_;
   group_.Begin(resets_, now);
   new_live_ = 0;
+  new_bytes_ = 0;
   bytes_ = 0;
 }
 
 void Crowd::Add(Watched* one, const Lately& fresh) {
   new_live_ += one->closed ? one->live() : one->new_live();
+  new_bytes_ += one->closed ? one->bytes() : one->new_bytes();
   bytes_ += one->bytes();
   if (!one->closed) group_.Add(one, fresh);
 }
@@ -55,7 +57,7 @@ void Crowd::Settle() {
 }
 
 bool Crowd::IsCrowded() const {
-  return (resets_ > 0 && new_live_ > kCrowded * most_new_) || bytes_ > kCrowded * max_bytes_;
+  return (resets_ > 0 && new_live_ > kCrowded * most_new_) || new_bytes_ > kCrowded * max_bytes_;
 }
 
 }  // namespace tvq

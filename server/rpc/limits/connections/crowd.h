@@ -23,8 +23,9 @@ class Crowd {
   // same owner, and all begin at once.
   static constexpr double kNewAmongMany = 0.25;
   static constexpr int kMany = 8;
-  // Of what may be new, and of max_bytes, so much is a crowd. New connections then wait: what they
-  // may bring until the next look has to fit beside it.
+  // So much of what may be new, or of max_bytes in new bytes, is a crowd. New connections then
+  // wait: what they may bring until the next look has to fit beside it. What is held for long is
+  // none, or one client could keep all others out.
   static constexpr double kCrowded = 0.25;
 
   // `resets`: that may come in a second; 0: no limit, neither of them nor of streams.
@@ -53,6 +54,7 @@ class Crowd {
   Group group_;
   // Of closed connections, too, until gRPC has taken them apart.
   double new_live_ = 0;
+  double new_bytes_ = 0;
   double bytes_ = 0;
 };
 

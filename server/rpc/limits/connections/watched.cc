@@ -1,14 +1,16 @@
 #include "server/rpc/limits/connections/watched.h"
 
+#include <cmath>
 #include <tuple>
 #include <utility>
 
 namespace tvq {
 
 void Lately::Leak(double per_second, Time now) {
-  const double out = per_second * std::chrono::duration<double>(now - at).count();
-  opened = std::max(0.0, opened - out);
-  reset = std::max(0.0, reset - out);
+  const double seconds = std::chrono::duration<double>(now - at).count();
+  opened = std::max(0.0, opened - per_second * seconds);
+  reset = std::max(0.0, reset - per_second * seconds);
+  bytes *= std::exp2(-seconds);
   at = now;
 }
 
@@ -17,10 +19,12 @@ Lately Watched::See(Connection connection, double per_second, Time now) {
   const Lately fresh{.opened = static_cast<double>(connection.started - seen.started),
                      .reset = static_cast<double>(connection.failed - seen.failed),
                      .at = now};
+  const int64_t came = connection.bytes - seen.bytes;
   lately.Leak(per_second, now);
   lately.opened += fresh.opened;
   lately.reset += fresh.reset;
-  CountBytes(connection);
+  lately.bytes += static_cast<double>(came);
+  CountBytes(connection, came);
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
   };
@@ -30,12 +34,11 @@ Lately Watched::See(Connection connection, double per_second, Time now) {
 }
 
 // Of what came, nobody says which request it is of. All have come whole if each stream that has not
-// failed has had a message. A stream may have several, and fail after one: what there is too much
-// of, no later stream is spared.
-void Watched::CountBytes(const Connection& connection) {
+// failed has had a message. A stream may have several, and fail after one: surplus messages must
+// not hide a later request that is unfinished.
+void Watched::CountBytes(const Connection& connection, int64_t came) {
   const int64_t beyond = connection.messages + connection.failed - connection.started;
   surplus = connection.live() == 0 ? beyond : std::max(surplus, beyond);
-  const int64_t came = std::max<int64_t>(0, connection.bytes - seen.bytes);
   under_way = beyond == surplus ? 0 : under_way + came;
 }
 

@@ -9,12 +9,13 @@
 
 namespace tvq {
 
-// Streams that were opened and reset lately: leaky buckets.
+// What came lately: streams that were opened and reset, in leaky buckets, and bytes.
 struct Lately {
   using Time = std::chrono::steady_clock::time_point;
 
   double opened = 0;
   double reset = 0;
+  double bytes = 0;  // half of them are old after a second
   Time at;
 
   void Leak(double per_second, Time now);
@@ -45,12 +46,13 @@ struct Watched {
 
   bool HasGone(Time now) const { return closed && now - changed > kGone; }
   double bytes() const { return static_cast<double>(under_way); }
+  double new_bytes() const { return std::min(lately.bytes, bytes()); }
   double churn() const { return lately.churn(); }
   double live() const { return static_cast<double>(seen.live()); }
   double new_live() const { return std::min(lately.opened, live()); }
 
  private:
-  void CountBytes(const Connection& connection);
+  void CountBytes(const Connection& connection, int64_t came);
 };
 
 }  // namespace tvq

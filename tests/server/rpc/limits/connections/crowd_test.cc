@@ -119,6 +119,22 @@ TEST_F(CrowdTest, BytesThatAreNoWholeRequestsAreBounded) {
   EXPECT_EQ(verdicts_[0].count, 342);
 }
 
+TEST_F(CrowdTest, ARequestThatIsHeldIsNoCrowdForLong) {
+  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  OpenAlone(1, Standing::kUnknown).started = 1;
+  OpenAlone(2, Standing::kUnknown).started = 1;
+  At(1).bytes = 450;
+  Look();
+  EXPECT_TRUE(limiter_->IsCrowded());
+  Look(seconds(1));
+  EXPECT_FALSE(limiter_->IsCrowded()) << "only half of it is new";
+  At(2).bytes = 50;
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_TRUE(limiter_->IsCrowded()) << "more than a quarter is";
+  At(2).bytes = 551;
+  EXPECT_THAT(Look(seconds(60)), ElementsAre(2, 1)) << "old or not, all are bounded";
+}
+
 TEST_F(CrowdTest, BytesOfWholeRequestsDoNotCount) {
   limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 1;
