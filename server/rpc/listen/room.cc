@@ -31,8 +31,7 @@ Standing StandingOf(const Connection& connection, const KeyHolders* key_holders)
 
 }  // namespace
 
-std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
-                                          size_t most) {
+std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now) {
   // A call without a key may be open for ever: of health, or one whose message does not come.
   const auto used = [](const Connection& connection) {
     return connection.started > 0 && connection.standing != Standing::kUnknown;
@@ -44,17 +43,18 @@ std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Ti
     const auto last_used = used(connection) ? connection.last_used : absl::InfinitePast();
     return std::tuple(used(connection), last_used, connection.id);
   });
-  if (open.size() > most) open.resize(most);
   return open;
 }
 
-int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest,
+int CloseStillIdle(const std::vector<Connection>& chosen, size_t most, int64_t newest,
                    const KeyHolders* key_holders) {
   std::set<std::pair<std::string, int>> served;  // whose handshakes have ended since
-  return CloseConnections(chosen, [&](const Connection& one) {
+  return CloseConnections(chosen, most, [&](const Connection& one) {
     if (one.id != 0) {
       const auto now = ReadConnection(one.id);
-      return now && now->started == one.started && StandingOf(*now, key_holders) == one.standing;
+      if (!now || StandingOf(*now, key_holders) != one.standing) return false;
+      const bool calls_in_vain = one.standing == Standing::kUnknown && one.started > 0;
+      return calls_in_vain || now->started == one.started;
     }
     for (const Connection& newer : OpenConnections(newest)) {
       newest = std::max(newest, newer.id);
@@ -85,7 +85,8 @@ int Room::HandedOver(const Address& peer, Time now) {
   const size_t part = max_handshakes_ / 4;
   int closed = 0;
   if (handshakes_.size() > max_handshakes_) {
-    closed = Close(TakeHandshakes(handshakes_.size() - (max_handshakes_ - part)), NewestOf(open));
+    const size_t most = handshakes_.size() - (max_handshakes_ - part);
+    closed = Close(TakeHandshakes(most), most, NewestOf(open));
   }
   // Settling takes long, so some more clients come first.
   settle_at_ = std::max(max_handshakes_ + 1, handshakes_.size() + part);
@@ -97,19 +98,20 @@ int Room::Make(Time now) {
   std::vector<Connection> open = Open();
   const int64_t newest = NewestOf(open);
   Settle(open, now);
-  int closed = Close(TakeHandshakes(std::max(kBatch, handshakes_.size() / 4)), newest);
+  const size_t most = std::max(kBatch, handshakes_.size() / 4);
+  int closed = Close(TakeHandshakes(most), most, newest);
   // Where handshakes are few, others fill the descriptors.
   const size_t rest = kBatch - std::min(kBatch, static_cast<size_t>(closed));
-  closed += Close(IdlestConnections(std::move(open), absl::Now(), rest), newest);
+  closed += Close(IdlestConnections(std::move(open), absl::Now()), rest, newest);
   const Time end = std::chrono::steady_clock::now();
   next_ = end + (kShareOfTime - 1) * (end - now);
   return closed;
 }
 
-int Room::Close(const std::vector<Connection>& chosen, int64_t newest) {
-  if (chosen.empty()) return 0;
+int Room::Close(const std::vector<Connection>& chosen, size_t most, int64_t newest) {
+  if (chosen.empty() || most == 0) return 0;
   spares_ = {};
-  const int closed = CloseStillIdle(chosen, newest, key_holders_);
+  const int closed = CloseStillIdle(chosen, most, newest, key_holders_);
   KeepSpares();
   return closed;
 }

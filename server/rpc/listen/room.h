@@ -16,18 +16,18 @@
 
 namespace tvq {
 
-// Of connections, those to close first where some have to be, at most `most`: those that never had
-// a stream, or are of unknown clients, the oldest first, then those that have not been used for
+// Of connections, those that may be closed where some have to be: first those that never had a
+// stream, or are of unknown clients, the oldest first, then those that have not been used for
 // kIdle, the longest first. None of others with a stream that is live.
 constexpr absl::Duration kIdle = absl::Seconds(10);
-std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now,
-                                          size_t most);
+std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now);
 
-// Closes those of `chosen` that have had no call since and are of the same standing, or are still
-// in their handshake if gRPC did not have them yet, whose id is then 0. `newest`: the largest id
-// that gRPC had given when they were chosen. `key_holders`: null on a server without keys, whose
-// clients are all callers. Returns how many.
-int CloseStillIdle(const std::vector<Connection>& chosen, int64_t newest,
+// Closes the first of `chosen`, at most `most`, that are of the same standing and have had no call
+// since, or are still in their handshake if gRPC did not have them yet, whose id is then 0. Of an
+// unknown client only the first call ever counts, as it may turn out to have a key. `newest`: the
+// largest id that gRPC had given when they were chosen. `key_holders`: null on a server without
+// keys, whose clients are all callers. Returns how many.
+int CloseStillIdle(const std::vector<Connection>& chosen, size_t most, int64_t newest,
                    const KeyHolders* key_holders);
 
 // The connections to one port, which gRPC serves. One thread, unless it says otherwise.
@@ -81,7 +81,7 @@ class Room {
   std::vector<Connection> Open() const;
   // Forgets the handshakes that have ended, by themselves or with their connection.
   void Settle(const std::vector<Connection>& open, Time now);
-  int Close(const std::vector<Connection>& chosen, int64_t newest);
+  int Close(const std::vector<Connection>& chosen, size_t most, int64_t newest);
   void KeepSpares();
   // Takes the oldest of those that are under way.
   std::vector<Connection> TakeHandshakes(size_t most);

@@ -32,30 +32,39 @@ void End(int fd) {
 // The two ends of a connection.
 using Ends = std::tuple<std::string, int, int>;
 
+Ends EndsOf(const Connection& one) { return {one.peer.ip, one.peer.port, one.local_port}; }
+
+Ends EndsOf(const Address& peer, const Address& local) { return {peer.ip, peer.port, local.port}; }
+
+bool IsOf(int fd, const Connection& one) {
+  const auto peer = PeerOf(fd);
+  const auto local = LocalOf(fd);
+  return peer && local && EndsOf(*peer, *local) == EndsOf(one);
+}
+
 }  // namespace
 
 int CloseConnections(const std::vector<Connection>& connections) {
-  return CloseConnections(connections, [](const Connection&) { return true; });
+  return CloseConnections(connections, connections.size(), [](const Connection&) { return true; });
 }
 
-int CloseConnections(const std::vector<Connection>& connections,
+int CloseConnections(const std::vector<Connection>& connections, size_t most,
                      const std::function<bool(const Connection&)>& may) {
-  std::map<Ends, const Connection*> wanted;
+  std::map<Ends, int> descriptors;
+  for (const Connection& one : connections) descriptors.emplace(EndsOf(one), -1);
+  ForEachConnected([&](int fd, const Address& peer, const Address& local) {
+    const auto found = descriptors.find(EndsOf(peer, local));
+    if (found != descriptors.end()) found->second = fd;
+  });
+  size_t ended = 0;
   for (const Connection& one : connections) {
-    wanted.emplace(Ends(one.peer.ip, one.peer.port, one.local_port), &one);
-  }
-  int ended = 0;
-  ForEachConnected([&](int number, const Address&, const Address&) {
-    const Descriptor fd = Duplicate(number);
-    const auto peer = PeerOf(fd.get());
-    const auto local = LocalOf(fd.get());
-    if (!peer || !local) return;
-    const auto found = wanted.find(Ends(peer->ip, peer->port, local->port));
-    if (found == wanted.end() || !may(*found->second)) return;
+    if (ended == most) break;
+    const Descriptor fd = Duplicate(descriptors.at(EndsOf(one)));
+    if (!IsOf(fd.get(), one) || !may(one)) continue;
     End(fd.get());
     ++ended;
-  });
-  return ended;
+  }
+  return static_cast<int>(ended);
 }
 
 }  // namespace tvq

@@ -1,6 +1,7 @@
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CLOSE_CONNECTIONS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_CLOSE_CONNECTIONS_H_
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace tvq {
 // come and was not read yet is dropped. Returns how many were ended.
 int CloseConnections(const std::vector<Connection>& connections);
 
-// The same of those of which `may` says so right before.
-int CloseConnections(const std::vector<Connection>& connections,
+// The same of the first, at most `most`, of which `may` says so right before.
+int CloseConnections(const std::vector<Connection>& connections, size_t most,
                      const std::function<bool(const Connection&)>& may);
 
 }  // namespace tvq

@@ -45,8 +45,7 @@ TEST(IdlestConnectionsTest, BeginsWithThoseThatNeverCalled) {
       {.id = 4},
       {.id = 3},
   });
-  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 9)), ElementsAre(3, 4, 2, 1));
-  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 3)), ElementsAre(3, 4, 2));
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow)), ElementsAre(3, 4, 2, 1));
 }
 
 TEST(IdlestConnectionsTest, LeavesThoseWithACallOrAfterOne) {
@@ -54,7 +53,7 @@ TEST(IdlestConnectionsTest, LeavesThoseWithACallOrAfterOne) {
       {.id = 1, .started = 2, .succeeded = 1, .last_used = kNow - absl::Seconds(900)},
       {.id = 2, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(9)},
   });
-  EXPECT_THAT(IdlestConnections(open, kNow, 9), IsEmpty());
+  EXPECT_THAT(IdlestConnections(open, kNow), IsEmpty());
 }
 
 TEST(IdlestConnectionsTest, NoCallOfAnUnknownClientCounts) {
@@ -65,7 +64,7 @@ TEST(IdlestConnectionsTest, NoCallOfAnUnknownClientCounts) {
   open.push_back({.id = 4, .started = 1, .last_used = kNow - absl::Seconds(900)});
   open.push_back({.id = 3, .started = 9, .succeeded = 8, .last_used = kNow});
   open.push_back({.id = 5});
-  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, 9)), ElementsAre(3, 4, 5, 1));
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow)), ElementsAre(3, 4, 5, 1));
 }
 
 TEST(RoomTest, KeepsAPartOfTheDescriptors) {
@@ -142,13 +141,43 @@ TEST(CloseStillIdleTest, LeavesWhatHasHadACallSince) {
   grpc.Answer();
   EXPECT_EQ(first.Wait(), grpc::StatusCode::OK);
   while (grpc.open()[0].live() > 0) absl::SleepFor(absl::Milliseconds(1));
-  const std::vector<Connection> idle = grpc.open();
+  const std::vector<Connection> idle = Callers(grpc.open());
   GrpcConnection::Call second(grpc);
-  EXPECT_EQ(CloseStillIdle(idle, idle[0].id, &kNobody), 0);
+  EXPECT_EQ(CloseStillIdle(idle, 1, idle[0].id, nullptr), 0);
   grpc.Answer();
   EXPECT_EQ(second.Wait(), grpc::StatusCode::OK);
-  EXPECT_EQ(CloseStillIdle(idle, idle[0].id, &kNobody), 0) << "it was used a moment ago";
-  EXPECT_EQ(CloseStillIdle(grpc.open(), idle[0].id, &kNobody), 1);
+  EXPECT_EQ(CloseStillIdle(idle, 1, idle[0].id, nullptr), 0) << "it was used a moment ago";
+  EXPECT_EQ(CloseStillIdle(Callers(grpc.open()), 1, idle[0].id, nullptr), 1);
+}
+
+TEST(CloseStillIdleTest, ClosesAnUnknownClientThatCallsOn) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call first(grpc);
+  std::vector<Connection> open = grpc.open();
+  GrpcConnection::Call second(grpc);
+  open[0].started = 0;
+  EXPECT_EQ(CloseStillIdle(open, 1, open[0].id, &kNobody), 0) << "the first call may have a key";
+  open[0].started = 1;
+  EXPECT_EQ(CloseStillIdle(open, 1, open[0].id, &kNobody), 1);
+  EXPECT_EQ(first.Wait(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(second.Wait(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(CloseStillIdleTest, GoesOnUntilItHasClosedEnough) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call call(grpc);
+  Connection used = grpc.open()[0];
+  used.started = 0;  // when it was chosen
+  const Descriptor older = ConnectTo(grpc.port());
+  WaitForOpen(grpc, 2);
+  const Descriptor newer = ConnectTo(grpc.port());
+  WaitForOpen(grpc, 3);
+  const std::vector<Connection> open = grpc.open();
+  EXPECT_EQ(CloseStillIdle({used, open[2], open[1]}, 1, open[2].id, &kNobody), 1);
+  WaitForOpen(grpc, 2);
+  EXPECT_THAT(IdsOf(grpc.open()), ElementsAre(used.id, open[1].id)) << "the first that was idle";
+  call.Reset();
+  EXPECT_EQ(call.Wait(), grpc::StatusCode::CANCELLED);
 }
 
 TEST(CloseStillIdleTest, LeavesWhoHasCalledWithAKeySince) {
@@ -157,8 +186,8 @@ TEST(CloseStillIdleTest, LeavesWhoHasCalledWithAKeySince) {
   const std::vector<Connection> open = grpc.open();
   KeyHolders holders;
   holders.Add(open[0].name);
-  EXPECT_EQ(CloseStillIdle(open, open[0].id, &holders), 0);
-  EXPECT_EQ(CloseStillIdle(open, open[0].id, &kNobody), 1);
+  EXPECT_EQ(CloseStillIdle(open, 1, open[0].id, &holders), 0);
+  EXPECT_EQ(CloseStillIdle(open, 1, open[0].id, &kNobody), 1);
   EXPECT_EQ(call.Wait(), grpc::StatusCode::UNAVAILABLE);
 }
 
@@ -170,8 +199,8 @@ TEST(CloseStillIdleTest, LeavesWhoseHandshakeHasEndedSince) {
   const Descriptor client = ConnectTo(grpc.port());
   const Connection handshake{.peer = *LocalOf(client.get()), .local_port = grpc.port()};
   WaitForOpen(grpc, 2);
-  EXPECT_EQ(CloseStillIdle({handshake}, newest, &kNobody), 0);
-  EXPECT_EQ(CloseStillIdle({handshake}, newest + 1000, &kNobody), 1) << "gRPC has nothing newer";
+  EXPECT_EQ(CloseStillIdle({handshake}, 1, newest, &kNobody), 0);
+  EXPECT_EQ(CloseStillIdle({handshake}, 1, newest + 1000, &kNobody), 1) << "gRPC has nothing newer";
 }
 
 // Clients in their handshake at a port, and a room that allows eight.
