@@ -102,6 +102,7 @@ ListenerOptions ListenerOptionsOf(const ServerOptions& options, const KeyHolders
 // At all of it gRPC ends calls and connections of anybody.
 ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
   ConnectionLimits limits = options.connections;
+  limits.max_message_bytes = options.max_message_bytes;
   limits.max_bytes = ConnectionBytes(options) / 2;
   return limits;
 }

@@ -6,8 +6,9 @@
 namespace tvq {
 
 struct ConnectionLimits {
-  double max_resets_per_second = 2000;  // of a connection; 0: no limit
-  int64_t max_streams = 12'000;         // that a client may have open on a connection
+  double max_resets_per_second = 2000;   // of a connection; 0: no limit
+  int64_t max_streams = 12'000;          // that a client may have open on a connection
+  int64_t max_message_bytes = 16 << 20;  // of a request
   int64_t max_bytes = 256 << 20;  // of requests without a key that have not come whole, together
 };
 

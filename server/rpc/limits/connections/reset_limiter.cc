@@ -43,7 +43,7 @@ std::vector<ResetLimiter::Verdict> ResetLimiter::Look(const std::vector<Connecti
 
 void ResetLimiter::Count(const Connection& connection, Time now) {
   Watched& one = watched_[connection.id];
-  const Lately fresh = one.See(connection, limits_.max_resets_per_second, now);
+  const Lately fresh = one.See(connection, limits_, now);
   if (one.HasGone(now)) return;
   if (connection.standing != Standing::kKeyHolder) crowd_.Add(&one, fresh);
   Network* network = Find(connection.peer);

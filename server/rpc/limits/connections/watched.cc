@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace tvq {
+namespace {
+
+// At worst each byte of a request comes in a frame of its own, whose head of nine bytes gRPC keeps
+// as long.
+constexpr int64_t kMostFraming = 10;
+
+}  // namespace
 
 void Lately::Leak(double per_second, Time now) {
   const double seconds = std::chrono::duration<double>(now - at).count();
@@ -14,17 +21,17 @@ void Lately::Leak(double per_second, Time now) {
   at = now;
 }
 
-Lately Watched::See(Connection connection, double per_second, Time now) {
+Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time now) {
   connection.bytes = std::max(connection.bytes, seen.bytes);
   const Lately fresh{.opened = static_cast<double>(connection.started - seen.started),
                      .reset = static_cast<double>(connection.failed - seen.failed),
                      .at = now};
   const int64_t came = connection.bytes - seen.bytes;
-  lately.Leak(per_second, now);
+  lately.Leak(limits.max_resets_per_second, now);
   lately.opened += fresh.opened;
   lately.reset += fresh.reset;
   lately.bytes += static_cast<double>(came);
-  CountBytes(connection, came);
+  CountBytes(connection, came, limits.max_message_bytes);
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
   };
@@ -35,11 +42,13 @@ Lately Watched::See(Connection connection, double per_second, Time now) {
 
 // Of what came, nobody says which request it is of. All have come whole if each stream that has not
 // failed has had a message. A stream may have several, and fail after one: surplus messages must
-// not hide a later request that is unfinished.
-void Watched::CountBytes(const Connection& connection, int64_t came) {
+// not hide a later request that is unfinished. It may also be answered without one, so no more are
+// taken for unfinished than streams are live.
+void Watched::CountBytes(const Connection& connection, int64_t came, int64_t max_message_bytes) {
   const int64_t beyond = connection.messages + connection.failed - connection.started;
-  surplus = connection.live() == 0 ? beyond : std::max(surplus, beyond);
-  under_way = beyond == surplus ? 0 : under_way + came;
+  surplus = std::min(std::max(surplus, beyond), beyond + connection.live());
+  const int64_t unfinished = surplus - beyond;
+  under_way = std::min(under_way + came, unfinished * kMostFraming * max_message_bytes);
 }
 
 }  // namespace tvq

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "server/rpc/limits/connections/connection.h"
+#include "server/rpc/limits/connections/connection_limits.h"
 
 namespace tvq {
 
@@ -36,13 +37,14 @@ struct Watched {
 
   Connection seen;  // last
   Lately lately;
-  int64_t under_way = 0;  // bytes that came since all requests had come whole
-  int64_t surplus = 0;    // the most messages beyond streams that have been
-  bool closed = false;    // gRPC is yet to find out
-  Time changed;           // when it was last seen to do anything
+  // Bytes that came since all requests had come whole, as far as those that have not can have them.
+  int64_t under_way = 0;
+  int64_t surplus = 0;  // the most messages beyond streams that have been
+  bool closed = false;  // gRPC is yet to find out
+  Time changed;         // when it was last seen to do anything
 
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
-  Lately See(Connection connection, double per_second, Time now);
+  Lately See(Connection connection, const ConnectionLimits& limits, Time now);
 
   bool HasGone(Time now) const { return closed && now - changed > kGone; }
   double bytes() const { return static_cast<double>(under_way); }
@@ -52,7 +54,7 @@ struct Watched {
   double new_live() const { return std::min(lately.opened, live()); }
 
  private:
-  void CountBytes(const Connection& connection, int64_t came);
+  void CountBytes(const Connection& connection, int64_t came, int64_t max_message_bytes);
 };
 
 }  // namespace tvq

@@ -187,5 +187,28 @@ TEST_F(CrowdTest, AConnectionWithoutStreamsHasNothingUnderWay) {
   }
 }
 
+TEST_F(CrowdTest, ACallThatIsRefusedUnreadLeavesLittleUnderWay) {
+  limiter_.emplace(ConnectionLimits{.max_message_bytes = 10, .max_bytes = 1000});
+  OpenAlone(1, Standing::kUnknown).started = 1;  // it is not answered
+  At(1).messages = 1;
+  for (int i = 1; i < 10; ++i) {
+    At(1).started += 1;
+    At(1).succeeded += 1;
+    At(1).bytes += 900;
+    EXPECT_THAT(Look(), IsEmpty());
+    EXPECT_FALSE(limiter_->IsCrowded()) << "one request may be, that comes in 100 bytes at most";
+  }
+}
+
+TEST_F(CrowdTest, OfEachRequestSoManyBytesCountAsItMayHave) {
+  limiter_.emplace(ConnectionLimits{.max_message_bytes = 10, .max_bytes = 1000});
+  OpenAlone(1, Standing::kUnknown).started = 10;
+  At(1).bytes = 1500;
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).started += 1;
+  At(1).bytes += 1;
+  EXPECT_THAT(Look(), ElementsAre(1)) << "1,001 of 1,100";
+}
+
 }  // namespace
 }  // namespace tvq
