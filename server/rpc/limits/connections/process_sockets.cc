@@ -26,7 +26,7 @@ int64_t BytesReceived(int fd) {
 
 }  // namespace
 
-void ForEachConnected(
+bool ForEachConnected(
     const std::function<void(int fd, const Address& peer, const Address& local)>& see) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
@@ -37,6 +37,7 @@ void ForEachConnected(
     const auto local = LocalOf(fd);
     if (local) see(fd, *peer, *local);
   }
+  return !error;
 }
 
 std::vector<Address> PeersAt(int port) {
@@ -52,10 +53,13 @@ void CountBytes(std::vector<Connection>* connections) {
   for (Connection& one : *connections) {
     by_ends[{one.peer.ip, one.peer.port, one.local_ip, one.local_port}] = &one;
   }
-  ForEachConnected([&](int fd, const Address& peer, const Address& local) {
+  const bool all = ForEachConnected([&](int fd, const Address& peer, const Address& local) {
     const auto found = by_ends.find({peer.ip, peer.port, local.ip, local.port});
-    if (found != by_ends.end()) found->second->bytes = BytesReceived(fd);
+    if (found == by_ends.end()) return;
+    found->second->bytes = BytesReceived(fd);
+    by_ends.erase(found);
   });
+  for (const auto& [ends, connection] : by_ends) connection->ended = all;
 }
 
 }  // namespace tvq

@@ -10,14 +10,14 @@
 namespace tvq {
 
 // Calls `see` with each socket that is connected. It may be closed, and its number be used again,
-// at any time. Takes one descriptor; sees none where there is none. Some 2 us each.
-void ForEachConnected(
+// at any time. Takes one descriptor; false if there is none. Some 2 us each.
+bool ForEachConnected(
     const std::function<void(int fd, const Address& peer, const Address& local)>& see);
 
 // Who is connected to one of its ports.
 std::vector<Address> PeersAt(int port);
 
-// Fills in the bytes that have come over each.
+// Fills in the bytes that have come over each, and whether it has ended.
 void CountBytes(std::vector<Connection>* connections);
 
 }  // namespace tvq

@@ -30,9 +30,9 @@ struct Lately {
 struct Watched {
   using Time = Lately::Time;
 
-  // gRPC may list connections that have ended as long as it lives. Those that were closed and have
-  // done nothing for so long are taken for such: it needs some seconds to take apart what a storm
-  // has left.
+  // gRPC may list connections that have ended as long as it lives. Those that were closed, by us or
+  // their client, and have done nothing for so long are taken for such: it needs some seconds to
+  // take apart what a storm has left.
   static constexpr std::chrono::seconds kGone{20};
 
   Connection seen;  // last
@@ -46,7 +46,7 @@ struct Watched {
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
   Lately See(Connection connection, const ConnectionLimits& limits, Time now);
 
-  bool HasGone(Time now) const { return closed && now - changed > kGone; }
+  bool HasGone(Time now) const { return (closed || seen.ended) && now - changed > kGone; }
   double bytes() const { return static_cast<double>(under_way); }
   double new_bytes() const { return std::min(lately.bytes, bytes()); }
   double churn() const { return lately.churn(); }

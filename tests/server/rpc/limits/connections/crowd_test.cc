@@ -98,6 +98,21 @@ TEST_F(CrowdTest, AConnectionThatOnlyGrpcRemembersIsNone) {
   EXPECT_FALSE(limiter_->IsCrowded());
 }
 
+TEST_F(CrowdTest, NorIsOneThatItsClientEnded) {
+  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  for (int id = 1; id <= 2; ++id) OpenAlone(id, Standing::kUnknown).started = 1;
+  for (int id = 1; id <= 2; ++id) At(id).bytes = 490;
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).ended = true;
+  Look(Watched::kGone);
+  Look();
+  OpenAlone(3, Standing::kUnknown).started = 1;
+  At(3).bytes = 500;
+  EXPECT_THAT(Look(), IsEmpty()) << "490 bytes are under way, and these";
+  At(3).bytes = 520;
+  EXPECT_THAT(Look(), ElementsAre(3, 2)) << "that is open, though it does nothing";
+}
+
 TEST_F(CrowdTest, WithoutALimitOfResetsStreamsAreNone) {
   limiter_.emplace(ConnectionLimits{.max_resets_per_second = 0, .max_streams = 1000});
   for (int id = 1; id <= 30; ++id) OpenAlone(id, Standing::kUnknown).started = 1000;

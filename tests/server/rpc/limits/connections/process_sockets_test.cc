@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <string>
@@ -58,6 +59,36 @@ TEST_P(ServersAddressesTest, CountsTheBytesAtEach) {
 
 INSTANTIATE_TEST_SUITE_P(Hosts, ServersAddressesTest, testing::Values("0.0.0.0", "[::]"),
                          [](const auto& host) { return host.index == 0 ? "ipv4" : "ipv6"; });
+
+TEST(ProcessSocketsTest, TellsWhatHasEnded) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call call(grpc);
+  std::vector<Connection> open = grpc.open();
+  ASSERT_EQ(open.size(), 1);
+  open.push_back(open[0]);
+  open[1].peer.port ^= 1;
+  CountBytes(&open);
+  EXPECT_FALSE(open[0].ended);
+  EXPECT_TRUE(open[1].ended);
+  call.Reset();
+  call.Wait();
+}
+
+TEST(ProcessSocketsTest, WhereNoDescriptorIsLeftNothingIsTakenForEnded) {
+  GrpcConnection grpc("127.0.0.1");
+  GrpcConnection::Call call(grpc);
+  std::vector<Connection> open = grpc.open();
+  rlimit all{};
+  getrlimit(RLIMIT_NOFILE, &all);
+  const rlimit none{.rlim_cur = 0, .rlim_max = all.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  CountBytes(&open);
+  setrlimit(RLIMIT_NOFILE, &all);
+  EXPECT_EQ(open[0].bytes, 0);
+  EXPECT_FALSE(open[0].ended);
+  call.Reset();
+  call.Wait();
+}
 
 }  // namespace
 }  // namespace tvq
