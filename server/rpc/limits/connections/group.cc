@@ -38,7 +38,7 @@ void Group::CloseMost(Reason reason, Count count, double above, std::vector<Verd
 
 void Group::Close(Watched* one, Reason reason, double count, std::vector<Verdict>* closed) {
   if (one->closed) return;
-  one->closed = true;
+  one->closed = one->lately.at;
   closed->push_back({one->seen, reason, static_cast<int64_t>(count)});
 }
 

@@ -32,6 +32,7 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   lately.reset += fresh.reset;
   lately.bytes += static_cast<double>(came);
   CountBytes(connection, came, limits.max_message_bytes);
+  if (closed && came > 0 && now - *closed > kClosing) closed.reset();
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
   };

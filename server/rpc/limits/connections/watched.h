@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "server/rpc/limits/connections/connection.h"
 #include "server/rpc/limits/connections/connection_limits.h"
@@ -34,14 +35,16 @@ struct Watched {
   // their client, and have done nothing for so long are taken for such: it needs some seconds to
   // take apart what a storm has left.
   static constexpr std::chrono::seconds kGone{20};
+  // What still brings bytes so long after it was closed is open: no descriptor was free for that.
+  static constexpr std::chrono::seconds kClosing{1};
 
   Connection seen;  // last
   Lately lately;
   // Bytes that came since all requests had come whole, as far as those that have not can have them.
   int64_t under_way = 0;
-  int64_t surplus = 0;  // the most messages beyond streams that have been
-  bool closed = false;  // gRPC is yet to find out
-  Time changed;         // when it was last seen to do anything
+  int64_t surplus = 0;         // the most messages beyond streams that have been
+  std::optional<Time> closed;  // since when; gRPC is yet to find out
+  Time changed;                // when it was last seen to do anything
 
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
   Lately See(Connection connection, const ConnectionLimits& limits, Time now);

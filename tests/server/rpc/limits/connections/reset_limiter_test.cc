@@ -74,6 +74,19 @@ TEST_F(ResetLimiterTest, AClosedConnectionIsToldOnce) {
   EXPECT_THAT(Look(), IsEmpty());
 }
 
+TEST_F(ResetLimiterTest, AClosedConnectionThatBringsBytesIsOpen) {
+  Open(1);
+  Storm(1, 101);
+  EXPECT_THAT(Look(), ElementsAre(1));
+  At(1).bytes += 1;  // that came before it was closed
+  EXPECT_THAT(Look(), IsEmpty());
+  Storm(1, 101);
+  EXPECT_THAT(Look(Watched::kClosing), IsEmpty());
+  Storm(1, 101);
+  At(1).bytes += 1;
+  EXPECT_THAT(Look(), ElementsAre(1));
+}
+
 TEST_F(ResetLimiterTest, AfterOneWasClosedTheNetworkMayDoATenthAtOnceForAWhile) {
   Open(1);
   Open(2, kBob);
