@@ -28,6 +28,11 @@ constexpr int kShareOfTime = 5;
 // Memory that has come. Bytes of requests may be the cause.
 constexpr int64_t kWorthALook = int64_t{8} << 20;
 
+// Where neither calls nor memory ask for a look, there is one so often, in at most one part in so
+// many of a core's time: bytes of requests may fill memory that this process has freed and kept.
+constexpr std::chrono::milliseconds kUnasked{250};
+constexpr int kUnaskedShareOfTime = 20;
+
 constexpr std::chrono::seconds kBetweenLines{1};
 
 // That this thread has had of a core.
@@ -80,7 +85,8 @@ void ConnectionGuard::Look() {
   if (begin < next_look_) return;
   const int64_t calls = CallsStarted();
   const int64_t resident = ResidentBytes();
-  if (alert_ || calls - calls_ >= calls_worth_a_look_ || resident - resident_ >= kWorthALook) {
+  if (alert_ || begin >= look_by_ || calls - calls_ >= calls_worth_a_look_ ||
+      resident - resident_ >= kWorthALook) {
     calls_ = calls;
     LookAtConnections(begin);
     resident_ = resident;
@@ -98,7 +104,9 @@ void ConnectionGuard::LookAtConnections(Time begin) {
   Admission::Sight sight{.crowded = limiter_.IsCrowded(), .wary = limiter_.WaryNetworks(end)};
   alert_ = !sight.calm();
   admission_->Looked(std::move(sight));
-  next_look_ = end + (kShareOfTime - 1) * (ThreadTime() - used);
+  const auto took = ThreadTime() - used;
+  next_look_ = end + (kShareOfTime - 1) * took;
+  look_by_ = end + std::max<std::chrono::nanoseconds>(kUnasked, kUnaskedShareOfTime * took);
 }
 
 std::vector<Connection> ConnectionGuard::Open() const {

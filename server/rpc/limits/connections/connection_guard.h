@@ -38,7 +38,8 @@ class ConnectionGuard {
   bool alert_ = false;    // the last look has shown something that others have to follow
   int64_t calls_ = 0;     // that had been started when the connections were looked at last
   int64_t resident_ = 0;  // memory then, or less
-  Time next_look_;        // at the connections
+  Time next_look_;        // at the connections, at the soonest
+  Time look_by_;          // and at the latest
   Time next_line_;        // of the log
   std::atomic<int64_t> closed_ = 0;
   Ticker ticker_;  // last: it uses all of the above
