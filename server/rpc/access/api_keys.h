@@ -40,6 +40,8 @@ struct ApiKey {
   bool Allows(Permission permission) const;
   // `limits`, but for those that the line gives.
   OwnerLimits LimitsOver(OwnerLimits limits) const;
+
+  bool operator==(const ApiKey&) const = default;
 };
 
 // Constant after construction.
@@ -57,6 +59,8 @@ class ApiKeys {
   bool HasOwner(std::string_view name) const;
 
   size_t size() const { return keys_.size(); }
+
+  bool operator==(const ApiKeys&) const = default;
 
  private:
   explicit ApiKeys(std::vector<ApiKey> keys) : keys_(std::move(keys)) {}

@@ -1,28 +1,36 @@
 #include "server/rpc/limits/connections/key_holders.h"
 
+#include <string_view>
 #include <utility>
+
+#include "absl/container/flat_hash_set.h"
 
 namespace tvq {
 
 void KeyHolders::Add(std::string name) {
   absl::MutexLock lock(&mutex_);
-  names_.insert(std::move(name));
+  missed_.insert_or_assign(std::move(name), false);
 }
 
 Standing KeyHolders::StandingOf(const Connection& connection) const {
   absl::MutexLock lock(&mutex_);
-  return names_.contains(connection.name) ? Standing::kKeyHolder : Standing::kUnknown;
+  return missed_.contains(connection.name) ? Standing::kKeyHolder : Standing::kUnknown;
 }
 
 void KeyHolders::Forget(const std::vector<Connection>& open) {
+  absl::flat_hash_set<std::string_view> names;
+  for (const Connection& connection : open) names.insert(connection.name);
   absl::MutexLock lock(&mutex_);
-  std::set<std::string> missed = names_;
-  for (const Connection& connection : open) missed.erase(connection.name);
   // A call may come between the connections being read and this.
-  for (const std::string& name : missed) {
-    if (missed_.contains(name)) names_.erase(name);
-  }
-  missed_ = std::move(missed);
+  absl::erase_if(missed_, [&names](auto& entry) {
+    const bool missed = !names.contains(entry.first);
+    return std::exchange(entry.second, missed) && missed;
+  });
+}
+
+void KeyHolders::ForgetAll() {
+  absl::MutexLock lock(&mutex_);
+  missed_.clear();
 }
 
 }  // namespace tvq

@@ -1,17 +1,17 @@
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_KEY_HOLDERS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_KEY_HOLDERS_H_
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "server/rpc/limits/connections/connection.h"
 
 namespace tvq {
 
-// The connections whose clients have called with a key. Any thread.
+// The connections whose clients have called with a key that holds. Any thread.
 class KeyHolders {
  public:
   // `name` of the peer, as gRPC's context of the call has it.
@@ -24,10 +24,13 @@ class KeyHolders {
   // thread.
   void Forget(const std::vector<Connection>& open);
 
+  // When other keys hold: who has one of them calls with it again.
+  void ForgetAll();
+
  private:
   mutable absl::Mutex mutex_;
-  std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> missed_ ABSL_GUARDED_BY(mutex_);  // of names_, those that were not open
+  // By the name, whether the connection was missed the last time.
+  absl::flat_hash_map<std::string, bool> missed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

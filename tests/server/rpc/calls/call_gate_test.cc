@@ -75,6 +75,19 @@ TEST_F(CallGateTest, TellsWhoseTheCallIs) {
   EXPECT_TRUE(caller.admin);
 }
 
+TEST_F(CallGateTest, OtherKeysLeaveNobodyAKeyHolder) {
+  Write(kAna);
+  const auto gate = Gate();
+  const auto standing_after = [&](const std::string& text) {
+    Write(text);
+    gate->UseKeys(gate->ReadKeys().value());
+    return gate->key_holders()->StandingOf({.name = "a"});
+  };
+  gate->key_holders()->Add("a");
+  EXPECT_EQ(standing_after(kAna), Standing::kKeyHolder) << "the certificates were renewed, perhaps";
+  EXPECT_EQ(standing_after(kOps), Standing::kUnknown);
+}
+
 TEST_F(CallGateTest, RefusesWhoHasNoKey) {
   Write(kAna);
   const auto gate = Gate();

@@ -46,5 +46,19 @@ TEST_F(KeyHoldersTest, ForgetsWhatTwoLooksDidNotShow) {
   EXPECT_THAT(Look({"a"}), ElementsAre(kUnknown)) << "another client's, at the same port";
 }
 
+TEST_F(KeyHoldersTest, KeepsWhatHasCalledSinceItWasMissed) {
+  holders_.Add("a");
+  Look({});
+  holders_.Add("a");
+  Look({});
+  EXPECT_THAT(Look({"a"}), ElementsAre(kKeyHolder));
+}
+
+TEST_F(KeyHoldersTest, ForgetsAll) {
+  holders_.Add("a");
+  holders_.ForgetAll();
+  EXPECT_THAT(Look({"a"}), ElementsAre(kUnknown));
+}
+
 }  // namespace
 }  // namespace tvq
