@@ -25,16 +25,21 @@ int64_t NewestOf(const std::vector<Connection>& open) {
   return newest;
 }
 
+// On a server without keys all are the same.
 Standing StandingOf(const Connection& connection, const KeyHolders* key_holders) {
-  return key_holders == nullptr ? Standing::kCaller : key_holders->StandingOf(connection);
+  return key_holders == nullptr ? Standing::kUnknown : key_holders->StandingOf(connection);
+}
+
+bool CallsCount(const Connection& connection, bool keys) {
+  return !keys || connection.standing == Standing::kKeyHolder;
 }
 
 }  // namespace
 
-std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now) {
+std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now, bool keys) {
   // A call without a key may be open for ever: of health, or one whose message does not come.
-  const auto used = [](const Connection& connection) {
-    return connection.started > 0 && connection.standing != Standing::kUnknown;
+  const auto used = [keys](const Connection& connection) {
+    return connection.started > 0 && CallsCount(connection, keys);
   };
   std::erase_if(open, [&](const Connection& connection) {
     return used(connection) && (connection.live() > 0 || now - connection.last_used < kIdle);
@@ -53,7 +58,7 @@ int CloseStillIdle(const std::vector<Connection>& chosen, size_t most, int64_t n
     if (one.id != 0) {
       const auto now = ReadConnection(one.id);
       if (!now || StandingOf(*now, key_holders) != one.standing) return false;
-      const bool calls_in_vain = one.standing == Standing::kUnknown && one.started > 0;
+      const bool calls_in_vain = one.started > 0 && !CallsCount(one, key_holders != nullptr);
       return calls_in_vain || now->started == one.started;
     }
     for (const Connection& newer : OpenConnections(newest)) {
@@ -102,7 +107,8 @@ int Room::Make(Time now) {
   int closed = Close(TakeHandshakes(most), most, newest);
   // Where handshakes are few, others fill the descriptors.
   const size_t rest = kBatch - std::min(kBatch, static_cast<size_t>(closed));
-  closed += Close(IdlestConnections(std::move(open), absl::Now()), rest, newest);
+  closed +=
+      Close(IdlestConnections(std::move(open), absl::Now(), key_holders_ != nullptr), rest, newest);
   const Time end = std::chrono::steady_clock::now();
   next_ = end + (kShareOfTime - 1) * (end - now);
   return closed;

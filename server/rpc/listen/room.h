@@ -17,16 +17,16 @@
 namespace tvq {
 
 // Of connections, those that may be closed where some have to be: first those that never had a
-// stream, or are of unknown clients, the oldest first, then those that have not been used for
-// kIdle, the longest first. None of others with a stream that is live.
+// stream, the oldest first, then those that have not been used for kIdle, the longest first. None
+// with a stream that is live. `keys`: the server has keys; streams of key holders alone count then.
 constexpr absl::Duration kIdle = absl::Seconds(10);
-std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now);
+std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now, bool keys);
 
 // Closes the first of `chosen`, at most `most`, that are of the same standing and have had no call
 // since, or are still in their handshake if gRPC did not have them yet, whose id is then 0. Of an
-// unknown client only the first call ever counts, as it may turn out to have a key. `newest`: the
-// largest id that gRPC had given when they were chosen. `key_holders`: null on a server without
-// keys, whose clients are all callers. Returns how many.
+// unknown client of a server with keys only the first call counts: it may turn out to have a key.
+// `newest`: the largest id that gRPC had given when they were chosen. `key_holders`: null on a
+// server without keys. Returns how many.
 int CloseStillIdle(const std::vector<Connection>& chosen, size_t most, int64_t newest,
                    const KeyHolders* key_holders);
 

@@ -33,38 +33,38 @@ std::vector<int64_t> IdsOf(const std::vector<Connection>& connections) {
   return ids;
 }
 
-std::vector<Connection> Callers(std::vector<Connection> connections) {
-  for (Connection& connection : connections) connection.standing = Standing::kCaller;
-  return connections;
-}
-
 TEST(IdlestConnectionsTest, BeginsWithThoseThatNeverCalled) {
-  const std::vector<Connection> open = Callers({
+  const std::vector<Connection> open = {
       {.id = 1, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(20)},
       {.id = 2, .started = 9, .failed = 9, .last_used = kNow - absl::Seconds(30)},
       {.id = 4},
       {.id = 3},
-  });
-  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow)), ElementsAre(3, 4, 2, 1));
+  };
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, /*keys=*/false)), ElementsAre(3, 4, 2, 1));
 }
 
 TEST(IdlestConnectionsTest, LeavesThoseWithACallOrAfterOne) {
-  const std::vector<Connection> open = Callers({
+  const std::vector<Connection> open = {
       {.id = 1, .started = 2, .succeeded = 1, .last_used = kNow - absl::Seconds(900)},
       {.id = 2, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(9)},
-  });
-  EXPECT_THAT(IdlestConnections(open, kNow), IsEmpty());
+  };
+  EXPECT_THAT(IdlestConnections(open, kNow, /*keys=*/false), IsEmpty());
 }
 
-TEST(IdlestConnectionsTest, NoCallOfAnUnknownClientCounts) {
-  std::vector<Connection> open = Callers({
-      {.id = 1, .started = 1, .succeeded = 1, .last_used = kNow - absl::Seconds(20)},
-      {.id = 2, .started = 1, .last_used = kNow - absl::Seconds(20)},
-  });
-  open.push_back({.id = 4, .started = 1, .last_used = kNow - absl::Seconds(900)});
-  open.push_back({.id = 3, .started = 9, .succeeded = 8, .last_used = kNow});
-  open.push_back({.id = 5});
-  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow)), ElementsAre(3, 4, 5, 1));
+TEST(IdlestConnectionsTest, WithKeysOnlyCallsOfKeyHoldersCount) {
+  constexpr auto kKeyHolder = Standing::kKeyHolder;
+  const std::vector<Connection> open = {
+      {.id = 1,
+       .started = 1,
+       .succeeded = 1,
+       .last_used = kNow - absl::Seconds(20),
+       .standing = kKeyHolder},
+      {.id = 2, .started = 1, .last_used = kNow - absl::Seconds(20), .standing = kKeyHolder},
+      {.id = 4, .started = 1, .last_used = kNow - absl::Seconds(900)},
+      {.id = 3, .started = 9, .succeeded = 8, .last_used = kNow},
+      {.id = 5},
+  };
+  EXPECT_THAT(IdsOf(IdlestConnections(open, kNow, /*keys=*/true)), ElementsAre(3, 4, 5, 1));
 }
 
 TEST(RoomTest, KeepsAPartOfTheDescriptors) {
@@ -141,13 +141,13 @@ TEST(CloseStillIdleTest, LeavesWhatHasHadACallSince) {
   grpc.Answer();
   EXPECT_EQ(first.Wait(), grpc::StatusCode::OK);
   while (grpc.open()[0].live() > 0) absl::SleepFor(absl::Milliseconds(1));
-  const std::vector<Connection> idle = Callers(grpc.open());
+  const std::vector<Connection> idle = grpc.open();
   GrpcConnection::Call second(grpc);
   EXPECT_EQ(CloseStillIdle(idle, 1, idle[0].id, nullptr), 0);
   grpc.Answer();
   EXPECT_EQ(second.Wait(), grpc::StatusCode::OK);
   EXPECT_EQ(CloseStillIdle(idle, 1, idle[0].id, nullptr), 0) << "it was used a moment ago";
-  EXPECT_EQ(CloseStillIdle(Callers(grpc.open()), 1, idle[0].id, nullptr), 1);
+  EXPECT_EQ(CloseStillIdle(grpc.open(), 1, idle[0].id, nullptr), 1);
 }
 
 TEST(CloseStillIdleTest, ClosesAnUnknownClientThatCallsOn) {
