@@ -224,15 +224,17 @@ void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepaliv
       .Within(int64_t{1024}, int64_t{1} << 30);
   app.AddSizeSetting(
          "--max-connection-bytes", server.max_connection_bytes,
-         "Memory of all connections, calls and requests on their way in; 0: 32 of the largest "
-         "requests")
+         "Memory of all connections, calls and requests on their way in, of which requests without "
+         "a key may take half; 0: 32 of the largest requests")
       .NotNegative();
   app.AddSetting("--max-streams-per-connection", server.connections.max_streams,
                  "Calls that a client may have open on a connection; its gRPC lets more wait")
       .Within(int64_t{1}, int64_t{1} << 30);
-  app.AddSetting("--max-resets-per-second", server.connections.max_resets_per_second,
-                 "Calls that a client may begin and give up in a second; its connection is closed "
-                 "beyond it, or those of its address beyond four times that; 0: no limit")
+  app.AddSetting(
+         "--max-resets-per-second", server.connections.max_resets_per_second,
+         "Calls that a client may begin and give up in a second; beyond it its connection is "
+         "closed. All of an address, and all without a key, share four times as many. 0: no "
+         "limit, nor of the calls that all without a key have open")
       .Within(0.0, 1e9);
   app.AddSetting("--keepalive-time", keepalive_time, "Seconds of silence before a client is pinged")
       .Within(1, 86400);

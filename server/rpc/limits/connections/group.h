@@ -33,8 +33,8 @@ struct Group {
   void Add(Watched* one, const Lately& fresh);
   // Of those that stay open.
   double Sum(Count count) const;
-  // Closes those with the most of it, until it is less by `above`. Of whom more is known than of
-  // others is closed after them.
+  // Closes those with the most of it, until it is less by `above`. Connections of a lower standing
+  // are closed first.
   void CloseMost(Reason reason, Count count, double above, std::vector<Verdict>* closed);
   static void Close(Watched* one, Reason reason, double count, std::vector<Verdict>* closed);
 };
