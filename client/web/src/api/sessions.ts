@@ -1,6 +1,6 @@
 // Sessions and text by the gateway's other endpoints.
 
-import type { Api, CallOptions } from './client.ts';
+import { sleep, type Api, type CallOptions } from './client.ts';
 import type { ListOf, Model, Position, ServerInfo, Session } from './types.ts';
 
 const of = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;
@@ -15,6 +15,24 @@ export const createSession = (api: Api, body: { model: string; label?: string; t
   api.json<Session>('/v1/sessions', { method: 'POST', body: { keep_transcript: true, ...body } });
 
 export const getSession = (api: Api, id: string): Promise<Session> => api.json<Session>(of(id));
+
+/** How often a session is asked for until the server has heard that a stream was stopped: for 3 seconds. */
+const STOP_TRIES = 40;
+const STOP_MS = 75;
+
+/** The session once it `isSo`, or as it is when it was asked for `tries` times. */
+export async function sessionOnce(
+  api: Api,
+  id: string,
+  isSo: (session: Session) => boolean,
+  tries = STOP_TRIES,
+): Promise<Session> {
+  for (let left = tries; ; left -= 1) {
+    const session = await getSession(api, id);
+    if (isSo(session) || left <= 1) return session;
+    await sleep(STOP_MS);
+  }
+}
 
 /** Every session that `model` has, oldest first. */
 export async function listSessions(api: Api, model: string): Promise<Session[]> {

@@ -1,17 +1,15 @@
 // A session's text, as far as it is looked at, and its continuation.
 
-import { sleep, type Api } from '../../api/client.ts';
+import type { Api } from '../../api/client.ts';
 import { complete } from '../../api/completions.ts';
 import { isAbort } from '../../api/errors.ts';
-import { detokenize, getSession, withTranscript } from '../../api/sessions.ts';
+import { detokenize, sessionOnce, withTranscript } from '../../api/sessions.ts';
 import type { Session } from '../../api/types.ts';
 import { commonPrefix } from '../../text/diff.ts';
 import { rememberBroken } from './broken.ts';
 
-/** How long to wait until the server has heard of a stop; less where nothing may have come of what is stopped. */
-const STOP_TRIES = 40;
-const STOP_TRIES_OF_NOTHING = 4;
-const STOP_MS = 75;
+/** How often a session is asked for after a stop of what nothing may have come of. */
+const TRIES_OF_NOTHING = 4;
 
 /** The end of the session's text, `most` tokens of it; null where no transcript was kept. */
 export async function tailOf(
@@ -60,17 +58,10 @@ export async function continueSession(
   } catch (error) {
     keep();
     if (!isAbort(error)) throw error;
-    await moved(api, session, came === '' ? STOP_TRIES_OF_NOTHING : STOP_TRIES);
+    const { id, version } = session;
+    await sessionOnce(api, id, (now) => now.version !== version, came === '' ? TRIES_OF_NOTHING : undefined);
   } finally {
     window.removeEventListener('pagehide', keep);
-  }
-}
-
-/** Waits until the session has what came before a stop, but not for long. */
-async function moved(api: Api, { id, version }: Session, most: number): Promise<void> {
-  for (let tries = 0; tries < most; tries += 1) {
-    if ((await getSession(api, id)).version !== version) return;
-    await sleep(STOP_MS);
   }
 }
 

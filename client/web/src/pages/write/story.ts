@@ -1,7 +1,7 @@
 // A text that grows in a session: the opening, what the model wrote, what the person added. The session
 // on the server is the truth; what the page shows is brought in line with it after each turn.
 
-import { sleep, type Api } from '../../api/client.ts';
+import type { Api } from '../../api/client.ts';
 import { complete, type Piece } from '../../api/completions.ts';
 import { ApiError, isAbort, isMissing } from '../../api/errors.ts';
 import * as sessions from '../../api/sessions.ts';
@@ -12,10 +12,6 @@ import { Reading } from './reading.ts';
 const TTL_SECONDS = 86_400;
 /** Where “Try again” goes back to. */
 export const BEFORE = 'before the last turn';
-/** How long to wait until the server has heard that a stream was stopped. */
-const SETTLE_TRIES = 40;
-const SETTLE_MS = 75;
-
 /** Prompts of more tokens take long enough to be told of while they are read. */
 const LONG_PROMPT = 4096;
 
@@ -158,7 +154,7 @@ export class Story {
    * while for another version: that of a stream which was left, once the server has heard of it.
    */
   async open(id: string, left?: number): Promise<string | null> {
-    if (left !== undefined) await this.until(id, ({ version }) => version !== left);
+    if (left !== undefined) await sessions.sessionOnce(this.api, id, ({ version }) => version !== left);
     const session = await sessions.withTranscript(this.api, id);
     const none = session.position === 0 ? '' : null;
     const text = session.has_transcript ? await sessions.detokenize(this.api, session.model, session.transcript) : none;
@@ -260,18 +256,10 @@ export class Story {
 
   /** The session once the turn's outcome is there, or at its old version if none comes. */
   private async settled(before: Session, expected: boolean): Promise<Session & { transcript: number[] }> {
-    if (expected) await this.until(before.id, ({ position }) => position > this.turnStart);
+    if (expected) await sessions.sessionOnce(this.api, before.id, ({ position }) => position > this.turnStart);
     const now = await sessions.withTranscript(this.api, before.id, this.turnStart);
     this.session = now;
     return now;
-  }
-
-  /** Waits until the session is so, but not for long. */
-  private async until(id: string, isSo: (session: Session) => boolean): Promise<void> {
-    for (let tries = 0; tries < SETTLE_TRIES; tries += 1) {
-      if (isSo(await sessions.getSession(this.api, id))) return;
-      await sleep(SETTLE_MS);
-    }
   }
 
   private async drop(): Promise<void> {
