@@ -67,7 +67,7 @@ it('Tree has what came of a continuation that the session does not hold', async 
   const seen = await fresh.textContent();
   await alerts().first().waitFor();
   await service.serveInstead(MODELS);
-  const unheld = () => tab.page.locator('.unheld .lost').allTextContents();
+  const unheld = () => tab.page.locator('.broken .lost').allTextContents();
   await expect.poll(unheld).toEqual([seen]);
   await expect.poll(() => alerts().count()).toBe(0);
   await tab.page.reload();

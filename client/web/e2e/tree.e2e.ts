@@ -126,6 +126,66 @@ it('keeps what a rewind leaves as a branch that is read, compared and continued'
   await expect.poll(() => tab.page.locator('.branches .hint').textContent()).toContain('2 sessions');
 });
 
+/** What the page tells of as not held, and what the tab remembers. */
+const unheld = () => tab.page.locator('.broken .lost').allTextContents();
+const remembered = () => tab.evaluate(() => sessionStorage.getItem('tvq.tree.broken'));
+const details = () => tab.page.getByRole('region', { name: 'The chosen session' });
+const goOnForLong = async () => {
+  await details().getByLabel('tokens').fill('100000');
+  await button('Continue').click();
+};
+
+it.each([true, false])('tells of nothing as not held that came before a stop, with a transcript: %s', async (kept) => {
+  const body = { model: 'novels', label: `kept ${kept}`, keep_transcript: kept };
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', body);
+  await call(url, 'POST', `/v1/sessions/${id}/append`, { text: 'It was late.' });
+  await tab.go(`tree?session=${id}`);
+  await tab.page.getByRole('heading', { name: `kept ${kept}` }).waitFor();
+  for (const turn of [1, 2]) {
+    await goOnForLong();
+    await tab.stopOnceTold('.fresh');
+    await button('Continue').waitFor();
+    await expect.poll(() => tab.page.locator('.fresh').count()).toBe(0);
+    expect([turn, await remembered(), await unheld()]).toEqual([turn, '[]', []]);
+  }
+});
+
+it('tells of nothing as not held that came before a reload', async () => {
+  await goOnForLong();
+  await expect.poll(async () => (await tab.page.locator('.fresh').textContent())!.length).toBeGreaterThan(50);
+  await tab.page.reload();
+  await expect.poll(remembered).toBe('[]');
+  await expect.poll(() => tab.page.locator('.reading .text').textContent()).toMatch(/carriage stopped\..{50}/s);
+  expect(await unheld()).toEqual([]);
+});
+
+it('tells of nothing as not held that came before a stop of both', async () => {
+  await button('Fork').click();
+  await item(`${name} / 2`).waitFor();
+  await details()
+    .getByLabel('compare with')
+    .selectOption({ label: `${name} / 2` });
+  await tab.page.getByText('Both begin with the same').waitFor();
+  const both = tab.page.getByRole('region', { name: 'Comparison' });
+  await both.getByLabel('tokens').fill('100000');
+  await button('Continue both').click();
+  await tab.stopOnceTold('.compare .right .text > :last-child');
+  await button('Continue both').waitFor();
+  expect(await remembered()).toBe('[]');
+});
+
+it('forgets what a session did not hold when that is deleted', async () => {
+  await tab.evaluate((session) => {
+    const broken = { session, version: 1, position: 0, came: 'This came.' };
+    sessionStorage.setItem('tvq.tree.broken', JSON.stringify([broken]));
+  }, story);
+  await tab.page.reload();
+  await expect.poll(unheld).toEqual(['This came.']);
+  await button('Delete').click();
+  await button('Really delete?').click();
+  await expect.poll(remembered).toBe('[]');
+});
+
 it('works with marks of any name', async () => {
   const mark = 'a"b\\c';
   await tab.page.getByLabel('mark', { exact: true }).fill(mark);
@@ -204,7 +264,7 @@ it('shows the session that the address names, of whatever model, also after a vi
 
 it('keeps what is typed while the panel is drawn anew', async () => {
   const before = await position();
-  const field = (label: string) => tab.page.getByRole('region', { name: 'The chosen session' }).getByLabel(label);
+  const field = (label: string) => details().getByLabel(label);
   await field('mark').fill('at the door');
   await field('tokens').fill('5');
   await button('Rename').click();

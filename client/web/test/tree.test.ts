@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Api } from '../src/api/client.ts';
 import { createSession, getSession, listSessions, markSession } from '../src/api/sessions.ts';
 import type { Mark, Session } from '../src/api/types.ts';
-import { forgetBroken, rememberBroken, unheldBy } from '../src/pages/tree/broken.ts';
+import { brokenOf, forgetBroken, forgetHeld, rememberBroken } from '../src/pages/tree/broken.ts';
 import { forkPosition, layout } from '../src/pages/tree/layout.ts';
 import { forkPositions, nameOf } from '../src/pages/tree/names.ts';
 import { rewind } from '../src/pages/tree/rewind.ts';
@@ -192,8 +192,12 @@ describe('a continuation that breaks off', () => {
   });
   afterEach(() => vi.unstubAllGlobals());
 
-  /** Does `work` when three characters have come. */
-  const goOn = async (work: () => void, signal = new AbortController().signal): Promise<void> =>
+  /** Does `work` when three characters have come, and `later` as more do. */
+  const goOn = async (
+    work: () => void,
+    signal = new AbortController().signal,
+    later: () => void = () => undefined,
+  ): Promise<void> =>
     continueSession(
       api,
       await getSession(api, id),
@@ -201,46 +205,95 @@ describe('a continuation that breaks off', () => {
       (text) => {
         shown += text;
         if (shown.length === 3) work();
+        else later();
       },
       signal,
     );
 
+  const left = (of = id): string[] => brokenOf(of).map(({ came }) => came);
+  /** As it is after the session was looked at. */
+  const unheld = async (): Promise<string[]> => {
+    await forgetHeld(api, await getSession(api, id));
+    return left();
+  };
+  const breaksOff = (came: string, position = TEXT.length): void =>
+    rememberBroken({ session: id, version: 2, position, came });
+
   it('is there still, until it is thrown away', async () => {
     await expect(goOn(() => (gateway.away = true))).rejects.toMatchObject({ status: 0 });
-    expect(unheldBy(id, TEXT)).toBe(shown);
-    expect(unheldBy(id)).toBe(shown); // its session is gone
-    expect(unheldBy('other', TEXT)).toBe('');
+    gateway.away = false;
+    expect(await unheld()).toEqual([shown]);
+    expect(left('other')).toEqual([]);
+    gateway.write(id, ' at night');
+    expect(await unheld()).toEqual([shown]);
+    gateway.sessions.get(id)!.transcript.length = 3; // as a rewind does
+    gateway.sessions.get(id)!.position = 3;
+    expect(await unheld()).toEqual([shown]);
     forgetBroken(id);
-    expect(unheldBy(id, TEXT)).toBe('');
+    expect(left()).toEqual([]);
   });
 
-  it('is there when the page goes in its midst, once', async () => {
+  it('is there when the page goes in its midst, once, with what came afterwards', async () => {
     const leave = (): void => {
       window.dispatchEvent(new Event('pagehide'));
-      expect(unheldBy(id, TEXT)).toBe(shown);
-      gateway.away = true;
+      expect(left()).toEqual([shown]);
     };
-    await expect(goOn(leave)).rejects.toMatchObject({ status: 0 });
-    expect(unheldBy(id, TEXT)).toBe(shown);
+    const later = (): void => {
+      if (shown.length === 5) gateway.away = true;
+    };
+    await expect(goOn(leave, undefined, later)).rejects.toMatchObject({ status: 0 });
+    expect(left()).toEqual([shown]);
+    expect(shown.length).toBe(5);
   });
 
-  it('is not told of where the session holds it', async () => {
-    const stop = new AbortController();
-    await goOn(() => stop.abort(), stop.signal);
-    expect(gateway.text(id).startsWith(TEXT + shown)).toBe(true);
-    expect(unheldBy(id, gateway.text(id))).toBe('');
-    expect(unheldBy(id, TEXT)).toBe(''); // a rewind took it
+  it('is told of no longer once the session holds it', async () => {
+    for (const turn of [1, 2]) {
+      const before = gateway.text(id);
+      const stop = new AbortController();
+      await goOn(() => stop.abort(), stop.signal);
+      expect(gateway.text(id).startsWith(before + shown)).toBe(true);
+      expect([turn, left()]).toEqual([turn, []]);
+      shown = '';
+    }
   });
 
-  it('is not told of where the end that is read lies within it', () => {
-    rememberBroken(id, ' in the evening');
-    expect(unheldBy(id, 'evening', true)).toBe(' in the evening');
-    expect(unheldBy(id, 'evening', false)).toBe('');
+  it('is held where the session goes on with it from there, however much it holds besides', async () => {
+    breaksOff(' in the');
+    gateway.write(id, ` in the evening${' and on'.repeat(2000)}`);
+    expect(await unheld()).toEqual([]);
+    breaksOff('and', TEXT.length); // elsewhere
+    expect(await unheld()).toEqual(['and']);
   });
 
-  it('leaves what came before it', () => {
-    for (const came of [' in the evening', ' at night', '']) rememberBroken(id, came);
-    expect(unheldBy(id, TEXT)).toBe(' in the evening\n at night');
+  it('is looked for each by itself, and without the space that a text lacks which begins there', async () => {
+    breaksOff(' at noon');
+    breaksOff(' in the evening');
+    gateway.write(id, 'in the evening when');
+    expect(await unheld()).toEqual([' at noon']);
+  });
+
+  it('is taken for held where there is no transcript and the session went on', async () => {
+    breaksOff(' in the evening');
+    gateway.sessions.get(id)!.has_transcript = false;
+    expect(await unheld()).toEqual([' in the evening']);
+    gateway.write(id, ' in the evening when');
+    expect(await unheld()).toEqual([]);
+  });
+
+  it('takes bounded room: the oldest goes first, the newest never', () => {
+    const long = (letter: string, length: number): string => letter.repeat(length);
+    breaksOff('');
+    for (const letter of ['a', 'b', 'c']) breaksOff(long(letter, 400_000));
+    expect(left().map((came) => came[0])).toEqual(['b', 'c']);
+    breaksOff(long('d', 2_000_000));
+    expect(left().map((came) => came[0])).toEqual(['d']);
+  });
+
+  it('is nothing where storage has something else', () => {
+    for (const other of ['{"s1":"text"}', '[null,5,{"session":"s1","came":"text"}]', 'x']) {
+      sessionStorage.setItem('tvq.tree.broken', other);
+      expect(left('s1')).toEqual([]);
+    }
   });
 });
 

@@ -10,10 +10,11 @@ import { Action } from '../../ui/action.ts';
 import { copyButton } from '../../ui/copy.ts';
 import { download, fileName } from '../../ui/download.ts';
 import { announce, Notice } from '../../ui/notice.ts';
+import { brokenOf, forgetBroken, forgetHeld } from './broken.ts';
+import { BrokenText } from './broken_text.ts';
 import { giveName, nameOf, rememberForks } from './names.ts';
 import { rewind } from './rewind.ts';
 import { continueSession, tailOf } from './text.ts';
-import { UnheldText } from './unheld.ts';
 
 /** Tokens of the text's end that are shown at first. */
 const TAIL = 1200;
@@ -37,11 +38,13 @@ export class Panel {
   readonly node = el('section', { class: 'panel details', 'aria-label': 'The chosen session' });
   private readonly notice = new Notice();
   private readonly text = el('div', { class: 'text' });
-  private readonly unheld = new UnheldText();
+  private readonly broken = new BrokenText();
   private readonly more = el('p', { class: 'hint' });
   private session: Session | null = null;
   private running: AbortController | null = null;
   private shownVersion = '';
+  /** Sessions, each with its version, that had the time to hear of a page which was left. */
+  private readonly awaited = new Set<string>();
   /** What was typed for this session, by the field. */
   private readonly typed = new Map<string, string>();
   /** A rewind keeps what it leaves. */
@@ -80,7 +83,7 @@ export class Panel {
         { class: 'reading', tabindex: 0, role: 'region', 'aria-label': 'Text of the session' },
         this.more,
         this.text,
-        this.unheld.node,
+        this.broken.node,
       ),
       this.notice.node,
       this.onward(session),
@@ -101,8 +104,8 @@ export class Panel {
     const copy = copyButton(() => this.text.textContent ?? '');
     if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement, copy);
     else {
-      this.unheld.show(id);
-      fill(this.node, this.notice.node, this.unheld.node);
+      this.broken.show(id);
+      fill(this.node, this.notice.node, this.broken.node);
     }
   }
 
@@ -142,7 +145,7 @@ export class Panel {
       if (session.id !== this.session?.id || this.running) return;
       this.shownVersion = version;
       this.text.textContent = tail?.text ?? '';
-      this.unheld.show(session.id, tail?.text, !tail || tail.before === 0);
+      this.broken.clear();
       fill(this.more);
       if (!tail) fill(this.more, 'No transcript is kept of this session: its text cannot be shown.');
       else if (session.position === 0) fill(this.more, 'Still empty.');
@@ -154,9 +157,27 @@ export class Panel {
         );
       const reading = this.text.parentElement!;
       reading.scrollTop = reading.scrollHeight;
+      await this.readBroken(session);
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** What came for the session and is not of it; that of a page which was left may be on its way there. */
+  private async readBroken(session: Session): Promise<void> {
+    const { id, version } = session;
+    const { api, changed } = this.host;
+    await forgetHeld(api, session);
+    const at = `${id} ${version}`;
+    if (!this.awaited.has(at) && brokenOf(id).some((broken) => broken.version === version)) {
+      this.awaited.add(at);
+      if ((await calls.sessionOnce(api, id, (now) => now.version !== version)).version !== version) return changed();
+    }
+    if (id !== this.session?.id || this.running) return;
+    const reading = this.text.parentElement!;
+    const isAtEnd = reading.scrollTop + reading.clientHeight >= reading.scrollHeight - 1;
+    this.broken.show(id);
+    if (isAtEnd) reading.scrollTop = reading.scrollHeight;
   }
 
   private title(session: Session): HTMLElement {
@@ -317,6 +338,7 @@ export class Panel {
         }
         void this.run(async () => {
           await calls.deleteSession(api, session.id);
+          forgetBroken(session.id);
           announce('Deleted.');
           await this.host.changed('');
         });
@@ -374,7 +396,7 @@ export class Panel {
     this.running = control;
     go.run(true);
     const fresh = el('span', { class: 'fresh' });
-    this.unheld.clear();
+    this.broken.clear();
     this.shownVersion = ''; // it is read anew, also where nothing was added
     this.text.append(fresh);
     const reading = this.text.parentElement!;

@@ -6,7 +6,7 @@ import { isAbort } from '../../api/errors.ts';
 import { detokenize, sessionOnce, withTranscript } from '../../api/sessions.ts';
 import type { Session } from '../../api/types.ts';
 import { commonPrefix } from '../../text/diff.ts';
-import { rememberBroken } from './broken.ts';
+import { forgetHeld, rememberBroken } from './broken.ts';
 
 /** How often a session is asked for after a stop of what nothing may have come of. */
 const TRIES_OF_NOTHING = 4;
@@ -34,20 +34,17 @@ export async function continueSession(
   onText: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const { id, version, position } = session;
   const request = {
     model: session.model,
     prompt: '',
-    session_id: session.id,
-    expected_version: session.version,
+    session_id: id,
+    expected_version: version,
     commit_on_cancel: true,
     max_tokens: tokens,
   };
   let came = '';
-  let kept = false;
-  const keep = (): void => {
-    if (!kept) rememberBroken(session.id, came);
-    kept = true;
-  };
+  const keep = (): void => rememberBroken({ session: id, version, position, came });
   window.addEventListener('pagehide', keep);
   const show = (text: string): void => {
     came += text;
@@ -58,8 +55,8 @@ export async function continueSession(
   } catch (error) {
     keep();
     if (!isAbort(error)) throw error;
-    const { id, version } = session;
-    await sessionOnce(api, id, (now) => now.version !== version, came === '' ? TRIES_OF_NOTHING : undefined);
+    const tries = came === '' ? TRIES_OF_NOTHING : undefined;
+    await forgetHeld(api, await sessionOnce(api, id, (now) => now.version !== version, tries));
   } finally {
     window.removeEventListener('pagehide', keep);
   }

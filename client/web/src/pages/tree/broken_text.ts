@@ -2,19 +2,18 @@
 
 import { el, fill } from '../../dom.ts';
 import { copyButton } from '../../ui/copy.ts';
-import { forgetBroken, unheldBy } from './broken.ts';
+import { brokenOf, forgetBroken } from './broken.ts';
 
-export class UnheldText {
-  readonly node = el('div', { class: 'unheld' });
+export class BrokenText {
+  readonly node = el('div', { class: 'broken' });
 
   clear(): void {
     fill(this.node);
   }
 
-  /** Beside `text`, the end of what the session holds, or with `whole` all of it; beside nothing if it is gone. */
-  show(session: string, text = '', whole = true): void {
-    const came = unheldBy(session, text, whole);
-    if (came === '') return this.clear();
+  show(session: string): void {
+    const came = brokenOf(session).map((broken) => broken.came);
+    if (came.length === 0) return this.clear();
     const discard = (): void => {
       forgetBroken(session);
       this.clear();
@@ -22,11 +21,11 @@ export class UnheldText {
     fill(
       this.node,
       el('p', { class: 'hint' }, 'This came as well, but the session does not hold it.'),
-      el('p', { class: 'lost' }, came),
+      ...came.map((text) => el('p', { class: 'lost' }, text)),
       el(
         'div',
         { class: 'row' },
-        copyButton(() => came, 'Copy what the session does not hold'),
+        copyButton(() => came.join('\n'), 'Copy what the session does not hold'),
         el('button', { type: 'button', onclick: discard }, 'Discard'),
       ),
     );
