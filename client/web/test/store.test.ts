@@ -1,31 +1,25 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { visit } from '../src/ui/store.ts';
+import { memory } from './memory.ts';
 
-let full = false;
+let storage = memory();
 
 beforeEach(() => {
-  const held = new Map<string, string>();
-  full = false;
-  vi.stubGlobal('sessionStorage', {
-    getItem: (name: string) => held.get(name) ?? null,
-    removeItem: (name: string) => held.delete(name),
-    setItem: (name: string, value: string) => {
-      if (full) throw new DOMException('no room', 'QuotaExceededError');
-      held.set(name, value);
-    },
-  });
+  storage = memory();
+  vi.stubGlobal('sessionStorage', storage);
 });
 afterEach(() => void vi.unstubAllGlobals());
 
 it('answers what was set last, when the browser has no room for it too', () => {
   visit.set('words', 'first');
-  full = true;
-  visit.set('words', 'second');
+  storage.room = 3;
+  expect(visit.set('words', 'second')).toBe(false);
   expect(visit.get('words')).toBe('second');
+  expect(storage.getItem('tvq.words')).toBeNull(); // a reload must not find the first
   visit.set('words', '');
   expect(visit.get('words')).toBeNull();
-  full = false;
-  visit.set('words', 'third');
+  storage.room = Infinity;
+  expect(visit.set('words', 'third')).toBe(true);
   expect(visit.get('words')).toBe('third');
 });
 

@@ -8,6 +8,7 @@ import { forkPositions, nameOf } from '../src/pages/tree/names.ts';
 import { rewind } from '../src/pages/tree/rewind.ts';
 import { continueSession, wordStart } from '../src/pages/tree/text.ts';
 import { FakeGateway } from './fake_gateway.ts';
+import { memory } from './memory.ts';
 
 let clock = 0;
 const session = (id: string, parent: string | null = null, at = 0, marks: Mark[] = []): Session => ({
@@ -27,15 +28,6 @@ const session = (id: string, parent: string | null = null, at = 0, marks: Mark[]
   has_transcript: true,
   label: id,
 });
-/** A browser's storage. */
-function memory(): Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> {
-  const kept = new Map<string, string>();
-  return {
-    getItem: (name) => kept.get(name) ?? null,
-    setItem: (name, value) => void kept.set(name, value),
-    removeItem: (name) => void kept.delete(name),
-  };
-}
 
 const mark = (name: string, version: number): Mark => ({ name, version, position: version * 10 });
 

@@ -12,13 +12,16 @@ class Kept {
     }
   }
 
-  set(name: string, value: string): void {
+  /** False where the value is kept for the page's life alone: a reload finds none then, and no older one. */
+  set(name: string, value: string): boolean {
     this.memory.delete(name);
     try {
-      if (value === '') this.area().removeItem(`tvq.${name}`);
-      else this.area().setItem(`tvq.${name}`, value);
+      this.area().removeItem(`tvq.${name}`);
+      if (value !== '') this.area().setItem(`tvq.${name}`, value);
+      return true;
     } catch {
       this.memory.set(name, value);
+      return false;
     }
   }
 
@@ -42,8 +45,8 @@ class Kept {
     return Object.fromEntries(all.filter(([, value]) => typeof value === type));
   }
 
-  setJson(name: string, value: unknown): void {
-    this.set(name, JSON.stringify(value));
+  setJson(name: string, value: unknown): boolean {
+    return this.set(name, JSON.stringify(value));
   }
 }
 

@@ -45,11 +45,10 @@ export function rememberBroken(broken: Broken): void {
   visit.setJson(NAME, kept.reverse());
 }
 
-const forget = (isSo: (broken: Broken) => boolean): void =>
-  visit.setJson(
-    NAME,
-    all().filter((broken) => !isSo(broken)),
-  );
+function forget(isSo: (broken: Broken) => boolean): void {
+  const kept = all().filter((broken) => !isSo(broken));
+  visit.setJson(NAME, kept);
+}
 
 export const forgetBroken = (session: string): void => forget((broken) => broken.session === session);
 
