@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isAsLeft, recall, unheld } from '../src/pages/write/held.ts';
+import { isAsLeft, recall, unheld, wordsLeft } from '../src/pages/write/held.ts';
 import { keep } from '../src/pages/write/kept.ts';
 import { Manuscript } from '../src/pages/write/manuscript.ts';
 import { at, authors, kept, plain, reloaded, TEXT, token, told } from './told.ts';
@@ -77,6 +77,27 @@ describe('what the session does not hold of it', () => {
     expect(unheld(kept(4, true), at(5), 'Once � was.\n Then he ran home')).toBe('');
   });
 
+  it('is the turn where another one came in its place, whatever that has in common with it', () => {
+    const manuscript = new Manuscript();
+    manuscript.add('given', [plain('In the house')]);
+    manuscript.settle();
+    manuscript.add('given', [plain(' Then she')]);
+    manuscript.add('written', [token(' the')]);
+    const turn = reloaded(keep(at(0), 4, manuscript, true));
+    expect(unheld(turn, at(5), 'In the house he slept')).toBe(' Then she the');
+  });
+
+  it('is nothing where the session went on after all of it, also after what reads otherwise', () => {
+    const manuscript = told();
+    const long = ' and slept in the old house until the carriage came';
+    manuscript.add('written', [token(long)]);
+    const story = reloaded(keep(at(0), 4, manuscript, false));
+    const held = `Once � was. Then he ran home${long}`;
+    expect(unheld(story, at(7), `${held} at noon`)).toBe('');
+    expect(unheld(story, at(3), `${held} at noon`)).not.toBe('');
+    expect(unheld(story, at(7), 'Once � was. Then he slept')).toBe(` it was. Then he ran home${long}`);
+  });
+
   it('is the words that were on their way when only a mark was made for them', () => {
     const manuscript = told();
     manuscript.takeBack();
@@ -111,6 +132,19 @@ describe('what the session does not hold of it', () => {
         const kept4 = kept(4, writing);
         expect(recall(kept4, at(version), text).text + unheld(kept4, at(version), text)).toBe(TEXT);
       }
+  });
+});
+
+describe('words in the box', () => {
+  it('are less what the session holds of a turn that seemed to be lost', () => {
+    expect(wordsLeft(' at night', kept(4), `${TEXT} at night when`)).toBe('');
+    expect(wordsLeft(' at night when she', kept(4), `${TEXT} at night when`)).toBe(' she');
+  });
+
+  it('stay where it holds something else, or they were not put there', () => {
+    for (const text of [null, TEXT, `${TEXT} at noon`, 'Once it was. at night'])
+      expect(wordsLeft(' at night', kept(4), text)).toBe(' at night');
+    expect(wordsLeft(' at night', kept(4, true), `${TEXT} at night`)).toBe(' at night');
   });
 });
 

@@ -5,6 +5,7 @@ import { visit } from '../../ui/store.ts';
 
 export class Box {
   readonly node: HTMLTextAreaElement;
+  private returned = false;
 
   constructor(id: string, text: string, onKey: (event: KeyboardEvent) => void) {
     this.node = el('textarea', {
@@ -21,12 +22,20 @@ export class Box {
     return this.node.value;
   }
 
+  /** Whether there is text of a story that the page put before the person's words. */
+  get hasReturned(): boolean {
+    return this.returned && this.text !== '';
+  }
+
   set(text: string): void {
+    this.returned = false;
     this.node.value = text;
     visit.set('write.box', text);
   }
 
   putBefore(text: string): void {
+    const returned = this.returned || text !== '';
     this.set(text + this.text);
+    this.returned = returned;
   }
 }

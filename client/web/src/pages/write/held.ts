@@ -64,8 +64,28 @@ export function unheld(kept: KeptStory | null, session: Session, text: string | 
   // At the version that is kept it holds all that was there before the turn, whatever its tokens read like.
   if (session.version === kept.version) return kept.writing ? shown.lastTurn : '';
   if (text === null) return session.version > kept.version ? '' : shown.text;
-  const { written } = shown;
-  if (hasTurn(kept, session) && written !== '' && text.includes(written)) return '';
+  const { length } = agreed(shown.parts, text);
+  if (hasEnd(kept, session, text, length)) return '';
   // Where it ends too early, what comes after; where it goes on otherwise, from the token or the words that differ.
-  return shown.text.slice(shown.text.startsWith(text) ? text.length : agreed(shown.parts, text).length);
+  return shown.text.slice(shown.text.startsWith(text) ? text.length : length);
+}
+
+/** So many characters are not the same by chance. */
+const CERTAIN = 40;
+
+/** Whether it has the end of what was shown, though something before reads otherwise: what the tokenizer does not know. */
+function hasEnd(kept: KeptStory, session: Session, text: string, agreed: number): boolean {
+  const shown = manuscriptOf(kept);
+  if (hasTurn(kept, session)) return shown.written !== '' && text.includes(shown.written, agreed);
+  const end = shown.text.slice(agreed).slice(-CERTAIN);
+  return session.version > kept.version && end.length === CERTAIN && text.includes(end, agreed);
+}
+
+/** The words in the box but for those that the session holds after all: of a turn that seemed to be lost. */
+export function wordsLeft(box: string, kept: KeptStory, text: string | null): string {
+  const shown = manuscriptOf(kept).text;
+  if (kept.writing || !text?.startsWith(shown)) return box;
+  const more = text.slice(shown.length);
+  if (more.startsWith(box)) return '';
+  return box.startsWith(more) ? box.slice(more.length) : box;
 }

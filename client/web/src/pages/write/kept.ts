@@ -22,6 +22,8 @@ export interface KeptStory {
 const WITH_ALTERNATIVES = 5_000;
 /** ... and so many with their likelihood, some 20 each: 1.5 million of the 5 that a browser has room for. */
 const WITH_LIKELIHOOD = 50_000;
+/** Where there is no room for them. */
+export const TEXT_ALONE: [number, number] = [0, 0];
 
 export function keep(
   { id }: Session,

@@ -1,17 +1,17 @@
-// Opens sessions: the one that the address asks for, else the story of the last visit, and anew one that is not what it
-// was here. What of a story the server has is asked for; the rest of what was shown goes into the box, so that it can be
-// added, and until the server tells what it has, all of it is shown as the browser kept it.
+// Opens sessions: the one that the address asks for, else the story of the last visit; and the one that is open, once
+// more, where it is not what it was here. What the session holds is shown on the paper. The rest of what was seen goes
+// into the box, from where it can be added. Until the server tells what the session holds, the paper shows all of it.
 
 import type { App } from '../../app.ts';
-import { isMissing, mayPass, wantsKey } from '../../api/errors.ts';
+import { explain, isMissing, mayPass, wantsKey } from '../../api/errors.ts';
 import { plural } from '../../text/format.ts';
 import { Again } from '../../ui/again.ts';
 import type { ModelPicker } from '../../ui/model_picker.ts';
 import type { Notice } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
 import type { Box } from './box.ts';
-import { isAsLeft, recall, unheld } from './held.ts';
-import { keep, manuscriptOf, storyOf, type KeptStory } from './kept.ts';
+import { isAsLeft, recall, unheld, wordsLeft } from './held.ts';
+import { keep, manuscriptOf, storyOf, TEXT_ALONE, type KeptStory } from './kept.ts';
 import type { LiveLine } from './live.ts';
 import type { Paper } from './paper.ts';
 import type { Story } from './story.ts';
@@ -131,53 +131,50 @@ export class Opener {
   async openWanted(): Promise<void> {
     const { notice, running, update } = this.desk;
     const id = this.next();
-    const asked = id !== null && id === this.wanted;
     if (id && (running() || this.loading)) {
-      if (asked) notice.say('The session that you chose opens when this one is done.');
+      if (id === this.wanted) notice.say('The session that you chose opens when this one is done.');
       return;
     }
-    if (id === null || asked) this.wanted = null;
-    if (id) await this.load(id, asked);
+    if (id) await this.load(id);
+    else this.wanted = null;
     update();
-    if (this.wanted !== null && !this.unsettled) await this.openWanted(); // after the story, or asked for meanwhile
+    // After the story, or asked for meanwhile.
+    if (this.wanted !== null && this.wanted !== id && !this.unsettled) await this.openWanted();
   }
 
   /** The session holds something else than what is shown: shows that. */
   async reopen(): Promise<void> {
     this.unsure = this.desk.story.session!.id;
-    await this.load(this.unsure, true);
+    await this.load(this.unsure);
   }
 
-  private async load(id: string, asked: boolean): Promise<void> {
-    const { notice, update } = this.desk;
+  private async load(id: string): Promise<void> {
+    const { update } = this.desk;
     this.loading = true;
     update();
-    await this.open(id, asked).catch((error: unknown) => {
-      notice.fail(error);
-      if (mayPass(error) && (this.unsettled || !asked)) this.again.later();
-    });
+    await this.open(id).catch((error: unknown) => this.refused(id, error));
     this.loading = false;
     update();
   }
 
-  /** Where the server has the session no more, what was shown of it goes into the box. */
-  private async open(id: string, asked: boolean): Promise<void> {
+  /** The session cannot be opened. Unless it can later, the story that is shown of it does not go on. */
+  private refused(id: string, error: unknown): void {
+    const { notice } = this.desk;
+    if (mayPass(error)) this.again.later();
+    if (mayPass(error) || wantsKey(error)) return notice.fail(error);
+    const asked = this.wanted === id;
+    if (asked) this.wanted = null;
+    if (asked && this.unsure !== id) notice.fail(error);
+    else this.moveToBox(isMissing(error) ? undefined : explain(error));
+  }
+
+  private async open(id: string): Promise<void> {
     const { story, picker, paper, box, live, notice, scrollToEnd } = this.desk;
     const kept = keptStory();
     const own = kept?.session === id ? kept : null;
-    let text: string | null;
-    try {
-      text = await story.open(id, own?.writing ? own.version : undefined);
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-      const shown = own ? manuscriptOf(own).text : '';
-      if (shown !== '') this.lose(shown);
-      else if (asked && !own) throw error;
-      else this.forget(); // the story of the last visit: a new one begins
-      if (box.text === '') box.set(OPENING);
-      return;
-    }
+    const text = await story.open(id, own?.writing ? own.version : undefined);
     const session = story.session!;
+    if (this.wanted === id) this.wanted = null;
     this.opened = id;
     this.unsure = null;
     picker.pick(session.model);
@@ -185,9 +182,11 @@ export class Opener {
     const known = recall(kept, session, text);
     const unread = known.text === '' ? plural(session.position, 'token') : 'tokens before these';
     paper.show(known, text === null ? `(${unread} whose text was not kept)` : '');
-    if (asked && box.text === OPENING) box.set('');
-    box.putBefore(rest);
     this.keep();
+    if (box.text === OPENING) box.set('');
+    const words = own ? wordsLeft(box.text, own, text) : box.text;
+    if (words !== box.text) box.set(words);
+    box.putBefore(rest);
     live.reset();
     live.tell(session);
     scrollToEnd();
@@ -196,14 +195,20 @@ export class Opener {
         'The session is not what it was here: it went on elsewhere, or lost its end. This is what it holds now.',
         rest !== '' && ' What it does not hold is in the box below.',
       );
+    else if (!own) {
+      notice.clear(); // of the story before
+      if (box.hasReturned) notice.say('The text in the box below is of another story: “Continue” adds it to this one.');
+    }
   }
 
   /** Has the browser keep the story, for a reload; `writing`: a turn is on its way. */
   keep(writing = false): void {
     const { session, version } = this.desk.story;
     visit.set('write.session', session?.id ?? '');
-    if (session) visit.setJson('write.story', keep(session, version, this.desk.paper.manuscript, writing));
-    else visit.set('write.story', '');
+    if (!session) return void visit.set('write.story', '');
+    const put = (most?: [number, number]): boolean =>
+      visit.setJson('write.story', keep(session, version, this.desk.paper.manuscript, writing, most));
+    if (!put()) put(TEXT_ALONE);
   }
 
   /** The story ends here; its session stays with the server. */
@@ -216,15 +221,24 @@ export class Opener {
     live.reset();
     this.keep();
     // Nor does the address ask for it any more, at a reload.
-    if (location.hash.startsWith('#/write?')) history.replaceState(null, '', '#/write');
+    if (this.wanted === null && location.hash.startsWith('#/write?')) history.replaceState(null, '', '#/write');
+  }
+
+  /** The person begins a new story, whatever was to be opened. */
+  startOver(): void {
+    this.wanted = null;
+    if (this.unsettled) this.moveToBox('What the server has of this text is not known.');
+    else this.forget();
   }
 
   /** The story that is shown cannot go on: its text goes into the box, from where a new one begins. */
-  lose(text: string, why = 'The server has this session no more.'): void {
-    const { box, notice } = this.desk;
-    box.putBefore(text);
+  moveToBox(why = 'The server has this session no more.'): void {
+    const { paper, box, notice } = this.desk;
+    const { text } = paper.manuscript;
     this.forget();
-    notice.say(`${why} The text is in the box below: writing on makes a new session of it.`);
+    box.putBefore(text);
+    if (box.text === '') box.set(OPENING);
+    notice.say(why, text && ' The text is in the box below: writing on makes a new session of it.');
   }
 }
 

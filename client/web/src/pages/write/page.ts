@@ -173,7 +173,7 @@ class WritePage implements Page {
     const { session } = this.story;
     if (!session || session.model === model.id || this.running) return;
     if (this.picker.has(session.model)) this.startOver();
-    else this.opener.lose(this.paper.manuscript.text, `The server has the model “${session.model}” no more.`);
+    else this.opener.moveToBox(`The server has the model “${session.model}” no more.`);
   }
 
   private async go(): Promise<void> {
@@ -277,7 +277,7 @@ class WritePage implements Page {
         return;
       case 'gone':
         this.app.forget(); // a server that was started anew may have other models
-        this.opener.lose(this.paper.manuscript.text);
+        this.opener.moveToBox();
         announce('Nothing was added.');
     }
   }
@@ -304,8 +304,8 @@ class WritePage implements Page {
   private takeIntoBox(): void {
     const { lastTurn } = this.paper.manuscript;
     this.paper.undo();
-    this.box.putBefore(lastTurn);
     this.opener.keep();
+    this.box.putBefore(lastTurn);
   }
 
   private fail(error: unknown, more = ''): void {
@@ -330,7 +330,7 @@ class WritePage implements Page {
       const parted = await this.story.parted(error);
       this.running = null;
       if (parted) await this.opener.reopen();
-      else if (isMissing(error)) this.opener.lose(this.paper.manuscript.text);
+      else if (isMissing(error)) this.opener.moveToBox();
       else this.fail(error);
       this.update();
       return;
@@ -342,9 +342,8 @@ class WritePage implements Page {
 
   private startOver(): void {
     const kept = this.opener.unsettled ? null : this.story.session;
-    const { opening, text } = this.paper.manuscript;
-    if (this.opener.unsettled) this.opener.lose(text, 'What the server has of this text is not known.');
-    else this.opener.forget();
+    const { opening } = this.paper.manuscript;
+    this.opener.startOver();
     if (this.box.text === '') this.box.set(opening);
     const link = kept && el('a', { href: `#/tree?session=${kept.id}` }, 'Tree');
     if (link) this.notice.say('The text before is kept as a session: see ', link, '.');
