@@ -53,14 +53,15 @@ class Running {
     });
   }
 
-  /** `now`: it is told twice, so that it does not wait for what runs. */
+  /** `now`: it is told twice, so that it does not wait for what runs, and must end by itself. */
   stop(now = false): Promise<void> {
-    return new Promise((done) => {
+    return new Promise((done, failed) => {
       if (this.child.exitCode !== null || this.child.signalCode !== null) return done();
-      const late = setTimeout(() => this.child.kill('SIGKILL'), 5000);
-      this.child.once('exit', () => {
+      const late = setTimeout(() => this.child.kill('SIGKILL'), now ? PATIENCE_MS : 5000);
+      this.child.once('exit', (_, signal) => {
         clearTimeout(late);
-        done();
+        if (now && signal === 'SIGKILL') failed(new Error('it did not end when it was told to'));
+        else done();
       });
       this.child.kill('SIGTERM');
       if (now) setTimeout(() => this.child.kill('SIGTERM'), 500);
