@@ -1,33 +1,33 @@
 // A place on the page for what went wrong or was done, beside what it is about. It is there when it says nothing, too,
 // so that nothing moves when a message comes or goes.
 
-import { explain, isAbort, isAway, serverCommand, wantsKey } from '../api/errors.ts';
+import { explain, isAbort, mayPass, serverCommand, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
 import { count, plural } from '../text/format.ts';
 import { keyButton } from './key.ts';
 
 export class Notice {
   readonly node = el('div', { class: 'notice', role: 'status' });
-  /** It says that nobody answers. */
-  private away = false;
+  /** It says what is so no longer once the server answers. */
+  private passes = false;
 
   clear(): void {
-    this.away = false;
+    this.passes = false;
     this.node.className = 'notice';
     this.node.setAttribute('role', 'status');
     fill(this.node);
   }
 
-  /** `more`: what came of it; that alone where a person stopped it. */
+  /** Says what went wrong, and `more` after it; `more` alone where a person stopped it. */
   fail(error: unknown, more = ''): void {
     if (!isAbort(error)) this.show('bad', explain(error), more && ` ${more}`, ...help(error));
     else if (more !== '') this.say(more);
-    this.away = isAway(error);
+    this.passes = mayPass(error) || wantsKey(error);
   }
 
-  /** The server answers: that it did not is said no longer. */
+  /** The server answers. */
   answered(): void {
-    if (this.away) this.clear();
+    if (this.passes) this.clear();
   }
 
   say(...children: Child[]): void {
@@ -50,7 +50,7 @@ export class Notice {
   }
 
   private show(kind: string, ...children: Child[]): void {
-    this.away = false;
+    this.passes = false;
     const message = el('p', {}, ...children);
     // What is written anew is read aloud anew. Links differ where texts do not.
     const isSame = this.node.className === `notice ${kind}` && this.node.textContent === message.textContent;

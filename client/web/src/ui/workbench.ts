@@ -40,8 +40,6 @@ export class Workbench {
     () => void this.load(),
     () => this.busy,
   );
-  /** It is said that nobody answers, which is so until somebody does. */
-  private failed = false;
 
   constructor(
     private readonly app: App,
@@ -88,11 +86,9 @@ export class Workbench {
     this.again.stop();
     try {
       found = await this.picker.load();
-      if (this.failed) this.notice.clear();
-      this.failed = false;
+      this.notice.answered();
       if (!found) this.again.later();
     } catch (error) {
-      this.failed = true;
       this.notice.fail(error);
       if (!wantsKey(error)) this.again.later();
     }
@@ -118,7 +114,6 @@ export class Workbench {
   async run(work: (signal: AbortSignal) => Promise<void>, leave: () => void): Promise<boolean> {
     const control = new AbortController();
     this.running = control;
-    this.failed = false;
     this.again.stop();
     window.addEventListener('pagehide', leave);
     this.update();
@@ -130,8 +125,7 @@ export class Workbench {
     } catch (error) {
       this.app.forget(); // a server that was started anew may have other models
       if (!this.sampling.fail(error)) this.notice.fail(error);
-      this.failed = isAway(error);
-      if (this.failed) this.again.later();
+      if (isAway(error)) this.again.later();
       return false;
     } finally {
       window.removeEventListener('pagehide', leave);
