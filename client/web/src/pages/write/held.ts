@@ -73,12 +73,15 @@ export function unheld(kept: KeptStory | null, session: Session, text: string | 
 /** So many characters are not the same by chance. */
 const CERTAIN = 40;
 
-/** Whether it has the end of what was shown, though something before reads otherwise: what the tokenizer does not know. */
-function hasEnd(kept: KeptStory, session: Session, text: string, agreed: number): boolean {
+/**
+ * Whether `text` has after `from` the end of what was shown. What is before it may read otherwise there: what the
+ * tokenizer does not know.
+ */
+function hasEnd(kept: KeptStory, session: Session, text: string, from: number): boolean {
   const shown = manuscriptOf(kept);
-  if (hasTurn(kept, session)) return shown.written !== '' && text.includes(shown.written, agreed);
-  const end = shown.text.slice(agreed).slice(-CERTAIN);
-  return session.version > kept.version && end.length === CERTAIN && text.includes(end, agreed);
+  if (hasTurn(kept, session)) return shown.written !== '' && text.includes(shown.written, from);
+  const end = shown.text.slice(from).slice(-CERTAIN);
+  return session.version > kept.version && end.length === CERTAIN && text.includes(end, from);
 }
 
 /** The words in the box but for those that the session holds after all: of a turn that seemed to be lost. */
