@@ -159,6 +159,20 @@ it('tells of nothing as not held that came before a reload', async () => {
   expect(await unheld()).toEqual([]);
 });
 
+it('waits for what was on its way to the session when the page was left', async () => {
+  const held = await call<Session & { version: number }>(url, 'GET', `/v1/sessions/${story}`);
+  await tab.evaluate(
+    (broken) => sessionStorage.setItem('tvq.tree.broken', broken),
+    JSON.stringify([{ session: story, version: held.version, position: held.position, came: ' It came.' }]),
+  );
+  await tab.page.reload();
+  await tab.page.getByRole('heading', { name }).waitFor();
+  await call(url, 'POST', `/v1/sessions/${story}/append`, { text: ' It came.' });
+  await expect.poll(() => tab.page.locator('.reading .text').textContent()).toContain('It came.');
+  await expect.poll(remembered).toBe('[]');
+  expect(await unheld()).toEqual([]);
+});
+
 it('tells of nothing as not held that came before a stop of both', async () => {
   await button('Fork').click();
   await item(`${name} / 2`).waitFor();
