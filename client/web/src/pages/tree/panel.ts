@@ -159,6 +159,7 @@ export class Panel {
       reading.scrollTop = reading.scrollHeight;
       await this.readBroken(session);
     } catch (error) {
+      this.shownVersion = ''; // read once more when somebody answers
       this.fail(error);
     }
   }
