@@ -58,6 +58,10 @@ it('Tree has what came of a continuation that the session does not hold', async 
   await call(service.url, 'POST', `/v1/sessions/${session.id}/append`, { text: 'It was late.' });
   await call(service.url, 'POST', `/v1/sessions/${session.id}/save`, {});
   await open(`tree?session=${session.id}`);
+  // So that the text ends when its server does, and not by itself.
+  await tab.page.route('**/v1/completions', (route) =>
+    route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }),
+  );
   await tab.page.getByRole('region', { name: 'The chosen session' }).getByLabel('tokens').fill('100000');
   await button('Continue').click();
   const fresh = tab.page.locator('.fresh');
