@@ -113,8 +113,9 @@ void Listener::Watch(int fd, uint32_t events) const {
 void Listener::Run() {
   std::array<epoll_event, kEvents> events;
   while (true) {
+    // None, rather than -1, where a signal interrupts it, as SIGCONT does.
     const int count =
-        epoll_wait(epoll_.get(), events.data(), kEvents, Timeout(steady_clock::now()));
+        std::max(0, epoll_wait(epoll_.get(), events.data(), kEvents, Timeout(steady_clock::now())));
     if (stopping_) return;
     const Time now = steady_clock::now();
     if (paused_ && now >= *paused_) Resume();
