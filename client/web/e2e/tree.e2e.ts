@@ -272,6 +272,7 @@ it('shows the session that the address names, of whatever model, also after a vi
   expect(await tab.page.getByLabel('Model').inputValue()).toBe('couplets');
   await tab.page.getByRole('link', { name: 'Server' }).click();
   await tab.page.getByRole('link', { name: 'Tree' }).click();
+  await tab.page.getByRole('heading', { name: label }).waitFor();
   await tab.page.reload();
   await tab.page.getByRole('heading', { name: label }).waitFor();
 });
