@@ -146,7 +146,7 @@ it.each([true, false])('tells of nothing as not held that came before a stop, wi
     await tab.stopOnceTold('.fresh');
     await button('Continue').waitFor();
     await expect.poll(() => tab.page.locator('.fresh').count()).toBe(0);
-    expect([turn, await remembered(), await unheld()]).toEqual([turn, '[]', []]);
+    await expect.poll(async () => [turn, await remembered(), await unheld()]).toEqual([turn, '[]', []]);
   }
 });
 
@@ -155,7 +155,7 @@ it('tells of nothing as not held that came before a reload', async () => {
   await expect.poll(async () => (await tab.page.locator('.fresh').textContent())!.length).toBeGreaterThan(50);
   await tab.page.reload();
   await expect.poll(remembered).toBe('[]');
-  await expect.poll(() => tab.page.locator('.reading .text').textContent()).toMatch(/carriage stopped\..{50}/s);
+  await expect.poll(() => tab.page.locator('.reading .text').textContent()).toMatch(/.{100}/s); // its end alone, if it is long
   expect(await unheld()).toEqual([]);
 });
 
