@@ -97,6 +97,12 @@ void Inbox::Filled(RequestHandle handle, absl::StatusOr<HeldState> filled) {
   Ring();
 }
 
+void Inbox::LetGo(RequestHandle handle) {
+  const std::lock_guard lock(mutex_);
+  news_.let_go.push_back(handle);
+  Ring();
+}
+
 void Inbox::Wake() {
   const std::lock_guard lock(mutex_);
   news_.woken = true;

@@ -36,6 +36,8 @@ class Inbox {
   void Cancel(RequestHandle handle);
   // The state that the request starts from is there, or why not.
   void Filled(RequestHandle handle, absl::StatusOr<HeldState> filled);
+  // The state that the request left is given back or has found a place.
+  void LetGo(RequestHandle handle);
   void Wake();
   // Push accepts nothing more.
   void Close();
@@ -56,6 +58,7 @@ class Inbox {
     std::vector<RequestHandle> cancelled;  // not in the queue: running, or done already
     // What Fill gave, of requests that may be done already.
     std::vector<std::pair<RequestHandle, absl::StatusOr<HeldState>>> filled;
+    std::vector<RequestHandle> let_go;  // whose states are gone that they left
     std::optional<absl::Status> abort;  // with which everything that runs is to end
     bool woken = false;                 // somebody called Wake
     bool stop = false;

@@ -37,6 +37,7 @@ void Loop::Run() {
       stop = stop || news.stop;
       Retire(news);
       TakeFilled(news);
+      for (const RequestHandle handle : news.let_go) running_.LetGo(handle);
       if (news.woken) Resume();
     }
     Admit(now);
@@ -91,12 +92,15 @@ void Loop::TakeFilled(Inbox::News& news) {
   for (auto& [handle, filled] : news.filled) {
     --fills_;
     ActiveRequest* const request = running_.Find(handle);
-    if (request == nullptr) continue;  // it ended meanwhile
+    if (request == nullptr) {           // it ended meanwhile
+      filled = absl::CancelledError();  // gives the state back
+      running_.LetGo(handle);
+      continue;
+    }
     request->OnFilled(std::move(filled));
     CountStart(*request);
     Settle(*request);
   }
-  news.filled.clear();  // gives back what came too late
   Reap();
 }
 
@@ -240,7 +244,11 @@ void Loop::Diagnose(ActiveRequest& request) {
 
 void Loop::TellEnd(ActiveRequest& request) {
   RequestSink& sink = *request.request().sink;
-  if (std::optional<Continuation> kept = request.TakeKept()) sink.OnKept(*std::move(kept));
+  if (std::optional<Continuation> kept = request.TakeKept()) {
+    const auto let_go = [this, handle = request.handle()](const void*) { inbox_.LetGo(handle); };
+    kept->claim = std::shared_ptr<const void>(nullptr, let_go);
+    sink.OnKept(*std::move(kept));
+  }
   sink.OnEnd(request.outcome(), request.usage());
 }
 
@@ -265,6 +273,7 @@ void Loop::Publish() {
   stats.sequences_running = running_.reserved().sequences;
   stats.state_bytes_reserved = running_.reserved().state_bytes;
   stats.state_bytes = running_.state_bytes();
+  stats.state_bytes_left = running_.left_bytes();
   stats.requests_running = running_.size();
   const std::lock_guard lock(mutex_);
   published_ = stats;

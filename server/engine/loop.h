@@ -63,7 +63,7 @@ class Loop {
   void Reap(const std::vector<std::pair<Submission, absl::Status>>& ended = {});
   // A request that failed because its device did says so, and is the last that was accepted.
   void Diagnose(ActiveRequest& request);
-  static void TellEnd(ActiveRequest& request);
+  void TellEnd(ActiveRequest& request);
   void Count(const absl::Status& outcome);
   void Publish();
   void Wait();

@@ -167,6 +167,9 @@ void AddWork(const EngineStats& engine, double step_seconds, Families& out) {
             static_cast<double>(engine.state_bytes));
   out.Gauge("tvq_running_state_reserved_bytes", "Bytes of state promised to running requests.",
             static_cast<double>(engine.state_bytes_reserved));
+  out.Gauge("tvq_left_state_bytes",
+            "Bytes of states that ended requests left, until a client or a session has them.",
+            static_cast<double>(engine.state_bytes_left));
   out.Gauge("tvq_running_state_budget_bytes", "Bytes that all states may take where they compute.",
             static_cast<double>(engine.state_bytes_budget));
 }

@@ -4,7 +4,9 @@ import grpc
 import pytest
 from metrics_endpoint import Metrics
 from reliability.crowd import all_at_once
+from server_process import ROOT, wait_until
 from session_client import CHUNK, Generated, SessionClient, Stopped, cancel_uploads, refused
+from test_keys import bearer, line
 from test_snapshots import TEXT, same
 
 Code = grpc.StatusCode
@@ -116,6 +118,29 @@ def test_a_client_that_waits_loses_the_call(start):
     with Stopped(messages(server, b"", text="Once")) as upload:
         call = server.generation.GenerateWithState(iter(upload))
         assert refused(lambda: call)[0] == Code.DEADLINE_EXCEEDED
+
+
+def test_states_that_nobody_takes_leave_room_for_others(start, tmp_path):
+    keys = tmp_path / "keys.txt"
+    keys.write_text(line("greedy", "alpha") + line("other", "beta"))
+    server = start("--model", f"novels={ROOT / 'models' / 'zoo' / 'novels'}", "--api-key-file", keys,
+                   "--state-memory-bytes", 40 << 20, "--paused-timeout", 3600)  # some nine states
+    # Takes a few bytes of what it is sent.
+    small = [("grpc.http2.lookahead_bytes", 1), ("grpc.http2.bdp_probe", 0), ("grpc.use_local_subchannel_pool", 1)]
+    with grpc.insecure_channel(server.address, options=small) as channel:
+        stub = server.api.generation_grpc.GenerationServiceStub(channel)
+        request = dict(text="Once", model="novels", max_tokens=1, ignore_eos=True)
+        calls = [stub.GenerateWithState(messages(server, b"", **request), metadata=bearer("alpha")) for _ in range(20)]
+
+        def left():
+            info = server.info(bearer("beta"))
+            return info.requests_running == 0 and info.requests_waiting > 0 and info.left_state_bytes > 0
+
+        wait_until(left, "states are all that keeps requests waiting")
+        assert list(server.generation.Generate(server.request(**request), metadata=bearer("beta"), timeout=60))
+        for call in calls:
+            call.cancel()
+        wait_until(lambda: server.info(bearer("beta")).left_state_bytes == 0, "the states are given back")
 
 
 def test_many_at_once(server, client):

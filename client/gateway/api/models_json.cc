@@ -100,6 +100,7 @@ OrderedJson ToJson(const v1::GetServerInfoResponse& info) {
           {"prefill_tokens_computed", info.prefill_tokens_computed()},
           {"prefill_tokens_reused", info.prefill_tokens_reused()},
           {"generation_tokens", info.generation_tokens()},
+          {"left_state_bytes", info.left_state_bytes()},
           {"sessions", std::move(sessions)},
           {"state_bytes", std::move(bytes)},
           {"state_budget_bytes", std::move(budget)}};

@@ -80,6 +80,9 @@ struct StartPoint {
 
 // What a request leaves for the next one.
 struct Continuation {
+  // As long as it is there, the state counts as its owner's, like those of running requests; not
+  // once it can be moved, as a session's can. Goes after the state.
+  std::shared_ptr<const void> claim;
   HeldState held;
   std::vector<int32_t> pending;  // sampled and not fed
   std::vector<float> logits;     // after the last fed token, if nothing is pending

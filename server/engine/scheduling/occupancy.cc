@@ -47,7 +47,7 @@ bool Occupancy::MayTake(const std::string& owner, const OwnerLimits& limits, con
   mine += need;
   if (!limits.Admit(mine.sequences)) return false;
   if (owner.empty()) return true;
-  const bool begins = taken.mine.sequences == 0;
+  const bool begins = taken.mine == Need{};
   const auto is_fair = [&](int64_t Need::* kind) {
     const FairShare share = Share(kind);
     return begins ? share.MayBegin(need.*kind, taken.all.*kind)

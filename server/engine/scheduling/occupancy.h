@@ -30,6 +30,8 @@ struct Need {
 // room; its prompt has to leave some for others. The owner without a name is the server itself, and
 // may have all.
 //
+// A request that has ended and left a state counts as running with that alone, until it is gone.
+//
 // Not thread-safe.
 class Occupancy {
  public:

@@ -91,7 +91,7 @@ bool Reservation::LacksShare(const Waiter& waiter) {
   taken.all -= taken.mine;
   taken.mine = Staying(waiter, {.all = none, .mine = none}).mine;
   taken.all += taken.mine;
-  return taken.mine.sequences > 0 &&
+  return taken.mine != Need{} &&
          !occupancy_->MayTake(*waiter.owner, *waiter.limits, waiter.need, taken);
 }
 

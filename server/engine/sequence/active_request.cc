@@ -86,13 +86,18 @@ Work ActiveRequest::work() const {
 }
 
 Need ActiveRequest::Reserved() const {
-  if (done()) return {};
+  if (done()) return {.state_bytes = LeftBytes()};
   const Need& all = submission_.need;
   if (filling_ || prompt_) return all;
   const int64_t left = Unfinished();
   return {.sequences = left,
           .state_bytes = all.state_bytes / all.sequences * left,
           .prompt_tokens = all.prompt_tokens};
+}
+
+int64_t ActiveRequest::LeftBytes() const {
+  if (filling_) return submission_.need.state_bytes / submission_.need.sequences;
+  return kept_ ? kept_->held.share.bytes() : 0;
 }
 
 int64_t ActiveRequest::StateBytes() const {
@@ -252,7 +257,6 @@ void ActiveRequest::End(absl::Status outcome) {
     if (s.HasOutput()) request().sink->OnDelta(s.TakeOutput());
   }
   outcome_ = std::move(outcome);
-  filling_ = false;
   prompt_.reset();
   sequences_.clear();
   submission_.share.Reset();

@@ -54,6 +54,8 @@ class ActiveRequest {
   Work work() const;
   // What is still reserved: finished samples have given theirs back.
   Need Reserved() const;
+  // Once done: of a state that is not back, as what it leaves or because it is still being filled.
+  int64_t LeftBytes() const;
   // Device memory that its states hold now.
   int64_t StateBytes() const;
 

@@ -28,12 +28,23 @@ std::vector<ActiveRequest*> RunningRequests::All() {
 std::unique_ptr<ActiveRequest> RunningRequests::Remove(RequestHandle handle) {
   const auto it = records_.find(handle);
   Record& record = it->second;
-  Count(record, {}, 0);
+  const int64_t left = record.request->LeftBytes();
+  Count(record, {.state_bytes = left}, 0);
+  if (left > 0) left_.emplace(handle, left);
+  left_bytes_ += left;
   deadlines_.erase({record.request->request().deadline, handle});
   if (record.paused_since) paused_.erase({*record.paused_since, handle});
   std::unique_ptr<ActiveRequest> request = std::move(record.request);
   records_.erase(it);
   return request;
+}
+
+void RunningRequests::LetGo(RequestHandle handle) {
+  const auto it = left_.find(handle);
+  if (it == left_.end()) return;
+  occupancy_.Release(handle, {.state_bytes = it->second});
+  left_bytes_ -= it->second;
+  left_.erase(it);
 }
 
 void RunningRequests::Recount(const ActiveRequest& request) {

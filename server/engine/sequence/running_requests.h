@@ -1,4 +1,5 @@
-// The requests that were admitted, and what they take together.
+// The requests that were admitted, and what they take together, with the states that ended ones
+// left.
 #ifndef TVQ_SERVER_ENGINE_SEQUENCE_RUNNING_REQUESTS_H_
 #define TVQ_SERVER_ENGINE_SEQUENCE_RUNNING_REQUESTS_H_
 
@@ -27,8 +28,11 @@ class RunningRequests {
   // Null if it is not among them.
   ActiveRequest* Find(RequestHandle handle);
   std::vector<ActiveRequest*> All();
-  // Takes it out.
+  // Takes it out. The state that it leaves counts as its owner's until LetGo.
   std::unique_ptr<ActiveRequest> Remove(RequestHandle handle);
+  // Of a request that was taken out: its state is given back or has found a place. Without effect
+  // if it left none.
+  void LetGo(RequestHandle handle);
   // To be called when it may hold more or less than the last time.
   void Recount(const ActiveRequest& request);
 
@@ -47,7 +51,13 @@ class RunningRequests {
   Occupancy& occupancy() { return occupancy_; }
   int64_t size() const { return static_cast<int64_t>(records_.size()); }
   int64_t state_bytes() const { return state_bytes_; }  // that states hold now
-  const Need& reserved() const { return occupancy_.taken(); }
+  int64_t left_bytes() const { return left_bytes_; }    // of states that ended requests left
+  // Of the requests that are there.
+  Need reserved() const {
+    Need reserved = occupancy_.taken();
+    reserved.state_bytes -= left_bytes_;
+    return reserved;
+  }
   int64_t sequences_of(size_t model) const { return of_models_[model]; }
 
  private:
@@ -67,7 +77,9 @@ class RunningRequests {
   std::map<RequestHandle, Record> records_;
   std::vector<int64_t> of_models_;  // sequences
   int64_t state_bytes_ = 0;
-  Times deadlines_;  // of those that have one
+  std::map<RequestHandle, int64_t> left_;  // bytes of states, by the requests that left them
+  int64_t left_bytes_ = 0;                 // their sum
+  Times deadlines_;                        // of those that have one
   Times paused_;
 };
 

@@ -53,6 +53,7 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   message->set_prefill_tokens_computed(stats.prefill_tokens_computed);
   message->set_prefill_tokens_reused(stats.prefill_tokens_reused);
   message->set_generation_tokens(stats.generation_tokens);
+  message->set_left_state_bytes(stats.state_bytes_left);
   if (context_.sessions == nullptr) return;
   const SessionStats sessions = context_.sessions->stats();
   ToProto(v1::SESSION_TIER_DEVICE, sessions.device, message->add_tiers());

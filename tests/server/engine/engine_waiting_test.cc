@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/server/engine/harness.h"
+#include "tests/server/engine/manual_source.h"
 #include "tests/server/engine/test_session.h"
 
 namespace tvq {
@@ -21,29 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Hands over when it is told to.
-class ManualSource : public StateSource {
- public:
-  void Fill(HeldState blank, Done done) override {
-    const std::lock_guard lock(mutex_);
-    blank_ = std::move(blank);
-    done_ = std::move(done);
-    changed_.notify_all();
-  }
-  void WaitAsked() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_ != nullptr; });
-  }
-  void Finish() { done_(std::move(blank_)); }
-  void Fail(const absl::Status& status) { done_(status); }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  HeldState blank_;
-  Done done_;
-};
 
 Request Waiting(std::shared_ptr<RecordingSink> sink, std::shared_ptr<StateSource> source) {
   Request request = Ask(std::move(sink), "x", {.max_tokens = 3});

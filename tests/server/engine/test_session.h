@@ -102,6 +102,7 @@ struct TestSession {
 
   void Commit(Continuation next) {
     tokens.insert(tokens.end(), next.tokens.begin(), next.tokens.end());
+    next.claim.reset();
     at = std::make_shared<Continuation>(std::move(next));
     EXPECT_EQ(at->held.state->position() + static_cast<int64_t>(at->pending.size()),
               static_cast<int64_t>(tokens.size()));

@@ -34,6 +34,7 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
   snapshot.engine.requests_cancelled = 5;
   snapshot.engine.generation_tokens = 6'000'000'000;
   snapshot.engine.prefill_tokens_reused = 7;
+  snapshot.engine.state_bytes_left = 21;
   snapshot.engine.draft_tokens = 19;
   snapshot.engine.draft_tokens_accepted = 20;
   snapshot.sessions->durable.sessions = 8;
@@ -50,6 +51,7 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
         "tvq_requests_total{outcome=\"cancelled\"} 5\n",
         "tvq_generation_tokens_total 6000000000\n",
         "tvq_prefill_tokens_reused_total 7\n",
+        "tvq_left_state_bytes 21\n",
         "tvq_draft_tokens_total 19\n",
         "tvq_draft_tokens_accepted_total 20\n",
         "tvq_sessions{tier=\"durable\"} 8\n",

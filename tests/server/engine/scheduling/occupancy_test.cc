@@ -80,6 +80,17 @@ TEST(OccupancyTest, ALargeFirstRequestLeavesSomeForOthers) {
   EXPECT_TRUE(bench.MayTake("a", {.sequences = 1, .state_bytes = 15'980, .prompt_tokens = 149}));
 }
 
+TEST(OccupancyTest, AnOwnerOfWhichOnlyAStateIsLeftTakesSomething) {
+  OccupancyBench bench({.sequences = 16, .state_bytes = 20, .prompt_tokens = 160});
+  const Need one{.sequences = 1, .state_bytes = 10, .prompt_tokens = 1};
+  const uint64_t id = bench.Add("a", one);
+  bench.occupancy.Release(id, {.sequences = 1, .prompt_tokens = 1});
+  EXPECT_FALSE(bench.MayTake("a", one));
+  EXPECT_TRUE(bench.MayTake("b", one));
+  bench.occupancy.Release(id, {.state_bytes = 10});
+  EXPECT_TRUE(bench.MayTake("a", one));
+}
+
 TEST(OccupancyTest, AnOwnerThatTakesNothingMayTakeAll) {
   OccupancyBench bench;
   EXPECT_TRUE(bench.MayTake("a", kTotal));
