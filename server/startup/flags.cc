@@ -191,7 +191,7 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
   app.AddSizeSetting(
          "--max-session-bytes-per-key", options.max_bytes_per_owner,
          "States, marks, transcripts and kept replies of a key, or of all without keys; 0: no "
-         "limit")
+         "limit but that a key leaves some to others")
       .NotNegative();
   app.AddSizeSetting(
          "--max-snapshot-bytes", options.max_snapshot_bytes,

@@ -61,6 +61,17 @@ def test_keys_and_permissions(start, keys):
     assert code_of(lambda: [server.models.ListModels(request)]) == grpc.StatusCode.UNAUTHENTICATED
 
 
+def test_a_key_leaves_capacity_for_the_sessions_of_others(start, keys):
+    server = start("--api-key-file", keys, "--session-host-bytes", 1 << 20)
+    greedy, other = SessionClient(server, "alpha"), SessionClient(server, "gamma")
+    with pytest.raises(grpc.RpcError) as refused:
+        while True:
+            greedy.create()
+    assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "the rest is for other keys" in refused.value.details()
+    assert other.append(other.create().id, "text")
+
+
 def test_health_and_reflection_need_no_key(start, keys):
     server = start("--api-key-file", keys)
     assert health(server, "") == SERVING

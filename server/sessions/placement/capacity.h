@@ -19,8 +19,17 @@ namespace tvq {
 // Bytes of host memory and of the durable tier together, and each owner's part of them. Every
 // session and every mark takes its place here when it is made, for its state's image, its
 // transcript and its replies, so that a state that has to leave the device always has somewhere to
-// go. Thread-safe; must outlive its places.
+// go.
+//
+// Owners with names share it fairly (FairShare, 15 times): alone one may have some 7/8. Sessions
+// that are there may grow beyond it, but not into what is kept for owners that have none. The first
+// session of an owner may always be made if there is room, and grow. The owner without a name is
+// whoever calls a server without keys, and may have all.
+//
+// Thread-safe; must outlive its places.
 class Capacity {
+  using Owner = std::pair<const std::string, ByteBudget>;
+
  public:
   // Bytes taken; given back by the destructor. One thread at a time.
   class Place {
@@ -33,17 +42,21 @@ class Capacity {
 
    private:
     friend class Capacity;
-    Place(ByteBudget& all, ByteBudget& owners)
-        : all_(&all), owners_(&owners), of_all_(all.Nothing()), of_owners_(owners.Nothing()) {}
-    const ByteBudget* all_;
-    const ByteBudget* owners_;
+    Place(Capacity& capacity, Owner& owner)
+        : capacity_(&capacity),
+          owner_(&owner),
+          of_all_(capacity.all_.Nothing()),
+          of_owner_(owner.second.Nothing()) {}
+    Capacity* capacity_;
+    const Owner* owner_;
     ByteBudget::Share of_all_;
-    ByteBudget::Share of_owners_;
+    ByteBudget::Share of_owner_;
   };
 
-  // `per_owner`: of one owner; 0: no limit but the total.
-  explicit Capacity(int64_t total, int64_t per_owner = 0)
-      : per_owner_(per_owner > 0 ? per_owner : total), all_(total) {}
+  // `per_owner`: of one owner; 0: no limit but the total. `first`: what the first session of an
+  // owner takes at most when it is made; a larger one has to leave some for others.
+  explicit Capacity(int64_t total, int64_t per_owner = 0, int64_t first = 0)
+      : per_owner_(per_owner > 0 ? per_owner : total), first_(first), all_(total) {}
 
   // As Resize of an empty place.
   absl::StatusOr<Place> Reserve(const std::string& owner, int64_t bytes);
@@ -55,10 +68,14 @@ class Capacity {
 
  private:
   Place Empty(const std::string& owner);
+  // Whether a place of the owner, which took `before` bytes, may take the `bytes` that it does.
+  absl::Status CheckShare(const Owner& owner, int64_t before, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t per_owner_;
+  const int64_t first_;
   ByteBudget all_;
-  Mutex mutex_;
+  Mutex mutex_;  // held while more is taken, so that all that is taken is fair
   std::map<std::string, ByteBudget> by_owner_ ABSL_GUARDED_BY(mutex_);  // as many as there are keys
 };
 

@@ -87,7 +87,7 @@ Store::Store(Engine* engine, const SessionOptions& options, std::unique_ptr<Dura
       durable_(std::move(durable)),
       clock_(std::move(clock)),
       place_bytes_(std::move(place_bytes)),
-      capacity_(capacity, options.max_bytes_per_owner),
+      capacity_(capacity, options.max_bytes_per_owner, std::ranges::max(place_bytes_)),
       tiers_(Tiers::Create({.engine = engine,
                             .host_bytes = options.host_bytes,
                             .durable = durable_.get(),
