@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/read_file.h"
+#include "kernels/ops/sample.h"
 #include "models/runtime/config.h"
 
 namespace tvq {
@@ -28,7 +29,8 @@ constexpr NumberField kNumbers[] = {
     {"temperature", 0, kAnyNumber, &GenerationDefaults::temperature},
     {"top_p", kAboveZero, 1, &GenerationDefaults::top_p},
     {"min_p", 0, 1, &GenerationDefaults::min_p},
-    {"repetition_penalty", kAboveZero, kAnyNumber, &GenerationDefaults::repetition_penalty},
+    {"repetition_penalty", kLeastRepetitionPenalty, kMostRepetitionPenalty,
+     &GenerationDefaults::repetition_penalty},
     {"presence_penalty", -2, 2, &GenerationDefaults::presence_penalty},
     {"frequency_penalty", -2, 2, &GenerationDefaults::frequency_penalty}};
 

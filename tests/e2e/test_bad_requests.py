@@ -40,6 +40,7 @@ def fails(call, code, *words):
     ({"presence_penalty": 3}, ["presence_penalty"]),
     ({"frequency_penalty": -3}, ["frequency_penalty"]),
     ({"repetition_penalty": 0}, ["repetition_penalty"]),
+    ({"repetition_penalty": 1e-45}, ["repetition_penalty", "[1e-09, 1e+09]"]),
 ])
 def test_sampling_out_of_range(server, sampling, words):
     fails(server.stream("Once", **sampling), INVALID, *words)

@@ -29,8 +29,9 @@ absl::Status CheckNumbers(const SamplingParams& p) {
   if (p.top_k < -1) return Wrong("top_k", p.top_k, "-1 or 0 (off) or at least 1");
   if (p.top_p == 0 || !Within(p.top_p, 0, 1)) return Wrong("top_p", p.top_p, "in (0, 1]");
   if (!Within(p.min_p, 0, 1)) return Wrong("min_p", p.min_p, "in [0, 1]");
-  if (p.repetition_penalty == 0 || !Within(p.repetition_penalty, 0, kLargest)) {
-    return Wrong("repetition_penalty", p.repetition_penalty, "a finite number > 0");
+  if (!Within(p.repetition_penalty, kLeastRepetitionPenalty, kMostRepetitionPenalty)) {
+    return Wrong("repetition_penalty", p.repetition_penalty,
+                 absl::StrCat("in [", kLeastRepetitionPenalty, ", ", kMostRepetitionPenalty, "]"));
   }
   if (!Within(p.presence_penalty, -2, 2)) {
     return Wrong("presence_penalty", p.presence_penalty, "in [-2, 2]");

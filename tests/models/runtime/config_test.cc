@@ -207,9 +207,10 @@ TEST(GenerationDefaultsTest, ReadsApiNamesAndIgnoresOthers) {
 
 TEST(GenerationDefaultsTest, RefusesValuesTheApiWouldRefuse) {
   const fixtures::TempDir dir;
-  for (const char* field : {"\"temperature\": -0.1", "\"top_p\": 0", "\"top_p\": 1.5",
-                            "\"min_p\": -1", "\"repetition_penalty\": 0", "\"top_k\": -2",
-                            "\"max_tokens\": 0", "\"presence_penalty\": 3", "\"top_k\": \"5\""}) {
+  for (const char* field :
+       {"\"temperature\": -0.1", "\"top_p\": 0", "\"top_p\": 1.5", "\"min_p\": -1",
+        "\"repetition_penalty\": 0", "\"repetition_penalty\": 1e10", "\"top_k\": -2",
+        "\"max_tokens\": 0", "\"presence_penalty\": 3", "\"top_k\": \"5\""}) {
     dir.Write("generation_config.json", std::string("{") + field + "}");
     EXPECT_THAT(Message(LoadGenerationDefaults(dir.path(), {.vocab_size = 16}).status()),
                 HasSubstr("generation_config.json: field"))
