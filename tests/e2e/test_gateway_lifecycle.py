@@ -2,12 +2,13 @@
 
 import contextlib
 import http.client
+import json
 import signal
 import subprocess
 import threading
 from pathlib import Path
 
-from gateway_process import GatewayProcess
+from gateway_process import Answer, GatewayProcess
 from server_process import BIN, GOLDEN, PATIENCE_SECONDS, ServerProcess, dead_addresses, wait_until
 
 ENDLESS = {"prompt": "Once", "max_tokens": 100_000_000, "ignore_eos": True}
@@ -136,6 +137,19 @@ def test_shutdown_timeout(server):
         stream = gateway.stream(**ENDLESS)
         next(stream)
         gateway.process.send_signal(signal.SIGINT)
+        assert gateway.process.wait(60) == 0
+    server.wait_idle()
+
+
+def test_a_request_without_an_answer_hears_that_the_gateway_stops(server):
+    with GatewayProcess(server.address, "--shutdown-timeout", "0.1") as gateway:
+        connection = gateway.connect()
+        connection.request("POST", "/v1/completions", json.dumps({"model": "bytes", **ENDLESS}))
+        wait_until(lambda: server.info().requests_running == 1, "the request runs")
+        gateway.process.send_signal(signal.SIGTERM)
+        answer = Answer(connection.getresponse())
+        assert (answer.status, answer.error["type"]) == (503, "server_error")
+        assert answer.error["message"].startswith("the gateway stops") and int(answer.headers["Retry-After"]) >= 1
         assert gateway.process.wait(60) == 0
     server.wait_idle()
 

@@ -21,6 +21,8 @@ constexpr size_t kKeptBytes = 4096;                // by an idle connection, for
 constexpr std::chrono::seconds kLingerTime{2};
 // For the rest of a body ahead of the answer to it: some clients send it only when they have that.
 constexpr std::chrono::milliseconds kSkipTime{200};
+constexpr char kStopped[] =
+    "the gateway stops and could not wait for this request's end; send it again";
 
 bool IsRequestId(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
@@ -100,6 +102,14 @@ void Connection::FinishSoon() {
 void Connection::EndNow() {
   HangUp();
   transport_->Close();
+}
+
+void Connection::StopNow() {
+  if (!serving_ || gone_ || stopped_ || status_ != 0) return EndNow();
+  stopping_ = stopped_ = true;
+  keep_alive_ = false;
+  if (on_hang_up_) on_hang_up_();
+  transport_->Cancel();  // if it reads the body
 }
 
 asio::awaitable<bool> Connection::ReadHeader() {
@@ -187,6 +197,7 @@ asio::awaitable<void> Connection::Serve() {
   ended_ = false;
   status_ = 0;
   bytes_sent_ = 0;
+  serving_ = true;
 
   const std::string_view expect = request_.Find("expect");
   if (!request_.http10 && request_.Count("host") != 1) {
@@ -209,6 +220,7 @@ asio::awaitable<void> Connection::Serve() {
       Abort();
     }
   }
+  serving_ = false;
   incoming_->Unwatch();
   on_hang_up_ = nullptr;
   BodyDone();
@@ -319,6 +331,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::TakePiece(size_t size) 
     }
     if (!more) {
       keep_alive_ = false;
+      if (stopped_) co_return absl::UnavailableError(kStopped);
       if (timed_out_) co_return absl::DeadlineExceededError("the body did not come in time");
       HangUp();
       co_return absl::CancelledError("the client has gone");
@@ -343,14 +356,12 @@ bool Connection::HoldInstead(size_t bytes) {
 }
 
 void Connection::OnHangUp(absl::AnyInvocable<void()> cancel) {
-  if (gone_) {
-    cancel();
-    return;
-  }
+  if (gone_ || stopped_) cancel();
+  if (gone_) return;
   on_hang_up_ = std::move(cancel);
-  // A read that took too long has an answer still.
+  // A read that took too long has an answer still, and so has one that StopNow ended.
   incoming_->Watch([this] {
-    if (!timed_out_) HangUp();
+    if (!timed_out_ && !stopped_) HangUp();
   });
 }
 
@@ -375,6 +386,7 @@ std::string Connection::Head(const Response& response, std::optional<uint64_t> l
 }
 
 asio::awaitable<void> Connection::Respond(Response response) {
+  if (stopped_) response = hooks_.error(503, kStopped);
   if (keep_alive_ && !parser_->body_done()) {
     incoming_->Unwatch();
     // Ahead of the answer, which says whether the connection goes on behind it.

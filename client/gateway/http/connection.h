@@ -60,6 +60,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void FinishSoon();
   // At once.
   void EndNow();
+  // The same, but a request without an answer gets 503 first, if the client takes that and the
+  // handler lets go; who cannot wait for these calls EndNow after a while.
+  void StopNow();
   // Since when it has waited for a request's first byte, if it does.
   std::optional<Clock::time_point> unused_since() const {
     return idle_ && !gone_ ? std::optional(idle_since_) : std::nullopt;
@@ -114,6 +117,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
 
   bool gone_ = false;
   bool stopping_ = false;
+  bool stopped_ = false;  // the request at hand is answered with 503
+  bool serving_ = false;
   bool idle_ = false;  // between requests
   Clock::time_point idle_since_;
   bool lingers_ = false;

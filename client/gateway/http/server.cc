@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -20,6 +19,7 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kShort{50};  // of descriptors or memory: wait so long
 constexpr size_t kShareToClose = 64;             // of all connections, where there are too many
+constexpr std::chrono::seconds kLastWords{1};    // for answers that say that the gateway stops
 
 }  // namespace
 
@@ -31,7 +31,8 @@ HttpServer::HttpServer(asio::io_context& loop, const HttpOptions& options, Conne
       tls_(std::move(tls)),
       on_full_(std::move(on_full)),
       budget_(options.max_buffered_bytes),
-      peers_(options.limits.max_connections_per_address) {}
+      peers_(options.limits.max_connections_per_address),
+      last_words_(loop) {}
 
 absl::Status HttpServer::Listen() {
   const auto endpoints = Resolve(loop_.get_executor(), options_.host, options_.port);
@@ -137,6 +138,7 @@ asio::awaitable<void> HttpServer::Keep(std::shared_ptr<Connection> connection) {
 }
 
 void HttpServer::Ended() {
+  if (connections_.empty()) last_words_.cancel();
   if (on_stopped_ && connections_.empty()) std::exchange(on_stopped_, nullptr)();
 }
 
@@ -151,8 +153,16 @@ void HttpServer::Stop(std::function<void()> done) {
 }
 
 void HttpServer::StopNow() {
-  const std::vector<Connection*> connections(connections_.begin(), connections_.end());
-  for (Connection* connection : connections) connection->EndNow();
+  const auto all = [this](void (Connection::*end)()) {
+    const std::vector<Connection*> connections(connections_.begin(), connections_.end());
+    for (Connection* connection : connections) (connection->*end)();
+  };
+  if (connections_.empty()) return;
+  last_words_.expires_after(kLastWords);
+  last_words_.async_wait([all](const ErrorCode& error) {
+    if (!error) all(&Connection::EndNow);
+  });
+  all(&Connection::StopNow);
 }
 
 }  // namespace tvq::gateway

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,7 +52,7 @@ class HttpServer {
   // Accepts nothing more; each connection ends after the request at hand. `done` is called when
   // none is left.
   void Stop(std::function<void()> done);
-  // Ends them all.
+  // Ends them all; requests without an answer get 503 first, if their clients take it soon.
   void StopNow();
 
   int64_t connections() const { return static_cast<int64_t>(connections_.size()); }
@@ -76,6 +77,7 @@ class HttpServer {
   Peers peers_;
   bool stopping_ = false;
   std::function<void()> on_stopped_;
+  asio::steady_timer last_words_;  // of connections that end
   std::unordered_set<Connection*> connections_;
 };
 

@@ -8,18 +8,25 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "client/gateway/http/signal.h"
 #include "tests/client/gateway/http/loopback.h"
 
 namespace tvq::gateway {
 namespace {
 
 using asio::ip::make_address;
+using testing::HasSubstr;
 using testing::StartsWith;
+using testing::UnorderedElementsAre;
 
 constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -61,6 +68,59 @@ TEST(HttpServerTest, AddressesShareTheLimitOfConnections) {
   });
   thread.join();
   EXPECT_EQ(most, 1);
+}
+
+TEST(HttpServerTest, RequestsWithoutAnAnswerAreToldThatItStops) {
+  asio::io_context loop{1};
+  std::promise<void> waits;
+  // "GET" waits for what only a hang-up ends, "PUT" has begun its answer, "POST" reads its body.
+  const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
+    const std::string method = exchange.request().method;
+    const auto ended = std::make_shared<Signal>(exchange.executor());
+    exchange.OnHangUp([ended] { ended->Notify(); });
+    if (method == "PUT") co_await exchange.Begin(Response(), std::nullopt);
+    if (method == "POST") {
+      const absl::StatusOr<std::string> body = co_await exchange.ReadPiece(100);
+      EXPECT_TRUE(absl::IsUnavailable(body.status())) << body.status();
+    } else {
+      if (method == "GET") waits.set_value();
+      co_await ended->Wait();
+    }
+    Response response{.status = 499};
+    if (method != "PUT") co_await exchange.Respond(std::move(response));
+  };
+  std::vector<int> statuses;
+  HttpServer server(
+      loop, {},
+      ConnectionHooks{.handler = handler,
+                      .error =
+                          [](int status, std::string_view message) {
+                            return Response{.status = status, .body = std::string(message)};
+                          },
+                      .finished = [&](const auto& of) { statuses.push_back(of.status); }},
+      [] { return nullptr; }, [](std::string_view) {});
+  ASSERT_TRUE(server.ListenAt({{make_address("127.0.0.1"), 0}}).ok());
+  std::thread thread([&] { loop.run(); });
+  RawClient begun(server.port()), uploading(server.port()), waiting(server.port());
+  begun.Send("PUT / HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(begun.Receive(1000), StartsWith("HTTP/1.1 200"));
+  uploading.Send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+  EXPECT_THAT(uploading.Receive(1000), StartsWith("HTTP/1.1 100"));
+  waiting.Send(kGet);
+  waits.get_future().wait();
+  asio::post(loop, [&] {
+    server.Stop([] {});
+    server.StopNow();
+  });
+  for (RawClient* const client : {&waiting, &uploading}) {
+    const std::string answer = client->Answer();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(answer, HasSubstr("the gateway stops"));
+    client->Close();
+  }
+  EXPECT_EQ(begun.Receive(1), "");
+  thread.join();
+  EXPECT_THAT(statuses, UnorderedElementsAre(499, 503, 503));
 }
 
 TEST(HttpServerTest, UnusedConnectionsMakeRoomForOthers) {
