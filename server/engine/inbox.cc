@@ -13,8 +13,9 @@ int64_t Tokens(const Submission& s) { return static_cast<int64_t>(s.request.prom
 // Of the queue, an owner with a name may have at most so many times what it leaves to others.
 constexpr int64_t kQueueShare = 3;
 
-// What the owner is served for certain; the tokens that it generates are charged as they come.
-int64_t FirstCharge(const Request& request) {
+// What the owner is served unless the request ends early; the tokens that it generates are charged
+// as they come.
+int64_t PromptTokens(const Request& request) {
   const int64_t cached = request.start ? request.start->prompt_tokens : 0;
   return std::max<int64_t>(1, static_cast<int64_t>(request.prompt.size()) - cached);
 }
@@ -42,7 +43,7 @@ absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
   prompt_tokens_.insert(submission.need.prompt_tokens);
   ++changes_;
   const Request& request = submission.request;
-  order_.Push(handle, request.owner, request.priority, FirstCharge(request));
+  order_.Push(handle, request.owner, request.priority, PromptTokens(request));
   if (request.deadline != SteadyTime::max()) deadlines_.emplace(request.deadline, handle);
   queue_.emplace(handle, std::move(submission));
   ++accepted_;
@@ -220,8 +221,8 @@ FairQueue::Visit Inbox::Consider(const Submission& submission, const Need& least
   if (!occupancy.HasRoom(waiter.need, taken.all) ||
       !occupancy.MayTake(*waiter.owner, *waiter.limits, waiter.need, taken)) {
     reservation_.Offer(waiter);
-    const bool others = occupancy.MayTake(*waiter.owner, *waiter.limits, least, taken);
-    return others ? Visit::kNext : Visit::kNextOwner;
+    if (!occupancy.MayTake(*waiter.owner, *waiter.limits, least, taken)) return Visit::kNextOwner;
+    return reservation_.HoldsUpOthers(waiter.id) ? Visit::kNext : Visit::kCannot;
   }
   if (!reservation_.MayStart(waiter)) return Visit::kNext;
   if (waiter.need.state_bytes <= free) return Visit::kTake;
@@ -240,13 +241,20 @@ void Inbox::Start(RequestHandle handle, Occupancy& occupancy, StateBudget& budge
   if (!share) return;
   occupancy.Add(handle, *waiter.owner, waiter.need, now);
   reservation_.Started(waiter);
-  order_.Pop(handle);
-  admission.admitted.emplace_back(TakeOut(handle)).share = *std::move(share);
+  const PromptCharge charge{.tokens = PromptTokens(submission.request), .end = order_.Pop(handle)};
+  Submission& admitted = admission.admitted.emplace_back(TakeOut(handle));
+  admitted.share = *std::move(share);
+  admitted.charge = charge;
 }
 
 void Inbox::Charge(std::span<const Served> served) {
   const std::lock_guard lock(mutex_);
   for (const Served& s : served) order_.Charge(*s.owner, s.tokens);
+}
+
+void Inbox::GiveBack(const std::string& owner, const PromptCharge& charge, int64_t tokens) {
+  const std::lock_guard lock(mutex_);
+  order_.GiveBack(owner, charge.end, tokens);
 }
 
 void Inbox::Wait(SteadyTime until) {

@@ -77,7 +77,7 @@ class Inbox {
     SteadyTime look_again = SteadyTime::max();  // when, if nothing happens
   };
   // The requests that fit, in FairQueue's order, but for those that a Reservation keeps from
-  // starting. They are added to `occupancy`.
+  // starting. They are added to `occupancy`, and their prompts are charged.
   Admission Admit(Occupancy& occupancy, StateBudget& budget, SteadyTime now);
   // Tokens that running requests were served beyond their prompts.
   struct Served {
@@ -85,6 +85,8 @@ class Inbox {
     int64_t tokens = 0;
   };
   void Charge(std::span<const Served> served);
+  // A request ended that was admitted, and so many tokens of its prompt were not computed.
+  void GiveBack(const std::string& owner, const PromptCharge& charge, int64_t tokens);
   // Sleeps until something happens, or happened since Take, or until the earlier of `until` and the
   // first deadline in the queue.
   void Wait(SteadyTime until);

@@ -211,7 +211,10 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
   finished.reserve(done_.size());
   for (const RequestHandle handle : done_) finished.push_back(running_.Remove(handle));
   done_.clear();
-  for (const auto& r : finished) Diagnose(*r);
+  for (const auto& r : finished) {
+    Diagnose(*r);
+    if (r->uncomputed() > 0) inbox_.GiveBack(r->request().owner, r->charge(), r->uncomputed());
+  }
   for (const auto& [submission, status] : ended) Count(status);
   for (const auto& r : finished) {
     Count(r->outcome());

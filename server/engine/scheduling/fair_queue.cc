@@ -1,55 +1,117 @@
 #include "server/engine/scheduling/fair_queue.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tvq {
 
 void FairQueue::Push(uint64_t id, const std::string& owner, int32_t priority, int64_t tokens) {
   Entry& entry = Remembered(owner);
   Owner& o = entry.second;
-  if (o.requests.empty()) {
-    if (!turns_.empty()) o.served = std::max(o.served, std::get<0>(*turns_.begin()));
-    o.turn = ++clock_;
-    turns_.insert(TurnOf(entry));
-  }
+  const bool begins = o.requests.empty();
   o.requests.emplace(priority, id);
   o.ids.insert(id);
   places_.emplace(id, Place{&entry, priority, tokens});
+  if (!begins) return;
+  o.turn = ++turn_;
+  SetContends(entry, true);
+  SetClock(clock_);
 }
 
-void FairQueue::Pop(uint64_t id) {
+int64_t FairQueue::Pop(uint64_t id) {
   const auto place = places_.find(id);
-  Entry& owner = *place->second.owner;
-  turns_.erase(TurnOf(owner));
-  owner.second.served += place->second.tokens;
-  owner.second.turn = ++clock_;
-  owner.second.by_priority = !owner.second.by_priority;
-  turns_.insert(TurnOf(owner));
+  Entry& entry = *place->second.owner;
+  Owner& o = entry.second;
+  if (!o.contends) SetContends(entry, true);
+  work_ += place->second.tokens;
+  const int64_t by_work = clock_ + work_ / std::ssize(contending_);
+  work_ %= std::ssize(contending_);
+  TakeOut(entry);
+  o.time += place->second.tokens;
+  o.turn = ++turn_;
+  o.by_priority = !o.by_priority;
+  latest_ = std::max(latest_, o.time);
+  const int64_t end = o.time;
+  PutBack(entry);
   Erase(place);
+  SetClock(by_work);
+  return end;
 }
 
 bool FairQueue::Remove(uint64_t id) {
   const auto place = places_.find(id);
   if (place == places_.end()) return false;
   Erase(place);
+  SetClock(clock_);
   return true;
 }
 
 void FairQueue::Erase(std::unordered_map<uint64_t, Place>::iterator place) {
-  Entry& owner = *place->second.owner;
-  owner.second.requests.erase({place->second.priority, place->first});
-  owner.second.ids.erase(place->first);
-  if (owner.second.requests.empty()) turns_.erase(TurnOf(owner));
+  Entry& entry = *place->second.owner;
+  Owner& o = entry.second;
+  TakeOut(entry);
+  o.requests.erase({place->second.priority, place->first});
+  o.ids.erase(place->first);
+  o.contends = o.contends && !o.requests.empty();
+  PutBack(entry);
   places_.erase(place);
   if (places_.empty()) owners_.clear();
 }
 
 void FairQueue::Charge(const std::string& owner, int64_t tokens) {
-  if (places_.empty()) return;
+  if (contending_.empty()) return;
   Entry& entry = Remembered(owner);
-  const bool waits = turns_.erase(TurnOf(entry)) > 0;
-  entry.second.served += tokens;
-  if (waits) turns_.insert(TurnOf(entry));
+  Owner& o = entry.second;
+  TakeOut(entry);
+  if (!o.contends) o.time = std::max(o.time, clock_);
+  o.time += tokens;
+  latest_ = std::max(latest_, o.time);
+  PutBack(entry);
+  SetClock(clock_);
+}
+
+void FairQueue::GiveBack(const std::string& owner, int64_t end, int64_t tokens) {
+  const auto it = owners_.find(owner);
+  if (it == owners_.end() || contending_.empty()) return;
+  Owner& o = it->second;
+  const int64_t lapsed = Earliest();
+  const int64_t owed = std::clamp<int64_t>(end - lapsed, 0, tokens);
+  TakeOut(*it);
+  o.time = std::max(o.time - owed, std::min(o.time, lapsed));
+  PutBack(*it);
+  SetClock(clock_);
+}
+
+void FairQueue::SetContends(Entry& entry, bool contends) {
+  TakeOut(entry);
+  entry.second.contends = contends;
+  if (contends) entry.second.time = std::max(entry.second.time, clock_);
+  PutBack(entry);
+}
+
+void FairQueue::TakeOut(Entry& entry) {
+  turns_.erase(TurnOf(entry));
+  if (contending_.erase(TurnOf(entry)) > 0) sum_ -= entry.second.time;
+}
+
+void FairQueue::PutBack(Entry& entry) {
+  const Owner& o = entry.second;
+  if (o.requests.empty()) return;
+  turns_.insert(TurnOf(entry));
+  if (!o.contends) return;
+  contending_.insert(TurnOf(entry));
+  sum_ += o.time;
+}
+
+void FairQueue::SetClock(int64_t by_work) {
+  if (contending_.empty()) {
+    clock_ = std::max(clock_, latest_);
+    return;
+  }
+  // Rounded up, or it would stand still before it shows the time of one that is little ahead.
+  const int64_t owners = std::ssize(contending_);
+  const int64_t mean = (sum_ + owners - 1) / owners;
+  clock_ = std::max({clock_, Earliest(), std::min(by_work, mean)});
 }
 
 FairQueue::Entry& FairQueue::Remembered(const std::string& owner) {

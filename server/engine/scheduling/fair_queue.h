@@ -1,4 +1,4 @@
-// Whose request is next. No threads, no clock: names and numbers in, an order out.
+// Whose request is next. No threads, no real time: names and numbers in, an order out.
 #ifndef TVQ_SERVER_ENGINE_SCHEDULING_FAIR_QUEUE_H_
 #define TVQ_SERVER_ENGINE_SCHEDULING_FAIR_QUEUE_H_
 
@@ -12,51 +12,76 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace tvq {
 
-// Owners take turns: the next request is of the owner that was served the fewest tokens (virtual
-// token counters: Sheng et al., "Fairness in Serving Large Language Models", 2024). An owner that
-// starts to wait is put level with the least served of those that wait already: time without
-// requests earns no credit, and another's thousand requests delay a single one by one turn. Between
-// the requests of one owner the lower priority value goes first, then the earlier one; but every
-// other turn is the earliest's, whatever its priority. Every operation takes logarithmic time, if
-// fewer than kMostIdle owners were charged that wait no more. Not thread-safe.
+// Owners take turns by start-time fair queueing (Goyal, Vin and Cheng, "Start-Time Fair Queuing: A
+// Scheduling Algorithm for Integrated Services Packet Switching Networks", 1996). Virtual time is
+// counted in tokens. An owner's time is where its last request ends: where that started, and the
+// tokens that it was charged. An owner that begins to wait is put at the clock, if that shows more.
+// The owner with the earliest time is next.
+//
+// An owner contends while others alone keep it from starting: their turns come first, or they have
+// what it needs and will give it back. When nobody contends, the clock shows the latest time of
+// all. Else it shows at least the earliest time of those that contend, and each request that starts
+// advances it: by its tokens divided by the number of owners that contend (as in WF2Q+: Bennett and
+// Zhang, "Hierarchical Packet Fair Queueing Algorithms", 1997), but not beyond the mean of their
+// times. So as far as requests start in this order:
+//
+// - Two owners that contend start as many tokens each, but for the largest charge of each, from
+//   when both had a turn (Goyal et al., Theorem 1).
+// - An owner that begins to wait has its turn before the others were charged more than twice their
+//   largest charges together; with what Charge adds in the place of these, if that is more.
+// - An owner owes nothing for what it was served while no other contended. What it is ahead of the
+//   clock lapses when about N times as much has started, if N contend, even if these always are
+//   new.
+//
+// Between the requests of one owner the lower priority value goes first, then the earlier one; but
+// every other turn is the earliest's, whatever its priority. Every operation takes logarithmic
+// time, if fewer than kMostIdle owners were charged that wait no more. Not thread-safe.
 class FairQueue {
  public:
   // Owners that do not wait, remembered as long as somebody waits. Beyond it all are forgotten, and
-  // what they were served: there are as many names as addresses.
+  // what they owe: there are as many names as addresses.
   static constexpr size_t kMostIdle = 10'000;
 
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
   size_t remembered() const { return owners_.size(); }  // owners
 
-  // Ids ascend. `tokens` are charged to the owner when its turn comes.
+  // Ids ascend. `tokens` are charged to the owner when its turn comes. An owner that begins to wait
+  // contends.
   void Push(uint64_t id, const std::string& owner, int32_t priority, int64_t tokens);
 
   enum class Visit {
     kTake,       // this one
-    kNext,       // not this one
-    kNextOwner,  // nor another of its owner
-    kEnd,        // none
+    kNext,       // not this one, because of others
+    kCannot,     // not this one, although others give back what they will
+    kNextOwner,  // nor another of its owner, because of the owner's own limits
+    kEnd,        // none, because of others
   };
   // The request that `visit` takes of those that it is shown: all, in the order of turns, each
-  // owner's before the next owner's.
+  // owner's before the next owner's. An owner that was shown contends unless all of its requests
+  // cannot start; one that does again begins to wait at the clock.
   template <typename Visitor>
-  std::optional<uint64_t> Find(const Visitor& visit) const;
-  // One of these has its turn.
-  void Pop(uint64_t id);
+  std::optional<uint64_t> Find(const Visitor& visit);
+  // One of these has its turn. Returns where it ends in virtual time.
+  int64_t Pop(uint64_t id);
   // False if it does not wait.
   bool Remove(uint64_t id);
 
   // The owner was served more tokens, which count against its next turns. Without effect while
-  // nobody waits: then nobody is held up.
+  // nobody contends: then nobody is held up.
   void Charge(const std::string& owner, int64_t tokens);
+  // Of what the owner was charged for a request that ends at `end`, so many tokens were not
+  // computed. What has lapsed of them is not given back.
+  void GiveBack(const std::string& owner, int64_t end, int64_t tokens);
 
  private:
   struct Owner {
-    int64_t served = 0;
+    int64_t time = 0;
     uint64_t turn = 0;                                // when it joined or had its last turn
+    bool contends = false;                            // only while it waits
     bool by_priority = true;                          // its next turn goes by priority
     std::set<std::pair<int32_t, uint64_t>> requests;  // (priority, id)
     std::set<uint64_t> ids;                           // of the same
@@ -67,38 +92,57 @@ class FairQueue {
     int32_t priority;
     int64_t tokens;
   };
-  using Turn = std::tuple<int64_t, uint64_t, Entry*>;  // (served, turn, owner)
+  using Turn = std::tuple<int64_t, uint64_t, Entry*>;  // (time, turn, owner)
 
-  static Turn TurnOf(Entry& owner) { return {owner.second.served, owner.second.turn, &owner}; }
+  static Turn TurnOf(Entry& owner) { return {owner.second.time, owner.second.turn, &owner}; }
+  // Out of the order, before its time or turn changes, and back if it waits.
+  void TakeOut(Entry& owner);
+  void PutBack(Entry& owner);
   void Erase(std::unordered_map<uint64_t, Place>::iterator place);
   Entry& Remembered(const std::string& owner);
+  void SetContends(Entry& owner, bool contends);
+  // Of those that contend, of whom there are some.
+  int64_t Earliest() const { return std::get<0>(*contending_.begin()); }
+  // Work alone would advance it so far.
+  void SetClock(int64_t by_work);
 
   std::map<std::string, Owner> owners_;  // those that wait or were charged since somebody waits
   std::set<Turn> turns_;                 // of owners that wait
+  std::set<Turn> contending_;            // of them
+  int64_t sum_ = 0;                      // of the times of those that contend
   std::unordered_map<uint64_t, Place> places_;
-  uint64_t clock_ = 0;
+  int64_t clock_ = 0;
+  int64_t work_ = 0;    // tokens, too few to advance the clock by one
+  int64_t latest_ = 0;  // time of any owner
+  uint64_t turn_ = 0;   // the last
 };
 
 template <typename Visitor>
-std::optional<uint64_t> FairQueue::Find(const Visitor& visit) const {
+std::optional<uint64_t> FairQueue::Find(const Visitor& visit) {
   uint64_t shown = 0;
   Visit answer = Visit::kNext;
+  bool contends = false;
   const auto show = [&](uint64_t id) {
     shown = id;
     answer = visit(id);
-    return answer != Visit::kNext;
+    contends = contends || (answer != Visit::kCannot && answer != Visit::kNextOwner);
+    return answer != Visit::kNext && answer != Visit::kCannot;
   };
-  for (const auto& [served, turn, entry] : turns_) {
+  std::vector<Entry*> changed;
+  for (const auto& [time, turn, entry] : turns_) {
     const Owner& owner = entry->second;
+    contends = false;
     if (owner.by_priority) {
       std::ranges::any_of(owner.requests, show, &std::pair<int32_t, uint64_t>::second);
     } else {
       std::ranges::any_of(owner.ids, show);
     }
-    if (answer == Visit::kTake) return shown;
-    if (answer == Visit::kEnd) break;
+    if (contends != owner.contends) changed.push_back(entry);
+    if (answer == Visit::kTake || answer == Visit::kEnd) break;
   }
-  return std::nullopt;
+  for (Entry* const entry : changed) SetContends(*entry, !entry->second.contends);
+  SetClock(clock_);
+  return answer == Visit::kTake ? std::optional(shown) : std::nullopt;
 }
 
 }  // namespace tvq

@@ -60,6 +60,8 @@ class Reservation {
 
   // For which room is kept.
   std::optional<uint64_t> holder() const;
+  // Whether room is kept for it from other owners, too.
+  bool HoldsUpOthers(uint64_t id) const { return holder() == id && !lacks_share_; }
   // When to look again although nothing has changed: in the last look the reservation kept a
   // request from starting. Time::max() if it did not.
   Time look_again() const { return look_again_; }

@@ -15,7 +15,8 @@ ActiveRequest::ActiveRequest(Submission submission, Model& model, StateBudget& b
     : submission_(std::move(submission)),
       model_(&model),
       budget_(&budget),
-      draft_memory_(&draft_memory) {
+      draft_memory_(&draft_memory),
+      uncomputed_(submission_.charge.tokens) {
   usage_.prompt_tokens = static_cast<int64_t>(request().prompt.size());
 }
 
@@ -113,7 +114,10 @@ void ActiveRequest::OnFed(int64_t tokens) {
   std::vector<TokenEvent> events = prompt_->Fed(tokens, first);
   if (!events.empty()) request().sink->OnPrompt(first, std::move(events));
   if (tokens > 0) OfferPrefix();
-  if (prompt_->remaining() == 0) OnPromptFed();
+  // In proportion: an encoder's rows are not tokens.
+  const int64_t left = prompt_->remaining();
+  uncomputed_ = left == 0 ? 0 : uncomputed_ * left / (left + tokens);
+  if (left == 0) OnPromptFed();
 }
 
 // A copy is worth having, not waiting for, nor keeping others waiting.

@@ -46,6 +46,9 @@ class ActiveRequest {
   int64_t TakeUncharged() {
     return usage_.completion_tokens - std::exchange(charged_, usage_.completion_tokens);
   }
+  const PromptCharge& charge() const { return submission_.charge; }
+  // Of the charge, tokens that are not computed.
+  int64_t uncomputed() const { return uncomputed_; }
   bool started() const { return started_; }  // its sink was greeted
   bool done() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }  // once done
@@ -122,6 +125,7 @@ class ActiveRequest {
   std::optional<Continuation> kept_;
   Usage usage_;
   int64_t charged_ = 0;  // of usage_.completion_tokens
+  int64_t uncomputed_;   // of submission_.charge
   std::optional<absl::Status> outcome_;
 };
 

@@ -18,13 +18,21 @@
 
 namespace tvq {
 
+// What an owner was charged when a request started.
+struct PromptCharge {
+  int64_t tokens = 0;
+  int64_t end = 0;  // FairQueue::Pop
+};
+
 struct Submission {
   RequestHandle handle = 0;
   size_t model = 0;  // index among the served models
   Request request;   // with sampling.seed set and sampling.stop_token_ids sorted, when it generates
-  SteadyTime submitted;      // when it was accepted
-  Need need;                 // reserved when it is admitted
-  StateBudget::Share share;  // once it is admitted: need.state_bytes
+  SteadyTime submitted;  // when it was accepted
+  Need need;             // reserved when it is admitted
+  // Once it is admitted:
+  StateBudget::Share share;  // need.state_bytes
+  PromptCharge charge;
 
   // Of a request that generates; each sample starts with a copy.
   std::optional<TextStream> text;  // primed with the prompt

