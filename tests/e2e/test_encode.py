@@ -72,6 +72,15 @@ def test_a_call_that_is_cancelled_leaves_room(served, api):
     assert encode(served, "gated", [1, 2, 3])[0].shape == (3, WIDTH)
 
 
+def test_uploads_are_as_large_as_states_of_sessions(served, api):
+    """Those of an encoder, which grow to 12 MB here, are never sent."""
+    sessions = api.session_grpc.SessionServiceStub(served.channel)
+    first = api.session.ImportSessionRequest(create=api.session.CreateSessionRequest())
+    messages = [first] + [api.session.ImportSessionRequest(chunk=bytes(1 << 20))] * 70
+    code, message = refused(lambda: sessions.ImportSession(iter(messages)))
+    assert code == Code.RESOURCE_EXHAUSTED and "has more than" in message
+
+
 def test_the_server_says_which_models_encode(served, api):
     models = served.models.ListModels(api.model.ListModelsRequest()).models
     assert {model.name: model.can_encode for model in models} == {"vq": False, "gated": True, "standard": True}

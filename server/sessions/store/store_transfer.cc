@@ -145,6 +145,7 @@ int64_t Store::max_upload_bytes() const {
   if (options_.max_snapshot_bytes > 0) return options_.max_snapshot_bytes;
   int64_t largest = 0;
   for (size_t i = 0; i < place_bytes_.size(); ++i) {
+    if (!model(i).info().predicts) continue;  // there are no snapshots of its states
     const int64_t growth =
         std::min(model(i).LargestStateBytes() - model(i).StateBytes(0), kMostUploadGrowth);
     largest = std::max(largest, place_bytes_[i] + growth);
