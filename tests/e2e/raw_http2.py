@@ -7,7 +7,8 @@ import threading
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_HEADERS, END_STREAM, ACK = 4, 1, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-FRAME = 16384  # the largest without asking
+FRAME = 16384   # the largest without asking
+WINDOW = 65535  # likewise
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -19,18 +20,36 @@ def literal(name, value):
     return b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
+def begin_call(address, method):
+    """A connection with the beginning of a call of `method`, which is stream 1."""
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)))
+    headers = [(":method", "POST"), (":scheme", "http"), (":path", method), (":authority", address),
+               ("content-type", "application/grpc"), ("te", "trailers")]
+    connection.sendall(PREFACE + frame(SETTINGS, 0, 0)
+                       + frame(HEADERS, END_HEADERS, 1, b"".join(literal(*h) for h in headers)))
+    return connection
+
+
+def unread_call(address, method, message):
+    """A connection with a call of `method`, of whose answer no more comes than a window: nobody reads it. The message
+    must fit into a window, too."""
+    connection = begin_call(address, method)
+    data = struct.pack(">BI", 0, len(message)) + message
+    assert len(data) <= WINDOW
+    for at in range(0, len(data), FRAME):
+        piece = data[at:at + FRAME]
+        connection.sendall(frame(DATA, END_STREAM if at + FRAME >= len(data) else 0, 1, piece))
+    return connection
+
+
 class HeldRequest:
     """A connection that says it sends a message of `size` bytes to `method`, and keeps the last of them."""
 
     def __init__(self, address, method, size):
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)))
-        headers = [(":method", "POST"), (":scheme", "http"), (":path", method), (":authority", address),
-                   ("content-type", "application/grpc"), ("te", "trailers")]
-        self.socket.sendall(PREFACE + frame(SETTINGS, 0, 0)
-                            + frame(HEADERS, END_HEADERS, 1, b"".join(literal(*h) for h in headers)))
+        self.socket = begin_call(address, method)
         self.size = size
-        self.windows = {0: 65535, 1: 65535}
+        self.windows = {0: WINDOW, 1: WINDOW}
         self.sent = 0        # bytes of the message
         self.closed = False  # by the server, or the call was ended
         self.changed = threading.Condition()
@@ -82,7 +101,7 @@ class HeldRequest:
                         for at in range(0, length, 6):
                             key, value = struct.unpack(">HI", payload[at:at + 6])
                             if key == 4:  # SETTINGS_INITIAL_WINDOW_SIZE
-                                self.windows[1] += value - 65535
+                                self.windows[1] += value - WINDOW
                         self.socket.sendall(frame(SETTINGS, ACK, 0))
                     elif kind == PING and not flags & ACK:
                         self.socket.sendall(frame(PING, ACK, 0, payload))

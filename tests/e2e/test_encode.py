@@ -1,10 +1,14 @@
 """Vectors of a text by a model that looks both ways, served beside one that predicts."""
 
+import contextlib
+
 import golden_file
 import grpc
 import numpy as np
 import pytest
-from server_process import GOLDEN, ServerProcess
+from metrics_endpoint import Metrics
+from raw_http2 import unread_call
+from server_process import GOLDEN, ServerProcess, wait_until
 from session_client import refused
 
 Code = grpc.StatusCode
@@ -70,6 +74,22 @@ def test_a_call_that_is_cancelled_leaves_room(served, api):
     for call in calls:
         call.cancel()
     assert encode(served, "gated", [1, 2, 3])[0].shape == (3, WIDTH)
+
+
+def test_an_answer_that_nobody_takes_is_in_memory_once(start, api):
+    metrics = Metrics(start, "--model", f"standard={ENCODERS['standard']}", "--max-model-len", LONGEST,
+                      "--paused-timeout", 600)
+    server, tokens, calls = metrics.server, 60_000, 16
+    encode(server, "standard", [1] * tokens)
+    request = api.generation.EncodeRequest(model="standard", token_ids=api.session.TokenIds(ids=[1] * tokens))
+    answers, before = calls * tokens * WIDTH * 4, server.resident_bytes()
+    with contextlib.ExitStack() as held:
+        for _ in range(calls):
+            call = unread_call(server.address, "/tvq.v1.GenerationService/Encode", request.SerializeToString())
+            held.enter_context(contextlib.closing(call))
+        wait_until(lambda: metrics.calls("GenerationService/Encode") == {"OK": calls + 1}, "the calls were answered")
+        wait_until(lambda: server.resident_bytes() < before + 1.5 * answers, "the rest was given back")
+        assert server.resident_bytes() > before + 0.5 * answers, "what the test needs"
 
 
 def test_uploads_are_as_large_as_states_of_sessions(served, api):

@@ -87,7 +87,7 @@ void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
 void EncodeCall::AnswerVectors(int64_t tokens) {
   v1::EncodeResponse response;
   response.mutable_vectors()->Add(vectors_.begin(), vectors_.end());
-  vectors_ = {};
+  std::vector<float>().swap(vectors_);  // its memory, too, before the client takes the answer
   response.set_tokens(static_cast<int32_t>(tokens));
   response.set_width(static_cast<int32_t>(width_));
   Answer(response);
