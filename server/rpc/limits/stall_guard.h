@@ -31,6 +31,7 @@ class StallGuard {
   // Before the operation is started. Unless Disarm comes first, calls `stalled` when the time has
   // passed, on a thread of gRPC.
   void Arm(std::chrono::milliseconds timeout, std::function<void()> stalled) {
+    began_ = std::chrono::steady_clock::now();
     const int64_t operation = ++operations_;
     *armed_ = operation;
     alarm_.emplace();
@@ -44,13 +45,19 @@ class StallGuard {
   // When the operation is done. False: `stalled` was called, or is being called now.
   bool Disarm() {
     const bool in_time = armed_->exchange(0) != 0;
+    took_ = std::chrono::steady_clock::now() - began_;
     alarm_.reset();
     return in_time;
   }
 
+  // How long the last operation waited.
+  std::chrono::steady_clock::duration took() const { return took_; }
+
  private:
   const std::shared_ptr<std::atomic<int64_t>> armed_ = std::make_shared<std::atomic<int64_t>>(0);
   int64_t operations_ = 0;
+  std::chrono::steady_clock::time_point began_;
+  std::chrono::steady_clock::duration took_{};
   std::optional<grpc::Alarm> alarm_;
 };
 

@@ -72,7 +72,7 @@ absl::Status GenerateWithStateCall::ReadMessage() {
     message_.DiscardUnknownFields();
     if (auto status = receiver_->Keep(message_.SpaceUsedLong()); !status.ok()) return status;
   }
-  return receiver_->Add(message.chunk());
+  return receiver_->Add(message.chunk(), guard_.took());
 }
 
 void GenerateWithStateCall::OnMessage() {

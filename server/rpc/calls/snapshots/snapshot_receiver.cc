@@ -1,21 +1,28 @@
 #include "server/rpc/calls/snapshots/snapshot_receiver.h"
 
+#include <algorithm>
+#include <ratio>
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/rpc/wire/session_convert.h"
 
 namespace tvq {
 
-absl::Status SnapshotReceiver::Add(const std::string& chunk, Clock::time_point now) {
+absl::Status SnapshotReceiver::Add(const std::string& chunk, Clock::duration waited) {
   if (auto status = CheckChunk(chunk); !status.ok()) return status;
   if (auto status = Keep(chunk.size()); !status.ok()) return status;
-  bytes_ += static_cast<int64_t>(chunk.size());
-  if (now - began_ > patience_ + std::chrono::seconds(bytes_ / kSlowestSender)) {
+  empty_ = empty_ && chunk.empty();
+  const auto bytes = static_cast<int64_t>(chunk.size());
+  left_ += std::chrono::microseconds(bytes * std::micro::den / kSlowestSender) - waited;
+  if (left_ < Clock::duration::zero()) {
     return absl::DeadlineExceededError(
-        absl::StrCat("chunk: the snapshot comes too slowly, must come at ", kSlowestSender,
-                     " bytes a second or more"));
+        absl::StrCat("chunk: the snapshot came too slowly for ",
+                     absl::FormatDuration(absl::FromChrono(patience_)), ", must come at ",
+                     kSlowestSender, " bytes a second or more"));
   }
+  left_ = std::min(left_, patience_);
   absl::Status taken = upload_->Add(std::span<const char>(chunk));
   if (absl::IsResourceExhausted(taken)) busy_ = !upload_->too_large();
   return taken;

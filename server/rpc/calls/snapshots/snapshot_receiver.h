@@ -14,8 +14,8 @@
 
 namespace tvq {
 
-// How fast a client must send at least, in bytes a second, once the time is over for which one
-// chunk may let the server wait.
+// How fast a client must send at least, in bytes a second, over any time for which one chunk may
+// let the server wait.
 inline constexpr int64_t kSlowestSender = int64_t{16} << 10;
 
 // A snapshot on its way in, as a client sends it, and its part of the quota. One thread at a time.
@@ -25,17 +25,18 @@ class SnapshotReceiver {
 
   // `patience`: for one chunk.
   SnapshotReceiver(SessionStore* store, ByteQuota* quota, std::chrono::milliseconds patience)
-      : share_(quota), upload_(store->NewUpload()), patience_(patience) {}
+      : share_(quota), upload_(store->NewUpload()), patience_(patience), left_(patience) {}
 
-  // INVALID_ARGUMENT for a chunk that is too long. DEADLINE_EXCEEDED when all of them together come
-  // too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than any this server takes, or,
-  // then `busy` is true, when others are sending too much already or there is no memory.
-  absl::Status Add(const std::string& chunk, Clock::time_point now = Clock::now());
+  // For a chunk that was `waited` for. INVALID_ARGUMENT if it is too long. DEADLINE_EXCEEDED when
+  // those that came lately came too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than
+  // any this server takes, or, then `busy` is true, when others are sending too much already or
+  // there is no memory.
+  absl::Status Add(const std::string& chunk, Clock::duration waited);
 
   // Counts what the call keeps beside the snapshot. RESOURCE_EXHAUSTED as for a chunk.
   absl::Status Keep(size_t bytes);
 
-  bool empty() const { return bytes_ == 0; }
+  bool empty() const { return empty_; }
   bool busy() const { return busy_; }
 
   // What was received. Once.
@@ -44,9 +45,10 @@ class SnapshotReceiver {
  private:
   ByteQuota::Share share_;
   std::unique_ptr<SnapshotUpload> upload_;
-  const std::chrono::milliseconds patience_;
-  const Clock::time_point began_ = Clock::now();
-  int64_t bytes_ = 0;
+  const Clock::duration patience_;
+  // For which it may be waited for the next bytes. Each adds to it, but all no more than patience_.
+  Clock::duration left_;
+  bool empty_ = true;
   bool busy_ = false;
 };
 

@@ -41,7 +41,9 @@ void UploadCall::OnMessage() {
   const absl::StatusOr<std::string> chunk = Read(message_, reads_ == 1);
   message_.Clear();
   if (!chunk.ok()) return Refuse(chunk.status(), /*busy=*/true);
-  if (auto status = receiver_->Add(*chunk); !status.ok()) return Refuse(status, receiver_->busy());
+  if (auto status = receiver_->Add(*chunk, guard_.took()); !status.ok()) {
+    return Refuse(status, receiver_->busy());
+  }
   ReadNext();
 }
 
