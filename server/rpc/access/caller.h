@@ -25,6 +25,7 @@ struct MethodInfo {
 // Whom an accepted call belongs to.
 struct Caller {
   std::string owner;     // of sessions: the name of the key; empty on a server without keys
+  std::string sharer;    // of turns and shares: the owner; without keys the network that calls
   OwnerLimits limits;    // of what the owner's requests may have of the engine
   bool admin = false;    // the key has the admin permission
   bool sessions = true;  // the key has the sessions permission

@@ -21,10 +21,10 @@ AppendCall::AppendCall(const CallContext& context, grpc::CallbackServerContext* 
 
 void AppendCall::Begin(const grpc::ByteBuffer& request) {
   if (!Admit()) return;
-  if (!context().session_tasks->TrySchedule(kSessionTaskBytes + request.Length(),
-                                            [self = Self(), request] { self->Open(request); })) {
-    GiveUp(SessionTasksBusy(), /*busy=*/true);
-  }
+  const auto status =
+      context().session_tasks->TrySchedule(caller().sharer, kSessionTaskBytes + request.Length(),
+                                           [self = Self(), request] { self->Open(request); });
+  if (!status.ok()) GiveUp(status, /*busy=*/true);
 }
 
 void AppendCall::Open(const grpc::ByteBuffer& bytes) {

@@ -17,15 +17,6 @@ bool IsRequestId(std::string_view id) {
 
 }  // namespace
 
-absl::Status WorkersBusy() {
-  return absl::ResourceExhaustedError(
-      "too many large requests wait to be read; try again, or send less text at once");
-}
-
-absl::Status SessionTasksBusy() {
-  return absl::ResourceExhaustedError("too many calls on sessions wait; try again");
-}
-
 absl::Status NoSessions() {
   return absl::UnimplementedError(
       "session: this server keeps no sessions; send the whole prompt and leave the field unset");

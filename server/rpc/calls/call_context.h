@@ -27,14 +27,8 @@ namespace tvq {
 // for 64 KiB (models/zoo/novels).
 inline constexpr size_t kInlineRequestBytes = 4 * 1024;
 
-// What a long request is answered when the workers' queue has no room for it.
-absl::Status WorkersBusy();
-
 // The least that a task of the session pool counts for, beside its request.
 inline constexpr size_t kSessionTaskBytes = 16 * 1024;
-
-// What a call is answered when the session pool's queue has no room for it.
-absl::Status SessionTasksBusy();
 
 // What a call on a session is answered by a server that keeps none.
 absl::Status NoSessions();

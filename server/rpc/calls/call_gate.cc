@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/rpc/access/peer_network.h"
 #include "server/rpc/calls/call_context.h"
 #include "server/rpc/wire/status.h"
 
@@ -57,6 +58,8 @@ absl::Status CallGate::Admit(const MethodInfo& method, grpc::ServerContextBase* 
     recorder_->Rejected(status, /*draining=*/false);
     return status;
   }
+  // Sessions and prefixes are of keys, or of all. Turns and shares are of keys, or of networks.
+  caller->sharer = has_keys() ? caller->owner : NetworkOfPeer(rpc->peer());
   if (has_keys()) key_holders_.Add(rpc->peer());
   if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load
   const auto wait = limiter_.Take(caller->owner, std::chrono::steady_clock::now());

@@ -15,21 +15,22 @@ constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
 // What a message of protobuf can hold, less what stands around the numbers.
 constexpr int64_t kMostNumbers = (int64_t{1} << 29) - 1024;
 
+// Of an answer that is not counted: about what any call takes.
+constexpr int64_t kUncountedBytes = int64_t{16} << 10;
+
 }  // namespace
 
 EncodeCall::EncodeCall(const CallContext& context, grpc::CallbackServerContext* rpc,
                        grpc::ByteBuffer* out)
-    : UnaryReactor(context, kEncode, rpc, out),
-      answer_(context.answers),
-      in_engine_(context.engine) {}
+    : UnaryReactor(context, kEncode, rpc, out), in_engine_(context.engine) {}
 
 void EncodeCall::Begin(const grpc::ByteBuffer& in) {
   if (!Admit()) return;
   if (in.Length() <= kInlineRequestBytes) return Open(in);
   // The copy shares the bytes.
-  if (!context().workers->TrySchedule(in.Length(), [self = Self(), in] { self->Open(in); })) {
-    Refuse(WorkersBusy(), /*busy=*/true);
-  }
+  const auto status = context().workers->TrySchedule(caller().sharer, in.Length(),
+                                                     [self = Self(), in] { self->Open(in); });
+  if (!status.ok()) Refuse(status, /*busy=*/true);
 }
 
 void EncodeCall::Open(const grpc::ByteBuffer& bytes) {
@@ -64,16 +65,15 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
 
 absl::Status EncodeCall::TakeRoom(int64_t vectors) {
   const int64_t bytes = vectors * width_ * static_cast<int64_t>(sizeof(float));
-  if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
-  if (answer_.emplace(context().answers).Add(static_cast<size_t>(bytes))) return absl::OkStatus();
-  const auto full = absl::ResourceExhaustedError(
-      "too many vectors are asked for, or wait for their clients; try again");
-  AddRetryPushback(full, /*fits_idle_server=*/true, rpc());
-  return full;
+  if (bytes <= kUncountedBytes) return absl::OkStatus();
+  answer_ = ByteQuota::Share(context().answers, caller().sharer);
+  auto status = answer_.Add(bytes);
+  AddRetryPushback(status, /*fits_idle_server=*/true, rpc());
+  return status;
 }
 
 void EncodeCall::OnDone() {
-  answer_.reset();
+  answer_ = {};
   UnaryReactor::OnDone();
 }
 

@@ -6,7 +6,6 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,13 +44,13 @@ class EncodeCall : public UnaryReactor, public RequestSink {
   }
   void Open(const grpc::ByteBuffer& bytes);
   absl::Status Submit(const v1::EncodeRequest& message);
-  // For an answer of so many vectors; RESOURCE_EXHAUSTED, with its trailer.
+  // For an answer of so many vectors. RESOURCE_EXHAUSTED of ByteQuota, with its trailer.
   absl::Status TakeRoom(int64_t vectors);
   void AnswerVectors(int64_t tokens);
 
-  int64_t width_ = 0;                       // constant once submitted
-  std::vector<float> vectors_;              // the loop's, then the worker's that answers
-  std::optional<ByteQuota::Share> answer_;  // of a large one, until gRPC is done with it
+  int64_t width_ = 0;           // constant once submitted
+  std::vector<float> vectors_;  // the loop's, then the worker's that answers
+  ByteQuota::Share answer_;     // of one that counts, until gRPC is done with it
   EngineRequest in_engine_;
 };
 

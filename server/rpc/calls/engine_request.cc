@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "server/rpc/access/peer_network.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/status.h"
 
@@ -19,8 +18,7 @@ absl::Status EngineRequest::Submit(Request request, const Caller& caller,
   request.deadline = ToSteady(rpc->deadline());
   request.sink = std::move(sink);
   if (prefixes != nullptr) prefixes->UsePrefixes(&request);
-  // Sessions and prefixes are of keys, or of all. Turns are of keys, or of addresses.
-  if (request.owner.empty()) request.owner = NetworkOfPeer(rpc->peer());
+  request.owner = caller.sharer;
   const std::string model = request.model;
   const int64_t sequences = Sequences(request);
   const int64_t tokens = MostTokens(request);

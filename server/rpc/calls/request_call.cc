@@ -34,9 +34,9 @@ void RequestCall::Begin() {
   if (!Admit()) return;
   if (request.Length() <= kInlineRequestBytes) return Open(request);
   // The copy shares the bytes.
-  const bool room = context().workers->TrySchedule(
-      request.Length(), [self = Self(), request] { self->Open(request); });
-  if (!room) GiveUp(WorkersBusy(), /*busy=*/true);
+  const auto status = context().workers->TrySchedule(
+      caller().sharer, request.Length(), [self = Self(), request] { self->Open(request); });
+  if (!status.ok()) GiveUp(status, /*busy=*/true);
 }
 
 void RequestCall::Open(const grpc::ByteBuffer& bytes) {
@@ -47,12 +47,12 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
   auto call = ToSessionCall(*session, CallHash(), caller().owner);
   if (!call.ok()) return GiveUp(call.status());
-  const bool room = context().session_tasks->TrySchedule(
-      kSessionTaskBytes + bytes.Length(),
+  const auto scheduled = context().session_tasks->TrySchedule(
+      caller().sharer, kSessionTaskBytes + bytes.Length(),
       [self = Self(), call = *std::move(call), commit_on_cancel = session->commit_on_cancel()] {
         self->OpenSession(call, commit_on_cancel);
       });
-  if (!room) GiveUp(SessionTasksBusy(), /*busy=*/true);
+  if (!scheduled.ok()) GiveUp(scheduled, /*busy=*/true);
 }
 
 void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel) {

@@ -36,13 +36,16 @@ class UnaryCall final : public UnaryReactor {
     if (!Admit()) return;
     const auto run = [self = shared_from_this(), this, in] { Run(*in); };
     if (where == RunOn::kSessionTasks) {
-      if (!context().session_tasks->TrySchedule(kSessionTaskBytes + in->Length(), run)) {
-        Refuse(SessionTasksBusy(), /*busy=*/true);
+      if (auto status = context().session_tasks->TrySchedule(caller().sharer,
+                                                             kSessionTaskBytes + in->Length(), run);
+          !status.ok()) {
+        Refuse(status, /*busy=*/true);
       }
     } else if (in->Length() <= kInlineRequestBytes) {
       run();
-    } else if (!context().workers->TrySchedule(in->Length(), run)) {
-      Refuse(WorkersBusy(), /*busy=*/true);
+    } else if (auto status = context().workers->TrySchedule(caller().sharer, in->Length(), run);
+               !status.ok()) {
+      Refuse(status, /*busy=*/true);
     }
   }
 

@@ -1,54 +1,58 @@
 #ifndef TVQ_SERVER_RPC_LIMITS_BYTE_QUOTA_H_
 #define TVQ_SERVER_RPC_LIMITS_BYTE_QUOTA_H_
 
-#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "server/engine/scheduling/fair_share.h"
 
 namespace tvq {
 
-// Bounds the memory of all that some kind of calls keep for their clients. Any thread.
+// Bounds the memory of all that some kind of calls keep for their clients, and shares it fairly
+// among the owners of the calls (FairShare, 15 times). One call of each owner may keep what others
+// leave; if nobody else keeps anything, more than the whole quota. Any thread.
 class ByteQuota {
  public:
-  explicit ByteQuota(size_t bytes) : most_(bytes) {}
+  // `what` keeps bytes, in the plural and as errors name it; a literal.
+  ByteQuota(const char* what, int64_t bytes) : what_(what), total_(bytes), fair_(bytes, 15) {}
 
   // What one call keeps, given back by the destructor. One thread at a time.
   class Share {
    public:
-    explicit Share(ByteQuota* quota) : quota_(quota) {}
-    ~Share() { quota_->Give(bytes_); }
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
+    Share() = default;  // of no quota
+    Share(ByteQuota* quota, std::string owner) : quota_(quota), owner_(std::move(owner)) {}
+    ~Share() { Give(); }
+    Share(Share&& other) noexcept;
+    Share& operator=(Share&& other) noexcept;
 
-    // False, and it stays as it was, if there is no room for so many more. What is larger than all
-    // the room finds it when nothing else is there.
-    [[nodiscard]] bool Add(size_t bytes) {
-      if (!quota_->TryTake(bytes)) return false;
-      bytes_ += bytes;
-      return true;
-    }
+    // RESOURCE_EXHAUSTED, and it stays as it was, if there is no room for so many more, or none for
+    // this owner. Says how much is taken, whose limit that is, and what would help.
+    absl::Status Add(int64_t bytes);
 
    private:
-    ByteQuota* const quota_;
-    size_t bytes_ = 0;
+    void Give();
+
+    ByteQuota* quota_ = nullptr;
+    std::string owner_;
+    int64_t bytes_ = 0;
   };
 
  private:
-  bool TryTake(size_t bytes) {
-    absl::MutexLock lock(&mutex_);
-    if (taken_ > 0 && (taken_ > most_ || bytes > most_ - taken_)) return false;
-    taken_ += bytes;
-    return true;
-  }
-  void Give(size_t bytes) {
-    absl::MutexLock lock(&mutex_);
-    taken_ -= bytes;
-  }
+  // For a share that has `has`.
+  absl::Status Take(const std::string& owner, int64_t has, int64_t more);
+  void Give(const std::string& owner, int64_t bytes);
 
-  const size_t most_;
+  const char* const what_;
+  const int64_t total_;
+  const FairShare fair_;
   absl::Mutex mutex_;
-  size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int64_t> owners_ ABSL_GUARDED_BY(mutex_);  // that keep something
 };
 
 }  // namespace tvq

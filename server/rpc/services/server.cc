@@ -46,29 +46,22 @@ int Writers(const ServerOptions& options) {
 // seconds, so one worker more is for the shorter of them alone.
 constexpr int kWorkers = 2;
 constexpr size_t kShorterBytes = size_t{64} << 10;
-constexpr size_t kMaxWorkerBytes = size_t{256} << 20;  // of them, and of those that wait
+constexpr int64_t kMaxWorkerBytes = int64_t{256} << 20;  // of them, and of those that wait
 
 // Tasks that wait for disk or network at the same time, and what those that wait their turn keep.
 constexpr int kSessionThreads = 16;
-constexpr size_t kMaxSessionTaskBytes = size_t{64} << 20;
+constexpr int64_t kMaxSessionTaskBytes = int64_t{64} << 20;
 
-// Of large answers of vectors that clients have asked for and not taken.
-constexpr size_t kMaxAnswerBytes = size_t{512} << 20;
+// Of answers of vectors that clients have asked for and not taken.
+constexpr int64_t kMaxAnswerBytes = int64_t{512} << 20;
 
-// Two of the models' largest snapshots, or a number of small ones, may be on their way in at once;
-// in any case one as large as is taken at all, with the request that it comes with.
-size_t UploadBytes(const Engine& engine, const SessionStore* sessions,
-                   const ServerOptions& options) {
+// Two of the largest snapshots, or one with the largest request that it may come with, and a
+// sixteenth of the whole beside them, which is for owners that send nothing yet.
+int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) {
   constexpr int64_t kIdBytes = 4;  // of an id that has one byte on its way
-  int64_t largest = int64_t{32} << 20;
-  for (const ServedModel& served : engine.models()) {
-    const Model& model = *served.model;
-    largest = std::max(
-        largest, std::min(model.LargestStateBytes(), model.StateBytes(0) + kMostUploadGrowth));
-  }
-  const int64_t two = 2 * (largest + (int64_t{16} << 20));
   const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();
-  return static_cast<size_t>(std::max(two, one + kIdBytes * options.max_message_bytes));
+  const int64_t most = one + std::max(one, kIdBytes * options.max_message_bytes);
+  return most + most / 15;
 }
 
 // In which the last answers go out; then streams end that never end by themselves.
@@ -146,9 +139,9 @@ class Server::Impl {
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
         credentials_(gate_.get(), tls_.get()),
-        uploads_(UploadBytes(*engine, sessions, options)),
-        workers_(kWorkers, kMaxWorkerBytes, TaskPool::Order::kShortFirst, kShorterBytes),
-        session_tasks_(kSessionThreads, kMaxSessionTaskBytes),
+        uploads_("snapshots on their way in", UploadBytes(sessions, options)),
+        workers_(kWorkers, &unread_, TaskPool::Order::kShortFirst, kShorterBytes),
+        session_tasks_(kSessionThreads, &unopened_),
         context_{.engine = engine,
                  .sessions = sessions,
                  .gate = gate_.get(),
@@ -286,7 +279,9 @@ class Server::Impl {
   OpenCalls open_calls_;
   std::atomic<bool> draining_ = false;
   ByteQuota uploads_;
-  ByteQuota answers_{kMaxAnswerBytes};
+  ByteQuota answers_{"vectors that are asked for, or wait for their clients,", kMaxAnswerBytes};
+  ByteQuota unread_{"large requests that wait to be read", kMaxWorkerBytes};
+  ByteQuota unopened_{"calls on sessions that wait", kMaxSessionTaskBytes};
   StreamWriters writers_;
   TaskPool workers_;
   TaskPool session_tasks_;

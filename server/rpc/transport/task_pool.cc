@@ -5,8 +5,8 @@
 
 namespace tvq {
 
-TaskPool::TaskPool(int threads, size_t max_bytes, Order order, size_t short_bytes)
-    : max_bytes_(max_bytes), order_(order), short_bytes_(short_bytes) {
+TaskPool::TaskPool(int threads, ByteQuota* bytes, Order order, size_t short_bytes)
+    : quota_(bytes), order_(order), short_bytes_(short_bytes) {
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this] { Loop(/*short_only=*/false); });
   }
@@ -23,20 +23,23 @@ TaskPool::~TaskPool() {
 
 void TaskPool::Schedule(std::function<void()> task) {
   absl::MutexLock lock(&mutex_);
-  Add(0, std::move(task), &other_tasks_);
+  Add({.run = std::move(task)}, &other_tasks_);
 }
 
-bool TaskPool::TrySchedule(size_t bytes, std::function<void()> task) {
+absl::Status TaskPool::TrySchedule(const std::string& owner, size_t bytes,
+                                   std::function<void()> task) {
+  ByteQuota::Share share(quota_, owner);
+  if (auto status = share.Add(static_cast<int64_t>(bytes)); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
-  if (bytes_ > 0 && (bytes_ >= max_bytes_ || bytes > max_bytes_ - bytes_)) return false;
-  bytes_ += bytes;
-  Add(bytes, std::move(task), bytes <= short_bytes_ ? &short_tasks_ : &other_tasks_);
-  return true;
+  Add({.bytes = bytes, .share = std::move(share), .run = std::move(task)},
+      bytes <= short_bytes_ ? &short_tasks_ : &other_tasks_);
+  return absl::OkStatus();
 }
 
-void TaskPool::Add(size_t bytes, std::function<void()> task, std::vector<Task>* tasks) {
-  const uint64_t due = order_ == Order::kArrival ? 0 : begun_bytes_ + bytes;
-  tasks->push_back({due, scheduled_++, bytes, std::move(task)});
+void TaskPool::Add(Task task, std::vector<Task>* tasks) {
+  task.due = order_ == Order::kArrival ? 0 : begun_bytes_ + task.bytes;
+  task.number = scheduled_++;
+  tasks->push_back(std::move(task));
   std::push_heap(tasks->begin(), tasks->end());
 }
 
@@ -63,10 +66,7 @@ void TaskPool::Loop(bool short_only) {
       begun_bytes_ += task.bytes;
     }
     task.run();
-    task.run = nullptr;
-    if (task.bytes == 0) continue;
-    absl::MutexLock lock(&mutex_);
-    bytes_ -= task.bytes;
+    task.run = nullptr;  // before its bytes are given back
   }
 }
 

@@ -118,7 +118,7 @@ TEST_F(SessionCallsTest, RequestsThatWaitForTheirStatesAreNotKeptWithoutEnd) {
     if (!server_->call_counts().rejected.empty()) refused = waiting.call->Finish();
   }
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(refused.error_message(), HasSubstr("too many snapshots"));
+  EXPECT_THAT(refused.error_message(), HasSubstr("chunk: snapshots on their way in take"));
   EXPECT_EQ(calls.back().context.GetServerTrailingMetadata().count(kRetryPushbackTrailer), 1u);
   EXPECT_GT(calls.size(), 1U) << "one has room";
   for (Waiting& waiting : calls) waiting.context.TryCancel();

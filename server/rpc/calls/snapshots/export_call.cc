@@ -23,10 +23,10 @@ void ExportCall::Begin(const grpc::ByteBuffer& request) {
   if (const auto admitted = scope_.Begin(); !admitted.ok()) {
     return End(admitted);
   }
-  if (!context_.session_tasks->TrySchedule(kSessionTaskBytes + request.Length(),
-                                           [self = self_, request] { self->Open(request); })) {
-    Refuse(SessionTasksBusy());
-  }
+  const auto status = context_.session_tasks->TrySchedule(
+      scope_.caller().sharer, kSessionTaskBytes + request.Length(),
+      [self = self_, request] { self->Open(request); });
+  if (!status.ok()) Refuse(status);
 }
 
 void ExportCall::Open(const grpc::ByteBuffer& request) {

@@ -22,8 +22,9 @@ GenerateWithStateCall::GenerateWithStateCall(const CallContext& context,
 void GenerateWithStateCall::Begin() {
   if (!Admit()) return;
   if (context().sessions == nullptr) return Refuse(NoSessions());
-  receiver_ = std::make_unique<SnapshotReceiver>(context().sessions, context().uploads,
-                                                 context().stall_timeout);
+  receiver_ = std::make_unique<SnapshotReceiver>(
+      context().sessions, ByteQuota::Share(context().uploads, caller().sharer),
+      context().stall_timeout);
   ReadNext();
 }
 
@@ -40,10 +41,10 @@ void GenerateWithStateCall::OnReadDone(bool ok) {
   if (rpc()->IsCancelled()) {
     return RefuseUpload(absl::CancelledError("the call was cancelled"), /*busy=*/false);
   }
-  const bool room = context().session_tasks->TrySchedule(
-      kSessionTaskBytes + in_.Length(),
+  const auto status = context().session_tasks->TrySchedule(
+      caller().sharer, kSessionTaskBytes + in_.Length(),
       [self = Self(), ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!room) RefuseUpload(SessionTasksBusy(), /*busy=*/true);
+  if (!status.ok()) RefuseUpload(status, /*busy=*/true);
 }
 
 absl::Status GenerateWithStateCall::ReadMessage() {

@@ -29,10 +29,10 @@ absl::Status SnapshotReceiver::Add(const std::string& chunk, Clock::duration wai
 }
 
 absl::Status SnapshotReceiver::Keep(size_t bytes) {
-  if (share_.Add(bytes)) return absl::OkStatus();
+  const absl::Status status = share_.Add(static_cast<int64_t>(bytes));
+  if (status.ok()) return status;
   busy_ = true;
-  return absl::ResourceExhaustedError(
-      "chunk: too many snapshots are being sent at once; try again");
+  return absl::ResourceExhaustedError(absl::StrCat("chunk: ", status.message()));
 }
 
 }  // namespace tvq

@@ -23,9 +23,12 @@ class SnapshotReceiver {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `patience`: for one chunk.
-  SnapshotReceiver(SessionStore* store, ByteQuota* quota, std::chrono::milliseconds patience)
-      : share_(quota), upload_(store->NewUpload()), patience_(patience), left_(patience) {}
+  // `share`, of the quota, has nothing yet. `patience`: for one chunk.
+  SnapshotReceiver(SessionStore* store, ByteQuota::Share share, std::chrono::milliseconds patience)
+      : share_(std::move(share)),
+        upload_(store->NewUpload()),
+        patience_(patience),
+        left_(patience) {}
 
   // For a chunk that was `waited` for. INVALID_ARGUMENT if it is too long. DEADLINE_EXCEEDED when
   // those that came lately came too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than

@@ -13,8 +13,9 @@ void UploadCall::Begin() {
   }
   if (context_.sessions == nullptr) return Refuse(NoSessions(), /*busy=*/false);
   if (auto status = CheckNotDraining(context_); !status.ok()) return Refuse(status, /*busy=*/false);
-  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads,
-                                                 context_.stall_timeout);
+  receiver_ = std::make_unique<SnapshotReceiver>(
+      context_.sessions, ByteQuota::Share(context_.uploads, caller().sharer),
+      context_.stall_timeout);
   ReadNext();
 }
 
@@ -31,10 +32,10 @@ void UploadCall::OnReadDone(bool ok) {
   if (rpc_->IsCancelled()) {
     return Refuse(absl::CancelledError("the call was cancelled"), /*busy=*/false);
   }
-  const bool room = context_.session_tasks->TrySchedule(
-      kSessionTaskBytes + message_.Length(),
+  const auto status = context_.session_tasks->TrySchedule(
+      caller().sharer, kSessionTaskBytes + message_.Length(),
       [self = self_, ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!room) Refuse(SessionTasksBusy(), /*busy=*/true);
+  if (!status.ok()) Refuse(status, /*busy=*/true);
 }
 
 void UploadCall::OnMessage() {
@@ -50,8 +51,9 @@ void UploadCall::OnMessage() {
 absl::Status UploadCall::NextSnapshot(
     const std::function<absl::Status(std::unique_ptr<SnapshotUpload>)>& take) {
   auto status = take(receiver_->Take());
-  receiver_ = std::make_unique<SnapshotReceiver>(context_.sessions, context_.uploads,
-                                                 context_.stall_timeout);
+  receiver_ = std::make_unique<SnapshotReceiver>(
+      context_.sessions, ByteQuota::Share(context_.uploads, caller().sharer),
+      context_.stall_timeout);
   return status;
 }
 

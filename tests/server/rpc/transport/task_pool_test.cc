@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -24,15 +26,18 @@ TEST(TaskPoolTest, DestructionRunsWhatWasScheduled) {
 TEST(TaskPoolTest, BytesAreBounded) {
   absl::Notification go;
   absl::Notification freed;
-  TaskPool pool(1, 100);
-  ASSERT_TRUE(pool.TrySchedule(60, [&go] { go.WaitForNotification(); }));
-  EXPECT_FALSE(pool.TrySchedule(41, [] {}));
-  EXPECT_TRUE(pool.TrySchedule(40, [] {}));
-  EXPECT_FALSE(pool.TrySchedule(1, [] {}));
+  ByteQuota quota("tasks", 100);
+  TaskPool pool(1, &quota);
+  ASSERT_TRUE(pool.TrySchedule("a", 60, [&go] { go.WaitForNotification(); }).ok());
+  const absl::Status refused = pool.TrySchedule("a", 41, [] {});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_TRUE(pool.TrySchedule("a", 28, [] {}).ok());
+  EXPECT_FALSE(pool.TrySchedule("a", 1, [] {}).ok());
+  EXPECT_TRUE(pool.TrySchedule("b", 6, [] {}).ok()) << "what one owner leaves to others";
   pool.Schedule([&freed] { freed.Notify(); });  // takes no room
   go.Notify();
   freed.WaitForNotification();
-  EXPECT_TRUE(pool.TrySchedule(1000, [] {})) << "alone, a large one is taken";
+  EXPECT_TRUE(pool.TrySchedule("a", 1000, [] {}).ok()) << "alone, a large one is taken";
 }
 
 TEST(TaskPoolTest, OneThreadKeepsTheOrder) {
@@ -49,20 +54,22 @@ TEST(TaskPoolTest, ShortTasksOvertakeAsFarAsTheirLengthGoes) {
   std::string order;
   absl::Notification begun, go;
   const auto add = [&order](TaskPool& pool, size_t bytes, char name) {
-    EXPECT_TRUE(pool.TrySchedule(bytes, [&order, name] { order += name; }));
+    EXPECT_TRUE(pool.TrySchedule("", bytes, [&order, name] { order += name; }).ok());
   };
+  ByteQuota quota("tasks", 100'000);
   {
-    TaskPool pool(1, 100'000, TaskPool::Order::kShortFirst);
+    TaskPool pool(1, &quota, TaskPool::Order::kShortFirst);
     pool.Schedule([&] {
       begun.Notify();
       go.WaitForNotification();
     });
     begun.WaitForNotification();
     add(pool, 1000, 'a');
-    EXPECT_TRUE(pool.TrySchedule(1000, [&] {
+    const auto b = [&] {
       order += 'b';
       add(pool, 10, 'd');  // comes later than b by as many bytes as b has: too late to overtake c
-    }));
+    };
+    EXPECT_TRUE(pool.TrySchedule("", 1000, b).ok());
     add(pool, 2000, 'c');
     add(pool, 10, '1');
     pool.Schedule([&] { order += '0'; });
@@ -74,20 +81,24 @@ TEST(TaskPoolTest, ShortTasksOvertakeAsFarAsTheirLengthGoes) {
 TEST(TaskPoolTest, OneThreadIsForShortTasksAlone) {
   std::string order;
   absl::Notification begun, go, last;
-  TaskPool pool(1, 100'000, TaskPool::Order::kShortFirst, 100);
-  EXPECT_TRUE(pool.TrySchedule(1000, [&] {
+  ByteQuota quota("tasks", 100'000);
+  TaskPool pool(1, &quota, TaskPool::Order::kShortFirst, 100);
+  const auto add = [&pool](size_t bytes, std::function<void()> task) {
+    EXPECT_TRUE(pool.TrySchedule("", bytes, std::move(task)).ok());
+  };
+  add(1000, [&] {
     begun.Notify();
     go.WaitForNotification();
-  }));
+  });
   begun.WaitForNotification();
   // Neither is short: what has no length, though it is first in the order, and the next longer one.
   pool.Schedule([&order] { order += '0'; });
-  EXPECT_TRUE(pool.TrySchedule(101, [&order] { order += 'l'; }));
-  EXPECT_TRUE(pool.TrySchedule(100, [&order] { order += '1'; }));
-  EXPECT_TRUE(pool.TrySchedule(100, [&] {
+  add(101, [&order] { order += 'l'; });
+  add(100, [&order] { order += '1'; });
+  add(100, [&] {
     order += '2';
     last.Notify();
-  }));
+  });
   EXPECT_TRUE(last.WaitForNotificationWithTimeout(absl::Minutes(1))) << "waits for the long one";
   if (last.HasBeenNotified()) EXPECT_EQ(order, "12");
   go.Notify();

@@ -1,10 +1,12 @@
 #include "server/rpc/calls/snapshots/snapshot_receiver.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/rpc/wire/session_convert.h"
 #include "tests/server/rpc/mock_session_store.h"
@@ -37,12 +39,13 @@ class SnapshotReceiverTest : public testing::Test {
   }
 
   // Whose patience is a second.
-  std::unique_ptr<SnapshotReceiver> NewReceiver() {
-    return std::make_unique<SnapshotReceiver>(&store_, &quota_, std::chrono::seconds(1));
+  std::unique_ptr<SnapshotReceiver> NewReceiver(const std::string& owner = "a") {
+    return std::make_unique<SnapshotReceiver>(&store_, ByteQuota::Share(&quota_, owner),
+                                              std::chrono::seconds(1));
   }
 
   testing::NiceMock<MockSessionStore> store_;
-  ByteQuota quota_{6000};
+  ByteQuota quota_{"snapshots", 6000};
 };
 
 TEST_F(SnapshotReceiverTest, QuotaIsSharedAndGivenBack) {
@@ -54,6 +57,19 @@ TEST_F(SnapshotReceiverTest, QuotaIsSharedAndGivenBack) {
   EXPECT_TRUE(second->busy());
   first = nullptr;
   EXPECT_TRUE(second->Add(std::string(3000, 'x'), kAtOnce).ok());
+}
+
+TEST_F(SnapshotReceiverTest, ManyOfOneOwnerLeaveRoomForAnothers) {
+  std::vector<std::unique_ptr<SnapshotReceiver>> many;
+  absl::Status status;
+  while (status.ok() && many.size() < 60) {
+    many.push_back(NewReceiver());
+    status = many.back()->Add(std::string(100, 'x'), kAtOnce);
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("chunk: snapshots take"));
+  EXPECT_TRUE(many.back()->busy());
+  EXPECT_TRUE(NewReceiver("b")->Add(std::string(300, 'x'), kAtOnce).ok());
 }
 
 TEST_F(SnapshotReceiverTest, TooLargeIsNotBusy) {
@@ -108,8 +124,8 @@ TEST_F(SnapshotReceiverTest, ASnapshotMayTakeLongerTheLongerItIs) {
   ON_CALL(store_, NewUpload).WillByDefault([] {
     return std::make_unique<CountingUpload>(size_t{1} << 20);
   });
-  ByteQuota quota(size_t{1} << 20);
-  SnapshotReceiver receiver(&store_, &quota, std::chrono::seconds(1));
+  ByteQuota quota("snapshots", int64_t{1} << 20);
+  SnapshotReceiver receiver(&store_, ByteQuota::Share(&quota, "a"), std::chrono::seconds(1));
   const std::string second(kSlowestSender, 'x');
   for (int i = 1; i <= 10; ++i) EXPECT_TRUE(receiver.Add(second, milliseconds(1000)).ok()) << i;
   EXPECT_EQ(receiver.Add("", milliseconds(1001)).code(), absl::StatusCode::kDeadlineExceeded);
@@ -120,28 +136,13 @@ TEST_F(SnapshotReceiverTest, ASnapshotMayNotBeginFastAndThenTrickle) {
   ON_CALL(store_, NewUpload).WillByDefault([] {
     return std::make_unique<CountingUpload>(size_t{1} << 20);
   });
-  ByteQuota quota(size_t{1} << 20);
-  SnapshotReceiver receiver(&store_, &quota, std::chrono::seconds(1));
+  ByteQuota quota("snapshots", int64_t{1} << 20);
+  SnapshotReceiver receiver(&store_, ByteQuota::Share(&quota, "a"), std::chrono::seconds(1));
   ASSERT_TRUE(receiver.Add(std::string(60 * kSlowestSender, 'x'), kAtOnce).ok());
   EXPECT_TRUE(receiver.Add("x", milliseconds(500)).ok());
   const absl::Status status = receiver.Add("x", milliseconds(501));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_FALSE(receiver.busy());
-}
-
-TEST(ByteQuotaTest, LargerThanAllFindsRoomWhereNothingElseIs) {
-  ByteQuota quota(100);
-  ByteQuota::Share large(&quota), small(&quota);
-  ASSERT_TRUE(small.Add(1));
-  EXPECT_FALSE(large.Add(200));
-  {
-    ByteQuota other(100);
-    ByteQuota::Share alone(&other), late(&other);
-    EXPECT_TRUE(alone.Add(200));
-    EXPECT_FALSE(late.Add(1));
-  }
-  EXPECT_TRUE(large.Add(99));
-  EXPECT_FALSE(small.Add(1));
 }
 
 }  // namespace
