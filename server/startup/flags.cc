@@ -117,8 +117,8 @@ void AddSecurityFlags(flags::Command app, ServerOptions& server) {
       .Needs(certificate);
   app.AddSetting(
          "--max-requests-per-second", server.gate.max_requests_per_second,
-         "Calls of a key in a second, and at once; more are refused with RESOURCE_EXHAUSTED; 0: no "
-         "limit")
+         "Calls of a key, or without keys of an address, in a second, and at once; more are "
+         "refused with RESOURCE_EXHAUSTED; 0: no limit")
       .Within(0.0, 1e6);
   app.AddSetting("--max-num-seqs-per-key", server.gate.limits.max_num_seqs,
                  "Sequences of a key, or without keys of an address, that compute in one step, if "

@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 from raw_http2 import PREFACE, SETTINGS, HeldRequest, frame
+from relay import Relay
 from server_process import GOLDEN, run_server, wait_until
 from session_client import SessionClient
 from test_lifecycle import SERVING, health
@@ -183,3 +184,14 @@ def test_rate_limit_is_per_key_and_says_when_to_come_back(start, keys):
     assert code_of(lambda: server.models.ListModels(request, metadata=bearer("alpha"))) \
         == grpc.StatusCode.RESOURCE_EXHAUSTED
     server.models.ListModels(request, metadata=bearer("gamma"))
+
+
+def test_without_keys_the_rate_limit_is_per_address(start):
+    server = start("--max-requests-per-second", "0.01")
+    request = server.api.model.ListModelsRequest()
+    server.models.ListModels(request)
+    with Relay(server.address, "127.0.0.2") as relay, grpc.insecure_channel(relay.address) as channel:
+        there = server.api.model_grpc.ModelServiceStub(channel)
+        there.ListModels(request)
+        for models in (server.models, there):
+            assert code_of(lambda models=models: models.ListModels(request)) == grpc.StatusCode.RESOURCE_EXHAUSTED

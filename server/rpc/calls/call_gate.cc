@@ -62,13 +62,13 @@ absl::Status CallGate::Admit(const MethodInfo& method, grpc::ServerContextBase* 
   caller->sharer = has_keys() ? caller->owner : NetworkOfPeer(rpc->peer());
   if (has_keys()) key_holders_.Add(rpc->peer());
   if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load
-  const auto wait = limiter_.Take(caller->owner, std::chrono::steady_clock::now());
+  const auto wait = limiter_.Take(caller->sharer, std::chrono::steady_clock::now());
   if (!wait) return absl::OkStatus();
   recorder_->RejectedByRate();
   rpc->AddTrailingMetadata(kRetryPushbackTrailer, std::to_string(wait->count()));
-  return absl::ResourceExhaustedError(absl::StrCat("more than ", options_.max_requests_per_second,
-                                                   " requests per second; try again in ",
-                                                   wait->count(), " ms"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("more than ", options_.max_requests_per_second, " requests per second of this ",
+                   has_keys() ? "key" : "address", "; try again in ", wait->count(), " ms"));
 }
 
 absl::Status CallGate::Authorize(const MethodInfo& method,

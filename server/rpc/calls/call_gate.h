@@ -23,7 +23,7 @@ namespace tvq {
 
 struct CallGateOptions {
   std::string api_key_file;            // empty: who reaches the server may call
-  double max_requests_per_second = 0;  // of a key, or of all without keys; 0: no limit
+  double max_requests_per_second = 0;  // of a key, or without keys of an address; 0: no limit
   // Of a key, where its line does not say otherwise, or without keys of an address.
   OwnerLimits limits;
 };
@@ -37,8 +37,8 @@ class CallGate {
 
   // Before anything else of a call is looked at: UNAUTHENTICATED without a key of the file,
   // PERMISSION_DENIED when the key does not allow the method, RESOURCE_EXHAUSTED, with the trailer
-  // that says when to try again, when the key's requests come too fast. Sets the request id in any
-  // case, the rest when the call is accepted.
+  // that says when to try again, when the caller's requests come too fast. Sets the request id in
+  // any case, the rest when the call is accepted.
   absl::Status Admit(const MethodInfo& method, grpc::ServerContextBase* rpc, Caller* caller);
 
   // The part of Admit that keys decide. `authorization`: the metadata's value; unset if the call

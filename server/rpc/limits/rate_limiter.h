@@ -2,6 +2,7 @@
 #define TVQ_SERVER_RPC_LIMITS_RATE_LIMITER_H_
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,16 +24,23 @@ class RateLimiter {
   // to milliseconds.
   std::optional<std::chrono::milliseconds> Take(const std::string& owner, Time now);
 
+  // Buckets that are kept: those that are not full, and some that were.
+  size_t size() const;
+
  private:
   struct Bucket {
     double requests;
     Time at;
   };
 
+  double RequestsAt(const Bucket& bucket, Time now) const;
+  void ForgetFull(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const double per_second_;
   const double burst_;
-  absl::Mutex mutex_;
-  std::map<std::string, Bucket> buckets_ ABSL_GUARDED_BY(mutex_);  // one for each name of a key
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Bucket> buckets_ ABSL_GUARDED_BY(mutex_);  // by owner
+  size_t forget_at_ ABSL_GUARDED_BY(mutex_) = 0;                   // so many
 };
 
 }  // namespace tvq

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 
 namespace tvq {
 namespace {
@@ -39,6 +40,17 @@ TEST(RateLimiterTest, OwnersDoNotShare) {
   EXPECT_EQ(limiter.Take("ana", kStart), std::nullopt);
   EXPECT_NE(limiter.Take("ana", kStart), std::nullopt);
   EXPECT_EQ(limiter.Take("ben", kStart), std::nullopt);
+}
+
+// There are more addresses than anyone could keep.
+TEST(RateLimiterTest, ForgetsOwnersThatMayCallAsAnyOther) {
+  RateLimiter limiter(1);
+  for (int i = 0; i < 10'000; ++i) {
+    const auto now = kStart + i * milliseconds(10);
+    EXPECT_EQ(limiter.Take(std::to_string(i), now), std::nullopt);
+    EXPECT_NE(limiter.Take(std::to_string(i), now), std::nullopt);
+  }
+  EXPECT_LE(limiter.size(), 1000U);
 }
 
 TEST(RateLimiterTest, LessThanOneInASecond) {
