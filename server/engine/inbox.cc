@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/engine/scheduling/fair_share.h"
+#include "base/fair_share.h"
 
 namespace tvq {
 namespace {

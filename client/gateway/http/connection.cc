@@ -71,7 +71,7 @@ Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_
 
 Connection::~Connection() {
   incoming_->Unwatch();
-  budget_.Give(budgeted_ + held_ + held_header_);
+  Give(budgeted_ + held_ + held_header_);
 }
 
 asio::awaitable<void> Connection::Run() {
@@ -129,7 +129,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
     }
     const bool is_done = result == RequestParser::Result::kDone;
     if (!HoldHeader(is_done ? consumed : incoming_->bytes().size())) {
-      co_await Refuse(429, "too many requests are on their way; try again");
+      co_await Refuse(429, budget_.Full(*peer_->buffered()));
       co_return false;
     }
     if (is_done) break;
@@ -224,7 +224,7 @@ asio::awaitable<void> Connection::Serve() {
   incoming_->Unwatch();
   on_hang_up_ = nullptr;
   BodyDone();
-  budget_.Give(std::exchange(held_, 0) + std::exchange(held_header_, 0));
+  Give(std::exchange(held_, 0) + std::exchange(held_header_, 0));
   if (chunk_.capacity() > kKeptBytes) std::string().swap(chunk_);
   hooks_.finished(
       {request_, request_id_, route_, gone_ ? 499 : status_, Clock::now() - started_, bytes_sent_});
@@ -294,7 +294,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::TakePiece(size_t size) 
     // No more than has come: what a client only announces takes no memory.
     const size_t room = std::min(size - filled, incoming_->bytes().size());
     if (!Take(room)) {
-      co_return absl::ResourceExhaustedError("too many request bodies are on their way; try again");
+      co_return absl::ResourceExhaustedError(budget_.Full(*peer_->buffered()));
     }
     budgeted_ += room;
     auto result = RequestParser::Result::kMore;
@@ -308,7 +308,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::TakePiece(size_t size) 
       filled += written;
       body_bytes_ += written;
       budgeted_ -= room - written;
-      budget_.Give(room - written);
+      Give(room - written);
     }
     if (filled >= next_deadline) {
       next_deadline += kPieceBytes;
@@ -350,7 +350,7 @@ bool Connection::Hold(size_t bytes) {
 
 bool Connection::HoldInstead(size_t bytes) {
   if (bytes > held_) return Hold(bytes - held_);
-  budget_.Give(held_ - bytes);
+  Give(held_ - bytes);
   held_ = bytes;
   return true;
 }

@@ -4,6 +4,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/fair_share.h"
 
 namespace tvq::gateway {
 
@@ -25,27 +30,50 @@ struct HttpLimits {
   std::chrono::milliseconds unused_time{10'000};
 };
 
-// Bytes of request bodies and whole answers in memory, of all connections together. Used by the
-// loop's thread alone.
+// Bytes of request bodies and whole answers in memory, of all connections together. Addresses share
+// them fairly (FairShare, 15 times), but a few large requests do not lock out small ones of the
+// same address. Used by the loop's thread alone.
 class BodyBudget {
  public:
-  // What one request may take of the reserve; a few that take much cannot lock the others out.
-  static constexpr size_t kSmallBytes = size_t{64} << 10;
+  static constexpr int64_t kSmallBytes = int64_t{64} << 10;
 
-  explicit BodyBudget(size_t bytes) : reserve_(bytes / 16), free_(bytes) {}
+  explicit BodyBudget(size_t bytes) : total_(static_cast<int64_t>(bytes)), fair_(total_, 15) {}
 
-  // For a request that has `taken` already.
-  bool Take(size_t bytes, size_t taken) {
-    const size_t kept = taken + bytes <= kSmallBytes ? 0 : reserve_;
-    if (bytes > free_ || free_ - bytes < kept) return false;
-    free_ -= bytes;
+  // For a request that has `taken` already, of an address that has `*mine`, which grows with it.
+  bool Take(size_t bytes, size_t taken, int64_t* mine) {
+    const auto more = static_cast<int64_t>(bytes);
+    if (!MayTake(more, static_cast<int64_t>(taken), *mine)) return false;
+    taken_ += more;
+    *mine += more;
     return true;
   }
-  void Give(size_t bytes) { free_ += bytes; }
+  void Give(size_t bytes, int64_t* mine) {
+    taken_ -= static_cast<int64_t>(bytes);
+    *mine -= static_cast<int64_t>(bytes);
+  }
+
+  // Why one of an address that has `mine` was refused, and what would help.
+  std::string Full(int64_t mine) const {
+    return absl::StrCat("requests and answers take ", taken_, " bytes of the gateway's ", total_,
+                        ", ", mine, " of them this address's; try again when some have ended");
+  }
 
  private:
-  const size_t reserve_;
-  size_t free_;
+  bool MayTake(int64_t more, int64_t has, int64_t mine) const {
+    const int64_t left = total_ - taken_;
+    if (more == 0) return true;
+    if (more > left) return false;
+    // The last half of what is kept is for addresses that have little.
+    if (has + more <= kSmallBytes && more <= left - total_ / 32) return true;
+    // An address's only request may grow as if it had begun with all of it.
+    const bool only = mine == has;
+    if (more > fair_.common() - taken_) return only && mine + more <= (left + mine) / 2;
+    return only || fair_.MayHave(mine + more, taken_ + more);
+  }
+
+  const int64_t total_;
+  const FairShare fair_;
+  int64_t taken_ = 0;
 };
 
 }  // namespace tvq::gateway

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@ class Peer {
   void GaveUp(Time began, Time now);
   // For the loop's thread.
   int connections() const { return connections_; }
+  int64_t* buffered() { return &buffered_; }
   Standing StandingAt(Time now) const;
 
  private:
@@ -46,7 +48,9 @@ class Peer {
 
   double GivenUp(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  int connections_ = 0;  // for the loop's thread
+  // For the loop's thread.
+  int connections_ = 0;
+  int64_t buffered_ = 0;  // bytes of the BodyBudget
   mutable absl::Mutex mutex_;
   double given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // at `at_`; kPerSecond are forgotten
   Time at_ ABSL_GUARDED_BY(mutex_);

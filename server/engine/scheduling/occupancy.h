@@ -9,8 +9,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/fair_share.h"
 #include "server/engine/request/owner_limits.h"
-#include "server/engine/scheduling/fair_share.h"
 
 namespace tvq {
 

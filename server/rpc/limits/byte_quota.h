@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "server/engine/scheduling/fair_share.h"
+#include "base/fair_share.h"
 
 namespace tvq {
 

@@ -1,7 +1,7 @@
 #include "server/sessions/placement/capacity.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/engine/scheduling/fair_share.h"
+#include "base/fair_share.h"
 
 namespace tvq {
 namespace {

@@ -1,6 +1,6 @@
 // How much one owner may take of what all share, so that another that comes finds some. No state.
-#ifndef TVQ_SERVER_ENGINE_SCHEDULING_FAIR_SHARE_H_
-#define TVQ_SERVER_ENGINE_SCHEDULING_FAIR_SHARE_H_
+#ifndef TVQ_BASE_FAIR_SHARE_H_
+#define TVQ_BASE_FAIR_SHARE_H_
 
 #include <cstdint>
 
@@ -33,4 +33,4 @@ class FairShare {
 
 }  // namespace tvq
 
-#endif  // TVQ_SERVER_ENGINE_SCHEDULING_FAIR_SHARE_H_
+#endif  // TVQ_BASE_FAIR_SHARE_H_

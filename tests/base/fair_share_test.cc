@@ -1,4 +1,4 @@
-#include "server/engine/scheduling/fair_share.h"
+#include "base/fair_share.h"
 
 #include <gtest/gtest.h>
 

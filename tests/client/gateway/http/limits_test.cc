@@ -1,0 +1,53 @@
+#include "client/gateway/http/limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tvq::gateway {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+// How many requests of `bytes` each an address has that has `*mine`, until one is refused.
+int Fill(BodyBudget& budget, size_t bytes, int64_t* mine) {
+  int count = 0;
+  while (budget.Take(bytes, 0, mine)) ++count;
+  return count;
+}
+
+TEST(BodyBudgetTest, LargeRequestsOfOneAddressLeaveRoomForAnothers) {
+  BodyBudget budget(64 * kMiB);
+  int64_t one = 0, other = 0;
+  EXPECT_EQ(Fill(budget, kMiB, &one), 56);
+  EXPECT_THAT(budget.Full(one), HasSubstr("take 58720256 bytes of the gateway's 67108864, 58720256 "
+                                          "of them this address's"));
+  EXPECT_TRUE(budget.Take(3 * kMiB, 0, &other));
+}
+
+TEST(BodyBudgetTest, SmallRequestsOfOneAddressLeaveRoomForAnothers) {
+  BodyBudget budget(64 * kMiB);
+  int64_t one = 0, other = 0;
+  EXPECT_EQ(Fill(budget, 64 << 10, &one), 62 * 16);
+  EXPECT_TRUE(budget.Take(kMiB, 0, &other));
+  EXPECT_FALSE(budget.Take(1, 0, &one));
+}
+
+TEST(BodyBudgetTest, OneLargeRequestLeavesRoomForSmallOnesOfItsAddress) {
+  BodyBudget budget(64 * kMiB);
+  int64_t mine = 0;
+  size_t taken = 0;
+  for (; budget.Take(kMiB, taken, &mine); taken += kMiB) continue;
+  EXPECT_EQ(taken, 60 * kMiB) << "the only one may take all but a sixteenth";
+  EXPECT_EQ(Fill(budget, kMiB, &mine), 0);
+  EXPECT_EQ(Fill(budget, 64 << 10, &mine), 2 * 16);
+  budget.Give(60 * kMiB, &mine);
+  EXPECT_TRUE(budget.Take(kMiB, 0, &mine));
+}
+
+}  // namespace
+}  // namespace tvq::gateway
