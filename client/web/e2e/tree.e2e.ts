@@ -150,6 +150,17 @@ it.each([true, false])('tells of nothing as not held that came before a stop, wi
   }
 });
 
+it('answers a person while a long text comes', async () => {
+  // So that it ends by the click alone.
+  await tab.page.route('**/v1/completions', (route) =>
+    route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }),
+  );
+  await goOnForLong();
+  await expect.poll(async () => (await tab.page.locator('.fresh').textContent())!.length).toBeGreaterThan(15_000);
+  await button('Stop').click();
+  await button('Continue').waitFor();
+});
+
 it('tells of nothing as not held that came before a reload', async () => {
   await goOnForLong();
   await expect.poll(async () => (await tab.page.locator('.fresh').textContent())!.length).toBeGreaterThan(50);

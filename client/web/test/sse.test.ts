@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readEvents, SseParser, type SseEvent } from '../src/api/sse.ts';
 
 const STREAM =
@@ -39,6 +39,8 @@ describe('SseParser', () => {
 });
 
 describe('readEvents', () => {
+  afterEach(() => void vi.restoreAllMocks());
+
   it('joins characters that are cut within their bytes', async () => {
     const bytes = new TextEncoder().encode('data: 風弦 🖋\n\n');
     for (let size = 1; size < bytes.length; size += 1) {
@@ -61,5 +63,24 @@ describe('readEvents', () => {
       break;
     }
     expect(cancelled).toBe(true);
+  });
+
+  it('lets other tasks run though there is always an event that has come', async () => {
+    let now = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
+    let left = 1000;
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        controller.enqueue(new TextEncoder().encode('data: a\n\ndata: b\n\n'));
+        if ((left -= 1) === 0) controller.close();
+      },
+    });
+    let waits = true;
+    setImmediate(() => (waits = false));
+    for await (const _ of readEvents(body)) {
+      now += 1; // each takes a while
+      if (!waits) break;
+    }
+    expect(left).toBeGreaterThan(0);
   });
 });

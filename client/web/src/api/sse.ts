@@ -64,17 +64,41 @@ function lineEnd(text: string, begin: number): { at: number; next: number } | nu
   return null;
 }
 
+/** How long events that have come are handed on before the browser may draw and hear of clicks. */
+const SLICE_MS = 10;
+
+/**
+ * What other tasks wait for, done: events that are there already come by promises alone, between which the browser does
+ * nothing else. By a message, since browsers hold the timers of hidden tabs back.
+ */
+function otherTasks(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}
+
 /** The events of a response's body. Leaving the loop early cancels the body. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<SseEvent> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   const parser = new SseParser();
   let ended = false;
+  let since = performance.now();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      yield* parser.push(decoder.decode(value, { stream: true }));
+      for (const event of parser.push(decoder.decode(value, { stream: true }))) {
+        yield event;
+        if (performance.now() - since < SLICE_MS) continue;
+        await otherTasks();
+        since = performance.now();
+      }
     }
     ended = true;
   } finally {

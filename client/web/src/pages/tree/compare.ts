@@ -7,6 +7,7 @@ import { el, fill, newId } from '../../dom.ts';
 import { diff, tidy, words, type Run } from '../../text/diff.ts';
 import { plural } from '../../text/format.ts';
 import { Action } from '../../ui/action.ts';
+import { Lines } from '../../ui/lines.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { nameOf } from './names.ts';
 import { continueSession, pairOf } from './text.ts';
@@ -75,7 +76,7 @@ export class Compare {
     if (isAway(error)) this.onAway();
   }
 
-  private head(sessions: Session[], fresh: HTMLElement[] = []): HTMLElement {
+  private head(sessions: Session[], fresh: Lines[] = []): HTMLElement {
     const id = newId('tokens');
     const tokens = el('input', { id, type: 'number', min: 1, step: 1, value: 60 });
     const go: Action = new Action(
@@ -92,7 +93,7 @@ export class Compare {
     );
   }
 
-  private async continueBoth(sessions: Session[], fresh: HTMLElement[], tokens: number, go: Action): Promise<void> {
+  private async continueBoth(sessions: Session[], fresh: Lines[], tokens: number, go: Action): Promise<void> {
     const control = new AbortController();
     this.running = control;
     this.notice.clear();
@@ -100,7 +101,7 @@ export class Compare {
     try {
       await Promise.all(
         sessions.map((session, i) =>
-          continueSession(this.api, session, tokens, (text) => fresh[i]!.append(text), control.signal),
+          continueSession(this.api, session, tokens, (text) => fresh[i]!.add(text), control.signal),
         ),
       );
       announce('Both continued.');
@@ -108,6 +109,7 @@ export class Compare {
       control.abort();
       this.fail(error);
     }
+    for (const each of fresh) each.draw();
     this.running = null;
     go.run(false);
     await this.onChange();
@@ -119,8 +121,8 @@ function column(
   shared: string,
   runs: Run[],
   side: 'left' | 'right',
-): { node: HTMLElement; fresh: HTMLElement } {
-  const fresh = el('span', {});
+): { node: HTMLElement; fresh: Lines } {
+  const fresh = new Lines();
   const parts = runs
     .filter(({ change }) => change === 'same' || change === side)
     .map(({ change, text }) => (change === 'same' ? el('span', { class: 'alike' }, text) : el('mark', {}, text)));
@@ -129,7 +131,7 @@ function column(
     { class: side },
     el('h3', {}, nameOf(session)),
     el('p', { class: 'hint' }, plural(session.position, 'token')),
-    el('div', { class: 'text' }, el('span', { class: 'alike' }, shared), ...parts, fresh),
+    el('div', { class: 'text' }, el('span', { class: 'alike' }, shared), ...parts, fresh.node),
   );
   return { node, fresh };
 }

@@ -9,6 +9,7 @@ import { ago, bytes, count, duration, plural } from '../../text/format.ts';
 import { Action } from '../../ui/action.ts';
 import { copyButton } from '../../ui/copy.ts';
 import { download, fileName } from '../../ui/download.ts';
+import { Lines } from '../../ui/lines.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { brokenOf, forgetBroken, forgetHeld } from './broken.ts';
 import { BrokenText } from './broken_text.ts';
@@ -396,24 +397,16 @@ export class Panel {
     const control = new AbortController();
     this.running = control;
     go.run(true);
-    const fresh = el('span', { class: 'fresh' });
+    const reading = this.text.parentElement!;
+    const fresh = new Lines('fresh', () => (reading.scrollTop = reading.scrollHeight));
     this.broken.clear();
     this.shownVersion = ''; // it is read anew, also where nothing was added
-    this.text.append(fresh);
-    const reading = this.text.parentElement!;
+    this.text.append(fresh.node);
     await this.run(async () => {
-      await continueSession(
-        this.host.api,
-        session,
-        tokens,
-        (text) => {
-          fresh.append(text);
-          reading.scrollTop = reading.scrollHeight;
-        },
-        control.signal,
-      );
+      await continueSession(this.host.api, session, tokens, (text) => fresh.add(text), control.signal);
       announce('Continued.');
     });
+    fresh.draw();
     if (this.running === control) this.running = null;
     go.run(false);
     await this.host.changed();
