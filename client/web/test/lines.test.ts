@@ -1,22 +1,17 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Lines } from '../src/ui/lines.ts';
-
-/** As much of an element as the text uses. */
-class FakeElement {
-  readonly children: (FakeElement | string)[] = [];
-  setAttribute(): void {}
-  append(...children: (FakeElement | string)[]): void {
-    this.children.push(...children);
-  }
-  get textContent(): string {
-    return this.children.map((child) => (typeof child === 'string' ? child : child.textContent)).join('');
-  }
-}
+import { FakeElement } from './fake_element.ts';
 
 let frames: (() => void)[];
 const nextFrame = (): void => frames.splice(0).forEach((draw) => draw());
-const blocks = ({ node }: Lines): string[] =>
-  (node as unknown as FakeElement).children.map((child) => (child as FakeElement).textContent);
+const elementsOf = ({ node }: Lines): FakeElement[] => {
+  const within = (element: FakeElement): FakeElement[] => [element, ...element.elements.flatMap(within)];
+  return within(node as unknown as FakeElement);
+};
+const blocks = (lines: Lines): string[] =>
+  elementsOf(lines)
+    .filter(({ children }) => children.some((child) => typeof child === 'string'))
+    .map(({ textContent }) => textContent);
 
 beforeEach(() => {
   frames = [];
@@ -29,7 +24,7 @@ it('shows what comes between two frames at once', () => {
   const drawn = vi.fn();
   const lines = new Lines('', drawn);
   for (let token = 0; token < 100; token += 1) lines.add('a');
-  expect([blocks(lines), drawn.mock.calls.length]).toEqual([[''], 0]);
+  expect([blocks(lines), drawn.mock.calls.length]).toEqual([[], 0]);
   nextFrame();
   expect([blocks(lines), drawn.mock.calls.length]).toEqual([['a'.repeat(100)], 1]);
 });
@@ -48,5 +43,13 @@ it('leaves the lines before the last one as they are', () => {
     lines.add(text);
     nextFrame();
   }
-  expect(blocks(lines)).toEqual(['It was late.\n', '\n', 'The end\n', 'of it\n', '']);
+  expect(blocks(lines)).toEqual(['It was late.\n', '\n', 'The end\n', 'of it\n']);
+});
+
+it('has no element of many others, however many lines there are', () => {
+  const lines = new Lines();
+  lines.add('a line\n'.repeat(5000));
+  nextFrame();
+  expect(blocks(lines).length).toBe(5000);
+  expect(Math.max(...elementsOf(lines).map(({ childElementCount }) => childElementCount))).toBeLessThanOrEqual(100);
 });

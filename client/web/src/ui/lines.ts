@@ -2,12 +2,14 @@
 // the browser lay out the last one alone, however long the text has become. The text content of all is the text.
 
 import { el } from '../dom.ts';
+import { Blocks } from './blocks.ts';
 import { Frames } from './frames.ts';
 
 export class Lines {
   /** Its first line goes on with the one that stands before it. */
   readonly node: HTMLElement;
   private line = el('span');
+  private readonly others: Blocks;
   private came = '';
   private readonly frames = new Frames(() => this.draw());
 
@@ -15,7 +17,9 @@ export class Lines {
     className = '',
     private readonly onDraw = (): void => undefined,
   ) {
-    this.node = el('div', { class: `growing ${className}` }, this.line);
+    const others = el('div');
+    this.others = new Blocks(others);
+    this.node = el('div', { class: `growing ${className}` }, this.line, others);
   }
 
   add(text: string): void {
@@ -29,7 +33,7 @@ export class Lines {
       this.line.append(part);
       if (!part.endsWith('\n')) continue;
       this.line = el('span');
-      this.node.append(el('div', {}, this.line));
+      this.others.add(el('div', {}, this.line));
     }
     this.came = '';
     this.onDraw();

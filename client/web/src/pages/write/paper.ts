@@ -3,11 +3,13 @@
 
 import { el } from '../../dom.ts';
 import type { Piece } from '../../text/align.ts';
+import { Blocks } from '../../ui/blocks.ts';
 import { Manuscript, type By } from './manuscript.ts';
 import type { TokenText } from './tokens.ts';
 
 export class Paper {
   readonly node: HTMLElement;
+  private readonly blocks: Blocks;
   private block: HTMLElement | null = null;
   private span: HTMLElement | null = null;
   /** `note`: of the page, and not of the text. */
@@ -21,6 +23,7 @@ export class Paper {
     private readonly tokens: () => TokenText,
   ) {
     this.node = el('div', { class: 'text', id });
+    this.blocks = new Blocks(this.node);
   }
 
   /** What is known of the text that is shown. */
@@ -81,10 +84,10 @@ export class Paper {
     for (const span of this.turn) {
       const block = span.parentElement;
       span.remove();
-      if (block && !block.hasChildNodes()) block.remove();
+      if (block && !block.hasChildNodes()) this.blocks.remove(block);
     }
     this.endTurn();
-    const last = this.node.lastElementChild;
+    const { last } = this.blocks;
     this.block = last instanceof HTMLElement && !last.textContent?.endsWith('\n') ? last : null;
   }
 
@@ -108,7 +111,7 @@ export class Paper {
   private put(append: (span: HTMLElement) => void, text: string): void {
     if (!this.block) {
       this.block = el('div', { class: 'para' });
-      this.node.append(this.block);
+      this.blocks.add(this.block);
       this.span = null;
     }
     if (!this.span) {
