@@ -106,9 +106,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::function<absl::Status(const ByteSink&)> write;
   };
   absl::StatusOr<Image> Read(const std::shared_ptr<Checkpoint>& checkpoint);
-  // The same for a reader that takes its time: nothing is made before it is read, and until it is
-  // gone the state stays where it is. RESOURCE_EXHAUSTED if it had to be brought to host memory,
-  // and others that do so leave no room there. Blocks.
+  // The same for a reader that takes its time: nothing is made before it is read, and the state may
+  // move between two reads. Reads are UNAVAILABLE if it is nowhere any more. RESOURCE_EXHAUSTED if
+  // it has to be brought to host memory, and others that do so leave no room there. Blocks.
   struct ImageReader {
     int64_t bytes = 0;
     std::unique_ptr<ByteSource> source;
@@ -134,7 +134,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
  private:
   friend class Checkpoint;
   class Source;
-  class PinnedSource;
+  class SlowSource;
   // A checkpoint as it lay at one moment; shares what it was found with.
   struct Found {
     std::shared_ptr<const HeldState> device;

@@ -46,24 +46,110 @@ CheckpointHead HeadOf(StateImageReader& image) {
   return head;
 }
 
-// What stays pinned while it is read.
-class Tiers::PinnedSource : public ByteSource {
+// A state's image for a reader that takes its time: between two reads the state may move, as any
+// other. But what was brought to host memory for the reader stays there to the end.
+class Tiers::SlowSource : public ByteSource {
  public:
-  PinnedSource(std::unique_ptr<const Pin> pin, std::unique_ptr<ByteSource> source,
-               const Engine& engine, Found found = {})
-      : engine_(engine),
-        pin_(std::move(pin)),
-        found_(std::move(found)),
-        source_(std::move(source)) {}
+  SlowSource(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
+      : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {}
+
+  // Finds the state, and returns the bytes of its image. Ahead of Read.
+  absl::StatusOr<int64_t> Open() {
+    const Pin pin(tiers_, checkpoint_);
+    return OpenWhereItIs();
+  }
+
   absl::Status Read(std::span<std::byte> out) override {
-    return Explained(source_->Read(out), engine_);
+    const absl::Status status = stored_ != nullptr ? stored_->Read(out) : ReadInMemory(out);
+    if (status.ok()) offset_ += static_cast<int64_t>(out.size());
+    return status;
   }
 
  private:
-  const Engine& engine_;
-  const std::unique_ptr<const Pin> pin_;
-  const Found found_;  // outlives the source
-  const std::unique_ptr<ByteSource> source_;
+  const ModelInfo& Model() const { return tiers_->info(checkpoint_->model()); }
+
+  absl::Status ReadInMemory(std::span<std::byte> out) {
+    const Pin pin(tiers_, checkpoint_);
+    Found found = tiers_->Find(*checkpoint_);
+    if (found.device == nullptr) on_device_.reset();
+    if (on_device_ == nullptr && found.host == nullptr) {
+      if (auto status = GoOnWhereItIs(); !status.ok()) return status;
+      if (stored_ != nullptr) return stored_->Read(out);
+      found = tiers_->Find(*checkpoint_);
+    }
+    if (on_device_ != nullptr) return Explained(on_device_->Read(out), *tiers_->options_.engine);
+    return NewSource(found.host, offset_)->Read(out);
+  }
+
+  // It was in host memory, or on the device, and no more.
+  absl::Status GoOnWhereItIs() {
+    const auto opened = OpenWhereItIs();
+    if (!opened.ok()) {
+      return absl::UnavailableError(absl::StrCat(
+          "the state left memory before it was read to its end: ", opened.status().message()));
+    }
+    ByteSource* const begun = stored_ != nullptr ? stored_.get() : on_device_.get();
+    if (begun == nullptr) return absl::OkStatus();
+    std::vector<std::byte> passed(static_cast<size_t>(std::min(offset_, kCopyBytes)));
+    for (int64_t left = offset_; left > 0;) {
+      const auto next = std::span(passed).first(static_cast<size_t>(std::min(left, kCopyBytes)));
+      if (auto status = begun->Read(next); !status.ok()) return status;
+      left -= static_cast<int64_t>(next.size());
+    }
+    return absl::OkStatus();
+  }
+
+  // The checkpoint is pinned.
+  absl::StatusOr<int64_t> OpenWhereItIs() {
+    Found found = tiers_->Find(*checkpoint_);
+    if (found.host == nullptr && found.device == nullptr) {
+      // A file can be read to its end although another took its place; what others write too
+      // cannot.
+      if (!tiers_->options_.durable->shared()) {
+        auto opened = tiers_->OpenStored(found, Model());
+        if (!opened.ok()) return opened.status();
+        stored_ = std::move(opened->source);
+        return opened->bytes;
+      }
+      if (auto status = BringHere(); !status.ok()) return status;
+      found = tiers_->Find(*checkpoint_);
+      if (found.host == nullptr && found.device == nullptr) {
+        return tiers_->options_.engine->Health();
+      }
+    }
+    if (found.host != nullptr) return found.host->size();
+    head_ = found.head;
+    const StateContent content = Content(*found.device, *head_);
+    on_device_ = std::make_unique<StateImageSource>(Model(), content);
+    return StateImageBytes(Model(), content);
+  }
+
+  absl::Status BringHere() {
+    int64_t reserved = 0;  // until it lies there, and the pin keeps its place
+    const absl::Cleanup give_back = [&] {
+      const MutexLock lock(&tiers_->mutex_);
+      tiers_->host_reserved_ -= reserved;
+      tiers_->host_used_ -= reserved;
+    };
+    auto here = tiers_->BringToHost(checkpoint_, [&](int64_t bytes) {
+      if (reserved > 0) return absl::OkStatus();  // for another copy, which was damaged
+      auto status = tiers_->ReserveHost(bytes);
+      if (status.ok()) reserved = bytes;
+      return status;
+    });
+    if (!here.ok()) return here.status();
+    stays_ = std::make_unique<const Pin>(*std::move(here));
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Tiers> tiers_;
+  const std::shared_ptr<Checkpoint> checkpoint_;
+  int64_t offset_ = 0;
+  // Where it is read: one of these, or host memory if there is none.
+  std::unique_ptr<ByteSource> on_device_;  // refers to the state there, and to `head_`
+  std::unique_ptr<ByteSource> stored_;     // whatever becomes of the state
+  std::shared_ptr<const CheckpointHead> head_;
+  std::unique_ptr<const Pin> stays_;
 };
 
 // Copies a checkpoint into the blank state of an admitted request.
@@ -264,39 +350,10 @@ absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Found& found, const M
 }
 
 absl::StatusOr<Tiers::ImageReader> Tiers::OpenImage(const std::shared_ptr<Checkpoint>& checkpoint) {
-  auto pin = std::make_unique<const Pin>(shared_from_this(), checkpoint);
-  Found found = Find(*checkpoint);
-  const ModelInfo& model = info(checkpoint->model());
-  if (found.device == nullptr && found.host == nullptr) {
-    // A file can be read to its end although another took its place; what others write too cannot.
-    if (!options_.durable->shared()) return OpenStored(found, model);
-    // Until it lies there, and the pin keeps its place.
-    int64_t reserved = 0;
-    const absl::Cleanup give_back = [&] {
-      const MutexLock lock(&mutex_);
-      host_reserved_ -= reserved;
-      host_used_ -= reserved;
-    };
-    const auto here = BringToHost(checkpoint, [&](int64_t bytes) {
-      if (reserved > 0) return absl::OkStatus();  // for another copy, which was damaged
-      auto status = ReserveHost(bytes);
-      if (status.ok()) reserved = bytes;
-      return status;
-    });
-    if (!here.ok()) return here.status();
-    found = Find(*checkpoint);
-    if (found.host == nullptr && found.device == nullptr) return options_.engine->Health();
-  }
-  if (found.host != nullptr) {
-    return ImageReader{
-        found.host->size(),
-        std::make_unique<PinnedSource>(std::move(pin), NewSource(found.host), *options_.engine)};
-  }
-  const StateContent content = Content(*found.device, *found.head);
-  return ImageReader{StateImageBytes(model, content),
-                     std::make_unique<PinnedSource>(
-                         std::move(pin), std::make_unique<StateImageSource>(model, content),
-                         *options_.engine, found)};
+  auto source = std::make_unique<SlowSource>(shared_from_this(), checkpoint);
+  const auto bytes = source->Open();
+  if (!bytes.ok()) return bytes.status();
+  return ImageReader{*bytes, std::move(source)};
 }
 
 }  // namespace tvq
