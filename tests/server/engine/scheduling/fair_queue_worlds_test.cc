@@ -59,9 +59,8 @@ TEST(FairQueueWorldsTest, TwoThatContendStartAlike) {
         std::erase_if(requests, [&](const auto& r) {
           return r.second.first == who && queue.Remove(r.first);
         });
-        std::erase_if(pairs, [&](const auto& p) {
-          return p.first.first == who || p.first.second == who;
-        });
+        std::erase_if(pairs,
+                      [&](const auto& p) { return p.first.first == who || p.first.second == who; });
       }
       const std::optional<uint64_t> first = Next(queue);
       if (!first) continue;
