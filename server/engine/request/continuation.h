@@ -80,8 +80,8 @@ struct StartPoint {
 
 // What a request leaves for the next one.
 struct Continuation {
-  // As long as it is there, the state counts as its owner's, like those of running requests; not
-  // once it can be moved, as a session's can. Goes after the state.
+  // Counts the state as its owner's, like those of running requests, until it is dropped: when the
+  // state can be moved, as a session's can, or is gone. Goes after the state.
   std::shared_ptr<const void> claim;
   HeldState held;
   std::vector<int32_t> pending;  // sampled and not fed

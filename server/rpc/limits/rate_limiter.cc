@@ -39,7 +39,7 @@ double RateLimiter::RequestsAt(const Bucket& bucket, Time now) const {
   return std::min(burst_, bucket.requests + seconds * per_second_);
 }
 
-// They are as those that are made.
+// A full bucket is as good as a new one.
 void RateLimiter::ForgetFull(Time now) {
   std::erase_if(buckets_,
                 [&](const auto& entry) { return RequestsAt(entry.second, now) >= burst_; });

@@ -55,13 +55,14 @@ constexpr int64_t kMaxSessionTaskBytes = int64_t{64} << 20;
 // Of answers of vectors that clients have asked for and not taken.
 constexpr int64_t kMaxAnswerBytes = int64_t{512} << 20;
 
-// Two of the largest snapshots, or one with the largest request that it may come with, and a
-// sixteenth of the whole beside them, which is for owners that send nothing yet.
+// So that one owner may send two of the largest snapshots, or one with the largest request that it
+// may come with, and leave of the rest what ByteQuota wants: a fifteenth of both, and a sixteenth
+// of the whole.
 int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) {
   constexpr int64_t kIdBytes = 4;  // of an id that has one byte on its way
   const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();
   const int64_t most = one + std::max(one, kIdBytes * options.max_message_bytes);
-  return most + most / 15;
+  return most / 225 * 256 + 256;
 }
 
 // In which the last answers go out; then streams end that never end by themselves.

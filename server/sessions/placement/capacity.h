@@ -75,7 +75,7 @@ class Capacity {
   const int64_t per_owner_;
   const int64_t first_;
   ByteBudget all_;
-  Mutex mutex_;  // held while more is taken, so that all that is taken is fair
+  Mutex mutex_;  // held by Resize, so that two do not both take what is fair for one
   std::map<std::string, ByteBudget> by_owner_ ABSL_GUARDED_BY(mutex_);  // as many as there are keys
 };
 

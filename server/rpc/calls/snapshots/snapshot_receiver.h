@@ -14,8 +14,8 @@
 
 namespace tvq {
 
-// How fast a client must send at least, in bytes a second, over any time for which one chunk may
-// let the server wait.
+// How fast a client must send at least, in bytes a second, in the mean of any time that is as long
+// as the patience for one chunk.
 inline constexpr int64_t kSlowestSender = int64_t{16} << 10;
 
 // A snapshot on its way in, as a client sends it, and its part of the quota. One thread at a time.
@@ -49,7 +49,7 @@ class SnapshotReceiver {
   ByteQuota::Share share_;
   std::unique_ptr<SnapshotUpload> upload_;
   const Clock::duration patience_;
-  // For which it may be waited for the next bytes. Each adds to it, but all no more than patience_.
+  // How long the next bytes may take. What comes adds to it, up to patience_.
   Clock::duration left_;
   bool empty_ = true;
   bool busy_ = false;
