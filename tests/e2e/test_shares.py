@@ -38,7 +38,7 @@ def two_addresses(server):
 
 @pytest.mark.parametrize("two", [two_keys, two_addresses])
 def test_uploads(start, keys, two):
-    # Of 12.8 MiB: one of the largest with a request whose ids take four bytes each, and a sixteenth.
+    # Of 13.7 MiB: one of the largest with a request whose ids take four bytes each, and a seventh.
     flags = ["--max-snapshot-bytes", 4 * CHUNK, "--max-message-bytes", 2 * CHUNK]
     server = start(*flags, *(["--api-key-file", keys] if two is two_keys else []))
     with two(server) as (ana, ben), contextlib.ExitStack() as stopped:
