@@ -15,7 +15,6 @@ void FairQueue::Push(uint64_t id, const std::string& owner, int32_t priority, in
   if (!begins) return;
   o.turn = ++turn_;
   SetContends(entry, true);
-  SetClock(clock_);
 }
 
 int64_t FairQueue::Pop(uint64_t id) {
@@ -23,9 +22,6 @@ int64_t FairQueue::Pop(uint64_t id) {
   Entry& entry = *place->second.owner;
   Owner& o = entry.second;
   if (!o.contends) SetContends(entry, true);
-  work_ += place->second.tokens;
-  const int64_t by_work = clock_ + work_ / std::ssize(contending_);
-  work_ %= std::ssize(contending_);
   TakeOut(entry);
   o.time += place->second.tokens;
   o.turn = ++turn_;
@@ -34,7 +30,6 @@ int64_t FairQueue::Pop(uint64_t id) {
   const int64_t end = o.time;
   PutBack(entry);
   Erase(place);
-  SetClock(by_work);
   return end;
 }
 
@@ -42,7 +37,6 @@ bool FairQueue::Remove(uint64_t id) {
   const auto place = places_.find(id);
   if (place == places_.end()) return false;
   Erase(place);
-  SetClock(clock_);
   return true;
 }
 
@@ -63,11 +57,10 @@ void FairQueue::Charge(const std::string& owner, int64_t tokens) {
   Entry& entry = Remembered(owner);
   Owner& o = entry.second;
   TakeOut(entry);
-  if (!o.contends) o.time = std::max(o.time, clock_);
+  if (!o.contends) o.time = std::max(o.time, Earliest());
   o.time += tokens;
   latest_ = std::max(latest_, o.time);
   PutBack(entry);
-  SetClock(clock_);
 }
 
 void FairQueue::GiveBack(const std::string& owner, int64_t end, int64_t tokens) {
@@ -79,13 +72,16 @@ void FairQueue::GiveBack(const std::string& owner, int64_t end, int64_t tokens) 
   TakeOut(*it);
   o.time = std::max(o.time - owed, std::min(o.time, lapsed));
   PutBack(*it);
-  SetClock(clock_);
 }
 
 void FairQueue::SetContends(Entry& entry, bool contends) {
+  Owner& o = entry.second;
   TakeOut(entry);
-  entry.second.contends = contends;
-  if (contends) entry.second.time = std::max(entry.second.time, clock_);
+  o.contends = contends;
+  if (contends) {
+    const uint64_t next = o.by_priority ? o.requests.begin()->second : *o.ids.begin();
+    o.time = std::max(o.time, Beginning(places_.at(next).tokens));
+  }
   PutBack(entry);
 }
 
@@ -103,15 +99,12 @@ void FairQueue::PutBack(Entry& entry) {
   sum_ += o.time;
 }
 
-void FairQueue::SetClock(int64_t by_work) {
-  if (contending_.empty()) {
-    clock_ = std::max(clock_, latest_);
-    return;
-  }
-  // Rounded up, or it would stand still before it shows the time of one that is little ahead.
+int64_t FairQueue::Beginning(int64_t tokens) const {
+  if (contending_.empty()) return latest_;
+  // Rounded up, or owners that always are new would not get past one that is little ahead.
   const int64_t owners = std::ssize(contending_);
   const int64_t mean = (sum_ + owners - 1) / owners;
-  clock_ = std::max({clock_, Earliest(), std::min(by_work, mean)});
+  return std::min(Earliest() + tokens, mean);
 }
 
 FairQueue::Entry& FairQueue::Remembered(const std::string& owner) {

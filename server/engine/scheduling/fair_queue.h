@@ -19,23 +19,24 @@ namespace tvq {
 // Owners take turns by start-time fair queueing (Goyal, Vin and Cheng, "Start-Time Fair Queuing: A
 // Scheduling Algorithm for Integrated Services Packet Switching Networks", 1996). Virtual time is
 // counted in tokens. An owner's time is where its last request ends: where that started, and the
-// tokens that it was charged. An owner that begins to wait is put at the clock, if that shows more.
-// The owner with the earliest time is next.
+// tokens that it was charged. The owner with the earliest time is next.
 //
 // An owner contends while others alone keep it from starting: their turns come first, or they have
-// what it needs and will give it back. When nobody contends, the clock shows the latest time of
-// all. Else it shows at least the earliest time of those that contend, and each request that starts
-// advances it: by its tokens divided by the number of owners that contend (as in WF2Q+: Bennett and
-// Zhang, "Hierarchical Packet Fair Queueing Algorithms", 1997), but not beyond the mean of their
-// times. So as far as requests start in this order:
+// what it needs and will give it back. One that begins to contend is put where its next request
+// would end if it started at the earliest time of those that contend, but not beyond the mean of
+// their times; when nobody contends, at the latest time of all. If its own time is later, it stays
+// there. So as far as requests start in this order:
 //
 // - Two owners that contend start as many tokens each, but for the largest charge of each, from
 //   when both had a turn (Goyal et al., Theorem 1).
-// - An owner that begins to wait has its turn before the others were charged more than twice their
-//   largest charges together; with what Charge adds in the place of these, if that is more.
+// - Before an owner that is not ahead and begins to contend has its turn, each other starts at most
+//   as many tokens as its request has, and its own largest charge; and those that contend then
+//   start together at most what they are ahead of the earliest, and their largest charges.
 // - An owner owes nothing for what it was served while no other contended. What it is ahead of the
-//   clock lapses when about N times as much has started, if N contend, even if these always are
-//   new.
+//   earliest lapses as others start, even if these always are new: if N contend, when at most about
+//   N times as much has started. But once it is ahead by less than N of their requests, N requests
+//   may lower that by no more than an (N + 1)th. Of an owner that is new and has several requests,
+//   the last counts as much as the first.
 //
 // Between the requests of one owner the lower priority value goes first, then the earlier one; but
 // every other turn is the earliest's, whatever its priority. Every operation takes logarithmic
@@ -62,7 +63,7 @@ class FairQueue {
   };
   // The request that `visit` takes of those that it is shown: all, in the order of turns, each
   // owner's before the next owner's. An owner that was shown contends unless all of its requests
-  // cannot start; one that does again begins to wait at the clock.
+  // cannot start.
   template <typename Visitor>
   std::optional<uint64_t> Find(const Visitor& visit);
   // One of these has its turn. Returns where it ends in virtual time.
@@ -103,16 +104,14 @@ class FairQueue {
   void SetContends(Entry& owner, bool contends);
   // Of those that contend, of whom there are some.
   int64_t Earliest() const { return std::get<0>(*contending_.begin()); }
-  // Work alone would advance it so far.
-  void SetClock(int64_t by_work);
+  // Where an owner begins to contend whose next request has `tokens`.
+  int64_t Beginning(int64_t tokens) const;
 
   std::map<std::string, Owner> owners_;  // those that wait or were charged since somebody waits
   std::set<Turn> turns_;                 // of owners that wait
   std::set<Turn> contending_;            // of them
   int64_t sum_ = 0;                      // of the times of those that contend
   std::unordered_map<uint64_t, Place> places_;
-  int64_t clock_ = 0;
-  int64_t work_ = 0;    // tokens, too few to advance the clock by one
   int64_t latest_ = 0;  // time of any owner
   uint64_t turn_ = 0;   // the last
 };
@@ -141,7 +140,6 @@ std::optional<uint64_t> FairQueue::Find(const Visitor& visit) {
     if (answer == Visit::kTake || answer == Visit::kEnd) break;
   }
   for (Entry* const entry : changed) SetContends(*entry, !entry->second.contends);
-  SetClock(clock_);
   return answer == Visit::kTake ? std::optional(shown) : std::nullopt;
 }
 

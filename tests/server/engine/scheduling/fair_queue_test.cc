@@ -13,6 +13,7 @@
 namespace tvq {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 
 using Visit = FairQueue::Visit;
@@ -114,6 +115,34 @@ TEST(FairQueueTest, IdleTimeEarnsNoCredit) {
   for (uint64_t id = 101; id <= 103; ++id) queue.Push(id, "late", 0, 10);
   // Level from now on, not ahead by the fifty turns that it did not want.
   EXPECT_THAT(NextTurns(queue, 6), ElementsAre(51, 101, 52, 102, 53, 103));
+}
+
+TEST(FairQueueTest, AnothersLargeRequestDoesNotDelayANewOwner) {
+  FairQueue queue;
+  for (uint64_t id = 1; id <= 2; ++id) queue.Push(id, "large", 0, 1'000'000);
+  for (uint64_t id = 11; id <= 100; ++id) queue.Push(id, "small", 0, 100);
+  EXPECT_THAT(NextTurns(queue, 2), ElementsAre(1, 11));
+  queue.Push(101, "new", 0, 10);
+  queue.Push(102, "newer", 0, 300);
+  EXPECT_THAT(NextTurns(queue, 6), ElementsAre(12, 101, 13, 14, 102, 15));
+  queue.Charge("new", 1);
+  queue.Push(103, "new", 0, 10);
+  EXPECT_THAT(NextTurns(queue, 2), ElementsAre(16, 103));
+}
+
+TEST(FairQueueTest, CancelledRequestsDoNotDelayANewOwner) {
+  FairQueue queue;
+  uint64_t id = 0;
+  for (int i = 0; i < 1000; ++i) queue.Push(++id, std::to_string(i % 10), 0, 100);
+  const uint64_t last_small = id;
+  for (int i = 0; i < 3; ++i) queue.Push(++id, "cancels", 0, 100'000);
+  for (int i = 0; i < 5; ++i) {
+    while (*First(queue) <= last_small) NextTurns(queue, 1);
+    queue.GiveBack("cancels", queue.Pop(*First(queue)), 100'000);
+    queue.Push(++id, "cancels", 0, 100'000);
+  }
+  queue.Push(++id, "new", 0, 10);
+  EXPECT_THAT(NextTurns(queue, 12), Contains(id));
 }
 
 TEST(FairQueueTest, WhoWasServedWhileOthersWaitedStaysBehind) {
