@@ -140,7 +140,7 @@ class Shutdown {
 
   void Begin() {
     stopping_ = true;
-    spdlog::info("requests may finish within {} s; a second signal ends them now", timeout_);
+    spdlog::info("requests may finish within {} s; a second signal ends them within 1 s", timeout_);
     timer_.expires_after(std::chrono::milliseconds(static_cast<int64_t>(timeout_ * 1000)));
     timer_.async_wait([this](const ErrorCode& error) {
       if (!error) server_.StopNow();

@@ -22,7 +22,8 @@ constexpr std::chrono::seconds kLingerTime{2};
 // For the rest of a body ahead of the answer to it: some clients send it only when they have that.
 constexpr std::chrono::milliseconds kSkipTime{200};
 constexpr char kStopped[] =
-    "the gateway stops and could not wait for this request's end; send it again";
+    "the gateway stops and did not wait for this request's end; what the request changes may be "
+    "done";
 
 bool IsRequestId(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
@@ -108,7 +109,7 @@ void Connection::StopNow() {
   if (!serving_ || gone_ || stopped_ || status_ != 0) return EndNow();
   stopping_ = stopped_ = true;
   keep_alive_ = false;
-  if (on_hang_up_) on_hang_up_();
+  if (on_hang_up_) std::exchange(on_hang_up_, nullptr)();
   transport_->Cancel();  // if it reads the body
 }
 
@@ -356,8 +357,7 @@ bool Connection::HoldInstead(size_t bytes) {
 }
 
 void Connection::OnHangUp(absl::AnyInvocable<void()> cancel) {
-  if (gone_ || stopped_) cancel();
-  if (gone_) return;
+  if (gone_ || stopped_) return cancel();
   on_hang_up_ = std::move(cancel);
   // A read that took too long has an answer still, and so has one that StopNow ended.
   incoming_->Watch([this] {
@@ -386,7 +386,8 @@ std::string Connection::Head(const Response& response, std::optional<uint64_t> l
 }
 
 asio::awaitable<void> Connection::Respond(Response response) {
-  if (stopped_) response = hooks_.error(503, kStopped);
+  // Not one that was ready: it may say what has been changed.
+  if (stopped_ && response.status >= 499) response = hooks_.error(503, kStopped);
   if (keep_alive_ && !parser_->body_done()) {
     incoming_->Unwatch();
     // Ahead of the answer, which says whether the connection goes on behind it.

@@ -61,8 +61,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void FinishSoon();
   // At once.
   void EndNow();
-  // The same, but a request without an answer gets 503 first, if the client takes that and the
-  // handler lets go; who cannot wait for these calls EndNow after a while.
+  // The same, but a request without an answer gets 503 first, or the answer that its handler has
+  // ready, if the client takes it and the handler lets go. The caller ends the rest with EndNow
+  // after a while.
   void StopNow();
   // Since when it has waited for a request's first byte, if it does.
   std::optional<Clock::time_point> unused_since() const {
@@ -121,7 +122,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
 
   bool gone_ = false;
   bool stopping_ = false;
-  bool stopped_ = false;  // the request at hand is answered with 503
+  bool stopped_ = false;  // StopNow cancelled the request at hand
   bool serving_ = false;
   bool idle_ = false;  // between requests
   Clock::time_point idle_since_;

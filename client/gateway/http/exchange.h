@@ -61,8 +61,9 @@ class Exchange {
   // before.
   virtual bool HoldInstead(size_t bytes) = 0;
 
-  // From now on a client that hangs up, or has shut down its side, is noticed, and `cancel` is
-  // called once: before this returns if the client is gone already. The body may still be read.
+  // From now on a client that hangs up, or has shut down its side, is noticed. Then, or when the
+  // gateway stops, `cancel` is called once: before this returns if that has happened already. A
+  // client that is not gone still gets an answer. The body may still be read.
   virtual void OnHangUp(absl::AnyInvocable<void()> cancel) = 0;
   virtual bool gone() const = 0;
 

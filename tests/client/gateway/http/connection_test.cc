@@ -28,11 +28,11 @@ std::string Post(const std::string& length, const std::string& body) {
   return "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " + length + "\r\n\r\n" + body;
 }
 
-// Waits until the client has gone.
+// Waits until the client has gone, or the server stops.
 asio::awaitable<void> AwaitHangUp(Exchange& exchange) {
-  const auto gone = std::make_shared<Signal>(exchange.executor());
-  exchange.OnHangUp([gone] { gone->Notify(); });
-  while (!exchange.gone()) co_await gone->Wait();
+  const auto ended = std::make_shared<Signal>(exchange.executor());
+  exchange.OnHangUp([ended] { ended->Notify(); });
+  co_await ended->Wait();
 }
 
 TEST(ConnectionTest, HangUpIsToldToAHookThatComesLater) {

@@ -29,11 +29,15 @@ LoopbackServer::LoopbackServer(const HttpOptions& options, Handler handler,
 }
 
 LoopbackServer::~LoopbackServer() {
+  StopNow();
+  thread_.join();
+}
+
+void LoopbackServer::StopNow() {
   asio::post(loop_, [this] {
     server_->Stop([] {});
     server_->StopNow();
   });
-  thread_.join();
 }
 
 RawClient::RawClient(int port, int receive_bytes, const char* address)

@@ -23,6 +23,8 @@ class LoopbackServer {
   ~LoopbackServer();
 
   int port() const { return server_->port(); }
+  // Begins to end what is connected.
+  void StopNow();
 
  private:
   asio::io_context loop_{1};

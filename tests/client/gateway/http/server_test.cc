@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "client/gateway/http/signal.h"
+#include "client/gateway/http/transport.h"
 #include "tests/client/gateway/http/loopback.h"
 
 namespace tvq::gateway {
@@ -121,6 +123,74 @@ TEST(HttpServerTest, RequestsWithoutAnAnswerAreToldThatItStops) {
   EXPECT_EQ(begun.Receive(1), "");
   thread.join();
   EXPECT_THAT(statuses, UnorderedElementsAre(499, 503, 503));
+}
+
+// Waits until the client has gone, or the server stops.
+asio::awaitable<void> AwaitHangUp(Exchange& exchange) {
+  const auto ended = std::make_shared<Signal>(exchange.executor());
+  exchange.OnHangUp([ended] { ended->Notify(); });
+  co_await ended->Wait();
+}
+
+TEST(HttpServerTest, AnAnswerThatWasReadyIsSentWhenItStops) {
+  for (const int status : {200, 201, 404, 499, 500}) {
+    std::promise<void> waits;
+    const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
+      waits.set_value();
+      co_await AwaitHangUp(exchange);
+      co_await AwaitHangUp(exchange);  // a hook that comes later is told, too
+      Response response{.status = status, .body = "ready"};
+      co_await exchange.Respond(std::move(response));
+    };
+    LoopbackServer server({}, handler);
+    RawClient client(server.port());
+    client.Send(kGet);
+    waits.get_future().wait();
+    server.StopNow();
+    const std::string answer = client.Answer();
+    if (status < 499) {
+      EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + std::to_string(status)));
+      EXPECT_THAT(answer, HasSubstr("ready"));
+    } else {
+      EXPECT_THAT(answer, StartsWith("HTTP/1.1 503")) << "its handler was cancelled";
+      EXPECT_THAT(answer, HasSubstr("may be done"));
+    }
+  }
+}
+
+TEST(HttpServerTest, AHandlerThatGoesOnIsCancelledOnceAndItsConnectionEnds) {
+  int cancelled = 0, cancelled_later = 0;
+  std::promise<void> waits, waits_later;
+  // Whatever it hears, it goes on until the client has gone; "PUT" has another hook then.
+  const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
+    const bool later = exchange.request().method == "PUT";
+    if (later) {
+      waits_later.set_value();
+      co_await AwaitHangUp(exchange);
+      exchange.OnHangUp([&] { ++cancelled_later; });
+    } else {
+      waits.set_value();
+      exchange.OnHangUp([&] { ++cancelled; });
+    }
+    asio::steady_timer pause(exchange.executor());
+    while (!exchange.gone()) {
+      pause.expires_after(std::chrono::milliseconds(1));
+      co_await pause.async_wait(kAwait);
+    }
+  };
+  {
+    LoopbackServer server({}, handler);
+    RawClient client(server.port()), later(server.port());
+    client.Send(kGet);
+    later.Send("PUT / HTTP/1.1\r\nHost: h\r\n\r\n");
+    waits.get_future().wait();
+    waits_later.get_future().wait();
+    server.StopNow();
+    EXPECT_EQ(client.Receive(1), "");
+    EXPECT_EQ(later.Receive(1), "");
+  }
+  EXPECT_EQ(cancelled, 1);
+  EXPECT_EQ(cancelled_later, 1);
 }
 
 TEST(HttpServerTest, UnusedConnectionsMakeRoomForOthers) {
