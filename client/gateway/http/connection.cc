@@ -72,7 +72,7 @@ Connection::Connection(std::unique_ptr<Transport> transport, const asio::any_io_
 
 Connection::~Connection() {
   incoming_->Unwatch();
-  Give(budgeted_ + held_ + held_header_);
+  Give(taken());
 }
 
 asio::awaitable<void> Connection::Run() {
@@ -225,7 +225,8 @@ asio::awaitable<void> Connection::Serve() {
   incoming_->Unwatch();
   on_hang_up_ = nullptr;
   BodyDone();
-  Give(std::exchange(held_, 0) + std::exchange(held_header_, 0));
+  Give(held_ + held_header_);
+  held_ = held_header_ = 0;
   if (chunk_.capacity() > kKeptBytes) std::string().swap(chunk_);
   hooks_.finished(
       {request_, request_id_, route_, gone_ ? 499 : status_, Clock::now() - started_, bytes_sent_});
@@ -308,8 +309,8 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::TakePiece(size_t size) 
       incoming_->Consume(consumed);
       filled += written;
       body_bytes_ += written;
-      budgeted_ -= room - written;
       Give(room - written);
+      budgeted_ -= room - written;
     }
     if (filled >= next_deadline) {
       next_deadline += kPieceBytes;

@@ -79,7 +79,10 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void AddHeader(Header header) override { extra_headers_.push_back(std::move(header)); }
   std::optional<uint64_t> content_length() const override { return parser_->content_length(); }
   asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t size) override;
-  void BodyDone() override { Give(std::exchange(budgeted_, 0)); }
+  void BodyDone() override {
+    Give(budgeted_);
+    budgeted_ = 0;
+  }
   bool Hold(size_t bytes) override;
   bool HoldInstead(size_t bytes) override;
   void OnHangUp(absl::AnyInvocable<void()> cancel) override;
@@ -99,10 +102,11 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   asio::awaitable<bool> SkipBody();
   asio::awaitable<void> Linger();
 
-  bool Take(size_t bytes) {
-    return budget_.Take(bytes, budgeted_ + held_ + held_header_, peer_->buffered());
-  }
-  void Give(size_t bytes) { budget_.Give(bytes, peer_->buffered()); }
+  size_t taken() const { return budgeted_ + held_ + held_header_; }
+  // Before taken() is more.
+  bool Take(size_t bytes) { return budget_.Take(bytes, taken(), peer_->buffered()); }
+  // Before it is less.
+  void Give(size_t bytes) { budget_.Give(bytes, taken(), peer_->buffered()); }
   bool HoldHeader(size_t bytes);
   asio::awaitable<bool> Send(std::string_view bytes);
   // What the kernel takes without a wait, from the front of `bytes`.

@@ -30,9 +30,15 @@ struct HttpLimits {
   std::chrono::milliseconds unused_time{10'000};
 };
 
+// What an address has of a BodyBudget.
+struct Buffered {
+  int64_t bytes = 0;
+  int64_t small = 0;  // of them: of requests that have at most kSmallBytes each
+};
+
 // Bytes of request bodies and whole answers in memory, of all connections together. Addresses share
-// them fairly (FairShare, 15 times), but a few large requests do not lock out small ones of the
-// same address. Used by the loop's thread alone.
+// them fairly (FairShare, 15 times). Beside its share an address may have a little by small
+// requests, so that its large ones do not lock them out. Used by the loop's thread alone.
 class BodyBudget {
  public:
   static constexpr int64_t kSmallBytes = int64_t{64} << 10;
@@ -40,36 +46,48 @@ class BodyBudget {
   explicit BodyBudget(size_t bytes) : total_(static_cast<int64_t>(bytes)), fair_(total_, 15) {}
 
   // For a request that has `taken` already, of an address that has `*mine`, which grows with it.
-  bool Take(size_t bytes, size_t taken, int64_t* mine) {
-    const auto more = static_cast<int64_t>(bytes);
-    if (!MayTake(more, static_cast<int64_t>(taken), *mine)) return false;
-    taken_ += more;
-    *mine += more;
+  bool Take(size_t bytes, size_t taken, Buffered* mine) {
+    const auto more = static_cast<int64_t>(bytes), has = static_cast<int64_t>(taken);
+    if (!MayTake(more, has, *mine)) return false;
+    Change(has, has + more, mine);
     return true;
   }
-  void Give(size_t bytes, int64_t* mine) {
-    taken_ -= static_cast<int64_t>(bytes);
-    *mine -= static_cast<int64_t>(bytes);
+  // Back, of the `taken` that the request has.
+  void Give(size_t bytes, size_t taken, Buffered* mine) {
+    const auto has = static_cast<int64_t>(taken);
+    Change(has, has - static_cast<int64_t>(bytes), mine);
   }
 
   // Why one of an address that has `mine` was refused, and what would help.
-  std::string Full(int64_t mine) const {
+  std::string Full(const Buffered& mine) const {
     return absl::StrCat("requests and answers take ", taken_, " bytes of the gateway's ", total_,
-                        ", ", mine, " of them this address's; try again when some have ended");
+                        ", ", mine.bytes,
+                        " of them this address's; try again when some have ended");
   }
 
  private:
-  bool MayTake(int64_t more, int64_t has, int64_t mine) const {
+  bool MayTake(int64_t more, int64_t has, const Buffered& mine) const {
     const int64_t left = total_ - taken_;
+    const int64_t half_kept = total_ / 32;
     if (more == 0) return true;
     if (more > left) return false;
-    // The last half of what is kept is for addresses that have little.
-    if (has + more <= kSmallBytes && more <= left - total_ / 32) return true;
+    const bool small = has + more <= kSmallBytes;
+    if (small && mine.small + more <= half_kept && more <= left - half_kept) return true;
     // An address's only request may grow as if it had begun with all of it.
-    const bool only = mine == has;
-    if (more > fair_.common() - taken_) return only && mine + more <= (left + mine) / 2;
-    return only || fair_.MayHave(mine + more, taken_ + more);
+    const bool only = mine.bytes == has;
+    // The last half of what is kept is for addresses that have little: half of what they found.
+    if (more > fair_.common() - taken_) {
+      return (only || small) && mine.bytes + more <= (left + mine.bytes) / 2;
+    }
+    return only || fair_.MayHave(mine.bytes + more, taken_ + more);
   }
+  // Of a request from `before` bytes to `after`.
+  void Change(int64_t before, int64_t after, Buffered* mine) {
+    taken_ += after - before;
+    mine->bytes += after - before;
+    mine->small += SmallOf(after) - SmallOf(before);
+  }
+  static int64_t SmallOf(int64_t bytes) { return bytes <= kSmallBytes ? bytes : 0; }
 
   const int64_t total_;
   const FairShare fair_;

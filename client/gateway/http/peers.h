@@ -5,13 +5,13 @@
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/gateway/http/limits.h"
 
 namespace tvq::gateway {
 
@@ -40,7 +40,7 @@ class Peer {
   void GaveUp(Time began, Time now);
   // For the loop's thread.
   int connections() const { return connections_; }
-  int64_t* buffered() { return &buffered_; }
+  Buffered* buffered() { return &buffered_; }
   Standing StandingAt(Time now) const;
 
  private:
@@ -50,7 +50,7 @@ class Peer {
 
   // For the loop's thread.
   int connections_ = 0;
-  int64_t buffered_ = 0;  // bytes of the BodyBudget
+  Buffered buffered_;
   mutable absl::Mutex mutex_;
   double given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // at `at_`; kPerSecond are forgotten
   Time at_ ABSL_GUARDED_BY(mutex_);

@@ -49,8 +49,9 @@ RawClient::RawClient(int port, int receive_bytes, const char* address)
   ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof(minute));
   sockaddr_in to{};
   to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = ::inet_addr(address);
+  EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  to.sin_port = htons(static_cast<uint16_t>(port));
   EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
 }
 

@@ -35,7 +35,7 @@ class LoopbackServer {
 // A blocking socket; what a server must take within a minute.
 class RawClient {
  public:
-  // `receive_bytes`: of the kernel's buffer; 0: as it likes.
+  // `receive_bytes`: of the kernel's buffer; 0: as it likes. `address`: the server's, and its own.
   explicit RawClient(int port, int receive_bytes = 0, const char* address = "127.0.0.1");
   ~RawClient() { Close(); }
   RawClient(const RawClient&) = delete;

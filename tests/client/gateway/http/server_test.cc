@@ -72,6 +72,46 @@ TEST(HttpServerTest, AddressesShareTheLimitOfConnections) {
   EXPECT_EQ(most, 1);
 }
 
+TEST(HttpServerTest, AddressesShareTheMemory) {
+  const auto handler = [](Exchange& exchange) -> asio::awaitable<void> {
+    const bool held = exchange.Hold(100'000);
+    Response response{.status = held ? 200 : 429};
+    if (held) {
+      const auto ended = std::make_shared<Signal>(exchange.executor());
+      exchange.OnHangUp([ended] { ended->Notify(); });
+      co_await exchange.Begin(std::move(response), std::nullopt);
+      co_await ended->Wait();
+    } else {
+      co_await exchange.Respond(std::move(response));
+    }
+  };
+  LoopbackServer server({.host = "0.0.0.0", .max_buffered_bytes = 1'000'000}, handler);
+  const auto held = [](RawClient& client) {
+    client.Send(kGet);
+    return client.Receive(1000).starts_with("HTTP/1.1 200");
+  };
+  const auto soon_held = [&](RawClient& client) {  // when the last round has ended
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!held(client)) {
+      if (std::chrono::steady_clock::now() > last) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  };
+  RawClient ninth(server.port());
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.push_back(std::make_unique<RawClient>(server.port()));
+      ASSERT_TRUE(soon_held(*clients.back()));
+    }
+    EXPECT_FALSE(held(ninth)) << "they have the address's 7/8";
+    RawClient other(server.port(), 0, "127.0.0.2");
+    ASSERT_TRUE(soon_held(other));
+    EXPECT_FALSE(held(ninth));
+  }
+}
+
 TEST(HttpServerTest, RequestsWithoutAnAnswerAreToldThatItStops) {
   asio::io_context loop{1};
   std::promise<void> waits;
