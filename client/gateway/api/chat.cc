@@ -30,7 +30,9 @@ asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
   if (!model.ok()) co_return model.status();
   absl::Status applied = ApplyTemplate(model->model(), &request);
   request.messages = {};  // the prompt has them
-  if (applied.ok() && !exchange.HoldInstead(request.MemoryBytes())) co_return NoMemoryToRead();
+  if (applied.ok() && !exchange.HoldInstead(request.MemoryBytes())) {
+    co_return NoMemoryToRead(exchange);
+  }
   co_return applied;
 }
 

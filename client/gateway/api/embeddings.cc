@@ -114,7 +114,7 @@ class Collected {
                                            "of more than ",
                                            kMaxAnswerBytes, " bytes"));
     } else if (!exchange_.Hold(bytes * kVectorsMemory)) {
-      error_ = NoMemory("");
+      error_ = NoMemory(exchange_);
     } else {
       answer_.Add(call, *std::move(reply));
     }

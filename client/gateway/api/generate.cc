@@ -180,7 +180,7 @@ asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
     const bool failed = !held || !calls.status().ok();
     ApiError error;
     if (failed) {
-      error = held ? to_error(calls.status(), calls.failed()) : NoMemory(kOrStream);
+      error = held ? to_error(calls.status(), calls.failed()) : NoMemory(exchange, kOrStream);
       calls.Cancel();
     }
     if (failed && !exchange.begun()) {
@@ -244,7 +244,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
         HttpError(413, absl::StrCat("stream: must be true for an answer of more than ",
                                     kMaxAnswerBytes, " bytes"))));
   } else if (!held) {
-    co_await exchange.Respond(ErrorResponse(NoMemory(kOrStream)));
+    co_await exchange.Respond(ErrorResponse(NoMemory(exchange, kOrStream)));
   } else {
     const auto write = [&] { return Fitted(whole->ToJson()); };
     std::string json = co_await Aside(services.beside, exchange, bytes, write);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/aside.h"
 #include "client/gateway/api/services.h"
@@ -28,9 +29,9 @@ size_t RequestMemory(const Request& request) {
   }
 }
 
-inline absl::Status NoMemoryToRead() {
+inline absl::Status NoMemoryToRead(const Exchange& exchange) {
   return absl::ResourceExhaustedError(
-      "requests have all the memory there is; try again, or with fewer values in the body");
+      absl::StrCat(exchange.MemoryFull(), ", or with fewer values in the body"));
 }
 
 // What `parse` makes of the whole body, an absl::StatusOr of it, beside the loop where that takes
@@ -45,7 +46,7 @@ ReadJson(Services& services, Exchange& exchange, Parse parse,
   const auto measure = [&] { return ParsingMemory(*body); };
   const size_t memory = co_await Aside(services.beside, exchange, body->size(), measure);
   if (!exchange.Hold(memory)) {
-    co_await exchange.Respond(ErrorResponse(to_error(NoMemoryToRead())));
+    co_await exchange.Respond(ErrorResponse(to_error(NoMemoryToRead(exchange))));
     co_return std::nullopt;
   }
   const auto read = [&] { return parse(std::string_view(*body)); };
@@ -57,7 +58,7 @@ ReadJson(Services& services, Exchange& exchange, Parse parse,
     co_return std::nullopt;
   }
   if (!exchange.HoldInstead(RequestMemory(*request))) {
-    co_await exchange.Respond(ErrorResponse(to_error(NoMemoryToRead())));
+    co_await exchange.Respond(ErrorResponse(to_error(NoMemoryToRead(exchange))));
     co_return std::nullopt;
   }
   co_return *std::move(request);

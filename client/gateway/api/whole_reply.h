@@ -23,9 +23,8 @@ inline constexpr size_t kIdsMemory = 12;
 inline constexpr size_t kTextMemory = 8;
 inline constexpr size_t kObjectsMemory = 24;
 
-inline ApiError NoMemory(const char* advice) {
-  return ToApiError(absl::ResourceExhaustedError(
-      absl::StrCat("answers in one piece have all the memory there is; try again", advice)));
+inline ApiError NoMemory(const Exchange& exchange, const char* advice = "") {
+  return ToApiError(absl::ResourceExhaustedError(absl::StrCat(exchange.MemoryFull(), advice)));
 }
 
 // In no more memory than it needs.
@@ -37,7 +36,7 @@ inline std::string Fitted(std::string text) {
 // Sends JSON that is all that is left of the request's answer in memory.
 inline asio::awaitable<void> RespondJson(Exchange& exchange, std::string json, int status = 200) {
   Response response = exchange.HoldInstead(json.size()) ? JsonResponse(std::move(json), status)
-                                                        : ErrorResponse(NoMemory(""));
+                                                        : ErrorResponse(NoMemory(exchange));
   co_await exchange.Respond(std::move(response));
 }
 
@@ -53,7 +52,7 @@ asio::awaitable<void> RespondWith(Services& services, Exchange& exchange, Reply 
     co_return;
   }
   if (!exchange.Hold(bytes * memory_per_byte)) {
-    co_await exchange.Respond(ErrorResponse(NoMemory("")));
+    co_await exchange.Respond(ErrorResponse(NoMemory(exchange)));
     co_return;
   }
   const auto make = [&] { return Fitted(write(std::as_const(reply))); };

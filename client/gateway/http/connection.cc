@@ -130,7 +130,7 @@ asio::awaitable<bool> Connection::ReadHeader() {
     }
     const bool is_done = result == RequestParser::Result::kDone;
     if (!HoldHeader(is_done ? consumed : incoming_->bytes().size())) {
-      co_await Refuse(429, budget_.Full(*peer_->buffered()));
+      co_await Refuse(429, MemoryFull());
       co_return false;
     }
     if (is_done) break;
@@ -296,7 +296,7 @@ asio::awaitable<absl::StatusOr<std::string>> Connection::TakePiece(size_t size) 
     // No more than has come: what a client only announces takes no memory.
     const size_t room = std::min(size - filled, incoming_->bytes().size());
     if (!Take(room)) {
-      co_return absl::ResourceExhaustedError(budget_.Full(*peer_->buffered()));
+      co_return absl::ResourceExhaustedError(MemoryFull());
     }
     budgeted_ += room;
     auto result = RequestParser::Result::kMore;

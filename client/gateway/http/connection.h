@@ -85,6 +85,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   }
   bool Hold(size_t bytes) override;
   bool HoldInstead(size_t bytes) override;
+  std::string MemoryFull() const override { return budget_.Full(*peer_->buffered()); }
   void OnHangUp(absl::AnyInvocable<void()> cancel) override;
   bool gone() const override { return gone_; }
   asio::awaitable<void> Respond(Response response) override;

@@ -60,6 +60,8 @@ class Exchange {
   // Counts so many bytes, and no more what was counted. False: memory is short, and all is as
   // before.
   virtual bool HoldInstead(size_t bytes) = 0;
+  // Why memory is short, and what would help.
+  virtual std::string MemoryFull() const = 0;
 
   // From now on a client that hangs up, or has shut down its side, is noticed. Then, or when the
   // gateway stops, `cancel` is called once: before this returns if that has happened already. A

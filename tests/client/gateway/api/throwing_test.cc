@@ -43,6 +43,7 @@ class ThrowingExchange final : public Exchange {
   void BodyDone() override {}
   bool Hold(size_t) override { throw std::bad_alloc(); }
   bool HoldInstead(size_t) override { throw std::bad_alloc(); }
+  std::string MemoryFull() const override { throw std::bad_alloc(); }
   void OnHangUp(absl::AnyInvocable<void()> cancel) override { cancel_ = std::move(cancel); }
   bool gone() const override { return false; }
   asio::awaitable<void> Respond(Response) override { throw std::bad_alloc(); }

@@ -1,5 +1,6 @@
 #include "client/gateway/api/whole_reply.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -12,6 +13,8 @@
 
 namespace tvq::gateway {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr size_t kPerByte = 5;
 
@@ -40,6 +43,7 @@ class BudgetedExchange final : public Exchange {
     free_ += std::exchange(held, 0);
     return Hold(bytes);
   }
+  std::string MemoryFull() const override { return "so much is taken"; }
   void OnHangUp(absl::AnyInvocable<void()>) override {}
   bool gone() const override { return false; }
   asio::awaitable<void> Respond(Response response) override {
@@ -123,12 +127,14 @@ TEST_F(WholeReplyTest, CountsWhatIsInMemory) {
 TEST_F(WholeReplyTest, RefusesWhatTheMemoryHasNoRoomFor) {
   Answer(exchange_, 1'000'000 / kPerByte + 1, 300);
   EXPECT_EQ(exchange_.answer.status, 429);
+  EXPECT_THAT(exchange_.answer.body, HasSubstr("so much is taken"));
   EXPECT_EQ(written_, 0);
 }
 
 TEST_F(WholeReplyTest, RefusesJsonThatIsLargerThanThought) {
   Answer(exchange_, 100, 1'000'001);
   EXPECT_EQ(exchange_.answer.status, 429);
+  EXPECT_THAT(exchange_.answer.body, HasSubstr("so much is taken"));
   EXPECT_EQ(exchange_.held_when_sent, 0u);
 }
 

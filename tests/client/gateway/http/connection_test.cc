@@ -214,14 +214,16 @@ TEST(ConnectionTest, WhatAnAnswerHoldsIsGivenBackWithIt) {
   const auto handler = [](Exchange& exchange) -> asio::awaitable<void> {
     const bool held = exchange.Hold(600);
     const bool held_more = exchange.Hold(600);
-    Response response{.status = held && !held_more ? 200 : 500};
+    Response response{.status = held && !held_more ? 200 : 500, .body = exchange.MemoryFull()};
     co_await exchange.Respond(std::move(response));
   };
   LoopbackServer server({.max_buffered_bytes = 1000}, handler);
   RawClient client(server.port());
   for (int i = 0; i < 3; ++i) {
     client.Send(kGet);
-    EXPECT_THAT(client.Answer(), StartsWith("HTTP/1.1 200"));
+    const std::string answer = client.Answer();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(answer, HasSubstr("600 bytes of the gateway's 1000, 600 of them this address's"));
   }
 }
 
