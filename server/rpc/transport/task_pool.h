@@ -47,7 +47,7 @@ class TaskPool {
     uint64_t due = 0;     // begun_bytes_ by which it is to begin; 0 in the order of arrival
     uint64_t number = 0;  // in the order of arrival
     size_t bytes = 0;
-    ByteQuota::Share share{};
+    ByteQuota::Share share;
     std::function<void()> run;
     // Of a heap whose top begins first.
     bool operator<(const Task& other) const {
