@@ -75,10 +75,6 @@ class State {
   using SectionReader =
       std::function<absl::Status(const SectionInfo& section, std::span<std::byte> bytes)>;
   virtual absl::Status Load(int64_t position, const SectionReader& read) = 0;
-
-  // Fills the state with synthetic values as if `position` tokens had been fed, for measurements at
-  // context lengths that nobody wants to wait for.
-  virtual absl::Status Synthesize(int64_t position, uint64_t seed) = 0;
 };
 
 }  // namespace tvq

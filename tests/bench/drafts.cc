@@ -14,6 +14,7 @@
 #include "tests/bench/scored_contexts.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/statistics.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::bench {
 namespace {
@@ -51,7 +52,8 @@ absl::Status TimeSteps(const Options& options, Json& report) {
   }
   absl::StatusOr<std::unique_ptr<State>> state = subject->model->NewState();
   if (!state.ok()) return state.status();
-  if (absl::Status s = (*state)->Synthesize(options.contexts[0], 1); !s.ok()) return s;
+  if (absl::Status s = Synthesize(*subject->model, **state, options.contexts[0], 1); !s.ok())
+    return s;
   absl::StatusOr<Logits> logits = subject->model->NewLogits(1 + most);
   if (!logits.ok()) return logits.status();
 

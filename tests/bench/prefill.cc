@@ -9,6 +9,7 @@
 #include "tests/bench/matrix_ceiling.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/statistics.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::bench {
 namespace {
@@ -26,7 +27,9 @@ absl::Status RunRound(Subject& subject, const Options& options, State& state, Se
                       Logits& logits, MatrixCeiling& ceiling, PrefillCase& c) {
   const std::vector<int32_t> prompt =
       PromptTokens(options.prompt_tokens, subject.config.common.vocab_size);
-  if (absl::Status s = c.context > 0 ? state.Synthesize(c.context, 1) : state.Reset(); !s.ok()) {
+  if (absl::Status s =
+          c.context > 0 ? Synthesize(*subject.model, state, c.context, 1) : state.Reset();
+      !s.ok()) {
     return s;
   }
   const absl::StatusOr<double> before = ceiling.Measure();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/bench/statistics.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::bench {
 
@@ -54,7 +55,7 @@ absl::Status Sessions::Synthesize(int64_t context) {
   constexpr size_t kMade = 8;
   absl::Status s;
   for (size_t i = 0; s.ok() && i < states_.size(); ++i) {
-    s = i < kMade ? states_[i]->Synthesize(context, i + 1)
+    s = i < kMade ? tvq::Synthesize(*model_, *states_[i], context, i + 1)
                   : states_[i]->CopyFrom(*states_[i % kMade]);
   }
   return s;

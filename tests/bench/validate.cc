@@ -10,6 +10,7 @@
 
 #include "models/verify/rounding.h"
 #include "tests/bench/sessions.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::bench {
 namespace {
@@ -37,7 +38,7 @@ class Run {
     absl::StatusOr<Logits> rows = model_.NewLogits(1);
     if (!rows.ok()) return rows.status();
     row_ = *std::move(rows);
-    return context == 0 ? absl::OkStatus() : state_->Synthesize(context, 1);
+    return context == 0 ? absl::OkStatus() : Synthesize(model_, *state_, context, 1);
   }
 
   absl::Status Decode(std::span<const int32_t> tokens) {
@@ -204,7 +205,7 @@ absl::StatusOr<Check> BatchedAgainstAlone(Subject& subject) {
       absl::StatusOr<std::unique_ptr<State>> state = model.NewState();
       if (!state.ok()) return state.status();
       const auto context = static_cast<int64_t>(1000 * i);
-      if (absl::Status s = (*state)->Synthesize(context, i); !s.ok()) return s;
+      if (absl::Status s = Synthesize(model, **state, context, i); !s.ok()) return s;
       states.push_back(*std::move(state));
     }
     std::vector<float> all(kTokens * states.size() * vocab);

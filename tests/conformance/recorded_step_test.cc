@@ -10,6 +10,7 @@
 #include "kernels/cuda/host/overlap.h"
 #include "kernels/cuda/host/runtime.h"
 #include "tests/conformance/fixture.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::conformance {
 namespace {
@@ -184,7 +185,7 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepOfOtherKinds) {
       for (auto& [fixture, states] :
            {std::pair(&twins.recorded, &recorded), std::pair(&twins.direct, &direct)}) {
         states->push_back(fixture->NewState());
-        ASSERT_TRUE(states->back()->Synthesize(position, states->size()).ok());
+        ASSERT_TRUE(Synthesize(fixture->model(), *states->back(), position, states->size()).ok());
       }
     }
     const std::vector<int32_t> tokens{3, 7, 11, 28};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/conformance/model_cases.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::conformance {
 namespace {
@@ -40,7 +41,7 @@ TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
       batched.push_back(f.NewState());
       states.push_back(batched.back().get());
       if (base > 0) {
-        ASSERT_TRUE(alone.back()->Synthesize(base, 100 + i).ok());
+        ASSERT_TRUE(Synthesize(f.model(), *alone.back(), base, 100 + i).ok());
       }
       // Different positions in one batch.
       f.Prefill(*alone.back(), std::span(tokens[i]).first(3 * i + 1));
@@ -248,7 +249,7 @@ TEST_P(ModelTest, SynthesizedStateDecodesFiniteInALongContext) {
     Fixture f = Make(DType::kFloat32, 2, reads);
     const int64_t position = shape().grows() ? 10'000 : 10'000'000;
     const std::unique_ptr<State> state = f.NewState();
-    ASSERT_TRUE(state->Synthesize(position, 1).ok());
+    ASSERT_TRUE(Synthesize(f.model(), *state, position, 1).ok());
     EXPECT_EQ(state->position(), position);
     for (float l : f.Step(*state, 2)) EXPECT_TRUE(std::isfinite(l));
     EXPECT_EQ(state->position(), position + 1);

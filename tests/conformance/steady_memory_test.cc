@@ -17,6 +17,7 @@
 #include "tests/conformance/oracle.h"
 #include "tests/conformance/test_weights.h"
 #include "tests/kernels/test_devices.h"
+#include "tests/models/synthetic_state.h"
 #include "tests/server/engine/recording_sink.h"
 
 namespace tvq::conformance {
@@ -225,7 +226,7 @@ TEST_F(SteadyMemoryTest, GrowingStatesTakeNoMoreThanWasQuoted) {
   std::vector<std::unique_ptr<State>> states(kStates);
   const auto grow = [&](size_t i, int64_t position) {
     if (states[i] == nullptr) states[i] = model->NewState().value();
-    const absl::Status status = states[i]->Synthesize(position, i + 1);
+    const absl::Status status = Synthesize(*model, *states[i], position, i + 1);
     ASSERT_TRUE(status.ok()) << "state " << i << " at " << position << ": " << status;
     EXPECT_EQ(states[i]->bytes(), model->StateBytes(position));
   };
@@ -237,7 +238,7 @@ TEST_F(SteadyMemoryTest, GrowingStatesTakeNoMoreThanWasQuoted) {
   grow(2, 200);
   grow(0, kPositions);
   for (size_t i = kStates; i-- > 0;) grow(i, kPositions);
-  const absl::Status more = model->NewState().value()->Synthesize(1, 1);
+  const absl::Status more = Synthesize(*model, *model->NewState().value(), 1, 1);
   EXPECT_EQ(more.code(), absl::StatusCode::kResourceExhausted) << more;
   // A copy finds the place of one that is gone.
   states[3].reset();

@@ -6,33 +6,30 @@
 #include <cstdlib>
 #include <vector>
 
-#include "models/runtime/arch/transformer/linear/layout.h"
-#include "models/runtime/arch/transformer/softmax/paged_state.h"
+#include "models/runtime/arch/transformer/linear/parts.h"
+#include "models/runtime/arch/transformer/softmax/parts.h"
 #include "tests/fuzz/tiny_state.h"
 
 namespace tvq::fuzz {
 namespace {
 
+using namespace transformer;
+
 std::unique_ptr<State> NewState(uint8_t kind) {
   static auto* const memory = new HostMemory();
-  static const auto* const linear = [] {
-    transformer::TransformerConfig config;
-    config.d_v = 3;
-    config.n_layer = 2;
-    config.n_head = config.n_kv_head = 2;
-    return new transformer::LinearLayout(config, /*features=*/4);
-  }();
-  static const auto* const caches = new std::vector<transformer::PageLayout>{
-      {.shape = {1, 2, 3, DType::kFloat32}, .layers = 1, .max_position = 400},
-      {.shape = {2, 3, 1, DType::kBFloat16}, .layers = 2, .max_position = 400}};
+  static const auto* const linear = new LinearParts({.kv_heads = 2, .features = 4, .value = 3});
+  static const auto* const one = new CacheParts({1, 2, 3, DType::kFloat32});
+  static const auto* const two = new CacheParts({2, 3, 1, DType::kBFloat16});
+  // The last one mixes kinds.
+  static const auto* const layouts = new std::vector<StateLayout>{
+      {{linear, linear}, 0}, {{one}, 400}, {{two, two}, 400}, {{two, &TinyParts(), one}, 400}};
   if (kind == 0) return TinyState();
-  if (kind == 1) return transformer::ConstantState::Create(*memory, *linear).value();
-  return transformer::PagedState::Create(*memory, (*caches)[kind % 2]);
+  return SessionState::Create(*memory, (*layouts)[kind - 1]).value();
 }
 
 void Load(std::span<const uint8_t> input) {
   if (input.size() < 3) return;
-  const std::unique_ptr<State> state = NewState(input[0] % 4);
+  const std::unique_ptr<State> state = NewState(input[0] % 5);
   const int64_t position = (input[1] << 8 | input[2]) % 512;
   std::vector<std::byte> given;
   size_t next = 3;

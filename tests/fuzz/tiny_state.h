@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "models/runtime/arch/transformer/constant_state.h"
-#include "models/runtime/arch/transformer/vq/layout.h"
+#include "models/runtime/arch/transformer/session_state.h"
+#include "models/runtime/arch/transformer/vq/parts.h"
 #include "models/runtime/model.h"
 #include "server/sessions/snapshot/byte_stream.h"
 
@@ -49,22 +49,16 @@ inline ModelInfo TinyInfo() {
   return info;
 }
 
-inline const transformer::VqLayout& TinyLayout() {
-  static const auto* const layout = [] {
-    transformer::TransformerConfig config;
-    config.d_v = 5;
-    config.n_code = 3;
-    config.n_layer = 2;
-    config.n_head = config.n_kv_head = 2;
-    config.mem_len = 4;
-    return new transformer::VqLayout(config, DType::kFloat32);
-  }();
-  return *layout;
+inline const transformer::VqParts& TinyParts() {
+  static const auto* const parts =
+      new transformer::VqParts({.kv_heads = 2, .codes = 3, .window = 5, .value = 5});
+  return *parts;
 }
 
 inline std::unique_ptr<State> TinyState() {
   static auto* const memory = new HostMemory();
-  return transformer::ConstantState::Create(*memory, TinyLayout()).value();
+  static const auto* const layout = new transformer::StateLayout({&TinyParts(), &TinyParts()}, 0);
+  return transformer::SessionState::Create(*memory, *layout).value();
 }
 
 class InputSource : public ByteSource {

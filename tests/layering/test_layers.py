@@ -74,7 +74,7 @@ def test_planted_violation_is_caught(tmp_path, path, line):
     ("kernels/device/backend.h", '#include "kernels/ops/linear.h"'),
     ("models/runtime/registry.cc", '#include "models/runtime/arch/families.h"'),
     ("models/runtime/arch/families.cc", "class TransformerVqState {};"),
-    ("models/runtime/arch/transformer/vq/layout.cc", '#include "models/runtime/arch/transformer/attention.h"'),
+    ("models/runtime/arch/transformer/vq/parts.cc", '#include "models/runtime/arch/transformer/attention.h"'),
     ("server/engine/engine.cc", '#include "models/runtime/model.h"'),
     ("server/rpc/wire/convert.cc", '#include "tvq/v1/generation.pb.h"'),
     ("client/cli/main.cc", '#include "client/cpp/client.h"'),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/arch/transformer/encoder/attention.h"
@@ -22,17 +23,27 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
   return states_grow ? kDefaultMaxModelLen : 0;
 }
 
+bool Grows(transformer::Attention& attention) {
+  const auto in_pages = [](const transformer::StatePart& part) { return part.in_pages(); };
+  const std::vector<transformer::StatePart>& parts = attention.parts().parts();
+  return attention.bidirectional() != nullptr || std::any_of(parts.begin(), parts.end(), in_pages);
+}
+
 // Far above any memory, and a few of them still make a number.
 constexpr int64_t kMostStateBytes = int64_t{1} << 56;
 
-// `longest` tokens are what config.json or the options allow.
-absl::Status CheckLongest(const Config& config, int64_t longest,
-                          const transformer::Attention& attention) {
-  if (attention.StateBytes(longest) <= kMostStateBytes) return absl::OkStatus();
+// A context may be as long as config.json or the options allow.
+absl::Status CheckLongest(const Config& config, const transformer::TransformerConfig& parsed,
+                          transformer::Attention& attention) {
+  const int64_t longest = parsed.common.max_position;
+  const auto bytes = [&](int64_t tokens) {
+    return transformer::Transformer::StateBytes(parsed, attention, tokens);
+  };
+  if (bytes(longest) <= kMostStateBytes) return absl::OkStatus();
   int64_t fits = 0, too_long = longest;
   while (too_long - fits > 1) {
     const int64_t between = fits + (too_long - fits) / 2;
-    (attention.StateBytes(between) <= kMostStateBytes ? fits : too_long) = between;
+    (bytes(between) <= kMostStateBytes ? fits : too_long) = between;
   }
   const absl::Status own = config.Int("max_position", 0, fits, 0).status();
   return own.ok() ? absl::InvalidArgumentError(
@@ -70,7 +81,6 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
                                              const LoadOptions& options) {
   auto parsed = transformer::ParseTransformerConfig(config);
   if (!parsed.ok()) return parsed.status();
-  parsed->common.max_position = LongestContext(parsed->common, options, Kind::kStatesGrow);
   const DType state_dtype = StateDType(options);
   if (state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
     return absl::InvalidArgumentError(
@@ -80,7 +90,8 @@ absl::StatusOr<std::unique_ptr<Model>> Build(const Config& config, WeightSource&
     if (absl::Status s = CheckReads(options.reads); !s.ok()) return s;
   }
   auto attention = MakeAttention<Kind>(*parsed, options);
-  absl::Status longest = CheckLongest(config, parsed->common.max_position, *attention);
+  parsed->common.max_position = LongestContext(parsed->common, options, Grows(*attention));
+  absl::Status longest = CheckLongest(config, *parsed, *attention);
   if (!longest.ok()) return longest;
   return transformer::Transformer::Create(*parsed, std::move(attention), weights,
                                           std::move(tokenizer), options);

@@ -136,7 +136,6 @@ class FakeState : public State {
     if (!status.ok()) (void)Reset();
     return status;
   }
-  absl::Status Synthesize(int64_t, uint64_t) override { return absl::OkStatus(); }
 
   // Keeps what TakeBack needs.
   void FeedDraft(int32_t token, const FakeOptions& options) {

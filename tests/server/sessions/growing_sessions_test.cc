@@ -152,7 +152,6 @@ class Hollow : public State {
     return s.ok() ? visit(sections[1], {}) : s;
   }
   absl::Status Load(int64_t, const SectionReader&) override { return absl::UnimplementedError(""); }
-  absl::Status Synthesize(int64_t, uint64_t) override { return absl::OkStatus(); }
 
  private:
   const int64_t position_;

@@ -5,16 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "kernels/device/tensor.h"
 #include "kernels/ops/qkvg_projection.h"
+#include "models/runtime/arch/transformer/layer_parts.h"
 #include "models/runtime/arch/transformer/row_inputs.h"
 #include "models/runtime/arch/transformer/session_state.h"
+#include "models/runtime/arch/transformer/state_layout.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
 #include "models/runtime/model.h"
 
@@ -29,9 +28,8 @@ struct AttentionRows {
   Tensor<float, 3> out;  // [n, H, V]
 };
 
-// The weights that a kind adds to each layer, its working memory and the states of its sessions.
-// StateBytes, StateSections and NewState may be used from any thread, everything else from one at a
-// time.
+// The weights that a kind adds to each layer, its working memory and what it keeps of a session.
+// parts may be used from any thread, everything else from one at a time.
 class Attention {
  public:
   virtual ~Attention() = default;
@@ -59,17 +57,14 @@ class Attention {
     return absl::OkStatus();
   }
 
-  // Device bytes of a state after `tokens` tokens.
-  virtual int64_t StateBytes(int64_t tokens) const = 0;
-  // Those of a state at `position`.
-  virtual std::vector<SectionInfo> StateSections(int64_t position) const = 0;
-  // All zero, at position 0.
-  virtual absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) = 0;
+  // What each layer keeps of a session, and, told once, where it lies in states (StateLayout).
+  virtual const LayerParts& parts() const = 0;
+  virtual void Place(const StateLayout& layout) { static_cast<void>(layout); }
 
   // What a decode op is told of a session's state in a layer: one of its structs, as bytes. All
   // zero it is of nobody.
   virtual size_t view_bytes() const = 0;
-  virtual void View(const SessionState& state, int64_t layer, std::byte* view) const = 0;
+  virtual void View(const PartMemory& memory, std::byte* view) const = 0;
 
   // Of kinds that can take rows back: rows of a call that come behind another of the same state, at
   // most so many, numbered from 0 (Model::DraftRows).

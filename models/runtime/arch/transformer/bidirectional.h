@@ -15,6 +15,9 @@ class Bidirectional {
  public:
   virtual ~Bidirectional() = default;
 
+  // What an EncodingState has for what is collected of a text in a layer.
+  virtual int64_t collected_bytes() const = 0;
+
   // Of the rows that were projected last: adds their keys and values to what `state` holds of the
   // layer, nothing before its first row; attends to all that it holds then.
   virtual absl::Status Collect(int64_t layer, const EncodingState& state,

@@ -47,6 +47,7 @@ absl::Status Transformer::PlaceRows(std::span<const DecodeRow> rows) {
 }
 
 absl::Status Transformer::Decode(std::span<const DecodeRow> rows, Logits* logits) {
+  if (absl::Status s = CheckPredicts(); !s.ok()) return s;
   if (absl::Status s = PlaceRows(rows); !s.ok()) return s;
   const auto tile = static_cast<size_t>(workspace_.rows());
   for (size_t first = 0; first < rows.size(); first += tile) {
@@ -86,7 +87,7 @@ std::vector<std::byte> Transformer::Views(std::span<const FedRow> rows, size_t p
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
     std::byte* view = views.data() + bytes * padded * static_cast<size_t>(layer);
     for (const FedRow& row : rows) {
-      attention_->View(AsSession(row.state), layer, view);
+      attention_->View(AsSession(row.state).Parts(layer), view);
       if (row.draft >= 0) attention_->ViewDraft(layer, row.draft, view);
       view += bytes;
     }

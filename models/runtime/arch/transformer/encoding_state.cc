@@ -64,10 +64,4 @@ absl::Status EncodingState::Load(int64_t position, const SectionReader&) {
       absl::StrCat("position is ", position, ", must be 0: an encoder has no state"));
 }
 
-absl::Status EncodingState::Synthesize(int64_t position, uint64_t) {
-  return position == 0 ? Reset() : NoPast();
-}
-
-absl::Status EncodingState::Extend(int64_t) { return NoPast(); }
-
 }  // namespace tvq::transformer

@@ -13,11 +13,12 @@
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
-#include "models/runtime/arch/transformer/session_state.h"
+#include "models/runtime/arch/transformer/state_memory.h"
+#include "models/runtime/state.h"
 
 namespace tvq::transformer {
 
-class EncodingState : public SessionState {
+class EncodingState : public State {
  public:
   // Of a model with rows of `width` numbers, whose attention collects `collected_bytes`. The device
   // must outlive it.
@@ -45,6 +46,7 @@ class EncodingState : public SessionState {
   std::byte* collected() const;
   absl::Status ClearCollected();
 
+  int64_t position() const override { return 0; }
   int64_t bytes() const override { return static_cast<int64_t>(memory_.bytes()); }
   absl::Status Reset() override;
   // Only of one that has not begun.
@@ -55,8 +57,6 @@ class EncodingState : public SessionState {
   }
   // At position 0 alone.
   absl::Status Load(int64_t position, const SectionReader& read) override;
-  absl::Status Synthesize(int64_t position, uint64_t seed) override;
-  absl::Status Extend(int64_t tokens) override;
 
  private:
   Device& device_;

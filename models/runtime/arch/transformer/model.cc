@@ -1,6 +1,7 @@
 #include "models/runtime/arch/transformer/model.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,6 +16,11 @@ absl::Status CheckLogitsRow(const Logits& logits, int64_t row, size_t values) {
                                                  vocab, " logits"));
 }
 
+StateLayout LayoutOf(const TransformerConfig& config, const Attention& attention) {
+  return {std::vector(static_cast<size_t>(config.n_layer), &attention.parts()),
+          config.common.max_position};
+}
+
 }  // namespace
 
 Transformer::Transformer(TransformerConfig config, std::shared_ptr<Device> device,
@@ -23,10 +29,13 @@ Transformer::Transformer(TransformerConfig config, std::shared_ptr<Device> devic
     : config_(std::move(config)),
       device_(std::move(device)),
       attention_(std::move(attention)),
+      layout_(LayoutOf(config_, *attention_)),
       weights_(std::move(weights)),
       tokenizer_(std::move(tokenizer)),
       info_(std::move(info)),
-      workspace_(std::move(workspace)) {}
+      workspace_(std::move(workspace)) {
+  attention_->Place(layout_);
+}
 
 absl::StatusOr<std::unique_ptr<Model>> Transformer::Create(const TransformerConfig& config,
                                                            std::unique_ptr<Attention> attention,
@@ -60,8 +69,27 @@ absl::StatusOr<std::unique_ptr<Model>> Transformer::Create(const TransformerConf
                                                 *std::move(workspace), std::move(info)));
 }
 
-absl::StatusOr<std::unique_ptr<State>> Transformer::NewState() {
-  return attention_->NewState(StateMemory::kReusable);
+int64_t Transformer::StateBytes(const TransformerConfig& config, Attention& attention,
+                                int64_t tokens) {
+  const Bidirectional* const encodes = attention.bidirectional();
+  return encodes == nullptr
+             ? LayoutOf(config, attention).Bytes(tokens)
+             : EncodingState::Bytes(config.d_model, encodes->collected_bytes(), tokens);
+}
+
+int64_t Transformer::StateBytes(int64_t tokens) const {
+  return info_.predicts ? layout_.Bytes(tokens) : StateBytes(config_, *attention_, tokens);
+}
+
+absl::StatusOr<std::unique_ptr<State>> Transformer::NewStateIn(StateMemory memory) {
+  if (info_.predicts) return SessionState::Create(*device_, layout_, memory);
+  const int64_t collected = attention_->bidirectional()->collected_bytes();
+  return std::make_unique<EncodingState>(*device_, config_.d_model, collected, memory);
+}
+
+absl::Status Transformer::CheckPredicts() const {
+  if (info_.predicts) return absl::OkStatus();
+  return absl::UnimplementedError("an encoder predicts no next token");
 }
 
 absl::StatusOr<Logits> Transformer::NewLogits(int64_t rows) {

@@ -12,6 +12,8 @@
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/bidirectional.h"
 #include "models/runtime/arch/transformer/config.h"
+#include "models/runtime/arch/transformer/session_state.h"
+#include "models/runtime/arch/transformer/state_layout.h"
 #include "models/runtime/arch/transformer/weights.h"
 #include "models/runtime/arch/transformer/workspace.h"
 #include "models/runtime/model.h"
@@ -21,6 +23,9 @@ namespace tvq::transformer {
 
 class Transformer : public Model, private Encoder {
  public:
+  // Device bytes of a state after `tokens` tokens.
+  static int64_t StateBytes(const TransformerConfig& config, Attention& attention, int64_t tokens);
+
   // `attention` computes on the device of `options`.
   static absl::StatusOr<std::unique_ptr<Model>> Create(const TransformerConfig& config,
                                                        std::unique_ptr<Attention> attention,
@@ -31,9 +36,9 @@ class Transformer : public Model, private Encoder {
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   absl::Status Health() const override { return device_->Health(); }
-  int64_t StateBytes(int64_t tokens) const override { return attention_->StateBytes(tokens); }
+  int64_t StateBytes(int64_t tokens) const override;
   std::vector<SectionInfo> StateSections(int64_t position) const override {
-    return attention_->StateSections(position);
+    return layout_.Sections(position);
   }
   int64_t WorkspaceBytes(int64_t) const override {
     return workspace_.bytes() + attention_->WorkspaceBytes();
@@ -43,7 +48,9 @@ class Transformer : public Model, private Encoder {
   absl::Status ReserveStates(int64_t bytes) override {
     return device_->Reserve(static_cast<size_t>(bytes));
   }
-  absl::StatusOr<std::unique_ptr<State>> NewState() override;
+  absl::StatusOr<std::unique_ptr<State>> NewState() override {
+    return NewStateIn(StateMemory::kReusable);
+  }
   absl::StatusOr<Logits> NewLogits(int64_t rows) override;
   absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) override;
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
@@ -75,6 +82,10 @@ class Transformer : public Model, private Encoder {
   Transformer(TransformerConfig config, std::shared_ptr<Device> device,
               std::unique_ptr<Attention> attention, Weights weights,
               std::unique_ptr<Tokenizer> tokenizer, Workspace workspace, ModelInfo info);
+
+  absl::StatusOr<std::unique_ptr<State>> NewStateIn(StateMemory memory);
+  // UNIMPLEMENTED of an encoder.
+  absl::Status CheckPredicts() const;
 
   // forward.cc
   // Runs the workspace's rows through all layers; leaves them in its x. `attend` is the layer's
@@ -129,6 +140,7 @@ class Transformer : public Model, private Encoder {
   const TransformerConfig config_;
   const std::shared_ptr<Device> device_;
   const std::unique_ptr<Attention> attention_;
+  const StateLayout layout_;
   const Weights weights_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   const ModelInfo info_;

@@ -9,6 +9,7 @@
 namespace tvq::transformer {
 
 absl::Status Transformer::Prefill(const PrefillChunk& chunk, Logits* logits) {
+  if (absl::Status s = CheckPredicts(); !s.ok()) return s;
   fed_.clear();
   auto& state = static_cast<SessionState&>(*chunk.state);
   const int64_t first = state.position();

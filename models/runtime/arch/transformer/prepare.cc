@@ -66,7 +66,7 @@ absl::Status Transformer::Rehearse(const Preparation& preparation) {
                                .top_out = alternatives});
   if (!s.ok()) return s;
 
-  const auto state = attention_->NewState(StateMemory::kOnce);
+  const auto state = NewStateIn(StateMemory::kOnce);
   if (!state.ok()) return state.status();
   const int64_t longest = config_.common.max_position, chunk = config_.common.prefill_chunk;
   const std::vector<int32_t> tokens(

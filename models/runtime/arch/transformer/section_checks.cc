@@ -57,9 +57,10 @@ absl::Status CheckCarries(const SectionInfo& info, const float* sums, const floa
   return absl::OkStatus();
 }
 
-absl::Status CheckFinite(const SectionInfo& info, DType dtype, const void* values) {
-  if (dtype == DType::kFloat32) return CheckRuns(info, static_cast<const float*>(values));
-  return CheckRuns(info, static_cast<const BFloat16*>(values));
+absl::Status CheckFinite(const SectionInfo& info, Element element, const void* values) {
+  if (element == Element::kFloat32) return CheckRuns(info, static_cast<const float*>(values));
+  if (element == Element::kBFloat16) return CheckRuns(info, static_cast<const BFloat16*>(values));
+  return absl::OkStatus();
 }
 
 }  // namespace tvq::transformer

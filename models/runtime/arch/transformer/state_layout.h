@@ -1,51 +1,62 @@
-// How a kind of attention whose states never grow lays out a session in one layer's memory, and
-// what of it is the canonical form (docs/state.md).
+// Where the parts of all layers lie in a session's memory: those of constant size in one block, a
+// layer behind the other, the rest in pages of 256 positions, which hold all layers.
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_STATE_LAYOUT_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_STATE_LAYOUT_H_
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "models/runtime/arch/transformer/synthetic_values.h"
+#include "kernels/ops/attention/softmax_attention.h"
+#include "models/runtime/arch/transformer/layer_parts.h"
+#include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/state.h"
 
 namespace tvq::transformer {
 
-// Immutable, hence thread-safe. `host` is a layer's memory, in the host's.
+// Immutable, hence thread-safe.
 class StateLayout {
  public:
-  virtual ~StateLayout() = default;
+  // The layers' parts must outlive it. `max_position`: of any session that has pages.
+  StateLayout(std::vector<const LayerParts*> layers, int64_t max_position);
 
-  int64_t layers() const { return layers_; }
-  int64_t bytes() const { return layers_ * layer_bytes(); }
-  virtual int64_t layer_bytes() const = 0;  // a multiple of 64
+  struct Layer {
+    const LayerParts* parts = nullptr;
+    std::vector<int64_t> offsets;  // of every part, in the block or in a page
+    int64_t block_first = 0;       // where the layer's part of the block begins, in bytes
+    int64_t block_bytes = 0;       // a multiple of 64
+    int64_t page_first = 0;
+    int64_t page_bytes = 0;
+  };
+  const std::vector<Layer>& layers() const { return layers_; }
 
-  // As State's methods of these names, of one layer. Visit leaves out the first `skipped` sections.
-  // Load gets memory that is all zero.
-  virtual std::vector<SectionInfo> Sections(int64_t layer, int64_t position) const = 0;
-  virtual absl::Status Visit(int64_t layer, int64_t position, std::byte* host, int64_t skipped,
-                             const State::SectionVisitor& visit) const = 0;
-  virtual absl::Status Load(int64_t layer, int64_t position, const State::SectionReader& read,
-                            std::byte* host) const = 0;
-  virtual void Synthesize(int64_t position, SyntheticValues& values, std::byte* host) const = 0;
-
-  // Of all layers in their order.
-  std::vector<SectionInfo> AllSections(int64_t position) const {
-    std::vector<SectionInfo> all;
-    for (int64_t l = 0; l < layers_; ++l) {
-      const std::vector<SectionInfo> sections = Sections(l, position);
-      all.insert(all.end(), sections.begin(), sections.end());
-    }
-    return all;
+  int64_t block_bytes() const { return block_bytes_; }
+  // A page's: every one has room behind the parts for a list of pages, since a list for the longest
+  // context, which may be any, would be far larger than the pages of a session that never comes
+  // near; so the device only gets blocks of one size, which fill reserved memory to the last. 0:
+  // nothing grows.
+  int64_t page_bytes() const { return page_bytes_; }
+  int64_t list_offset() const { return list_offset_; }
+  int64_t max_position() const { return max_position_; }
+  int64_t Pages(int64_t tokens) const {
+    if (page_bytes_ == 0) return 0;
+    return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
   }
 
- protected:
-  explicit StateLayout(int64_t layers) : layers_(layers) {}
+  // Device bytes of a state after `tokens` tokens; kMostBytes where that is more, whatever the
+  // context's limit.
+  int64_t Bytes(int64_t tokens) const;
+  static constexpr int64_t kMostBytes = int64_t{1} << 60;
+
+  // As State::Sections; "layers.N." and the part's name.
+  std::vector<SectionInfo> Sections(int64_t position) const;
+  std::vector<SectionInfo> LayerSections(size_t layer, int64_t position) const;
 
  private:
-  const int64_t layers_;
+  std::vector<Layer> layers_;
+  int64_t block_bytes_ = 0, page_bytes_ = 0, list_offset_ = 0;
+  const int64_t max_position_;
 };
 
 }  // namespace tvq::transformer

@@ -353,7 +353,6 @@ TEST(StateImageTest, SaysWhatTheModelRefuses) {
           });
     }
     absl::Status Load(int64_t, const SectionReader&) override { return absl::OkStatus(); }
-    absl::Status Synthesize(int64_t, uint64_t) override { return absl::OkStatus(); }
 
    private:
     const State& state_;

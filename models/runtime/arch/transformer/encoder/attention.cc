@@ -36,15 +36,6 @@ absl::Status EncoderAttention::Reserve(int64_t rows) {
   return absl::OkStatus();
 }
 
-int64_t EncoderAttention::StateBytes(int64_t tokens) const {
-  return EncodingState::Bytes(config_.d_model, 2 * sum_bytes_ + count_bytes_, tokens);
-}
-
-absl::StatusOr<std::unique_ptr<SessionState>> EncoderAttention::NewState(StateMemory memory) {
-  return std::make_unique<EncodingState>(device_, config_.d_model, 2 * sum_bytes_ + count_bytes_,
-                                         memory);
-}
-
 CodeSums EncoderAttention::SumsOf(const EncodingState& state) const {
   std::byte* const first = state.collected();
   return {reinterpret_cast<float*>(first), reinterpret_cast<float*>(first + sum_bytes_),

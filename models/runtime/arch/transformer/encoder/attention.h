@@ -2,7 +2,6 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODER_ATTENTION_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODER_ATTENTION_H_
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +15,6 @@ namespace tvq::transformer {
 
 class EncoderAttention : public Attention, public Bidirectional, public QuantizedKeys {
  public:
-  static constexpr bool kStatesGrow = true;
-
   // The device must outlive it.
   EncoderAttention(const TransformerConfig& config, Device& device, DType state_dtype);
 
@@ -26,11 +23,9 @@ class EncoderAttention : public Attention, public Bidirectional, public Quantize
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
   DType state_dtype() const override { return DType::kFloat32; }
   int64_t kept_parts() const override { return 0; }
-  int64_t StateBytes(int64_t tokens) const override;
-  std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
-  absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
+  const LayerParts& parts() const override { return parts_; }
   size_t view_bytes() const override { return 0; }
-  void View(const SessionState&, int64_t, std::byte*) const override {}
+  void View(const PartMemory&, std::byte*) const override {}
   void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override;
   // UNIMPLEMENTED: it predicts nothing.
   absl::Status Prefill(int64_t layer, const SessionState& state,
@@ -38,6 +33,7 @@ class EncoderAttention : public Attention, public Bidirectional, public Quantize
   absl::Status Decode(int64_t layer, const RowInputs& inputs, const AttentionRows& rows) override;
 
   Bidirectional* bidirectional() override { return this; }
+  int64_t collected_bytes() const override { return 2 * sum_bytes_ + count_bytes_; }
   absl::Status Collect(int64_t layer, const EncodingState& state,
                        const AttentionRows& rows) override;
   absl::Status Attend(int64_t layer, const EncodingState& state,
@@ -62,6 +58,7 @@ class EncoderAttention : public Attention, public Bidirectional, public Quantize
   Device& device_;
   const CodeSumsShape shape_;
   const int64_t sum_bytes_, count_bytes_;
+  const LayerParts parts_{{}};
   std::vector<HeadKeys> codebooks_;  // of each layer
   Buffer memory_;
   float *q_ = nullptr, *k_ = nullptr, *code_scores_ = nullptr;

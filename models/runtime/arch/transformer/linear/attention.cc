@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/attention/linear_attention.h"
 #include "models/runtime/arch/transformer/codebook.h"
-#include "models/runtime/arch/transformer/constant_state.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 
 namespace tvq::transformer {
@@ -27,7 +26,7 @@ LinearAttention::LinearAttention(const TransformerConfig& config, Device& device
     : config_(config),
       device_(device),
       key_map_(KeyMap(config)),
-      layout_(config, CountFeatures(config)) {}
+      parts_({config.n_kv_head, CountFeatures(config), config.d_v}) {}
 
 void LinearAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
   if (key_map_ == FeatureMap::kSoftAssignment) {
@@ -65,16 +64,8 @@ absl::Status LinearAttention::CheckDevice() {
       "this device takes those of a linear_transformer (", s.message(), ")"));
 }
 
-absl::StatusOr<std::unique_ptr<SessionState>> LinearAttention::NewState(StateMemory memory) {
-  return ConstantState::Create(device_, layout_, memory);
-}
-
-LinearState LinearAttention::StateOf(const SessionState& state, int64_t layer) const {
-  return layout_.At(static_cast<const ConstantState&>(state).Layer(layer));
-}
-
-void LinearAttention::View(const SessionState& state, int64_t layer, std::byte* view) const {
-  const LinearState of_layer = StateOf(state, layer);
+void LinearAttention::View(const PartMemory& memory, std::byte* view) const {
+  const LinearState of_layer = parts_.At(memory);
   std::memcpy(view, &of_layer, sizeof(of_layer));
 }
 
@@ -101,8 +92,8 @@ absl::Status LinearAttention::Prefill(int64_t layer, const SessionState& state,
   const int64_t n = rows.v.dim(0);
   if (absl::Status s = ComputeFeatures(layer, n); !s.ok()) return s;
   LinearPrefillAttentionArgs args;
-  args.shape = layout_.shape();
-  args.state = StateOf(state, layer);
+  args.shape = parts_.shape();
+  args.state = parts_.At(state.Parts(layer));
   args.position = state.position();
   args.q = query_features(n);
   args.k = key_features(n);
@@ -117,7 +108,7 @@ absl::Status LinearAttention::Decode(int64_t layer, const RowInputs& inputs,
   const int64_t n = rows.v.dim(0);
   if (absl::Status s = ComputeFeatures(layer, n); !s.ok()) return s;
   LinearDecodeAttentionArgs args;
-  args.shape = layout_.shape();
+  args.shape = parts_.shape();
   args.states = inputs.views<LinearState>(layer);
   args.q = query_features(n);
   args.k = key_features(n);

@@ -12,9 +12,7 @@ namespace tvq::transformer {
 SoftmaxAttention::SoftmaxAttention(const TransformerConfig& config, Device& device,
                                    DType state_dtype)
     : device_(device),
-      layout_{.shape = {config.n_kv_head, config.d_k, config.d_v, state_dtype},
-              .layers = config.n_layer,
-              .max_position = config.common.max_position},
+      parts_({config.n_kv_head, config.d_k, config.d_v, state_dtype}),
       queries_(config) {}
 
 void SoftmaxAttention::LoadLayer(const std::string& prefix, WeightLoader& loader) {
@@ -30,13 +28,14 @@ absl::Status SoftmaxAttention::Reserve(int64_t rows) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<SessionState>> SoftmaxAttention::NewState(StateMemory memory) {
-  return PagedState::Create(device_, layout_, memory);
+void SoftmaxAttention::Place(const StateLayout& layout) {
+  for (const StateLayout::Layer& layer : layout.layers()) {
+    layer_offsets_.push_back(layer.page_first);
+  }
 }
 
-void SoftmaxAttention::View(const SessionState& state, int64_t, std::byte* view) const {
-  const KeyValuePages pages = static_cast<const PagedState&>(state).pages();
-  std::memcpy(view, &pages, sizeof(pages));
+void SoftmaxAttention::View(const PartMemory& memory, std::byte* view) const {
+  std::memcpy(view, &memory.pages, sizeof(memory.pages));
 }
 
 absl::Status SoftmaxAttention::Prefill(int64_t layer, const SessionState& state,
@@ -44,9 +43,9 @@ absl::Status SoftmaxAttention::Prefill(int64_t layer, const SessionState& state,
   const int64_t n = rows.v.dim(0);
   if (absl::Status s = HeadScores(device_, queries_.PositionScores(layer, n)); !s.ok()) return s;
   SoftmaxPrefillAttentionArgs args;
-  args.shape = layout_.shape;
-  args.layer_offset = layout_.LayerOffset(layer);
-  args.pages = static_cast<const PagedState&>(state).pages();
+  args.shape = parts_.shape();
+  args.layer_offset = layer_offsets_[static_cast<size_t>(layer)];
+  args.pages = state.Parts(layer).pages;
   args.position = state.position();
   args.q = queries_.q_u(n);
   args.position_scores = queries_.position_scores(n);
@@ -61,8 +60,8 @@ absl::Status SoftmaxAttention::Decode(int64_t layer, const RowInputs& inputs,
   const int64_t n = rows.v.dim(0);
   if (absl::Status s = HeadScores(device_, queries_.PositionScores(layer, n)); !s.ok()) return s;
   SoftmaxDecodeAttentionArgs args;
-  args.shape = layout_.shape;
-  args.layer_offset = layout_.LayerOffset(layer);
+  args.shape = parts_.shape();
+  args.layer_offset = layer_offsets_[static_cast<size_t>(layer)];
   args.sessions = inputs.views<KeyValuePages>(layer);
   args.positions = inputs.positions();
   args.q = queries_.q_u(n);

@@ -2,36 +2,30 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_ATTENTION_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_SOFTMAX_ATTENTION_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/runtime/arch/transformer/attention.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/relative_queries.h"
-#include "models/runtime/arch/transformer/softmax/paged_state.h"
+#include "models/runtime/arch/transformer/softmax/parts.h"
 
 namespace tvq::transformer {
 
 class SoftmaxAttention : public Attention {
  public:
-  static constexpr bool kStatesGrow = true;
-
-  // The device must outlive it. config.common.max_position is set.
+  // The device must outlive it.
   SoftmaxAttention(const TransformerConfig& config, Device& device, DType state_dtype);
 
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
-  DType state_dtype() const override { return layout_.shape.dtype; }
+  DType state_dtype() const override { return parts_.shape().dtype; }
   int64_t kept_parts() const override { return 2; }
-  int64_t StateBytes(int64_t tokens) const override { return layout_.Bytes(tokens); }
-  std::vector<SectionInfo> StateSections(int64_t position) const override {
-    return layout_.Sections(position);
-  }
-  absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
+  const LayerParts& parts() const override { return parts_; }
+  void Place(const StateLayout& layout) override;
   size_t view_bytes() const override { return sizeof(KeyValuePages); }
-  void View(const SessionState& state, int64_t layer, std::byte* view) const override;
+  void View(const PartMemory& memory, std::byte* view) const override;
   void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const override {
     queries_.Project(layer, rows, args);
   }
@@ -41,7 +35,8 @@ class SoftmaxAttention : public Attention {
 
  private:
   Device& device_;
-  const PageLayout layout_;
+  const CacheParts parts_;
+  std::vector<int64_t> layer_offsets_;  // bytes from a page's start to a layer's keys
   RelativeQueries queries_;
   Buffer memory_;
 };

@@ -5,7 +5,6 @@
 #include "kernels/device/backend.h"
 #include "kernels/ops/attention/vq_attention.h"
 #include "models/runtime/arch/transformer/codebook.h"
-#include "models/runtime/arch/transformer/constant_state.h"
 
 namespace tvq::transformer {
 
@@ -14,7 +13,8 @@ VqAttention::VqAttention(const TransformerConfig& config, Device& device, DType 
     : config_(config),
       device_(device),
       reads_(reads),
-      layout_(config, state_dtype, reads.int8 ? VqRead::kInt8 : VqRead::kExact),
+      parts_({config.n_kv_head, config.n_code, config.window(), config.d_v, state_dtype,
+              reads.int8 ? VqRead::kInt8 : VqRead::kExact}),
       draft_rows_(device.functions().vq_take_back == nullptr ? 0 : draft_rows),
       queries_(config),
       turned_codes_(config) {}
@@ -43,16 +43,8 @@ absl::Status VqAttention::Reserve(int64_t rows) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<SessionState>> VqAttention::NewState(StateMemory memory) {
-  return ConstantState::Create(device_, layout_, memory);
-}
-
-VqState VqAttention::StateOf(const SessionState& state, int64_t layer) const {
-  return layout_.At(static_cast<const ConstantState&>(state).Layer(layer));
-}
-
-void VqAttention::View(const SessionState& state, int64_t layer, std::byte* view) const {
-  const VqState of_layer = StateOf(state, layer);
+void VqAttention::View(const PartMemory& memory, std::byte* view) const {
+  const VqState of_layer = parts_.At(memory);
   std::memcpy(view, &of_layer, sizeof(of_layer));
 }
 
@@ -71,7 +63,7 @@ absl::Status VqAttention::TakeBack(const SessionState& state, int64_t position, 
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
     VqState of_layer = StateOf(state, layer);
     of_layer.undo = Undo(layer, draft);
-    absl::Status s = VqTakeBack(device_, {layout_.shape(), of_layer, position});
+    absl::Status s = VqTakeBack(device_, {parts_.shape(), of_layer, position});
     if (!s.ok()) return s;
   }
   return absl::OkStatus();
@@ -95,12 +87,12 @@ absl::Status VqAttention::Prefill(int64_t layer, const SessionState& state,
   absl::Status scored = Score(layer, n);
   if (scored.ok() && turned()) {
     scored = TurnedPrefillScores(
-        device_, {turned_codes_.keys(layer, layout_.shape()), StateOf(state, layer),
+        device_, {turned_codes_.keys(layer, parts_.shape()), StateOf(state, layer),
                   state.position(), queries_.q_u(n), codes(n), queries_.position_scores(n)});
   }
   if (!scored.ok()) return scored;
   VqPrefillAttentionArgs args;
-  args.shape = layout_.shape();
+  args.shape = parts_.shape();
   args.state = StateOf(state, layer);
   args.position = state.position();
   args.code_scores = code_scores(n);
@@ -118,12 +110,12 @@ absl::Status VqAttention::Decode(int64_t layer, const RowInputs& inputs,
   absl::Status scored = Score(layer, n);
   if (scored.ok() && turned()) {
     scored = TurnedDecodeScores(
-        device_, {turned_codes_.keys(layer, layout_.shape()), inputs.views<VqState>(layer),
+        device_, {turned_codes_.keys(layer, parts_.shape()), inputs.views<VqState>(layer),
                   inputs.positions(), queries_.q_u(n), codes(n), queries_.position_scores(n)});
   }
   if (!scored.ok()) return scored;
   VqDecodeAttentionArgs args;
-  args.shape = layout_.shape();
+  args.shape = parts_.shape();
   args.states = inputs.views<VqState>(layer);
   args.positions = inputs.positions();
   args.code_scores = code_scores(n);

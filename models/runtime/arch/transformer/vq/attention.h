@@ -2,7 +2,6 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ATTENTION_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_ATTENTION_H_
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,15 +11,13 @@
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/arch/transformer/relative_queries.h"
-#include "models/runtime/arch/transformer/vq/layout.h"
+#include "models/runtime/arch/transformer/vq/parts.h"
 #include "models/runtime/arch/transformer/vq/turned_codes.h"
 
 namespace tvq::transformer {
 
 class VqAttention : public Attention, public QuantizedKeys {
  public:
-  static constexpr bool kStatesGrow = false;
-
   // The device must outlive it.
   VqAttention(const TransformerConfig& config, Device& device, DType state_dtype,
               const StateReads& reads, int64_t draft_rows);
@@ -28,19 +25,15 @@ class VqAttention : public Attention, public QuantizedKeys {
   void LoadLayer(const std::string& prefix, WeightLoader& loader) override;
   absl::Status Reserve(int64_t rows) override;
   int64_t WorkspaceBytes() const override { return static_cast<int64_t>(memory_.bytes()); }
-  DType state_dtype() const override { return layout_.shape().value_dtype; }
+  DType state_dtype() const override { return parts_.shape().value_dtype; }
   int64_t kept_parts() const override { return 1; }
   int64_t rounded_factors() const override { return 2; }  // softmax weights, rows of values
   StateReads reads() const override { return reads_; }
   StateReadTotals read_totals() const override;
   absl::Status BeginStep(int64_t rows) override;
-  int64_t StateBytes(int64_t) const override { return layout_.bytes(); }
-  std::vector<SectionInfo> StateSections(int64_t position) const override {
-    return layout_.AllSections(position);
-  }
-  absl::StatusOr<std::unique_ptr<SessionState>> NewState(StateMemory memory) override;
+  const LayerParts& parts() const override { return parts_; }
   size_t view_bytes() const override { return sizeof(VqState); }
-  void View(const SessionState& state, int64_t layer, std::byte* view) const override;
+  void View(const PartMemory& memory, std::byte* view) const override;
   int64_t draft_rows() const override { return draft_rows_; }
   void ViewDraft(int64_t layer, int64_t draft, std::byte* view) const override;
   absl::Status TakeBack(const SessionState& state, int64_t position, int64_t draft) override;
@@ -56,10 +49,12 @@ class VqAttention : public Attention, public QuantizedKeys {
   bool host_takes_part() const override { return tap_ != nullptr; }
 
  private:
-  VqState StateOf(const SessionState& state, int64_t layer) const;
+  VqState StateOf(const SessionState& state, int64_t layer) const {
+    return parts_.At(state.Parts(layer));
+  }
   // Where a draft's step keeps what it overwrites in a layer.
   void* Undo(int64_t layer, int64_t draft) const;
-  int64_t undo_words() const { return Aligned(VqUndoBytes(layout_.shape())) / 4; }
+  int64_t undo_words() const { return Aligned(VqUndoBytes(parts_.shape())) / 4; }
   bool turned() const { return config_.position_bias == PositionBias::kRerope; }
   // Codes of the rows' keys, and the scores of their queries; without position scores where codes
   // are turned, which needs the states.
@@ -83,7 +78,7 @@ class VqAttention : public Attention, public QuantizedKeys {
   const TransformerConfig config_;
   Device& device_;
   const StateReads reads_;
-  const VqLayout layout_;
+  const VqParts parts_;
   const int64_t draft_rows_;
   DType prefill_factors_ = DType::kFloat32;  // bfloat16 where weights are rounded, too
   RelativeQueries queries_;

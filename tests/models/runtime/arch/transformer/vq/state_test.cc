@@ -7,22 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "models/runtime/arch/transformer/constant_state.h"
-#include "models/runtime/arch/transformer/vq/layout.h"
-#include "tests/models/runtime/arch/transformer/vq/layout_case.h"
+#include "models/runtime/arch/transformer/session_state.h"
+#include "models/runtime/arch/transformer/vq/parts.h"
+#include "tests/models/runtime/arch/transformer/vq/shape_case.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::transformer {
 namespace {
-
-TransformerConfig SmallConfig() {
-  TransformerConfig config;
-  config.d_v = 5;
-  config.n_code = 3;
-  config.n_layer = 2;
-  config.n_head = config.n_kv_head = 2;
-  config.mem_len = 4;
-  return config;
-}
 
 template <typename T>
 std::map<std::string, std::vector<T>> Sections(const State& state, const std::string& suffix) {
@@ -43,15 +34,20 @@ std::map<std::string, std::vector<T>> Sections(const State& state, const std::st
   return found;
 }
 
-class VqStateTest : public testing::TestWithParam<LayoutCase> {
+class VqStateTest : public testing::TestWithParam<ShapeCase> {
  protected:
-  VqStateTest() : layout_(SmallConfig(), dtype(), read()), device_(MakeDevice("cpu", 1).value()) {}
   static DType dtype() { return GetParam().dtype; }
   static VqRead read() { return GetParam().read; }
-  std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
+  std::unique_ptr<SessionState> New() { return SessionState::Create(*device_, layout_).value(); }
 
-  const VqLayout layout_;
-  const std::unique_ptr<Device> device_;
+  void Synthesize(SessionState& state, int64_t position, uint64_t seed) {
+    const absl::Status s = tvq::Synthesize(state, layout_.Sections(position), position, seed);
+    ASSERT_TRUE(s.ok()) << s;
+  }
+
+  const VqParts parts_{ShapeOf(GetParam())};
+  const StateLayout layout_{{&parts_, &parts_}, 0};
+  const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
 // docs/state.md: per layer G (S V (4 + 4) + S 8 + W 4 + W V value bytes), each part rounded up to
@@ -62,16 +58,18 @@ TEST_P(VqStateTest, BytesFollowTheFormula) {
   const int64_t copy = up(2 * 3 * 5) + up(2 * 3 * 4) + up(2 * 5 * 5) + up(2 * 5 * 4);
   const int64_t layer = (read() == VqRead::kInt8 ? copy : 0) + 2 * up(2 * 3 * 5 * 4) +
                         up(2 * 3 * 8) + up(2 * 5 * 4) + up(2 * 5 * 5 * value_bytes);
-  EXPECT_EQ(layout_.bytes(), 2 * layer);
+  EXPECT_EQ(layout_.Bytes(1), 2 * layer);
+  EXPECT_EQ(layout_.Bytes(1'000'000), 2 * layer);
   EXPECT_EQ(New()->bytes(), 2 * layer);
 }
 
 TEST_P(VqStateTest, PartsDoNotOverlap) {
-  std::vector<std::byte> memory(static_cast<size_t>(layout_.bytes()));
-  const VqShape& s = layout_.shape();
+  const std::unique_ptr<SessionState> state = New();
+  ASSERT_TRUE(state->Extend(1).ok());
+  const VqShape& s = parts_.shape();
   const auto rows = static_cast<size_t>(s.kv_heads * s.codes);
-  for (int64_t l = 0; l < layout_.layers(); ++l) {
-    const VqState layer = layout_.At(memory.data() + l * layout_.layer_bytes());
+  for (int64_t l = 0; l < 2; ++l) {
+    const VqState layer = parts_.At(state->Parts(l));
     auto mark = [](void* part, size_t bytes) {
       auto* p = static_cast<unsigned char*>(part);
       for (size_t i = 0; i < bytes; ++i) {
@@ -93,9 +91,9 @@ TEST_P(VqStateTest, PartsDoNotOverlap) {
 }
 
 TEST_P(VqStateTest, SynthesizedCountsAndWindowAddUpToThePosition) {
-  const std::unique_ptr<ConstantState> state = New();
+  const std::unique_ptr<SessionState> state = New();
   for (int64_t position : {0, 3, 5, 6, 1000}) {
-    ASSERT_TRUE(state->Synthesize(position, 7).ok());
+    Synthesize(*state, position, 7);
     for (const auto& [name, counts] : Sections<int64_t>(*state, "acc_count")) {
       const int64_t window = position < 5 ? position : 5;
       for (int head = 0; head < 2; ++head) {
@@ -107,18 +105,17 @@ TEST_P(VqStateTest, SynthesizedCountsAndWindowAddUpToThePosition) {
       for (int32_t code : codes) EXPECT_TRUE(code >= 0 && code < 3) << name;
     }
   }
-  EXPECT_EQ(state->Synthesize(-1, 7).code(), absl::StatusCode::kInvalidArgument);
 }
 
 // The canonical form lists the window from the oldest position to the newest, wherever the ring
 // turned.
 TEST_P(VqStateTest, SectionsUnrollTheRing) {
-  const std::unique_ptr<ConstantState> state = New();
+  const std::unique_ptr<SessionState> state = New();
   ASSERT_TRUE(state->Extend(1).ok());
   state->Advance(7);  // positions 2..6 are recent, in slots 2, 3, 4, 0, 1
   for (int64_t l = 0; l < 2; ++l) {
     for (int64_t slot = 0; slot < 10; ++slot) {
-      layout_.At(state->Layer(l)).window_code[slot] = static_cast<int32_t>(100 * l + slot);
+      parts_.At(state->Parts(l)).window_code[slot] = static_cast<int32_t>(100 * l + slot);
     }
   }
   const auto codes = Sections<int32_t>(*state, "win_code");
@@ -128,23 +125,26 @@ TEST_P(VqStateTest, SectionsUnrollTheRing) {
 }
 
 TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
-  const std::unique_ptr<ConstantState> a = New(), b = New();
-  ASSERT_TRUE(a->Synthesize(50, 1).ok());
+  const std::unique_ptr<SessionState> a = New(), b = New();
+  Synthesize(*a, 50, 1);
   ASSERT_TRUE(b->CopyFrom(*a).ok());
   EXPECT_EQ(b->position(), 50);
   EXPECT_EQ(Sections<float>(*a, "acc_sum"), Sections<float>(*b, "acc_sum"));
-  const VqLayout other_layout(SmallConfig(), dtype(), read());
-  const auto other = ConstantState::Create(*device_, other_layout).value();
+  const StateLayout other_layout({&parts_, &parts_}, 0);
+  const auto other = SessionState::Create(*device_, other_layout).value();
   EXPECT_EQ(other->CopyFrom(*a).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // Memory that other states have left is handed out again; nobody can tell.
 TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
-  TransformerConfig large = SmallConfig();
-  large.d_v = 1 << 15;  // blocks that the device keeps: 8 MB or more
-  const VqLayout layout(large, dtype(), read());
-  const auto create = [&] { return ConstantState::Create(*device_, layout).value(); };
-  const auto expect_blank = [](const ConstantState& state) {
+  // Blocks that the device keeps: 8 MB or more.
+  const VqParts large(ShapeOf(GetParam(), 1 << 15));
+  const StateLayout layout({&large, &large}, 0);
+  const auto create = [&] { return SessionState::Create(*device_, layout).value(); };
+  const auto synthesize = [&](SessionState& state, int64_t position, uint64_t seed) {
+    ASSERT_TRUE(tvq::Synthesize(state, layout.Sections(position), position, seed).ok());
+  };
+  const auto expect_blank = [](const SessionState& state) {
     EXPECT_EQ(state.position(), 0);
     EXPECT_TRUE(state
                     .VisitSections([](const SectionInfo& section, std::span<const std::byte> b) {
@@ -155,27 +155,27 @@ TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
                     })
                     .ok());
   };
-  const std::unique_ptr<ConstantState> other = create();
-  ASSERT_TRUE(other->Synthesize(50, 1).ok());
-  ASSERT_TRUE(create()->Synthesize(70, 2).ok());
+  const std::unique_ptr<SessionState> other = create();
+  synthesize(*other, 50, 1);
+  synthesize(*create(), 70, 2);
 
-  const std::unique_ptr<ConstantState> state = create();
+  const std::unique_ptr<SessionState> state = create();
   expect_blank(*state);
   ASSERT_TRUE(other->CopyFrom(*state).ok());
   expect_blank(*other);
-  for (ConstantState* written : {state.get(), other.get()}) {
+  for (SessionState* written : {state.get(), other.get()}) {
     ASSERT_TRUE(written->Extend(1).ok());
     expect_blank(*written);
-    const auto* memory = written->Layer(0);
-    EXPECT_TRUE(std::all_of(memory, memory + layout.bytes(),
+    const std::byte* memory = written->Parts(0).block;
+    EXPECT_TRUE(std::all_of(memory, memory + layout.block_bytes(),
                             [](std::byte v) { return v == std::byte{0}; }));
   }
-  ASSERT_TRUE(state->Synthesize(50, 1).ok());
+  synthesize(*state, 50, 1);
   ASSERT_TRUE(state->Reset().ok());
   expect_blank(*state);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, VqStateTest, LayoutCases(), LayoutCaseName);
+INSTANTIATE_TEST_SUITE_P(Shapes, VqStateTest, ShapeCases(), ShapeCaseName);
 
 }  // namespace
 }  // namespace tvq::transformer

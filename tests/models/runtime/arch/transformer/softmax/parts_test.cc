@@ -1,4 +1,4 @@
-#include "models/runtime/arch/transformer/softmax/paged_state.h"
+#include "models/runtime/arch/transformer/softmax/parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,19 +12,21 @@
 #include <vector>
 
 #include "kernels/numbers/bfloat16.h"
+#include "models/runtime/arch/transformer/session_state.h"
 #include "tests/models/runtime/arch/transformer/state_content.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::transformer {
 namespace {
 
 using ::testing::HasSubstr;
 
-class PagedStateTest : public testing::TestWithParam<DType> {
+class CachePartsTest : public testing::TestWithParam<DType> {
  protected:
-  std::unique_ptr<PagedState> New() { return PagedState::Create(*device_, layout_); }
-  std::unique_ptr<PagedState> Synthesized(int64_t position, uint64_t seed = 5) {
+  std::unique_ptr<SessionState> New() { return SessionState::Create(*device_, layout_).value(); }
+  std::unique_ptr<SessionState> Synthesized(int64_t position, uint64_t seed = 5) {
     auto state = New();
-    EXPECT_TRUE(state->Synthesize(position, seed).ok());
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(position), position, seed).ok());
     EXPECT_EQ(state->position(), position);
     return state;
   }
@@ -34,24 +36,23 @@ class PagedStateTest : public testing::TestWithParam<DType> {
   }
 
   // Two key/value heads, keys of three, values of five, two layers.
-  const PageLayout layout_{.shape = {.kv_heads = 2, .key = 3, .value = 5, .dtype = GetParam()},
-                           .layers = 2,
-                           .max_position = 1000};
+  const CacheParts parts_{{.kv_heads = 2, .key = 3, .value = 5, .dtype = GetParam()}};
+  const StateLayout layout_{{&parts_, &parts_}, 1000};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
 // docs/state.md
-TEST_P(PagedStateTest, GrowsByPages) {
-  const std::unique_ptr<PagedState> state = New();
+TEST_P(CachePartsTest, GrowsByPages) {
+  const std::unique_ptr<SessionState> state = New();
   EXPECT_EQ(state->bytes(), 0);
-  EXPECT_EQ(state->pages().count, 0);
+  EXPECT_EQ(state->Parts(0).pages.count, 0);
   std::vector<const void*> listed;
   for (const auto& [tokens, pages] : {std::pair(1, 1), {255, 1}, {1, 2}, {600, 4}}) {
     ASSERT_TRUE(state->Extend(tokens).ok());
     state->Advance(tokens);
     EXPECT_EQ(state->bytes(), Bytes(pages));
-    EXPECT_EQ(state->pages().count, pages);
-    const void* const* const table = state->pages().pages;
+    EXPECT_EQ(state->Parts(0).pages.count, pages);
+    const void* const* const table = state->Parts(0).pages.pages;
     EXPECT_TRUE(std::equal(listed.begin(), listed.end(), table)) << "a page stays where it is";
     listed.assign(table, table + pages);
     EXPECT_EQ(std::set<const void*>(listed.begin(), listed.end()).size(), listed.size());
@@ -64,20 +65,18 @@ TEST_P(PagedStateTest, GrowsByPages) {
 }
 
 // A model may say that it takes any length: what is quoted stops short of the largest number.
-TEST_P(PagedStateTest, BytesOfAnyLengthAreANumber) {
+TEST_P(CachePartsTest, BytesOfAnyLengthAreANumber) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(layout_.Bytes(0), 0);
   EXPECT_EQ(layout_.Bytes(257), Bytes(2));
-  EXPECT_EQ(layout_.Bytes(kMost), PageLayout::kMostBytes);
+  EXPECT_EQ(layout_.Bytes(kMost), StateLayout::kMostBytes);
 }
 
 // With every token that may come, not with the square of them: a page of any context is of one
 // size, which the longest contexts share.
-TEST_P(PagedStateTest, BytesGrowWithTheTokens) {
+TEST_P(CachePartsTest, BytesGrowWithTheTokens) {
   const auto bytes = [&](int64_t longest, int64_t tokens) {
-    PageLayout layout = layout_;
-    layout.max_position = longest;
-    return layout.Bytes(tokens);
+    return StateLayout({&parts_, &parts_}, longest).Bytes(tokens);
   };
   for (const int64_t longest : {100'000'000L, int64_t{1} << 50}) {
     const int64_t page = bytes(longest, 1);
@@ -88,12 +87,11 @@ TEST_P(PagedStateTest, BytesGrowWithTheTokens) {
 }
 
 // 128 pages, those that they list, and those that these list.
-TEST_P(PagedStateTest, AllPagesAreFound) {
+TEST_P(CachePartsTest, AllPagesAreFound) {
   constexpr int64_t kPages = 128 * 128 + 200;
-  const PageLayout layout{.shape = {.kv_heads = 1, .key = 1, .value = 1, .dtype = GetParam()},
-                          .layers = 1,
-                          .max_position = kPages * 256};
-  const auto state = PagedState::Create(*device_, layout);
+  const CacheParts parts{{.kv_heads = 1, .key = 1, .value = 1, .dtype = GetParam()}};
+  const StateLayout layout{{&parts}, kPages * 256};
+  const auto state = SessionState::Create(*device_, layout).value();
   std::vector<const void*> found;
   // A page at a time, several that end in a list, those that a list begins with, many lists.
   for (const int64_t pages : {1L, 2L, 100L, 128L, 129L, 300L, 128L * 128, kPages}) {
@@ -101,7 +99,7 @@ TEST_P(PagedStateTest, AllPagesAreFound) {
     ASSERT_TRUE(state->Extend(more).ok());
     state->Advance(more);
     EXPECT_EQ(state->bytes(), layout.Bytes(state->position()));
-    const KeyValuePages view = state->pages();
+    const KeyValuePages view = state->Parts(0).pages;
     ASSERT_EQ(view.count, pages);
     for (size_t p = 0; p < found.size(); ++p) {
       ASSERT_EQ(view.Page(static_cast<int64_t>(p)), found[p]) << "a page stays where it is";
@@ -112,8 +110,8 @@ TEST_P(PagedStateTest, AllPagesAreFound) {
 }
 
 // What lies beneath: keys in panels, values in rows, layers one behind the other.
-TEST_P(PagedStateTest, SectionsListPositionsInOrder) {
-  const std::unique_ptr<PagedState> state = New();
+TEST_P(CachePartsTest, SectionsListPositionsInOrder) {
+  const std::unique_ptr<SessionState> state = New();
   constexpr int64_t kTokens = 300;
   ASSERT_TRUE(state->Extend(kTokens).ok());
   state->Advance(kTokens);
@@ -128,11 +126,11 @@ TEST_P(PagedStateTest, SectionsListPositionsInOrder) {
   const auto value_of = [](int64_t l, int64_t g, int64_t p, int64_t i) {
     return static_cast<float>((l * 89 + g * 31 + p * 7 + i) % 127);
   };
-  const KeyValueShape& shape = layout_.shape;
+  const KeyValueShape& shape = parts_.shape();
   for (int64_t l = 0; l < 2; ++l) {
     for (int64_t p = 0; p < kTokens; ++p) {
       auto* const layer =
-          static_cast<std::byte*>(state->pages().pages[p / 256]) + layout_.LayerOffset(l);
+          static_cast<std::byte*>(state->Parts(l).pages.pages[p / 256]) + l * shape.LayerBytes();
       for (int64_t g = 0; g < 2; ++g) {
         for (int64_t i = 0; i < 3; ++i)
           set(layer, shape.KeyIndex(g, p % 256, i), value_of(l, g, p, i));
@@ -158,13 +156,13 @@ TEST_P(PagedStateTest, SectionsListPositionsInOrder) {
   }
 }
 
-TEST_P(PagedStateTest, LoadAndCopyGiveTheSameContent) {
+TEST_P(CachePartsTest, LoadAndCopyGiveTheSameContent) {
   for (const int64_t position : {0, 1, 255, 256, 257, 999}) {
-    const std::unique_ptr<PagedState> original = Synthesized(position);
+    const std::unique_ptr<SessionState> original = Synthesized(position);
     const Content content = ContentOf(*original);
     for (const int64_t before : {0, 300, 1000}) {
-      const std::unique_ptr<PagedState> loaded = Synthesized(before, 6),
-                                        copied = Synthesized(before, 7);
+      const std::unique_ptr<SessionState> loaded = Synthesized(before, 6),
+                                          copied = Synthesized(before, 7);
       const absl::Status status = LoadContent(*loaded, position, content);
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_TRUE(copied->CopyFrom(*original).ok());
@@ -177,22 +175,22 @@ TEST_P(PagedStateTest, LoadAndCopyGiveTheSameContent) {
   }
 }
 
-TEST_P(PagedStateTest, ACopySharesNothing) {
-  const std::unique_ptr<PagedState> original = Synthesized(300), copy = New();
+TEST_P(CachePartsTest, ACopySharesNothing) {
+  const std::unique_ptr<SessionState> original = Synthesized(300), copy = New();
   const Content content = ContentOf(*original);
   ASSERT_TRUE(copy->CopyFrom(*original).ok());
   for (int64_t page = 0; page < 2; ++page) {
-    EXPECT_NE(copy->pages().pages[page], original->pages().pages[page]);
-    std::memset(copy->pages().pages[page], 0, static_cast<size_t>(layout_.list_offset()));
+    EXPECT_NE(copy->Parts(0).pages.pages[page], original->Parts(0).pages.pages[page]);
+    std::memset(copy->Parts(0).pages.pages[page], 0, static_cast<size_t>(layout_.list_offset()));
   }
   EXPECT_EQ(ContentOf(*original), content);
-  const PageLayout other = layout_;
-  EXPECT_EQ(PagedState::Create(*device_, other)->CopyFrom(*original).code(),
+  const StateLayout other({&parts_, &parts_}, 1000);
+  EXPECT_EQ(SessionState::Create(*device_, other).value()->CopyFrom(*original).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_P(PagedStateTest, VisitsFromASectionOn) {
-  const std::unique_ptr<PagedState> state = Synthesized(300);
+TEST_P(CachePartsTest, VisitsFromASectionOn) {
+  const std::unique_ptr<SessionState> state = Synthesized(300);
   const std::vector<SectionInfo> sections = state->Sections();
   ASSERT_EQ(sections.size(), 4U);
   for (size_t first = 0; first <= sections.size(); ++first) {
@@ -208,10 +206,10 @@ TEST_P(PagedStateTest, VisitsFromASectionOn) {
   }
 }
 
-TEST_P(PagedStateTest, RefusesWhatNoTokensLeave) {
-  const std::unique_ptr<PagedState> state = Synthesized(300);
+TEST_P(CachePartsTest, RefusesWhatNoTokensLeave) {
+  const std::unique_ptr<SessionState> state = Synthesized(300);
   const auto problem = [&](int64_t position, const Content& content) {
-    EXPECT_TRUE(state->Synthesize(70, 6).ok());
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(70), 70, 6).ok());
     const absl::Status status = LoadContent(*state, position, content);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_EQ(state->position(), 0);
@@ -233,7 +231,7 @@ TEST_P(PagedStateTest, RefusesWhatNoTokensLeave) {
   EXPECT_THAT(problem(std::numeric_limits<int64_t>::max(), {}), HasSubstr("position is "));
 }
 
-INSTANTIATE_TEST_SUITE_P(ValueTypes, PagedStateTest,
+INSTANTIATE_TEST_SUITE_P(ValueTypes, CachePartsTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 

@@ -1,4 +1,4 @@
-#include "models/runtime/arch/transformer/vq/sections.h"
+#include "models/runtime/arch/transformer/vq/parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,70 +12,31 @@
 #include <vector>
 
 #include "kernels/numbers/bfloat16.h"
-#include "models/runtime/arch/transformer/constant_state.h"
-#include "models/runtime/arch/transformer/vq/layout.h"
-#include "tests/models/runtime/arch/transformer/vq/layout_case.h"
+#include "models/runtime/arch/transformer/session_state.h"
+#include "tests/models/runtime/arch/transformer/state_content.h"
+#include "tests/models/runtime/arch/transformer/vq/shape_case.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::transformer {
 namespace {
 
 using ::testing::HasSubstr;
 
-// Two layers, two key/value heads, three codes, a window of five, values of five.
-TransformerConfig SectionsConfig() {
-  TransformerConfig config;
-  config.d_v = 5;
-  config.n_code = 3;
-  config.n_layer = 2;
-  config.n_head = config.n_kv_head = 2;
-  config.mem_len = 4;
-  return config;
-}
-
-using Content = std::map<std::string, std::vector<std::byte>>;
-
-template <typename T>
-void Set(Content& content, const std::string& section, size_t index, T value) {
-  ASSERT_LE((index + 1) * sizeof(T), content.at(section).size());
-  std::memcpy(content.at(section).data() + index * sizeof(T), &value, sizeof(T));
-}
-
-class SectionsTest : public testing::TestWithParam<LayoutCase> {
+class VqPartsTest : public testing::TestWithParam<ShapeCase> {
  protected:
-  SectionsTest()
-      : layout_(SectionsConfig(), GetParam().dtype, GetParam().read),
-        device_(MakeDevice("cpu", 1).value()) {}
+  std::unique_ptr<SessionState> New() { return SessionState::Create(*device_, layout_).value(); }
 
-  std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
-
-  Content Synthesized(int64_t position) {
-    const std::unique_ptr<ConstantState> state = New();
-    EXPECT_TRUE(state->Synthesize(position, 5).ok());
-    Content content;
-    const absl::Status status =
-        state->VisitSections([&](const SectionInfo& section, std::span<const std::byte> bytes) {
-          std::vector<std::byte>& all = content[section.name];
-          all.insert(all.end(), bytes.begin(), bytes.end());
-          return absl::OkStatus();
-        });
-    EXPECT_TRUE(status.ok()) << status;
-    return content;
+  std::unique_ptr<SessionState> SynthesizedState(int64_t position, uint64_t seed = 5) {
+    std::unique_ptr<SessionState> state = New();
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(position), position, seed).ok());
+    return state;
   }
-
-  static absl::Status Load(State& state, int64_t position, const Content& content) {
-    return state.Load(position, [&](const SectionInfo& section, std::span<std::byte> out) {
-      const std::vector<std::byte>& bytes = content.at(section.name);
-      EXPECT_EQ(bytes.size(), out.size()) << section.name;
-      std::copy(bytes.begin(), bytes.end(), out.begin());
-      return absl::OkStatus();
-    });
-  }
+  Content Synthesized(int64_t position) { return ContentOf(*SynthesizedState(position)); }
 
   // The message of a load into a state that held something else; afterwards it is as after Reset.
   std::string Problem(int64_t position, const Content& content) {
-    const std::unique_ptr<ConstantState> state = New();
-    EXPECT_TRUE(state->Synthesize(70, 6).ok());
-    const absl::Status status = Load(*state, position, content);
+    const std::unique_ptr<SessionState> state = SynthesizedState(70, 6);
+    const absl::Status status = LoadContent(*state, position, content);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     ExpectBlank(*state);
     EXPECT_TRUE(state->Extend(1).ok());
@@ -83,7 +44,7 @@ class SectionsTest : public testing::TestWithParam<LayoutCase> {
     return std::string(status.message());
   }
 
-  static void ExpectBlank(const ConstantState& state) {
+  static void ExpectBlank(const SessionState& state) {
     EXPECT_EQ(state.position(), 0);
     const auto zero = [](std::byte b) { return b == std::byte{0}; };
     EXPECT_TRUE(state
@@ -94,32 +55,30 @@ class SectionsTest : public testing::TestWithParam<LayoutCase> {
                     .ok());
   }
 
-  void ExpectZeroMemory(const ConstantState& state) const {
-    const std::byte* memory = state.Layer(0);
-    for (int64_t i = 0; i < layout_.bytes(); ++i) ASSERT_EQ(memory[i], std::byte{0});
+  void ExpectZeroMemory(const SessionState& state) const {
+    const std::byte* memory = state.Parts(0).block;
+    for (int64_t i = 0; i < layout_.block_bytes(); ++i) ASSERT_EQ(memory[i], std::byte{0});
   }
 
-  const VqLayout layout_;
-  const std::unique_ptr<Device> device_;
+  const VqParts parts_{ShapeOf(GetParam())};
+  const StateLayout layout_{{&parts_, &parts_}, 0};
+  const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
-TEST_P(SectionsTest, LoadGivesTheSameMemory) {
+TEST_P(VqPartsTest, LoadGivesTheSameMemory) {
   for (int64_t position : {0, 3, 5, 6, 9, 1000}) {
-    const std::unique_ptr<ConstantState> original = New(), loaded = New();
-    ASSERT_TRUE(original->Synthesize(position, 5).ok());
-    ASSERT_TRUE(loaded->Synthesize(77, 6).ok());
-    const absl::Status status = Load(*loaded, position, Synthesized(position));
+    const auto original = SynthesizedState(position), loaded = SynthesizedState(77, 6);
+    const absl::Status status = LoadContent(*loaded, position, Synthesized(position));
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(loaded->position(), position);
-    const auto bytes = static_cast<size_t>(layout_.bytes());
-    EXPECT_EQ(std::memcmp(original->Layer(0), loaded->Layer(0), bytes), 0);
+    const auto bytes = static_cast<size_t>(layout_.block_bytes());
+    EXPECT_EQ(std::memcmp(original->Parts(0).block, loaded->Parts(0).block, bytes), 0);
   }
 }
 
-TEST_P(SectionsTest, SectionsSayWhatVisitGives) {
+TEST_P(VqPartsTest, SectionsSayWhatVisitGives) {
   for (int64_t position : {0, 2, 5, 100}) {
-    const std::unique_ptr<ConstantState> state = New();
-    ASSERT_TRUE(state->Synthesize(position, 5).ok());
+    const std::unique_ptr<SessionState> state = SynthesizedState(position);
     const std::vector<SectionInfo> sections = state->Sections();
     ASSERT_EQ(sections.size(), 10U);
     size_t next = 0;
@@ -137,7 +96,7 @@ TEST_P(SectionsTest, SectionsSayWhatVisitGives) {
   }
 }
 
-TEST_P(SectionsTest, RefusesCodesOutsideTheCodebook) {
+TEST_P(VqPartsTest, RefusesCodesOutsideTheCodebook) {
   Content content = Synthesized(9);
   Set<int32_t>(content, "layers.1.win_code", 7, 3);
   EXPECT_EQ(Problem(9, content), "layers.1.win_code[7] is 3, must be 0 to 2");
@@ -145,7 +104,7 @@ TEST_P(SectionsTest, RefusesCodesOutsideTheCodebook) {
   EXPECT_EQ(Problem(9, content), "layers.1.win_code[7] is -1, must be 0 to 2");
 }
 
-TEST_P(SectionsTest, RefusesWhatIsNotFinite) {
+TEST_P(VqPartsTest, RefusesWhatIsNotFinite) {
   for (const char* section : {"layers.0.acc_sum", "layers.1.acc_carry"}) {
     for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
       Content content = Synthesized(100);
@@ -164,7 +123,7 @@ TEST_P(SectionsTest, RefusesWhatIsNotFinite) {
   EXPECT_EQ(Problem(100, content), "layers.0.win_value[49] is -inf, must be finite");
 }
 
-TEST_P(SectionsTest, RefusesCountsThatDoNotAddUp) {
+TEST_P(VqPartsTest, RefusesCountsThatDoNotAddUp) {
   // Six positions retired: 2, 2, 2 for each head.
   Content content = Synthesized(11);
   Set<int64_t>(content, "layers.0.acc_count", 4, 3);
@@ -183,7 +142,7 @@ TEST_P(SectionsTest, RefusesCountsThatDoNotAddUp) {
   EXPECT_THAT(Problem(12, Synthesized(11)), HasSubstr("layers.0.acc_count[0] and the 2 after it"));
 }
 
-TEST_P(SectionsTest, RefusesValuesInRowsThatNothingRetiredTo) {
+TEST_P(VqPartsTest, RefusesValuesInRowsThatNothingRetiredTo) {
   // One position retired, to code 0 of each head.
   for (const char* section : {"layers.1.acc_sum", "layers.1.acc_carry"}) {
     Content content = Synthesized(6);
@@ -192,18 +151,17 @@ TEST_P(SectionsTest, RefusesValuesInRowsThatNothingRetiredTo) {
   }
 }
 
-TEST_P(SectionsTest, RefusesImpossiblePositions) {
-  const std::unique_ptr<ConstantState> state = New();
+TEST_P(VqPartsTest, RefusesImpossiblePositions) {
+  const std::unique_ptr<SessionState> state = New();
   for (int64_t position : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
-    const absl::Status status = Load(*state, position, {});
+    const absl::Status status = LoadContent(*state, position, {});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("position is "));
   }
 }
 
-TEST_P(SectionsTest, PassesOnWhatTheReaderSays) {
-  const std::unique_ptr<ConstantState> state = New();
-  ASSERT_TRUE(state->Synthesize(50, 1).ok());
+TEST_P(VqPartsTest, PassesOnWhatTheReaderSays) {
+  const std::unique_ptr<SessionState> state = SynthesizedState(50, 1);
   int sections = 0;
   const absl::Status status = state->Load(9, [&](const SectionInfo&, std::span<std::byte> out) {
     std::fill(out.begin(), out.end(), std::byte{0});
@@ -213,7 +171,7 @@ TEST_P(SectionsTest, PassesOnWhatTheReaderSays) {
   ExpectBlank(*state);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, SectionsTest, LayoutCases(), LayoutCaseName);
+INSTANTIATE_TEST_SUITE_P(Shapes, VqPartsTest, ShapeCases(), ShapeCaseName);
 
 }  // namespace
 }  // namespace tvq::transformer

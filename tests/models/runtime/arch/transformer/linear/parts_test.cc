@@ -1,4 +1,4 @@
-#include "models/runtime/arch/transformer/linear/layout.h"
+#include "models/runtime/arch/transformer/linear/parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,35 +10,27 @@
 #include <string>
 #include <vector>
 
-#include "models/runtime/arch/transformer/constant_state.h"
+#include "models/runtime/arch/transformer/session_state.h"
 #include "tests/models/runtime/arch/transformer/state_content.h"
+#include "tests/models/synthetic_state.h"
 
 namespace tvq::transformer {
 namespace {
 
-TransformerConfig LinearConfig() {
-  TransformerConfig config;
-  config.d_k = 3;
-  config.d_v = 5;
-  config.n_layer = 2;
-  config.n_head = config.n_kv_head = 2;
-  return config;
-}
-
-class LinearLayoutTest : public testing::Test {
+class LinearPartsTest : public testing::Test {
  protected:
-  std::unique_ptr<ConstantState> New() { return ConstantState::Create(*device_, layout_).value(); }
+  std::unique_ptr<SessionState> New() { return SessionState::Create(*device_, layout_).value(); }
 
   Content Synthesized(int64_t position) {
-    const std::unique_ptr<ConstantState> state = New();
-    EXPECT_TRUE(state->Synthesize(position, 5).ok());
+    const std::unique_ptr<SessionState> state = New();
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(position), position, 5).ok());
     return ContentOf(*state);
   }
 
   // The message of a load into a state that held something else; afterwards it is as after Reset.
   std::string Problem(int64_t position, const Content& content) {
-    const std::unique_ptr<ConstantState> state = New();
-    EXPECT_TRUE(state->Synthesize(70, 6).ok());
+    const std::unique_ptr<SessionState> state = New();
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(70), 70, 6).ok());
     const absl::Status status = LoadContent(*state, position, content);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_EQ(state->position(), 0);
@@ -46,21 +38,24 @@ class LinearLayoutTest : public testing::Test {
     return std::string(status.message());
   }
 
-  const LinearLayout layout_{LinearConfig(), 3};
+  // Two layers, two key/value heads, three features, values of five.
+  const LinearParts parts_{{.kv_heads = 2, .features = 3, .value = 5}};
+  const StateLayout layout_{{&parts_, &parts_}, 0};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
 // docs/state.md: per layer G (K V (4 + 4) + K (4 + 4)), each part rounded up to 64 bytes.
-TEST_F(LinearLayoutTest, BytesFollowTheFormula) {
+TEST_F(LinearPartsTest, BytesFollowTheFormula) {
   const auto up = [](int64_t n) { return (n + 63) / 64 * 64; };
-  EXPECT_EQ(layout_.bytes(), 2 * (2 * up(2 * 3 * 5 * 4) + 2 * up(2 * 3 * 4)));
-  EXPECT_EQ(New()->bytes(), layout_.bytes());
+  EXPECT_EQ(layout_.Bytes(1), 2 * (2 * up(2 * 3 * 5 * 4) + 2 * up(2 * 3 * 4)));
+  EXPECT_EQ(New()->bytes(), layout_.Bytes(1));
+  EXPECT_EQ(layout_.Bytes(1'000'000), layout_.Bytes(1));
 }
 
-TEST_F(LinearLayoutTest, SectionsAreThePartsAsTheyLie) {
-  const std::unique_ptr<ConstantState> state = New();
+TEST_F(LinearPartsTest, SectionsAreThePartsAsTheyLie) {
+  const std::unique_ptr<SessionState> state = New();
   ASSERT_TRUE(state->Extend(1).ok());
-  const LinearState layer = layout_.At(state->Layer(1));
+  const LinearState layer = parts_.At(state->Parts(1));
   float next = 1;
   const auto fill = [&](float* part, int64_t count) {
     for (int64_t i = 0; i < count; ++i) part[i] = next++;
@@ -79,10 +74,10 @@ TEST_F(LinearLayoutTest, SectionsAreThePartsAsTheyLie) {
   EXPECT_EQ(found, expected);
 }
 
-TEST_F(LinearLayoutTest, LoadGivesTheSameContent) {
+TEST_F(LinearPartsTest, LoadGivesTheSameContent) {
   for (const int64_t position : {0, 1, 1000}) {
-    const std::unique_ptr<ConstantState> state = New();
-    ASSERT_TRUE(state->Synthesize(77, 6).ok());
+    const std::unique_ptr<SessionState> state = New();
+    ASSERT_TRUE(Synthesize(*state, layout_.Sections(77), 77, 6).ok());
     const Content content = Synthesized(position);
     const absl::Status status = LoadContent(*state, position, content);
     ASSERT_TRUE(status.ok()) << status;
@@ -91,7 +86,7 @@ TEST_F(LinearLayoutTest, LoadGivesTheSameContent) {
   }
 }
 
-TEST_F(LinearLayoutTest, RefusesWhatNoTokensLeave) {
+TEST_F(LinearPartsTest, RefusesWhatNoTokensLeave) {
   for (const char* section : {"layers.0.key_value_sum", "layers.1.key_value_carry",
                               "layers.1.key_sum", "layers.0.key_carry"}) {
     for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
