@@ -21,8 +21,11 @@ std::unique_ptr<State> NewState(uint8_t kind) {
   static const auto* const one = new CacheParts({1, 2, 3, DType::kFloat32});
   static const auto* const two = new CacheParts({2, 3, 1, DType::kBFloat16});
   // The last one mixes kinds.
-  static const auto* const layouts = new std::vector<StateLayout>{
-      {{linear, linear}, 0}, {{one}, 400}, {{two, two}, 400}, {{two, &TinyParts(), one}, 400}};
+  static const auto* const layouts =
+      new std::vector<StateLayout>{{{{"0.", linear}, {"1.", linear}}, 0},
+                                   {{{"0.", one}}, 400},
+                                   {{{"0.", two}, {"1.", two}}, 400},
+                                   {{{"0.", two}, {"1.", &TinyParts()}, {"2.", one}}, 400}};
   if (kind == 0) return TinyState();
   return SessionState::Create(*memory, (*layouts)[kind - 1]).value();
 }

@@ -57,7 +57,8 @@ inline const transformer::VqParts& TinyParts() {
 
 inline std::unique_ptr<State> TinyState() {
   static auto* const memory = new HostMemory();
-  static const auto* const layout = new transformer::StateLayout({&TinyParts(), &TinyParts()}, 0);
+  static const auto* const layout =
+      new transformer::StateLayout({{"layers.0.", &TinyParts()}, {"layers.1.", &TinyParts()}}, 0);
   return transformer::SessionState::Create(*memory, *layout).value();
 }
 

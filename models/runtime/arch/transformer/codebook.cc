@@ -40,13 +40,4 @@ HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix
                          {config.n_kv_head, config.n_code, config.d_k});
 }
 
-absl::Status ShowCodes(Device& device, const QuantizedKeys::Tap& tap, int64_t layer,
-                       Matrix<int32_t> codes) {
-  std::vector<int32_t> host(static_cast<size_t>(codes.size()));
-  const size_t bytes = host.size() * sizeof(int32_t);
-  if (absl::Status s = device.Receive(host.data(), codes.data, bytes); !s.ok()) return s;
-  tap(layer, {host.data(), codes.shape});
-  return device.Send(codes.data, host.data(), bytes);
-}
-
 }  // namespace tvq::transformer

@@ -2,14 +2,12 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_CODEBOOK_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "kernels/ops/attention/head_scores.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
-#include "models/runtime/model.h"
 
 namespace tvq::transformer {
 
@@ -19,10 +17,6 @@ std::vector<float> ReadCodebook(const TransformerConfig& config, const std::stri
                                 WeightLoader& loader);
 HeadKeys LoadCodebook(const TransformerConfig& config, const std::string& prefix,
                       WeightLoader& loader);
-
-// Gives codes [rows, kv heads] of the device to `tap`, and what it makes of them back.
-absl::Status ShowCodes(Device& device, const QuantizedKeys::Tap& tap, int64_t layer,
-                       Matrix<int32_t> codes);
 
 }  // namespace tvq::transformer
 

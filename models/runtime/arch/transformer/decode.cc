@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/arch/transformer/model.h"
+#include "models/runtime/arch/transformer/stack.h"
 
 namespace tvq::transformer {
 namespace {
@@ -14,14 +14,14 @@ SessionState& AsSession(State* state) { return static_cast<SessionState&>(*state
 
 }  // namespace
 
-const Transformer::RecordedStep* Transformer::Recorded(int64_t rows) const {
-  if (attention_->host_takes_part()) return nullptr;
+const Stack::RecordedStep* Stack::Recorded(int64_t rows) const {
+  if (layers_.key_tap != nullptr && layers_.key_tap->set()) return nullptr;
   const auto step = std::lower_bound(recorded_.begin(), recorded_.end(), rows,
                                      [](const RecordedStep& s, int64_t n) { return s.rows < n; });
   return step == recorded_.end() ? nullptr : &*step;
 }
 
-absl::Status Transformer::PlaceRows(std::span<const DecodeRow> rows) {
+absl::Status Stack::PlaceRows(std::span<const DecodeRow> rows) {
   fed_.clear();
   std::vector<const State*> states;
   int64_t drafts = 0;
@@ -46,10 +46,9 @@ absl::Status Transformer::PlaceRows(std::span<const DecodeRow> rows) {
       drafts, " rows follow another of the same state, must be at most ", DraftRows()));
 }
 
-absl::Status Transformer::Decode(std::span<const DecodeRow> rows, Logits* logits) {
-  if (absl::Status s = CheckPredicts(); !s.ok()) return s;
+absl::Status Stack::Decode(std::span<const DecodeRow> rows, Logits* logits) {
   if (absl::Status s = PlaceRows(rows); !s.ok()) return s;
-  const auto tile = static_cast<size_t>(workspace_.rows());
+  const auto tile = static_cast<size_t>(config_.rows());
   for (size_t first = 0; first < rows.size(); first += tile) {
     const size_t count = std::min(tile, rows.size() - first);
     const auto places = std::span<const FedRow>(fed_).subspan(first, count);
@@ -58,7 +57,7 @@ absl::Status Transformer::Decode(std::span<const DecodeRow> rows, Logits* logits
   return absl::OkStatus();
 }
 
-absl::Status Transformer::Rewind(State& state, int64_t position) {
+absl::Status Stack::Rewind(State& state, int64_t position) {
   SessionState& session = AsSession(&state);
   const auto is_draft = [&](const FedRow& row) {
     return row.state == &state && row.draft >= 0 && row.position < state.position();
@@ -74,29 +73,35 @@ absl::Status Transformer::Rewind(State& state, int64_t position) {
   // The last one first.
   for (auto row = fed_.rbegin(); state.position() > position; ++row) {
     if (!is_draft(*row)) continue;
-    absl::Status s = attention_->TakeBack(session, row->position, row->draft);
-    if (!s.ok()) return s;
+    for (size_t l = 0; l < layers_.layers.size(); ++l) {
+      LayerUndo* const undo = layers_.layers[l]->undo();
+      if (undo == nullptr) continue;
+      absl::Status s = undo->TakeBack(session.Parts(l), row->position, row->draft);
+      if (!s.ok()) return s;
+    }
     session.Retreat();
   }
   return absl::OkStatus();
 }
 
-std::vector<std::byte> Transformer::Views(std::span<const FedRow> rows, size_t padded) const {
-  const size_t bytes = attention_->view_bytes();
-  std::vector<std::byte> views(bytes * padded * static_cast<size_t>(config_.n_layer));
-  for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-    std::byte* view = views.data() + bytes * padded * static_cast<size_t>(layer);
+std::vector<std::byte> Stack::Views(std::span<const FedRow> rows, size_t padded) const {
+  std::vector<std::byte> views(inputs_.view_bytes() * padded);
+  std::byte* of_layer = views.data();
+  for (size_t l = 0; l < layers_.layers.size(); ++l) {
+    Layer& layer = *layers_.layers[l];
+    std::byte* view = of_layer;
     for (const FedRow& row : rows) {
-      attention_->View(AsSession(row.state).Parts(layer), view);
-      if (row.draft >= 0) attention_->ViewDraft(layer, row.draft, view);
-      view += bytes;
+      layer.View(AsSession(row.state).Parts(l), view);
+      if (row.draft >= 0 && layer.undo() != nullptr) layer.undo()->ViewDraft(row.draft, view);
+      view += layer.view_bytes();
     }
+    of_layer += layer.view_bytes() * padded;
   }
   return views;
 }
 
-absl::Status Transformer::DecodeTile(std::span<const DecodeRow> rows,
-                                     std::span<const FedRow> places, Logits* logits) {
+absl::Status Stack::DecodeTile(std::span<const DecodeRow> rows, std::span<const FedRow> places,
+                               Logits* logits) {
   const int64_t n = static_cast<int64_t>(rows.size());
   const RecordedStep* const recorded = Recorded(n);
   const auto padded = static_cast<size_t>(recorded == nullptr ? n : recorded->rows);
@@ -104,15 +109,17 @@ absl::Status Transformer::DecodeTile(std::span<const DecodeRow> rows,
   std::vector<int64_t> positions;
   for (const DecodeRow& row : rows) tokens.push_back(row.token);
   for (const FedRow& row : places) positions.push_back(row.position);
-  if (absl::Status s = CheckTokens(tokens); !s.ok()) return s;
+  if (absl::Status s = vocabulary_.CheckTokens(tokens); !s.ok()) return s;
   for (const FedRow& row : places) {
     SessionState& state = AsSession(row.state);
     if (absl::Status s = state.Extend(row.position + 1 - state.position()); !s.ok()) return s;
   }
   tokens.resize(padded);
   positions.resize(padded);
-  absl::Status s = workspace_.inputs().Set(*device_, tokens, positions, Views(places, padded));
-  if (s.ok()) s = attention_->BeginStep(static_cast<int64_t>(padded));
+  absl::Status s = inputs_.Set(*device_, tokens, positions, Views(places, padded));
+  if (s.ok() && layers_.row_reads != nullptr) {
+    s = layers_.row_reads->BeginStep(static_cast<int64_t>(padded));
+  }
   if (s.ok()) s = recorded == nullptr ? DecodeLayers() : recorded->layers->Run();
   if (!s.ok()) return s;
   for (const FedRow& row : places) AsSession(row.state).Advance(1);
@@ -129,10 +136,13 @@ absl::Status Transformer::DecodeTile(std::span<const DecodeRow> rows,
   return absl::OkStatus();
 }
 
-absl::Status Transformer::DecodeLayers() {
-  return Layers(0, [&](int64_t layer, const AttentionRows& rows) {
-    return attention_->Decode(layer, workspace_.inputs(), rows);
-  });
+absl::Status Stack::DecodeLayers() {
+  const LayerRows rows{x(inputs_.rows())};
+  absl::Status s = Embed();
+  for (size_t l = 0; s.ok() && l < layers_.layers.size(); ++l) {
+    s = layers_.layers[l]->Decode(inputs_.states(l), rows);
+  }
+  return s;
 }
 
 }  // namespace tvq::transformer

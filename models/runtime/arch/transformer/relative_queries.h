@@ -6,33 +6,40 @@
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_RELATIVE_QUERIES_H_
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "kernels/ops/attention/head_scores.h"
 #include "kernels/ops/qkvg_projection.h"
 #include "models/runtime/arch/transformer/config.h"
-#include "models/runtime/arch/transformer/memory_parts.h"
 #include "models/runtime/arch/transformer/position_keys.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
+#include "models/runtime/arch/transformer/working_memory.h"
 
 namespace tvq::transformer {
 
-// Weights of every layer, and working memory for the rows of one.
+// What the layers of a model share.
+struct RelativeTables {
+  explicit RelativeTables(const TransformerConfig& config);
+
+  std::shared_ptr<const PositionKeys> keys;  // nobody's any more when all layers are loaded
+  std::shared_ptr<Buffer> ones;  // of toeplitz [rows, H]: what meets B in place of queries
+};
+
+// Of one layer.
 class RelativeQueries {
  public:
-  explicit RelativeQueries(const TransformerConfig& config);
+  RelativeQueries(const TransformerConfig& config, RelativeTables tables)
+      : config_(config), tables_(std::move(tables)) {}
 
-  // As Attention's methods of these names.
-  void LoadLayer(const std::string& prefix, WeightLoader& loader);
-  void Project(int64_t layer, int64_t rows, QkvgProjectionArgs& args) const;
-
-  // After the last layer; `this` must stay where it is until the parts are allocated.
-  void AddMemory(int64_t rows, MemoryParts& parts);
+  // As AttentionCore's methods of these names.
+  void Load(const std::string& prefix, WeightLoader& loader);
+  void Reserve(int64_t rows, WorkingMemory& memory);
+  void Project(int64_t rows, QkvgProjectionArgs& args) const;
 
   // What fills position_scores from the rows that were projected. Not of rerope.
-  HeadScoresArgs PositionScores(int64_t layer, int64_t rows) const;
+  HeadScoresArgs PositionScores(int64_t rows) const;
 
   // Of the first `n` rows.
   Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }
@@ -42,19 +49,14 @@ class RelativeQueries {
   }
 
  private:
-  // t is folded into u, w and the position keys.
-  struct LayerWeights {
-    QueryBiases biases;  // empty unless biased()
-    HeadKeys positions;  // R [H, M+1, K], by distance; of toeplitz B [H, M+1, 1]
-  };
-
   bool biased() const { return config_.position_bias == PositionBias::kRelative; }
   Tensor<float, 3> q_w(int64_t n) const { return {q_w_, {n, config_.n_head, config_.d_k}}; }
 
   const TransformerConfig config_;
-  std::optional<PositionKeys> position_keys_;  // until the last layer is loaded
-  std::vector<LayerWeights> layers_;
-  Buffer ones_;  // of toeplitz [rows, H]: what meets B in place of queries
+  RelativeTables tables_;
+  // t is folded into u, w and the position keys.
+  QueryBiases biases_;  // empty unless biased()
+  HeadKeys positions_;  // R [H, M+1, K], by distance; of toeplitz B [H, M+1, 1]
   float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
 };
 

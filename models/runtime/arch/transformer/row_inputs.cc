@@ -5,14 +5,14 @@
 
 namespace tvq::transformer {
 
-absl::StatusOr<RowInputs> RowInputs::Create(Device& device, int64_t rows, int64_t layers,
-                                            size_t view_bytes) {
+absl::StatusOr<RowInputs> RowInputs::Create(Device& device, int64_t rows,
+                                            std::span<const size_t> view_bytes) {
   RowInputs inputs;
   const auto n = static_cast<size_t>(rows);
-  inputs.view_bytes_ = view_bytes;
+  for (const size_t bytes : view_bytes) inputs.views_to_.push_back(inputs.view_bytes() + bytes);
   // The widest elements first, so that all are aligned.
   inputs.views_ = n * sizeof(int64_t);
-  inputs.tokens_ = inputs.views_ + n * static_cast<size_t>(layers) * view_bytes;
+  inputs.tokens_ = inputs.views_ + n * inputs.view_bytes();
   inputs.host_.resize(inputs.tokens_ + n * sizeof(int32_t));
   absl::StatusOr<Buffer> memory = device.Allocate(inputs.host_.size());
   if (!memory.ok()) return memory.status();

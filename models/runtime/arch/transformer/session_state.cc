@@ -54,9 +54,9 @@ absl::Status SessionState::Extend(int64_t tokens) {
   return pages_.Resize(position_ + tokens);
 }
 
-PartMemory SessionState::Parts(int64_t l) const {
+PartMemory SessionState::Parts(size_t l) const {
   if (!written_) std::abort();
-  const StateLayout::Layer& layer = layout_.layers()[static_cast<size_t>(l)];
+  const StateLayout::Layer& layer = layout_.layers()[l];
   return {BlockOf(layer), layer.offsets, pages_.view()};
 }
 

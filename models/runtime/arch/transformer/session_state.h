@@ -44,7 +44,7 @@ class SessionState : public State {
   void Retreat() { --position_; }
 
   // Device memory of a layer's parts. Not before Extend: it would show another session's past.
-  PartMemory Parts(int64_t layer) const;
+  PartMemory Parts(size_t layer) const;
 
  private:
   SessionState(Device& device, const StateLayout& layout, Device::Reusable block,

@@ -2,15 +2,17 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace tvq::transformer {
 
-StateLayout::StateLayout(std::vector<const LayerParts*> layers, int64_t max_position)
+StateLayout::StateLayout(const std::vector<Kept>& layers, int64_t max_position)
     : max_position_(max_position) {
-  for (const LayerParts* const parts : layers) {
-    Layer layer{.parts = parts, .block_first = block_bytes_, .page_first = list_offset_};
-    for (const StatePart& part : parts->parts()) {
+  for (const Kept& kept : layers) {
+    Layer layer;
+    layer.prefix = kept.prefix;
+    layer.parts = kept.parts;
+    layer.block_first = block_bytes_;
+    layer.page_first = list_offset_;
+    for (const StatePart& part : kept.parts->parts()) {
       int64_t& bytes = part.in_pages() ? layer.page_bytes : layer.block_bytes;
       layer.offsets.push_back(bytes + (part.in_pages() ? layer.page_first : 0));
       bytes += Aligned(part.bytes());
@@ -35,8 +37,8 @@ std::vector<SectionInfo> StateLayout::LayerSections(size_t layer, int64_t positi
   std::vector<SectionInfo> sections;
   for (const StatePart& part : layers_[layer].parts->parts()) {
     if (part.derived) continue;
-    sections.push_back(MakeSection(absl::StrCat("layers.", layer, ".", part.name),
-                                   SizeOf(part.element), part.ShapeAt(position)));
+    sections.push_back(MakeSection(layers_[layer].prefix + part.name, SizeOf(part.element),
+                                   part.ShapeAt(position)));
   }
   return sections;
 }

@@ -10,7 +10,7 @@
 
 #include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/arch/transformer/layer_parts.h"
-#include "models/runtime/arch/transformer/memory_parts.h"
+#include "models/runtime/arch/transformer/working_memory.h"
 #include "models/runtime/state.h"
 
 namespace tvq::transformer {
@@ -18,10 +18,16 @@ namespace tvq::transformer {
 // Immutable, hence thread-safe.
 class StateLayout {
  public:
+  // What a layer keeps; names of its sections begin with `prefix`.
+  struct Kept {
+    std::string prefix;
+    const LayerParts* parts = nullptr;
+  };
   // The layers' parts must outlive it. `max_position`: of any session that has pages.
-  StateLayout(std::vector<const LayerParts*> layers, int64_t max_position);
+  StateLayout(const std::vector<Kept>& layers, int64_t max_position);
 
   struct Layer {
+    std::string prefix;
     const LayerParts* parts = nullptr;
     std::vector<int64_t> offsets;  // of every part, in the block or in a page
     int64_t block_first = 0;       // where the layer's part of the block begins, in bytes
@@ -49,7 +55,7 @@ class StateLayout {
   int64_t Bytes(int64_t tokens) const;
   static constexpr int64_t kMostBytes = int64_t{1} << 60;
 
-  // As State::Sections; "layers.N." and the part's name.
+  // As State::Sections.
   std::vector<SectionInfo> Sections(int64_t position) const;
   std::vector<SectionInfo> LayerSections(size_t layer, int64_t position) const;
 

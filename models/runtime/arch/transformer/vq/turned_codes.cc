@@ -43,19 +43,17 @@ std::vector<float> FarKeys(const TransformerConfig& config, std::vector<float> k
 
 }  // namespace
 
-void TurnedCodes::LoadLayer(const std::vector<float>& codebook, WeightLoader& loader) {
-  if (layers_.empty()) turns_ = loader.Upload(Turns(config_));
-  Layer& layer = layers_.emplace_back();
-  layer.far =
+void TurnedCodes::Load(const std::vector<float>& codebook, WeightLoader& loader) {
+  if (turns_->bytes() == 0) *turns_ = loader.Upload(Turns(config_));
+  far_ =
       loader.PackKeys(FarKeys(config_, codebook), {config_.n_kv_head, config_.n_code, config_.d_k});
-  layer.codebook = loader.Upload(codebook);
+  codebook_ = loader.Upload(codebook);
 }
 
-TurnedKeys TurnedCodes::keys(int64_t layer, const VqShape& shape) const {
-  const Buffer& codebook = layers_[static_cast<size_t>(layer)].codebook;
+TurnedKeys TurnedCodes::keys(const VqShape& shape) const {
   return {shape,
-          {codebook.as<const float>(), {config_.n_kv_head, config_.n_code, config_.d_k}},
-          {turns_.as<const float>(), {config_.window(), config_.d_k}}};
+          {codebook_.as<const float>(), {config_.n_kv_head, config_.n_code, config_.d_k}},
+          {turns_->as<const float>(), {config_.window(), config_.d_k}}};
 }
 
 }  // namespace tvq::transformer

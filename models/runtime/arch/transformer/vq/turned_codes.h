@@ -2,6 +2,8 @@
 #ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_TURNED_CODES_H_
 #define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_VQ_TURNED_CODES_H_
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/ops/attention/head_scores.h"
@@ -11,29 +13,27 @@
 
 namespace tvq::transformer {
 
-// Weights of every layer.
+// Of one layer.
 class TurnedCodes {
  public:
-  explicit TurnedCodes(const TransformerConfig& config) : config_(config) {}
+  // `turns` [W, K] are all layers'; the first one that is loaded fills them.
+  TurnedCodes(const TransformerConfig& config, std::shared_ptr<Buffer> turns)
+      : config_(config), turns_(std::move(turns)) {}
 
   // `codebook` [G, S, K].
-  void LoadLayer(const std::vector<float>& codebook, WeightLoader& loader);
+  void Load(const std::vector<float>& codebook, WeightLoader& loader);
 
   // Rot(M) C: what queries meet beyond the reach.
-  const HeadKeys& far(int64_t layer) const { return layers_[static_cast<size_t>(layer)].far; }
+  const HeadKeys& far() const { return far_; }
 
   // Of the ops on states of `shape`.
-  TurnedKeys keys(int64_t layer, const VqShape& shape) const;
+  TurnedKeys keys(const VqShape& shape) const;
 
  private:
-  struct Layer {
-    HeadKeys far;
-    Buffer codebook;  // C [G, S, K]
-  };
-
   const TransformerConfig config_;
-  Buffer turns_;  // [W, K]
-  std::vector<Layer> layers_;
+  const std::shared_ptr<Buffer> turns_;
+  HeadKeys far_;
+  Buffer codebook_;  // C [G, S, K]
 };
 
 }  // namespace tvq::transformer

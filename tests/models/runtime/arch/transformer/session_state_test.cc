@@ -33,12 +33,15 @@ class MixedStateTest : public testing::Test {
   const CacheParts cache_{{.kv_heads = 2, .key = 3, .value = 5, .dtype = DType::kBFloat16}};
   const CacheParts wide_{{.kv_heads = 1, .key = 8, .value = 8}};
   const LinearParts linear_{{.kv_heads = 2, .features = 3, .value = 5}};
-  const StateLayout layout_{{&cache_, &vq_, &wide_, &linear_}, 1000};
+  const StateLayout layout_{
+      {{"layers.0.", &cache_}, {"layers.1.", &vq_}, {"layers.2.", &wide_}, {"layers.3.", &linear_}},
+      1000};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
 TEST_F(MixedStateTest, TakesWhatEachKindWouldTakeAlone) {
-  const StateLayout constant({&vq_, &linear_}, 0), pages({&cache_, &wide_}, 1000);
+  const StateLayout constant({{"layers.0.", &vq_}, {"layers.1.", &linear_}}, 0),
+      pages({{"layers.0.", &cache_}, {"layers.1.", &wide_}}, 1000);
   EXPECT_EQ(layout_.Bytes(0), constant.Bytes(0));
   EXPECT_EQ(layout_.Bytes(257), constant.Bytes(257) + pages.Bytes(257));
   const auto state = New();

@@ -40,7 +40,7 @@ class LinearPartsTest : public testing::Test {
 
   // Two layers, two key/value heads, three features, values of five.
   const LinearParts parts_{{.kv_heads = 2, .features = 3, .value = 5}};
-  const StateLayout layout_{{&parts_, &parts_}, 0};
+  const StateLayout layout_{{{"layers.0.", &parts_}, {"layers.1.", &parts_}}, 0};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 

@@ -37,7 +37,7 @@ class CachePartsTest : public testing::TestWithParam<DType> {
 
   // Two key/value heads, keys of three, values of five, two layers.
   const CacheParts parts_{{.kv_heads = 2, .key = 3, .value = 5, .dtype = GetParam()}};
-  const StateLayout layout_{{&parts_, &parts_}, 1000};
+  const StateLayout layout_{{{"layers.0.", &parts_}, {"layers.1.", &parts_}}, 1000};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
@@ -76,7 +76,7 @@ TEST_P(CachePartsTest, BytesOfAnyLengthAreANumber) {
 // size, which the longest contexts share.
 TEST_P(CachePartsTest, BytesGrowWithTheTokens) {
   const auto bytes = [&](int64_t longest, int64_t tokens) {
-    return StateLayout({&parts_, &parts_}, longest).Bytes(tokens);
+    return StateLayout({{"layers.0.", &parts_}, {"layers.1.", &parts_}}, longest).Bytes(tokens);
   };
   for (const int64_t longest : {100'000'000L, int64_t{1} << 50}) {
     const int64_t page = bytes(longest, 1);
@@ -90,7 +90,7 @@ TEST_P(CachePartsTest, BytesGrowWithTheTokens) {
 TEST_P(CachePartsTest, AllPagesAreFound) {
   constexpr int64_t kPages = 128 * 128 + 200;
   const CacheParts parts{{.kv_heads = 1, .key = 1, .value = 1, .dtype = GetParam()}};
-  const StateLayout layout{{&parts}, kPages * 256};
+  const StateLayout layout{{{"layers.0.", &parts}}, kPages * 256};
   const auto state = SessionState::Create(*device_, layout).value();
   std::vector<const void*> found;
   // A page at a time, several that end in a list, those that a list begins with, many lists.
@@ -123,14 +123,14 @@ TEST_P(CachePartsTest, SectionsListPositionsInOrder) {
     }
   };
   // Small integers, which bfloat16 has.
-  const auto value_of = [](int64_t l, int64_t g, int64_t p, int64_t i) {
-    return static_cast<float>((l * 89 + g * 31 + p * 7 + i) % 127);
+  const auto value_of = [](size_t l, int64_t g, int64_t p, int64_t i) {
+    return static_cast<float>((static_cast<int64_t>(l) * 89 + g * 31 + p * 7 + i) % 127);
   };
   const KeyValueShape& shape = parts_.shape();
-  for (int64_t l = 0; l < 2; ++l) {
+  for (size_t l = 0; l < 2; ++l) {
     for (int64_t p = 0; p < kTokens; ++p) {
-      auto* const layer =
-          static_cast<std::byte*>(state->Parts(l).pages.pages[p / 256]) + l * shape.LayerBytes();
+      auto* const layer = static_cast<std::byte*>(state->Parts(l).pages.pages[p / 256]) +
+                          static_cast<int64_t>(l) * shape.LayerBytes();
       for (int64_t g = 0; g < 2; ++g) {
         for (int64_t i = 0; i < 3; ++i)
           set(layer, shape.KeyIndex(g, p % 256, i), value_of(l, g, p, i));
@@ -184,7 +184,7 @@ TEST_P(CachePartsTest, ACopySharesNothing) {
     std::memset(copy->Parts(0).pages.pages[page], 0, static_cast<size_t>(layout_.list_offset()));
   }
   EXPECT_EQ(ContentOf(*original), content);
-  const StateLayout other({&parts_, &parts_}, 1000);
+  const StateLayout other({{"layers.0.", &parts_}, {"layers.1.", &parts_}}, 1000);
   EXPECT_EQ(SessionState::Create(*device_, other).value()->CopyFrom(*original).code(),
             absl::StatusCode::kFailedPrecondition);
 }

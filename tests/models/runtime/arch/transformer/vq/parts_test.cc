@@ -61,7 +61,7 @@ class VqPartsTest : public testing::TestWithParam<ShapeCase> {
   }
 
   const VqParts parts_{ShapeOf(GetParam())};
-  const StateLayout layout_{{&parts_, &parts_}, 0};
+  const StateLayout layout_{{{"layers.0.", &parts_}, {"layers.1.", &parts_}}, 0};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 

@@ -46,7 +46,7 @@ class VqStateTest : public testing::TestWithParam<ShapeCase> {
   }
 
   const VqParts parts_{ShapeOf(GetParam())};
-  const StateLayout layout_{{&parts_, &parts_}, 0};
+  const StateLayout layout_{{{"layers.0.", &parts_}, {"layers.1.", &parts_}}, 0};
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
@@ -68,7 +68,7 @@ TEST_P(VqStateTest, PartsDoNotOverlap) {
   ASSERT_TRUE(state->Extend(1).ok());
   const VqShape& s = parts_.shape();
   const auto rows = static_cast<size_t>(s.kv_heads * s.codes);
-  for (int64_t l = 0; l < 2; ++l) {
+  for (size_t l = 0; l < 2; ++l) {
     const VqState layer = parts_.At(state->Parts(l));
     auto mark = [](void* part, size_t bytes) {
       auto* p = static_cast<unsigned char*>(part);
@@ -113,9 +113,10 @@ TEST_P(VqStateTest, SectionsUnrollTheRing) {
   const std::unique_ptr<SessionState> state = New();
   ASSERT_TRUE(state->Extend(1).ok());
   state->Advance(7);  // positions 2..6 are recent, in slots 2, 3, 4, 0, 1
-  for (int64_t l = 0; l < 2; ++l) {
+  for (size_t l = 0; l < 2; ++l) {
     for (int64_t slot = 0; slot < 10; ++slot) {
-      parts_.At(state->Parts(l)).window_code[slot] = static_cast<int32_t>(100 * l + slot);
+      parts_.At(state->Parts(l)).window_code[slot] =
+          static_cast<int32_t>(100 * static_cast<int64_t>(l) + slot);
     }
   }
   const auto codes = Sections<int32_t>(*state, "win_code");
@@ -130,7 +131,7 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
   ASSERT_TRUE(b->CopyFrom(*a).ok());
   EXPECT_EQ(b->position(), 50);
   EXPECT_EQ(Sections<float>(*a, "acc_sum"), Sections<float>(*b, "acc_sum"));
-  const StateLayout other_layout({&parts_, &parts_}, 0);
+  const StateLayout other_layout({{"layers.0.", &parts_}, {"layers.1.", &parts_}}, 0);
   const auto other = SessionState::Create(*device_, other_layout).value();
   EXPECT_EQ(other->CopyFrom(*a).code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -139,7 +140,7 @@ TEST_P(VqStateTest, CopyIsOfTheSameModelOnly) {
 TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
   // Blocks that the device keeps: 8 MB or more.
   const VqParts large(ShapeOf(GetParam(), 1 << 15));
-  const StateLayout layout({&large, &large}, 0);
+  const StateLayout layout({{"layers.0.", &large}, {"layers.1.", &large}}, 0);
   const auto create = [&] { return SessionState::Create(*device_, layout).value(); };
   const auto synthesize = [&](SessionState& state, int64_t position, uint64_t seed) {
     ASSERT_TRUE(tvq::Synthesize(state, layout.Sections(position), position, seed).ok());

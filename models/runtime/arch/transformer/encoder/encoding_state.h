@@ -1,8 +1,8 @@
 // A text on its way through an encoder: the rows of all its tokens between two layers, and what the
 // attention collects of them in a layer. Nothing of it outlives the call that reads the text, so a
 // session has nothing to keep.
-#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODING_STATE_H_
-#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODING_STATE_H_
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODER_ENCODING_STATE_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODER_ENCODING_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -70,4 +70,4 @@ class EncodingState : public State {
 
 }  // namespace tvq::transformer
 
-#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODING_STATE_H_
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ENCODER_ENCODING_STATE_H_

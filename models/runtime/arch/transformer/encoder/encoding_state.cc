@@ -1,9 +1,9 @@
-#include "models/runtime/arch/transformer/encoding_state.h"
+#include "models/runtime/arch/transformer/encoder/encoding_state.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/arch/transformer/memory_parts.h"
+#include "models/runtime/arch/transformer/working_memory.h"
 
 namespace tvq::transformer {
 namespace {

@@ -1,0 +1,52 @@
+// What decode steps report of the rows that they leave out of states (model.h).
+#ifndef TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ROW_READS_H_
+#define TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ROW_READS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
+#include "models/runtime/arch/transformer/config.h"
+#include "models/runtime/arch/transformer/working_memory.h"
+#include "models/runtime/model.h"
+
+namespace tvq::transformer {
+
+// Of all layers of a model.
+class RowReads {
+ public:
+  // The device must outlive it.
+  RowReads(const TransformerConfig& config, Device& device) : config_(config), device_(device) {}
+
+  void Reserve(int64_t rows, WorkingMemory& memory);
+
+  // What a layer reports of `n` rows, behind the layers before it.
+  Matrix<float> skipped_mass(int64_t layer, int64_t n) const {
+    return {skipped_mass_ + layer * n * config_.n_head, {n, config_.n_head}};
+  }
+  Tensor<int32_t, 3> row_reads(int64_t layer, int64_t n) const {
+    return {row_reads_ + layer * n * config_.n_kv_head * 2, {n, config_.n_kv_head, 2}};
+  }
+
+  // Ahead of a step of `rows` rows, which overwrites the last one's reports.
+  absl::Status BeginStep(int64_t rows);
+  // Of all steps.
+  StateReadTotals totals() const;
+
+ private:
+  // Adds what the last step has read, of rows that are somebody's, unless that was done.
+  absl::Status Count() const;
+
+  const TransformerConfig config_;
+  Device& device_;
+  float* skipped_mass_ = nullptr;
+  int32_t* row_reads_ = nullptr;
+  // The last step's reports stay with the device until somebody asks, or the next step begins.
+  mutable StateReadTotals totals_;
+  mutable int64_t uncounted_rows_ = 0;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_ARCH_TRANSFORMER_ROW_READS_H_
