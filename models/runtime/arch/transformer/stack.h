@@ -13,9 +13,9 @@
 #include "models/runtime/arch/transformer/key_tap.h"
 #include "models/runtime/arch/transformer/layer.h"
 #include "models/runtime/arch/transformer/row_inputs.h"
+#include "models/runtime/arch/transformer/row_reads.h"
 #include "models/runtime/arch/transformer/session_state.h"
 #include "models/runtime/arch/transformer/state_layout.h"
-#include "models/runtime/arch/transformer/row_reads.h"
 #include "models/runtime/model.h"
 #include "models/runtime/registry.h"
 

@@ -10,8 +10,8 @@
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/key_tap.h"
 #include "models/runtime/arch/transformer/relative_queries.h"
-#include "models/runtime/arch/transformer/vq/parts.h"
 #include "models/runtime/arch/transformer/row_reads.h"
+#include "models/runtime/arch/transformer/vq/parts.h"
 #include "models/runtime/arch/transformer/vq/turned_codes.h"
 #include "models/runtime/model.h"
 
