@@ -17,11 +17,10 @@ constexpr int64_t kLargestPosition = int64_t{1} << 62;
 struct HostLayer {
   std::vector<std::byte> block, pages;
 
-  // Where part `i` begins; of one in pages in the first of them.
+  // Where part `i` begins; of one in pages in the first of them, if there is one.
   std::byte* At(const StateLayout::Layer& layer, size_t i) {
-    const bool in_pages = layer.parts->parts()[i].in_pages();
-    return in_pages ? pages.data() + layer.offsets[i] - layer.page_first
-                    : block.data() + layer.offsets[i];
+    if (!layer.parts->parts()[i].in_pages()) return block.data() + layer.offsets[i];
+    return pages.empty() ? nullptr : pages.data() + (layer.offsets[i] - layer.page_first);
   }
 };
 
