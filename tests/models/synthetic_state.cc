@@ -1,7 +1,7 @@
 #include "tests/models/synthetic_state.h"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -52,13 +52,12 @@ class Layer {
   T* At(const std::string& name) {
     return reinterpret_cast<T*>(contents_.at(name).second.data());
   }
-  // Element `i` of a section of float32 or bfloat16.
-  void Set(const std::string& name, int64_t i, float value) {
+  // Of a section of float32 or bfloat16: sets element `i`.
+  std::function<void(int64_t i, float value)> Setter(const std::string& name) {
     if (contents_.at(name).first->element_bytes == 4) {
-      At<float>(name)[i] = value;
-    } else {
-      At<BFloat16>(name)[i] = ToBFloat16(value);
+      return [to = At<float>(name)](int64_t i, float value) { to[i] = value; };
     }
+    return [to = At<BFloat16>(name)](int64_t i, float value) { to[i] = ToBFloat16(value); };
   }
 
  private:
@@ -69,11 +68,13 @@ class Layer {
 void FillAccumulator(Layer& layer, int64_t position, Values& values) {
   const int64_t codes = layer.dim("acc_sum", 1), width = layer.dim("acc_sum", 2);
   const int64_t retired = position - layer.dim("win_code", 1);
+  auto* const counts = layer.At<int64_t>("acc_count");
+  auto* const sums = layer.At<float>("acc_sum");
   for (int64_t row = 0; row < layer.size("acc_count"); ++row) {
     const int64_t n = retired / codes + (row % codes < retired % codes ? 1 : 0);
-    layer.At<int64_t>("acc_count")[row] = n;
+    counts[row] = n;
     for (int64_t i = 0; i < width; ++i) {
-      layer.At<float>("acc_sum")[row * width + i] = values.NextValue() * static_cast<float>(n);
+      sums[row * width + i] = values.NextValue() * static_cast<float>(n);
     }
   }
 }
@@ -81,22 +82,22 @@ void FillAccumulator(Layer& layer, int64_t position, Values& values) {
 void FillWindow(Layer& layer, Values& values) {
   const auto codes = static_cast<uint64_t>(layer.dim("acc_sum", 1));
   const int64_t width = layer.dim("win_value", 2);
+  const auto set = layer.Setter("win_value");
   for (int64_t slot = 0; slot < layer.size("win_code"); ++slot) {
     layer.At<int32_t>("win_code")[slot] = static_cast<int32_t>(values.Next() % codes);
-    for (int64_t i = 0; i < width; ++i) {
-      layer.Set("win_value", slot * width + i, values.NextValue());
-    }
+    for (int64_t i = 0; i < width; ++i) set(slot * width + i, values.NextValue());
   }
 }
 
 void FillSums(Layer& layer, int64_t position, Values& values) {
   auto* const keys = layer.At<float>("key_sum");
+  auto* const products = layer.At<float>("key_value_sum");
   const int64_t width = layer.dim("key_value_sum", 2);
   for (int64_t i = 0; i < layer.size("key_sum"); ++i) {
     keys[i] = (1 + values.NextValue()) * static_cast<float>(position);
   }
   for (int64_t i = 0; i < layer.size("key_value_sum"); ++i) {
-    layer.At<float>("key_value_sum")[i] = values.NextValue() * keys[i / width];
+    products[i] = values.NextValue() * keys[i / width];
   }
 }
 
@@ -108,7 +109,8 @@ void Fill(Layer& layer, int64_t position, Values& values) {
     FillSums(layer, position, values);
   } else {
     for (const char* name : {"key", "value"}) {
-      for (int64_t i = 0; i < layer.size(name); ++i) layer.Set(name, i, values.NextValue());
+      const auto set = layer.Setter(name);
+      for (int64_t i = 0; i < layer.size(name); ++i) set(i, values.NextValue());
     }
   }
 }
