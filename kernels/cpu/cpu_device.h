@@ -9,7 +9,6 @@
 
 #include "kernels/cpu/huge_pages.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/device/backend.h"
 #include "kernels/device/device.h"
 #include "kernels/host/block_pool.h"
 

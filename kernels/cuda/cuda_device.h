@@ -18,7 +18,6 @@
 #include "kernels/cuda/make_device.h"
 #include "kernels/cuda/ordered_copies.h"
 #include "kernels/cuda/platform.h"
-#include "kernels/device/backend.h"
 #include "kernels/device/device.h"
 #include "kernels/host/block_pool.h"
 #include "kernels/host/slab.h"

@@ -18,11 +18,6 @@ absl::Status ArgumentError(std::string_view op, std::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(op), ": ", std::string(message)));
 }
 
-absl::Status MissingOp(std::string_view op, const char* backend) {
-  return absl::UnimplementedError(
-      absl::StrCat(std::string(op), ": the backend '", backend, "' has no such op"));
-}
-
 absl::Status CheckShape(std::string_view op, std::string_view argument, const void* data,
                         std::span<const int64_t> found, std::span<const int64_t> expected) {
   if (!std::equal(found.begin(), found.end(), expected.begin(), expected.end())) {

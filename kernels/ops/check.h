@@ -11,8 +11,15 @@
 
 #include "absl/status/status.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
+
+// What is wrong with an op's arguments, beside the op itself.
+#define TVQ_OP(entry, Name, ...) \
+  absl::Status CheckArgs(const Device& device, const Name##Args& args);
+TVQ_OPS(TVQ_OP, )
+#undef TVQ_OP
 
 // "Linear: y is [3,5], expected [3,7]"; a tensor that is not empty must have data.
 absl::Status CheckShape(std::string_view op, std::string_view argument, const void* data,
@@ -54,9 +61,6 @@ absl::Status CheckIds(std::string_view op, std::span<const int32_t> ids, int64_t
 
 // INVALID_ARGUMENT "<op>: <message>".
 absl::Status ArgumentError(std::string_view op, std::string_view message);
-
-// UNIMPLEMENTED: the device's backend has no such op.
-absl::Status MissingOp(std::string_view op, const char* backend);
 
 // The first error of several checks.
 inline absl::Status FirstError(std::initializer_list<absl::Status> checks) {

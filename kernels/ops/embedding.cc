@@ -1,15 +1,12 @@
 #include "kernels/ops/embedding.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
-namespace {
 
-constexpr const char* kEmbedding = "Embedding";
-
-absl::Status Check(const EmbeddingArgs& args) {
+absl::Status CheckArgs(const Device&, const EmbeddingArgs& args) {
+  constexpr const char* kEmbedding = "Embedding";
   const int64_t rows = args.ids.dim(0);
   const int64_t width = args.out.dim(1);
   if (args.table == nullptr && rows > 0) return ArgumentError(kEmbedding, "table has no data");
@@ -29,15 +26,6 @@ absl::Status Check(const EmbeddingArgs& args) {
       args.position_scale == 0 ? absl::OkStatus()
                                : CheckShape(kEmbedding, "positions", args.positions, {rows}),
   });
-}
-
-}  // namespace
-
-absl::Status Embedding(Device& device, const EmbeddingArgs& args) {
-  if (absl::Status status = Check(args); !status.ok()) return status;
-  const Backend& backend = device.functions();
-  if (backend.embedding == nullptr) return MissingOp(kEmbedding, backend.name);
-  return backend.embedding(device, args);
 }
 
 }  // namespace tvq

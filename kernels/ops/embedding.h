@@ -6,12 +6,12 @@
 #ifndef TVQ_KERNELS_OPS_EMBEDDING_H_
 #define TVQ_KERNELS_OPS_EMBEDDING_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
+// INVALID_ARGUMENT when an id is outside [0, vocab), too.
 struct EmbeddingArgs {
   const void* table = nullptr;  // [vocab, D] of `dtype`, not int4
   DType dtype = DType::kFloat32;
@@ -23,9 +23,6 @@ struct EmbeddingArgs {
   double position_lam = 100000;
   Matrix<float> out;
 };
-
-// INVALID_ARGUMENT when an id is outside [0, vocab) or shapes disagree.
-absl::Status Embedding(Device& device, const EmbeddingArgs& args);
 
 }  // namespace tvq
 

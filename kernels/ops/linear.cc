@@ -5,37 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/numbers/int8.h"
 #include "kernels/numbers/quantize.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
 namespace {
-
-absl::Status CheckParts(std::span<const HostMatrix> parts) {
-  constexpr const char* kOp = "PackLinear";
-  if (parts.empty()) return ArgumentError(kOp, "no matrix given");
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const HostMatrix& part = parts[i];
-    if (part.out < 0 || part.in <= 0 || part.in != parts[0].in) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
-                                             "], expected [n,", parts[0].in, "], both above 0"));
-    }
-    if (part.data == nullptr && part.out > 0) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i, "] has no data"));
-    }
-    if (part.dtype == DType::kInt8 && part.scales == nullptr && part.out > 0) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is int8 and has no scales"));
-    }
-    if (part.dtype == DType::kInt4) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i,
-                                             "] is int4, expected float32, bfloat16 "
-                                             "or int8"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 float LargestOfRow(const HostMatrix& matrix, int64_t row) {
   constexpr int64_t kPiece = 1024;
@@ -77,19 +52,6 @@ absl::StatusOr<std::vector<float>> FindScales(Device& device, std::vector<HostMa
   return scales;
 }
 
-absl::StatusOr<LinearWeight> PackInt8(Device& device, std::vector<HostMatrix> parts) {
-  const absl::StatusOr<std::vector<float>> scales = FindScales(device, parts);
-  if (!scales.ok()) return scales.status();
-  const size_t bytes = scales->size() * sizeof(float);
-  absl::StatusOr<LinearWeight> weight = device.functions().pack_linear(device, parts, DType::kInt8);
-  if (!weight.ok()) return weight;
-  absl::StatusOr<Buffer> buffer = device.Allocate(bytes);
-  if (!buffer.ok()) return buffer.status();
-  weight->scales = *std::move(buffer);
-  const absl::Status copied = device.CopyFromHost(weight->scales.data(), scales->data(), bytes);
-  return copied.ok() ? std::move(weight) : copied;
-}
-
 absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out, int64_t in) {
   if (weight == nullptr) return ArgumentError(op, "weight is missing");
   if (weight->out != out || weight->in != in) {
@@ -99,7 +61,34 @@ absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out
   return absl::OkStatus();
 }
 
-absl::Status CheckLinear(const LinearArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device&, const PackRowsArgs& args) {
+  constexpr const char* kOp = "PackLinear";
+  const std::span<const HostMatrix> parts = args.parts;
+  if (parts.empty()) return ArgumentError(kOp, "no matrix given");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const HostMatrix& part = parts[i];
+    if (part.out < 0 || part.in <= 0 || part.in != parts[0].in) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
+                                             "], expected [n,", parts[0].in, "], both above 0"));
+    }
+    if (part.data == nullptr && part.out > 0) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i, "] has no data"));
+    }
+    if (part.dtype == DType::kInt8 && part.scales == nullptr && part.out > 0) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is int8 and has no scales"));
+    }
+    if (part.dtype == DType::kInt4) {
+      return ArgumentError(kOp, absl::StrCat("parts[", i,
+                                             "] is int4, expected float32, bfloat16 "
+                                             "or int8"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArgs(const Device&, const LinearArgs& args) {
   constexpr const char* kOp = "Linear";
   const int64_t rows = args.x.dim(0);
   const int64_t in = args.x.dim(1);
@@ -113,7 +102,7 @@ absl::Status CheckLinear(const LinearArgs& args) {
   });
 }
 
-absl::Status CheckGatedOutput(const GatedOutputArgs& args) {
+absl::Status CheckArgs(const Device&, const GatedOutputArgs& args) {
   constexpr const char* kOp = "GatedOutput";
   const int64_t rows = args.o.dim(0);
   const int64_t in = args.o.dim(1);
@@ -127,29 +116,25 @@ absl::Status CheckGatedOutput(const GatedOutputArgs& args) {
   });
 }
 
-}  // namespace
-
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype) {
-  if (absl::Status status = CheckParts(parts); !status.ok()) return status;
-  const Backend& backend = device.functions();
-  if (backend.pack_linear == nullptr) return MissingOp("PackLinear", backend.name);
-  if (dtype == DType::kInt8) return PackInt8(device, {parts.begin(), parts.end()});
-  return backend.pack_linear(device, parts, dtype);
-}
-
-absl::Status Linear(Device& device, const LinearArgs& args) {
-  if (absl::Status status = CheckLinear(args); !status.ok()) return status;
-  const Backend& backend = device.functions();
-  if (backend.linear == nullptr) return MissingOp("Linear", backend.name);
-  return backend.linear(device, args);
-}
-
-absl::Status GatedOutput(Device& device, const GatedOutputArgs& args) {
-  if (absl::Status status = CheckGatedOutput(args); !status.ok()) return status;
-  const Backend& backend = device.functions();
-  if (backend.gated_output == nullptr) return MissingOp("GatedOutput", backend.name);
-  return backend.gated_output(device, args);
+  LinearWeight weight;
+  if (dtype != DType::kInt8) {
+    if (absl::Status s = PackRows(device, {parts, dtype, &weight}); !s.ok()) return s;
+    return weight;
+  }
+  if (absl::Status s = CheckArgs(device, PackRowsArgs{parts}); !s.ok()) return s;
+  std::vector<HostMatrix> scaled(parts.begin(), parts.end());
+  const absl::StatusOr<std::vector<float>> scales = FindScales(device, scaled);
+  if (!scales.ok()) return scales.status();
+  if (absl::Status s = PackRows(device, {scaled, dtype, &weight}); !s.ok()) return s;
+  const size_t bytes = scales->size() * sizeof(float);
+  absl::StatusOr<Buffer> buffer = device.Allocate(bytes);
+  if (!buffer.ok()) return buffer.status();
+  weight.scales = *std::move(buffer);
+  absl::Status copied = device.CopyFromHost(weight.scales.data(), scales->data(), bytes);
+  if (!copied.ok()) return copied;
+  return weight;
 }
 
 }  // namespace tvq

@@ -9,12 +9,11 @@
 
 #include <span>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/device/device.h"
 #include "kernels/device/memory.h"
 #include "kernels/device/tensor.h"
 #include "kernels/numbers/host_matrix.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -37,6 +36,13 @@ struct LinearWeight {
 // INVALID_ARGUMENT else.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
+
+// The part of it that is a backend's: of int8 all but `scales`, which the matrices have.
+struct PackRowsArgs {
+  std::span<const HostMatrix> parts;
+  DType dtype = DType::kFloat32;
+  LinearWeight* packed = nullptr;
+};
 
 // A call on rows of one request's prompt says so by `chunk_rows`, the rows of a whole chunk (the
 // model's prefill_chunk), of which it has up to so many: then a device may compute the whole chunk,
@@ -68,7 +74,6 @@ struct LinearArgs {
 // The MLP of a standard block, z = y + gelu(n W1^T + b1) W2^T + b2 with n = LayerNorm(y), is two of
 // these: into hidden [N, F] with b1 and kGelu, then from it with b2, accumulated on y. So is its
 // output projection without a gate: y = x + o Wo^T accumulates on x.
-absl::Status Linear(Device& device, const LinearArgs& args);
 
 // y += (o * g) W^T: the output projection of a gated attention unit with its residual.
 // o, g [N, in], W [out, in], y [N, out].
@@ -79,8 +84,6 @@ struct GatedOutputArgs {
   Matrix<float> y;
   int64_t chunk_rows = 0;
 };
-
-absl::Status GatedOutput(Device& device, const GatedOutputArgs& args);
 
 }  // namespace tvq
 

@@ -1,7 +1,6 @@
 #include "kernels/ops/qkvg_projection.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -40,7 +39,9 @@ absl::Status CheckQueries(const QkvgProjectionArgs& args) {
   });
 }
 
-absl::Status Check(const QkvgProjectionArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device&, const QkvgProjectionArgs& args) {
   const int64_t n = args.x.dim(0);
   const int64_t d = args.x.dim(1);
   const int64_t heads = args.q_u.dim(1);
@@ -64,15 +65,6 @@ absl::Status Check(const QkvgProjectionArgs& args) {
       CheckShape(kQkvgProjection, "v", args.v, {n, kv_heads, value}),
       args.gated() ? CheckShape(kQkvgProjection, "g", args.g, {n, heads, value}) : absl::OkStatus(),
   });
-}
-
-}  // namespace
-
-absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args) {
-  if (absl::Status status = Check(args); !status.ok()) return status;
-  const Backend& backend = device.functions();
-  if (backend.qkvg_projection == nullptr) return MissingOp(kQkvgProjection, backend.name);
-  return backend.qkvg_projection(device, args);
 }
 
 }  // namespace tvq

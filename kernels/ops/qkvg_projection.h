@@ -18,15 +18,14 @@
 #ifndef TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 #define TVQ_KERNELS_OPS_QKVG_PROJECTION_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
 #include "kernels/ops/linear.h"
+#include "kernels/ops/norm_rows.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
-enum class Norm : uint8_t { kRms, kLayer };
-
+// A row's bits depend on that row and, of a prompt, on its chunk's size and its place there.
 struct QkvgProjectionArgs {
   Norm norm = Norm::kRms;
   bool plain_heads = false;
@@ -47,9 +46,6 @@ struct QkvgProjectionArgs {
   bool gated() const { return g.dim(2) > 0; }
   bool biased() const { return u.dim(0) > 0; }
 };
-
-// A row's bits depend on that row and, of a prompt, on its chunk's size and its place there.
-absl::Status QkvgProjection(Device& device, const QkvgProjectionArgs& args);
 
 }  // namespace tvq
 

@@ -1,7 +1,6 @@
 #include "kernels/ops/sample.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -46,7 +45,9 @@ absl::Status CheckRow(const SampleArgs& args, const SampleRow& row) {
   return absl::OkStatus();
 }
 
-absl::Status CheckSample(const SampleArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device&, const SampleArgs& args) {
   const auto rows = static_cast<int64_t>(args.rows.size());
   if (args.max_top < 0 || args.max_top > args.logits.dim(1)) {
     return ArgumentError(
@@ -61,15 +62,6 @@ absl::Status CheckSample(const SampleArgs& args) {
   for (size_t n = 0; status.ok() && n < args.rows.size(); ++n)
     status = CheckRow(args, args.rows[n]);
   return status;
-}
-
-}  // namespace
-
-absl::Status Sample(Device& device, const SampleArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.sample == nullptr) return MissingOp(kSample, backend.name);
-  const absl::Status status = CheckSample(args);
-  return status.ok() ? backend.sample(device, args) : status;
 }
 
 }  // namespace tvq

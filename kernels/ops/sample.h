@@ -17,9 +17,8 @@
 
 #include <span>
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 #include "kernels/ops/token_logprobs.h"
 
 namespace tvq {
@@ -77,8 +76,6 @@ struct SampleArgs {
   // [N]; INTERNAL where a row's logits are not finite, INVALID_ARGUMENT where no id may be chosen.
   std::span<absl::Status> row_status;
 };
-
-absl::Status Sample(Device& device, const SampleArgs& args);
 
 }  // namespace tvq
 

@@ -1,13 +1,11 @@
 #include "kernels/ops/token_logprobs.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
-namespace {
 
-absl::Status CheckTokenLogprobs(const TokenLogprobsArgs& args) {
+absl::Status CheckArgs(const Device&, const TokenLogprobsArgs& args) {
   constexpr const char* kOp = "TokenLogprobs";
   const int64_t rows = args.logits.dim(0);
   const int64_t vocab = args.logits.dim(1);
@@ -21,15 +19,6 @@ absl::Status CheckTokenLogprobs(const TokenLogprobsArgs& args) {
       CheckSize(kOp, "top_out", args.top_out.size(), rows * args.top),
       CheckIds(kOp, args.targets, vocab),
   });
-}
-
-}  // namespace
-
-absl::Status TokenLogprobs(Device& device, const TokenLogprobsArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.token_logprobs == nullptr) return MissingOp("TokenLogprobs", backend.name);
-  const absl::Status status = CheckTokenLogprobs(args);
-  return status.ok() ? backend.token_logprobs(device, args) : status;
 }
 
 }  // namespace tvq

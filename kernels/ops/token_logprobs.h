@@ -4,9 +4,8 @@
 
 #include <span>
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -16,6 +15,7 @@ struct TokenLogprob {
   int32_t rank = 0;  // 1 is the most likely; ties count in favour of the lower id
 };
 
+// INTERNAL, naming the row, when a row's logits are not finite (NaN, or all infinite).
 struct TokenLogprobsArgs {
   Matrix<const float> logits;          // [N, vocab]
   std::span<const int32_t> targets;    // [N]
@@ -23,9 +23,6 @@ struct TokenLogprobsArgs {
   std::span<TokenLogprob> target_out;  // [N], host memory
   std::span<TokenLogprob> top_out;     // [N * top], host memory
 };
-
-// INTERNAL, naming the row, when a row's logits are not finite (NaN, or all infinite).
-absl::Status TokenLogprobs(Device& device, const TokenLogprobsArgs& args);
 
 }  // namespace tvq
 

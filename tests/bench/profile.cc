@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/device/backend.h"
+#include "kernels/ops/backend.h"
 
 namespace tvq::bench {
 namespace {
@@ -35,29 +35,14 @@ absl::Status Timed(Device& device, const Args& args) {
 }
 
 // What the device lacks stays missing.
-template <auto function, typename Args>
-void Time(const char* name, absl::Status (*&entry)(Device&, const Args&)) {
-  if (entry == nullptr) return;
-  entry = Timed<function, Args>;
-  ops.push_back({name, &calls<function>});
-}
-
-// All that a subject calls, which is a Transformer-VQ: a step is the sum of its ops.
 Backend TimedBackend(Backend b) {
-  Time<&Backend::embedding>("embedding", b.embedding);
-  Time<&Backend::rms_norm>("rms_norm", b.rms_norm);
-  Time<&Backend::layer_norm>("layer_norm", b.layer_norm);
-  Time<&Backend::linear>("linear", b.linear);
-  Time<&Backend::gated_output>("gated_output", b.gated_output);
-  Time<&Backend::qkvg_projection>("qkvg_projection", b.qkvg_projection);
-  Time<&Backend::turned_decode_scores>("turned_decode_scores", b.turned_decode_scores);
-  Time<&Backend::turned_prefill_scores>("turned_prefill_scores", b.turned_prefill_scores);
-  Time<&Backend::vq_scores>("vq_scores", b.vq_scores);
-  Time<&Backend::vq_take_back>("vq_take_back", b.vq_take_back);
-  Time<&Backend::vq_decode_attention>("vq_decode_attention", b.vq_decode_attention);
-  Time<&Backend::vq_prefill_attention>("vq_prefill_attention", b.vq_prefill_attention);
-  Time<&Backend::token_logprobs>("token_logprobs", b.token_logprobs);
-  Time<&Backend::sample>("sample", b.sample);
+#define TVQ_TIME(entry, Name, ...)                    \
+  if (b.entry != nullptr) {                           \
+    b.entry = Timed<&Backend::entry, Name##Args>;     \
+    ops.push_back({#entry, &calls<&Backend::entry>}); \
+  }
+  TVQ_OPS(TVQ_TIME, )
+#undef TVQ_TIME
   return b;
 }
 

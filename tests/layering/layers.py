@@ -20,8 +20,8 @@ RPC = [f"server/rpc/{room}" for room in ("wire", "limits", "transport", "access"
 
 ALLOWED = {
     "base": [],
-    "kernels/device": ["kernels/host", "kernels/numbers", "kernels/ops"],
-    "kernels/device/device.cc": KERNELS + ["kernels/cpu", "kernels/cuda/make_device.h"],
+    "kernels/device": ["kernels/host"],
+    "kernels/device/device.cc": ["kernels/device", "kernels/host", "kernels/cpu", "kernels/cuda/make_device.h"],
     "kernels/host": [],
     "kernels/numbers": ["kernels/device"],
     "kernels/ops": KERNELS,

@@ -44,6 +44,7 @@ def test_every_family_has_its_name_watched():
     ("kernels/cpu/linear/avx2.cc", '#include "models/runtime/config.h"'),
     ("kernels/ops/linear.cc", '#include "kernels/cpu/thread_pool.h"'),
     ("kernels/device/tensor.h", "#include <grpcpp/grpcpp.h>"),
+    ("kernels/device/device.h", '#include "kernels/ops/backend.h"'),
     ("kernels/ops/linear.cc", "#include <immintrin.h>"),
     ("models/runtime/weights.cc", '#include "server/engine/request/request.h"'),
     ("models/runtime/weights.cc", '#include "models/runtime/arch/families.h"'),
@@ -71,7 +72,7 @@ def test_planted_violation_is_caught(tmp_path, path, line):
 
 @pytest.mark.parametrize("path, line", [
     ("kernels/cpu/linear/avx2.cc", "#include <immintrin.h>"),
-    ("kernels/device/backend.h", '#include "kernels/ops/linear.h"'),
+    ("kernels/ops/linear.cc", '#include "kernels/device/device.h"'),
     ("models/runtime/registry.cc", '#include "models/runtime/arch/families.h"'),
     ("models/runtime/arch/families.cc", "class TransformerVqState {};"),
     ("models/runtime/arch/transformer/vq/parts.cc", '#include "models/runtime/arch/transformer/attention_core.h"'),

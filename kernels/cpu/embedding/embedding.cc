@@ -1,6 +1,8 @@
 // Copies rows of the table; memory moves 2 * N * D values, so scalar loops (which compilers
 // vectorise) suffice. The sinusoid's angles are computed in float64: at position 1e6 a float32
 // angle would be off by up to 0.03.
+#include "kernels/ops/embedding.h"
+
 #include <cmath>
 #include <cstring>
 

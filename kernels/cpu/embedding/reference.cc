@@ -1,8 +1,9 @@
 #include <cmath>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/embedding.h"
 
 namespace tvq {
 namespace {

@@ -2,6 +2,8 @@
 // they are in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/features/features.cc"
+#include "kernels/ops/attention/features.h"
+
 #include <algorithm>
 #include <limits>
 

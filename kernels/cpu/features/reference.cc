@@ -3,7 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops/attention/features.h"
 
 namespace tvq {
 namespace {

@@ -5,6 +5,8 @@
 // Reads P*S*K*4 bytes; 2*N*H*S*K operations.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/head_scores/head_scores.cc"
+#include "kernels/ops/attention/head_scores.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -239,8 +241,9 @@ HWY_EXPORT(HeadScoresAll);
 HWY_EXPORT(VqAssignAll);
 HWY_EXPORT(VqScoresAll);
 
-absl::StatusOr<HeadKeys> CpuPackHeadKeys(Device& device, Tensor<const float, 3> keys) {
-  HeadKeys packed{keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
+absl::Status CpuPackHeadKeys(Device& device, const PackHeadKeysArgs& args) {
+  const Tensor<const float, 3>& keys = args.keys;
+  HeadKeys& packed = *args.packed = {keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
   const int64_t padded = PaddedRows(packed.rows);
   const auto bytes = [](int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); };
   absl::StatusOr<Buffer> data = device.Allocate(bytes(packed.heads * padded * packed.width));
@@ -263,7 +266,7 @@ absl::StatusOr<HeadKeys> CpuPackHeadKeys(Device& device, Tensor<const float, 3> 
       packed.half_norm.as<float>()[p * packed.rows + s] = static_cast<float>(norm / 2);
     }
   }
-  return packed;
+  return absl::OkStatus();
 }
 
 absl::Status CpuHeadScores(Device& device, const HeadScoresArgs& args) {

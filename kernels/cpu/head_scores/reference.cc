@@ -3,7 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops/attention/head_scores.h"
 
 namespace tvq {
 namespace {
@@ -20,8 +21,9 @@ const float* Key(const HeadKeys& keys, int64_t head, int64_t row) {
 
 }  // namespace
 
-absl::StatusOr<HeadKeys> ReferencePackHeadKeys(Device& device, Tensor<const float, 3> keys) {
-  HeadKeys packed{keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
+absl::Status ReferencePackHeadKeys(Device& device, const PackHeadKeysArgs& args) {
+  const Tensor<const float, 3>& keys = args.keys;
+  HeadKeys& packed = *args.packed = {keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
   const int64_t rows = packed.heads * packed.rows;
   const auto bytes = [](int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); };
   absl::StatusOr<Buffer> data = device.Allocate(bytes(keys.size()));
@@ -36,7 +38,7 @@ absl::StatusOr<HeadKeys> ReferencePackHeadKeys(Device& device, Tensor<const floa
     const float* key = keys.data + i * packed.width;
     packed.half_norm.as<float>()[i] = static_cast<float>(Dot(key, key, packed.width) / 2);
   }
-  return packed;
+  return absl::OkStatus();
 }
 
 absl::Status ReferenceHeadScores(Device&, const HeadScoresArgs& args) {

@@ -1,3 +1,5 @@
+#include "kernels/ops/linear.h"
+
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear/run_linear.h"
 

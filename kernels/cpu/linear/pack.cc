@@ -9,6 +9,7 @@
 #include "kernels/cpu/linear/packed_weight.h"
 #include "kernels/cpu/linear/quantize_groups.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/linear.h"
 
 namespace tvq {
 namespace {
@@ -111,9 +112,10 @@ size_t BlockBytes(size_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostMatrix> parts,
-                                           DType dtype) {
-  LinearWeight weight{.in = parts[0].in, .dtype = dtype};
+absl::Status CpuPackRows(Device& device, const PackRowsArgs& args) {
+  const std::span<const HostMatrix> parts = args.parts;
+  const DType dtype = args.dtype;
+  LinearWeight& weight = *args.packed = {.in = parts[0].in, .dtype = dtype};
   if ((dtype == DType::kInt8 || dtype == DType::kInt4) && weight.in > kMaxInt8Width) {
     return ArgumentError("PackLinear",
                          absl::StrCat("parts[0] has ", weight.in, " columns, expected at most ",
@@ -130,7 +132,7 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
       PackInt4(parts, pair, weight.in,
                weight.data.as<std::byte>() + pair * PairBytes(weight.in, dtype));
     });
-    return weight;
+    return absl::OkStatus();
   }
   const int64_t pair_bytes = PairBytes(weight.in, dtype);
   AsCpu(device).pool().ParallelFor(2 * pairs, [&](int64_t panel) {
@@ -143,7 +145,7 @@ absl::StatusOr<LinearWeight> CpuPackLinear(Device& device, std::span<const HostM
       PackPanel<float>(parts, panel, weight.in, dtype, to);
     }
   });
-  return weight;
+  return absl::OkStatus();
 }
 
 }  // namespace tvq

@@ -4,16 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/numbers/int4.h"
+#include "kernels/ops/linear.h"
 
 namespace tvq {
 
 namespace {
 
 // A byte a value, and scales [out, groups] of float32.
-absl::StatusOr<LinearWeight> PackInt4(Device& device, std::span<const HostMatrix> parts,
-                                      LinearWeight weight) {
+absl::Status PackInt4(Device& device, std::span<const HostMatrix> parts, LinearWeight& weight) {
   const int64_t groups = Int4Groups(weight.in);
   absl::StatusOr<Buffer> data = device.Allocate(static_cast<size_t>(weight.out * weight.in));
   if (!data.ok()) return data.status();
@@ -35,7 +35,7 @@ absl::StatusOr<LinearWeight> PackInt4(Device& device, std::span<const HostMatrix
   }
   weight.data = *std::move(data);
   weight.scales = *std::move(scales);
-  return weight;
+  return absl::OkStatus();
 }
 
 template <typename T>
@@ -47,11 +47,12 @@ void CopyRows(std::span<const HostMatrix> parts, T* to) {
 
 }  // namespace
 
-absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const HostMatrix> parts,
-                                                 DType dtype) {
-  LinearWeight weight{.in = parts[0].in, .dtype = dtype};
+absl::Status ReferencePackRows(Device& device, const PackRowsArgs& args) {
+  const std::span<const HostMatrix> parts = args.parts;
+  const DType dtype = args.dtype;
+  LinearWeight& weight = *args.packed = {.in = parts[0].in, .dtype = dtype};
   for (const HostMatrix& part : parts) weight.out += part.out;
-  if (dtype == DType::kInt4) return PackInt4(device, parts, std::move(weight));
+  if (dtype == DType::kInt4) return PackInt4(device, parts, weight);
   absl::StatusOr<Buffer> data =
       device.Allocate(static_cast<size_t>(weight.out * weight.in) * SizeOf(dtype));
   if (!data.ok()) return data.status();
@@ -63,7 +64,7 @@ absl::StatusOr<LinearWeight> ReferencePackLinear(Device& device, std::span<const
   } else {
     CopyRows(parts, weight.data.as<int8_t>());
   }
-  return weight;
+  return absl::OkStatus();
 }
 
 absl::Status ReferenceLinear(Device&, const LinearArgs& args) {

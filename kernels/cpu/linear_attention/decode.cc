@@ -15,6 +15,7 @@
 #include "kernels/cpu/linear_attention/features-inl.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/run_ahead.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

@@ -17,6 +17,7 @@
 #include "kernels/cpu/linear_attention/features-inl.h"
 #include "kernels/cpu/packed_product-inl.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

@@ -5,8 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/numbers/two_sum.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 namespace tvq {
 namespace {

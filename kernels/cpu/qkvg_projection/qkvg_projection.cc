@@ -1,12 +1,13 @@
 // Two passes: one linear of the rows' norms, whose columns go straight to q, k, v and g (silu fused
 // into the latter two), and, unless heads are plain, the norm of query and key heads, which need
 // whole heads and touch only N * (H + G) * K values that are still in cache.
+#include "kernels/ops/qkvg_projection.h"
+
 #include <cmath>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/layer_norm/layer_norm_row.h"
 #include "kernels/cpu/linear/run_linear.h"
-#include "kernels/cpu/rms_norm/rms_norm_row.h"
+#include "kernels/cpu/norm_rows/norm_row.h"
 
 namespace tvq {
 namespace {
@@ -19,8 +20,8 @@ void Project(CpuDevice& device, const QkvgProjectionArgs& args) {
   const int64_t width = args.x.dim(1);
   float* normed = device.Scratch<float>(kFirstFreeSlot, rows * width);
   const auto norm_row = [&](int64_t row) {
-    const auto norm = args.norm == Norm::kLayer ? LayerNormRow : RmsNormRow;
-    norm(args.x.row(row), args.gain.data, args.bias.data, width, normed + row * width);
+    NormRow(args.norm, args.x.row(row), args.gain.data, args.bias.data, width,
+            normed + row * width);
   };
 
   struct Output {

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops/qkvg_projection.h"
 
 namespace tvq {
 namespace {
@@ -65,11 +66,7 @@ absl::Status NormRow(Device& device, const QkvgProjectionArgs& args, int64_t n,
   const int64_t width = args.x.dim(1);
   const Matrix<const float> x{args.x.row(n), {1, width}};
   const Matrix<float> normed{out.data(), {1, width}};
-  if (args.norm == Norm::kLayer) {
-    return ReferenceLayerNorm(device,
-                              {.x = x, .gain = args.gain, .bias = args.bias, .out = normed});
-  }
-  return ReferenceRmsNorm(device, {.x = x, .gain = args.gain, .bias = args.bias, .out = normed});
+  return ReferenceNormRows(device, {args.norm, x, args.gain, args.bias, normed});
 }
 
 }  // namespace

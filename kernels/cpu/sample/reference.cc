@@ -4,9 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/sample/adjust.h"
 #include "kernels/ops/philox.h"
+#include "kernels/ops/sample.h"
 
 namespace tvq {
 namespace {

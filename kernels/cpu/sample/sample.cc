@@ -2,6 +2,8 @@
 // number is looked up in them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/sample/sample.cc"
+#include "kernels/ops/sample.h"
+
 #include <algorithm>
 #include <cmath>
 

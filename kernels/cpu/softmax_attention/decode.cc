@@ -20,6 +20,7 @@
 #include "kernels/cpu/run_ahead.h"
 #include "kernels/cpu/softmax_attention/pages.h"
 #include "kernels/cpu/softmax_attention/scores-inl.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/softmax_attention/pages.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 namespace tvq {
 namespace {

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops/token_logprobs.h"
 
 namespace tvq {
 namespace {

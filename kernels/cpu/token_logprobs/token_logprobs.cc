@@ -1,6 +1,8 @@
 // A task per row: three passes over it (maximum; sum of exponentials; rank and the best).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/token_logprobs/token_logprobs.cc"
+#include "kernels/ops/token_logprobs.h"
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,7 @@
 // Naive float64 loops.
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/turned_scores/recent_codes.h"
+#include "kernels/ops/attention/turned_scores.h"
 
 namespace tvq {
 namespace {

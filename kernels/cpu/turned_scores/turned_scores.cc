@@ -1,6 +1,8 @@
 // The query is turned instead of the key, whose row of the codebook is then read as it lies.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/turned_scores/turned_scores.cc"
+#include "kernels/ops/attention/turned_scores.h"
+
 #include <algorithm>
 
 #include "hwy/foreach_target.h"  // must come before highway.h

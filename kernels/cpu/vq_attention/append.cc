@@ -10,6 +10,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

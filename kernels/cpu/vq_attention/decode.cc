@@ -33,6 +33,7 @@
 #include "kernels/cpu/vq_attention/undo.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
 #include "kernels/cpu/vq_attention/weights-inl.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

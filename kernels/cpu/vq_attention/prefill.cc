@@ -22,6 +22,7 @@
 #include "kernels/cpu/vq_attention/products-inl.h"
 #include "kernels/cpu/vq_attention/read_copy-inl.h"
 #include "kernels/cpu/vq_attention/values-inl.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {

@@ -5,12 +5,13 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/vq_attention/undo.h"
 #include "kernels/cpu/vq_attention/window.h"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/read_copy.h"
 #include "kernels/numbers/two_sum.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq {
 namespace {

@@ -1,6 +1,7 @@
 // VqTakeBack: a few rows, of one position.
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/vq_attention/undo.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq {
 
@@ -12,6 +13,10 @@ absl::Status CpuVqTakeBack(Device&, const VqTakeBackArgs& args) {
                        });
   }
   return absl::OkStatus();
+}
+
+absl::Status ReferenceVqTakeBack(Device& device, const VqTakeBackArgs& args) {
+  return CpuVqTakeBack(device, args);
 }
 
 }  // namespace tvq

@@ -3,8 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/reference_ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/numbers/two_sum.h"
+#include "kernels/ops/attention/vq_encoder.h"
 
 namespace tvq {
 namespace {

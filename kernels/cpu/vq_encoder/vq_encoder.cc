@@ -3,6 +3,8 @@
 // head, tile of columns and group of queries, each a tiled product weights x U.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vq_encoder/vq_encoder.cc"
+#include "kernels/ops/attention/vq_encoder.h"
+
 #include <algorithm>
 #include <limits>
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/read_copy.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 

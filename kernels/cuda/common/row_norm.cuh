@@ -3,9 +3,7 @@
 #define TVQ_KERNELS_CUDA_COMMON_ROW_NORM_CUH_
 
 #include "kernels/cuda/common/reduce.cuh"
-#include "kernels/ops/layer_norm.h"
-#include "kernels/ops/qkvg_projection.h"
-#include "kernels/ops/rms_norm.h"
+#include "kernels/ops/norm_rows.h"
 
 namespace tvq::TVQ_CUDA {
 

@@ -5,6 +5,7 @@
 // the CPU: at position 1e6 a float32 angle would be off by up to 0.03.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/numbers/bfloat16.h"
+#include "kernels/ops/embedding.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

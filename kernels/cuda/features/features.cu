@@ -3,6 +3,7 @@
 //
 // Moves N P K floats in and out, a thread each. Of the other maps of features there are no kernels.
 #include "kernels/cuda/common/kernel.cuh"
+#include "kernels/ops/attention/features.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -20,6 +20,7 @@
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/tickets.cuh"
+#include "kernels/ops/attention/head_scores.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {
@@ -255,8 +256,9 @@ absl::Status Run(const char* name, Device& device, std::span<const Product> prod
 
 }  // namespace
 
-absl::StatusOr<HeadKeys> CudaPackHeadKeys(Device& device, Tensor<const float, 3> keys) {
-  HeadKeys packed{keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
+absl::Status CudaPackHeadKeys(Device& device, const PackHeadKeysArgs& args) {
+  const Tensor<const float, 3>& keys = args.keys;
+  HeadKeys& packed = *args.packed = {keys.dim(0), keys.dim(1), keys.dim(2), {}, {}};
   const int64_t padded = (packed.rows + kKeys - 1) / kKeys * kKeys;
   std::vector<float> data(static_cast<size_t>(packed.heads * padded * packed.width));
   std::vector<float> half_norm(static_cast<size_t>(packed.heads * packed.rows));
@@ -278,7 +280,7 @@ absl::StatusOr<HeadKeys> CudaPackHeadKeys(Device& device, Tensor<const float, 3>
   if (!norms_on_device.ok()) return norms_on_device.status();
   packed.data = *std::move(keys_on_device);
   packed.half_norm = *std::move(norms_on_device);
-  return packed;
+  return absl::OkStatus();
 }
 
 absl::Status CudaHeadScores(Device& device, const HeadScoresArgs& args) {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/linear/linear_rows.h"
+#include "kernels/ops/linear.h"
 
 namespace tvq::TVQ_CUDA {
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/linear/linear_rows.h"
+#include "kernels/ops/linear.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {
@@ -29,28 +30,23 @@ absl::Status UploadRows(Device& device, std::span<const HostMatrix> parts, Linea
 
 }  // namespace
 
-absl::StatusOr<LinearWeight> CudaPackLinear(Device& device, std::span<const HostMatrix> parts,
-                                            DType dtype) {
-  LinearWeight weight{.in = parts[0].in, .dtype = dtype};
+absl::Status CudaPackRows(Device& device, const PackRowsArgs& args) {
+  const std::span<const HostMatrix> parts = args.parts;
+  LinearWeight& weight = *args.packed = {.in = parts[0].in, .dtype = args.dtype};
   for (const HostMatrix& part : parts) weight.out += part.out;
-  absl::Status status;
-  switch (dtype) {
+  switch (args.dtype) {
     case DType::kFloat32:
-      status = UploadRows<float>(device, parts, weight);
-      break;
+      return UploadRows<float>(device, parts, weight);
     case DType::kBFloat16:
-      status = UploadRows<BFloat16>(device, parts, weight);
-      break;
+      return UploadRows<BFloat16>(device, parts, weight);
     case DType::kInt8:
-      status = UploadRows<int8_t>(device, parts, weight);
-      break;
+      return UploadRows<int8_t>(device, parts, weight);
     case DType::kInt4:
-      return absl::UnimplementedError(
-          "PackLinear: weights are int4, which the CPU alone multiplies; a GPU takes float32, "
-          "bfloat16 and int8");
+      break;
   }
-  if (!status.ok()) return status;
-  return weight;
+  return absl::UnimplementedError(
+      "PackLinear: weights are int4, which the CPU alone multiplies; a GPU takes float32, "
+      "bfloat16 and int8");
 }
 
 absl::Status CudaLinear(Device& device, const LinearArgs& args) {

@@ -16,6 +16,7 @@
 #include "kernels/cuda/common/tickets.cuh"
 #include "kernels/cuda/linear_attention/linear_attention.cuh"
 #include "kernels/numbers/two_sum.h"
+#include "kernels/ops/attention/linear_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -14,6 +14,7 @@
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/linear/head_norm.cuh"
 #include "kernels/cuda/linear/linear_rows.h"
+#include "kernels/ops/qkvg_projection.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -25,6 +25,7 @@
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/softmax_attention/softmax_pages.cuh"
+#include "kernels/ops/attention/softmax_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/numbers/bfloat16.h"
+#include "kernels/ops/attention/softmax_attention.h"
 
 namespace tvq::TVQ_CUDA {
 

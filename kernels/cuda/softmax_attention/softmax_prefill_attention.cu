@@ -24,6 +24,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/terms.cuh"
 #include "kernels/cuda/softmax_attention/softmax_pages.cuh"
+#include "kernels/ops/attention/softmax_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/reduce.cuh"
+#include "kernels/ops/token_logprobs.h"
 
 namespace tvq::TVQ_CUDA {
 

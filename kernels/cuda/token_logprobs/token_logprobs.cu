@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/token_logprobs/row_logprobs.cuh"
+#include "kernels/ops/token_logprobs.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -5,6 +5,7 @@
 // N H W go out. A sum's order follows from K alone.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/reduce.cuh"
+#include "kernels/ops/attention/turned_scores.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

@@ -12,6 +12,7 @@
 #include "kernels/cuda/vq_attention/vq_append.cuh"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/two_sum.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

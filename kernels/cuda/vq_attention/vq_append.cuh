@@ -5,6 +5,7 @@
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
 
 #include "kernels/cuda/common/kernel.cuh"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 

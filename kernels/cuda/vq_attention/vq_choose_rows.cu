@@ -12,6 +12,7 @@
 #include "kernels/cuda/common/tickets.cuh"
 #include "kernels/cuda/vq_attention/vq_reduced.cuh"
 #include "kernels/numbers/share_buckets.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

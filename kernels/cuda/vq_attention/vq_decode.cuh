@@ -8,6 +8,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/two_sum.h"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 

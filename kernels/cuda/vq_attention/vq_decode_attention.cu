@@ -30,6 +30,7 @@
 #include "kernels/cuda/common/tickets.cuh"
 #include "kernels/cuda/vq_attention/vq_decode_blocks.cuh"
 #include "kernels/cuda/vq_attention/vq_decode_splits.cuh"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

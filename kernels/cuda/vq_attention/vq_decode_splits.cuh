@@ -5,6 +5,7 @@
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_SPLITS_CUH_
 
 #include "kernels/cuda/vq_attention/vq_decode.cuh"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 

@@ -29,6 +29,7 @@
 #include "kernels/cuda/common/terms.cuh"
 #include "kernels/cuda/common/tickets.cuh"
 #include "kernels/cuda/vq_attention/vq_append.cuh"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

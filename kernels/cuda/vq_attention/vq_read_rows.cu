@@ -11,6 +11,7 @@
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/tickets.cuh"
 #include "kernels/cuda/vq_attention/vq_reduced.cuh"
+#include "kernels/ops/attention/vq_attention.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {

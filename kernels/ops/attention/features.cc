@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -28,22 +27,15 @@ absl::Status CheckRows(const FeaturesArgs& args) {
                      CheckShape(kFeatures, "out", args.out, {n, heads, args.rows->rows})});
 }
 
-absl::Status Check(const FeaturesArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device&, const FeaturesArgs& args) {
   const bool width = std::isfinite(args.sigma) && args.sigma > 0;
   if (args.map == FeatureMap::kSoftAssignment && !width) {
     return ArgumentError(kFeatures,
                          absl::StrCat("sigma is ", args.sigma, ", expected above 0 and finite"));
   }
   return FirstError({CheckShape(kFeatures, "x", args.x, args.x.shape), CheckRows(args)});
-}
-
-}  // namespace
-
-absl::Status Features(Device& device, const FeaturesArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.features == nullptr) return MissingOp(kFeatures, backend.name);
-  const absl::Status status = Check(args);
-  return status.ok() ? backend.features(device, args) : status;
 }
 
 }  // namespace tvq

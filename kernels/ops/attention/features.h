@@ -11,10 +11,9 @@
 #ifndef TVQ_KERNELS_OPS_ATTENTION_FEATURES_H_
 #define TVQ_KERNELS_OPS_ATTENTION_FEATURES_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
 #include "kernels/ops/attention/head_scores.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -28,8 +27,6 @@ struct FeaturesArgs {
   float sigma = 0;                 // above 0; of kSoftAssignment alone
   Tensor<float, 3> out;            // [N, P, F]; with kEluPlusOne it may be x
 };
-
-absl::Status Features(Device& device, const FeaturesArgs& args);
 
 }  // namespace tvq
 

@@ -1,7 +1,6 @@
 #include "kernels/ops/attention/head_scores.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -32,7 +31,28 @@ absl::Status CheckVqAssign(const char* op, const VqAssignArgs& args) {
   });
 }
 
-absl::Status CheckVqScores(const VqScoresArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device&, const PackHeadKeysArgs& args) {
+  constexpr const char* kOp = "PackHeadKeys";
+  const Tensor<const float, 3>& keys = args.keys;
+  if (keys.size() <= 0) {
+    return ArgumentError(kOp,
+                         absl::StrCat("keys is [", keys.dim(0), ",", keys.dim(1), ",", keys.dim(2),
+                                      "], expected [heads,rows,width], each above 0"));
+  }
+  return CheckShape(kOp, "keys", keys, keys.shape);
+}
+
+absl::Status CheckArgs(const Device&, const HeadScoresArgs& args) {
+  return CheckHeadScores("HeadScores", args);
+}
+
+absl::Status CheckArgs(const Device&, const VqAssignArgs& args) {
+  return CheckVqAssign("VqAssign", args);
+}
+
+absl::Status CheckArgs(const Device&, const VqScoresArgs& args) {
   constexpr const char* kOp = "VqScores";
   const int64_t rows = args.code_scores.x.dim(0);
   if (args.assign.k.dim(0) != rows) {
@@ -49,42 +69,6 @@ absl::Status CheckVqScores(const VqScoresArgs& args) {
                               : absl::OkStatus(),
       CheckVqAssign("VqScores, assign", args.assign),
   });
-}
-
-}  // namespace
-
-absl::StatusOr<HeadKeys> PackHeadKeys(Device& device, Tensor<const float, 3> keys) {
-  constexpr const char* kOp = "PackHeadKeys";
-  const Backend& backend = device.functions();
-  if (backend.pack_head_keys == nullptr) return MissingOp(kOp, backend.name);
-  if (keys.size() <= 0) {
-    return ArgumentError(kOp,
-                         absl::StrCat("keys is [", keys.dim(0), ",", keys.dim(1), ",", keys.dim(2),
-                                      "], expected [heads,rows,width], each above 0"));
-  }
-  const absl::Status status = CheckShape(kOp, "keys", keys, keys.shape);
-  return status.ok() ? backend.pack_head_keys(device, keys) : status;
-}
-
-absl::Status HeadScores(Device& device, const HeadScoresArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.head_scores == nullptr) return MissingOp("HeadScores", backend.name);
-  const absl::Status status = CheckHeadScores("HeadScores", args);
-  return status.ok() ? backend.head_scores(device, args) : status;
-}
-
-absl::Status VqAssign(Device& device, const VqAssignArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_assign == nullptr) return MissingOp("VqAssign", backend.name);
-  const absl::Status status = CheckVqAssign("VqAssign", args);
-  return status.ok() ? backend.vq_assign(device, args) : status;
-}
-
-absl::Status VqScores(Device& device, const VqScoresArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_scores == nullptr) return MissingOp("VqScores", backend.name);
-  const absl::Status status = CheckVqScores(args);
-  return status.ok() ? backend.vq_scores(device, args) : status;
 }
 
 }  // namespace tvq

@@ -7,11 +7,9 @@
 #ifndef TVQ_KERNELS_OPS_ATTENTION_HEAD_SCORES_H_
 #define TVQ_KERNELS_OPS_ATTENTION_HEAD_SCORES_H_
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "kernels/device/device.h"
 #include "kernels/device/memory.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -24,16 +22,16 @@ struct HeadKeys {
   Buffer half_norm;
 };
 
-// keys: host memory.
-absl::StatusOr<HeadKeys> PackHeadKeys(Device& device, Tensor<const float, 3> keys);
+struct PackHeadKeysArgs {
+  Tensor<const float, 3> keys;  // [P,S,K] in host memory, each above 0
+  HeadKeys* packed = nullptr;
+};
 
 struct HeadScoresArgs {
   Tensor<const float, 3> x;
   const HeadKeys* keys = nullptr;
   Tensor<float, 3> out;
 };
-
-absl::Status HeadScores(Device& device, const HeadScoresArgs& args);
 
 // z[n,h] = argmin_s |k[n,h] - C[h,s]|^2 = argmax_s (k.C_s - |C_s|^2 / 2); the first index on a tie.
 // k [N,G,K], codebook [G,S,K], codes [N,G].
@@ -42,8 +40,6 @@ struct VqAssignArgs {
   const HeadKeys* codebook = nullptr;
   Matrix<int32_t> codes;
 };
-
-absl::Status VqAssign(Device& device, const VqAssignArgs& args);
 
 // What attention over codes asks of a layer's queries and keys, with the bits of the three ops: the
 // scores of N rows of queries for all codes and, unless `position_scores` has no keys, all
@@ -55,8 +51,6 @@ struct VqScoresArgs {
 
   bool scores_positions() const { return position_scores.keys != nullptr; }
 };
-
-absl::Status VqScores(Device& device, const VqScoresArgs& args);
 
 }  // namespace tvq
 

@@ -1,7 +1,6 @@
 #include "kernels/ops/attention/linear_attention.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -37,7 +36,9 @@ absl::Status CheckLinearRows(const char* op, const Args& args, int64_t rows) {
   });
 }
 
-absl::Status CheckDecode(const Device& device, const LinearDecodeAttentionArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device& device, const LinearDecodeAttentionArgs& args) {
   constexpr const char* kOp = "LinearDecodeAttention";
   const int64_t rows = args.states.dim(0);
   absl::Status status = FirstError(
@@ -49,31 +50,11 @@ absl::Status CheckDecode(const Device& device, const LinearDecodeAttentionArgs& 
   return status;
 }
 
-absl::Status CheckPrefill(const LinearPrefillAttentionArgs& args) {
+absl::Status CheckArgs(const Device&, const LinearPrefillAttentionArgs& args) {
   constexpr const char* kOp = "LinearPrefillAttention";
   return FirstError({CheckLinearRows(kOp, args, args.q.dim(0)),
                      CheckState(kOp, "state", args.state),
                      CheckPosition(kOp, "position", args.position)});
-}
-
-}  // namespace
-
-absl::Status LinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.linear_decode_attention == nullptr) {
-    return MissingOp("LinearDecodeAttention", backend.name);
-  }
-  const absl::Status status = CheckDecode(device, args);
-  return status.ok() ? backend.linear_decode_attention(device, args) : status;
-}
-
-absl::Status LinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.linear_prefill_attention == nullptr) {
-    return MissingOp("LinearPrefillAttention", backend.name);
-  }
-  const absl::Status status = CheckPrefill(args);
-  return status.ok() ? backend.linear_prefill_attention(device, args) : status;
 }
 
 }  // namespace tvq

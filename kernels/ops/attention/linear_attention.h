@@ -16,9 +16,8 @@
 
 #include <limits>
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -62,8 +61,6 @@ struct LinearDecodeAttentionArgs {
   bool query_exponents = false;
 };
 
-absl::Status LinearDecodeAttention(Device& device, const LinearDecodeAttentionArgs& args);
-
 // T consecutive positions of one session, block-parallel: a query attends to A and b as they stood
 // when its block began, and to the positions of its block up to its own one by one. Blocks start at
 // absolute multiples of kLinearPrefillBlock, so that chunk boundaries at such multiples do not
@@ -84,8 +81,6 @@ struct LinearPrefillAttentionArgs {
   Tensor<float, 3> out;      // [T, H, V]
   bool query_exponents = false;
 };
-
-absl::Status LinearPrefillAttention(Device& device, const LinearPrefillAttentionArgs& args);
 
 }  // namespace tvq
 

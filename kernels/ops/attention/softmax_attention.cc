@@ -1,7 +1,6 @@
 #include "kernels/ops/attention/softmax_attention.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/check.h"
 
 namespace tvq {
@@ -64,7 +63,9 @@ absl::Status CheckSoftmaxRows(const char* op, const Args& args, int64_t rows) {
   });
 }
 
-absl::Status CheckDecode(const Device& device, const SoftmaxDecodeAttentionArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device& device, const SoftmaxDecodeAttentionArgs& args) {
   constexpr const char* kOp = "SoftmaxDecodeAttention";
   const int64_t rows = args.sessions.dim(0);
   absl::Status status = FirstError({
@@ -82,33 +83,13 @@ absl::Status CheckDecode(const Device& device, const SoftmaxDecodeAttentionArgs&
   return status;
 }
 
-absl::Status CheckPrefill(const Device& device, const SoftmaxPrefillAttentionArgs& args) {
+absl::Status CheckArgs(const Device& device, const SoftmaxPrefillAttentionArgs& args) {
   constexpr const char* kOp = "SoftmaxPrefillAttention";
   const int64_t tokens = args.q.dim(0);
   absl::Status status = FirstError(
       {CheckSoftmaxRows(kOp, args, tokens), CheckPosition(kOp, "position", args.position)});
   if (!status.ok() || !device.host_memory() || tokens == 0) return status;
   return CheckPages(kOp, args.pages, args.position + tokens - 1);
-}
-
-}  // namespace
-
-absl::Status SoftmaxDecodeAttention(Device& device, const SoftmaxDecodeAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.softmax_decode_attention == nullptr) {
-    return MissingOp("SoftmaxDecodeAttention", backend.name);
-  }
-  const absl::Status status = CheckDecode(device, args);
-  return status.ok() ? backend.softmax_decode_attention(device, args) : status;
-}
-
-absl::Status SoftmaxPrefillAttention(Device& device, const SoftmaxPrefillAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.softmax_prefill_attention == nullptr) {
-    return MissingOp("SoftmaxPrefillAttention", backend.name);
-  }
-  const absl::Status status = CheckPrefill(device, args);
-  return status.ok() ? backend.softmax_prefill_attention(device, args) : status;
 }
 
 }  // namespace tvq

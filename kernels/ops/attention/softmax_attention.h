@@ -14,9 +14,8 @@
 #ifndef TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
 #define TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -106,8 +105,6 @@ struct SoftmaxDecodeAttentionArgs {
   Tensor<float, 3> out;                    // [N, H, V]
 };
 
-absl::Status SoftmaxDecodeAttention(Device& device, const SoftmaxDecodeAttentionArgs& args);
-
 // T consecutive positions of one session: writes all of their k and v, then attends, each position
 // to those up to itself. However positions are cut into calls, the bits of the pages and of `out`
 // are the same; decode writes the same pages and agrees within rounding.
@@ -122,8 +119,6 @@ struct SoftmaxPrefillAttentionArgs {
   Tensor<const float, 3> v;                // [T, G, V]
   Tensor<float, 3> out;                    // [T, H, V]
 };
-
-absl::Status SoftmaxPrefillAttention(Device& device, const SoftmaxPrefillAttentionArgs& args);
 
 }  // namespace tvq
 

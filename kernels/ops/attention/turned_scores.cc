@@ -1,7 +1,6 @@
 #include "kernels/ops/attention/turned_scores.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/attention/vq_check.h"
 #include "kernels/ops/check.h"
 
@@ -30,10 +29,8 @@ absl::Status CheckCommon(const char* op, const TurnedKeys& keys, Tensor<const fl
 
 }  // namespace
 
-absl::Status TurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args) {
+absl::Status CheckArgs(const Device& device, const TurnedDecodeScoresArgs& args) {
   constexpr const char* kOp = "TurnedDecodeScores";
-  const Backend& backend = device.functions();
-  if (backend.turned_decode_scores == nullptr) return MissingOp(kOp, backend.name);
   absl::Status status = CheckCommon(kOp, args.keys, args.q, args.codes, args.out);
   if (status.ok()) status = CheckShape(kOp, "states", args.states, {args.q.dim(0)});
   if (status.ok()) status = CheckShape(kOp, "positions", args.positions, {args.q.dim(0)});
@@ -41,20 +38,18 @@ absl::Status TurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& ar
     status = CheckVqSessions(kOp, args.keys.shape, args.states, args.positions);
     if (status.ok()) status = CheckVqCodes(kOp, args.codes, args.keys.shape.codes);
   }
-  return status.ok() ? backend.turned_decode_scores(device, args) : status;
+  return status;
 }
 
-absl::Status TurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args) {
+absl::Status CheckArgs(const Device& device, const TurnedPrefillScoresArgs& args) {
   constexpr const char* kOp = "TurnedPrefillScores";
-  const Backend& backend = device.functions();
-  if (backend.turned_prefill_scores == nullptr) return MissingOp(kOp, backend.name);
   absl::Status status = CheckCommon(kOp, args.keys, args.q, args.codes, args.out);
   if (status.ok()) status = CheckVqState(kOp, "state", args.keys.shape, args.state);
   if (status.ok()) status = CheckPosition(kOp, "position", args.position);
   if (status.ok() && device.host_memory()) {
     status = CheckVqCodes(kOp, args.codes, args.keys.shape.codes);
   }
-  return status.ok() ? backend.turned_prefill_scores(device, args) : status;
+  return status;
 }
 
 }  // namespace tvq

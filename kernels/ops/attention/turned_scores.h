@@ -12,10 +12,9 @@
 #ifndef TVQ_KERNELS_OPS_ATTENTION_TURNED_SCORES_H_
 #define TVQ_KERNELS_OPS_ATTENTION_TURNED_SCORES_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
 #include "kernels/ops/attention/vq_attention.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -37,8 +36,6 @@ struct TurnedDecodeScoresArgs {
   Tensor<float, 3> out;             // [N, H, W]
 };
 
-absl::Status TurnedDecodeScores(Device& device, const TurnedDecodeScoresArgs& args);
-
 // T consecutive positions of one session, which its state does not have yet.
 struct TurnedPrefillScoresArgs {
   TurnedKeys keys;
@@ -48,8 +45,6 @@ struct TurnedPrefillScoresArgs {
   Matrix<const int32_t> codes;  // [T, G]
   Tensor<float, 3> out;         // [T, H, W]
 };
-
-absl::Status TurnedPrefillScores(Device& device, const TurnedPrefillScoresArgs& args);
 
 }  // namespace tvq
 

@@ -1,7 +1,6 @@
 #include "kernels/ops/attention/vq_attention.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/attention/vq_check.h"
 #include "kernels/ops/check.h"
 
@@ -23,7 +22,9 @@ absl::Status CheckSkipping(const char* op, const VqDecodeAttentionArgs& args) {
   });
 }
 
-absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device& device, const VqDecodeAttentionArgs& args) {
   constexpr const char* kOp = "VqDecodeAttention";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
@@ -45,7 +46,7 @@ absl::Status CheckDecode(const Device& device, const VqDecodeAttentionArgs& args
   return status.ok() ? CheckVqCodes(kOp, args.codes, shape.codes) : status;
 }
 
-absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& args) {
+absl::Status CheckArgs(const Device& device, const VqPrefillAttentionArgs& args) {
   constexpr const char* kOp = "VqPrefillAttention";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
@@ -69,7 +70,7 @@ absl::Status CheckPrefill(const Device& device, const VqPrefillAttentionArgs& ar
   return CheckVqCodes(kOp, args.codes, shape.codes);
 }
 
-absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
+absl::Status CheckArgs(const Device& device, const VqAppendArgs& args) {
   constexpr const char* kOp = "VqAppend";
   const VqShape& shape = args.shape;
   if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
@@ -84,7 +85,7 @@ absl::Status CheckAppend(const Device& device, const VqAppendArgs& args) {
   return CheckVqCodes(kOp, args.codes, shape.codes);
 }
 
-absl::Status CheckTakeBack(const VqTakeBackArgs& args) {
+absl::Status CheckArgs(const Device&, const VqTakeBackArgs& args) {
   constexpr const char* kOp = "VqTakeBack";
   absl::Status status = CheckVqShape(kOp, args.shape);
   if (!status.ok()) return status;
@@ -92,36 +93,6 @@ absl::Status CheckTakeBack(const VqTakeBackArgs& args) {
                        CheckPosition(kOp, "position", args.position)});
   if (!status.ok() || args.state.undo != nullptr) return status;
   return ArgumentError(kOp, "state has no undo, expected what the decode step kept");
-}
-
-}  // namespace
-
-absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_decode_attention == nullptr) return MissingOp("VqDecodeAttention", backend.name);
-  const absl::Status status = CheckDecode(device, args);
-  return status.ok() ? backend.vq_decode_attention(device, args) : status;
-}
-
-absl::Status VqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_prefill_attention == nullptr) return MissingOp("VqPrefillAttention", backend.name);
-  const absl::Status status = CheckPrefill(device, args);
-  return status.ok() ? backend.vq_prefill_attention(device, args) : status;
-}
-
-absl::Status VqAppend(Device& device, const VqAppendArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_append == nullptr) return MissingOp("VqAppend", backend.name);
-  const absl::Status status = CheckAppend(device, args);
-  return status.ok() ? backend.vq_append(device, args) : status;
-}
-
-absl::Status VqTakeBack(Device& device, const VqTakeBackArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_take_back == nullptr) return MissingOp("VqTakeBack", backend.name);
-  const absl::Status status = CheckTakeBack(args);
-  return status.ok() ? backend.vq_take_back(device, args) : status;
 }
 
 }  // namespace tvq

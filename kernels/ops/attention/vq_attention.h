@@ -10,9 +10,8 @@
 #ifndef TVQ_KERNELS_OPS_ATTENTION_VQ_ATTENTION_H_
 #define TVQ_KERNELS_OPS_ATTENTION_VQ_ATTENTION_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -111,8 +110,6 @@ struct VqDecodeAttentionArgs {
   Tensor<int32_t, 3> row_reads;  // [N, G, 2] out, or empty: rows that have a weight, rows read
 };
 
-absl::Status VqDecodeAttention(Device& device, const VqDecodeAttentionArgs& args);
-
 // T consecutive positions of one session, block-parallel: blocks of queries attend to the
 // accumulator as it stood when the block's first query came, and one by one to every later
 // position, by the exact rows whatever decode reads. Blocks are kVqPrefillBlock queries on the CPU
@@ -146,8 +143,6 @@ struct VqPrefillAttentionArgs {
   DType factors = DType::kFloat32;
 };
 
-absl::Status VqPrefillAttention(Device& device, const VqPrefillAttentionArgs& args);
-
 // Retires and appends T positions without attending: the state's part of the two ops above.
 struct VqAppendArgs {
   VqShape shape;
@@ -157,8 +152,6 @@ struct VqAppendArgs {
   Tensor<const float, 3> v;     // [T, G, V]
 };
 
-absl::Status VqAppend(Device& device, const VqAppendArgs& args);
-
 // Takes back the position that was appended last, by a decode step that kept in `state.undo` what
 // it overwrote. State afterwards: as before that step, bit for bit.
 struct VqTakeBackArgs {
@@ -166,8 +159,6 @@ struct VqTakeBackArgs {
   VqState state;
   int64_t position = 0;
 };
-
-absl::Status VqTakeBack(Device& device, const VqTakeBackArgs& args);
 
 // Makes the read copy of a state in host memory, which may be of any device, from its exact rows:
 // the same bits as the ops leave. From any thread.

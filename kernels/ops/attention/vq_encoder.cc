@@ -1,7 +1,6 @@
 #include "kernels/ops/attention/vq_encoder.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device/backend.h"
 #include "kernels/ops/attention/vq_check.h"
 #include "kernels/ops/check.h"
 
@@ -18,7 +17,9 @@ absl::Status CheckSums(const char* op, const CodeSumsShape& shape, const CodeSum
   return whole ? absl::OkStatus() : ArgumentError(op, "sums lack memory");
 }
 
-absl::Status CheckCollect(const Device& device, const VqCollectArgs& args) {
+}  // namespace
+
+absl::Status CheckArgs(const Device& device, const VqCollectArgs& args) {
   constexpr const char* kOp = "VqCollect";
   const int64_t tokens = args.codes.dim(0), heads = args.shape.kv_heads;
   const absl::Status status = FirstError(
@@ -28,7 +29,7 @@ absl::Status CheckCollect(const Device& device, const VqCollectArgs& args) {
   return CheckVqCodes(kOp, args.codes, args.shape.codes);
 }
 
-absl::Status CheckAttention(const VqEncoderAttentionArgs& args) {
+absl::Status CheckArgs(const Device&, const VqEncoderAttentionArgs& args) {
   constexpr const char* kOp = "VqEncoderAttention";
   if (absl::Status s = CheckSums(kOp, args.shape, args.sums); !s.ok()) return s;
   const int64_t tokens = args.code_scores.dim(0), heads = args.code_scores.dim(1);
@@ -37,24 +38,6 @@ absl::Status CheckAttention(const VqEncoderAttentionArgs& args) {
       CheckShape(kOp, "code_scores", args.code_scores, {tokens, heads, args.shape.codes}),
       CheckShape(kOp, "out", args.out, {tokens, heads, args.shape.value}),
   });
-}
-
-}  // namespace
-
-absl::Status VqCollect(Device& device, const VqCollectArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_collect == nullptr) return MissingOp("VqCollect", backend.name);
-  const absl::Status status = CheckCollect(device, args);
-  return status.ok() ? backend.vq_collect(device, args) : status;
-}
-
-absl::Status VqEncoderAttention(Device& device, const VqEncoderAttentionArgs& args) {
-  const Backend& backend = device.functions();
-  if (backend.vq_encoder_attention == nullptr) {
-    return MissingOp("VqEncoderAttention", backend.name);
-  }
-  const absl::Status status = CheckAttention(args);
-  return status.ok() ? backend.vq_encoder_attention(device, args) : status;
 }
 
 }  // namespace tvq

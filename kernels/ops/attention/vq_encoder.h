@@ -8,9 +8,8 @@
 #ifndef TVQ_KERNELS_OPS_ATTENTION_VQ_ENCODER_H_
 #define TVQ_KERNELS_OPS_ATTENTION_VQ_ENCODER_H_
 
-#include "absl/status/status.h"
-#include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
+#include "kernels/ops/ops.h"
 
 namespace tvq {
 
@@ -37,8 +36,6 @@ struct VqCollectArgs {
   Tensor<const float, 3> v;     // [T, G, V]
 };
 
-absl::Status VqCollect(Device& device, const VqCollectArgs& args);
-
 // T queries; a query's bits depend on itself and the sums alone. Something was collected before.
 // One maximum is subtracted over the codes with n[s] > 0. 2 S V operations a query head.
 struct VqEncoderAttentionArgs {
@@ -47,8 +44,6 @@ struct VqEncoderAttentionArgs {
   Tensor<const float, 3> code_scores;  // [T, H, S], G divides H
   Tensor<float, 3> out;                // [T, H, V]
 };
-
-absl::Status VqEncoderAttention(Device& device, const VqEncoderAttentionArgs& args);
 
 }  // namespace tvq
 

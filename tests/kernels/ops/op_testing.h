@@ -4,6 +4,7 @@
 #define TVQ_TESTS_KERNELS_OPS_OP_TESTING_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "kernels/device/device.h"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/int4.h"
+#include "kernels/ops/attention/head_scores.h"
 #include "tests/kernels/test_devices.h"
 
 namespace tvq {
@@ -91,6 +93,15 @@ class DeviceArray {
   size_t size_;
   Buffer buffer_;
 };
+
+// `keys` of a shape [heads, rows, width] as the device packs them.
+inline HeadKeys PackKeys(Device& device, const std::vector<float>& keys,
+                         const std::array<int64_t, 3>& shape) {
+  HeadKeys packed;
+  const absl::Status status = PackHeadKeys(device, {{keys.data(), shape}, &packed});
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return packed;
+}
 
 // Normal numbers, the same for the same seed: Marsaglia's polar method, and the numbers of
 // libstdc++'s normal_distribution, which takes six times as long by clang: it divides two

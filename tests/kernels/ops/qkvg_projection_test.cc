@@ -6,8 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/numbers/bfloat16.h"
-#include "kernels/ops/layer_norm.h"
-#include "kernels/ops/rms_norm.h"
+#include "kernels/ops/norm_rows.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
@@ -119,7 +118,7 @@ class QkvgProjectionTest : public testing::TestWithParam<OpCase> {
 };
 
 // x~ and by how much it is off: gamma_(D+8) of its terms, and what the mean's error adds
-// (rms_norm_test, layer_norm_test).
+// (norm_rows_test).
 void QkvgProjectionTest::NormRow(const Call& call, int64_t row, std::vector<float>& normed,
                                  std::vector<double>& bound) {
   const int64_t width = call.shape.width;
@@ -128,10 +127,8 @@ void QkvgProjectionTest::NormRow(const Call& call, int64_t row, std::vector<floa
   const Matrix<float> out{normed.data(), {1, width}};
   const Vector<const float> gain{call.gain.data(), {width}}, bias{call.bias.data(), {width}};
   double shift = 0;
-  if (call.shape.norm == Norm::kRms) {
-    ASSERT_TRUE(RmsNorm(*reference_, {x, gain, bias, out}).ok());
-  } else {
-    ASSERT_TRUE(LayerNorm(*reference_, {x, gain, bias, out}).ok());
+  ASSERT_TRUE(NormRows(*reference_, {call.shape.norm, x, gain, bias, out}).ok());
+  if (call.shape.norm == Norm::kLayer) {
     double size = 0, mean = 0, squares = 0;
     for (int64_t i = 0; i < width; ++i) {
       size += std::abs(from[i]) / static_cast<double>(width);

@@ -1,6 +1,6 @@
 #include "models/runtime/arch/transformer/mlp_layer.h"
 
-#include "kernels/ops/layer_norm.h"
+#include "kernels/ops/norm_rows.h"
 
 namespace tvq::transformer {
 namespace {
@@ -30,8 +30,8 @@ void MlpLayer::Reserve(int64_t rows, WorkingMemory& memory) {
 absl::Status MlpLayer::Compute(const LayerRows& rows) {
   const int64_t n = rows.x.dim(0);
   const Matrix<float> normed{normed_, {n, width_}}, inside{inside_, {n, inner_}};
-  absl::Status s = LayerNorm(
-      device_, {rows.x, VectorOf(norm_gain_, width_), VectorOf(norm_bias_, width_), normed});
+  absl::Status s = NormRows(device_, {Norm::kLayer, rows.x, VectorOf(norm_gain_, width_),
+                                      VectorOf(norm_bias_, width_), normed});
   if (!s.ok()) return s;
   LinearArgs up;
   up.x = normed;

@@ -4,8 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/embedding.h"
-#include "kernels/ops/layer_norm.h"
-#include "kernels/ops/rms_norm.h"
+#include "kernels/ops/norm_rows.h"
 
 namespace tvq::transformer {
 
@@ -66,11 +65,13 @@ absl::Status Vocabulary::Embed(Vector<const int32_t> tokens, Vector<const int64_
 absl::StatusOr<Matrix<float>> Vocabulary::Norm(Matrix<float> x) const {
   if (!config_.output_norm) return x;
   const Matrix<float> normed{normed_, x.shape};
-  const Vector<const float> gain{norm_gain_.as<const float>(), {config_.d_model}},
-      bias{norm_bias_.as<const float>(), {config_.d_model}};
-  absl::Status s = config_.block == Block::kStandard ? LayerNorm(device_, {x, gain, bias, normed})
-                                                     : RmsNorm(device_, {x, gain, bias, normed});
-  if (!s.ok()) return s;
+  NormRowsArgs args;
+  if (config_.block == Block::kStandard) args.norm = tvq::Norm::kLayer;
+  args.x = x;
+  args.gain = {norm_gain_.as<const float>(), {config_.d_model}};
+  args.bias = {norm_bias_.as<const float>(), {config_.d_model}};
+  args.out = normed;
+  if (absl::Status s = NormRows(device_, args); !s.ok()) return s;
   return normed;
 }
 

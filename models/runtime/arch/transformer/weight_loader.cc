@@ -195,13 +195,10 @@ LinearWeight WeightLoader::Pack(std::initializer_list<const MatrixValues*> matri
 
 HeadKeys WeightLoader::PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape) {
   if (!status_.ok()) return {};
-  absl::StatusOr<HeadKeys> packed = PackHeadKeys(device_, {keys.data(), shape});
-  if (!packed.ok()) {
-    Fail(packed.status());
-    return {};
-  }
-  bytes_ += static_cast<int64_t>(packed->data.bytes() + packed->half_norm.bytes());
-  return *std::move(packed);
+  HeadKeys packed;
+  status_.Update(PackHeadKeys(device_, {{keys.data(), shape}, &packed}));
+  bytes_ += static_cast<int64_t>(packed.data.bytes() + packed.half_norm.bytes());
+  return packed;
 }
 
 std::vector<float> WeightLoader::Project(const std::vector<float>& x, int64_t rows,

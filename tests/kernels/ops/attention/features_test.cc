@@ -49,8 +49,7 @@ struct FeaturesInputs {
         device, std::vector<float>(static_cast<size_t>(count * shape.heads * width()), NAN));
     std::optional<HeadKeys> table;
     if (map != FeatureMap::kEluPlusOne) {
-      table =
-          PackHeadKeys(device, {rows.data(), {shape.kv_heads, shape.features, shape.key}}).value();
+      table = PackKeys(device, rows, {shape.kv_heads, shape.features, shape.key});
     }
     const absl::Status status = Features(device, {map,
                                                   {in.data(), {count, shape.heads, shape.key}},
@@ -193,9 +192,7 @@ TEST_P(FeaturesTest, AVerySmallSigmaIsHardAssignment) {
   const FeaturesShape shape{60, 3, 3, 12, 37};
   for (const float sigma : {1e-4F, 1e-15F}) {
     const FeaturesInputs in(shape, FeatureMap::kSoftAssignment, sigma);
-    const HeadKeys table =
-        PackHeadKeys(*device_, {in.rows.data(), {shape.kv_heads, shape.features, shape.key}})
-            .value();
+    const HeadKeys table = PackKeys(*device_, in.rows, {shape.kv_heads, shape.features, shape.key});
     std::vector<int32_t> codes(static_cast<size_t>(shape.tokens * shape.heads));
     ASSERT_TRUE(VqAssign(*device_, {{in.x.data(), {shape.tokens, shape.heads, shape.key}},
                                     &table,
@@ -221,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Isa, FeaturesTest, ::testing::ValuesIn(CpuDevices()), k
 TEST(FeaturesCheckTest, NamesWhatIsWrong) {
   const auto cpu = MakeTestDevice("cpu");
   std::vector<float> x(12), out(15), rows(15, 1.0F);
-  const HeadKeys table = PackHeadKeys(*cpu, {rows.data(), {1, 5, 3}}).value();
+  const HeadKeys table = PackKeys(*cpu, rows, {1, 5, 3});
   FeaturesArgs args{
       FeatureMap::kSoftAssignment, {x.data(), {1, 3, 3}}, &table, 0.5F, {out.data(), {1, 3, 5}}};
   EXPECT_TRUE(Features(*cpu, args).ok());

@@ -32,9 +32,7 @@ struct Data {
         keys(RandomFloats(s.key_heads * s.keys * s.width, 2)) {}
 
   HeadKeys Pack(Device& device) const {
-    auto packed = PackHeadKeys(device, {keys.data(), {shape.key_heads, shape.keys, shape.width}});
-    EXPECT_TRUE(packed.ok()) << packed.status().ToString();
-    return *std::move(packed);
+    return PackKeys(device, keys, {shape.key_heads, shape.keys, shape.width});
   }
 
   // Scores of rows [first, first + rows).
@@ -160,9 +158,8 @@ TEST_P(HeadScoresTest, TheFirstCodeWinsATie) {
   constexpr int64_t kCodes = 50;
   std::vector<float> keys(kCodes * 2, 3.0F);
   for (const int64_t s : {11, 12, 27, 43, 49}) keys[static_cast<size_t>(2 * s)] = 1;
-  auto codebook = PackHeadKeys(*device_, {keys.data(), {1, kCodes, 2}});
-  ASSERT_TRUE(codebook.ok());
-  EXPECT_EQ(Assign(*device_, {1, 3}, *codebook), std::vector<int32_t>{11});
+  const HeadKeys codebook = PackKeys(*device_, keys, {1, kCodes, 2});
+  EXPECT_EQ(Assign(*device_, {1, 3}, codebook), std::vector<int32_t>{11});
 }
 
 // Ties between neighbours and far apart, in every row of many and in every head.
@@ -173,8 +170,7 @@ TEST_P(HeadScoresTest, TheFirstCodeWinsATieInEveryRow) {
   for (int64_t head = 0; head < kHeads; ++head) {
     for (const int64_t s : near[head]) keys[static_cast<size_t>(2 * (head * kCodes + s))] = 1;
   }
-  auto codebook = PackHeadKeys(*device_, {keys.data(), {kHeads, kCodes, 2}});
-  ASSERT_TRUE(codebook.ok());
+  const HeadKeys codebook = PackKeys(*device_, keys, {kHeads, kCodes, 2});
   std::vector<float> k;
   std::vector<int32_t> want;
   for (int64_t row = 0; row < kRows; ++row) {
@@ -185,7 +181,7 @@ TEST_P(HeadScoresTest, TheFirstCodeWinsATieInEveryRow) {
       want.push_back(far ? 0 : static_cast<int32_t>(near[head][0]));
     }
   }
-  EXPECT_EQ(Assign(*device_, k, *codebook), want);
+  EXPECT_EQ(Assign(*device_, k, codebook), want);
 }
 
 TEST_P(HeadScoresTest, NanConcernsItsOwnRowAlone) {
@@ -230,10 +226,7 @@ struct LayerScores {
 // By VqScores, or by an op each. Of a layer without positions those are NaN.
 LayerScores ScoresOfLayer(Device& device, const LayerShape& s, bool at_once, bool positions) {
   const auto pack = [&](std::array<int64_t, 3> shape, uint32_t seed) {
-    const auto keys = RandomFloats(shape[0] * shape[1] * shape[2], seed);
-    auto packed = PackHeadKeys(device, {keys.data(), shape});
-    EXPECT_TRUE(packed.ok()) << packed.status();
-    return *std::move(packed);
+    return PackKeys(device, RandomFloats(shape[0] * shape[1] * shape[2], seed), shape);
   };
   const auto random = [&](int64_t count, uint32_t seed) {
     return DeviceArray<float>(device, RandomFloats(count, seed));
@@ -333,7 +326,8 @@ TEST(HeadScoresCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(scores({2, 3, 5}, {2, 3, 5}), HasSubstr("out is [2,3,5], expected [2,3,4]"));
   EXPECT_THAT(scores({2, 4, 5}, {2, 4, 4}),
               HasSubstr("4 heads, expected a multiple of the keys' 3"));
-  EXPECT_FALSE(PackHeadKeys(*cpu, {data.keys.data(), {0, 1, 1}}).ok());
+  HeadKeys none;
+  EXPECT_FALSE(PackHeadKeys(*cpu, {{data.keys.data(), {0, 1, 1}}, &none}).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HeadScoresTest, ::testing::ValuesIn(AllDevices()), kCaseName);

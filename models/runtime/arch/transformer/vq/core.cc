@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/device/backend.h"
 #include "kernels/ops/attention/vq_attention.h"
+#include "kernels/ops/backend.h"
 #include "models/runtime/arch/transformer/codebook.h"
 
 namespace tvq::transformer {

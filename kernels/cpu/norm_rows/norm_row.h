@@ -1,14 +1,17 @@
 // The norm of one row, for the ops that contain one.
-#ifndef TVQ_KERNELS_CPU_RMS_NORM_RMS_NORM_ROW_H_
-#define TVQ_KERNELS_CPU_RMS_NORM_RMS_NORM_ROW_H_
+#ifndef TVQ_KERNELS_CPU_NORM_ROWS_NORM_ROW_H_
+#define TVQ_KERNELS_CPU_NORM_ROWS_NORM_ROW_H_
 
 #include <cstdint>
 
+#include "kernels/ops/norm_rows.h"
+
 namespace tvq {
 
-// out = x / sqrt(mean(x^2) + epsilon) * gain + bias; x, out [width], out may be x; gain, bias
-// [width] or null. The order of the sum depends on `width` and the instruction set alone.
-void RmsNormRow(const float* x, const float* gain, const float* bias, int64_t width, float* out);
+// As NormRows; x, out [width], out may be x; gain, bias [width] or null. The order of the sums
+// depends on `width` and the instruction set alone.
+void NormRow(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
+             float* out);
 
 // Query heads of a gated attention unit: n = x / sqrt(mean(x^2) + epsilon) * t; out_u = n + u,
 // out_w = n + w. All [width]; out_u may be x.
@@ -20,4 +23,4 @@ void RmsNormKey(float* x, float t, int64_t width);
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_CPU_RMS_NORM_RMS_NORM_ROW_H_
+#endif  // TVQ_KERNELS_CPU_NORM_ROWS_NORM_ROW_H_

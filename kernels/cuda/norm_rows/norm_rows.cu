@@ -1,10 +1,11 @@
 // out = x / sqrt(mean(x^2) + eps) * gain + bias, and out = (x - mean(x)) / deviation * gain + bias
-// (kernels/ops/rms_norm.h, layer_norm.h), row by row. x, out [N, D].
+// (kernels/ops/norm_rows.h), row by row. x, out [N, D].
 //
 // Moves N D floats in (from cache the second time, and the third of LayerNorm) and out. A block a
 // row: the order of its sums follows from D alone (row_norm.cuh).
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/row_norm.cuh"
+#include "kernels/ops/norm_rows.h"
 
 namespace tvq::TVQ_CUDA {
 namespace {
@@ -28,23 +29,14 @@ __global__ void __launch_bounds__(kNormThreads)
   }
 }
 
-template <class Args>
-absl::Status Run(const char* name, Device& device, Norm norm, const Args& args) {
-  const int64_t rows = args.x.dim(0);
-  if (rows == 0) return absl::OkStatus();
-  return Launch(name, device, {.blocks = rows, .threads = kNormThreads, .overlaps = true},
-                NormKernel, norm, args.x.data, args.gain.data, args.bias.data, args.x.dim(1),
-                args.out.data);
-}
-
 }  // namespace
 
-absl::Status CudaRmsNorm(Device& device, const RmsNormArgs& args) {
-  return Run("RmsNorm", device, Norm::kRms, args);
-}
-
-absl::Status CudaLayerNorm(Device& device, const LayerNormArgs& args) {
-  return Run("LayerNorm", device, Norm::kLayer, args);
+absl::Status CudaNormRows(Device& device, const NormRowsArgs& args) {
+  const int64_t rows = args.x.dim(0);
+  if (rows == 0) return absl::OkStatus();
+  return Launch("NormRows", device, {.blocks = rows, .threads = kNormThreads, .overlaps = true},
+                NormKernel, args.norm, args.x.data, args.gain.data, args.bias.data, args.x.dim(1),
+                args.out.data);
 }
 
 }  // namespace tvq::TVQ_CUDA

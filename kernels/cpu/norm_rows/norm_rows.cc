@@ -1,11 +1,15 @@
+// Of LayerNorm two passes over a row that stays in the first cache: the mean, then the squares of
+// what is left, which loses no digits however far the mean is from zero.
+#include "kernels/ops/norm_rows.h"
+
 #include <cmath>
 
-#include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/rms_norm/rms_norm_row.h"
+#include "kernels/cpu/norm_rows/norm_row.h"
+#include "kernels/cpu/parallel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/rms_norm/rms_norm.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/norm_rows/norm_rows.cc"
 #include "hwy/foreach_target.h"
 // clang-format off
 #include "hwy/highway.h"
@@ -46,14 +50,50 @@ float InverseRms(const float* x, int64_t width) {
   return 1.0F / std::sqrt(squares / static_cast<float>(width) + kRmsNormEpsilon);
 }
 
-void RmsNormRowImpl(const float* x, const float* gain, const float* bias, int64_t width,
-                    float* out) {
+// add(sum, x) over all of x, by four vectors of partial sums; the last lanes may lack an x.
+template <class Add>
+float SumRow(const float* x, int64_t width, const Add& add) {
   const Floats d;
-  const auto factor = hn::Set(d, InverseRms(x, width));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto s0 = hn::Zero(d);
+  auto s1 = hn::Zero(d);
+  auto s2 = hn::Zero(d);
+  auto s3 = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 4 * lanes <= width; i += 4 * lanes) {
+    s0 = add(s0, hn::LoadU(d, x + i));
+    s1 = add(s1, hn::LoadU(d, x + i + lanes));
+    s2 = add(s2, hn::LoadU(d, x + i + 2 * lanes));
+    s3 = add(s3, hn::LoadU(d, x + i + 3 * lanes));
+  }
+  for (; i + lanes <= width; i += lanes) s0 = add(s0, hn::LoadU(d, x + i));
+  if (i < width) {
+    const auto count = static_cast<size_t>(width - i);
+    s1 = hn::IfThenElse(hn::FirstN(d, count), add(s1, LoadFirst(d, x + i, count)), s1);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+}
+
+float InverseDeviation(const float* x, float mean, int64_t width) {
+  const auto square = [&](auto sum, auto v) HWY_ATTR {
+    const auto rest = hn::Sub(v, hn::Set(Floats(), mean));
+    return hn::MulAdd(rest, rest, sum);
+  };
+  const float variance = SumRow(x, width, square) / static_cast<float>(width);
+  return 1.0F / std::sqrt(variance + kLayerNormEpsilon);
+}
+
+void NormRowImpl(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
+                 float* out) {
+  const Floats d;
+  const bool layer = norm == Norm::kLayer;
+  const auto plain = [](auto sum, auto v) HWY_ATTR { return hn::Add(sum, v); };
+  const float mean = layer ? SumRow(x, width, plain) / static_cast<float>(width) : 0;
+  const auto factor = hn::Set(d, layer ? InverseDeviation(x, mean, width) : InverseRms(x, width));
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
     const size_t count = static_cast<size_t>(width - i);
-    auto v = hn::Mul(LoadFirst(d, x + i, count), factor);
+    auto v = hn::Mul(hn::Sub(LoadFirst(d, x + i, count), hn::Set(d, mean)), factor);
     if (gain != nullptr) v = hn::Mul(v, LoadFirst(d, gain + i, count));
     if (bias != nullptr) v = hn::Add(v, LoadFirst(d, bias + i, count));
     StoreFirst(v, d, out + i, count);
@@ -91,17 +131,15 @@ HWY_AFTER_NAMESPACE();
 namespace tvq {
 namespace {
 
-HWY_EXPORT(RmsNormRowImpl);
+HWY_EXPORT(NormRowImpl);
 HWY_EXPORT(RmsNormQueryImpl);
 HWY_EXPORT(RmsNormKeyImpl);
 
-// Below this many values one thread is done before another would have begun.
-constexpr int64_t kOneThread = 16384;
-
 }  // namespace
 
-void RmsNormRow(const float* x, const float* gain, const float* bias, int64_t width, float* out) {
-  HWY_DYNAMIC_DISPATCH(RmsNormRowImpl)(x, gain, bias, width, out);
+void NormRow(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
+             float* out) {
+  HWY_DYNAMIC_DISPATCH(NormRowImpl)(norm, x, gain, bias, width, out);
 }
 
 void RmsNormQuery(const float* x, float t, const float* u, const float* w, int64_t width,
@@ -113,17 +151,12 @@ void RmsNormKey(float* x, float t, int64_t width) {
   HWY_DYNAMIC_DISPATCH(RmsNormKeyImpl)(x, t, width);
 }
 
-absl::Status CpuRmsNorm(Device& device, const RmsNormArgs& args) {
+absl::Status CpuNormRows(Device& device, const NormRowsArgs& args) {
   const int64_t rows = args.x.dim(0);
   const int64_t width = args.x.dim(1);
-  const auto norm = [&](int64_t row) {
-    RmsNormRow(args.x.row(row), args.gain.data, args.bias.data, width, args.out.row(row));
-  };
-  if (rows * width < kOneThread) {
-    for (int64_t row = 0; row < rows; ++row) norm(row);
-  } else {
-    AsCpu(device).pool().ParallelFor(rows, norm);
-  }
+  RunTasks(AsCpu(device), rows, rows * width * 4, [&](int64_t row) {
+    NormRow(args.norm, args.x.row(row), args.gain.data, args.bias.data, width, args.out.row(row));
+  });
   return absl::OkStatus();
 }
 

@@ -1,0 +1,58 @@
+// The ops. This list is the only one of them: from it come the functions that models call, declared
+// below and defined in ops.cc, the checks of their arguments (check.h), the table of a backend's
+// functions (backend.h), and what each backend declares of its own and puts into its table.
+//
+// An op NAME is called with a device and a struct of arguments, NAMEArgs, in the header of the op.
+#ifndef TVQ_KERNELS_OPS_OPS_H_
+#define TVQ_KERNELS_OPS_OPS_H_
+
+#include "absl/status/status.h"
+#include "kernels/device/device.h"
+
+// OP(entry in the table, name, whatever else the list is given): of every backend,
+#define TVQ_COMMON_OPS(OP, ...)                                       \
+  OP(embedding, Embedding, __VA_ARGS__)                               \
+  OP(norm_rows, NormRows, __VA_ARGS__)                                \
+  OP(pack_rows, PackRows, __VA_ARGS__)                                \
+  OP(linear, Linear, __VA_ARGS__)                                     \
+  OP(gated_output, GatedOutput, __VA_ARGS__)                          \
+  OP(qkvg_projection, QkvgProjection, __VA_ARGS__)                    \
+  OP(pack_head_keys, PackHeadKeys, __VA_ARGS__)                       \
+  OP(head_scores, HeadScores, __VA_ARGS__)                            \
+  OP(features, Features, __VA_ARGS__)                                 \
+  OP(turned_decode_scores, TurnedDecodeScores, __VA_ARGS__)           \
+  OP(turned_prefill_scores, TurnedPrefillScores, __VA_ARGS__)         \
+  OP(vq_assign, VqAssign, __VA_ARGS__)                                \
+  OP(vq_scores, VqScores, __VA_ARGS__)                                \
+  OP(vq_append, VqAppend, __VA_ARGS__)                                \
+  OP(vq_decode_attention, VqDecodeAttention, __VA_ARGS__)             \
+  OP(vq_prefill_attention, VqPrefillAttention, __VA_ARGS__)           \
+  OP(linear_decode_attention, LinearDecodeAttention, __VA_ARGS__)     \
+  OP(linear_prefill_attention, LinearPrefillAttention, __VA_ARGS__)   \
+  OP(softmax_decode_attention, SoftmaxDecodeAttention, __VA_ARGS__)   \
+  OP(softmax_prefill_attention, SoftmaxPrefillAttention, __VA_ARGS__) \
+  OP(token_logprobs, TokenLogprobs, __VA_ARGS__)                      \
+  OP(sample, Sample, __VA_ARGS__)
+// and of the CPU alone.
+#define TVQ_CPU_OPS(OP, ...)                \
+  OP(vq_take_back, VqTakeBack, __VA_ARGS__) \
+  OP(vq_collect, VqCollect, __VA_ARGS__)    \
+  OP(vq_encoder_attention, VqEncoderAttention, __VA_ARGS__)
+#define TVQ_OPS(OP, ...)          \
+  TVQ_COMMON_OPS(OP, __VA_ARGS__) \
+  TVQ_CPU_OPS(OP, __VA_ARGS__)
+
+// To give to a list: declarations of functions named PrefixNAME, and their entries in a table.
+#define TVQ_DECLARE_OP(entry, Name, Prefix) \
+  absl::Status Prefix##Name(Device& device, const struct Name##Args& args);
+#define TVQ_ENTRY_OF_OP(entry, Name, Prefix) .entry = Prefix##Name,
+
+namespace tvq {
+
+// INVALID_ARGUMENT, naming op and argument, when shapes or types disagree; UNIMPLEMENTED when the
+// device's backend has no such op.
+TVQ_OPS(TVQ_DECLARE_OP, )
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_OPS_H_
