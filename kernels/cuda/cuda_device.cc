@@ -239,7 +239,7 @@ absl::StatusOr<void*> CudaDevice::ScratchBytes(size_t slot, size_t bytes) {
   if (slot >= scratch_.size()) scratch_.resize(slot + 1);
   Buffer& memory = scratch_[slot];
   absl::Status status = Grow(memory, bytes, false);
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   if (status.ok() && bytes > 0) {
     status = ToStatus(cudaMemsetAsync(memory.data(), 0xff, bytes, stream_), "spoil scratch");
   }

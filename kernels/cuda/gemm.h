@@ -22,7 +22,7 @@ class Gemm {
 
   // `workspace`: kWorkspaceBytes of device memory, what NVIDIA advises for its largest GPUs (the
   // stand-in needs none). `tf32`: products of float32 may round their factors to 11 bits.
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   static constexpr size_t kWorkspaceBytes = 256;
 #else
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;

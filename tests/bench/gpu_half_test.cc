@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/host/make_device.h"
 #include "models/runtime/registry.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/profile.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/validate.h"
+#include "tests/kernels/cuda/stand_in/make_device.h"
 
 namespace tvq::bench {
 namespace {
@@ -34,7 +34,7 @@ Subject Tiny(DType dtype, const CudaOptions& cuda = {}) {
   subject.config.d_v = 16;
   subject.config.n_code = 8;
   subject.config.block_len = subject.config.mem_len = 8;
-  subject.device = MakeCudaHostDevice("forwards", cuda);
+  subject.device = MakeCudaStandIn("forwards", cuda);
   subject.tf32 = cuda.tf32;
   subject.model = BuildRandom(subject.config, subject.device, dtype, {}).value();
   return subject;
@@ -89,7 +89,7 @@ TEST(GpuHalfTest, AProfiledStepHasItsOps) {
 
 // Of codes that are turned, the scores are an op of their own.
 TEST(GpuHalfTest, AProfileHasTurnedScores) {
-  const std::shared_ptr<Device> device = MakeCudaHostDevice("forwards");
+  const std::shared_ptr<Device> device = MakeCudaStandIn("forwards");
   LoadOptions load;
   load.device = device;
   const std::unique_ptr<Model> model =

@@ -12,20 +12,20 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/host/breakdown.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "server/sessions/durable/disk/tier_disk.h"
 #include "server/sessions/store/store.h"
 #include "tests/conformance/oracle.h"
 #include "tests/conformance/test_weights.h"
+#include "tests/kernels/cuda/stand_in/breakdown.h"
 #include "tests/kernels/test_devices.h"
 #include "tests/server/engine/recording_sink.h"
 
 namespace tvq::conformance {
 namespace {
 
-using cuda_host::Notice;
+using cuda_stand_in::Notice;
 using ::testing::HasSubstr;
 
 Shape SmallShape() {
@@ -46,7 +46,7 @@ class SmallServer {
   explicit SmallServer(const std::string& dir) {
     std::filesystem::remove_all(dir);
     LoadOptions options;
-    options.device = MakeTestDevice("cuda_host", "forwards");
+    options.device = MakeTestDevice("cuda_stand_in", "forwards");
     std::string json = SmallShape().Json();
     json.replace(json.find("bytes"), 5, "ids");  // a tokenizer for few ids
     const Config config = Config::Parse(json, "test").value();
@@ -107,7 +107,7 @@ class SmallServer {
 
 class DeviceFailureTest : public testing::TestWithParam<Notice> {
  protected:
-  ~DeviceFailureTest() override { cuda_host::Repair(); }
+  ~DeviceFailureTest() override { cuda_stand_in::Repair(); }
 
   const std::string dir_ = testing::TempDir() + "/device_failure";
 };
@@ -130,7 +130,7 @@ TEST_P(DeviceFailureTest, LeavesSessionsAsTheyWereWhereverItComes) {
     const std::string stored = server.Export(id).value();
     const int64_t version = server.store().Get("", id).value().record.version;
 
-    cuda_host::BreakDown(failed, GetParam());
+    cuda_stand_in::BreakDown(failed, GetParam());
     const absl::Status status = server.Generate(id, {6, 7}, Durability::kDisk);
     reached = !status.ok();
     if (reached) {
@@ -151,7 +151,7 @@ TEST_P(DeviceFailureTest, LeavesSessionsAsTheyWereWhereverItComes) {
     // It ends as on any other day, and a new process finds what was stored.
     server.engine().Drain(std::chrono::steady_clock::now() + std::chrono::seconds(10));
     server.store().Flush(std::chrono::steady_clock::now() + std::chrono::seconds(10));
-    cuda_host::Repair();
+    cuda_stand_in::Repair();
   }
   // As many operations as the call has: a prompt's chunk and steps, a dozen kernels each.
   EXPECT_GT(failed, 40);
@@ -162,7 +162,7 @@ TEST_P(DeviceFailureTest, SaysThatAStateWasOnTheDeviceAlone) {
   SmallServer server(dir_);
   const std::string id = server.Create();
   ASSERT_TRUE(server.Generate(id, {1, 2, 3}, Durability::kMemory).ok());
-  cuda_host::BreakDown(0, GetParam());
+  cuda_stand_in::BreakDown(0, GetParam());
   ExpectNamesTheDevice(server.Export(id).status());
   ExpectNamesTheDevice(server.engine().Health());
   EXPECT_GT(server.store().Flush(std::chrono::steady_clock::now() + std::chrono::seconds(1)), 0);

@@ -30,7 +30,7 @@ struct EngineCase {
 
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
-  bool stand_in() const { return device.name == "cuda_host"; }
+  bool stand_in() const { return device.name == "cuda_stand_in"; }
   bool drafts() const { return device.name == "cpu" && kind == "transformer_vq"; }
 };
 
@@ -42,7 +42,7 @@ inline std::vector<EngineCase> EngineCases() {
     cases.push_back({{"cuda", ""}, dtype, 1});
   }
   cases.push_back({{"cpu", ""}, DType::kInt4, 3});
-  cases.push_back({{"cuda_host", "shuffled"}, DType::kBFloat16, 1});
+  cases.push_back({{"cuda_stand_in", "shuffled"}, DType::kBFloat16, 1});
   // The other kinds have the same engine: each once in either block.
   for (const char* kind : {"linear_transformer", "softmax_transformer"}) {
     cases.push_back({{"cpu", ""}, DType::kFloat32, 3, kind, "gated"});

@@ -56,7 +56,8 @@ struct Case {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const DeviceCase& device : {DeviceCase{"cuda_host", "shuffled"}, DeviceCase{"cuda", ""}}) {
+  for (const DeviceCase& device :
+       {DeviceCase{"cuda_stand_in", "shuffled"}, DeviceCase{"cuda", ""}}) {
     for (const char* model :
          {"bytes_untied", "pieces_tied", "pixels_abs", "heads_unequal",
           "families/linear_gated_multi_query", "families/linear_standard_grouped",

@@ -97,7 +97,7 @@ namespace {
 // Every backend this machine can run, and one that it cannot. The CUDA kernels on the CPU are slow:
 // one order of threads.
 std::vector<DeviceCase> Backends() {
-  std::vector<DeviceCase> found{{"reference", ""}, {"cuda_host", "shuffled"}, {"cuda", ""}};
+  std::vector<DeviceCase> found{{"reference", ""}, {"cuda_stand_in", "shuffled"}, {"cuda", ""}};
   for (const std::string& isa : AvailableIsas()) found.push_back({"cpu", isa});
   found.push_back(kAmxStandIn);
   return found;
@@ -110,7 +110,7 @@ std::vector<Case> Cases() {
   for (const DeviceCase& backend : Backends()) {
     for (const Shape& shape : Shapes()) {
       // Where it is slow: the odd sizes, an absolute position, shared heads.
-      const bool slow = backend.name == "cuda_host" || backend.variant == "scalar" ||
+      const bool slow = backend.name == "cuda_stand_in" || backend.variant == "scalar" ||
                         backend.variant == kAmxStandIn.variant;
       const bool kept = shape.name == "three_heads_long_reach" || shape.pe_abs ||
                         shape.name.ends_with("grouped_small_chunk") ||

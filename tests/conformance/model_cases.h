@@ -33,7 +33,7 @@ class ModelTest : public testing::TestWithParam<Case> {
   void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().backend); }
   const Shape& shape() const { return GetParam().shape; }
   // The CUDA kernels on the CPU take milliseconds a step.
-  bool slow() const { return GetParam().backend.name == "cuda_host"; }
+  bool slow() const { return GetParam().backend.name == "cuda_stand_in"; }
   // Naive loops, or one number at a time, under AddressSanitizer.
   bool naive() const {
     return GetParam().backend.name == "reference" || GetParam().backend.variant == "scalar";

@@ -174,7 +174,7 @@ TEST(ModelErrors, NameWhatAGpuTakesInPlaceOfOtherFeatures) {
     const Shape shape{.kind = kind};
     TestWeights weights(1);
     LoadOptions options;
-    options.device = MakeTestDevice("cuda_host", "forwards");
+    options.device = MakeTestDevice("cuda_stand_in", "forwards");
     const Config config = Config::Parse(shape.Json(), "test").value();
     return BuildModel(config, weights, nullptr, options).status().ToString();
   };

@@ -49,8 +49,8 @@ OverlapCase OnGpu() {
 }
 
 OverlapCase OnCpu() {
-  return {.overlapped = {"cuda_host", "shuffled"},
-          .serial = {"cuda_host", "forwards"},
+  return {.overlapped = {"cuda_stand_in", "shuffled"},
+          .serial = {"cuda_stand_in", "forwards"},
           .shape = {.name = "small", .n_layer = 1, .block_len = 2, .mem_len = 2},
           .steps = 4,
           .batches = {1, 3}};

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/host/overlap.h"
-#include "kernels/cuda/host/runtime.h"
 #include "tests/conformance/fixture.h"
+#include "tests/kernels/cuda/stand_in/overlap.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 #include "tests/models/synthetic_state.h"
 
 namespace tvq::conformance {
@@ -230,12 +230,12 @@ INSTANTIATE_TEST_SUITE_P(Devices, RecordedStepTest, testing::ValuesIn(Devices())
 TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
   const auto compare = [](const auto& run) {
     const auto expected = run();
-    cuda_host::SetOverlapCheck(true);
+    cuda_stand_in::SetOverlapCheck(true);
     const auto found = run();
-    cuda_host::SetOverlapCheck(false);
+    cuda_stand_in::SetOverlapCheck(false);
     EXPECT_EQ(found, expected);
   };
-  const DeviceCase device{"cuda_host", "shuffled"};
+  const DeviceCase device{"cuda_stand_in", "shuffled"};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
     compare([&] {
       Fixture f(SmallShape(), device, dtype);
@@ -281,15 +281,15 @@ TEST(OverlapTest, WhatComesAheadOfTheWaitChangesNothing) {
 
 // A step of 4 sessions is one launch of a graph, and the logits behind it.
 TEST(RecordedStepCount, AStepIsOneGraph) {
-  Fixture f(SmallShape(), {"cuda_host", "forwards"}, DType::kFloat32);
+  Fixture f(SmallShape(), {"cuda_stand_in", "forwards"}, DType::kFloat32);
   std::vector<std::unique_ptr<State>> states;
   std::vector<State*> views;
   views.reserve(4);
   for (int i = 0; i < 4; ++i) views.push_back(states.emplace_back(f.NewState()).get());
   const auto step = [&] {
-    const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();
+    const cuda_stand_in::RuntimeCounts before = cuda_stand_in::CountsOfRuntime();
     f.Batch(views, {1, 2, 3, 4});
-    const cuda_host::RuntimeCounts after = cuda_host::CountsOfRuntime();
+    const cuda_stand_in::RuntimeCounts after = cuda_stand_in::CountsOfRuntime();
     return std::pair(after.graphs - before.graphs, after.launches - before.launches);
   };
   const auto [no_graphs, all_launches] = step();

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/host/runtime.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "server/sessions/store/store.h"
 #include "tests/conformance/oracle.h"
 #include "tests/conformance/test_weights.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 #include "tests/kernels/test_devices.h"
 #include "tests/models/synthetic_state.h"
 #include "tests/server/engine/recording_sink.h"
@@ -64,9 +64,9 @@ std::shared_ptr<Model> SmallModel(std::shared_ptr<Device> device, const Kind& ki
 
 class SteadyMemoryTest : public testing::Test {
  protected:
-  ~SteadyMemoryTest() override { cuda_host::SetMemoryOfGpu(size_t{16} << 30); }
+  ~SteadyMemoryTest() override { cuda_stand_in::SetMemoryOfGpu(size_t{16} << 30); }
 
-  const std::shared_ptr<Device> device_ = MakeTestDevice("cuda_host", "forwards");
+  const std::shared_ptr<Device> device_ = MakeTestDevice("cuda_stand_in", "forwards");
 };
 
 Request Ask(std::shared_ptr<RecordingSink> sink, size_t prompt, int32_t first) {
@@ -82,13 +82,14 @@ Request Ask(std::shared_ptr<RecordingSink> sink, size_t prompt, int32_t first) {
 // Every kind of call, more sessions than the device has room for, so that they come and go.
 TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
   for (const Kind& kind : kKinds) {
-    const std::shared_ptr<Model> model = SmallModel(MakeTestDevice("cuda_host", "forwards"), kind);
+    const std::shared_ptr<Model> model =
+        SmallModel(MakeTestDevice("cuda_stand_in", "forwards"), kind);
     const auto engine =
         Engine::Create({{.name = "m", .model = model}},
                        {.max_num_seqs = 4, .state_memory_bytes = 6 * model->StateBytes(1)})
             .value();
     const auto store = SessionStore::Open(engine.get(), {.host_bytes = 1 << 20}, nullptr).value();
-    const cuda_host::RuntimeCounts before = cuda_host::CountsOfRuntime();
+    const cuda_stand_in::RuntimeCounts before = cuda_stand_in::CountsOfRuntime();
 
     std::vector<std::string> ids;
     ids.reserve(8);
@@ -124,7 +125,7 @@ TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
     }
     for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
 
-    const cuda_host::RuntimeCounts after = cuda_host::CountsOfRuntime();
+    const cuda_stand_in::RuntimeCounts after = cuda_stand_in::CountsOfRuntime();
     EXPECT_EQ(after.allocations, before.allocations);
     EXPECT_EQ(after.synchronisations, before.synchronisations);
     EXPECT_GT(after.graphs, before.graphs + 24 * 2);
@@ -136,7 +137,7 @@ TEST_F(SteadyMemoryTest, NothingIsAllocatedAfterTheStart) {
 // outgrown.
 TEST_F(SteadyMemoryTest, RecordingsKeepNoMemoryOfTheirOwn) {
   const auto taken = [](const Kind& kind, bool record) {
-    const std::shared_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+    const std::shared_ptr<Device> device = MakeTestDevice("cuda_stand_in", "forwards");
     const std::shared_ptr<Model> model = SmallModel(device, kind);
     const int64_t before = *device->FreeMemory();
     EXPECT_TRUE(model->Prepare({.decode_rows = 8, .top_logprobs = 20, .record = record}).ok());
@@ -164,7 +165,7 @@ TEST_F(SteadyMemoryTest, TooLittleMemoryIsNamedInBytes) {
   EXPECT_EQ(too_little.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(too_little.message()), HasSubstr("the budget of all states is 10 bytes"));
 
-  cuda_host::SetMemoryOfGpu(0);
+  cuda_stand_in::SetMemoryOfGpu(0);
   const absl::StatusOr<Buffer> none = device_->Allocate(1000);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(none.status().message()),
@@ -176,7 +177,7 @@ TEST_F(SteadyMemoryTest, TooLittleMemoryIsNamedInBytes) {
 TEST_F(SteadyMemoryTest, AStartWithoutEnoughMemoryNamesTheSizes) {
   std::vector<std::string> messages;
   for (const size_t kib : {1, 300, 3000, 5500, 8000, 16000}) {
-    cuda_host::SetMemoryOfGpu(kib << 10);
+    cuda_stand_in::SetMemoryOfGpu(kib << 10);
     auto model = TryModel(device_);
     absl::Status status = model.status();
     if (status.ok()) {
@@ -198,7 +199,7 @@ TEST_F(SteadyMemoryTest, AStartWithoutEnoughMemoryNamesTheSizes) {
 
 // Without a number the engine takes what the device has.
 TEST_F(SteadyMemoryTest, StatesTakeWhatTheDeviceHas) {
-  cuda_host::SetMemoryOfGpu(size_t{64} << 20);
+  cuda_stand_in::SetMemoryOfGpu(size_t{64} << 20);
   const std::shared_ptr<Model> model = SmallModel(device_);
   const auto engine = Engine::Create({{.name = "m", .model = model}}, {.max_num_seqs = 4}).value();
   const int64_t budget = engine->budget().total();
@@ -222,7 +223,7 @@ TEST_F(SteadyMemoryTest, GrowingStatesTakeNoMoreThanWasQuoted) {
   constexpr size_t kStates = 4;
   const int64_t quoted = model->StateBytes(kPositions);
   ASSERT_TRUE(model->ReserveStates(quoted * static_cast<int64_t>(kStates)).ok());
-  cuda_host::SetMemoryOfGpu(0);
+  cuda_stand_in::SetMemoryOfGpu(0);
   std::vector<std::unique_ptr<State>> states(kStates);
   const auto grow = [&](size_t i, int64_t position) {
     if (states[i] == nullptr) states[i] = model->NewState().value();
@@ -264,7 +265,7 @@ TEST_F(SteadyMemoryTest, APlaceIsGivenAgainWithoutItsPast) {
   std::vector<std::byte> fresh;
   for (int round = 0; round < 2; ++round) {
     const std::unique_ptr<State> state = model->NewState().value();
-    const int64_t allocations = cuda_host::CountsOfRuntime().allocations;
+    const int64_t allocations = cuda_stand_in::CountsOfRuntime().allocations;
     for (int32_t token = 5; token < 12; ++token) {
       const DecodeRow row{.state = state.get(), .token = token, .logits_row = 0};
       ASSERT_TRUE(model->Decode({&row, 1}, &logits).ok());
@@ -272,7 +273,7 @@ TEST_F(SteadyMemoryTest, APlaceIsGivenAgainWithoutItsPast) {
     if (round == 0) fresh = image(*state);
     EXPECT_EQ(image(*state), fresh);
     if (round == 0) continue;  // the model was not prepared: its first step allocates
-    EXPECT_EQ(cuda_host::CountsOfRuntime().allocations, allocations);
+    EXPECT_EQ(cuda_stand_in::CountsOfRuntime().allocations, allocations);
   }
 }
 

@@ -10,8 +10,8 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/cuda/host/make_device.h"
 #include "tests/kernels/cpu/amx_stand_in.h"
+#include "tests/kernels/cuda/stand_in/make_device.h"
 
 namespace tvq {
 
@@ -25,14 +25,14 @@ struct DeviceCase {
 // Of the CUDA kernels on the CPU the orders of threads that are not shuffled: in them runs only a
 // part of what takes long.
 inline bool InPlainOrder(const DeviceCase& device) {
-  return device.name == "cuda_host" && device.variant != "shuffled";
+  return device.name == "cuda_stand_in" && device.variant != "shuffled";
 }
 
 inline std::vector<DeviceCase> AllDevices() {
   std::vector<DeviceCase> cases;
   for (const std::string& isa : AvailableIsas()) cases.push_back({"cpu", isa});
   for (const char* order : {"forwards", "backwards", "shuffled"}) {
-    cases.push_back({"cuda_host", order});
+    cases.push_back({"cuda_stand_in", order});
   }
   cases.push_back({"cuda", ""});
   return cases;
@@ -56,7 +56,7 @@ inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << NameO
 
 inline std::unique_ptr<Device> MakeTestDevice(std::string_view name, std::string_view variant = "",
                                               int threads = 2) {
-  if (name == "cuda_host") return MakeCudaHostDevice(variant);
+  if (name == "cuda_stand_in") return MakeCudaStandIn(variant);
   if (variant == kAmxStandIn.variant) return MakeAmxStandIn(threads);
   auto device = MakeDevice(name, threads, variant);
   EXPECT_TRUE(device.ok()) << device.status().ToString();

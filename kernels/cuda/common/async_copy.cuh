@@ -12,7 +12,7 @@ namespace tvq::TVQ_CUDA {
 template <int kBytes>
 __device__ inline void StartCopy(void* shared, const void* global) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   StartAsyncCopy(shared, global, kBytes);
 #else
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -27,7 +27,7 @@ __device__ inline void StartCopy(void* shared, const void* global) {
 
 // Closes the thread's group of copies, which may be empty, and opens another.
 __device__ inline void CloseCopies() {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   CloseAsyncCopies();
 #else
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -38,7 +38,7 @@ __device__ inline void CloseCopies() {
 // may read what they brought.
 template <int kLater>
 __device__ inline void WaitForCopies() {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   WaitForAsyncCopies(kLater);
 #else
   asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");

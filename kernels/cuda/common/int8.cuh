@@ -14,7 +14,7 @@ __device__ inline float WidenByte(uint32_t four, uint32_t i) {
 
 // `four`, in a loop: else the compiler widens it once ahead of the loop, into four registers.
 __device__ inline uint32_t WidenedHere(uint32_t four) {
-#if !defined(TVQ_CUDA_HOST)
+#if !defined(TVQ_CUDA_STAND_IN)
   asm volatile("" : "+r"(four));
 #endif
   return four;

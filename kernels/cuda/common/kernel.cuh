@@ -22,7 +22,7 @@ __device__ inline int WarpId() { return static_cast<int>(threadIdx.x) / kWarp; }
 // The block's one T in shared memory, uninitialised; T has a trivial constructor.
 template <typename T>
 __device__ inline T& BlockShared() {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   return *static_cast<T*>(StaticSharedMemory(sizeof(T)));
 #else
   __shared__ T memory;
@@ -33,7 +33,7 @@ __device__ inline T& BlockShared() {
 // The shared memory that the launch asked for, 16 byte aligned.
 template <typename T>
 __device__ inline T* LaunchShared() {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   return static_cast<T*>(DynamicSharedMemory());
 #else
   extern __shared__ __align__(16) unsigned char memory[];
@@ -67,7 +67,7 @@ absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
   const auto* function = reinterpret_cast<const void*>(kernel);
   const cudaError_t allowed = AsCuda(device).AllowShared(function, shape.shared_bytes);
   if (allowed != cudaSuccess) return ToStatus(allowed, name);
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   return ToStatus(LaunchGrid(
                       name, grid, block, static_cast<size_t>(shape.shared_bytes),
                       [=] { kernel(Parameters(arguments)...); }, AsCuda(device).stream(),

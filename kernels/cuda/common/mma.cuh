@@ -16,7 +16,7 @@ namespace tvq::TVQ_CUDA {
 //   d[0..1] D[g, 2t..2t+1]   d[2..3] D[g+8, 2t..2t+1]
 __device__ inline void MultiplyAdd16x8x16(const uint32_t (&a)[4], const uint32_t (&b)[2],
                                           float (&d)[4]) {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   struct Registers {
     uint32_t a[4], b[2];
   };
@@ -59,7 +59,7 @@ __device__ inline void WidenInt8(uint32_t four, uint32_t& first_two, uint32_t& l
 // 16 bytes that are read once: past the first cache. Stays on its side of WaitForPredecessor, which
 // volatile is for with the compiler, and the coherent path with the assembler (overlap.cuh).
 __device__ inline uint4 LoadStreamed(const uint4* from) {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   return *from;
 #else
   uint4 value;

@@ -36,7 +36,7 @@ namespace tvq::TVQ_CUDA {
 // they promise that nobody writes what they read: ahead of the wait they would read what a kernel
 // is still writing, and weights that were to be under way would be asked for behind it.
 __device__ inline void WaitForPredecessor() {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   WaitForGrid();
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -45,7 +45,7 @@ __device__ inline void WaitForPredecessor() {
 
 // As early as can be: the successor waits for all of this kernel anyway.
 __device__ inline void LetSuccessorBegin() {
-#if !defined(TVQ_CUDA_HOST) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if !defined(TVQ_CUDA_STAND_IN) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
@@ -53,7 +53,7 @@ __device__ inline void LetSuccessorBegin() {
 // Brings what lies at `address` on its way to the second cache. No read in the sense of the rule,
 // as nothing comes to the thread: memory that kernels write may be asked for ahead of the wait.
 __device__ inline void AskFor([[maybe_unused]] const void* address) {
-#if !defined(TVQ_CUDA_HOST) && defined(__CUDA_ARCH__)
+#if !defined(TVQ_CUDA_STAND_IN) && defined(__CUDA_ARCH__)
   asm volatile("prefetch.L2 [%0];" ::"l"(address));
 #endif
 }

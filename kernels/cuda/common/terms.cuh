@@ -18,7 +18,7 @@ namespace tvq::TVQ_CUDA {
 
 // Both rounded to bfloat16, `first` in the lower half.
 __device__ inline uint32_t RoundPair(float first, float second) {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   return ToBFloat16(first).bits | static_cast<uint32_t>(ToBFloat16(second).bits) << 16;
 #else
   uint32_t pair;

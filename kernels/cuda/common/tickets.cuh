@@ -9,7 +9,7 @@ namespace tvq::TVQ_CUDA {
 // Draws from `ticket`: how many have before. What is ordered ahead of it in the blocks of those
 // that drew before is over behind it: what they wrote is seen, and what they read may be written.
 __device__ inline uint32_t Draw(uint32_t* ticket) {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   return atomicAdd(ticket, 1U);
 #else
   uint32_t before;

@@ -107,7 +107,7 @@ __device__ inline void LoadQuad(const float* from, int left, float (&to)[kPerLan
 }
 // 16 bytes at once; of an ordinary store the compiler may make four, where registers are few.
 __device__ inline void StoreWhole(const float4& from, float4* to) {
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
   *to = from;
 #else
   asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(to), "f"(from.x), "f"(from.y),

@@ -38,7 +38,7 @@ static_assert(kKeyValuePage % kTile == 0);
 constexpr int kMostParts = 128;
 // Blocks of a launch beyond which a session's parts share blocks: some for each place on a GPU. The
 // stand-in takes one after the other, those without a part, too.
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
 constexpr int64_t kManyBlocks = 4;
 #else
 constexpr int64_t kManyBlocks = 2048;

@@ -21,7 +21,7 @@ constexpr int kWideThreads = 384;
 constexpr int kWideBlocks = 2;
 // What a large GPU has (132 to 148), and values that make wide blocks of four warps; so little that
 // tests reach all forms.
-#if defined(TVQ_CUDA_HOST)
+#if defined(TVQ_CUDA_STAND_IN)
 constexpr int64_t kMultiprocessors = 4, kLeastWideLanes = 1;
 #else
 constexpr int64_t kMultiprocessors = 132, kLeastWideLanes = 128;

@@ -15,7 +15,7 @@
 #include "kernels/ops/linear.h"
 #include "tests/kernels/ops/op_testing.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 using ::testing::Each;
@@ -31,7 +31,7 @@ std::vector<T> Read(Device& device, const T* from, size_t count) {
 
 // An op that reads what it did not write gets NaN, also where the same op wrote a call before.
 TEST(CudaDeviceTest, ScratchHoldsNothing) {
-  const std::unique_ptr<Device> device = MakeCudaHostDevice("forwards");
+  const std::unique_ptr<Device> device = MakeCudaStandIn("forwards");
   for (const int64_t count : {7, 5, 9}) {
     float* const scratch = AsCuda(*device).Scratch<float>(3, count).value();
     EXPECT_THAT(Read(*device, scratch, static_cast<size_t>(count)), Each(IsNan()));
@@ -40,7 +40,7 @@ TEST(CudaDeviceTest, ScratchHoldsNothing) {
 }
 
 TEST(CudaDeviceTest, TicketsLieAtZero) {
-  const std::unique_ptr<Device> device = MakeCudaHostDevice("forwards");
+  const std::unique_ptr<Device> device = MakeCudaStandIn("forwards");
   for (const int64_t count : {3, 2, 40}) {
     const uint32_t* const tickets = AsCuda(*device).Tickets(count).value();
     EXPECT_THAT(Read(*device, tickets, static_cast<size_t>(count)), Each(0U));
@@ -50,7 +50,7 @@ TEST(CudaDeviceTest, TicketsLieAtZero) {
 void CountBlocksKernel(uint32_t* blocks) { atomicAdd(blocks, 1U); }
 
 TEST(CudaDeviceTest, MoreBlocksThanAGridTakesAreRefusedByName) {
-  const std::unique_ptr<Device> device = MakeCudaHostDevice("forwards");
+  const std::unique_ptr<Device> device = MakeCudaStandIn("forwards");
   uint32_t* const blocks = AsCuda(*device).Tickets(1).value();
   const auto launch = [&](int64_t count) {
     return Launch("CountBlocks", *device, {.blocks_y = count, .threads = 1}, CountBlocksKernel,
@@ -70,7 +70,7 @@ void TakeSharedKernel(uint32_t* blocks, int bytes) {
 
 // Of one kernel, launches that take more shared memory than any has without leave, and less.
 TEST(CudaDeviceTest, NoLaunchTakesARecordedOnesSharedMemory) {
-  const std::unique_ptr<Device> device = MakeCudaHostDevice("forwards");
+  const std::unique_ptr<Device> device = MakeCudaStandIn("forwards");
   uint32_t* const blocks = AsCuda(*device).Tickets(1).value();
   const auto launch = [&](int bytes) {
     return Launch("TakeShared", *device, {.threads = 1, .shared_bytes = bytes}, TakeSharedKernel,
@@ -88,7 +88,7 @@ constexpr int64_t kRows = 5, kIn = 130, kOut = 20;
 
 // Linear of the same numbers.
 std::vector<float> Product(const CudaOptions& options, DType dtype, int64_t chunk_rows) {
-  const std::unique_ptr<Device> device = MakeCudaHostDevice("forwards", options);
+  const std::unique_ptr<Device> device = MakeCudaStandIn("forwards", options);
   const std::vector<float> w = RandomFloats(kOut * kIn, 1), x = RandomFloats(kRows * kIn, 2);
   const HostMatrix matrix{w.data(), kOut, kIn};
   const LinearWeight weight = PackLinear(*device, {&matrix, 1}, dtype).value();
@@ -131,4 +131,4 @@ TEST(CudaDeviceTest, OnlyChunksOfFloat32AreRoundedToTf32AndOnlyWhenAsked) {
 }
 
 }  // namespace
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

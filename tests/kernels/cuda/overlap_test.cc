@@ -1,15 +1,15 @@
 // Kernels that begin while the one before them ends: each way to break the rule (overlap.cuh) must
 // show where kernels run on the CPU.
-#include "kernels/cuda/host/overlap.h"
+#include "tests/kernels/cuda/stand_in/overlap.h"
 
 #include <cmath>
 #include <functional>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/host/cuda_host.h"
+#include "tests/kernels/cuda/stand_in/cuda_runtime.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 constexpr unsigned kOverlapThreads = 64, kBlocks = 3, kCount = kOverlapThreads * kBlocks;
@@ -136,4 +136,4 @@ TEST_F(OverlapTest, FreedMemoryIsForgotten) {
 }
 
 }  // namespace
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 Machine Working() {
@@ -102,4 +102,4 @@ TEST(RequirementsTest, OtherErrorsHaveTheirOwnWords) {
 }
 
 }  // namespace
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

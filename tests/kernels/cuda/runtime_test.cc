@@ -1,15 +1,15 @@
 // The runtime that stands in for CUDA's: it must be at least as strict.
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 
 #include <functional>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/host/cuda_host.h"
+#include "tests/kernels/cuda/stand_in/cuda_runtime.h"
 #include "tests/kernels/test_devices.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 class CudaRuntimeTest : public testing::Test {
@@ -228,7 +228,7 @@ TEST_F(CudaRuntimeTest, CopiesOnTheGpuWantItsMemory) {
 
 // The device tells whoever records what it must not do, and goes on working.
 TEST(CudaRecordTest, NamesWhatARecordingMustNotDo) {
-  const std::unique_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+  const std::unique_ptr<Device> device = MakeTestDevice("cuda_stand_in", "forwards");
   const Buffer memory = device->Allocate(64).value();
   std::byte host[64] = {};
   const std::function<absl::Status()> forbidden[] = {
@@ -283,4 +283,4 @@ TEST(CudaRecordTest, TheCpuRecordsNothing) {
 }
 
 }  // namespace
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

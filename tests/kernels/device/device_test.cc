@@ -46,7 +46,7 @@ TEST(MakeDeviceTest, CudaSaysWhatIsMissing) {
 // Otherwise nobody would see that steps are slower than they could be. Where there is a GPU,
 // scripts/gpu-check compares this with what the GPU can.
 TEST(MakeDeviceTest, CudaSaysWhetherKernelsOverlap) {
-  EXPECT_EQ(MakeCudaHostDevice("backwards")->Describe(),
+  EXPECT_EQ(MakeCudaStandIn("backwards")->Describe(),
             "cuda (on the CPU, threads backwards, overlapping)");
   if (const auto serial = MakeDevice("cuda", 0, "serial"); serial.ok()) {
     EXPECT_THAT((*serial)->Describe(), HasSubstr(", serial)"));

@@ -155,7 +155,7 @@ TEST(LinearInt4BytesTest, AreNineSixteenthsOfAByteAValue) {
 }
 
 TEST(LinearInt4CudaTest, SaysThatItIsTheCpus) {
-  const std::unique_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+  const std::unique_ptr<Device> device = MakeTestDevice("cuda_stand_in", "forwards");
   const std::vector<float> w(4);
   const HostMatrix matrix{w.data(), 2, 2};
   const absl::Status status = PackLinear(*device, {&matrix, 1}, DType::kInt4).status();

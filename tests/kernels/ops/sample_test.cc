@@ -148,7 +148,7 @@ TEST_P(SampleTest, PenaltiesFollowTheirFormulas) {
 TEST_P(SampleTest, DrawsFollowTheDistribution) {
   if (InPlainOrder(GetParam()))
     GTEST_SKIP() << "draws as the reference, which MatchesReference says";
-  const int draws = GetParam().name == "cuda_host" ? 1000 : 20000;
+  const int draws = GetParam().name == "cuda_stand_in" ? 1000 : 20000;
   const auto logits = RandomFloats(40, 5);
   struct Setting {
     float temperature;

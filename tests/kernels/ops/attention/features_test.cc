@@ -236,7 +236,7 @@ TEST(FeaturesCheckTest, NamesWhatIsWrong) {
             "Features: out is [1,3,4], expected [1,3,5]");
   EXPECT_EQ(problem([](auto& a) { a.map = FeatureMap::kEluPlusOne; }),
             "Features: rows are expected null: elu has none");
-  const auto cuda = MakeCudaHostDevice("forwards");
+  const auto cuda = MakeCudaStandIn("forwards");
   EXPECT_EQ(Features(*cuda, args).ToString(),
             "UNIMPLEMENTED: Features: the backend 'cuda' computes elu + 1, not soft assignment");
   args.map = FeatureMap::kPositive;

@@ -335,7 +335,7 @@ TEST(LinearAttentionCheckTest, NamesWhatIsWrong) {
                                    {out.data(), {1, 2, 2}}};
   EXPECT_THAT(std::string(LinearDecodeAttention(*cpu, decode).message()),
               HasSubstr("a state lacks memory"));
-  const auto cuda = MakeCudaHostDevice("forwards");
+  const auto cuda = MakeCudaStandIn("forwards");
   args.query_exponents = decode.query_exponents = true;
   constexpr const char* kRefused =
       "the backend 'cuda' takes features of queries, not exponents of them; the backend 'cpu' "

@@ -112,7 +112,8 @@ TEST_P(LinearSumsTest, RandomValuesAddUp) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, LinearSumsTest,
                          testing::Values(SumsCase{{"cpu", ""}, 100'000'000, 10'000'000, 200'000},
-                                         SumsCase{{"cuda_host", "shuffled"}, 2'000, 2'000, 1'000},
+                                         SumsCase{
+                                             {"cuda_stand_in", "shuffled"}, 2'000, 2'000, 1'000},
                                          SumsCase{{"cuda", ""}, 20'000'000, 10'000'000, 200'000}),
                          [](const auto& info) { return NameOf(info.param.device); });
 

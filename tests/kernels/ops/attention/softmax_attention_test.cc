@@ -39,7 +39,7 @@ class SoftmaxAttentionTest : public ::testing::TestWithParam<OpCase> {
   }
   // The CUDA kernels on the CPU take milliseconds a step: the last three cases are not for them,
   // three alone are in every order of threads, and few positions are decoded.
-  bool slow() const { return GetParam().device.name == "cuda_host"; }
+  bool slow() const { return GetParam().device.name == "cuda_stand_in"; }
   std::span<const Case> Cases() const {
     if (InPlainOrder(GetParam().device)) return std::span(kCases).first(3);
     return std::span(kCases).first(slow() ? 6 : std::size(kCases));

@@ -9,7 +9,7 @@
 #include <span>
 #include <tuple>
 
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 #include "tests/kernels/ops/attention/vq_state.h"
 #include "tests/kernels/ops/op_testing.h"
 
@@ -55,7 +55,7 @@ class VqAttentionTest : public ::testing::TestWithParam<VqCase> {
   }
   // The CUDA kernels on the CPU take milliseconds a step: the last five cases are not
   // for them, two alone are in every order of threads, and few positions are decoded.
-  bool slow() const { return GetParam().device.name == "cuda_host"; }
+  bool slow() const { return GetParam().device.name == "cuda_stand_in"; }
   std::span<const Case> Cases() const {
     if (InPlainOrder(GetParam().device)) return std::span(kCases).first(2);
     return std::span(kCases).first(slow() ? 5 : std::size(kCases));
@@ -499,14 +499,14 @@ TEST(VqAttentionMemoryTest, ASmallerBatchTakesNoMoreThanALargerOne) {
       kTwoHeads{2, 2, 20, 40, 1500, 1}, kShared{2, 1, 20, 40, 1500, 1};
   for (const Case& c : {kOnePiece, kTwoPieces, kTwoHeads, kShared}) {
     for (const float skip_mass : {0.0F, 0.05F}) {
-      const std::unique_ptr<Device> device = MakeTestDevice("cuda_host", "forwards");
+      const std::unique_ptr<Device> device = MakeTestDevice("cuda_stand_in", "forwards");
       const VqShape shape{c.kv_heads, c.codes, c.window, c.value, DType::kFloat32};
       const auto allocations = [&](size_t rows) {
         const VqInputs inputs(shape, c.heads, static_cast<int64_t>(rows), 12);
-        const int64_t before = cuda_host::CountsOfRuntime().allocations;
+        const int64_t before = cuda_stand_in::CountsOfRuntime().allocations;
         DecodeStep(*device, shape, c.heads, std::vector<VqState>(rows), std::vector<int64_t>(rows),
                    inputs.code_scores, inputs.position_scores, inputs.codes, inputs.v, skip_mass);
-        return cuda_host::CountsOfRuntime().allocations - before;
+        return cuda_stand_in::CountsOfRuntime().allocations - before;
       };
       const int64_t first = allocations(kMost), of_arguments = allocations(kMost);
       EXPECT_GT(first, of_arguments);

@@ -203,7 +203,7 @@ TEST(VqEncoderCheckTest, NamesWhatIsWrong) {
       {1, 5, 3}, sums.View(), {text.scores.data(), {5, 2, 4}}, {out.data(), {5, 2, 3}}};
   EXPECT_EQ(std::string(VqEncoderAttention(*cpu, args).message()),
             "VqEncoderAttention: code_scores is [5,2,4], expected [5,2,5]");
-  const auto cuda = MakeCudaHostDevice("forwards");
+  const auto cuda = MakeCudaStandIn("forwards");
   EXPECT_EQ(VqEncoderAttention(*cuda, args).ToString(),
             "UNIMPLEMENTED: VqEncoderAttention: the backend 'cuda' has no such op");
 }

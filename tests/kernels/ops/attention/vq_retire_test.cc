@@ -92,7 +92,7 @@ TEST_P(VqRetireTest, RandomValuesAddUp) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, VqRetireTest,
                          testing::Values(RetireCase{{"cpu", ""}, 100'000'000},
-                                         RetireCase{{"cuda_host", "shuffled"}, 2'000},
+                                         RetireCase{{"cuda_stand_in", "shuffled"}, 2'000},
                                          RetireCase{{"cuda", ""}, kOnGpu}),
                          [](const auto& info) { return NameOf(info.param.device); });
 

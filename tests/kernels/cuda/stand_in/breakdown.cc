@@ -1,8 +1,8 @@
-#include "kernels/cuda/host/breakdown.h"
+#include "tests/kernels/cuda/stand_in/breakdown.h"
 
 #include <mutex>
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 struct Gpu {
@@ -64,4 +64,4 @@ cudaError_t ErrorOfWait() {
   return gpu.noticed ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

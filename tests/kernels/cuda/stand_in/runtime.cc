@@ -1,4 +1,4 @@
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -7,12 +7,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "kernels/cuda/host/breakdown.h"
-#include "kernels/cuda/host/cuda_host.h"
-#include "kernels/cuda/host/device_memory.h"
-#include "kernels/cuda/host/stream.h"
+#include "tests/kernels/cuda/stand_in/breakdown.h"
+#include "tests/kernels/cuda/stand_in/cuda_runtime.h"
+#include "tests/kernels/cuda/stand_in/device_memory.h"
+#include "tests/kernels/cuda/stand_in/stream.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 std::atomic<int64_t> g_allocations{0}, g_launches{0}, g_graphs{0}, g_synchronisations{0};
@@ -69,11 +69,11 @@ cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, 
   });
 }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-using tvq::cuda_host::Event;
-using tvq::cuda_host::Graph;
-using tvq::cuda_host::Stream;
+using tvq::cuda_stand_in::Event;
+using tvq::cuda_stand_in::Graph;
+using tvq::cuda_stand_in::Stream;
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
@@ -106,31 +106,32 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
-  *attributes = {.maxDynamicSharedSizeBytes = tvq::cuda_host::SharedLeave::Instance().Of(function)};
+  *attributes = {.maxDynamicSharedSizeBytes =
+                     tvq::cuda_stand_in::SharedLeave::Instance().Of(function)};
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int value) {
   if (value < 0 || value > 99 << 10) return cudaErrorInvalidValue;
-  tvq::cuda_host::SharedLeave::Instance().Give(function, value);
+  tvq::cuda_stand_in::SharedLeave::Instance().Give(function, value);
   return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  return tvq::cuda_host::Allocate(data, bytes, tvq::cuda_host::AllocateDeviceMemory);
+  return tvq::cuda_stand_in::Allocate(data, bytes, tvq::cuda_stand_in::AllocateDeviceMemory);
 }
 cudaError_t cudaFree(void* data) {
-  tvq::cuda_host::FreeDeviceMemory(data);
-  return tvq::cuda_host::ForbidInCapture();
+  tvq::cuda_stand_in::FreeDeviceMemory(data);
+  return tvq::cuda_stand_in::ForbidInCapture();
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
-  return tvq::cuda_host::Allocate(data, bytes, std::malloc);
+  return tvq::cuda_stand_in::Allocate(data, bytes, std::malloc);
 }
 cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  const tvq::cuda_host::MemoryOfGpu memory = tvq::cuda_host::MemoryInfo();
+  const tvq::cuda_stand_in::MemoryOfGpu memory = tvq::cuda_stand_in::MemoryInfo();
   *free = memory.free;
   *total = memory.total;
   return cudaSuccess;
@@ -145,7 +146,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  ++tvq::cuda_host::g_synchronisations;
+  ++tvq::cuda_stand_in::g_synchronisations;
   return stream->Synchronize();
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return stream->Query(); }
@@ -164,37 +165,37 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return stream->Record(event);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const cudaError_t error = tvq::cuda_host::ForbidInCapture();
+  const cudaError_t error = tvq::cuda_stand_in::ForbidInCapture();
   if (error != cudaSuccess) return error;
   if (event->stream != nullptr) event->stream->Run(event->count);
-  return tvq::cuda_host::ErrorOfWait();
+  return tvq::cuda_stand_in::ErrorOfWait();
 }
 
 // Times here mean nothing; that there is one does.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   *milliseconds = static_cast<float>(to->count - from->count + 1);
-  return tvq::cuda_host::ErrorOfCall();
+  return tvq::cuda_stand_in::ErrorOfCall();
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const bool to_gpu = kind != cudaMemcpyDeviceToHost, from_gpu = kind != cudaMemcpyHostToDevice;
-  if ((to_gpu && !tvq::cuda_host::IsDeviceMemory(to, bytes)) ||
-      (from_gpu && !tvq::cuda_host::IsDeviceMemory(from, bytes))) {
+  if ((to_gpu && !tvq::cuda_stand_in::IsDeviceMemory(to, bytes)) ||
+      (from_gpu && !tvq::cuda_stand_in::IsDeviceMemory(from, bytes))) {
     return cudaErrorInvalidValue;
   }
   const auto copy = [=] {
-    if (!tvq::cuda_host::BeginOperation()) return;
-    const tvq::cuda_host::DeviceMemoryAccess access;
+    if (!tvq::cuda_stand_in::BeginOperation()) return;
+    const tvq::cuda_stand_in::DeviceMemoryAccess access;
     std::memcpy(to, from, bytes);
   };
   return kind == cudaMemcpyDeviceToDevice ? stream->Do(copy) : stream->Queue(copy);
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
-  if (!tvq::cuda_host::IsDeviceMemory(data, bytes)) return cudaErrorInvalidValue;
+  if (!tvq::cuda_stand_in::IsDeviceMemory(data, bytes)) return cudaErrorInvalidValue;
   return stream->Do([=] {
-    if (!tvq::cuda_host::BeginOperation()) return;
-    const tvq::cuda_host::DeviceMemoryAccess access;
+    if (!tvq::cuda_stand_in::BeginOperation()) return;
+    const tvq::cuda_stand_in::DeviceMemoryAccess access;
     std::memset(data, value, bytes);
   });
 }
@@ -210,13 +211,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* run, cudaGraph_t graph, uint64
   return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
-  return tvq::cuda_host::ForbidInCapture();
+  return tvq::cuda_stand_in::ForbidInCapture();
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream) {
-  ++tvq::cuda_host::g_graphs;
+  ++tvq::cuda_stand_in::g_graphs;
   return stream->Do([run] {
     // Once, for it takes as long as a small kernel.
-    const tvq::cuda_host::DeviceMemoryAccess access;
+    const tvq::cuda_stand_in::DeviceMemoryAccess access;
     for (const auto& work : run->work) work();
   });
 }

@@ -5,14 +5,14 @@
 // so are, which a GPU would write down, copies from and to the host and work of other threads on
 // the captured stream. A copy within the GPU and a fill want its memory, whoever asks for them. A
 // launch, that of a graph included, wants leave for much shared memory at the time when it runs.
-#ifndef TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
-#define TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_RUNTIME_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_RUNTIME_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 class Stream;
 struct Event;
@@ -39,14 +39,14 @@ RuntimeCounts CountsOfRuntime();
 // How much memory the GPU has, 16 GiB if nobody says.
 void SetMemoryOfGpu(size_t bytes);
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
 // The names are CUDA's: NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 struct dim3;
-using cudaStream_t = tvq::cuda_host::Stream*;
-using cudaEvent_t = tvq::cuda_host::Event*;
-using cudaGraph_t = tvq::cuda_host::Graph*;
-using cudaGraphExec_t = tvq::cuda_host::Graph*;
+using cudaStream_t = tvq::cuda_stand_in::Stream*;
+using cudaEvent_t = tvq::cuda_stand_in::Event*;
+using cudaGraph_t = tvq::cuda_stand_in::Graph*;
+using cudaGraphExec_t = tvq::cuda_stand_in::Graph*;
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
@@ -104,7 +104,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 // In place of <<<>>>: RunGrid on a stream. `thread` is kept by a stream that is captured.
 // `overlaps`: with the attribute that lets a kernel begin while the one before it ends. `function`:
@@ -113,6 +113,6 @@ cudaError_t LaunchGrid(const char* kernel, const dim3& grid, const dim3& block, 
                        std::function<void()> thread, cudaStream_t stream, bool overlaps = false,
                        const void* function = nullptr);
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#endif  // TVQ_KERNELS_CUDA_HOST_RUNTIME_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_RUNTIME_H_

@@ -1,6 +1,4 @@
 // What running kernels as fibers must find: each planted mistake is one that a GPU may well hide.
-#include "kernels/cuda/host/cuda_host.h"
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -8,8 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/kernels/cuda/stand_in/cuda_runtime.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 constexpr ThreadOrder kOrders[] = {{ThreadOrder::kForwards, 1},
@@ -32,15 +31,15 @@ std::vector<int> ReverseBlocks(const std::vector<int>& in, bool barrier) {
   return out;
 }
 
-class CudaHostTest : public testing::Test {
+class CudaStandInTest : public testing::Test {
  protected:
   void TearDown() override { SetThreadOrder({}); }
 
-  CudaHostTest() : in_(3 * kThreads) { std::iota(in_.begin(), in_.end(), 0); }
+  CudaStandInTest() : in_(3 * kThreads) { std::iota(in_.begin(), in_.end(), 0); }
   std::vector<int> in_;
 };
 
-TEST_F(CudaHostTest, ABarrierOrdersTheBlock) {
+TEST_F(CudaStandInTest, ABarrierOrdersTheBlock) {
   for (const ThreadOrder order : kOrders) {
     SetThreadOrder(order);
     const std::vector<int> out = ReverseBlocks(in_, true);
@@ -51,7 +50,7 @@ TEST_F(CudaHostTest, ABarrierOrdersTheBlock) {
   }
 }
 
-TEST_F(CudaHostTest, AMissingBarrierShows) {
+TEST_F(CudaStandInTest, AMissingBarrierShows) {
   const std::vector<int> right = ReverseBlocks(in_, true);
   for (const ThreadOrder order : kOrders) {
     SetThreadOrder(order);
@@ -60,7 +59,7 @@ TEST_F(CudaHostTest, AMissingBarrierShows) {
 }
 
 // Where warps had their barriers in step, it would look as if these ordered the block.
-TEST_F(CudaHostTest, AWarpsBarrierDoesNotOrderTheBlock) {
+TEST_F(CudaStandInTest, AWarpsBarrierDoesNotOrderTheBlock) {
   for (const ThreadOrder order : kOrders) {
     SetThreadOrder(order);
     std::vector<int> out(kThreads, -1);
@@ -78,7 +77,7 @@ TEST_F(CudaHostTest, AWarpsBarrierDoesNotOrderTheBlock) {
 
 // A thread that reads what only an earlier one writes sees it when threads run forwards: another
 // order finds the mistake.
-TEST_F(CudaHostTest, AnotherOrderFindsWhatOneOrderHides) {
+TEST_F(CudaStandInTest, AnotherOrderFindsWhatOneOrderHides) {
   const auto shift = [] {
     std::vector<int> out(kThreads, -1);
     RunGrid("Shift", {1}, {kThreads}, (kThreads + 1) * sizeof(int), [&] {
@@ -94,7 +93,7 @@ TEST_F(CudaHostTest, AnotherOrderFindsWhatOneOrderHides) {
   EXPECT_NE(shift(), forwards);
 }
 
-TEST_F(CudaHostTest, SharedMemoryIsNotInitialised) {
+TEST_F(CudaStandInTest, SharedMemoryIsNotInitialised) {
   std::vector<float> out(2);
   RunGrid("Uninitialised", {2}, {1}, sizeof(float), [&] {
     float* shared = static_cast<float*>(DynamicSharedMemory());
@@ -105,7 +104,7 @@ TEST_F(CudaHostTest, SharedMemoryIsNotInitialised) {
   EXPECT_TRUE(std::isnan(out[1])) << "left over from the block before";
 }
 
-TEST_F(CudaHostTest, WarpFunctionsExchangeWithinTheWarp) {
+TEST_F(CudaStandInTest, WarpFunctionsExchangeWithinTheWarp) {
   for (const ThreadOrder order : kOrders) {
     SetThreadOrder(order);
     std::vector<int> sum(kThreads), from_next(kThreads), first(kThreads);
@@ -132,7 +131,7 @@ TEST_F(CudaHostTest, WarpFunctionsExchangeWithinTheWarp) {
 
 // Copies on their way into shared memory: of each thread a float to either half, a group each, and
 // what it finds there behind `wait`.
-class AsyncCopyTest : public CudaHostTest {
+class AsyncCopyTest : public CudaStandInTest {
  protected:
   static constexpr size_t kHalf = kThreads;
 
@@ -211,7 +210,7 @@ TEST_F(AsyncCopyTest, NothingLivesOnFromTheBlockBefore) {
   EXPECT_EQ(found, (std::vector<float>{7, 7}));
 }
 
-using CudaHostDeathTest = CudaHostTest;
+using CudaStandInDeathTest = CudaStandInTest;
 using AsyncCopyDeathTest = AsyncCopyTest;
 
 TEST_F(AsyncCopyDeathTest, MoreThanAreRemembered) {
@@ -224,7 +223,7 @@ TEST_F(AsyncCopyDeathTest, MoreThanAreRemembered) {
 }
 
 // What a block may take is all of both kinds.
-TEST_F(CudaHostDeathTest, MoreSharedMemoryThanEveryGpuGives) {
+TEST_F(CudaStandInDeathTest, MoreSharedMemoryThanEveryGpuGives) {
   constexpr size_t kAll = 99 * 1024;
   const auto run = [](size_t dynamic_bytes, size_t static_bytes) {
     RunGrid("Large", {1}, {1}, dynamic_bytes, [=] { StaticSharedMemory(static_bytes); });
@@ -234,7 +233,7 @@ TEST_F(CudaHostDeathTest, MoreSharedMemoryThanEveryGpuGives) {
   EXPECT_DEATH(run(kAll + 1, 0), "kernel Large: more than 99 KiB of shared memory for a block");
 }
 
-TEST_F(CudaHostDeathTest, ABarrierThatSomeThreadsMiss) {
+TEST_F(CudaStandInDeathTest, ABarrierThatSomeThreadsMiss) {
   const auto run = [] {
     RunGrid("Half", {1}, {64}, 0, [] {
       if (threadIdx.x < 32) __syncthreads();
@@ -243,7 +242,7 @@ TEST_F(CudaHostDeathTest, ABarrierThatSomeThreadsMiss) {
   EXPECT_DEATH(run(), "kernel Half: a barrier or warp function that not all of its threads reach");
 }
 
-TEST_F(CudaHostDeathTest, AWarpFunctionThatSomeLanesMiss) {
+TEST_F(CudaStandInDeathTest, AWarpFunctionThatSomeLanesMiss) {
   const auto run = [] {
     RunGrid("Lanes", {1}, {32}, 0, [] {
       if (threadIdx.x != 7) __syncwarp();
@@ -253,7 +252,7 @@ TEST_F(CudaHostDeathTest, AWarpFunctionThatSomeLanesMiss) {
 }
 
 #if defined(TVQ_ADDRESS_SANITIZER)
-TEST_F(CudaHostDeathTest, OneElementBeyondSharedMemory) {
+TEST_F(CudaStandInDeathTest, OneElementBeyondSharedMemory) {
   const auto run = [] {
     RunGrid("OffByOne", {1}, {32}, 32 * sizeof(float),
             [] { static_cast<float*>(DynamicSharedMemory())[threadIdx.x + 1] = 0; });
@@ -261,7 +260,7 @@ TEST_F(CudaHostDeathTest, OneElementBeyondSharedMemory) {
   EXPECT_DEATH(run(), "heap-buffer-overflow");
 }
 
-TEST_F(CudaHostDeathTest, OneElementBeyondGlobalMemory) {
+TEST_F(CudaStandInDeathTest, OneElementBeyondGlobalMemory) {
   void* memory = nullptr;
   ASSERT_EQ(cudaMalloc(&memory, 32 * sizeof(float)), cudaSuccess);
   const auto run = [memory] {
@@ -272,7 +271,7 @@ TEST_F(CudaHostDeathTest, OneElementBeyondGlobalMemory) {
   cudaFree(memory);
 }
 
-TEST_F(CudaHostDeathTest, TheHostTouchesDeviceMemory) {
+TEST_F(CudaStandInDeathTest, TheHostTouchesDeviceMemory) {
   void* memory = nullptr;
   ASSERT_EQ(cudaMalloc(&memory, 32 * sizeof(float)), cudaSuccess);
   RunGrid("Write", {1}, {32}, 0, [memory] { static_cast<float*>(memory)[threadIdx.x] = 1; });
@@ -283,4 +282,4 @@ TEST_F(CudaHostDeathTest, TheHostTouchesDeviceMemory) {
 #endif
 
 }  // namespace
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

@@ -1,10 +1,10 @@
-#include "kernels/cuda/host/cublas.h"
+#include "tests/kernels/cuda/stand_in/cublas_v2.h"
 
 #include <bit>
 #include <cstdint>
 
-#include "kernels/cuda/host/cuda_host.h"
 #include "kernels/numbers/bfloat16.h"
+#include "tests/kernels/cuda/stand_in/cuda_runtime.h"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
@@ -79,6 +79,6 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t of_a, cubla
     }
   };
   const cudaError_t error =
-      tvq::cuda_host::LaunchGrid("Gemm", dim3{}, dim3{}, 0, multiply, handle->stream);
+      tvq::cuda_stand_in::LaunchGrid("Gemm", dim3{}, dim3{}, 0, multiply, handle->stream);
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

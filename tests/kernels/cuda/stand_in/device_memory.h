@@ -1,12 +1,12 @@
-#ifndef TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_
-#define TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_DEVICE_MEMORY_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_DEVICE_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 // Memory that only kernels and copies may touch (DeviceMemoryAccess); null when there is none. Any
 // thread.
@@ -28,6 +28,6 @@ struct MemoryOfGpu {
 };
 MemoryOfGpu MemoryInfo();
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#endif  // TVQ_KERNELS_CUDA_HOST_DEVICE_MEMORY_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_DEVICE_MEMORY_H_

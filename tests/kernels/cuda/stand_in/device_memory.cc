@@ -1,5 +1,5 @@
 // What cudaMalloc gives: heap memory, poisoned unless somebody has access.
-#include "kernels/cuda/host/device_memory.h"
+#include "tests/kernels/cuda/stand_in/device_memory.h"
 
 #include <sanitizer/asan_interface.h>
 
@@ -9,9 +9,9 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 class DeviceMemory {
@@ -107,4 +107,4 @@ bool IsDeviceMemory(const void* data, size_t bytes) {
   return DeviceMemory::Instance().Holds(data, bytes);
 }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

@@ -1,14 +1,14 @@
 // Whether kernels that may begin while the one before them ends keep the rule for it
 // (kernels/cuda/common/overlap.cuh).
-#ifndef TVQ_KERNELS_CUDA_HOST_OVERLAP_H_
-#define TVQ_KERNELS_CUDA_HOST_OVERLAP_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_OVERLAP_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_OVERLAP_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 // Off at first. While it is on, what such a kernel does ahead of its wait is done with NaN in place
 // of all that any kernel has written: what it reads too early shows in its results. Before, that
@@ -35,6 +35,6 @@ class OverlapWatch {
   std::vector<std::vector<std::byte>> image_;  // of all blocks, as they were
 };
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#endif  // TVQ_KERNELS_CUDA_HOST_OVERLAP_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_OVERLAP_H_

@@ -8,8 +8,8 @@
 // sees its bounds and nothing lives on from the block before; what a copy brings is NaN until its
 // thread has waited for it (async_copies.h); a barrier that not all threads reach, or more shared
 // memory than every GPU gives a block, ends the process, naming the kernel.
-#ifndef TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
-#define TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_CUDA_RUNTIME_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_CUDA_RUNTIME_H_
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 constexpr int kWarpSize = 32;
 constexpr size_t kExchangeBytes = 32;
@@ -123,34 +123,34 @@ class WarpValues {
   Exchange& places_;
 };
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#define threadIdx (tvq::cuda_host::Position().thread)
-#define blockIdx (tvq::cuda_host::Position().block)
-#define blockDim (tvq::cuda_host::Position().block_size)
-#define gridDim (tvq::cuda_host::Position().grid_size)
+#define threadIdx (tvq::cuda_stand_in::Position().thread)
+#define blockIdx (tvq::cuda_stand_in::Position().block)
+#define blockDim (tvq::cuda_stand_in::Position().block_size)
+#define gridDim (tvq::cuda_stand_in::Position().grid_size)
 
-inline void __syncthreads() { tvq::cuda_host::BlockBarrier(); }
-inline void __syncwarp(uint32_t mask = 0xffffffffU) { tvq::cuda_host::WarpBarrier(mask); }
+inline void __syncthreads() { tvq::cuda_stand_in::BlockBarrier(); }
+inline void __syncwarp(uint32_t mask = 0xffffffffU) { tvq::cuda_stand_in::WarpBarrier(mask); }
 
 template <typename T>
 __forceinline__ T __shfl_sync(uint32_t mask, T value, int lane) {
-  return tvq::cuda_host::WarpValues<T>(mask, value).Read(lane & 31);
+  return tvq::cuda_stand_in::WarpValues<T>(mask, value).Read(lane & 31);
 }
 template <typename T>
 __forceinline__ T __shfl_xor_sync(uint32_t mask, T value, int bits) {
-  return tvq::cuda_host::WarpValues<T>(mask, value).Read(tvq::cuda_host::Lane() ^ bits);
+  return tvq::cuda_stand_in::WarpValues<T>(mask, value).Read(tvq::cuda_stand_in::Lane() ^ bits);
 }
 template <typename T>
 __forceinline__ T __shfl_down_sync(uint32_t mask, T value, unsigned lanes) {
-  const int from = tvq::cuda_host::Lane() + static_cast<int>(lanes);
-  const tvq::cuda_host::WarpValues<T> values(mask, value);
-  return from < tvq::cuda_host::kWarpSize ? values.Read(from) : value;
+  const int from = tvq::cuda_stand_in::Lane() + static_cast<int>(lanes);
+  const tvq::cuda_stand_in::WarpValues<T> values(mask, value);
+  return from < tvq::cuda_stand_in::kWarpSize ? values.Read(from) : value;
 }
 __forceinline__ uint32_t __ballot_sync(uint32_t mask, bool predicate) {
-  const tvq::cuda_host::WarpValues<bool> values(mask, predicate);
+  const tvq::cuda_stand_in::WarpValues<bool> values(mask, predicate);
   uint32_t votes = 0;
-  for (int lane = 0; lane < tvq::cuda_host::kWarpSize; ++lane) {
+  for (int lane = 0; lane < tvq::cuda_stand_in::kWarpSize; ++lane) {
     if ((mask >> lane & 1U) != 0 && values.Read(lane)) votes |= 1U << lane;
   }
   return votes;
@@ -183,7 +183,7 @@ T atomicAdd(T* to, T value) {
   return before;
 }
 
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-#endif  // TVQ_KERNELS_CUDA_HOST_CUDA_HOST_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_CUDA_RUNTIME_H_

@@ -1,6 +1,6 @@
 // Streams, events and graphs of the runtime that runs on the CPU (runtime.h).
-#ifndef TVQ_KERNELS_CUDA_HOST_STREAM_H_
-#define TVQ_KERNELS_CUDA_HOST_STREAM_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_STREAM_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_STREAM_H_
 
 #include <cstdint>
 #include <deque>
@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 using Work = std::function<void()>;
 
@@ -69,6 +69,6 @@ class Stream {
 // cudaSuccess where it captures none.
 cudaError_t ForbidInCapture();
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#endif  // TVQ_KERNELS_CUDA_HOST_STREAM_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_STREAM_H_

@@ -1,10 +1,10 @@
-#include "kernels/cuda/host/stream.h"
+#include "tests/kernels/cuda/stand_in/stream.h"
 
 #include <utility>
 
-#include "kernels/cuda/host/breakdown.h"
+#include "tests/kernels/cuda/stand_in/breakdown.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 // Of the thread that captures: what others do elsewhere does not spoil it (thread-local mode).
@@ -105,4 +105,4 @@ cudaError_t Stream::EndCapture(Graph** graph) {
   return spoilt_ ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

@@ -1,4 +1,4 @@
-#include "kernels/cuda/host/cuda_host.h"
+#include "tests/kernels/cuda/stand_in/cuda_runtime.h"
 
 #include <ucontext.h>
 
@@ -9,14 +9,14 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/host/async_copies.h"
-#include "kernels/cuda/host/overlap.h"
+#include "tests/kernels/cuda/stand_in/async_copies.h"
+#include "tests/kernels/cuda/stand_in/overlap.h"
 
 #if defined(TVQ_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 // The sanitizer must know on which stack it is; without one these are nothing.
@@ -354,7 +354,7 @@ class Scheduler {
 void SetThreadOrder(ThreadOrder order) { g_order = order; }
 
 void Fail(const char* kernel, const char* what) {
-  std::fprintf(stderr, "cuda_host: kernel %s: %s\n", kernel, what);
+  std::fprintf(stderr, "cuda_stand_in: kernel %s: %s\n", kernel, what);
   std::abort();
 }
 
@@ -403,4 +403,4 @@ void WaitForAsyncCopies(int later) { Scheduler::Current().copies().Wait(later); 
 void BlockBarrier() { Scheduler::Current().Yield(Wait::kBlock); }
 void WarpBarrier(uint32_t mask) { Scheduler::Current().Yield(Wait::kWarp, mask); }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

@@ -1,13 +1,13 @@
-#include "kernels/cuda/host/overlap.h"
+#include "tests/kernels/cuda/stand_in/overlap.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
 
-#include "kernels/cuda/host/device_memory.h"
+#include "tests/kernels/cuda/stand_in/device_memory.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 namespace {
 
 constexpr size_t kGrain = 16;  // bytes that count as written together
@@ -94,4 +94,4 @@ void OverlapWatch::NoteWritten() {
   }
 }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

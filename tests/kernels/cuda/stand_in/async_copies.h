@@ -1,12 +1,12 @@
 // Copies of a thread that are on their way (kernels/cuda/common/async_copy.cuh), where kernels run
 // on the CPU: as late as they may be, so that what nobody waited for shows.
-#ifndef TVQ_KERNELS_CUDA_HOST_ASYNC_COPIES_H_
-#define TVQ_KERNELS_CUDA_HOST_ASYNC_COPIES_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_ASYNC_COPIES_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_ASYNC_COPIES_H_
 
 #include <array>
 #include <cstddef>
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 class AsyncCopies {
  public:
@@ -37,6 +37,6 @@ class AsyncCopies {
   int closed_ = 0;  // groups
 };
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#endif  // TVQ_KERNELS_CUDA_HOST_ASYNC_COPIES_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_ASYNC_COPIES_H_

@@ -1,9 +1,9 @@
-#include "kernels/cuda/host/async_copies.h"
+#include "tests/kernels/cuda/stand_in/async_copies.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 void AsyncCopies::Reset() {
   count_ = 0;
@@ -35,4 +35,4 @@ void AsyncCopies::Wait(int later) {
   count_ -= done;
 }
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in

@@ -1,12 +1,12 @@
 // A GPU that fails, for tests of what becomes of a server then.
-#ifndef TVQ_KERNELS_CUDA_HOST_BREAKDOWN_H_
-#define TVQ_KERNELS_CUDA_HOST_BREAKDOWN_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_BREAKDOWN_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_BREAKDOWN_H_
 
 #include <cstdint>
 
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 
-namespace tvq::cuda_host {
+namespace tvq::cuda_stand_in {
 
 // Operations are kernels, those of graphs one by one, copies and fills, counted when they are
 // carried out. One that fails is not carried out, nor any after it. A GPU tells the error by the
@@ -27,6 +27,6 @@ bool BeginOperation();
 cudaError_t ErrorOfCall();
 cudaError_t ErrorOfWait();
 
-}  // namespace tvq::cuda_host
+}  // namespace tvq::cuda_stand_in
 
-#endif  // TVQ_KERNELS_CUDA_HOST_BREAKDOWN_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_BREAKDOWN_H_

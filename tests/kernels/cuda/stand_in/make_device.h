@@ -1,6 +1,6 @@
 // The CUDA kernels on the CPU, for tests.
-#ifndef TVQ_KERNELS_CUDA_HOST_MAKE_DEVICE_H_
-#define TVQ_KERNELS_CUDA_HOST_MAKE_DEVICE_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_MAKE_DEVICE_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_MAKE_DEVICE_H_
 
 #include <memory>
 #include <string_view>
@@ -12,8 +12,8 @@ namespace tvq {
 
 // The threads of a block take turns "forwards", "backwards" or "shuffled": in the whole process, so
 // devices of different order must not be used alternately.
-std::unique_ptr<Device> MakeCudaHostDevice(std::string_view order, const CudaOptions& options = {});
+std::unique_ptr<Device> MakeCudaStandIn(std::string_view order, const CudaOptions& options = {});
 
 }  // namespace tvq
 
-#endif  // TVQ_KERNELS_CUDA_HOST_MAKE_DEVICE_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_MAKE_DEVICE_H_

@@ -1,12 +1,12 @@
 // The functions of cuBLAS that our sources call, where kernels run on the CPU: plain loops with
 // float64 sums, on the stream as a kernel would be. Factors are cut to 11 bits where tf32 is
 // allowed.
-#ifndef TVQ_KERNELS_CUDA_HOST_CUBLAS_H_
-#define TVQ_KERNELS_CUDA_HOST_CUBLAS_H_
+#ifndef TVQ_TESTS_KERNELS_CUDA_STAND_IN_CUBLAS_V2_H_
+#define TVQ_TESTS_KERNELS_CUDA_STAND_IN_CUBLAS_V2_H_
 
 #include <cstddef>
 
-#include "kernels/cuda/host/runtime.h"
+#include "tests/kernels/cuda/stand_in/runtime.h"
 
 // The names are cuBLAS's: NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 struct cublasContext;
@@ -43,4 +43,4 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t of_a, cubla
                             cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-#endif  // TVQ_KERNELS_CUDA_HOST_CUBLAS_H_
+#endif  // TVQ_TESTS_KERNELS_CUDA_STAND_IN_CUBLAS_V2_H_
