@@ -41,7 +41,7 @@ absl::Status NoMemory(size_t bytes) {
 
 CpuDevice::CpuDevice(const Backend* backend, int threads, DotInstructions dot,
                      std::string description)
-    : backend_(backend), pool_(threads), dot_(dot), description_(std::move(description)) {}
+    : Device(backend), pool_(threads), dot_(dot), description_(std::move(description)) {}
 
 absl::StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   if (bytes == 0) return Buffer();

@@ -30,7 +30,6 @@ class CpuDevice : public Device {
   CpuDevice(const Backend* backend, int threads, DotInstructions dot, std::string description);
 
   std::string Describe() const override { return description_; }
-  const Backend& backend() const override { return *backend_; }
   bool host_memory() const override { return true; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;
   absl::StatusOr<Reusable> AllocateReusable(size_t bytes) override;
@@ -57,7 +56,6 @@ class CpuDevice : public Device {
  private:
   void* ScratchBytes(size_t slot, size_t bytes);
 
-  const Backend* backend_;
   ThreadPool pool_;
   DotInstructions dot_;
   std::string description_;

@@ -91,7 +91,8 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(cudaStream_t stre
 }
 
 CudaDevice::CudaDevice(cudaStream_t stream, std::string description, bool overlaps)
-    : stream_(stream),
+    : Device(&CudaBackend()),
+      stream_(stream),
       description_(std::move(description)),
       overlaps_(overlaps),
       lanes_(stream),
@@ -103,8 +104,6 @@ CudaDevice::~CudaDevice() {
   gemm_.reset();
   cudaStreamDestroy(stream_);
 }
-
-const Backend& CudaDevice::backend() const { return CudaBackend(); }
 
 // An error of a kernel or of the hardware stays: from then on every call returns it.
 absl::Status CudaDevice::Health() const {

@@ -39,7 +39,6 @@ class CudaDevice : public Device {
   ~CudaDevice() override;
 
   std::string Describe() const override { return description_; }
-  const Backend& backend() const override;
   absl::Status Health() const override;
   bool host_memory() const override { return false; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override;

@@ -46,11 +46,8 @@ class Device {
   // GPU also what options change, and "overlapping" where a kernel may begin before the one ahead
   // of it has ended.
   virtual std::string Describe() const = 0;
-  virtual const Backend& backend() const = 0;
-  // The functions that ops call: those of backend(), unless someone stands in between to measure
-  // them, whose functions call those of backend().
-  const Backend& functions() const { return between_ == nullptr ? backend() : *between_; }
-  void StandBetween(const Backend* functions) { between_ = functions; }
+  // The functions that ops call.
+  const Backend& backend() const { return *backend_; }
 
   // OK, or UNAVAILABLE, naming the device, when it has failed for good: nothing that it holds can
   // be read, nothing computed any more. Whoever gets an error asks whether it is that. Any thread,
@@ -108,8 +105,10 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work);
 
- private:
-  const Backend* between_ = nullptr;
+ protected:
+  explicit Device(const Backend* backend) : backend_(backend) {}
+
+  const Backend* backend_;
 };
 
 // `name` is "cpu" (SIMD, multi-threaded), "cuda" (an NVIDIA GPU; FAILED_PRECONDITION says what is

@@ -8,7 +8,7 @@ namespace tvq {
 
 #define TVQ_OP(entry, Name, ...)                                                    \
   absl::Status Name(Device& device, const Name##Args& args) {                       \
-    const Backend& backend = device.functions();                                    \
+    const Backend& backend = device.backend();                                      \
     if (backend.entry == nullptr) {                                                 \
       return absl::UnimplementedError(                                              \
           absl::StrCat(#Name ": the backend '", backend.name, "' has no such op")); \

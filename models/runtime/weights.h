@@ -48,10 +48,6 @@ class WeightSource {
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir,
                                                           HostTasks tasks = OneByOne);
 
-// Weights for benches and tests, as float32: any name with any shape, values a function of (seed,
-// name, shape) alone, of the size a trained model's have (see the .cc file). Has is always true.
-std::unique_ptr<WeightSource> RandomWeights(uint64_t seed);
-
 // A tensor of F32, BF16, F16 or F64, of any shape, as one row that is read where it lies;
 // INVALID_ARGUMENT for other dtypes.
 absl::StatusOr<HostMatrix> AsRow(const HostTensor& tensor);

@@ -17,6 +17,7 @@
 #include "tests/bench/benches.h"
 #include "tests/bench/sessions.h"
 #include "tests/bench/statistics.h"
+#include "tests/models/runtime/random_weights.h"
 
 namespace tvq::bench {
 namespace {

@@ -18,6 +18,7 @@
 #include "kernels/numbers/bfloat16.h"
 #include "models/runtime/registry.h"
 #include "models/runtime/weights.h"
+#include "tests/models/runtime/random_weights.h"
 
 namespace tvq::bench {
 namespace {

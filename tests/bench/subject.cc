@@ -10,6 +10,7 @@
 #include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry.h"
 #include "tests/bench/profile.h"
+#include "tests/models/runtime/random_weights.h"
 
 namespace tvq::bench {
 namespace {

@@ -18,8 +18,8 @@ namespace tvq::fuzz {
 
 class HostMemory : public Device {
  public:
+  HostMemory() : Device(nullptr) {}
   std::string Describe() const override { return "host memory"; }
-  const Backend& backend() const override { std::abort(); }
   bool host_memory() const override { return true; }
   absl::StatusOr<Buffer> Allocate(size_t bytes) override {
     return Buffer(std::calloc(bytes, 1), bytes, [](void* block) { std::free(block); });

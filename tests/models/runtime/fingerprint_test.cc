@@ -9,6 +9,7 @@
 #include <string>
 
 #include "models/runtime/registry.h"
+#include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/registry.h"
 #include "tests/kernels/int8_matrix.h"
+#include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"
 

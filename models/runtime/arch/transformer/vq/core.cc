@@ -17,7 +17,7 @@ VqCore::VqCore(const TransformerConfig& config, Device& device, DType state_dtyp
       skip_mass_(reads.skip_mass),
       parts_({config.n_kv_head, config.n_code, config.window(), config.d_v, state_dtype,
               reads.int8 ? VqRead::kInt8 : VqRead::kExact}),
-      draft_rows_(device.functions().vq_take_back == nullptr ? 0 : draft_rows),
+      draft_rows_(device.backend().vq_take_back == nullptr ? 0 : draft_rows),
       tap_(tables.tap),
       row_reads_(tables.row_reads),
       queries_(config, tables.relative),

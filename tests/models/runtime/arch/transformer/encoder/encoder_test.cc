@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/runtime/registry.h"
+#include "tests/models/runtime/random_weights.h"
 
 namespace tvq {
 namespace {

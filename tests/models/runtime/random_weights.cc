@@ -1,11 +1,4 @@
-// Weights that no training made, for benches and tests of speed and agreement.
-//
-// By name: norm gains and codebook counts are 1, biases 0; u, w and position.scale are normal,
-// standard deviation 0.02; codebook sums are normal with the rms of a normalised key, K^(-1/4);
-// every other tensor is normal with standard deviation fan_in^(-1/2), fan_in being its last size.
-//
-// "Normal" is the sum of the four 16-bit parts of a 64-bit hash of (seed, name, shape, index):
-// bounded by sqrt(12) standard deviations, and cheap, about 1 ns a value.
+#include "tests/models/runtime/random_weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +8,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "models/runtime/digest.h"
-#include "models/runtime/weights.h"
 
 namespace tvq {
 namespace {
