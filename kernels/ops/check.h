@@ -48,12 +48,12 @@ absl::Status CheckSize(std::string_view op, std::string_view argument, size_t fo
 // 64, a chunk's".
 absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows);
 
-// `argument` has a head or several for each key/value head: "VqAppend: q has 3 heads, expected a
-// multiple of the shape's 2 key/value heads". kv_heads is above 0.
+// `argument` has a head or several for each key/value head: "VqDecodeAttention: q has 3 heads,
+// expected a multiple of the shape's 2 key/value heads". kv_heads is above 0.
 absl::Status CheckHeads(std::string_view op, std::string_view argument, int64_t heads,
                         int64_t kv_heads);
 
-// "VqAppend: position is -1, expected 0 or more".
+// "VqDecodeAttention: position is -1, expected 0 or more".
 absl::Status CheckPosition(std::string_view op, std::string_view argument, int64_t position);
 
 // Every id lies in [0, vocab): "Embedding: ids[3] is 300, expected 0 to 258". ids: host memory.

@@ -24,7 +24,6 @@
   OP(turned_prefill_scores, TurnedPrefillScores, __VA_ARGS__)         \
   OP(vq_assign, VqAssign, __VA_ARGS__)                                \
   OP(vq_scores, VqScores, __VA_ARGS__)                                \
-  OP(vq_append, VqAppend, __VA_ARGS__)                                \
   OP(vq_decode_attention, VqDecodeAttention, __VA_ARGS__)             \
   OP(vq_prefill_attention, VqPrefillAttention, __VA_ARGS__)           \
   OP(linear_decode_attention, LinearDecodeAttention, __VA_ARGS__)     \

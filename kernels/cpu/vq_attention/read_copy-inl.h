@@ -1,5 +1,5 @@
 // The read copy of a VQ state (kernels/ops/attention/vq_attention.h). Every way in which exact rows
-// change, decode, prefill, append and a restored state, comes here for the columns that it changed,
+// change, decode, prefill and a restored state, comes here for the columns that it changed,
 // so that copies are equal bit for bit; and so they are on every instruction set, since each number
 // takes one division, one product and one addition, rounded to nearest even.
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_INL_H_) == defined(HWY_TARGET_TOGGLE)

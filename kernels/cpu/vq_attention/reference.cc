@@ -198,13 +198,6 @@ void Attend(const VqShape& shape, const VqState& state, int64_t g, int64_t posit
 
 }  // namespace
 
-absl::Status ReferenceVqAppend(Device&, const VqAppendArgs& args) {
-  for (int64_t t = 0; t < args.codes.dim(0); ++t) {
-    AppendPosition(args.shape, args.state, args.position + t, args.codes.row(t), args.v.row(t));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReferenceVqDecodeAttention(Device&, const VqDecodeAttentionArgs& args) {
   const VqShape& shape = args.shape;
   const int64_t heads = args.code_scores.dim(1), shared = heads / shape.kv_heads;

@@ -1,5 +1,5 @@
-// The values' part of appending a position. Every way in which positions come (decode, prefill,
-// append) writes states through AppendValues, so that they are equal bit for bit.
+// The values' part of appending a position. Decode and prefill write states through AppendValues,
+// so that they are equal bit for bit.
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_VALUES_INL_H_
 #undef TVQ_KERNELS_CPU_VQ_ATTENTION_VALUES_INL_H_

@@ -159,15 +159,4 @@ absl::Status RunVqAppendSpan(Device& device, const VqAppendSpan& span) {
                                                    : RunValues<BFloat16>(device, span, *retiring);
 }
 
-absl::Status CudaVqAppend(Device& device, const VqAppendArgs& args) {
-  const int64_t tokens = args.codes.dim(0);
-  for (int64_t row = 0; row < tokens; row += kVqPrefillSpan) {
-    const absl::Status status = RunVqAppendSpan(
-        device, {args.shape, args.state, args.position + row,
-                 std::min(kVqPrefillSpan, tokens - row), args.codes.row(row), args.v.row(row)});
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace tvq::TVQ_CUDA

@@ -1,6 +1,5 @@
-// Positions enter sessions' states (kernels/ops/attention/vq_attention.h): the part that prefill
-// and append share. Decode has its own (vq_decode_attention.cu), the same additions in the same
-// order.
+// Positions of a prompt enter a session's state (kernels/ops/attention/vq_attention.h). Decode has
+// its own way (vq_decode_attention.cu), the same additions in the same order.
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
 

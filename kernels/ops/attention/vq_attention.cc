@@ -70,21 +70,6 @@ absl::Status CheckArgs(const Device& device, const VqPrefillAttentionArgs& args)
   return CheckVqCodes(kOp, args.codes, shape.codes);
 }
 
-absl::Status CheckArgs(const Device& device, const VqAppendArgs& args) {
-  constexpr const char* kOp = "VqAppend";
-  const VqShape& shape = args.shape;
-  if (absl::Status status = CheckVqShape(kOp, shape); !status.ok()) return status;
-  const int64_t tokens = args.codes.dim(0);
-  absl::Status status = FirstError({
-      CheckVqState(kOp, "state", shape, args.state),
-      CheckPosition(kOp, "position", args.position),
-      CheckShape(kOp, "codes", args.codes, {tokens, shape.kv_heads}),
-      CheckShape(kOp, "v", args.v, {tokens, shape.kv_heads, shape.value}),
-  });
-  if (!status.ok() || !device.host_memory()) return status;
-  return CheckVqCodes(kOp, args.codes, shape.codes);
-}
-
 absl::Status CheckArgs(const Device&, const VqTakeBackArgs& args) {
   constexpr const char* kOp = "VqTakeBack";
   absl::Status status = CheckVqShape(kOp, args.shape);

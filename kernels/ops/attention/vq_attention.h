@@ -143,15 +143,6 @@ struct VqPrefillAttentionArgs {
   DType factors = DType::kFloat32;
 };
 
-// Retires and appends T positions without attending: the state's part of the two ops above.
-struct VqAppendArgs {
-  VqShape shape;
-  VqState state;
-  int64_t position = 0;
-  Matrix<const int32_t> codes;  // [T, G]
-  Tensor<const float, 3> v;     // [T, G, V]
-};
-
 // Takes back the position that was appended last, by a decode step that kept in `state.undo` what
 // it overwrote. State afterwards: as before that step, bit for bit.
 struct VqTakeBackArgs {

@@ -9,11 +9,12 @@ namespace tvq {
 
 absl::Status CheckVqShape(const char* op, const VqShape& shape);
 
-// "VqAppend: state lacks memory".
+// "VqDecodeAttention: state lacks memory".
 absl::Status CheckVqState(const char* op, const char* argument, const VqShape& shape,
                           const VqState& state);
 
-// Every code lies in [0, limit): "VqAppend: codes[3,0] is 17, expected 0 to 15". Of host memory.
+// Every code lies in [0, limit): "VqDecodeAttention: codes[3,0] is 17, expected 0 to 15". Of host
+// memory.
 absl::Status CheckVqCodes(const char* op, Matrix<const int32_t> codes, int64_t limit);
 
 // States that are somebody's, and their positions, which are consecutive where rows of one state

@@ -64,12 +64,7 @@ struct TurnedInputs {
     const auto code = Rows(memory, codes, shape.kv_heads, first, count);
     const DeviceArray<float> v(
         memory.device, std::vector<float>(static_cast<size_t>(count * shape.kv_heads * 4), 1.0F));
-    ASSERT_TRUE(VqAppend(memory.device, {state_shape,
-                                         memory.state.View(),
-                                         first,
-                                         {code.data(), {count, shape.kv_heads}},
-                                         {v.data(), {count, shape.kv_heads, 4}}})
-                    .ok());
+    ASSERT_TRUE(tvq::Append(memory.device, state_shape, memory.state, first, count, code, v).ok());
   }
 
   std::vector<float> Prefill(const Memory& memory, int64_t first, int64_t count) const {

@@ -28,21 +28,27 @@ TEST(VqAttentionCheckTest, NamesWhatIsWrong) {
   const VqShape shape{1, 4, 3, 2, DType::kFloat32};
   VqInputs inputs(shape, 2, 1, 1);
   OwnedState state(*cpu, shape);
-  const auto append = [&](const VqShape& s, const VqState& view, int64_t position) {
-    return std::string(
-        VqAppend(*cpu,
-                 {s, view, position, {inputs.codes.data(), {1, 1}}, {inputs.v.data(), {1, 1, 2}}})
-            .message());
+  std::vector<float> out(2);
+  const auto prefill = [&](const VqShape& s, const VqState& view, int64_t position) {
+    return std::string(VqPrefillAttention(*cpu, {s,
+                                                 view,
+                                                 position,
+                                                 {inputs.code_scores.data(), {1, 1, 4}},
+                                                 {inputs.position_scores.data(), {1, 1, 3}},
+                                                 {inputs.codes.data(), {1, 1}},
+                                                 {inputs.v.data(), {1, 1, 2}},
+                                                 {out.data(), {1, 1, 2}}})
+                           .message());
   };
-  EXPECT_THAT(append({1, 4, 0, 2}, state.View(), 0), HasSubstr("window of 0"));
-  EXPECT_THAT(append({1, 4, 3, 5}, state.View(), 0), HasSubstr("v is [1,1,2], expected [1,1,5]"));
-  EXPECT_THAT(append(shape, state.View(), -1), HasSubstr("position is -1"));
-  EXPECT_THAT(append(shape, {}, 0), HasSubstr("state lacks memory"));
+  EXPECT_THAT(prefill({1, 4, 0, 2}, state.View(), 0), HasSubstr("window of 0"));
+  EXPECT_THAT(prefill({1, 4, 3, 5}, state.View(), 0), HasSubstr("v is [1,1,2], expected [1,1,5]"));
+  EXPECT_THAT(prefill(shape, state.View(), -1), HasSubstr("position is -1"));
+  EXPECT_THAT(prefill(shape, {}, 0), HasSubstr("state lacks memory"));
   VqShape copied = shape;
   copied.read = VqRead::kInt8;
-  EXPECT_THAT(append(copied, state.View(), 0), HasSubstr("state lacks memory"));
+  EXPECT_THAT(prefill(copied, state.View(), 0), HasSubstr("state lacks memory"));
   inputs.codes[0] = 4;
-  EXPECT_THAT(append(shape, state.View(), 0), HasSubstr("codes[0,0] is 4, expected 0 to 3"));
+  EXPECT_THAT(prefill(shape, state.View(), 0), HasSubstr("codes[0,0] is 4, expected 0 to 3"));
 }
 
 TEST(VqAttentionCheckTest, NamesASkipMassThatIsNoShare) {

@@ -125,9 +125,6 @@ TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 3);
     OwnedState decoded(*device_, inputs.shape);
     inputs.Decode(*device_, decoded, FirstDecoded(c));
-    OwnedState appended(*device_, inputs.shape);
-    inputs.Append(*device_, appended, 0, c.tokens);
-    EXPECT_TRUE(decoded == appended);
     std::vector<float> out(static_cast<size_t>(inputs.OutSize()));
     for (const DType factors : kFactors) {
       OwnedState prefilled(*device_, inputs.shape);
@@ -135,9 +132,9 @@ TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
       EXPECT_TRUE(decoded == prefilled) << Name(factors);
     }
     OwnedState pieces(*device_, inputs.shape);
-    inputs.Append(*device_, pieces, 0, 3);
+    inputs.Prefill(*device_, pieces, 0, 3, out);
     inputs.Prefill(*device_, pieces, 3, 40, out);
-    inputs.Append(*device_, pieces, 43, c.tokens - 43);
+    inputs.Prefill(*device_, pieces, 43, c.tokens - 43, out);
     EXPECT_TRUE(decoded == pieces);
   }
 }
@@ -327,8 +324,7 @@ TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
   const auto append = [&](Device& device, OwnedState& state) {
     const DeviceArray<int32_t> code(device, std::vector<int32_t>{1});
     const DeviceArray<float> value(device, v);
-    return VqAppend(
-        device, {shape, state.View(), 0, {code.data(), {1, 1}}, {value.data(), {1, 1, kValues}}});
+    return Append(device, shape, state, 0, 1, code, value);
   };
   ASSERT_TRUE(append(*device_, got).ok());
   ASSERT_TRUE(append(*reference_, want).ok());

@@ -45,12 +45,7 @@ class VqRetireTest : public testing::TestWithParam<RetireCase> {
     const int64_t end = GetParam().retirements + 1;
     for (int64_t position = 0; position < end; position += kBatch) {
       const int64_t count = std::min(kBatch, end - position);
-      ASSERT_TRUE(VqAppend(device, {kShape,
-                                    state.View(),
-                                    position,
-                                    {codes.data(), {count, 1}},
-                                    {values.data(), {count, 1, kShape.value}}})
-                      .ok());
+      ASSERT_TRUE(Append(device, kShape, state, position, count, codes, values).ok());
     }
   }
 

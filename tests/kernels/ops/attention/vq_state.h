@@ -128,6 +128,27 @@ inline std::vector<float> DecodeStep(Device& device, const VqShape& shape, int64
   return out.Read();
 }
 
+// Takes `count` positions into a state: codes [count, G], v [count, G, V].
+inline absl::Status Append(Device& device, const VqShape& shape, const OwnedState& state,
+                           int64_t first, int64_t count, const DeviceArray<int32_t>& codes,
+                           const DeviceArray<float>& v) {
+  const int64_t heads = shape.kv_heads;
+  const auto zeros = [&](int64_t width) {
+    return DeviceArray<float>(device,
+                              std::vector<float>(static_cast<size_t>(count * heads * width)));
+  };
+  const auto code_scores = zeros(shape.codes), position_scores = zeros(shape.window),
+             out = zeros(shape.value);
+  return VqPrefillAttention(device, {shape,
+                                     state.View(),
+                                     first,
+                                     {code_scores.data(), {count, heads, shape.codes}},
+                                     {position_scores.data(), {count, heads, shape.window}},
+                                     {codes.data(), {count, heads}},
+                                     {v.data(), {count, heads, shape.value}},
+                                     {out.data(), {count, heads, shape.value}}});
+}
+
 // What a layer would give attention for `tokens` positions of one session, and what comes out.
 struct VqInputs {
   VqInputs(const VqShape& s, int64_t heads_, int64_t tokens_, uint32_t seed)
@@ -149,7 +170,7 @@ struct VqInputs {
                                   static_cast<size_t>(count * width));
   }
 
-  // Positions from `first` on by decode, alone, those before by append. `reads`: of each step.
+  // Positions from `first` on by decode, alone, those before by prefill. `reads`: of each step.
   std::vector<float> Decode(Device& device, OwnedState& state, int64_t first = 0,
                             float skip_mass = 0, std::vector<StepReads>* reads = nullptr) const {
     Append(device, state, 0, first);
@@ -194,17 +215,10 @@ struct VqInputs {
     std::copy(read.begin(), read.end(), out.begin() + first * width);
   }
 
+  // Prefill for what it leaves in the state.
   void Append(Device& device, OwnedState& state, int64_t first, int64_t count) const {
-    if (count == 0) return;
-    const DeviceArray<int32_t> code(device, Rows(codes, shape.kv_heads, first, count));
-    const DeviceArray<float> value(device, Rows(v, shape.kv_heads * shape.value, first, count));
-    const absl::Status status =
-        VqAppend(device, {shape,
-                          state.View(),
-                          first,
-                          {code.data(), {count, shape.kv_heads}},
-                          {value.data(), {count, shape.kv_heads, shape.value}}});
-    EXPECT_TRUE(status.ok()) << status.ToString();
+    std::vector<float> out(static_cast<size_t>(OutSize()));
+    if (count > 0) Prefill(device, state, first, count, out);
   }
 
   // The definition, quadratic in float64: softmax over every position so far. `retired_as_stored`
