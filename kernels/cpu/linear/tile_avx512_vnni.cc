@@ -1,4 +1,4 @@
-// The tile product of int8 weights by AVX512-VNNI: up to 6 rows by both panels.
+// The tile products of int8 and int4 weights by AVX512-VNNI: up to 6 rows by both panels.
 #include <cstdlib>
 
 #include "kernels/cpu/linear/tile.h"
@@ -11,18 +11,26 @@
 namespace tvq {
 namespace {
 
-template <int R>
+template <typename Panels, int R>
 void SumRows(const TileInput& input, float* sums) {
-  const AheadFetch ahead(input, PanelLines(input.in, DType::kInt8));
-  avx512_vnni::SumBytes<R, 2>(input, 0, 0, ahead, sums);
+  Panels::template Sum<R, 2>(input, 0, 0, AheadFetch(input, Panels::Lines(input.in)), sums);
+}
+
+template <typename Panels>
+void SumTile(const TileInput& input, float* sums) {
+  static constexpr TileFunction kByRows[kTileRows] = {SumRows<Panels, 1>, SumRows<Panels, 2>,
+                                                      SumRows<Panels, 3>, SumRows<Panels, 4>,
+                                                      SumRows<Panels, 5>, SumRows<Panels, 6>};
+  kByRows[input.row_count - 1](input, sums);
 }
 
 }  // namespace
 
 void TileInt8Dot(const TileInput& input, float* sums) {
-  static constexpr TileFunction kByRows[kTileRows] = {SumRows<1>, SumRows<2>, SumRows<3>,
-                                                      SumRows<4>, SumRows<5>, SumRows<6>};
-  kByRows[input.row_count - 1](input, sums);
+  SumTile<avx512_vnni::Int8Panels>(input, sums);
+}
+void TileInt4Dot(const TileInput& input, float* sums) {
+  SumTile<avx512_vnni::Int4Panels>(input, sums);
 }
 
 }  // namespace tvq
@@ -32,6 +40,7 @@ void TileInt8Dot(const TileInput& input, float* sums) {
 namespace tvq {
 
 void TileInt8Dot(const TileInput&, float*) { std::abort(); }
+void TileInt4Dot(const TileInput&, float*) { std::abort(); }
 
 }  // namespace tvq
 

@@ -121,30 +121,18 @@ HWY_NOINLINE void AddGroups(const TileInput& input, const std::byte* x, int64_t 
   }
 }
 
-// All 32 outputs for R rows.
-template <int R>
-void AddOutputs(const TileInput& input, int64_t row, float* sums) {
-  constexpr int kVectors = VectorsFor(R);
-  const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
-  AheadFetch ahead(row == 0 ? input : TileInput(), Int4Groups(input.in) * kInt4PanelLines);
-  for (int64_t o = 0; o < kPairOutputs; o += kVectors * kOutputs) {
-    AddGroups<R, kVectors>(input, x + sizeof(FixedPointHead), o, ahead, sums + row * kPairOutputs);
-    ahead = AheadFetch(TileInput(), 0);  // once is enough
-  }
-}
+struct Int4Panels {
+  static int64_t Lines(int64_t in) { return Int4Groups(in) * kInt4PanelLines; }
 
-void AddTile(const TileInput& input, float* sums) {
-  using Function = void (*)(const TileInput&, int64_t, float*);
-  static constexpr Function kByRows[] = {AddOutputs<1>,
-                                         AddOutputs<2>,
-                                         AddOutputs<3>,
-                                         AddOutputs<HWY_MIN(4, kMaxRows)>,
-                                         AddOutputs<HWY_MIN(5, kMaxRows)>,
-                                         AddOutputs<kMaxRows>};
-  for (int64_t row = 0; row < input.row_count; row += kMaxRows) {
-    kByRows[HWY_MIN(input.row_count - row, kMaxRows) - 1](input, row, sums);
+  template <int R, int V>
+  static void Add(const TileInput& input, int64_t row, int64_t output, const AheadFetch& ahead,
+                  float* sums) {
+    const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
+    AddGroups<R, V>(input, x + sizeof(FixedPointHead), output, ahead, sums + row * kPairOutputs);
   }
-}
+};
+
+void AddTile(const TileInput& input, float* sums) { AddTile<Int4Panels>(input, sums); }
 
 #endif  // HWY_TARGET == HWY_SCALAR
 

@@ -96,37 +96,23 @@ HWY_NOINLINE void AddLines(const uint8_t* const* vectors, int64_t lines, const s
   }
 }
 
-// All 32 outputs for R rows.
-template <int R>
-void AddOutputs(const TileInput& input, int64_t row, SplitSums& sums) {
-  constexpr int kVectors = VectorsFor(R);
-  const int64_t lines = PanelLines(input.in, DType::kInt8);
-  const auto* panels = static_cast<const uint8_t*>(input.panels);
-  const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
-  AheadFetch ahead(row == 0 ? input : TileInput(), lines);
-  for (int64_t o = 0; o < kPairOutputs; o += kVectors * kOutputs) {
-    const uint8_t* vectors[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      vectors[v] = panels + (o + v * kOutputs) * 4;
-    }
-    AddLines<R, kVectors>(vectors, lines, x + sizeof(FixedPointHead), input.row_bytes, ahead,
-                          sums.high + row * kPairOutputs + o, sums.low + row * kPairOutputs + o);
-    ahead = AheadFetch(TileInput(), 0);  // once is enough
-  }
-}
+struct Int8Panels {
+  static int64_t Lines(int64_t in) { return PanelLines(in, DType::kInt8); }
 
-void AddTile(const TileInput& input, SplitSums& sums) {
-  using Function = void (*)(const TileInput&, int64_t, SplitSums&);
-  static constexpr Function kByRows[] = {AddOutputs<1>,
-                                         AddOutputs<2>,
-                                         AddOutputs<3>,
-                                         AddOutputs<HWY_MIN(4, kMaxRows)>,
-                                         AddOutputs<HWY_MIN(5, kMaxRows)>,
-                                         AddOutputs<kMaxRows>};
-  for (int64_t row = 0; row < input.row_count; row += kMaxRows) {
-    kByRows[HWY_MIN(input.row_count - row, kMaxRows) - 1](input, row, sums);
+  template <int R, int V>
+  static void Add(const TileInput& input, int64_t row, int64_t output, const AheadFetch& ahead,
+                  SplitSums* sums) {
+    const auto* panels = static_cast<const uint8_t*>(input.panels);
+    const std::byte* x = static_cast<const std::byte*>(input.rows) + row * input.row_bytes;
+    const uint8_t* vectors[V];
+    for (int v = 0; v < V; ++v) vectors[v] = panels + (output + v * kOutputs) * 4;
+    const int64_t at = row * kPairOutputs + output;
+    AddLines<R, V>(vectors, Lines(input.in), x + sizeof(FixedPointHead), input.row_bytes, ahead,
+                   sums->high + at, sums->low + at);
   }
-}
+};
+
+void AddTile(const TileInput& input, SplitSums& sums) { AddTile<Int8Panels>(input, &sums); }
 
 #endif  // HWY_TARGET == HWY_SCALAR
 

@@ -1,6 +1,6 @@
 // What the tiles of int8 and int4 weights by 16-bit multiplications share, for every instruction
-// set that Highway knows but the one without vectors: the vectors, and how many of them rows leave
-// room for.
+// set that Highway knows but the one without vectors: the vectors, how many of them rows leave room
+// for, and the passes over rows and outputs.
 
 // Per-target include guard.
 #if defined(TVQ_KERNELS_CPU_LINEAR_WORDS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -60,6 +60,32 @@ HWY_INLINE hn::Vec<Sums> InOrder(hn::Vec<Sums> a, hn::Vec<Sums> rest_of_a, hn::V
   a = hn::RearrangeToOddPlusEven(a, rest_of_a);
   b = hn::RearrangeToOddPlusEven(b, rest_of_b);
   return hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
+}
+
+// All 32 outputs for R rows. Panels::Add<R, V> adds the products of R rows, from `row` on, and V
+// vectors of outputs, from `output` on, to `sums` in as many turns as there are Lines(in).
+template <typename Panels, int R, typename TileSums>
+void AddOutputs(const TileInput& input, int64_t row, TileSums* sums) {
+  constexpr int kVectors = VectorsFor(R);
+  AheadFetch ahead(row == 0 ? input : TileInput(), Panels::Lines(input.in));
+  for (int64_t o = 0; o < kPairOutputs; o += kVectors * kOutputs) {
+    Panels::template Add<R, kVectors>(input, row, o, ahead, sums);
+    ahead = AheadFetch(TileInput(), 0);  // once is enough
+  }
+}
+
+template <typename Panels, typename TileSums>
+void AddTile(const TileInput& input, TileSums* sums) {
+  using Function = void (*)(const TileInput&, int64_t, TileSums*);
+  static constexpr Function kByRows[] = {AddOutputs<Panels, 1, TileSums>,
+                                         AddOutputs<Panels, 2, TileSums>,
+                                         AddOutputs<Panels, 3, TileSums>,
+                                         AddOutputs<Panels, HWY_MIN(4, kMaxRows), TileSums>,
+                                         AddOutputs<Panels, HWY_MIN(5, kMaxRows), TileSums>,
+                                         AddOutputs<Panels, kMaxRows, TileSums>};
+  for (int64_t row = 0; row < input.row_count; row += kMaxRows) {
+    kByRows[HWY_MIN(input.row_count - row, kMaxRows) - 1](input, row, sums);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
