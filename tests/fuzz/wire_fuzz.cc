@@ -181,7 +181,7 @@ void CheckDrain(const v1::DrainRequest& m) {
 void CheckTokenize(const v1::TokenizeRequest& m) {
   const Tokenizer& tokenizer = TheModel().model->tokenizer();
   if (!CheckTextSize(m.text(), tokenizer, kLimits).ok()) return;
-  const auto ids = TextTokens(m.text(), m.allow_unknown(), tokenizer);
+  const auto ids = TextTokens(m.text(), m.allow_unknown(), TheModel());
   if (ids.ok()) Expect(tokenizer.Decode(*ids).ok());
 }
 

@@ -36,7 +36,7 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   if (auto status = CheckTextSize(request.text(), tokenizer, context.limits); !status.ok()) {
     return status;
   }
-  auto ids = TextTokens(request.text(), request.allow_unknown(), tokenizer);
+  auto ids = TextTokens(request.text(), request.allow_unknown(), **model);
   if (!ids.ok()) return ids.status();
   if (!request.has_add_special_tokens() || request.add_special_tokens()) {
     AddBosToken((*model)->model->info(), &*ids);

@@ -23,13 +23,12 @@ bool AllowsUnknown(const v1::ScoreRequest& message) { return message.allow_unkno
 
 // Text or ids of a message with a oneof of `text` and `token_ids`; empty if neither is set.
 template <typename Message>
-absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message,
-                                                 const Tokenizer& tokenizer) {
+absl::StatusOr<std::vector<int32_t>> InputTokens(const Message& message, const ServedModel& model) {
   if (message.has_token_ids()) {
     return std::vector<int32_t>(message.token_ids().ids().begin(), message.token_ids().ids().end());
   }
   if (!message.has_text()) return std::vector<int32_t>();
-  return TextTokens(message.text(), AllowsUnknown(message), tokenizer);
+  return TextTokens(message.text(), AllowsUnknown(message), model);
 }
 
 template <typename Message>
@@ -55,7 +54,7 @@ absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const 
   if (auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits); !status.ok()) {
     return status;
   }
-  auto ids = InputTokens(message, model.model->tokenizer());
+  auto ids = InputTokens(message, model);
   if (!ids.ok()) return ids.status();
   if (auto status = CheckTokenCount(static_cast<int64_t>(ids->size()), limits, field); !status.ok())
     return status;
@@ -89,8 +88,8 @@ absl::StatusOr<std::vector<int32_t>> InputBehind(const AnswerEnd& end,
   // The client has not seen what was put together, of which the message may tell an offset. So what
   // is wrong with a part by itself is told of that.
   if (auto text = CheckedInput(message, model, limits); !text.ok()) return text;
-  const auto suffix = TextTokens(message.answer_suffix(), /*allow_unknown=*/false,
-                                 model.model->tokenizer(), "answer_suffix");
+  const auto suffix =
+      TextTokens(message.answer_suffix(), /*allow_unknown=*/false, model, "answer_suffix");
   return suffix.ok() ? ids : suffix;
 }
 
@@ -232,10 +231,14 @@ ContextStart StartOf(const SessionRecord* session) {
 }
 
 absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
-                                                const Tokenizer& tokenizer, const char* field) {
+                                                const ServedModel& model, const char* field) {
+  const Tokenizer& tokenizer = model.model->tokenizer();
+  // A request may have named none.
+  const std::string of_model = absl::StrCat("; the model is ", Quoted(model.name));
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text);
   if (!ids.ok()) {
-    return absl::Status(ids.status().code(), absl::StrCat(field, ": ", ids.status().message()));
+    return absl::Status(ids.status().code(),
+                        absl::StrCat(field, ": ", ids.status().message(), of_model));
   }
   if (allow_unknown) return ids;
   const absl::Status known = tokenizer.CheckKnown(text, *ids);
@@ -244,7 +247,8 @@ absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allo
       known.code(),
       absl::StrCat(field, ": ", known.message(),
                    "; the text must be without it, or be token_ids; Tokenize and Score read "
-                   "it as the unknown token with allow_unknown"));
+                   "it as the unknown token with allow_unknown",
+                   of_model));
 }
 
 int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer) {

@@ -63,9 +63,9 @@ absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const
                                   const RequestLimits& limits, const ContextStart& start);
 
 // The ids of the text of `field`. Without `allow_unknown` a character outside the vocabulary is
-// INVALID_ARGUMENT, as is what the tokenizer refuses.
+// INVALID_ARGUMENT, as is what the tokenizer refuses; the message names the model.
 absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allow_unknown,
-                                                const Tokenizer& tokenizer,
+                                                const ServedModel& model,
                                                 const char* field = "text");
 
 // How many of the ids are the token that stands for unknown characters.

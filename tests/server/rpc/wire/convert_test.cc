@@ -89,14 +89,14 @@ TEST(ToRequestTest, TokenizersErrorNamesTheField) {
   v1::GenerateRequest message;
   message.set_text("refused");
   EXPECT_EQ(Message(ToRequest(message, MakeModel("m", 1), {}).status()),
-            "text: character 0 has no id");
+            "text: character 0 has no id; the model is \"m\"");
 }
 
 TEST(ToRequestTest, UnknownCharactersAreNamedUnlessTheyAreAllowed) {
   constexpr char kRefused[] =
       "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; "
       "the text must be without it, or be token_ids; Tokenize and Score read it as the unknown "
-      "token with allow_unknown";
+      "token with allow_unknown; the model is \"m\"";
   const ServedModel model = MakeModel("m", 1);
   v1::GenerateRequest generate;
   generate.set_text("ab#c");
