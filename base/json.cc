@@ -17,7 +17,7 @@ using nlohmann::json;
 // Builds the document from the parser's events and stops it at the first violation.
 class Builder : public nlohmann::json_sax<json> {
  public:
-  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+  Builder(size_t bytes, const JsonLimits& limits) : bytes_(bytes), limits_(limits) {}
 
   json& root() { return root_; }
   const std::string& problem() const { return problem_; }
@@ -43,6 +43,11 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
+    if (bytes_ == 0) return Fail("is empty, must be a JSON object");
+    if (position > bytes_) {
+      return Fail(
+          absl::StrCat("is not valid JSON: it ends at byte ", bytes_, ", before it is complete"));
+    }
     return Fail(absl::StrCat("is not valid JSON near byte ", position));
   }
 
@@ -82,6 +87,7 @@ class Builder : public nlohmann::json_sax<json> {
     return false;
   }
 
+  const size_t bytes_;  // of the document
   const JsonLimits limits_;
   json root_;
   std::vector<json*> open_;  // stays valid: only the innermost container grows
@@ -94,7 +100,7 @@ class Builder : public nlohmann::json_sax<json> {
 
 absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view source,
                                      const JsonLimits& limits) {
-  Builder builder(limits);
+  Builder builder(text.size(), limits);
   if (!json::sax_parse(text.begin(), text.end(), &builder)) {
     return absl::InvalidArgumentError(absl::StrCat(std::string(source), " ", builder.problem()));
   }

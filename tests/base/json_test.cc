@@ -32,6 +32,16 @@ TEST(JsonTest, NamesSourceAndByteOfASyntaxError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("f.json is not valid JSON near byte 9"));
 }
 
+TEST(JsonTest, SaysWhereADocumentEndsTooEarly) {
+  EXPECT_EQ(StatusOf("").message(), "f.json is empty, must be a JSON object");
+  for (const std::string text :
+       {"{", "{\"a", "{\"a\":", "{\"a\": 1", "{\"a\": nul", "{\"a\": [1,"}) {
+    EXPECT_EQ(StatusOf(text).message(), "f.json is not valid JSON: it ends at byte " +
+                                            std::to_string(text.size()) + ", before it is complete")
+        << text;
+  }
+}
+
 TEST(JsonTest, RefusesWhatIsNotOneObject) {
   for (const char* text : {"", " ", "[]", "3", "\"x\"", "{} {}", "{", "{\"a\":}", "nul"}) {
     EXPECT_EQ(StatusOf(text).code(), absl::StatusCode::kInvalidArgument) << text;

@@ -77,6 +77,18 @@ std::optional<int64_t> AsInt64(const Json& value) {
   return static_cast<int64_t>(number);
 }
 
+absl::Status NotJson(std::string_view body, size_t byte) {
+  if (body.empty()) {
+    return absl::InvalidArgumentError("the body is empty, must be a JSON object");
+  }
+  if (byte > body.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the body is not valid JSON: it ends at byte ",
+                                                   body.size(), ", before it is complete"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the body is not valid JSON in UTF-8: error at byte ", byte));
+}
+
 }  // namespace
 
 absl::StatusOr<Json> ParseObject(std::string_view body) {
@@ -89,8 +101,7 @@ absl::StatusOr<Json> ParseObject(std::string_view body) {
     if (json.is_object()) return json;
     return absl::InvalidArgumentError("the body must be a JSON object");
   } catch (const Json::parse_error& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body is not valid JSON in UTF-8: error at byte ", error.byte));
+    return NotJson(body, error.byte);
   } catch (const Json::exception&) {
     return absl::InvalidArgumentError("the body has a number that is too large");
   }

@@ -39,6 +39,18 @@ std::string Repeat(const std::string& text, int times) {
   return all;
 }
 
+TEST(JsonBodyTest, SaysWhereItIsNoJson) {
+  const auto message = [](std::string_view body) {
+    return std::string(ParseObject(body).status().message());
+  };
+  EXPECT_EQ(message(""), "the body is empty, must be a JSON object");
+  EXPECT_EQ(message("{"), "the body is not valid JSON: it ends at byte 1, before it is complete");
+  EXPECT_EQ(message("{\"a\": \"b"),
+            "the body is not valid JSON: it ends at byte 8, before it is complete");
+  EXPECT_EQ(message("{\"a\": 1,}"), "the body is not valid JSON in UTF-8: error at byte 9");
+  EXPECT_EQ(message("[]"), "the body must be a JSON object");
+}
+
 // And is not so much more that ordinary bodies would be refused.
 TEST(JsonBodyTest, MemoryOfParsing) {
   constexpr int kMany = 70'000;  // the array has just doubled
