@@ -33,6 +33,8 @@ cuda::Machine ThisMachine(cudaDeviceProp& gpu) {
 
 }  // namespace
 
+bool HasCuda() { return true; }
+
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaOptions& options) {
   cudaDeviceProp gpu{};
   const cuda::Machine machine = ThisMachine(gpu);

@@ -15,6 +15,9 @@ struct CudaOptions {
   bool serial = false;  // no kernel begins before the one ahead of it has ended
 };
 
+// Whether this build has the device at all.
+bool HasCuda();
+
 // The first GPU that the process may see (CUDA_VISIBLE_DEVICES). FAILED_PRECONDITION says what is
 // missing: a build with CUDA, NVIDIA's driver or one new enough, a GPU, code for its architecture.
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaOptions& options);

@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(std::string_view name, int th
     return options.ok() ? MakeCudaDevice(*options) : options.status();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("device '", std::string(name), "': unknown; available: cpu, cuda, reference"));
+      absl::StrCat("device '", std::string(name), "': unknown, must be cpu, reference",
+                   HasCuda() ? " or cuda" : ", or cuda in a build with it"));
 }
 
 }  // namespace tvq

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cuda/make_device.h"
 #include "tests/kernels/test_devices.h"
 
 namespace tvq {
@@ -41,6 +42,14 @@ TEST(MakeDeviceTest, CudaSaysWhatIsMissing) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << options;
     EXPECT_THAT(std::string(status.message()), HasSubstr("available: tf32, serial"));
   }
+}
+
+TEST(MakeDeviceTest, AnUnknownNameIsToldWhichThereAreInThisBuild) {
+  const absl::Status status = MakeDevice("gpu").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(status.message()),
+            std::string("device 'gpu': unknown, must be cpu, reference") +
+                (HasCuda() ? " or cuda" : ", or cuda in a build with it"));
 }
 
 // Otherwise nobody would see that steps are slower than they could be. Where there is a GPU,
