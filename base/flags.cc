@@ -100,10 +100,25 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
   return "Unknown option " + name + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
+// Of an option with too few values or too many CLI11 tells how it counts them.
+std::string WrongCount(const std::string& reason) {
+  constexpr std::string_view kName = ": ", kOnce = "At Most 1 required but received ";
+  const size_t name = reason.find(kName);
+  if (name == std::string::npos) return reason;
+  const size_t rest = name + kName.size();
+  if (reason.ends_with(" missing")) return reason.substr(0, rest) + "its value is missing";
+  if (reason.compare(rest, kOnce.size(), kOnce) != 0) return reason;
+  return reason.substr(0, rest) + "is given " + reason.substr(rest + kOnce.size()) +
+         " times, must be given once";
+}
+
 // CLI11's own complaint of what is no number names the option last.
 std::string WhatIsWrong(const CLI::Error& error) {
   constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ";
   const std::string reason = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    return WrongCount(reason);
+  }
   const size_t is = reason.find(kIs);
   if (!reason.starts_with(kBegin) || is == std::string::npos) return reason;
   return reason.substr(kBegin.size(), is - kBegin.size()) + ": " + reason.substr(is + kIs.size()) +
@@ -191,6 +206,22 @@ std::string TakeBits(std::string& text) {
   return "";
 }
 
+template <typename T>
+std::string Shown(T number) {
+  std::array<char, 32> digits;
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  return {digits.data(), end};
+}
+
+// What is wrong with a number.
+template <typename T>
+std::string OutOfRange(const std::string& text, T least, T most) {
+  T number{};
+  if (!CLI::detail::lexical_cast(text, number)) return text + " is no number";
+  if (number >= least && number <= most) return "";
+  return text + " is out of range, must be from " + Shown(least) + " to " + Shown(most);
+}
+
 // Of --NAME=TEXT, or of a variable.
 std::string ProblemWithSwitch(const std::string& text) {
   bool ignored = false;
@@ -229,7 +260,8 @@ Option Option::OneValue() const { return Option(option_->expected(1)); }
 
 template <typename T>
 Option Option::Within(T least, T most, const std::string& description) const {
-  return Option(option_->check(CLI::Range(least, most, description)));
+  return Check([=](const std::string& text) { return OutOfRange(text, least, most); },
+               CLI::Range(least, most, description).get_description());
 }
 template Option Option::Within(int, int, const std::string&) const;
 template Option Option::Within(int64_t, int64_t, const std::string&) const;
@@ -237,8 +269,10 @@ template Option Option::Within(size_t, size_t, const std::string&) const;
 template Option Option::Within(float, float, const std::string&) const;
 template Option Option::Within(double, double, const std::string&) const;
 
-// CLI::NonNegativeNumber's complaint has the 309 digits of the largest double.
 Option Option::NotNegative() const { return Within(int64_t{0}, int64_t{1} << 60, "NONNEGATIVE"); }
+Option Option::NotEmpty() const {
+  return Check([](const std::string& text) { return text.empty() ? "it is empty" : ""; });
+}
 Option Option::OneOf(const std::vector<std::string>& values) const {
   return Option(option_->check(CLI::IsMember(values)));
 }
@@ -263,15 +297,17 @@ Option Command::Add(const std::string& name, T& value, const std::string& help) 
 template <typename T>
 Option Command::AddSizeSetting(const std::string& name, T& value, const std::string& help) const {
   const Option option = AddSetting(name, value, help);
-  option.option_->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  const CLI::AsSizeValue sizes(/*kb_is_1000=*/false);
   option.option_->transform(CLI::Validator(
-      [](std::string& text) {
+      [sizes](std::string& text) {
+        const std::string given = text;
         const size_t digits = text.find_first_not_of('0');  // CLI11 takes 010 for an octal number
         if (digits != std::string::npos && digits > 0) text.erase(0, digits - 1);
         if (text.size() > 1 && text[0] == '0' && text[1] >= '1' && text[1] <= '9') text.erase(0, 1);
-        return text.starts_with("-") ? text + " is no number of bytes" : "";
+        const bool is_size = !text.starts_with("-") && sizes(text).empty();
+        return is_size ? "" : given + " is no number of bytes, such as 1000000, 512MB or 2GB";
       },
-      ""));
+      sizes.get_description()));
   return option.TypeName("BYTES");
 }
 template <typename T>

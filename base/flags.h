@@ -50,6 +50,7 @@ class Option {
   template <typename T>  // int, int64_t, size_t, float or double
   Option Within(T least, T most, const std::string& description = "") const;
   Option NotNegative() const;  // an integer, at most 2^60
+  Option NotEmpty() const;
   Option OneOf(const std::vector<std::string>& values) const;
   Option OneOfUnnamed(const std::vector<std::string>& values) const;  // --help does not list them
   Option Check(const Complaint& complaint, const std::string& description = "") const;

@@ -50,7 +50,8 @@ void AddModelSources(flags::Command app, ModelSources& sources) {
 
 void AddModelFlags(flags::Command app, Flags& flags) {
   app.AddSetting("--device", flags.device,
-                 "Where to compute: cpu, cuda (a build with it), reference");
+                 "Where to compute: cpu, cuda (a build with it), reference")
+      .OneOfUnnamed({"cpu", "cuda", "reference"});
   app.AddSetting("--threads", flags.threads, "Threads that compute; 0: one for each core")
       .Within(0, 4096);
   app.AddSwitchSetting(
@@ -160,6 +161,12 @@ void AddEngineFlags(flags::Command app, EngineOptions& engine) {
       .NotNegative();
 }
 
+std::string WrongPeer(const std::string& text) {
+  if (text.empty()) return "";
+  const auto peer = ParseServerAddress(text, ServerOptions().port);
+  return peer.ok() ? "" : std::string(peer.status().message());
+}
+
 void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
   SessionOptions& options = sessions.options;
   const flags::Option dir = app.AddSetting(
@@ -203,18 +210,21 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
       .NotNegative();
   app.AddSetting("--shared-prompt-file", sessions.shared_prompt_files,
                  "File with a prompt whose states all keys may use; repeatable");
+  const flags::Option peer =
+      app.AddSetting(
+             "--drain-peer", sessions.drain_peer,
+             "HOST:PORT of a server that takes over the sessions when this one stops, HOST alone "
+             "means port 50051; empty: none")
+          .Check(WrongPeer);
   app.AddSetting(
-      "--drain-peer", sessions.drain_peer,
-      "HOST:PORT of a server that takes over the sessions when this one stops, HOST alone means "
-      "port 50051; empty: none");
-  app.AddSetting(
-      "--drain-peer-key", sessions.drain_peer_key,
-      "Key with the peer's admin permission; needs TLS unless the peer is on this machine");
+         "--drain-peer-key", sessions.drain_peer_key,
+         "Key with the peer's admin permission; needs TLS unless the peer is on this machine")
+      .Needs(peer);
 }
 
 void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepalive_time,
                     int64_t& keepalive_timeout) {
-  app.AddSetting("--host", server.host, "Address to listen on; 0.0.0.0 or :: for all");
+  app.AddSetting("--host", server.host, "Address to listen on; 0.0.0.0 or :: for all").NotEmpty();
   app.AddSetting("--port", server.port, "Port to listen on; 0: a free one, printed to stdout")
       .Within(0, 65535);
   app.AddSetting("--max-prompt-tokens", server.limits.max_prompt_tokens,
@@ -255,23 +265,23 @@ std::string Meant(const std::string& dir) {
   return name.empty() ? "" : absl::StrCat(", such as ", name, "=", dir);
 }
 
-// NAME=DIR.
-absl::StatusOr<ModelFlag> ParseModel(const std::string& argument) {
+// NAME=DIR. `from`: --model, or the variable.
+absl::StatusOr<ModelFlag> ParseModel(const std::string& argument, const char* from) {
   const size_t equals = argument.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
     const bool is_dir = equals == std::string::npos && !argument.empty();
     return absl::InvalidArgumentError(absl::StrCat(
-        "--model: is \"", argument, "\", must be NAME=DIR", is_dir ? Meant(argument) : ""));
+        from, ": is \"", argument, "\", must be NAME=DIR", is_dir ? Meant(argument) : ""));
   }
   return ModelFlag{.name = argument.substr(0, equals), .dir = argument.substr(equals + 1)};
 }
 
 // The folders of `dir`, but for those whose names `models` have.
-absl::Status AddFolders(const std::string& dir, std::vector<ModelFlag>* models) {
+absl::Status AddFolders(const std::string& dir, const char* from, std::vector<ModelFlag>* models) {
   auto found = FindModels(dir);
   if (!found.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--model-dir: ", std::string(found.status().message())));
+        absl::StrCat(from, ": ", std::string(found.status().message())));
   }
   for (ModelFlag& folder : *found) {
     const auto same = std::find_if(models->begin(), models->end(), [&](const ModelFlag& model) {
@@ -287,35 +297,36 @@ absl::Status AddFolders(const std::string& dir, std::vector<ModelFlag>* models) 
 }
 
 absl::StatusOr<std::vector<ModelFlag>> ModelsOf(ModelSources sources) {
-  if (sources.models.empty() && sources.dir.empty()) {
+  const bool from_environment = sources.models.empty() && sources.dir.empty();
+  const char* const model_from = from_environment ? "TVQ_MODEL" : "--model";
+  if (from_environment) {
     sources.models = absl::StrSplit(Environment("TVQ_MODEL"), ',', absl::SkipEmpty());
     sources.dir = Environment("TVQ_MODEL_DIR");
   }
   std::vector<ModelFlag> models;
   std::set<std::string> names;
   for (const std::string& argument : sources.models) {
-    auto model = ParseModel(argument);
+    auto model = ParseModel(argument, model_from);
     if (!model.ok()) return model.status();
     if (!names.insert(model->name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--model: the name \"", model->name, "\" is given twice"));
+          absl::StrCat(model_from, ": the name \"", model->name, "\" is given twice"));
     }
     models.push_back(*std::move(model));
   }
   if (!sources.dir.empty()) {
-    if (auto status = AddFolders(sources.dir, &models); !status.ok()) return status;
+    const char* const from = from_environment ? "TVQ_MODEL_DIR" : "--model-dir";
+    if (auto status = AddFolders(sources.dir, from, &models); !status.ok()) return status;
   }
   if (models.empty()) return absl::InvalidArgumentError("--model or --model-dir is required");
   return models;
 }
 
-// Understands --drain-peer and checks what belongs to it.
+// Understands --drain-peer, which is an address, and checks what belongs to it.
 absl::Status ReadPeer(const ServerOptions& server, SessionFlags* sessions) {
   if (sessions->drain_peer.empty()) return absl::OkStatus();
   const auto peer = ParseServerAddress(sessions->drain_peer, ServerOptions().port);
-  if (!peer.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--drain-peer: ", peer.status().message()));
-  }
+  if (!peer.ok()) return peer.status();
   if (peer->tls && !server.tls.enabled()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--drain-peer: ", sessions->drain_peer,
@@ -361,7 +372,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "Port of Prometheus metrics over HTTP, at /metrics; 0: none")
       .Within(0, 65535);
   app.AddSetting("--metrics-host", flags.metrics_host,
-                 "Address to listen on for metrics, which need no key; 0.0.0.0 or :: for all");
+                 "Address to listen on for metrics, which need no key; 0.0.0.0 or :: for all")
+      .NotEmpty();
   AddLogFlags(app, flags.logs);
   app.Footer("Exit codes: 0 stopped by a signal, 1 could not load or listen, 2 wrong usage.");
 
@@ -377,6 +389,10 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   if (flags.device == "cuda" && flags.dtype == "int4") {
     return refuse(absl::InvalidArgumentError(
         "--dtype: is \"int4\", must be float32, bfloat16 or int8 with --device cuda"));
+  }
+  if (flags.device != "cuda" && flags.tf32) {
+    return refuse(absl::InvalidArgumentError(
+        absl::StrCat("--tf32: must be left out with --device ", flags.device, ", is for cuda")));
   }
   auto models = ModelsOf(std::move(sources));
   if (!models.ok()) return refuse(models.status());

@@ -52,9 +52,49 @@ TEST(FlagsTest, AnEmptyNumberIsRefused) {
               std::string(flag) + ": it is empty, must be a number");
     EXPECT_EQ(Complaint(app, {"command", flag, "0.5"}), "");
   }
-  EXPECT_THAT(Complaint(app, {"--ranged", "12"}), testing::HasSubstr("--ranged: Value 12 not in"));
+  EXPECT_EQ(Complaint(app, {"--ranged", "12"}),
+            "--ranged: 12 is out of range, must be from 0 to 9");
   EXPECT_EQ(Complaint(app, {"--text", ""}), "");
   EXPECT_EQ(text, "");
+}
+
+TEST(FlagsTest, AFractionOutsideItsRangeIsNamedWithTheRange) {
+  double seconds = 1;
+  const Program app("", "program");
+  app.AddSetting("--some-seconds", seconds, "").Within(0.001, 1e10);
+  for (const std::string text : {"0", "-1", "1e11", "nan"}) {
+    EXPECT_EQ(Complaint(app, {"--some-seconds", text.c_str()}),
+              "--some-seconds: " + text + " is out of range, must be from 0.001 to 1e+10");
+  }
+  EXPECT_EQ(Complaint(app, {"--some-seconds", "soon"}), "--some-seconds: soon is no number");
+}
+
+TEST(FlagsTest, AnOptionHasOneValue) {
+  int port = 1;
+  const Program app("", "program");
+  app.AddSetting("--port", port, "").Within(0, 65535);
+  EXPECT_EQ(Complaint(app, {"--port"}), "--port: its value is missing");
+  EXPECT_EQ(Complaint(app, {"--port", "1", "--port", "2"}),
+            "--port: is given 2 times, must be given once");
+}
+
+TEST(FlagsTest, ANumberOfBytesMayHaveAUnit) {
+  int64_t bytes = 1;
+  const Program app("", "program");
+  app.AddSizeSetting("--bytes", bytes, "");
+  EXPECT_EQ(Complaint(app, {"--bytes", "010 KB"}), "");
+  EXPECT_EQ(bytes, 10 << 10);
+  for (const std::string text : {"10xb", "1.5GB", "1e9", "-1", " ", "many"}) {
+    EXPECT_EQ(Complaint(app, {"--bytes", text.c_str()}),
+              "--bytes: " + text + " is no number of bytes, such as 1000000, 512MB or 2GB");
+  }
+}
+
+TEST(FlagsTest, AnEmptyTextIsRefusedWhereOneMustBe) {
+  std::string host = "here";
+  const Program app("", "program");
+  app.AddSetting("--host", host, "").NotEmpty();
+  EXPECT_EQ(Complaint(app, {"--host", ""}), "--host: it is empty");
 }
 
 TEST(FlagsTest, AnEmptyVariableIsNoValue) {
@@ -83,7 +123,7 @@ TEST(FlagsTest, AWrongVariableIsNamedAsWhatItIs) {
   EXPECT_EQ(Complaint(app, {"--port", "few"}), "--port: few is no whole number");
   EXPECT_EQ(Complaint(app, {"--port=few"}), "--port: few is no whole number");
   ASSERT_EQ(setenv("TVQ_PORT", "70000", /*overwrite=*/1), 0);
-  EXPECT_EQ(Complaint(app, {}), "TVQ_PORT: Value 70000 not in range 0 to 65535");
+  EXPECT_EQ(Complaint(app, {}), "TVQ_PORT: 70000 is out of range, must be from 0 to 65535");
   ASSERT_EQ(setenv("TVQ_PORT", "tcp://10.0.0.1:50051", /*overwrite=*/1), 0);
   EXPECT_EQ(
       Complaint(app, {}),
