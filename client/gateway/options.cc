@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "base/flags.h"
+#include "base/host_port.h"
+#include "client/cpp/connect.h"
+#include "client/gateway/origins.h"
 
 namespace tvq::gateway {
 namespace {
@@ -31,8 +35,9 @@ flags::Option AddTime(flags::Command app, const std::string& flag, std::chrono::
 void AddHttp(flags::Command app, GatewayOptions& options) {
   HttpOptions& http = options.http;
   app.AddSetting(
-      "--host", http.host,
-      "Address to listen on, or a name, for all its addresses; 0.0.0.0 or :: for all there are");
+         "--host", http.host,
+         "Address to listen on, or a name, for all its addresses; 0.0.0.0 or :: for all there are")
+      .NotEmpty();
   app.AddSetting("--port", http.port, "Port to listen on; 0: a free one, printed to stdout")
       .Within(0, 65535);
   const flags::Option certificate = app.AddSetting(
@@ -45,7 +50,8 @@ void AddHttp(flags::Command app, GatewayOptions& options) {
   app.AddSetting(
          "--allowed-origins", options.allowed_origins,
          "Origins of web pages elsewhere that may call, such as https://example.org; *: all")
-      .SplitAt(',');
+      .SplitAt(',')
+      .Check(WrongOrigin);
   app.AddSetting("--max-connections", http.limits.max_connections, "Connections at once")
       .Within(1, 1'000'000);
   app.AddSetting("--max-connections-per-address", http.limits.max_connections_per_address,
@@ -68,8 +74,15 @@ void AddHttp(flags::Command app, GatewayOptions& options) {
           "For a client to take the next piece of an answer");
 }
 
+std::string WrongServer(const std::string& address) {
+  const auto parsed = ParseServerAddress(address, client::kDefaultPort);
+  return parsed.ok() ? "" : std::string(parsed.status().message());
+}
+
 void AddServer(flags::Command app, GatewayOptions& options) {
-  app.AddSetting("--server", options.server.address, "Address of tvq-server").TypeName("HOST:PORT");
+  app.AddSetting("--server", options.server.address, "Address of tvq-server")
+      .TypeName("HOST:PORT")
+      .Check(WrongServer);
   app.AddSetting("--server-connections", options.connections,
                  "Connections to it, which calls share")
       .Within(1, 64);
@@ -78,9 +91,12 @@ void AddServer(flags::Command app, GatewayOptions& options) {
       .Environment();
   app.AddSetting("--server-ssl-ca-certs", options.server.ca_file,
                  "PEM file of who signed its certificate; empty: the system's authorities");
-  app.AddSetting("--server-ssl-certfile", options.server.cert_file,
-                 "PEM file of the certificate to show it");
-  app.AddSetting("--server-ssl-keyfile", options.server.key_file, "PEM file of its key");
+  const flags::Option certificate = app.AddSetting(
+      "--server-ssl-certfile", options.server.cert_file, "PEM file of the certificate to show it");
+  const flags::Option key =
+      app.AddSetting("--server-ssl-keyfile", options.server.key_file, "PEM file of its key");
+  certificate.Needs(key);
+  key.Needs(certificate);
   AddTime(app, "--refusal-timeout", options.refusal_timeout,
           "For it to refuse a prompt of a stream, once another of the same stream computes");
 }
@@ -101,7 +117,7 @@ bool FitToDescriptors(int descriptors, HttpLimits* limits) {
 std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code) {
   GatewayOptions options;
   options.http.port = 8000;
-  options.server.address = "127.0.0.1:50051";
+  options.server.address = absl::StrCat("127.0.0.1:", client::kDefaultPort);
   const flags::Program app(
       "Speaks HTTP, as OpenAI's clients do, for a tvq-server behind it.\n"
       "Every flag can be given as the environment variable in parentheses; flags win.",
@@ -113,7 +129,7 @@ std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code
                  "Seconds running requests may take to finish after SIGTERM or SIGINT")
       .Within(0.0, 86400.0);
   app.AddSetting("--log-level", options.log_level,
-                 "debug (a line for each request), info, warning, error")
+                 "debug (a line for each request), info, warning, error or off")
       .OneOf({"debug", "info", "warning", "error", "off"});
   app.AddFlag("--check", options.check,
               "Ask the gateway that runs with these options whether it is well, and end");

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/quoted.h"
 
 namespace tvq::gateway {
 namespace {
@@ -41,6 +44,28 @@ bool Has(const std::vector<std::string>& list, std::string_view wanted) {
 }
 
 }  // namespace
+
+std::string WrongOrigin(const std::string& origin) {
+  if (origin == "*" || origin == "null") return "";
+  const auto wrong = [&](std::string_view must) {
+    return absl::StrCat(Quoted(origin), " is no origin, must ", std::string(must));
+  };
+  const std::string_view host = HostOf(origin);
+  if (host.empty() || origin.starts_with(":")) {
+    return wrong("be SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org, or *");
+  }
+  if (host.find_first_of("/?# @") != std::string_view::npos) {
+    return wrong("end with the host or the port");
+  }
+  if (origin != absl::AsciiStrToLower(origin)) {
+    return wrong("be in small letters, as browsers send it");
+  }
+  if ((origin.starts_with("https://") && absl::EndsWith(origin, ":443")) ||
+      (origin.starts_with("http://") && absl::EndsWith(origin, ":80"))) {
+    return wrong("be without its scheme's usual port, as browsers send it");
+  }
+  return "";
+}
 
 Origins::Origins(std::string_view host, bool tls, std::vector<std::string> allowed)
     : allowed_(std::move(allowed)),

@@ -8,6 +8,10 @@
 
 namespace tvq::gateway {
 
+// What is wrong with an origin as an operator writes it, "" if nothing: a browser would never send
+// it so, and it would allow nobody. "*" and "null", a page of a file, are right.
+std::string WrongOrigin(const std::string& origin);
+
 // A page may call from the gateway's own origin, and from those that are allowed. Whoever owns a
 // name can have it resolve to this machine's address (DNS rebinding), and his page then seems to be
 // the gateway's own: a name in a Host header counts only if no stranger can own it.

@@ -35,6 +35,16 @@ TEST(OptionsTest, WhatIsNoNumberIsRefusedByName) {
   }
 }
 
+TEST(OptionsTest, AddressesAndOriginsThatNobodyHasAreRefusedByName) {
+  EXPECT_THAT(Complaint({"--host", ""}), StartsWith("--host: it is empty"));
+  EXPECT_THAT(Complaint({"--server", "a b"}),
+              StartsWith("--server: \"a b\" is no address of a server, must be HOST:PORT"));
+  EXPECT_THAT(Complaint({"--allowed-origins", "https://a.example,b.example"}),
+              StartsWith("--allowed-origins: \"b.example\" is no origin, must be SCHEME://HOST"));
+  EXPECT_THAT(Complaint({"--server-ssl-certfile", "a"}),
+              StartsWith("--server-ssl-certfile requires --server-ssl-keyfile"));
+}
+
 // What is left of both limits.
 std::pair<int, int> Fitted(int descriptors, int all, int per_address) {
   HttpLimits limits;

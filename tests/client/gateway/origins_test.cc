@@ -30,6 +30,21 @@ TEST(OriginsTest, PagesElsewhere) {
   EXPECT_FALSE(Origins("10.0.0.1", false, {}).vary());
 }
 
+TEST(OriginsTest, OriginsThatNoBrowserSends) {
+  for (const char* origin : {"https://one.example", "http://one.example:8000", "http://[::1]:8000",
+                             "https://one.example:80", "*", "null", "chrome-extension://abc"}) {
+    EXPECT_EQ(WrongOrigin(origin), "") << origin;
+  }
+  for (const char* origin :
+       {"", "one.example", "one.example:80", "https://", "://one.example", "https://one.example/",
+        "https://one.example/page", "https://a@one.example", "https://One.example",
+        "https://one.example:443", "http://one.example:80", "https://a b"}) {
+    EXPECT_NE(WrongOrigin(origin), "") << origin;
+  }
+  EXPECT_EQ(WrongOrigin("https://one.example/"),
+            "\"https://one.example/\" is no origin, must end with the host or the port");
+}
+
 TEST(OriginsTest, NamesThatStrangersOwn) {
   const Origins origins("127.0.0.1", false, {"http://mine.example"});
   for (const char* host : {"evil.example", "evil.example:8000", "localhost.evil.example",
