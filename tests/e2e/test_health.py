@@ -87,7 +87,9 @@ def test_server_that_drains(start):
 def test_nobody_there(tvq):
     with dead_addresses(1) as (address, ):
         assert check("server", address).returncode == 3
-        assert check("gateway", address).returncode == 1
+        done = check("gateway", address)
+        assert done.returncode == 1
+        assert done.stderr == f"tvq-gateway: 0.0.0.0:{address.rpartition(':')[2]}: nothing listens there\n"
 
 
 def test_whoever_does_not_answer(tvq):
@@ -110,7 +112,13 @@ def test_gateway_with_tls(authority):
     with dead_addresses(1) as (server, ), GatewayProcess(server, environment=files) as gateway:
         done = check("gateway", f":{gateway.port}", **files)
         assert (done.returncode, done.stderr) == (0, "")
-        assert check("gateway", f":{gateway.port}").returncode == 1  # without TLS
+        done = check("gateway", f":{gateway.port}")  # without TLS
+        assert done.returncode == 1
+        assert done.stderr.endswith(
+            ": what listens there does not speak HTTP; --ssl-certfile and --ssl-keyfile ask for HTTPS\n")
+    with dead_addresses(1) as (server, ), GatewayProcess(server) as gateway:
+        done = check("gateway", f":{gateway.port}", **files)
+        assert done.returncode == 1 and done.stderr.endswith(": what listens there does not speak HTTPS\n")
 
 
 def test_a_server_is_no_gateway(start):

@@ -19,10 +19,18 @@ constexpr int kBacklog = 4096;
 // A port that is free at one address may be another program's at the next.
 constexpr int kFreePortTries = 20;
 
+std::string Why(const ErrorCode& error) {
+  if (error == asio::error::address_in_use) return "the port is in use";
+  if (error == boost::system::errc::address_not_available) {
+    return "the host is no address of this machine";
+  }
+  if (error == asio::error::address_family_not_supported) return kNoIpv6;
+  if (error.category() == asio::error::get_netdb_category()) return "the host is unknown";
+  return error.message();
+}
+
 absl::Status CannotListen(const std::string& where, const ErrorCode& error) {
-  const bool no_ipv6 = error == asio::error::address_family_not_supported;
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen on ", where, ": ", no_ipv6 ? kNoIpv6 : error.message()));
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", where, ": ", Why(error)));
 }
 
 std::string ToString(const tcp::endpoint& endpoint) {

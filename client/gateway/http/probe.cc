@@ -4,12 +4,14 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/system/system_error.hpp>
 #include <exception>
 #include <utility>
 
@@ -23,6 +25,21 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 
 absl::Status Unavailable(const std::string& why) { return absl::UnavailableError(why); }
+
+// Without the place in asio's sources, which its exceptions tell, too.
+std::string Why(const boost::system::error_code& error, bool tls) {
+  if (error == asio::error::connection_refused) return "nothing listens there";
+  if (error.category() == asio::error::get_netdb_category()) return "the host is unknown";
+  const std::string spoken = tls ? "HTTPS" : "HTTP";
+  if (error == asio::error::eof || error == asio::error::connection_reset ||
+      error.category() == asio::error::get_ssl_category() ||
+      error.category() == asio::ssl::error::get_stream_category() ||
+      error.category() == make_error_code(http::error::end_of_stream).category()) {
+    return absl::StrCat("what listens there does not speak ", spoken,
+                        tls ? "" : "; --ssl-certfile and --ssl-keyfile ask for HTTPS");
+  }
+  return error.message();
+}
 
 // Exceptions of asio end the coroutine.
 template <typename Stream>
@@ -59,19 +76,21 @@ asio::awaitable<unsigned> Ask(asio::io_context& loop, const ProbeTarget& target)
 absl::Status Probe(const ProbeTarget& target, std::chrono::milliseconds patience) {
   asio::io_context loop(1);
   absl::Status outcome = Unavailable("no answer in time");
-  asio::co_spawn(
-      loop, Ask(loop, target), [&outcome](const std::exception_ptr& failure, unsigned status) {
-        if (failure == nullptr) {
-          outcome =
-              status == 200 ? absl::OkStatus() : Unavailable(absl::StrCat("answers ", status));
-          return;
-        }
-        try {
-          std::rethrow_exception(failure);
-        } catch (const std::exception& error) {
-          outcome = Unavailable(error.what());
-        }
-      });
+  asio::co_spawn(loop, Ask(loop, target),
+                 [&outcome, &target](const std::exception_ptr& failure, unsigned status) {
+                   if (failure == nullptr) {
+                     outcome = status == 200 ? absl::OkStatus()
+                                             : Unavailable(absl::StrCat("answers ", status));
+                     return;
+                   }
+                   try {
+                     std::rethrow_exception(failure);
+                   } catch (const boost::system::system_error& error) {
+                     outcome = Unavailable(Why(error.code(), target.tls));
+                   } catch (const std::exception& error) {
+                     outcome = Unavailable(error.what());
+                   }
+                 });
   loop.run_for(patience);
   return outcome;
 }

@@ -74,9 +74,8 @@ absl::Status TlsFiles::Read() {
   if (!key.ok()) return key.status();
   context->use_certificate_chain(asio::buffer(*certificates), error);
   if (error) {
-    return absl::InvalidArgumentError(absl::StrCat("certificate file ", certificate_file_, ": ",
-                                                   error.message(),
-                                                   "; must be certificates in PEM"));
+    return absl::InvalidArgumentError(absl::StrCat("certificate file ", certificate_file_,
+                                                   ": must be certificates in PEM, its own first"));
   }
   context->use_private_key(asio::buffer(*key), asio::ssl::context::pem, error);
   if (!error && SSL_CTX_check_private_key(context->native_handle()) == 1) {
@@ -85,8 +84,7 @@ absl::Status TlsFiles::Read() {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("key file ", key_file_, ": must be the key of ",
-                                                 certificate_file_, " in PEM, not encrypted",
-                                                 error ? "; " + error.message() : ""));
+                                                 certificate_file_, " in PEM, not encrypted"));
 }
 
 std::string TlsFiles::Stamp() const {

@@ -66,7 +66,9 @@ TEST_F(ListenTest, AddressThatTheMachineLacksIsLeftOut) {
   }
   const auto none = ListenOn(loop_.get_executor(), {At("203.0.113.1", 8000)});
   EXPECT_TRUE(absl::IsUnavailable(none.status()));
-  EXPECT_THAT(none.status().message(), HasSubstr("cannot listen on 203.0.113.1:8000: "));
+  EXPECT_THAT(
+      none.status().message(),
+      HasSubstr("cannot listen on 203.0.113.1:8000: the host is no address of this machine"));
 }
 
 // Half a service would hide that another program answers at the other address.
@@ -99,7 +101,8 @@ TEST_F(ListenTest, NamesAndAddressesResolve) {
   EXPECT_THAT(*all, testing::Contains(At("0.0.0.0")));
   const auto none = Resolve(loop_.get_executor(), "no address", 80);
   EXPECT_TRUE(absl::IsUnavailable(none.status()));
-  EXPECT_THAT(none.status().message(), HasSubstr("cannot listen on no address:80: "));
+  EXPECT_THAT(none.status().message(),
+              HasSubstr("cannot listen on no address:80: the host is unknown"));
 }
 
 }  // namespace
