@@ -65,7 +65,7 @@ absl::StatusOr<int64_t> DeviceBudgetBytes(int64_t free, const EngineOptions& opt
   const int64_t budget =
       options.state_memory_bytes > 0 ? options.state_memory_bytes : free / 20 * 19;
   if (budget <= free) return budget;
-  return absl::ResourceExhaustedError(absl::StrCat("state_memory_bytes: is ", budget,
+  return absl::ResourceExhaustedError(absl::StrCat("--state-memory-bytes: is ", budget,
                                                    " bytes; beside weights and working memory the "
                                                    "device has ",
                                                    free, " bytes free"));
@@ -87,7 +87,8 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
     if (m.model->StateBytes(1) > budget) {
       return absl::ResourceExhaustedError(
           absl::StrCat("model \"", m.name, "\": a state takes ", m.model->StateBytes(1),
-                       " bytes, the budget of all states is ", budget, " bytes"));
+                       " bytes, the budget of all states is ", budget,
+                       " bytes; --state-memory-bytes gives them more"));
     }
   }
   return budget;

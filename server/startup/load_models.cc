@@ -66,9 +66,10 @@ std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   const ModelInfo& info = served.model->info();
   const int64_t drafts = served.model->DraftRows();
   return absl::StrFormat(
-      "model %s: %s, %.2f M parameters, weights %s %s; a session takes %s%s, %d fit%s%s",
-      served.name, info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
-      ReadableBytes(info.weight_bytes), ReadableBytes(capacity.bytes_per_session),
+      "model %s: %s, %.2f M parameters, weights %s %s; a %s takes %s%s, %d fit%s%s", served.name,
+      info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
+      ReadableBytes(info.weight_bytes), info.predicts ? "session" : "text",
+      ReadableBytes(capacity.bytes_per_session),
       capacity.grows ? absl::StrCat(" at ", capacity.tokens, " tokens, less before") : "",
       capacity.max_sessions, DescribeReads(info.reads),
       drafts > 0 ? absl::StrCat("; a step drafts up to ", drafts, " tokens") : "");

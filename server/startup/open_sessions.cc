@@ -5,6 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/read_file.h"
 #include "server/rpc/access/api_keys.h"
@@ -16,13 +19,19 @@ namespace {
 
 constexpr int64_t kMaxPromptBytes = int64_t{1} << 28;
 
+absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
+  return {status.code(), absl::StrCat(flag, ": ", status.message())};
+}
+
 absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags) {
   if (!flags.redis.empty()) {
-    return OpenRedisTier(flags.redis, {.budget_bytes = flags.disk_bytes});
+    auto redis = OpenRedisTier(flags.redis, {.budget_bytes = flags.disk_bytes});
+    if (!redis.ok()) return OfFlag("--redis", redis.status());
+    return redis;
   }
   if (flags.dir.empty()) return nullptr;
   auto disk = DiskTier::Open(flags.dir, flags.disk_bytes);
-  if (!disk.ok()) return disk.status();
+  if (!disk.ok()) return OfFlag("--session-dir", disk.status());
   for (const std::string& problem : (*disk)->problems()) spdlog::error("{}", problem);
   return *std::move(disk);
 }

@@ -4,7 +4,10 @@
 
 #include <chrono>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/host_port.h"
+#include "server/rpc/listen/listening_sockets.h"
 
 namespace tvq {
 namespace {
@@ -62,7 +65,12 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(const Flags& flags
   StartTime();
   const std::string address = HostPort(flags.metrics_host, flags.metrics_port);
   auto endpoint = MetricsEndpoint::Start(address, [measured] { return TakeSnapshot(measured); });
-  if (endpoint.ok()) spdlog::info("metrics at http://{}/metrics", address);
+  if (endpoint.ok()) {
+    spdlog::info("metrics at http://{}/metrics", address);
+  } else if (const auto tried = ListenOn(flags.metrics_host, flags.metrics_port); !tried.ok()) {
+    // What the endpoint's library does not tell.
+    return absl::Status(tried.status().code(), absl::StrCat("metrics: ", tried.status().message()));
+  }
   return endpoint;
 }
 

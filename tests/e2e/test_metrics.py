@@ -113,8 +113,15 @@ def test_port_in_use_is_an_error_at_start():
         # On this machine alone, whatever the server itself listens on.
         done = run_server("--model", f"bytes={GOLDEN / 'bytes_untied'}", "--metrics-port", port, "--host", "0.0.0.0")
     assert done.returncode == 1
-    assert f"127.0.0.1:{port} for metrics" in done.stderr
+    assert f"metrics: cannot listen on 127.0.0.1:{port}: the port is in use\n" in done.stderr
     assert "listening" not in done.stdout
+
+
+def test_a_host_of_metrics_that_is_none_is_named():
+    model = ["--model", f"bytes={GOLDEN / 'bytes_untied'}", "--metrics-port", 9]
+    done = run_server(*model, "--metrics-host", "203.0.113.1")
+    assert done.returncode == 1
+    assert "metrics: cannot listen on 203.0.113.1:9: the host is no address of this machine\n" in done.stderr
 
 
 def test_figures_of_sessions(start):

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 from metrics_endpoint import free_port, scrape
+from server_process import GOLDEN, run_server
 from session_client import SessionClient
 
 CHUNK_TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom. "
@@ -137,3 +138,16 @@ def test_sessions_and_prefixes_do_not_mix(start, chunk):
         ask(server, prompt)
     session = client.create()
     assert client.generate(session.id, prompt, max_tokens=1).usage.cached_tokens == 0
+
+
+def test_a_shared_prompt_that_cannot_be_kept_is_told_of_by_its_flag(tmp_path):
+    (tmp_path / "text").write_text("Once")
+    (tmp_path / "bytes").write_bytes(b"Once \xff")
+    model = ["--model", f"bytes={GOLDEN / 'bytes_untied'}", "--model", f"pixels={GOLDEN / 'pixels_abs'}"]
+    nowhere = run_server(*model, "--shared-prompt-file", tmp_path / "text")
+    assert nowhere.returncode == 1
+    assert "--prefix-cache-bytes: is 0, must be above it with --shared-prompt-file\n" in nowhere.stderr
+    for file, why in [("text", 'model "pixels" cannot read number 1, which every model must: "Once" at byte'),
+                      ("bytes", 'model "bytes" cannot read number 1, which every model must: text is not')]:
+        refused = run_server(*model, "--prefix-cache-bytes", BIG, "--shared-prompt-file", tmp_path / file)
+        assert refused.returncode == 1 and f"--shared-prompt-file: the {why}" in refused.stderr, refused.stderr

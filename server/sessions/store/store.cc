@@ -23,8 +23,8 @@ absl::Status CheckHostBytes(const SessionOptions& options, const std::string& mo
                             int64_t state_bytes) {
   if (options.host_bytes - options.prefix_bytes >= state_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "host_bytes: is ", options.host_bytes, ", must be at least ",
-      options.prefix_bytes + state_bytes, ": prefix_bytes, which is ", options.prefix_bytes,
+      "--session-host-bytes: is ", options.host_bytes, ", must be at least ",
+      options.prefix_bytes + state_bytes, ": --prefix-cache-bytes, which is ", options.prefix_bytes,
       ", and a state of model \"", model, "\", which takes up to ", state_bytes));
 }
 

@@ -32,25 +32,28 @@ void Store::UsePrefixes(Request* request) {
 absl::Status Store::FeedSharedPrompts() {
   if (prefixes_ == nullptr && !options_.shared_prompts.empty()) {
     return absl::InvalidArgumentError(
-        "prefix_bytes: is 0, must be above it to keep shared_prompts");
+        "--prefix-cache-bytes: is 0, must be above it with --shared-prompt-file");
   }
-  for (const std::string& text : options_.shared_prompts) {
+  const auto wrong = [](size_t index, const ServedModel& served, const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("--shared-prompt-file: the model \"",
+                                                   served.name, "\" cannot read number ", index + 1,
+                                                   ", which every model must: ", why));
+  };
+  for (size_t i = 0; i < options_.shared_prompts.size(); ++i) {
+    const std::string& text = options_.shared_prompts[i];
     for (const ServedModel& served : engine_->models()) {
       if (!served.model->info().predicts) continue;
       auto prompt = served.model->tokenizer().Encode(text);
-      if (!prompt.ok()) return prompt.status();
+      if (!prompt.ok()) return wrong(i, served, std::string(prompt.status().message()));
       const auto known = served.model->tokenizer().CheckKnown(text, *prompt);
-      if (!known.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("shared_prompts: of ", served.name, ": ", known.message()));
-      }
+      if (!known.ok()) return wrong(i, served, std::string(known.message()));
       if (prompt->empty()) continue;
       AddBosToken(served.model->info(), &*prompt);
       const auto sink = std::make_shared<DoneSink>();
       Request request{.model = served.name,
                       .purpose = Purpose::kAppend,
                       .prompt = *std::move(prompt),
-                      .prompt_field = "shared_prompts",
+                      .prompt_field = "--shared-prompt-file",
                       .sink = sink};
       UsePrefixes(&request);
       const auto handle = engine_->Submit(std::move(request));

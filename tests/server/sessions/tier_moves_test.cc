@@ -243,8 +243,8 @@ TEST(TierMovesTest, NeedsRoomForAStateInHostMemory) {
   h.options = {.host_bytes = 2 * place - 1, .prefix_bytes = place};
   const auto opened = Store::Open(h.engine, h.options, nullptr, [] { return absl::Now(); });
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument) << opened.status();
-  EXPECT_EQ(opened.status().message().find(
-                absl::StrCat("host_bytes: is ", 2 * place - 1, ", must be at least ", 2 * place)),
+  EXPECT_EQ(opened.status().message().find(absl::StrCat("--session-host-bytes: is ", 2 * place - 1,
+                                                        ", must be at least ", 2 * place)),
             0U)
       << opened.status();
   h.options.host_bytes = 2 * place;

@@ -43,6 +43,8 @@ absl::Status SyncOpened(const std::string& path, int (*sync)(int)) {
 
 const char* KindOf(mode_t mode) {
   switch (mode & S_IFMT) {
+    case S_IFREG:
+      return "a file";
     case S_IFLNK:
       return "a symbolic link";
     case S_IFIFO:
@@ -178,10 +180,12 @@ absl::Status DiskFiles::MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0) return absl::OkStatus();
   const int error = errno;
   struct stat info;
-  if (error == EEXIST && stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    return absl::OkStatus();
+  if (error != EEXIST || stat(path.c_str(), &info) != 0) {
+    return FileError(error, "make directory", path);
   }
-  return FileError(error, "make directory", path);
+  if (S_ISDIR(info.st_mode)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot make directory ", path, ": it is ",
+                                             KindOf(info.st_mode), ", must be a directory"));
 }
 
 absl::Status DiskFiles::RemoveDirectory(const std::string& path) {
