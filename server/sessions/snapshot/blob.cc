@@ -29,8 +29,8 @@ class BlobSource : public ByteSource {
 
   absl::Status Read(std::span<std::byte> out) override {
     if (static_cast<int64_t>(out.size()) > blob_->size() - offset_) {
-      return absl::OutOfRangeError(absl::StrCat("ends at byte ", blob_->size(), ", ", out.size(),
-                                                " more were to come at byte ", offset_));
+      return absl::OutOfRangeError(absl::StrCat("ends at byte ", blob_->size(), ", must have ",
+                                                out.size(), " more from byte ", offset_, " on"));
     }
     offset_ += static_cast<int64_t>(out.size());
     while (!out.empty()) {

@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are little-endian");
 
 // Magic [8], version u32, byte order mark u32, length of the JSON u32, zero u32.
-constexpr size_t kPrefixBytes = 24;
+constexpr size_t kMagicBytes = 8, kPrefixBytes = 24;
 constexpr uint32_t kByteOrderMark = 0x01020304;
 // Deep enough for a record's marks; a section or a mark is about four values.
 constexpr JsonLimits kHeaderLimits = {.depth = 4, .values = 200'000};
@@ -99,12 +99,18 @@ absl::Status FrameReader::ReadPlain(std::string_view what, std::span<std::byte> 
                       absl::StrCat(Str(format_.name), ": ", Str(what), ": ", s.message()));
 }
 
+// What is no frame at all is told by its beginning, however short it is.
+absl::Status FrameReader::ReadMagic(std::span<std::byte> out) {
+  absl::Status s = ReadPlain(
+      absl::StrCat("the ", out.size(), " bytes that it begins with, ", Quoted(format_.magic)), out);
+  if (!s.ok()) return s;
+  const std::string_view magic(reinterpret_cast<const char*>(out.data()), out.size());
+  if (magic == format_.magic) return absl::OkStatus();
+  return Invalid(
+      absl::StrCat("begins with ", Quoted(magic), ", must begin with ", Quoted(format_.magic)));
+}
+
 absl::Status FrameReader::CheckPrefix(std::span<const std::byte> prefix) const {
-  const std::string_view magic(reinterpret_cast<const char*>(prefix.data()), 8);
-  if (magic != format_.magic) {
-    return Invalid(
-        absl::StrCat("begins with ", Quoted(magic), ", must begin with ", Quoted(format_.magic)));
-  }
   const auto mark = Get<uint32_t>(prefix, 12);
   if (mark == __builtin_bswap32(kByteOrderMark)) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -131,7 +137,9 @@ absl::Status FrameReader::CheckPrefix(std::span<const std::byte> prefix) const {
 
 absl::StatusOr<nlohmann::json> FrameReader::Header() {
   std::vector<std::byte> header(kPrefixBytes);
-  if (absl::Status s = ReadPlain("header", header); !s.ok()) return s;
+  const auto prefix = std::span(header);
+  if (absl::Status s = ReadMagic(prefix.first(kMagicBytes)); !s.ok()) return s;
+  if (absl::Status s = ReadPlain("header", prefix.subspan(kMagicBytes)); !s.ok()) return s;
   if (absl::Status s = CheckPrefix(header); !s.ok()) return s;
   version_ = Get<uint32_t>(header, 8);
   header.resize(kPrefixBytes + Get<uint32_t>(header, 16));

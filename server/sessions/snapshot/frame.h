@@ -91,6 +91,7 @@ class FrameReader {
   absl::Status Invalid(std::string_view problem) const;
 
  private:
+  absl::Status ReadMagic(std::span<std::byte> out);
   absl::Status CheckPrefix(std::span<const std::byte> prefix) const;
   void BeginSection() { hash_.Begin(header_checksum_ + ++section_); }
 

@@ -8,6 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/quoted.h"
 #include "server/sessions/record/session_id.h"
 #include "server/sessions/snapshot/snapshot.h"
 #include "server/sessions/snapshot/state_image.h"
@@ -207,7 +208,11 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
                                  .logits = std::move(image->logits())};
     return checked;
   }
-  return status;
+  // Of what it was tried with, the last.
+  const ServedModel& tried = engine_->models()[opened->models.back()];
+  return absl::FailedPreconditionError(
+      absl::StrCat(status.message(), "; it was tried with the model ", Quoted(tried.name),
+                   ", and the snapshot says that it is of ", Quoted(head.record.model)));
 }
 
 absl::StatusOr<Moment> Store::MomentOf(const SessionContent& content, Checked& checked) {
