@@ -81,8 +81,7 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
       !absl::EqualsIgnoreCase(std::string(authorization->substr(0, kScheme.size())),
                               std::string(kScheme))) {
     return absl::UnauthenticatedError(
-        "authorization: this server needs a key, sent once as the metadata "
-        "\"authorization: Bearer KEY\"");
+        "authorization: this server needs a key, sent once as \"authorization: Bearer KEY\"");
   }
   const ApiKey* const key = keys->Find(authorization->substr(kScheme.size()));
   if (key == nullptr) return absl::UnauthenticatedError("authorization: the key is not known here");

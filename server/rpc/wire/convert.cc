@@ -246,8 +246,8 @@ absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allo
   return absl::Status(
       known.code(),
       absl::StrCat(field, ": ", known.message(),
-                   "; the text must be without it, or be token_ids; Tokenize and Score read "
-                   "it as the unknown token with allow_unknown",
+                   "; the text must be without it, or be given as token ids; with allow_unknown, "
+                   "where texts are tokenized or scored, it is read as the unknown token",
                    of_model));
 }
 

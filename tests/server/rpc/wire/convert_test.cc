@@ -95,8 +95,8 @@ TEST(ToRequestTest, TokenizersErrorNamesTheField) {
 TEST(ToRequestTest, UnknownCharactersAreNamedUnlessTheyAreAllowed) {
   constexpr char kRefused[] =
       "text: the character \"#\" (U+0023) at byte offset 2 is not in the model's vocabulary; "
-      "the text must be without it, or be token_ids; Tokenize and Score read it as the unknown "
-      "token with allow_unknown; the model is \"m\"";
+      "the text must be without it, or be given as token ids; with allow_unknown, where texts are "
+      "tokenized or scored, it is read as the unknown token; the model is \"m\"";
   const ServedModel model = MakeModel("m", 1);
   v1::GenerateRequest generate;
   generate.set_text("ab#c");
