@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/quoted.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/static_files.h"
@@ -129,8 +130,9 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
   const Request& request = exchange.request();
   const bool may_call = ApplyOrigin(exchange);
   if (origins_.IsRebound(request.Find("host"))) {
-    co_await exchange.Respond(ErrorResponse(
-        HttpError(403, "host: this is no name of the gateway; --allowed-origins can name it")));
+    co_await exchange.Respond(ErrorResponse(HttpError(
+        403, absl::StrCat("host: ", Quoted(request.Find("host")),
+                          " is no name of this gateway; --allowed-origins can name it"))));
     co_return;
   }
   Router::Match match = router_.Find(request.method, request.path);
@@ -142,7 +144,9 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
     exchange.set_route("file");
     co_await exchange.Respond(*std::move(file));
   } else if (match.pattern.empty() && !file && request.path != "*") {
-    co_await exchange.Respond(ErrorResponse(HttpError(404, "there is nothing at this path")));
+    co_await exchange.Respond(ErrorResponse(
+        HttpError(404, absl::StrCat("there is nothing at the path ", Quoted(request.path),
+                                    "; /openapi.json describes all paths"))));
   } else if (request.method == "OPTIONS") {
     Response response{.status = 204, .content_type = "", .headers = {{"Allow", match.allow}}};
     if (may_call && !request.Find("access-control-request-method").empty()) {
@@ -153,11 +157,13 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
     }
     co_await exchange.Respond(std::move(response));
   } else if (!may_call && Changes(request)) {
-    co_await exchange.Respond(ErrorResponse(HttpError(
-        403, "origin: pages of this origin may not call; --allowed-origins names those that may")));
+    co_await exchange.Respond(ErrorResponse(
+        HttpError(403, absl::StrCat("origin: pages of ", Quoted(request.Find("origin")),
+                                    " may not call; --allowed-origins names those that may"))));
   } else if (match.handler == nullptr) {
     Response response = ErrorResponse(
-        HttpError(405, absl::StrCat("this path knows the methods ", match.allow, " only")));
+        HttpError(405, absl::StrCat("the path ", Quoted(request.path), " does not take ",
+                                    Quoted(request.method), ", only ", match.allow)));
     response.headers.push_back({"Allow", match.allow});
     co_await exchange.Respond(std::move(response));
   } else if (const std::string problem = Problem(request, match); !problem.empty()) {

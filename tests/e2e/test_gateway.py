@@ -211,6 +211,23 @@ def test_errors_are_openais(gateway):
             assert answer.headers["Content-Type"] == "application/json"
 
 
+def test_what_http_refuses_by_itself_is_named(gateway):
+    for method, path, status, message in [
+        ("GET", "/v1/nothing", 404, 'there is nothing at the path "/v1/nothing"; /openapi.json describes all paths'),
+        ("GET", "/v1/completions", 405, 'the path "/v1/completions" does not take "GET", only OPTIONS, POST'),
+        ("DELETE", "/v1/models", 405, 'the path "/v1/models" does not take "DELETE", only GET, HEAD, OPTIONS'),
+    ]:
+        answer = gateway.call(method, path)
+        assert (answer.status, answer.error["message"]) == (status, message)
+    for name, value, message in [
+        ("Host", "evil.example", 'host: "evil.example" is no name of this gateway; --allowed-origins can name it'),
+        ("Origin", "https://evil.example",
+         'origin: pages of "https://evil.example" may not call; --allowed-origins names those that may'),
+    ]:
+        answer = gateway.post("/v1/completions", {"prompt": "a"}, headers={name: value})
+        assert (answer.status, answer.error["message"]) == (403, message)
+
+
 def test_errors_have_openais_words(api):
     answer = None
 

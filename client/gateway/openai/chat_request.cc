@@ -29,7 +29,9 @@ std::optional<std::string> Content(const Json& content) {
 void ReadMessages(Fields& fields, std::vector<chat::Message>* messages) {
   const Json* const list = fields.Find("messages");
   if (list == nullptr || !list->is_array() || list->empty()) {
-    fields.Fail("messages", "must be a list of at least one message");
+    fields.Fail("messages",
+                absl::StrCat("must be a list of at least one message",
+                             fields.Has("prompt") ? "; a prompt is for /v1/completions" : ""));
     return;
   }
   for (const Json& item : *list) {

@@ -59,6 +59,10 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
     request.is_list = HasSeveral(*prompt);
     ReadInputs(fields, "prompt", kMaxPrompts, std::move(call), &request.calls);
   } else {
+    // Else a conversation would begin with nothing.
+    if (fields.Has("messages")) {
+      fields.Fail("prompt", "must be given; messages are for /v1/chat/completions");
+    }
     request.calls.push_back(std::move(call));
   }
   if (has_session && request.calls.size() > 1) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/quoted.h"
 
 namespace tvq::gateway {
 namespace {
@@ -77,6 +78,14 @@ std::optional<int64_t> AsInt64(const Json& value) {
   return static_cast<int64_t>(number);
 }
 
+// For messages: what a client sent in the place of something else.
+std::string Shown(const Json& value) {
+  if (value.is_string()) return Quoted(value.get_ref<const std::string&>());
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  return value.dump();
+}
+
 absl::Status NotJson(std::string_view body, size_t byte) {
   if (body.empty()) {
     return absl::InvalidArgumentError("the body is empty, must be a JSON object");
@@ -135,23 +144,22 @@ void Fields::Fail(std::string_view name, std::string_view wanted) {
   status_ = absl::InvalidArgumentError(absl::StrCat(prefix_, Absl(name), ": ", Absl(wanted)));
 }
 
-template <typename T>
-std::optional<T> Fields::Wrong(const char* name, std::string_view wanted) {
-  Fail(name, wanted);
+std::nullopt_t Fields::Wrong(std::string_view name, const Json& value, std::string_view wanted) {
+  if (status_.ok()) Fail(name, absl::StrCat("is ", Shown(value), ", ", Absl(wanted)));
   return std::nullopt;
 }
 
 std::optional<std::string> Fields::String(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) return Wrong<std::string>(name, "must be a string");
+  if (!value->is_string()) return Wrong(name, *value, "must be a string");
   return value->get<std::string>();
 }
 
 std::optional<bool> Fields::Bool(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_boolean()) return Wrong<bool>(name, "must be true or false");
+  if (!value->is_boolean()) return Wrong(name, *value, "must be true or false");
   return value->get<bool>();
 }
 
@@ -159,7 +167,7 @@ std::optional<int64_t> Fields::Int(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
   const std::optional<int64_t> number = AsInt64(*value);
-  if (!number) return Wrong<int64_t>(name, "must be an integer of 64 bits");
+  if (!number) return Wrong(name, *value, "must be an integer of 64 bits");
   return number;
 }
 
@@ -175,14 +183,22 @@ std::optional<int32_t> Fields::Int32(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
   const std::optional<int32_t> number = AsInt32(*value);
-  if (!number) return Wrong<int32_t>(name, "must be an integer of 32 bits");
+  if (!number) return Wrong(name, *value, "must be an integer of 32 bits");
   return number;
+}
+
+std::optional<float> Fields::Float(const char* name) {
+  const std::optional<double> number = Number(name);
+  if (!number) return std::nullopt;
+  // What is beyond a float's range, JSON's numbers being finite.
+  if (std::isfinite(static_cast<float>(*number))) return static_cast<float>(*number);
+  return Wrong(name, *Find(name), "must be a number of 32 bits");
 }
 
 std::optional<double> Fields::Number(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number()) return Wrong<double>(name, "must be a number");
+  if (!value->is_number()) return Wrong(name, *value, "must be a number");
   return value->get<double>();
 }
 
@@ -191,14 +207,14 @@ std::vector<int32_t> Fields::Ints(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return numbers;
   if (!value->is_array()) {
-    Fail(name, "must be a list of integers");
+    Wrong(name, *value, "must be a list of integers");
     return numbers;
   }
   numbers.reserve(value->size());
   for (const Json& item : *value) {
     const std::optional<int32_t> number = AsInt32(item);
     if (!number) {
-      Fail(absl::StrCat(name, "[", numbers.size(), "]"), "must be an integer of 32 bits");
+      Wrong(absl::StrCat(name, "[", numbers.size(), "]"), item, "must be an integer of 32 bits");
       return numbers;
     }
     numbers.push_back(*number);
@@ -212,12 +228,12 @@ std::vector<std::string> Fields::Strings(const char* name) {
   if (value->is_string()) return {value->get<std::string>()};
   std::vector<std::string> strings;
   if (!value->is_array()) {
-    Fail(name, "must be a string or a list of strings");
+    Wrong(name, *value, "must be a string or a list of strings");
     return strings;
   }
   for (const Json& item : *value) {
     if (!item.is_string()) {
-      Fail(absl::StrCat(name, "[", strings.size(), "]"), "must be a string");
+      Wrong(absl::StrCat(name, "[", strings.size(), "]"), item, "must be a string");
       return strings;
     }
     strings.push_back(item.get<std::string>());
@@ -228,7 +244,7 @@ std::vector<std::string> Fields::Strings(const char* name) {
 const Json* Fields::Object(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr || value->is_object()) return value;
-  Fail(name, "must be an object");
+  Wrong(name, *value, "must be an object");
   return nullptr;
 }
 

@@ -41,6 +41,7 @@ class Fields {
   // An integer of 64 bits with or without a sign, in two's complement.
   std::optional<uint64_t> Bits64(const char* name);
   std::optional<double> Number(const char* name);
+  std::optional<float> Float(const char* name);
   // A list of integers.
   std::vector<int32_t> Ints(const char* name);
   // A string, or a list of them.
@@ -56,8 +57,8 @@ class Fields {
   const absl::Status& status() const { return status_; }
 
  private:
-  template <typename T>
-  std::optional<T> Wrong(const char* name, std::string_view wanted);
+  // Says also what it is.
+  std::nullopt_t Wrong(std::string_view name, const Json& value, std::string_view wanted);
 
   const Json& object_;
   const std::string prefix_;

@@ -62,9 +62,7 @@ void ReadBias(Fields& fields, v1::SamplingParams* sampling) {
 
 void ReadSampling(Fields& fields, v1::SamplingParams* sampling) {
   for (const FloatField& field : kFloats) {
-    if (const auto value = fields.Number(field.name)) {
-      (sampling->*field.set)(static_cast<float>(*value));
-    }
+    if (const auto value = fields.Float(field.name)) (sampling->*field.set)(*value);
   }
   for (const IntField& field : kInts) {
     if (const auto value = fields.Int32(field.name)) (sampling->*field.set)(*value);
@@ -100,7 +98,12 @@ void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateR
   const auto version = fields.Int("expected_version");
   const v1::Durability durability = ReadDurability(fields);
   const auto commit = fields.Bool("commit_on_cancel");
-  if (!id) return;
+  if (!id) {
+    for (const char* name : {"expected_version", "durability", "commit_on_cancel"}) {
+      if (fields.Has(name)) fields.Fail(name, "must be left out without session_id");
+    }
+    return;
+  }
   v1::SessionCall* const session = request->mutable_session();
   session->set_session_id(*id);
   if (version) session->set_expected_version(*version);

@@ -103,7 +103,8 @@ absl::StatusOr<v1::AppendSessionRequest> ParseAppend(std::string_view body,
     ReadSpecialTokens(fields, append);
     auto text = fields.String("text");
     const bool has_ids = fields.Has("token_ids");
-    if (text.has_value() == has_ids) fields.Fail("text", "must be given, or token_ids instead");
+    if (text && has_ids) fields.Fail("text", "must be left out beside token_ids");
+    if (!text && !has_ids) fields.Fail("text", "must be given, or token_ids instead");
     if (text) append->set_text(*std::move(text));
     if (!has_ids) return;
     for (const int32_t id : fields.Ints("token_ids")) append->mutable_token_ids()->add_ids(id);
