@@ -115,11 +115,13 @@ class HangUps {
 // The first signal lets requests finish for a time, the second ends them.
 class Shutdown {
  public:
-  // `hang_ups` are stopped when the server has.
-  Shutdown(asio::io_context& loop, HttpServer& server, double timeout, HangUps& hang_ups)
+  // `hang_ups` and `watch` are stopped when the server has.
+  Shutdown(asio::io_context& loop, HttpServer& server, double timeout, HangUps& hang_ups,
+           ServerWatch& watch)
       : server_(server),
         timeout_(timeout),
         hang_ups_(hang_ups),
+        watch_(watch),
         signals_(loop, SIGINT, SIGTERM),
         timer_(loop) {
     Wait();
@@ -148,6 +150,7 @@ class Shutdown {
     server_.Stop([this] {
       signals_.cancel();
       hang_ups_.Stop();
+      watch_.Stop();
       timer_.cancel();
       ended_ = true;
     });
@@ -156,6 +159,7 @@ class Shutdown {
   HttpServer& server_;
   const double timeout_;
   HangUps& hang_ups_;
+  ServerWatch& watch_;
   asio::signal_set signals_;
   asio::steady_timer timer_;
   bool stopping_ = false;
@@ -212,7 +216,8 @@ int Serve(const GatewayOptions& options) {
   TellAddresses(options.http.host, server.listeners());
   const HeapTrimmer trimmer;
   HangUps hang_ups(loop, tls);
-  Shutdown shutdown(loop, server, options.shutdown_timeout, hang_ups);
+  ServerWatch watch(services, loop.get_executor());
+  Shutdown shutdown(loop, server, options.shutdown_timeout, hang_ups, watch);
   // Scripts read this line, for the port.
   const std::string url =
       (has_tls ? "https://" : "http://") + HostPort(options.http.host, server.port());
@@ -220,7 +225,7 @@ int Serve(const GatewayOptions& options) {
   if (const absl::Status told = FlushStdout(); !told.ok()) {
     spdlog::warn("listening on {}, but {}", url, std::string(told.message()));
   }
-  asio::co_spawn(loop, LookForServer(services, loop.get_executor()), asio::detached);
+  asio::co_spawn(loop, watch.Run(), asio::detached);
   loop.run();
   if (FinishCalls(loop)) {
     spdlog::info("stopped");

@@ -58,6 +58,18 @@ def test_no_server_is_told_at_the_start_and_with_each_answer(server):
     assert "No server" not in gateway.stderr()
 
 
+def test_a_server_that_comes_later_is_told_of(api):
+    model = ["--model", f"bytes={GOLDEN / 'bytes_untied'}"]
+    with ServerProcess(api, *model) as server:
+        port = int(server.address.rsplit(":", 1)[1])
+    with GatewayProcess(server.address) as gateway:
+        wait_until(lambda: "No server" in gateway.stderr(), "the gateway warns")
+        assert "answers now" not in gateway.stderr()
+        with ServerProcess(api, *model, port=port):
+            wait_until(lambda: "[info] the server answers now\n" in gateway.stderr(), "the gateway tells of it")
+            assert gateway.complete("Once", max_tokens=1)
+
+
 def test_a_server_without_tls_is_told_of_in_the_gateway_s_own_words(server):
     with GatewayProcess(f"https://{server.address}") as gateway:
         wrong = f"Cannot connect to {server.address}: it closes the connection. Does the server speak TLS, or not"

@@ -3,6 +3,8 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -17,6 +19,7 @@ namespace tvq::gateway {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{2000};
+constexpr std::chrono::seconds kBetween{1};  // two questions to a server that is away
 
 asio::awaitable<void> Live(Exchange& exchange) {
   co_await exchange.Respond(JsonResponse(R"({"status":"ok"})"));
@@ -65,20 +68,43 @@ asio::awaitable<void> Version(Services& services, Exchange& exchange) {
 
 }  // namespace
 
-asio::awaitable<void> LookForServer(Services& services, asio::any_io_executor executor) {
+asio::awaitable<absl::Status> ServerWatch::AskServer() {
   CallHeaders headers;
   headers.request_id = "start";
   headers.deadline = std::chrono::steady_clock::now() + kPatience;
-  const auto question = std::make_shared<Question<grpc::ByteBuffer>>(headers, std::move(executor));
-  question->Start(Prepare(services.upstream.Next()));
+  const auto question =
+      std::make_shared<Question<grpc::ByteBuffer>>(headers, between_.get_executor());
+  question->Start(Prepare(services_.upstream.Next()));
   const auto answer = co_await question->Answer();
-  if (absl::IsUnavailable(answer.status())) {
+  co_return answer.status();
+}
+
+asio::awaitable<void> ServerWatch::Run() {
+  const auto is_away = [](const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  };
+  absl::Status status = co_await AskServer();
+  if (!is_away(status)) co_return;
+  if (absl::IsUnavailable(status)) {
     spdlog::warn("{} (--server, TVQ_SERVER) Until it is there, requests are answered with 503",
-                 std::string(answer.status().message()));
-  } else if (absl::IsDeadlineExceeded(answer.status())) {
+                 std::string(status.message()));
+  } else {
     spdlog::warn("the server (--server, TVQ_SERVER) does not answer within {} s",
                  std::chrono::duration<double>(kPatience).count());
   }
+  while (is_away(status)) {
+    if (stopped_) co_return;
+    between_.expires_after(kBetween);
+    co_await between_.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (stopped_) co_return;
+    status = co_await AskServer();
+  }
+  spdlog::info("the server answers now");
+}
+
+void ServerWatch::Stop() {
+  stopped_ = true;
+  between_.cancel();
 }
 
 void AddHealth(Services& services, Router* router) {

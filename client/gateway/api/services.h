@@ -2,10 +2,14 @@
 #ifndef TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 #define TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <string>
 
+#include "absl/status/status.h"
 #include "client/gateway/api/side_threads.h"
 #include "client/gateway/http/router.h"
 #include "client/gateway/metrics.h"
@@ -35,8 +39,23 @@ void AddTokens(Services& services, Router* router);
 void AddSessions(Services& services, Router* router);
 void AddSnapshots(Services& services, Router* router);
 
-// Warns in the log if no server answers: the gateway goes on, and finds it when it comes.
-asio::awaitable<void> LookForServer(Services& services, asio::any_io_executor executor);
+// Warns in the log if no server answers, and tells when one does: the gateway goes on meanwhile.
+class ServerWatch {
+ public:
+  ServerWatch(Services& services, const asio::any_io_executor& executor)
+      : services_(services), between_(executor) {}
+
+  asio::awaitable<void> Run();  // ends when it has found one
+  // Ends it soon, of the loop, which ends when nothing waits any more.
+  void Stop();
+
+ private:
+  asio::awaitable<absl::Status> AskServer();
+
+  Services& services_;
+  asio::steady_timer between_;
+  bool stopped_ = false;
+};
 
 }  // namespace tvq::gateway
 
