@@ -7,6 +7,7 @@ import pytest
 from server_process import BIN, ROOT
 
 TRAINING = ["train-couplets", "train-digits", "train-novels", "train-wiki", "memory-tasks"]
+SCRIPTS = [*TRAINING, "run", "demo-sessions", "capacity", "reliability", "format", "test", "lint", "web", "install-deps"]
 
 
 def run(tmp_path, script, *arguments, **environment):
@@ -17,13 +18,13 @@ def run(tmp_path, script, *arguments, **environment):
     return done
 
 
-@pytest.mark.parametrize("script", [*TRAINING, "run", "demo-sessions", "capacity", "reliability", "format", "test", "lint"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_help(tmp_path, script):
     done = run(tmp_path, script, "--help")
     assert done.returncode == 0 and f"scripts/{script}" in done.stdout and done.stderr == ""
 
 
-@pytest.mark.parametrize("script", [*TRAINING, "run", "demo-sessions", "capacity", "reliability", "format", "test", "lint"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_an_unknown_option_is_named(tmp_path, script):
     done = run(tmp_path, script, "--nonsense")
     assert done.returncode == 2 and "--nonsense" in done.stderr and done.stdout == ""
