@@ -366,6 +366,8 @@ Option Command::AddSwitchSetting(const std::string& name, bool& value,
       .ShowDefault();
 }
 
+void Command::Heading(const std::string& heading) const { app_->option_defaults()->group(heading); }
+
 Command Command::AddChoice(const std::string& heading, const std::string& help) const {
   CLI::Option_group* const group = app_->add_option_group(heading, help);
   group->require_option(1);

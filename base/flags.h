@@ -92,6 +92,9 @@ class Command {
   // --NAME, --no-NAME, or either with =true or =false.
   Option AddSwitchSetting(const std::string& name, bool& value, const std::string& help) const;
 
+  // Options that are added from now on stand under this heading in --help.
+  void Heading(const std::string& heading) const;
+
   // Options of which one must be given, and only one; add them to what this returns.
   Command AddChoice(const std::string& heading, const std::string& help) const;
 

@@ -34,6 +34,7 @@ flags::Option AddTime(flags::Command app, const std::string& flag, std::chrono::
 
 void AddHttp(flags::Command app, GatewayOptions& options) {
   HttpOptions& http = options.http;
+  app.Heading("HTTP");
   app.AddSetting(
          "--host", http.host,
          "Address to listen on, or a name, for all its addresses; 0.0.0.0 or :: for all there are")
@@ -80,6 +81,7 @@ std::string WrongServer(const std::string& address) {
 }
 
 void AddServer(flags::Command app, GatewayOptions& options) {
+  app.Heading("The server behind it");
   app.AddSetting("--server", options.server.address, "Address of tvq-server")
       .TypeName("HOST:PORT")
       .Check(WrongServer);
@@ -125,6 +127,7 @@ std::optional<GatewayOptions> ParseOptions(int argc, char** argv, int* exit_code
   app.Version(TVQ_VERSION);
   AddHttp(app, options);
   AddServer(app, options);
+  app.Heading("Stopping, logs and checks");
   app.AddSetting("--shutdown-timeout", options.shutdown_timeout,
                  "Seconds running requests may take to finish after SIGTERM or SIGINT")
       .Within(0.0, 86400.0);

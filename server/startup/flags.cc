@@ -39,6 +39,7 @@ struct ModelSources {
 // Not AddSetting: the two are one choice, which the environment makes only if no flag does, and
 // only the environment separates models by commas, which a path may hold.
 void AddModelSources(flags::Command app, ModelSources& sources) {
+  app.Heading("Models");
   app.Add("--model", sources.models,
           "A model to serve, NAME=DIR; repeatable (Env:TVQ_MODEL, separated by commas)")
       .TypeName("NAME=DIR");
@@ -90,6 +91,7 @@ void AddModelFlags(flags::Command app, Flags& flags) {
 }
 
 void AddLogFlags(flags::Command app, LogOptions& logs) {
+  app.Heading("Logs");
   app.AddSetting("--log-level", logs.level,
                  "trace, debug (a line for each call), info, warning, error or off")
       .OneOf({"trace", "debug", "info", "warning", "error", "off"});
@@ -101,6 +103,7 @@ void AddLogFlags(flags::Command app, LogOptions& logs) {
 }
 
 void AddSecurityFlags(flags::Command app, ServerOptions& server) {
+  app.Heading("Keys, TLS, and limits of a key");
   app.AddSetting(
       "--api-key-file", server.gate.api_key_file,
       "File of keys, a line each: NAME SHA256HEX [generate,sessions,admin] [weight=N] "
@@ -132,6 +135,7 @@ void AddSecurityFlags(flags::Command app, ServerOptions& server) {
 }
 
 void AddEngineFlags(flags::Command app, EngineOptions& engine) {
+  app.Heading("Scheduling and memory");
   app.AddSetting("--max-num-seqs", engine.max_num_seqs,
                  "Sequences that compute in one step; when more are admitted, they take turns")
       .Within(1, 65536);
@@ -168,6 +172,7 @@ std::string WrongPeer(const std::string& text) {
 }
 
 void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
+  app.Heading("Sessions");
   SessionOptions& options = sessions.options;
   const flags::Option dir = app.AddSetting(
       "--session-dir", sessions.dir, "Directory where sessions outlive the server; empty: none");
@@ -224,6 +229,7 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
 
 void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepalive_time,
                     int64_t& keepalive_timeout) {
+  app.Heading("Address and connections");
   app.AddSetting("--host", server.host, "Address to listen on; 0.0.0.0 or :: for all").NotEmpty();
   app.AddSetting("--port", server.port, "Port to listen on; 0: a free one, printed to stdout")
       .Within(0, 65535);
@@ -358,6 +364,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   AddSecurityFlags(app, flags.server);
   AddSessionFlags(app, flags.sessions);
   AddEngineFlags(app, flags.engine);
+  app.Heading("Timeouts and metrics");
   app.AddSetting(
          "--paused-timeout", paused_timeout,
          "Seconds for which a request waits for a reader that takes nothing; then it is ended")

@@ -274,6 +274,17 @@ TEST(FlagsTest, ASubcommandsHelpShowsWhatMayFollowIt) {
   EXPECT_EQ(server, "here");
 }
 
+TEST(FlagsTest, OptionsStandUnderHeadingsInTheirOrder) {
+  int port = 0, threads = 0;
+  const Program app("", "program");
+  app.Heading("Models");
+  app.AddSetting("--threads", threads, "How many");
+  app.Heading("Addresses");
+  app.AddSetting("--port", port, "Where");
+  EXPECT_THAT(Printed(app, {"--help"}),
+              testing::ContainsRegex("Models:\n  --threads (.*\n)+Addresses:\n  --port "));
+}
+
 TEST(FlagsTest, HelpIsACommandToo) {
   std::string name;
   Program app("", "program");
