@@ -228,6 +228,15 @@ std::string ProblemWithSwitch(const std::string& text) {
   return CLI::detail::lexical_cast(text, ignored) ? "" : text + " is neither true nor false";
 }
 
+// CLI11 complains by an exception.
+bool TakeSize(const CLI::AsSizeValue& sizes, std::string& text) {
+  try {
+    return sizes(text).empty();
+  } catch (const CLI::ValidationError&) {
+    return false;
+  }
+}
+
 // "--max-num-seqs" -> "TVQ_MAX_NUM_SEQS".
 std::string EnvironmentName(std::string_view flag) {
   std::string name = "TVQ_";
@@ -304,7 +313,7 @@ Option Command::AddSizeSetting(const std::string& name, T& value, const std::str
         const size_t digits = text.find_first_not_of('0');  // CLI11 takes 010 for an octal number
         if (digits != std::string::npos && digits > 0) text.erase(0, digits - 1);
         if (text.size() > 1 && text[0] == '0' && text[1] >= '1' && text[1] <= '9') text.erase(0, 1);
-        const bool is_size = !text.starts_with("-") && sizes(text).empty();
+        const bool is_size = !text.starts_with("-") && TakeSize(sizes, text);
         return is_size ? "" : given + " is no number of bytes, such as 1000000, 512MB or 2GB";
       },
       sizes.get_description()));
