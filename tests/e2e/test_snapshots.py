@@ -123,14 +123,14 @@ def test_of_another_model(client, snapshot, api):
     told = refuses(client, snapshot, Code.FAILED_PRECONDITION, model="pixels")
     assert "another model" in told
     assert told.endswith('; it was tried with the model "pixels", and the snapshot says that it is of "bytes"')
+    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'pixels_abs'}") as server:
+        refuses(SessionClient(server), snapshot, Code.FAILED_PRECONDITION)
 
 
 def test_what_is_no_snapshot_is_told_how_one_begins(client):
     for upload, told in [(b"text", 'the 8 bytes that it begins with, "TVQSNAPS": ends at byte 4, must have 8 more from byte 0 on'),
                          (b"no snapshot", 'begins with "no snaps", must begin with "TVQSNAPS"')]:
         assert refuses(client, upload, Code.INVALID_ARGUMENT) == f"snapshot: {told}"
-    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'pixels_abs'}") as server:
-        refuses(SessionClient(server), snapshot, Code.FAILED_PRECONDITION)
 
 
 def test_there_and_back_through_a_server_that_reads_states_otherwise(client, snapshot, start):
