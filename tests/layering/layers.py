@@ -65,7 +65,7 @@ ALLOWED = {
     "server/rpc/calls/snapshots": ENGINE + MODEL + SESSIONS + ["proto"] + RPC[:5],
     "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections", "server/rpc/listen"] + RPC,
     "server/drain": ["proto", "server/rpc/access", "server/rpc/wire"] + SESSIONS,
-    "server/startup": KERNELS + ENGINE + STORE + RPC + ["models/runtime", "models/runtime/tokenizer",
+    "server/startup": KERNELS + ENGINE + STORE + RPC + ["models/runtime", "models/runtime/tokenizer", "server/rpc/listen",
                        "server/sessions/durable/disk", "server/sessions/durable/redis", "server/metrics", "server/drain"],
     "server/main.cc": KERNELS + ENGINE + STORE + RPC + ["server/metrics", "server/startup"],
     "client/cpp": ["proto"],
