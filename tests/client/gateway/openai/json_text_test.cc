@@ -34,7 +34,7 @@ TEST(JsonTextTest, BytesThatAreNoCharacterAreReplaced) {
   for (const char* bytes :
        {"\xE2\x82", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80"}) {
     EXPECT_EQ(CharacterBytes(bytes), 0);
-    EXPECT_NO_THROW((void)nlohmann::json::parse(Quoted(bytes)));
+    EXPECT_TRUE(nlohmann::json::accept(Quoted(bytes)));
   }
 }
 
