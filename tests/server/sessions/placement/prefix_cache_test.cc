@@ -161,7 +161,7 @@ TEST(PrefixCacheTest, RefusesBytesThatCannotBe) {
     return Store::Open(harness.engine.get(), options, nullptr, [] { return absl::Now(); }).status();
   };
   EXPECT_TRUE(absl::IsInvalidArgument(open({.host_bytes = 1000, .prefix_bytes = 1000})));
-  EXPECT_EQ(std::string(open({.host_bytes = 1000, .shared_prompts = {"text"}}).message()),
+  EXPECT_EQ(std::string(open({.host_bytes = 1 << 20, .shared_prompts = {"text"}}).message()),
             "--prefix-cache-bytes: is 0, must be above it with --shared-prompt-file");
 }
 
