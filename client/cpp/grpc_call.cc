@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
-#include "client/cpp/unreachable.h"
+#include "client/cpp/grpc_words.h"
 
 namespace tvq::client {
 namespace {
@@ -34,16 +34,8 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
     return end.answered || !context.GetServerInitialMetadata().empty() ? ReadTooSlowly()
                                                                        : GivenUp();
   }
-  std::string message = status.error_code() == grpc::StatusCode::UNAVAILABLE
-                            ? Unreachable(status.error_message())
-                            : "";
-  if (message.empty()) message = status.error_message();
-  if (message == "Deadline Exceeded") message = "the call took longer than its timeout";
-  // So gRPC answers for a service that is not there.
-  if (message.empty() && status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    message = "this server does not take such calls";
-  }
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), message);
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  absl::Status result(code, WithoutGrpcWords(code, status.error_message()));
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto it = trailers.find(kPushback); it != trailers.end()) {
     result.SetPayload(kPushback,

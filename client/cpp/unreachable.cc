@@ -15,10 +15,21 @@ namespace tvq::client {
 namespace {
 
 // How gRPC's messages begin about a connection that ended amid a call.
-constexpr const char* kBroken[] = {
-    "Socket closed", "recvmsg",       "sendmsg",        "Connection reset",    "Broken pipe",
-    "GOAWAY",        "keepalive",     "Keepalive",      "ping timeout",        "Transport closed",
-    "Endpoint ",     "Delayed close", "Stream removed", "Connection timed out"};
+constexpr const char* kBroken[] = {"Socket closed",
+                                   "recvmsg",
+                                   "sendmsg",
+                                   "Connection reset",
+                                   "Broken pipe",
+                                   "GOAWAY",
+                                   "keepalive",
+                                   "Keepalive",
+                                   "ping timeout",
+                                   "Transport closed",
+                                   "Endpoint ",
+                                   "Delayed close",
+                                   "Stream removed",
+                                   "Connection timed out",
+                                   "Received RST_STREAM"};
 
 constexpr char kNotTls[] =
     " does not speak TLS. Leave out https:// and what else asks for TLS; the port of tvq-server is "
