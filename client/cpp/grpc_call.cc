@@ -12,6 +12,7 @@ namespace tvq::client {
 namespace {
 
 constexpr char kPushback[] = "grpc-retry-pushback-ms";
+constexpr char kNever[] = "-1";  // of the pushback: not to be tried again
 constexpr char kSessionId[] = "tvq-session-id";
 constexpr size_t kMaxSessionIdBytes = 128;
 
@@ -40,6 +41,8 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
   if (const auto it = trailers.find(kPushback); it != trailers.end()) {
     result.SetPayload(kPushback,
                       absl::Cord(absl::string_view(it->second.data(), it->second.size())));
+  } else if (IsTooLarge(status.error_message())) {
+    result.SetPayload(kPushback, absl::Cord(kNever));
   }
   return result;
 }

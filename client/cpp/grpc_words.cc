@@ -31,8 +31,6 @@ constexpr struct {
     {"Stream removed", kBrokenOff},
     {"Received RST_STREAM", kBrokenOff},
     {"RST_STREAM", kBrokenOff},
-    {"received initial metadata size exceeds", kLongHeaders},
-    {"received metadata size exceeds", kLongHeaders},
     {"No message returned for unary request", kOtherAnswer},
     {"Failed to create secure client channel", "gRPC can make nothing of the server's address"},
     {"Method not found", kNoSuchCall},
@@ -68,7 +66,17 @@ std::string OfHttp(absl::string_view message) {
                       " in the place of tvq-server; give the address of tvq-server itself");
 }
 
+bool AreHeadersTooLong(absl::string_view message) {
+  return absl::StartsWith(message, "received initial metadata size exceeds") ||
+         absl::StartsWith(message, "received metadata size exceeds");
+}
+
 }  // namespace
+
+bool IsTooLarge(std::string_view message) {
+  const absl::string_view text(message.data(), message.size());
+  return AreHeadersTooLong(text) || !OfSize(text).empty();
+}
 
 std::string WithoutGrpcWords(absl::StatusCode code, std::string_view message) {
   const absl::string_view text(message.data(), message.size());
@@ -78,6 +86,7 @@ std::string WithoutGrpcWords(absl::StatusCode code, std::string_view message) {
   // So gRPC answers for a service that is not there.
   if (text.empty() && code == absl::StatusCode::kUnimplemented) return kNoSuchCall;
   if (text.empty()) return "the server did not say why";
+  if (AreHeadersTooLong(text)) return kLongHeaders;
   for (std::string told : {OfSize(text), OfHttp(text)}) {
     if (!told.empty()) return told;
   }

@@ -13,6 +13,9 @@ namespace tvq::client {
 // of tvq wrote it, else what gRPC's own words stand for.
 std::string WithoutGrpcWords(absl::StatusCode code, std::string_view message);
 
+// Whether gRPC says that the server does not take a request so large, now or later.
+bool IsTooLarge(std::string_view message);
+
 }  // namespace tvq::client
 
 #endif  // TVQ_CLIENT_CPP_GRPC_WORDS_H_

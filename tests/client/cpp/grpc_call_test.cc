@@ -70,5 +70,15 @@ TEST_F(GrpcCallTest, CancelledByItsClientSaysSo) {
   EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
 }
 
+// As the server's own word that it never will: the gateway makes 413 of it, not 429.
+TEST_F(GrpcCallTest, ARequestThatIsTooLargeIsNotToBeMadeAgain) {
+  v1::GetSessionRequest request;
+  request.set_session_id(std::string(5 << 20, 'a'));  // gRPC's limit is 4 MiB
+  const absl::Status refused = client_->sessions().Get(request).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(refused.GetPayload("grpc-retry-pushback-ms"), absl::Cord("-1"));
+  EXPECT_EQ(RetryAfter(refused), std::nullopt);
+}
+
 }  // namespace
 }  // namespace tvq::client
