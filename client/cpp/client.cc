@@ -134,10 +134,10 @@ class GrpcClient final : public Client {
 
 }  // namespace
 
-std::unique_ptr<Client> Client::Connect(const std::string& address) {
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address) {
   ConnectOptions options;
   options.address = address;
-  return std::move(*Connect(options));  // without files and key nothing can fail
+  return Connect(options);
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& options) {

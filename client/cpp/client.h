@@ -1,10 +1,12 @@
 // The C++ client of a tvq server. Requests and replies are the messages of proto/tvq/v1, whose
 // comments are the reference; gRPC itself does not show.
 //
-//   auto client = tvq::client::Client::Connect("127.0.0.1:50051");
+//   absl::StatusOr<std::unique_ptr<tvq::client::Client>> client =
+//       tvq::client::Client::Connect("127.0.0.1:50051");
+//   if (!client.ok()) return client.status();
 //   tvq::v1::GenerateRequest request;
 //   request.set_text("Once upon a time");
-//   auto stream = client->Generate(request);
+//   auto stream = (*client)->Generate(request);
 //   tvq::v1::GenerateResponse response;
 //   while (stream->Next(&response)) { ... }
 //   absl::Status status = stream->Finish();
@@ -34,10 +36,11 @@ using GenerateWithStateStream = Stream<v1::GenerateWithStateResponse>;
 // the next call tries again.
 class Client {
  public:
-  // `address` is HOST:PORT. Connects with the first call.
-  static std::unique_ptr<Client> Connect(const std::string& address);
-  // The same with a key or TLS. INVALID_ARGUMENT for options that do not fit together, NOT_FOUND
-  // for a file that cannot be read; the server's opinion of them comes with the first call.
+  // `address` is HOST:PORT; INVALID_ARGUMENT for what is none. Connects with the first call.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address);
+  // The same with a key or TLS. INVALID_ARGUMENT also for options that do not fit together,
+  // NOT_FOUND for a file that cannot be read; the server's opinion of them comes with the first
+  // call.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ConnectOptions& options);
   virtual ~Client() = default;
 

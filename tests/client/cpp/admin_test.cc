@@ -20,7 +20,7 @@ TEST(AdminTest, DrainsAndReloads) {
     response->set_keys(2);
     return grpc::Status::OK;
   };
-  const auto client = Client::Connect(server.address());
+  const auto client = *Client::Connect(server.address());
   v1::DrainRequest request;
   request.set_peer("other:1");
   request.mutable_timeout()->set_seconds(5);
@@ -37,7 +37,7 @@ TEST(AdminTest, PermissionIsTheServersToGive) {
   server.admin.reload = [](auto*, const auto&, auto*) {
     return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not an operator's key");
   };
-  const auto client = Client::Connect(server.address());
+  const auto client = *Client::Connect(server.address());
   EXPECT_TRUE(absl::IsPermissionDenied(client->admin().ReloadCredentials().status()));
 }
 

@@ -77,6 +77,12 @@ absl::Status Call(FakeServer& server, ConnectOptions options, std::string* key =
   return (*client)->sessions().List({}).status();
 }
 
+TEST(ConnectTest, AnAddressThatIsNoneIsTold) {
+  const absl::Status wrong = Client::Connect("two words").status();
+  EXPECT_EQ(wrong, absl::InvalidArgumentError(
+                       "\"two words\" is no address of a server, must be HOST:PORT"));
+}
+
 TEST(ConnectTest, KeyGoesWithUnaryCallsAndStreams) {
   FakeServer server;
   ConnectOptions options;

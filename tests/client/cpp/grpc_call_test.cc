@@ -20,7 +20,7 @@ class GrpcCallTest : public testing::Test {
   }
 
   FakeServer server_;
-  const std::unique_ptr<Client> client_ = Client::Connect(server_.address());
+  const std::unique_ptr<Client> client_ = *Client::Connect(server_.address());
 };
 
 const grpc::Status kCancelled(grpc::StatusCode::CANCELLED, "Cancelled");

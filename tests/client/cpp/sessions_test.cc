@@ -25,7 +25,7 @@ class SessionsTest : public testing::Test {
   Sessions& sessions() { return client_->sessions(); }
 
   FakeServer server_;
-  const std::unique_ptr<Client> client_ = Client::Connect(server_.address());
+  const std::unique_ptr<Client> client_ = *Client::Connect(server_.address());
 };
 
 void SetSession(v1::SessionCall* call) {

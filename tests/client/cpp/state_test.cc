@@ -13,7 +13,7 @@ namespace {
 class StateTest : public testing::Test {
  protected:
   FakeServer server_;
-  const std::unique_ptr<Client> client_ = Client::Connect(server_.address());
+  const std::unique_ptr<Client> client_ = *Client::Connect(server_.address());
 };
 
 absl::StatusOr<std::string> Nothing() { return std::string(); }
