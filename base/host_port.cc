@@ -29,8 +29,7 @@ constexpr size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
 
 // Of a name as gRPC knows them, which takes it as it is; "" if it has none.
 absl::string_view SchemeOf(absl::string_view address) {
-  for (const char* scheme :
-       {"unix:", "unix-abstract:", "vsock:", "dns:", "ipv4:", "ipv6:", "xds:"}) {
+  for (const char* scheme : {"unix:", "unix-abstract:", "vsock:", "dns:", "ipv4:", "ipv6:"}) {
     if (absl::StartsWith(address, scheme)) return scheme;
   }
   return "";
@@ -67,6 +66,16 @@ std::string HostOf(std::string_view address) {
     host = host.substr(1, host.size() - 2);
   }
   return host;
+}
+
+// Whether all behind ipv4: or ipv6: are numbers, with ports or without.
+bool AreNumbers(absl::string_view address) {
+  const int family = absl::StartsWith(address, "ipv4:") ? AF_INET : AF_INET6;
+  const std::vector<std::string> all = WithoutScheme(address);
+  return std::all_of(all.begin(), all.end(), [family](const std::string& one) {
+    in6_addr number;  // has room for IPv4's
+    return inet_pton(family, HostOf(one).c_str(), &number) == 1;
+  });
 }
 
 // A connection to the address of no host, 0.0.0.0 or ::, goes to this machine on Linux.
@@ -115,6 +124,10 @@ absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int defa
     }
     if (is_path && absl::StripPrefix(named, "//").size() > kMostPath) {
       return wrong(absl::StrCat("have a path of at most ", kMostPath, " bytes"));
+    }
+    if (absl::StartsWith(scheme, "ipv") && !AreNumbers(rest)) {
+      return wrong(absl::StrCat("have numbers of ", scheme == "ipv4:" ? "IPv4" : "IPv6", " behind ",
+                                scheme));
     }
     return server;
   }

@@ -28,6 +28,7 @@ constexpr struct {
   const char* told;
 } kWords[] = {
     {"Deadline Exceeded", "the call took longer than its timeout"},
+    {"Stream removed (Deadline Exceeded", "the call took longer than its timeout"},
     {"Stream removed", kBrokenOff},
     {"Received RST_STREAM", kBrokenOff},
     {"RST_STREAM", kBrokenOff},

@@ -95,7 +95,10 @@ std::string Unreachable(std::string_view message) {
   absl::string_view rest(message.data(), message.size());
   if (IsBroken(rest))
     return "The connection to the server broke: the server ended or closed it, or is out of reach.";
-  if (absl::ConsumePrefix(&rest, "DNS resolution failed for ")) return NoName(rest);
+  if (absl::ConsumePrefix(&rest, "DNS resolution failed for ") ||
+      absl::ConsumePrefix(&rest, "errors resolving ")) {  // of newer versions
+    return NoName(rest);
+  }
   if (absl::StartsWith(rest, "empty address list")) {
     return absl::StrCat("No server: its name has no address. ", kIsItRunning);
   }

@@ -83,6 +83,14 @@ TEST(HostPortTest, ASchemeNamesSomething) {
             "\"unix:///\" is no address of a server, must have a path behind unix:");
   EXPECT_EQ(complaint("dns:///"),
             "\"dns:///\" is no address of a server, must have an address behind dns:");
+  EXPECT_EQ(
+      complaint("ipv4:10.0.0.1:1,name:1"),
+      "\"ipv4:10.0.0.1:1,name:1\" is no address of a server, must have numbers of IPv4 behind "
+      "ipv4:");
+  EXPECT_THAT(complaint("ipv6:10.0.0.1:1"),
+              testing::EndsWith("must have numbers of IPv6 behind ipv6:"));
+  EXPECT_EQ(complaint("ipv6:[::1]:1,::2"), "");
+  EXPECT_THAT(complaint("xds:///name"), testing::EndsWith("must be HOST:PORT"));
   EXPECT_EQ(complaint("unix:" + std::string(107, 'x')), "");
   EXPECT_EQ(complaint("unix:///" + std::string(106, 'x')), "");
   EXPECT_THAT(complaint("unix:" + std::string(108, 'x')),

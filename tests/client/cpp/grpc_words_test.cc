@@ -60,6 +60,13 @@ TEST(GrpcWordsTest, ACallThatIsBrokenOffIsTold) {
               StartsWith("The connection to the server broke"));
 }
 
+TEST(GrpcWordsTest, ATimeoutIsTold) {
+  for (const char* message : {"Deadline Exceeded", "Stream removed (Deadline Exceeded)"}) {
+    EXPECT_EQ(WithoutGrpcWords(StatusCode::kDeadlineExceeded, message),
+              "the call took longer than its timeout");
+  }
+}
+
 TEST(GrpcWordsTest, NothingSaidIsTold) {
   EXPECT_EQ(WithoutGrpcWords(StatusCode::kInternal, ""), "the server did not say why");
 }

@@ -46,6 +46,9 @@ TEST(UnreachableTest, TakesTheWordsOfNewerVersions) {
       Unreachable("failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: "
                   "Failed to connect to remote host: connect: Connection refused (111)"),
       "No server at 127.0.0.1:1. Is tvq-server running?");
+  EXPECT_EQ(Unreachable("errors resolving nosuch:50051: [field:hostname lookup error:address "
+                        "lookup failed for nosuch:50051: Domain name not found]"),
+            "No server at nosuch:50051: there is no such name. Is tvq-server running?");
 }
 
 TEST(UnreachableTest, KnowsTheGateway) {
