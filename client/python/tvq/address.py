@@ -19,15 +19,19 @@ def parse_address(text: str) -> tuple[str, bool]:
     """
     if not isinstance(text, str):
         raise TypeError("address: must be a str")
+    if not text.isprintable():  # such as half a surrogate pair, which gRPC cannot take
+        raise ValueError(f"{text!r} is no address of a server, must be HOST:PORT")
     tls = text.lower().startswith("https://")
     address = re.sub(r"^https?://(.*?)/?$", r"\1", text, flags=re.IGNORECASE)
-    named = re.match(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):/*(.*)", address)
+    named = re.match(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6):/*(.*)", address)
     if named:
         if not named[2]:
             what = "a path" if named[1].startswith("unix") else "an address"
             raise ValueError(f"{text!r} is no address of a server, must have {what} behind {named[1]}:")
         if named[1].startswith("unix") and len(re.sub(r"^[^:]*:(//)?", "", address).encode()) > _MOST_PATH:
             raise ValueError(f"{text!r} is no address of a server, must have a path of at most {_MOST_PATH} bytes")
+        if named[1] in ("ipv4", "ipv6") and not all(_is_ip(one, int(named[1][3])) for one in named[2].split(",")):
+            raise ValueError(f"{text!r} is no address of a server, must have numbers of IPv{named[1][3]} behind {named[1]}:")
         return address, tls
     if _is_ipv6(address):
         return f"[{address}]:{DEFAULT_PORT}", tls
@@ -62,7 +66,7 @@ def unreachable(message: str) -> str:
     for any other message."""
     if message.startswith(_BROKEN):
         return "The connection to the server broke: the server ended or closed it, or is out of reach."
-    name = re.match(r"DNS resolution failed for (.*?): (.*)", message)
+    name = re.match(r"(?:DNS resolution failed for|errors resolving) (.*?): (.*)", message)
     if name:
         unknown = "Domain name not found" in name[2] or "Name or service not known" in name[2]
         why = "there is no such name" if unknown else "the name cannot be looked up"
@@ -97,7 +101,8 @@ def unreachable(message: str) -> str:
 
 # How gRPC's messages begin about a connection that ended amid a call.
 _BROKEN = ("Socket closed", "recvmsg", "sendmsg", "Connection reset", "Broken pipe", "GOAWAY", "keepalive", "Keepalive",
-           "ping timeout", "Transport closed", "Endpoint ", "Delayed close", "Stream removed", "Connection timed out")
+           "ping timeout", "Transport closed", "Endpoint ", "Delayed close", "Stream removed", "Received RST_STREAM",
+           "Connection timed out")
 
 _NOT_TLS = ("does not speak TLS. Leave out https:// and what else asks for TLS; the port of tvq-server is "
             f"{DEFAULT_PORT} by default.")
@@ -135,7 +140,19 @@ def _port_of(address: str) -> str:
 
 
 def _is_ipv6(host: str) -> bool:
+    return _is_version(host, 6)
+
+
+def _is_ip(address: str, version: int) -> bool:
+    """Whether an address, with a port or without, is numbers of IPv4 or IPv6."""
+    if _is_version(address, version):
+        return True
+    parts = re.fullmatch(r"\[(.+)\](?::\d{1,5})?" if version == 6 else r"(.+?):\d{1,5}", address)
+    return parts is not None and _is_version(parts[1], version)
+
+
+def _is_version(host: str, version: int) -> bool:
     try:
-        return ipaddress.ip_address(host).version == 6
+        return ipaddress.ip_address(host).version == version
     except ValueError:
         return False

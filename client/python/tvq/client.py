@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Optional, Union, Unpack
 
-from tvq import options, values
+from tvq import messages, options, values
 from tvq.admin import Admin
 from tvq.generation import Generation, StatefulGeneration
 from tvq.options import Durability, Pooling, Prompt, Sampling, Seconds, Tls
@@ -28,13 +28,13 @@ class Client:
     """
 
     def __init__(self, address: str = "127.0.0.1:50051", *, api_key: Optional[str] = None,
-                 tls: Union[Tls, bool] = False, timeout: Optional[float] = None) -> None:
+                 tls: Union[Tls, bool] = False, timeout: Optional[Seconds] = None) -> None:
         self._transport = Transport(open_channel(address, tls), api_key, timeout)
         self.admin = Admin(self._transport)
 
     def close(self) -> None:
-        """Ends the connection, and calls that still run with it."""
-        self._transport.channel.close()
+        """Ends the connection, and calls that still run with it. Later ones are a ValueError."""
+        self._transport.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -44,7 +44,7 @@ class Client:
         self.close()
 
     def generate(self, prompt: Prompt = "", *, model: str = "", add_special_tokens: Optional[bool] = None,
-                 priority: int = 0, timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> Generation:
+                 priority: int = 0, timeout: Optional[Seconds] = None, **sampling: Unpack[Sampling]) -> Generation:
         """Continues a prompt. Iterate over the result, or call its text(); sampling parameters are vLLM's.
 
         A text that begins a context is given the model's bos_token_id as first token, if the model adds one
@@ -57,7 +57,7 @@ class Client:
 
     def generate_with_state(self, prompt: Prompt = "", state: Optional[Snapshot] = None, *, model: str = "",
                             add_special_tokens: Optional[bool] = None, priority: int = 0,
-                            timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> StatefulGeneration:
+                            timeout: Optional[Seconds] = None, **sampling: Unpack[Sampling]) -> StatefulGeneration:
         """Continues a state that the client keeps: the server keeps nothing. None: an empty context."""
         first = generation_pb2.GenerateWithStateRequest(
             generate=options.generate_request(model, prompt, add_special_tokens, priority, sampling))
@@ -68,23 +68,23 @@ class Client:
 
     def score(self, text: Prompt, *, model: str = "", prepend_eos: bool = False,
               add_special_tokens: Optional[bool] = None, logprobs: Optional[int] = None,
-              allow_unknown: bool = False, timeout: Optional[float] = None) -> Score:
+              allow_unknown: bool = False, timeout: Optional[Seconds] = None) -> Score:
         """How well the model predicts a text, the whole of it being one context.
 
         The first token is scored if something is fed before it: what add_special_tokens puts there, as in generate,
         or with prepend_eos the end-of-sequence id. logprobs asks for every token's log-probability, beside so many
         alternatives. allow_unknown as in tokenize.
         """
-        request = generation_pb2.ScoreRequest(model=model, prepend_eos=prepend_eos, summary_only=logprobs is None,
-                                              logprobs=logprobs or 0, allow_unknown=allow_unknown)
-        options.set_input(request, text, add_special_tokens)
+        request = messages.make(generation_pb2.ScoreRequest, model=model, prepend_eos=prepend_eos,
+                                summary_only=logprobs is None, logprobs=logprobs, allow_unknown=allow_unknown)
+        options.set_input(request, text, "text", add_special_tokens)
         return read_score(self._transport, request, timeout)
 
     def encode(self, text: Prompt, *, model: str = "", pooling: Pooling = "per_token",
-               timeout: Optional[float] = None) -> Encoding:
+               timeout: Optional[Seconds] = None) -> Encoding:
         """The vectors of a text, of every token or ("mean") their mean; of a model that encodes (Model.can_encode)."""
-        request = generation_pb2.EncodeRequest(model=model, pooling=options.pooling_value(pooling))
-        options.set_input(request, text)
+        request = messages.make(generation_pb2.EncodeRequest, model=model, pooling=options.pooling_value(pooling))
+        options.set_input(request, text, "text")
         return values.encoding(self._transport.unary("GenerationService/Encode", request,
                                                      generation_pb2.EncodeResponse, timeout))
 
@@ -95,16 +95,15 @@ class Client:
         A character outside the model's vocabulary is an error, here as wherever text is given; with allow_unknown it
         becomes the model's unknown token.
         """
-        if not isinstance(text, str):
-            raise TypeError("must be a str")
-        request = generation_pb2.TokenizeRequest(model=model, text=text, allow_unknown=allow_unknown,
-                                                 add_special_tokens=add_special_tokens)
+        request = messages.make(generation_pb2.TokenizeRequest, model=model, text=messages.text(text, "text"),
+                                allow_unknown=allow_unknown, add_special_tokens=add_special_tokens)
         return list(self._transport.unary("GenerationService/Tokenize", request,
                                           generation_pb2.TokenizeResponse).token_ids)
 
     def detokenize(self, token_ids: Sequence[int], *, model: str = "") -> str:
         """The text of token ids."""
-        request = generation_pb2.DetokenizeRequest(model=model, token_ids=token_ids)
+        request = messages.make(generation_pb2.DetokenizeRequest, model=model)
+        messages.put(request, "token_ids", token_ids, "token_ids")
         return self._transport.unary("GenerationService/Detokenize", request, generation_pb2.DetokenizeResponse).text
 
     def models(self) -> list[Model]:
@@ -115,7 +114,7 @@ class Client:
 
     def model(self, name: str = "", *, quoted_tokens: int = 0) -> Model:
         """One model; where sessions grow, bytes_per_session is for `quoted_tokens` tokens, 0 for the longest."""
-        request = model_pb2.GetModelRequest(name=name, quoted_tokens=quoted_tokens)
+        request = messages.make(model_pb2.GetModelRequest, name=name, quoted_tokens=quoted_tokens)
         return values.model(self._transport.unary("ModelService/GetModel", request, model_pb2.GetModelResponse).model)
 
     def server_info(self) -> ServerInfo:
@@ -135,13 +134,16 @@ class Client:
 
     def session(self, session_id: str) -> Session:
         """A session that exists."""
-        request = session_pb2.GetSessionRequest(session_id=session_id)
+        request = messages.make(session_pb2.GetSessionRequest, session_id=messages.text(session_id, "session_id"))
         reply = self._transport.unary("SessionService/GetSession", request, session_pb2.GetSessionResponse)
         return Session(self._transport, values.session_info(reply.session))
 
     def sessions(self, *, model: str = "", parent_id: str = "", page_size: int = 1000) -> Iterator[SessionInfo]:
         """All sessions of the key, oldest first; a page is fetched when it is reached."""
-        request = session_pb2.ListSessionsRequest(model=model, parent_id=parent_id, page_size=page_size)
+        request = messages.make(session_pb2.ListSessionsRequest, model=model, parent_id=parent_id, page_size=page_size)
+        return self._pages(request)
+
+    def _pages(self, request: session_pb2.ListSessionsRequest) -> Iterator[SessionInfo]:
         while True:
             page = self._transport.unary("SessionService/ListSessions", request, session_pb2.ListSessionsResponse)
             yield from map(values.session_info, page.sessions)
@@ -152,7 +154,7 @@ class Client:
     def import_session(self, snapshot: Snapshot, *, model: str = "", label: str = "", ttl: Optional[Seconds] = None,
                        keep_transcript: Optional[bool] = None, add_special_tokens: Optional[bool] = None,
                        durability: Optional[Durability] = None, idempotency_key: str = "",
-                       timeout: Optional[float] = None) -> Session:
+                       timeout: Optional[Seconds] = None) -> Session:
         """A new session from a snapshot: the bytes or pieces of Session.export, or the path of a file."""
         create = _create_request(model, label, ttl, keep_transcript, add_special_tokens, durability, idempotency_key)
         kind = session_pb2.ImportSessionRequest
@@ -165,22 +167,30 @@ class Client:
 def _create_request(model: str, label: str, ttl: Optional[Seconds], keep_transcript: Optional[bool],
                     add_special_tokens: Optional[bool], durability: Optional[Durability],
                     idempotency_key: str) -> session_pb2.CreateSessionRequest:
-    request = session_pb2.CreateSessionRequest(
-        model=model, label=label, ttl=options.duration(ttl), durability=options.durability_value(durability),
+    return messages.make(
+        session_pb2.CreateSessionRequest, model=model, label=label, ttl=options.duration(ttl, "ttl"),
+        keep_transcript=keep_transcript, durability=options.durability_value(durability),
         idempotency_key=idempotency_key, add_special_tokens=add_special_tokens)
-    if keep_transcript is not None:
-        request.keep_transcript = keep_transcript
-    return request
 
 
 def _pieces(snapshot: Snapshot) -> Iterator[bytes]:
+    """The pieces of what is given. TypeError at once for what is no snapshot, or when a piece is none."""
+    if isinstance(snapshot, (bytes, bytearray, memoryview)):
+        return iter([bytes(snapshot)])
     if isinstance(snapshot, Path):
-        with snapshot.open("rb") as file:
-            while piece := file.read(CHUNK_BYTES):
-                yield piece
-    elif isinstance(snapshot, (bytes, bytearray, memoryview)):
-        yield bytes(snapshot)
-    elif isinstance(snapshot, str):
-        raise TypeError("a snapshot is bytes, pieces of them, or a pathlib.Path")
-    else:
-        yield from snapshot
+        return _pieces_of_file(snapshot)
+    if isinstance(snapshot, str) or not isinstance(snapshot, Iterable):
+        raise TypeError(f"snapshot: must be bytes, pieces of them, or a pathlib.Path, not {messages.shown(snapshot)}")
+    return map(_piece, snapshot)
+
+
+def _pieces_of_file(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK_BYTES):
+            yield piece
+
+
+def _piece(piece: bytes) -> bytes:
+    if not isinstance(piece, (bytes, bytearray, memoryview)):
+        raise TypeError(f"snapshot: a piece must be bytes, not {messages.shown(piece)}")
+    return bytes(piece)

@@ -6,7 +6,7 @@ from typing import Optional
 
 import grpc
 
-from tvq.address import unreachable
+from tvq.grpc_words import unwrapped, without_grpc_words
 
 
 class Error(Exception):
@@ -101,19 +101,14 @@ def from_rpc(error: grpc.RpcError, answered: bool = False) -> Error:
     """The exception that a call of gRPC stands for. `answered`: some of its output came."""
     code = error.code()
     # What this side stopped says so: "Channel closed!", "Locally cancelled by application!".
-    if code == grpc.StatusCode.CANCELLED and not (error.details() or "").startswith(("Channel closed", "Locally")):
+    stopped = unwrapped(error.details() or "").startswith(("Channel closed", "Locally"))
+    if code == grpc.StatusCode.CANCELLED and not stopped:
         return _given_up(answered or bool(error.initial_metadata()))
     retry_after = None
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-retry-pushback-ms" and int(value) >= 0:
             retry_after = int(value) / 1000
-    message = error.details() or ""
-    if code == grpc.StatusCode.UNAVAILABLE:
-        message = unreachable(message) or message
-    if message == "Deadline Exceeded":
-        message = "the call took longer than its timeout"
-    if code == grpc.StatusCode.UNIMPLEMENTED and not message:  # gRPC's answer for a service that is not there
-        message = "this server does not take such calls; it takes admin calls only if it has keys (--api-key-file)"
+    message = without_grpc_words(code, error.details() or "")
     if code == grpc.StatusCode.UNAUTHENTICATED and "this server needs a key" in message:
         message = "This server needs a key: Client(api_key=...)"
     return _CLASSES.get(code, Error)(message, code.name, retry_after)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Optional, TypedDict, Union
 
 from google.protobuf.duration_pb2 import Duration
 
+from tvq import messages
 from tvq.v1 import generation_pb2, session_pb2
 
 #: A text, or token ids.
@@ -22,6 +24,8 @@ Durability = Literal["memory", "disk"]
 #: Which vectors of a text: of every token, or their mean.
 Pooling = Literal["per_token", "mean"]
 Path = Union[str, "os.PathLike[str]"]
+
+_MOST_SECONDS = 315_576_000_000  # google.protobuf.Duration's limit: 10,000 years
 
 
 class Sampling(TypedDict, total=False):
@@ -70,45 +74,72 @@ def generate_request(model: str, prompt: Prompt, add_special_tokens: Optional[bo
     unknown = given.keys() - Sampling.__annotations__.keys()
     if unknown:
         raise TypeError(f"unknown sampling parameter: {', '.join(sorted(unknown))}")
-    request = generation_pb2.GenerateRequest(
-        model=model, priority=priority, sampling=generation_pb2.SamplingParams(**given))
-    set_input(request, prompt, add_special_tokens)
+    request = messages.make(generation_pb2.GenerateRequest, model=model, priority=priority,
+                            sampling=messages.make(generation_pb2.SamplingParams, **given))
+    set_input(request, prompt, "prompt", add_special_tokens)
     return request
 
 
-def set_input(request: Any, value: Prompt, add_special_tokens: Optional[bool] = None) -> None:
-    """Sets the `text` or the `token_ids` of a request, and how its text begins a context."""
+def set_input(request: Any, value: Prompt, name: str, add_special_tokens: Optional[bool] = None) -> None:
+    """Sets the `text` or the `token_ids` of a request to the argument `name`, and how its text begins a context."""
     if add_special_tokens is not None:
-        request.add_special_tokens = add_special_tokens
+        messages.put(request, "add_special_tokens", add_special_tokens, "add_special_tokens")
     if isinstance(value, str):
-        request.text = value
+        messages.put(request, "text", value, name)
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError("must be a str or token ids, not bytes; decode them")
+        raise TypeError(f"{name}: must be a str or token ids, not bytes; decode them")
+    elif not isinstance(value, Iterable) or isinstance(value, Mapping):
+        raise TypeError(f"{name}: must be a str or token ids, not {messages.shown(value)}")
     else:
-        request.token_ids.ids.extend(value)
+        messages.put(request.token_ids, "ids", value, name)
 
 
-def duration(value: Optional[Seconds]) -> Optional[Duration]:
+def seconds(value: Optional[Seconds], name: str) -> Optional[float]:
+    """A number of seconds from 0 on."""
     if value is None:
         return None
+    if isinstance(value, timedelta):
+        number = value.total_seconds()
+    elif isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name}: must be a number of seconds or a timedelta, not {messages.shown(value)}")
+    else:
+        number = float(value)
+    if not 0 <= number <= _MOST_SECONDS:
+        raise ValueError(f"{name}: is {number} seconds, must be from 0 to {_MOST_SECONDS}")
+    return number
+
+
+def timeout(value: Optional[Seconds]) -> Optional[float]:
+    """How long a call may take."""
+    number = seconds(value, "timeout")
+    if number == 0:
+        raise ValueError("timeout: is 0 seconds, must be more; None stands for no limit")
+    return number
+
+
+def duration(value: Optional[Seconds], name: str) -> Optional[Duration]:
+    number = seconds(value, name)
+    if number is None:
+        return None
     result = Duration()
-    result.FromTimedelta(value if isinstance(value, timedelta) else timedelta(seconds=value))
+    nanos, whole = math.modf(number)
+    result.seconds, result.nanos = int(whole), int(nanos * 1e9)
     return result
 
 
 def durability_value(value: Optional[Durability]) -> "session_pb2.Durability":
-    values = {
-        None: session_pb2.DURABILITY_UNSPECIFIED,
-        "memory": session_pb2.DURABILITY_MEMORY,
-        "disk": session_pb2.DURABILITY_DISK,
-    }
-    if value not in values:
-        raise ValueError(f'durability must be "memory" or "disk", not {value!r}')
-    return values[value]
+    if value is None:
+        return session_pb2.DURABILITY_UNSPECIFIED
+    return _named("durability", value, {"memory": session_pb2.DURABILITY_MEMORY, "disk": session_pb2.DURABILITY_DISK})
 
 
 def pooling_value(value: Pooling) -> "generation_pb2.Pooling":
-    values = {"per_token": generation_pb2.POOLING_UNSPECIFIED, "mean": generation_pb2.POOLING_MEAN}
-    if value not in values:
-        raise ValueError(f'pooling must be "per_token" or "mean", not {value!r}')
+    return _named("pooling", value, {"per_token": generation_pb2.POOLING_UNSPECIFIED,
+                                     "mean": generation_pb2.POOLING_MEAN})
+
+
+def _named(argument: str, value: Any, values: dict[str, Any]) -> Any:
+    if not isinstance(value, str) or value not in values:
+        names = " or ".join(f'"{name}"' for name in values)
+        raise ValueError(f"{argument}: must be {names}, not {messages.shown(value)}")
     return values[value]

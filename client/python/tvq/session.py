@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Optional, TypedDict, Unpack
 
-from tvq import errors, options, values
+from tvq import errors, messages, options, values
 from tvq.generation import Generation
 from tvq.options import Durability, Prompt, Sampling, Seconds
 from tvq.transport import Transport
@@ -26,7 +26,7 @@ class Call(TypedDict, total=False):
     #: A call repeated with the same key is done once.
     idempotency_key: str
     #: Seconds.
-    timeout: float
+    timeout: Seconds
 
 
 class Session:
@@ -77,13 +77,13 @@ class Session:
                **call: Unpack[Call]) -> Position:
         """Feeds a text or token ids without generating. add_special_tokens as in Client.generate."""
         request = session_pb2.AppendSessionRequest(session=self._call(call))
-        options.set_input(request, prompt, add_special_tokens)
+        options.set_input(request, prompt, "prompt", add_special_tokens)
         return self._write("AppendSession", request, session_pb2.AppendSessionResponse, call)
 
     def generate(self, prompt: Prompt = "", *, expected_version: Optional[int] = None,
                  durability: Optional[Durability] = None, idempotency_key: str = "", commit_on_cancel: bool = False,
                  answer_suffix: Optional[str] = None, add_special_tokens: Optional[bool] = None, priority: int = 0,
-                 timeout: Optional[float] = None, **sampling: Unpack[Sampling]) -> Generation:
+                 timeout: Optional[Seconds] = None, **sampling: Unpack[Sampling]) -> Generation:
         """Continues the session, which then holds the prompt and the output.
 
         The prompt may be empty if the session is not, or if add_special_tokens, as in Client.generate, gives it a
@@ -94,10 +94,10 @@ class Session:
         """
         request = options.generate_request("", prompt, add_special_tokens, priority, sampling)
         if answer_suffix is not None:
-            request.answer_suffix = answer_suffix
+            messages.put(request, "answer_suffix", answer_suffix, "answer_suffix")
         request.session.CopyFrom(self._call({"expected_version": expected_version, "durability": durability,
                                              "idempotency_key": idempotency_key}))
-        request.session.commit_on_cancel = commit_on_cancel
+        messages.put(request.session, "commit_on_cancel", commit_on_cancel, "commit_on_cancel")
         replies = self._transport.server_stream("GenerationService/Generate", request,
                                                 generation_pb2.GenerateResponse, timeout)
         return Generation(replies, replies.cancel, self._update)
@@ -105,9 +105,9 @@ class Session:
     def score(self, text: Prompt, *, add_special_tokens: Optional[bool] = None, logprobs: Optional[int] = None,
               allow_unknown: bool = False, **call: Unpack[Call]) -> Score:
         """How likely a text is as the continuation of the session, which then holds it too."""
-        request = generation_pb2.ScoreRequest(session=self._call(call), summary_only=logprobs is None,
-                                              logprobs=logprobs or 0, allow_unknown=allow_unknown)
-        options.set_input(request, text, add_special_tokens)
+        request = messages.make(generation_pb2.ScoreRequest, session=self._call(call), summary_only=logprobs is None,
+                                logprobs=logprobs, allow_unknown=allow_unknown)
+        options.set_input(request, text, "text", add_special_tokens)
         score = read_score(self._transport, request, call.get("timeout"))
         if score.position is not None:
             self._update(score.position)
@@ -121,26 +121,26 @@ class Session:
     def forks(self, count: int, *, label: str = "", ttl: Optional[Seconds] = None, mark: str = "",
               **call: Unpack[Call]) -> list["Session"]:
         """The same, several at once."""
-        request = session_pb2.ForkSessionRequest(session=self._call(call), count=count, label=label, mark=mark,
-                                                 ttl=options.duration(ttl))
+        request = messages.make(session_pb2.ForkSessionRequest, session=self._call(call), count=count, label=label,
+                                mark=mark, ttl=options.duration(ttl, "ttl"))
         reply = self._transport.unary("SessionService/ForkSession", request, session_pb2.ForkSessionResponse,
                                       call.get("timeout"))
         return [Session(self._transport, values.session_info(session)) for session in reply.sessions]
 
     def mark(self, name: str, **call: Unpack[Call]) -> Position:
         """Keeps the present state, to rewind to or fork from; costs a state's bytes. Replaces a mark of this name."""
-        return self._write("MarkSession", session_pb2.MarkSessionRequest(session=self._call(call), name=name),
-                           session_pb2.MarkSessionResponse, call)
+        request = messages.make(session_pb2.MarkSessionRequest, session=self._call(call), name=messages.text(name, "name"))
+        return self._write("MarkSession", request, session_pb2.MarkSessionResponse, call)
 
     def unmark(self, name: str, **call: Unpack[Call]) -> Position:
         """Forgets a mark."""
-        return self._write("UnmarkSession", session_pb2.UnmarkSessionRequest(session=self._call(call), name=name),
-                           session_pb2.UnmarkSessionResponse, call)
+        request = messages.make(session_pb2.UnmarkSessionRequest, session=self._call(call), name=messages.text(name, "name"))
+        return self._write("UnmarkSession", request, session_pb2.UnmarkSessionResponse, call)
 
     def rewind(self, mark: str, **call: Unpack[Call]) -> Position:
         """Back to a mark, which stays."""
-        return self._write("RewindSession", session_pb2.RewindSessionRequest(session=self._call(call), mark=mark),
-                           session_pb2.RewindSessionResponse, call)
+        request = messages.make(session_pb2.RewindSessionRequest, session=self._call(call), mark=messages.text(mark, "mark"))
+        return self._write("RewindSession", request, session_pb2.RewindSessionResponse, call)
 
     def save(self, **call: Unpack[Call]) -> Position:
         """Writes the session to the server's durable tier; when it returns, it is there."""
@@ -175,11 +175,17 @@ class Session:
         Of a link, the file it points to is replaced. What is there and no regular file, such as a device or a pipe,
         is written in place.
         """
-        if os.path.exists(path) and not os.path.isfile(path):
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path: must be a str or a path, not {messages.shown(path)}")
+        if not os.fspath(path) or (os.path.exists(path) and not os.path.isfile(path)):
             with open(path, "wb") as file:
                 return self._write_snapshot(file, call)
         target = Path(os.path.realpath(path))
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name + ".", delete=False) as file:
+        try:
+            temporary = tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name + ".", delete=False)
+        except OSError as error:  # which names a file of which the caller knows nothing
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        with temporary as file:
             try:
                 size = self._write_snapshot(file, call)
                 os.fsync(file.fileno())
@@ -199,10 +205,9 @@ class Session:
     def _call(self, call: Any) -> session_pb2.SessionCall:
         if surplus := set(call) - set(Call.__annotations__):
             raise TypeError(f"{min(surplus)!r} is no argument of this call")
-        return session_pb2.SessionCall(
-            session_id=self.id, expected_version=call.get("expected_version"),
-            durability=options.durability_value(call.get("durability")),
-            idempotency_key=call.get("idempotency_key") or "")
+        return messages.make(
+            session_pb2.SessionCall, session_id=self.id, expected_version=call.get("expected_version"),
+            durability=options.durability_value(call.get("durability")), idempotency_key=call.get("idempotency_key"))
 
     def _get(self, transcript: bool, start: int = 0) -> session_pb2.GetSessionResponse:
         request = session_pb2.GetSessionRequest(session_id=self.id, include_transcript=transcript,
@@ -221,7 +226,7 @@ class Session:
         self.persisted_version = position.persisted_version
 
 
-def read_score(transport: Transport, request: generation_pb2.ScoreRequest, timeout: Optional[float]) -> Score:
+def read_score(transport: Transport, request: generation_pb2.ScoreRequest, timeout: Optional[Seconds]) -> Score:
     """Makes a Score call and puts its messages together."""
     tokens: list[values.TokenLogprobs] = []
     last = None

@@ -128,11 +128,16 @@ class Score:
 
     @property
     def bits_per_byte(self) -> float:
-        return -self.total_logprob / math.log(2) / self.bytes
+        """NaN where no token is scored, as of a text of one token with nothing before it."""
+        return self._bits_per(self.bytes)
 
     @property
     def bits_per_token(self) -> float:
-        return -self.total_logprob / math.log(2) / self.scored_tokens
+        """NaN where no token is scored."""
+        return self._bits_per(self.scored_tokens)
+
+    def _bits_per(self, count: int) -> float:
+        return -self.total_logprob / math.log(2) / count if count else math.nan
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent import futures
+from datetime import timedelta
 
 import grpc
 import pytest
@@ -46,11 +48,13 @@ def test_addresses_as_people_write_them(tvq, fake):
     assert parse_address("https://tvq.example.com") == parse_address("HTTPS://tvq.example.com/") == (
         "tvq.example.com:50051", True)
     for wrong, must in [("unix:", "a path behind unix:"), ("unix:///", "a path behind unix:"),
-                        ("dns:///", "an address behind dns:"), ("unix:" + 108 * "x", "at most 107 bytes")]:
+                        ("dns:///", "an address behind dns:"), ("unix:" + 108 * "x", "at most 107 bytes"),
+                        ("ipv4:name:1", "numbers of IPv4 behind ipv4:"), ("ipv4:1.2.3.4:1,::1", "numbers of IPv4"),
+                        ("ipv6:::1]:1", "numbers of IPv6 behind ipv6:")]:
         with pytest.raises(ValueError, match=must):
             tvq.Client(wrong)
     for wrong in ("", ":1", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://", "ftp://host:1",
-                  "a:b:5", "[::1", "host:+5", "host:5\n"):
+                  "a:b:5", "[::1", "host:+5", "host:5\n", "xds:///host", "h\udcffst"):
         with pytest.raises(ValueError, match="must be HOST:PORT"):
             tvq.Client(wrong)
     for here in ("localhost:1", "127.8.0.1:1", "[::1]:1", "0.0.0.0:1", "[::]:1", "[::ffff:127.0.0.1]:1", "localhost.:1",
@@ -87,6 +91,41 @@ def test_words_of_grpc_are_translated(tvq, monkeypatch):
     assert "the proxy of https_proxy" in unreachable("DNS resolution failed for proxy.example:91: Domain name not found")
     assert "the proxy of https_proxy" in told("Socket closed")
     assert "proxy of" not in unreachable("DNS resolution failed for proxy.example:92: Domain name not found")
+
+
+def test_what_another_server_answers_is_told(tvq):
+    from tvq.grpc_words import without_grpc_words
+    code = grpc.StatusCode
+    assert without_grpc_words(code.NOT_FOUND, "model: there is none") == "model: there is none"
+    for begin in ("", "SERVER: "):
+        assert without_grpc_words(code.RESOURCE_EXHAUSTED, f"{begin}Received message larger than max (7 vs. 5)").startswith(
+            "the request has 7 bytes, the server takes at most 5;")
+    assert "answers with status 502" in without_grpc_words(code.UNAVAILABLE, "Received http2 header with status: 502")
+    for message in ("", "Method not found!", "unknown service tvq.v1.ModelService", "unknown method GetModel for service x",
+                    "The server does not implement the method /tvq.v1.ModelService/GetModel"):
+        assert without_grpc_words(code.UNIMPLEMENTED, message).startswith("this server does not take such calls"), message
+    for message in ("Stream removed (Data frame with END_STREAM flag received)", "Received RST_STREAM with error code 2"):
+        assert without_grpc_words(code.INTERNAL, message).startswith("the server broke the call off"), message
+        assert without_grpc_words(code.UNAVAILABLE, message).startswith("The connection to the server broke"), message
+    assert "no tvq-server" in without_grpc_words(code.INTERNAL, "Exception deserializing response!")
+    assert "the key is too long" in without_grpc_words(code.RESOURCE_EXHAUSTED, "received initial metadata size exceeds limit")
+    assert without_grpc_words(code.DEADLINE_EXCEEDED, "Stream removed (Deadline Exceeded)") == "the call took longer than its timeout"
+    assert "there is no such name" in without_grpc_words(code.UNAVAILABLE, "errors resolving host.invalid:50051: [field:hostname "
+                                                         "lookup error:address lookup failed for host.invalid:50051: Domain name not found]")
+    assert without_grpc_words(code.INTERNAL, "") == "the server did not say why"
+
+
+def test_an_answer_that_is_none_is_told(tvq):
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers([type("Any", (grpc.GenericRpcHandler,), {"service": lambda self, call: (
+        grpc.unary_unary_rpc_method_handler(lambda request, context: b"\xff"))})()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with tvq.Client(f"127.0.0.1:{port}") as client, pytest.raises(tvq.Error, match="what answers there is no tvq-server"):
+            client.models()
+    finally:
+        server.stop(0).wait()
 
 
 def test_a_server_that_is_killed(tvq):
@@ -192,6 +231,43 @@ def test_closing_the_client_cancels_its_calls(tvq, fake):
     client.close()
     with pytest.raises(tvq.Cancelled):
         generation.text()
+
+
+def test_a_closed_client_says_so(tvq, fake):
+    client = tvq.Client(fake.address)
+    session = client.create_session()
+    client.close()
+    for call in (client.models, lambda: client.generate("a"), lambda: client.score("a"), lambda: session.append("a"),
+                 lambda: client.import_session(b"x"), client.admin.drain):
+        with pytest.raises(ValueError, match="this client is closed"):
+            call()
+
+
+def test_a_timeout_is_a_time(tvq, fake, client):
+    for wrong, error, words in [(0, ValueError, "None stands for no limit"), (-1, ValueError, "must be from 0 to"),
+                                (float("nan"), ValueError, "must be from 0 to"), (float("inf"), ValueError, "must be from 0 to"),
+                                ("5", TypeError, "must be a number of seconds"), (True, TypeError, "must be a number of seconds")]:
+        for call in (lambda: tvq.Client(fake.address, timeout=wrong), lambda: client.generate("a", timeout=wrong),
+                     lambda: client.encode("a", timeout=wrong), lambda: client.import_session(b"x", timeout=wrong),
+                     lambda: client.create_session().append("a", timeout=wrong)):
+            with pytest.raises(error, match=f"^timeout: .*{words}"):
+                call()
+    assert client.generate("a", max_tokens=1, timeout=timedelta(minutes=1)).text() == "A"
+
+
+def test_the_files_of_tls_are_not_overlooked(tvq, fake):
+    for wrong in ("ca.pem", 1, {"ca": "ca.pem"}):
+        with pytest.raises(TypeError, match="tls: must be True, False or a Tls"):
+            tvq.Client(fake.address, tls=wrong)
+    with pytest.raises(TypeError, match="tls: must have the paths of PEM files"):
+        tvq.Client(fake.address, tls=tvq.Tls(ca=b"ca.pem"))
+
+
+def test_no_admin_calls_without_keys(client, fake, tvq):
+    from fake_server import Refused
+    fake.refuse["Drain"] = Refused(grpc.StatusCode.UNIMPLEMENTED, "")
+    with pytest.raises(tvq.Unimplemented, match="this server takes no admin calls, for it has no keys"):
+        client.admin.drain()
 
 
 def test_retry_after(client, fake, tvq):

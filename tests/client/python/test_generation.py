@@ -1,5 +1,7 @@
 """Client: generation, scoring, tokens, models."""
 
+import math
+import re
 import threading
 import time
 
@@ -22,6 +24,69 @@ def test_bytes_are_neither_text_nor_ids(client):
     for call in (client.generate, client.score, client.encode, client.tokenize, session.append, session.generate):
         with pytest.raises(TypeError):
             call(b"Hi")
+
+
+@pytest.mark.parametrize("arguments, error, words", [
+    ({"max_tokens": "5"}, TypeError, "max_tokens: must be an int, not '5'"),
+    ({"max_tokens": 1.5}, TypeError, "max_tokens: must be an int, not 1.5"),
+    ({"max_tokens": 2**31}, ValueError, "max_tokens: is 2147483648, must be from -2147483648 to 2147483647"),
+    ({"seed": 2**64}, ValueError, "seed: is 18446744073709551616, must be from 0 to"),
+    ({"seed": True}, TypeError, "seed: must be an int, not True"),
+    ({"temperature": "hot"}, TypeError, "temperature: must be a number, not 'hot'"),
+    ({"echo": "yes"}, TypeError, "echo: must be True or False, not 'yes'"),
+    ({"stop": 5}, TypeError, "stop: must be a sequence, not 5"),
+    ({"stop": ["a", 5]}, TypeError, "stop[1]: must be a str, not 5"),
+    ({"stop": b"x"}, TypeError, "stop: must be a sequence, not b'x'"),
+    ({"stop_token_ids": 5}, TypeError, "stop_token_ids: must be a sequence, not 5"),
+    ({"stop_token_ids": [1, "a"]}, TypeError, "stop_token_ids[1]: must be an int, not 'a'"),
+    ({"allowed_token_ids": [2**31]}, ValueError, "allowed_token_ids[0]: is 2147483648"),
+    ({"logit_bias": [5]}, TypeError, "logit_bias: must be a mapping, not [5]"),
+    ({"logit_bias": {"5": 1}}, TypeError, "logit_bias: a key: must be an int, not '5'"),
+    ({"logit_bias": {5: "x"}}, TypeError, "logit_bias[5]: must be a number, not 'x'"),
+    ({"model": 5}, TypeError, "model: must be a str, not 5"),
+    ({"priority": "x"}, TypeError, "priority: must be an int, not 'x'"),
+    ({"add_special_tokens": "x"}, TypeError, "add_special_tokens: must be True or False, not 'x'"),
+    ({"prompt": 5}, TypeError, "prompt: must be a str or token ids, not 5"),
+    ({"prompt": None}, TypeError, "prompt: must be a str or token ids, not None"),
+    ({"prompt": ["a"]}, TypeError, "prompt[0]: must be an int, not 'a'"),
+    ({"prompt": [1, 2.5]}, TypeError, "prompt[1]: must be an int, not 2.5"),
+    ({"prompt": {"a": 1}}, TypeError, "prompt: must be a str or token ids, not {'a': 1}"),
+    ({"prompt": "ab\udcff"}, ValueError, "prompt: has half a surrogate pair at index 2"),
+])
+def test_an_argument_that_does_not_fit_is_named(client, arguments, error, words):
+    with pytest.raises(error, match=f"^{re.escape(words)}"):
+        client.generate(**{"prompt": "a", **arguments})
+
+
+def test_arguments_of_other_calls_are_named(client):
+    for call, words in [(lambda: client.score(5), "text: must be a str or token ids"),
+                        (lambda: client.score("a", logprobs="x"), "logprobs: must be an int"),
+                        (lambda: client.encode(None), "text: must be a str or token ids"),
+                        (lambda: client.encode("a", pooling=[]), "pooling: must be \"per_token\" or \"mean\", not []"),
+                        (lambda: client.tokenize(5), "text: must be a str, not 5"),
+                        (lambda: client.detokenize("12"), "token_ids: must be a sequence, not '12'"),
+                        (lambda: client.detokenize([1, "2"]), "token_ids[1]: must be an int, not '2'"),
+                        (lambda: client.model(5), "name: must be a str, not 5"),
+                        (lambda: client.sessions(page_size="x"), "page_size: must be an int, not 'x'"),
+                        (lambda: client.session(None), "session_id: must be a str, not None"),
+                        (lambda: client.create_session(label=5), "label: must be a str, not 5"),
+                        (lambda: client.create_session(ttl="5"), "ttl: must be a number of seconds or a timedelta, not '5'"),
+                        (lambda: client.create_session(ttl=-1), "ttl: is -1.0 seconds, must be from 0 to"),
+                        (lambda: client.create_session(ttl=1e300), "ttl: is 1e+300 seconds, must be from 0 to"),
+                        (lambda: client.create_session(durability="tape"), "durability: must be \"memory\" or \"disk\", not 'tape'"),
+                        (lambda: client.admin.drain(timeout=-1), "timeout: is -1.0 seconds"),
+                        (lambda: client.import_session("a.snapshot"), "snapshot: must be bytes, pieces of them, or a pathlib.Path"),
+                        (lambda: client.import_session(None), "snapshot: must be bytes"),
+                        (lambda: client.import_session(["a"]), "snapshot: a piece must be bytes, not 'a'")]:
+        with pytest.raises((TypeError, ValueError), match=f"^{re.escape(words)}"):
+            call()
+
+
+def test_numbers_of_numpy_are_numbers(client, fake):
+    numpy = pytest.importorskip("numpy")
+    ids = numpy.array([100, 101], dtype=numpy.int64)
+    assert client.generate(ids, max_tokens=numpy.int32(2), temperature=numpy.float32(0.5), echo=numpy.bool_(False)).text() == "AB"
+    assert fake.requests[-1].sampling.temperature == 0.5
 
 
 def test_samples(client, fake):
@@ -104,6 +169,13 @@ def test_score(client, fake):
     assert fake.requests[-1].prepend_eos and not fake.requests[-1].allow_unknown
     client.score("abcd", allow_unknown=True)
     assert fake.requests[-1].allow_unknown
+
+
+def test_bits_of_nothing_are_no_number(client, fake):
+    from tvq.v1 import generation_pb2
+    fake.Score = lambda request, context: iter([generation_pb2.ScoreResponse(summary={"tokens": 1})])
+    score = client.score("a")
+    assert math.isnan(score.bits_per_byte) and math.isnan(score.bits_per_token)
 
 
 def test_special_tokens_are_asked_for_as_the_caller_says(client, fake):

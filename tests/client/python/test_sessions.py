@@ -1,6 +1,7 @@
 """Session, and the Client's methods that give one."""
 
 import os
+import re
 import stat
 from datetime import timedelta
 
@@ -202,3 +203,28 @@ def test_large_snapshot_goes_in_pieces(client, fake):
     fake.ImportSession = importing
     assert client.import_session(to_snapshot(fake.sessions[session.id].text)).position == 3_000_000
     assert len(sizes) == 4 and max(sizes) <= 1 << 20
+
+
+def test_an_argument_that_does_not_fit_is_named(client):
+    session = client.create_session()
+    for call, words in [(lambda: session.append(5), "prompt: must be a str or token ids, not 5"),
+                        (lambda: session.append("a", expected_version="x"), "expected_version: must be an int, not 'x'"),
+                        (lambda: session.append("a", idempotency_key=5), "idempotency_key: must be a str, not 5"),
+                        (lambda: session.generate("a", answer_suffix=5), "answer_suffix: must be a str, not 5"),
+                        (lambda: session.generate("a", commit_on_cancel="x"), "commit_on_cancel: must be True or False"),
+                        (lambda: session.score(5), "text: must be a str or token ids, not 5"),
+                        (lambda: session.forks("x"), "count: must be an int, not 'x'"),
+                        (lambda: session.fork(ttl="x"), "ttl: must be a number of seconds"),
+                        (lambda: session.mark(5), "name: must be a str, not 5"),
+                        (lambda: session.rewind(None), "mark: must be a str, not None"),
+                        (lambda: session.export_to(5), "path: must be a str or a path, not 5")]:
+        with pytest.raises((TypeError, ValueError), match=f"^{re.escape(words)}"):
+            call()
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_was_given(client, tmp_path):
+    session = client.create_session()
+    for path in (str(tmp_path / "none" / "snapshot"), ""):
+        with pytest.raises(FileNotFoundError) as away:
+            session.export_to(path)
+        assert away.value.filename == path
